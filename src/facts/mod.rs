@@ -1,0 +1,8 @@
+//! What Microsoft and Kubernetes decided, as tables: one table a file, each with its source and date.
+//!
+//! Nothing here decides anything: the rules in [`crate::domain`] read these tables and never spell a build,
+//! a minor or a tag themselves.
+
+mod versions;
+
+pub use versions::{Build, ContainerdVersion, KubeletVersion, Minor, OsVersion, ParseVersionError};

@@ -1,0 +1,3 @@
+//! winpool: a Kubernetes operator for Windows node pools.
+
+pub mod facts;
