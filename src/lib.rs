@@ -1,3 +1,5 @@
 //! winpool: a Kubernetes operator for Windows node pools.
 
+pub mod api;
+pub mod domain;
 pub mod facts;

@@ -1,1 +1,3 @@
+//! The command line of winpool.
+
 fn main() {}

@@ -3,6 +3,7 @@
 //! Nothing here decides anything: the rules in [`crate::domain`] read these tables and never spell a build,
 //! a minor or a tag themselves.
 
+pub mod builds;
 mod versions;
 
 pub use versions::{Build, ContainerdVersion, KubeletVersion, Minor, OsVersion, ParseVersionError};

@@ -1,0 +1,33 @@
+//! The custom resources: their types, schema rules and printer columns.
+//!
+//! The group is `winpool.dev`, the version `v1alpha1`; both resources are cluster-scoped.
+//! What the fields mean is checked again by [`crate::domain`], for API servers too old for CEL.
+
+pub mod names;
+mod pool;
+mod profile;
+mod schema;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+
+pub use pool::{
+    Applied, BuildCount, Columns, ConfigStatus, DeletionPolicy, KubeletCount, LabelSelector, Mode, NodeCounts, Pending,
+    ProfileRef, RuntimeClassIsolation, RuntimeClassScope, RuntimeClassSpec, RuntimeClassState, RuntimeClassStatus,
+    SelectorOperator, SelectorRequirement, Taint, TaintEffect, Toleration, TolerationOperator, WindowsNodePool,
+    WindowsNodePoolSpec, WindowsNodePoolStatus,
+};
+pub use profile::{
+    Cni, ContainerLogs, ContainerdSettings, ImageGarbageCollection, KubeletSettings, PauseImageSettings,
+    PauseImageSource, PriorityClass, RegistryMirror, UsedBy, WindowsRuntimeProfile, WindowsRuntimeProfileSpec,
+    WindowsRuntimeProfileStatus,
+};
+pub use schema::QuantityText;
+
+/// The CustomResourceDefinitions, as `crds/` has them: each with the name of its file.
+pub fn custom_resource_definitions() -> Vec<(&'static str, CustomResourceDefinition)> {
+    vec![
+        ("winpool.dev_windowsnodepools.yaml", schema::finish(WindowsNodePool::crd())),
+        ("winpool.dev_windowsruntimeprofiles.yaml", schema::finish(WindowsRuntimeProfile::crd())),
+    ]
+}

@@ -1,0 +1,5 @@
+//! The rules, pure: plain values in, plain values out. Nothing here awaits, reads a clock, logs, or knows a client.
+
+mod problem;
+
+pub use problem::Problem;

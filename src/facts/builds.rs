@@ -1,0 +1,258 @@
+//! The releases of Windows Server that run containers: build, channel, lifecycle, and the tags of Microsoft's base
+//! images that mean each build.
+//!
+//! Sources: LTSC dates and builds from MicrosoftDocs/Virtualization-Documentation,
+//! `virtualization/windowscontainers/deploy-containers/base-image-lifecycle.md` (2025-09-17); Semi-Annual Channel dates
+//! from the same file as of 2020-12, 2022-01 and 2023-12; version 23H2 from endoflife-date/endoflife.date,
+//! `products/windows-server.md` (2026-08); tags from microsoft/hcsshim, `test/pkg/images/images.go` (2026-08-20), and
+//! Microsoft's `version-compatibility.md` beside the first file.
+
+use jiff::civil::{Date, date};
+
+use super::Build;
+
+/// How Microsoft services a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// LTSC: five years of mainstream support and five of extended support.
+    LongTermServicing,
+    /// SAC: eighteen months, ended with version 20H2.
+    SemiAnnual,
+    /// AC: a container host only, eighteen months and six more of extended support.
+    Annual,
+}
+
+/// One release of Windows Server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The build, by which hosts and images are compared.
+    pub build: Build,
+    /// The name under which Microsoft sells it.
+    pub product: &'static str,
+    /// How it is serviced.
+    pub channel: Channel,
+    /// The names that mean this build, the preferred one first: the tags of the base images, and for a release
+    /// without images of its own its version.
+    pub names: &'static [&'static str],
+    /// The first day of support.
+    pub available: Date,
+    /// The last day of mainstream support.
+    pub mainstream_end: Date,
+    /// The last day of extended support, where the channel has it. Paid extensions are not counted.
+    pub extended_end: Option<Date>,
+}
+
+impl Release {
+    /// The last day with security updates.
+    pub const fn final_end(&self) -> Date {
+        match self.extended_end {
+            Some(end) => end,
+            None => self.mainstream_end,
+        }
+    }
+}
+
+const fn ltsc(
+    build: u32,
+    product: &'static str,
+    names: &'static [&'static str],
+    (available, mainstream_end, extended_end): (Date, Date, Date),
+) -> Release {
+    let extended_end = Some(extended_end);
+    Release {
+        build: Build(build),
+        product,
+        channel: Channel::LongTermServicing,
+        names,
+        available,
+        mainstream_end,
+        extended_end,
+    }
+}
+
+const fn sac(
+    build: u32,
+    product: &'static str,
+    names: &'static [&'static str],
+    available: Date,
+    mainstream_end: Date,
+) -> Release {
+    Release {
+        build: Build(build),
+        product,
+        channel: Channel::SemiAnnual,
+        names,
+        available,
+        mainstream_end,
+        extended_end: None,
+    }
+}
+
+/// Every release, oldest first.
+///
+/// Build 17763 is both Windows Server 2019 and version 1809, whose support ended on 2020-11-10: a node reports the
+/// build alone, so the LTSC dates decide. Version 23H2 (25398) has no base images of its own, its hosts run those of
+/// ltsc2022.
+#[rustfmt::skip]
+pub const RELEASES: &[Release] = &[
+    ltsc(14393, "Windows Server 2016",          &["ltsc2016"],         (date(2016, 10, 15), date(2022, 1, 11), date(2027, 1, 12))),
+    sac(16299,  "Windows Server, version 1709", &["1709"],             date(2017, 10, 17), date(2019, 4, 9)),
+    sac(17134,  "Windows Server, version 1803", &["1803"],             date(2018, 4, 30),  date(2019, 11, 12)),
+    ltsc(17763, "Windows Server 2019",          &["ltsc2019", "1809"], (date(2018, 11, 13), date(2024, 1, 9), date(2029, 1, 9))),
+    sac(18362,  "Windows Server, version 1903", &["1903"],             date(2019, 5, 21),  date(2020, 12, 8)),
+    sac(18363,  "Windows Server, version 1909", &["1909"],             date(2019, 11, 12), date(2021, 5, 11)),
+    sac(19041,  "Windows Server, version 2004", &["2004"],             date(2020, 5, 27),  date(2021, 12, 14)),
+    sac(19042,  "Windows Server, version 20H2", &["20H2", "2009"],     date(2020, 10, 20), date(2022, 8, 9)),
+    ltsc(20348, "Windows Server 2022",          &["ltsc2022"],         (date(2021, 8, 18), date(2026, 10, 13), date(2031, 10, 14))),
+    Release {
+        build: Build(25398),
+        product: "Windows Server, version 23H2",
+        channel: Channel::Annual,
+        names: &["23H2"],
+        available: date(2023, 10, 24),
+        mainstream_end: date(2025, 4, 24),
+        extended_end: Some(date(2025, 10, 24)),
+    },
+    ltsc(26100, "Windows Server 2025",          &["ltsc2025"],         (date(2024, 11, 1), date(2029, 10, 9), date(2034, 10, 10))),
+];
+
+/// The release of a build, if Microsoft has made a Windows Server of it.
+pub fn release(build: Build) -> Option<&'static Release> {
+    RELEASES.iter().find(|release| release.build == build)
+}
+
+/// The build that a name such as `ltsc2022`, `1809` or `20h2` means; case does not matter.
+pub fn named(name: &str) -> Option<Build> {
+    let means = |release: &&Release| release.names.iter().any(|known| known.eq_ignore_ascii_case(name));
+    RELEASES.iter().find(means).map(|release| release.build)
+}
+
+/// Every name that [`named`] knows, oldest release first.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    RELEASES.iter().flat_map(|release| release.names).copied()
+}
+
+/// Where a release stands in its lifecycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lifecycle {
+    /// In mainstream support.
+    Mainstream,
+    /// Past mainstream support, with security updates only.
+    Extended,
+    /// The last day with updates is at most [`ENDING_SOON_DAYS`] away.
+    EndingSoon,
+    /// No more updates.
+    Ended,
+}
+
+/// How many days before the last one support counts as ending soon.
+pub const ENDING_SOON_DAYS: i64 = 180;
+
+/// Where a release stands on a day, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SupportState {
+    /// The phase.
+    pub lifecycle: Lifecycle,
+    /// The last day of the phase; for [`Lifecycle::Ended`] the last day there were updates.
+    pub until: Date,
+}
+
+/// Where `release` stands on `today`. Support lasts through the day on which it ends.
+pub fn support_on(release: &Release, today: Date) -> SupportState {
+    let end = release.final_end();
+    let days_left = today.duration_until(end).as_hours() / 24;
+    let (lifecycle, until) = if days_left < 0 {
+        (Lifecycle::Ended, end)
+    } else if days_left <= ENDING_SOON_DAYS {
+        (Lifecycle::EndingSoon, end)
+    } else if today <= release.mainstream_end {
+        (Lifecycle::Mainstream, release.mainstream_end)
+    } else {
+        (Lifecycle::Extended, end)
+    };
+    SupportState { lifecycle, until }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_build_and_a_name_each_mean_one_release() {
+        assert!(RELEASES.windows(2).all(|pair| pair[0].build < pair[1].build));
+        let distinct = names().map(str::to_ascii_lowercase).collect::<BTreeSet<_>>();
+        assert_eq!(distinct.len(), names().count());
+        for known in RELEASES {
+            assert_eq!(release(known.build), Some(known));
+            assert!(!known.names.is_empty(), "{}", known.product);
+            for name in known.names {
+                assert_eq!(named(name), Some(known.build), "{name}");
+            }
+        }
+        assert_eq!(release(Build(22621)), None, "a Windows client is no release of Windows Server");
+    }
+
+    #[test]
+    fn names_are_the_tags_of_base_images_in_any_case() {
+        let builds = [
+            ("ltsc2016", 14393),
+            ("1709", 16299),
+            ("1803", 17134),
+            ("ltsc2019", 17763),
+            ("1809", 17763),
+            ("1903", 18362),
+            ("1909", 18363),
+            ("2004", 19041),
+            ("20H2", 19042),
+            ("20h2", 19042),
+            ("LTSC2022", 20348),
+            ("23h2", 25398),
+            ("ltsc2025", 26100),
+        ];
+        for (name, build) in builds {
+            assert_eq!(named(name), Some(Build(build)), "{name}");
+        }
+        for name in ["", "ltsc", "ltsc2024", "latest", "10.0.20348", " ltsc2022"] {
+            assert_eq!(named(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_phase_of_every_release_follows_the_one_before() {
+        for release in RELEASES {
+            assert!(release.available < release.mainstream_end, "{}", release.product);
+            assert!(release.mainstream_end <= release.final_end(), "{}", release.product);
+            let has_extended = release.extended_end.is_some();
+            assert_eq!(has_extended, release.channel != Channel::SemiAnnual, "{}", release.product);
+        }
+    }
+
+    #[test]
+    fn support_lasts_through_its_last_day_and_ends_soon_180_days_before() {
+        use Lifecycle::{Ended, EndingSoon, Extended, Mainstream};
+        let table = [
+            (20348, date(2026, 10, 13), Mainstream, date(2026, 10, 13)),
+            (20348, date(2026, 10, 14), Extended, date(2031, 10, 14)),
+            (20348, date(2031, 4, 16), Extended, date(2031, 10, 14)),
+            (20348, date(2031, 4, 17), EndingSoon, date(2031, 10, 14)),
+            (20348, date(2031, 10, 14), EndingSoon, date(2031, 10, 14)),
+            (20348, date(2031, 10, 15), Ended, date(2031, 10, 14)),
+            (17763, date(2020, 11, 11), Mainstream, date(2024, 1, 9)),
+            (17763, date(2024, 1, 10), Extended, date(2029, 1, 9)),
+            (19042, date(2021, 6, 1), Mainstream, date(2022, 8, 9)),
+            (19042, date(2022, 8, 9), EndingSoon, date(2022, 8, 9)),
+            (19042, date(2022, 8, 10), Ended, date(2022, 8, 9)),
+            (25398, date(2025, 4, 25), Extended, date(2025, 10, 24)),
+            (25398, date(2025, 4, 27), EndingSoon, date(2025, 10, 24)),
+            (25398, date(2025, 10, 25), Ended, date(2025, 10, 24)),
+            (14393, date(2026, 8, 31), EndingSoon, date(2027, 1, 12)),
+            (26100, date(2026, 8, 31), Mainstream, date(2029, 10, 9)),
+        ];
+        for (build, today, lifecycle, until) in table {
+            let state = support_on(release(Build(build)).unwrap(), today);
+            assert_eq!(state, SupportState { lifecycle, until }, "{build} on {today}");
+        }
+    }
+}
