@@ -52,41 +52,33 @@ impl Release {
     }
 }
 
-const fn ltsc(
+/// Year, month and day.
+type Day = (i16, i8, i8);
+
+/// A row of [`RELEASES`]: the last three are the first day, and the last days of mainstream and of extended support.
+const fn row(
     build: u32,
+    channel: Channel,
     product: &'static str,
     names: &'static [&'static str],
-    (available, mainstream_end, extended_end): (Date, Date, Date),
+    available: Day,
+    mainstream_end: Day,
+    extended_end: Option<Day>,
 ) -> Release {
-    let extended_end = Some(extended_end);
-    Release {
-        build: Build(build),
-        product,
-        channel: Channel::LongTermServicing,
-        names,
-        available,
-        mainstream_end,
-        extended_end,
+    const fn on((year, month, day): Day) -> Date {
+        date(year, month, day)
     }
+    let extended_end = match extended_end {
+        Some(end) => Some(on(end)),
+        None => None,
+    };
+    let (available, mainstream_end) = (on(available), on(mainstream_end));
+    Release { build: Build(build), product, channel, names, available, mainstream_end, extended_end }
 }
 
-const fn sac(
-    build: u32,
-    product: &'static str,
-    names: &'static [&'static str],
-    available: Date,
-    mainstream_end: Date,
-) -> Release {
-    Release {
-        build: Build(build),
-        product,
-        channel: Channel::SemiAnnual,
-        names,
-        available,
-        mainstream_end,
-        extended_end: None,
-    }
-}
+const LTSC: Channel = Channel::LongTermServicing;
+const SAC: Channel = Channel::SemiAnnual;
+const AC: Channel = Channel::Annual;
 
 /// Every release, oldest first.
 ///
@@ -95,25 +87,17 @@ const fn sac(
 /// ltsc2022.
 #[rustfmt::skip]
 pub const RELEASES: &[Release] = &[
-    ltsc(14393, "Windows Server 2016",          &["ltsc2016"],         (date(2016, 10, 15), date(2022, 1, 11), date(2027, 1, 12))),
-    sac(16299,  "Windows Server, version 1709", &["1709"],             date(2017, 10, 17), date(2019, 4, 9)),
-    sac(17134,  "Windows Server, version 1803", &["1803"],             date(2018, 4, 30),  date(2019, 11, 12)),
-    ltsc(17763, "Windows Server 2019",          &["ltsc2019", "1809"], (date(2018, 11, 13), date(2024, 1, 9), date(2029, 1, 9))),
-    sac(18362,  "Windows Server, version 1903", &["1903"],             date(2019, 5, 21),  date(2020, 12, 8)),
-    sac(18363,  "Windows Server, version 1909", &["1909"],             date(2019, 11, 12), date(2021, 5, 11)),
-    sac(19041,  "Windows Server, version 2004", &["2004"],             date(2020, 5, 27),  date(2021, 12, 14)),
-    sac(19042,  "Windows Server, version 20H2", &["20H2", "2009"],     date(2020, 10, 20), date(2022, 8, 9)),
-    ltsc(20348, "Windows Server 2022",          &["ltsc2022"],         (date(2021, 8, 18), date(2026, 10, 13), date(2031, 10, 14))),
-    Release {
-        build: Build(25398),
-        product: "Windows Server, version 23H2",
-        channel: Channel::Annual,
-        names: &["23H2"],
-        available: date(2023, 10, 24),
-        mainstream_end: date(2025, 4, 24),
-        extended_end: Some(date(2025, 10, 24)),
-    },
-    ltsc(26100, "Windows Server 2025",          &["ltsc2025"],         (date(2024, 11, 1), date(2029, 10, 9), date(2034, 10, 10))),
+    row(14393, LTSC, "Windows Server 2016",          &["ltsc2016"],         (2016, 10, 15), (2022, 1, 11),  Some((2027, 1, 12))),
+    row(16299, SAC,  "Windows Server, version 1709", &["1709"],             (2017, 10, 17), (2019, 4, 9),   None),
+    row(17134, SAC,  "Windows Server, version 1803", &["1803"],             (2018, 4, 30),  (2019, 11, 12), None),
+    row(17763, LTSC, "Windows Server 2019",          &["ltsc2019", "1809"], (2018, 11, 13), (2024, 1, 9),   Some((2029, 1, 9))),
+    row(18362, SAC,  "Windows Server, version 1903", &["1903"],             (2019, 5, 21),  (2020, 12, 8),  None),
+    row(18363, SAC,  "Windows Server, version 1909", &["1909"],             (2019, 11, 12), (2021, 5, 11),  None),
+    row(19041, SAC,  "Windows Server, version 2004", &["2004"],             (2020, 5, 27),  (2021, 12, 14), None),
+    row(19042, SAC,  "Windows Server, version 20H2", &["20H2", "2009"],     (2020, 10, 20), (2022, 8, 9),   None),
+    row(20348, LTSC, "Windows Server 2022",          &["ltsc2022"],         (2021, 8, 18),  (2026, 10, 13), Some((2031, 10, 14))),
+    row(25398, AC,   "Windows Server, version 23H2", &["23H2"],             (2023, 10, 24), (2025, 4, 24),  Some((2025, 10, 24))),
+    row(26100, LTSC, "Windows Server 2025",          &["ltsc2025"],         (2024, 11, 1),  (2029, 10, 9),  Some((2034, 10, 10))),
 ];
 
 /// The release of a build, if Microsoft has made a Windows Server of it.
