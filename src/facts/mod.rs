@@ -4,6 +4,7 @@
 //! a minor or a tag themselves.
 
 pub mod builds;
+pub mod compatibility;
 mod versions;
 
 pub use versions::{Build, ContainerdVersion, KubeletVersion, Minor, OsVersion, ParseVersionError};
