@@ -5,6 +5,8 @@
 
 pub mod builds;
 pub mod compatibility;
+pub mod skew;
+pub mod support;
 mod versions;
 
 pub use versions::{Build, ContainerdVersion, KubeletVersion, Minor, OsVersion, ParseVersionError};
