@@ -1,0 +1,324 @@
+//! Pause images: the tag each Kubernetes minor asks for, the tags each registry has, and the Windows builds in each.
+//!
+//! Sources:
+//! - default tags: kubernetes/sig-release release notes (1.20 #95419, 1.21 #98205, 1.22 #100292, 1.23 #104711, 1.31
+//!   #125112, 1.34 #130713, 1.36 #138199), kubernetes-sigs/kubespray pull requests 9337, 9668 and 10112 for 1.24 to
+//!   1.26; for 1.14 to 1.19 the Windows page of kubernetes/website of the time;
+//! - entries of registry.k8s.io/pause: kubernetes/kubernetes, `build/pause/CHANGELOG.md` (3.10.1, 2025) and
+//!   `build/pause/Makefile` (3.10 and 3.10.2), pull requests 136960 and 138195 (2026-02, 2026-04). The changelog has a
+//!   Windows entry in 3.4 and one for 20H2 in 3.4.1; issue 100708 (2021-03), which looked at the registry, found 3.4.1
+//!   to be the first tag with Windows and 3.5 the first with 20H2, and is followed here;
+//! - entries of the Microsoft registry: kubernetes/kubernetes issue 87339 (k8s/core/pause:1.2.0), containerd/cri pull
+//!   request 1532 (1.4.0), k0sproject/k0s pull request 642 (1.4.1), kubernetes-sigs/image-builder pull request 1068
+//!   (which tags exist: there is no 3.7) and 1985 (2025 from 3.10.1-3); kubernetes/website, `intro.md`, says that the
+//!   image is built from upstream's source, so a tag has the builds of upstream's tag. oss/v2 counts from 3.10.1 on,
+//!   with which Azure/AgentBaker took it up for Windows (pull request 7083, 2025-09); its earlier tags were for Linux.
+//!
+//! The entry for Windows Server 2019 in 3.10.2 is inferred: the base image gained Windows Server 2025, and nothing says
+//! that it lost another.
+
+use std::fmt;
+
+use super::{
+    Build, ContainerdVersion, Minor, OsVersion,
+    compatibility::{Fit, Isolation, fit},
+};
+
+/// Who publishes a pause image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Registry {
+    /// Microsoft's rebuild, with Authenticode-signed Windows binaries.
+    Microsoft,
+    /// The Kubernetes project's.
+    Upstream,
+}
+
+/// A pause image, displayed as `repository:tag`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PauseImage {
+    /// Registry and path.
+    pub repository: &'static str,
+    /// The tag.
+    pub tag: &'static str,
+}
+
+impl fmt::Display for PauseImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.repository, self.tag)
+    }
+}
+
+/// An image and the Windows builds in its manifest list.
+struct Entry {
+    image: PauseImage,
+    builds: &'static [u32],
+}
+
+const fn entry(repository: &'static str, tag: &'static str, builds: &'static [u32]) -> Entry {
+    Entry { image: PauseImage { repository, tag }, builds }
+}
+
+/// The Kubernetes project's repository.
+pub const UPSTREAM: &str = "registry.k8s.io/pause";
+/// Microsoft's repository of today.
+pub const MICROSOFT: &str = "mcr.microsoft.com/oss/v2/kubernetes/pause";
+/// Microsoft's repository up to tag 3.10.
+pub const MICROSOFT_OSS: &str = "mcr.microsoft.com/oss/kubernetes/pause";
+/// Microsoft's first repository, up to tag 1.2.0.
+pub const MICROSOFT_CORE: &str = "mcr.microsoft.com/k8s/core/pause";
+
+/// Upstream's tags, ascending. Before 3.4.1 they are for Linux only.
+#[rustfmt::skip]
+const UPSTREAM_TAGS: &[Entry] = &[
+    entry(UPSTREAM, "3.1",    &[]),
+    entry(UPSTREAM, "3.2",    &[]),
+    entry(UPSTREAM, "3.3",    &[]),
+    entry(UPSTREAM, "3.4.1",  &[17763, 18362, 18363, 19041]),
+    entry(UPSTREAM, "3.5",    &[17763, 18362, 18363, 19041, 19042]),
+    entry(UPSTREAM, "3.6",    &[17763, 18362, 18363, 19041, 19042, 20348]),
+    entry(UPSTREAM, "3.7",    &[17763, 19042, 20348]),
+    entry(UPSTREAM, "3.8",    &[17763, 19042, 20348]),
+    entry(UPSTREAM, "3.9",    &[17763, 20348]),
+    entry(UPSTREAM, "3.10",   &[17763, 20348]),
+    entry(UPSTREAM, "3.10.1", &[17763, 20348]),
+    entry(UPSTREAM, "3.10.2", &[17763, 20348, 26100]),
+];
+
+/// Microsoft's tags, ascending.
+#[rustfmt::skip]
+const MICROSOFT_TAGS: &[Entry] = &[
+    entry(MICROSOFT_CORE, "1.0.0",    &[17763]),
+    entry(MICROSOFT_CORE, "1.2.0",    &[17134, 17763]),
+    entry(MICROSOFT_OSS,  "1.4.0",    &[17763, 18362, 18363, 19041]),
+    entry(MICROSOFT_OSS,  "1.4.1",    &[17763, 18362, 18363, 19041]),
+    entry(MICROSOFT_OSS,  "3.4.1",    &[17763, 18362, 18363, 19041]),
+    entry(MICROSOFT_OSS,  "3.5",      &[17763, 18362, 18363, 19041, 19042]),
+    entry(MICROSOFT_OSS,  "3.6",      &[17763, 18362, 18363, 19041, 19042, 20348]),
+    entry(MICROSOFT_OSS,  "3.8",      &[17763, 19042, 20348]),
+    entry(MICROSOFT_OSS,  "3.9",      &[17763, 20348]),
+    entry(MICROSOFT_OSS,  "3.10",     &[17763, 20348]),
+    entry(MICROSOFT,      "3.10.1",   &[17763, 20348]),
+    entry(MICROSOFT,      "3.10.1-3", &[17763, 20348, 26100]),
+    entry(MICROSOFT,      "3.10.2",   &[17763, 20348, 26100]),
+];
+
+/// The tag that a minor asks for on Windows, up to the row after it. Linux and Windows share a tag from 1.21 on.
+#[rustfmt::skip]
+const DEFAULTS: &[(Minor, &str)] = &[
+    (Minor(14), "1.0.0"),
+    (Minor(15), "1.2.0"),
+    (Minor(20), "1.4.0"),
+    (Minor(21), "3.4.1"),
+    (Minor(22), "3.5"),
+    (Minor(23), "3.6"),
+    (Minor(24), "3.7"),
+    (Minor(25), "3.8"),
+    (Minor(26), "3.9"),
+    (Minor(31), "3.10"),
+    (Minor(34), "3.10.1"),
+    (Minor(36), "3.10.2"),
+];
+
+/// The tag that a minor asks for on Windows; a minor outside the table is answered as the nearest one in it.
+pub fn default_tag(minor: Minor) -> &'static str {
+    DEFAULTS.iter().rfind(|(from, _)| *from <= minor).unwrap_or(&DEFAULTS[0]).1
+}
+
+/// The pause image for a node: the minor's own tag if the registry has it with an entry that the host can run under
+/// process isolation, else the lowest later tag there that has one, else `None`.
+///
+/// `containerd` is as in [`fit`]. A later tag is a last resort: the minor's own is the one its release was tested with.
+pub fn choose(
+    registry: Registry,
+    minor: Minor,
+    host: OsVersion,
+    containerd: Option<ContainerdVersion>,
+) -> Option<PauseImage> {
+    let wanted = order(default_tag(minor));
+    entries(registry)
+        .iter()
+        .filter(|entry| order(entry.image.tag) >= wanted)
+        .find(|entry| has_entry_for(entry, host, containerd))
+        .map(|entry| entry.image)
+}
+
+/// Whether a host can run this pause image; `None` if the tables do not have it.
+pub fn runs_on(repository: &str, tag: &str, host: OsVersion, containerd: Option<ContainerdVersion>) -> Option<bool> {
+    [Registry::Microsoft, Registry::Upstream]
+        .into_iter()
+        .flat_map(entries)
+        .find(|entry| entry.image.repository == repository && entry.image.tag == tag)
+        .map(|entry| has_entry_for(entry, host, containerd))
+}
+
+const fn entries(registry: Registry) -> &'static [Entry] {
+    match registry {
+        Registry::Microsoft => MICROSOFT_TAGS,
+        Registry::Upstream => UPSTREAM_TAGS,
+    }
+}
+
+fn has_entry_for(entry: &Entry, host: OsVersion, containerd: Option<ContainerdVersion>) -> bool {
+    entry.builds.iter().any(|&build| {
+        let image = OsVersion { build: Build(build), revision: None };
+        fit(host, Some(image), Isolation::Process, containerd) == Fit::Runs
+    })
+}
+
+/// What tags are ordered by: their numbers, so that 3.9 is before 3.10, and 3.10.1 before 3.10.1-3.
+fn order(tag: &str) -> Vec<u32> {
+    tag.split(['.', '-']).map_while(|number| number.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::{
+        builds::RELEASES,
+        support::{self, builds_supported_by},
+    };
+
+    /// Hosts in the order of [`RELEASES`], and after each minor's default tag what is chosen for each of them with a
+    /// containerd of today: a tag, or `-`.
+    #[rustfmt::skip]
+    const UPSTREAM_CHOICE: [(&[u32], &str, [&str; 11]); 12] = [
+        // minors                        default   14393 16299 17134 17763     18362    18363    19041    19042  20348     25398     26100
+        (&[14],                          "1.0.0",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.6"]),
+        (&[15, 16, 17, 18, 19],          "1.2.0",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.6"]),
+        (&[20],                          "1.4.0",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.6"]),
+        (&[21],                          "3.4.1",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.6"]),
+        (&[22],                          "3.5",    ["-", "-",  "-",  "3.5",    "3.5",   "3.5",   "3.5",   "3.5", "3.6",    "3.6",    "3.6"]),
+        (&[23],                          "3.6",    ["-", "-",  "-",  "3.6",    "3.6",   "3.6",   "3.6",   "3.6", "3.6",    "3.6",    "3.6"]),
+        (&[24],                          "3.7",    ["-", "-",  "-",  "3.7",    "-",     "-",     "-",     "3.7", "3.7",    "3.7",    "3.7"]),
+        (&[25],                          "3.8",    ["-", "-",  "-",  "3.8",    "-",     "-",     "-",     "3.8", "3.8",    "3.8",    "3.8"]),
+        (&[26, 27, 28, 29, 30],          "3.9",    ["-", "-",  "-",  "3.9",    "-",     "-",     "-",     "-",   "3.9",    "3.9",    "3.9"]),
+        (&[31, 32, 33],                  "3.10",   ["-", "-",  "-",  "3.10",   "-",     "-",     "-",     "-",   "3.10",   "3.10",   "3.10"]),
+        (&[34, 35],                      "3.10.1", ["-", "-",  "-",  "3.10.1", "-",     "-",     "-",     "-",   "3.10.1", "3.10.1", "3.10.1"]),
+        (&[36, 37],                      "3.10.2", ["-", "-",  "-",  "3.10.2", "-",     "-",     "-",     "-",   "3.10.2", "3.10.2", "3.10.2"]),
+    ];
+
+    #[rustfmt::skip]
+    const MICROSOFT_CHOICE: [(&[u32], &str, [&str; 11]); 12] = [
+        // minors                        default   14393 16299 17134    17763     18362    18363    19041    19042  20348     25398     26100
+        (&[14],                          "1.0.0",  ["-", "-",  "1.2.0", "1.0.0",  "1.4.0", "1.4.0", "1.4.0", "3.5", "3.6",    "3.6",    "3.6"]),
+        (&[15, 16, 17, 18, 19],          "1.2.0",  ["-", "-",  "1.2.0", "1.2.0",  "1.4.0", "1.4.0", "1.4.0", "3.5", "3.6",    "3.6",    "3.6"]),
+        (&[20],                          "1.4.0",  ["-", "-",  "-",     "1.4.0",  "1.4.0", "1.4.0", "1.4.0", "3.5", "3.6",    "3.6",    "3.6"]),
+        (&[21],                          "3.4.1",  ["-", "-",  "-",     "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.6"]),
+        (&[22],                          "3.5",    ["-", "-",  "-",     "3.5",    "3.5",   "3.5",   "3.5",   "3.5", "3.6",    "3.6",    "3.6"]),
+        (&[23],                          "3.6",    ["-", "-",  "-",     "3.6",    "3.6",   "3.6",   "3.6",   "3.6", "3.6",    "3.6",    "3.6"]),
+        (&[24],                          "3.7",    ["-", "-",  "-",     "3.8",    "-",     "-",     "-",     "3.8", "3.8",    "3.8",    "3.8"]),
+        (&[25],                          "3.8",    ["-", "-",  "-",     "3.8",    "-",     "-",     "-",     "3.8", "3.8",    "3.8",    "3.8"]),
+        (&[26, 27, 28, 29, 30],          "3.9",    ["-", "-",  "-",     "3.9",    "-",     "-",     "-",     "-",   "3.9",    "3.9",    "3.9"]),
+        (&[31, 32, 33],                  "3.10",   ["-", "-",  "-",     "3.10",   "-",     "-",     "-",     "-",   "3.10",   "3.10",   "3.10"]),
+        (&[34, 35],                      "3.10.1", ["-", "-",  "-",     "3.10.1", "-",     "-",     "-",     "-",   "3.10.1", "3.10.1", "3.10.1"]),
+        (&[36, 37],                      "3.10.2", ["-", "-",  "-",     "3.10.2", "-",     "-",     "-",     "-",   "3.10.2", "3.10.2", "3.10.2"]),
+    ];
+
+    const CURRENT: Option<ContainerdVersion> = Some(ContainerdVersion::new(2, 3, 4));
+
+    fn host(build: Build) -> OsVersion {
+        OsVersion { build, revision: Some(1) }
+    }
+
+    fn chosen(registry: Registry, minor: u32, build: u32, containerd: Option<ContainerdVersion>) -> Option<String> {
+        choose(registry, Minor(minor), host(Build(build)), containerd).map(|image| image.to_string())
+    }
+
+    #[test]
+    fn every_minor_on_every_release_gets_the_tag_of_the_table() {
+        for (registry, table) in [(Registry::Upstream, UPSTREAM_CHOICE), (Registry::Microsoft, MICROSOFT_CHOICE)] {
+            let minors = table.iter().flat_map(|(minors, ..)| minors.iter().copied()).collect::<Vec<_>>();
+            assert_eq!(minors, (support::OLDEST.0..=support::NEWEST.0).collect::<Vec<_>>(), "every minor is there");
+            for (minors, default, tags) in table {
+                for (&minor, (release, tag)) in
+                    minors.iter().flat_map(|minor| RELEASES.iter().zip(tags).map(move |cell| (minor, cell)))
+                {
+                    assert_eq!(default_tag(Minor(minor)), default, "1.{minor}");
+                    let image = choose(registry, Minor(minor), host(release.build), CURRENT);
+                    let seen = image.map_or("-", |image| image.tag);
+                    assert_eq!(seen, tag, "{registry:?} for 1.{minor} on {}", release.build);
+                    if let Some(image) = image {
+                        let runs = runs_on(image.repository, image.tag, host(release.build), CURRENT);
+                        assert_eq!(runs, Some(true), "{image}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_supported_build_of_every_minor_has_a_pause_image_in_both_registries() {
+        for minor in (support::OLDEST.0..=support::NEWEST.0).map(Minor) {
+            for &build in builds_supported_by(minor).unwrap() {
+                for registry in [Registry::Microsoft, Registry::Upstream] {
+                    assert!(choose(registry, minor, host(build), CURRENT).is_some(), "{registry:?} {minor} {build}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_tag_is_taken_from_the_repository_that_has_it() {
+        let table = [
+            (Registry::Microsoft, 15, 17763, "mcr.microsoft.com/k8s/core/pause:1.2.0"),
+            (Registry::Microsoft, 20, 19041, "mcr.microsoft.com/oss/kubernetes/pause:1.4.0"),
+            (Registry::Microsoft, 24, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.8"),
+            (Registry::Microsoft, 30, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.9"),
+            (Registry::Microsoft, 33, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.10"),
+            (Registry::Microsoft, 36, 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2"),
+            (Registry::Upstream, 20, 17763, "registry.k8s.io/pause:3.4.1"),
+            (Registry::Upstream, 36, 26100, "registry.k8s.io/pause:3.10.2"),
+        ];
+        for (registry, minor, build, image) in table {
+            assert_eq!(chosen(registry, minor, build, CURRENT).as_deref(), Some(image));
+        }
+    }
+
+    #[test]
+    fn a_containerd_without_the_stable_abi_rule_needs_an_entry_of_the_very_build() {
+        let old = Some(ContainerdVersion::new(1, 7, 5));
+        let table = [
+            (Registry::Upstream, 34, 26100, Some("registry.k8s.io/pause:3.10.2")),
+            (Registry::Microsoft, 34, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3")),
+            (Registry::Microsoft, 32, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3")),
+            (Registry::Microsoft, 36, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2")),
+            (Registry::Upstream, 30, 25398, None),
+            (Registry::Upstream, 30, 20348, Some("registry.k8s.io/pause:3.9")),
+        ];
+        for (registry, minor, build, image) in table {
+            assert_eq!(chosen(registry, minor, build, old).as_deref(), image, "{registry:?} 1.{minor} on {build}");
+        }
+        let unknown = chosen(Registry::Upstream, 34, 26100, None);
+        assert_eq!(unknown.as_deref(), Some("registry.k8s.io/pause:3.10.1"), "a runtime we cannot judge");
+    }
+
+    #[test]
+    fn an_image_is_judged_only_where_the_tables_have_it() {
+        let on_2022 = |repository, tag| runs_on(repository, tag, host(Build(20348)), CURRENT);
+        let table = [
+            (UPSTREAM, "3.2", Some(false)),
+            (UPSTREAM, "3.5", Some(false)),
+            (UPSTREAM, "3.6", Some(true)),
+            (MICROSOFT_OSS, "1.4.1", Some(false)),
+            (MICROSOFT_OSS, "3.7", None),
+            (MICROSOFT, "3.9", None),
+            (MICROSOFT, "3.10.1-3", Some(true)),
+            (UPSTREAM, "latest", None),
+            ("registry.example/pause", "3.9", None),
+        ];
+        for (repository, tag, runs) in table {
+            assert_eq!(on_2022(repository, tag), runs, "{repository}:{tag}");
+        }
+    }
+
+    #[test]
+    fn tags_are_listed_in_their_order() {
+        for registry in [Registry::Microsoft, Registry::Upstream] {
+            let tags = entries(registry).iter().map(|entry| order(entry.image.tag)).collect::<Vec<_>>();
+            assert!(tags.windows(2).all(|pair| pair[0] < pair[1]), "{registry:?}");
+        }
+        assert_eq!(order("3.10.1-3"), [3, 10, 1, 3]);
+        assert_eq!(default_tag(Minor(9)), "1.0.0");
+        assert_eq!(default_tag(Minor(99)), "3.10.2");
+    }
+}
