@@ -5,6 +5,7 @@
 
 pub mod builds;
 pub mod compatibility;
+pub mod containerd;
 pub mod pause;
 pub mod skew;
 pub mod support;
