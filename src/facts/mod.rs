@@ -7,6 +7,7 @@ pub mod builds;
 pub mod compatibility;
 pub mod containerd;
 pub mod pause;
+pub mod runtimes;
 pub mod skew;
 pub mod support;
 mod versions;
