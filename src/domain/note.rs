@@ -1,0 +1,42 @@
+//! What a person would ask about: events, as values.
+
+/// An event on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The object.
+    pub about: About,
+    /// Whether somebody should look.
+    pub warning: bool,
+    /// A stable word for what happened.
+    pub reason: &'static str,
+    /// What the operator did, in a word.
+    pub action: &'static str,
+    /// The whole story, in a sentence or two; at most a kilobyte is shown.
+    pub message: String,
+}
+
+/// The object that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum About {
+    /// A WindowsNodePool.
+    Pool {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+    /// A WindowsRuntimeProfile.
+    Profile {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+    /// A Node.
+    Node {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+}
