@@ -1,0 +1,354 @@
+//! A program started for a test: its log, its readiness and its end.
+
+use std::{
+    fs::{File, OpenOptions},
+    future::Future,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// How long a program may take to end by itself when its owner is dropped.
+const DROP_GRACE: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(50);
+const TAIL_LINES: usize = 25;
+
+/// A running program in a process group of its own, with standard output and error in a log file.
+///
+/// Dropping it ends that process group and nothing else. Should the owning program be killed before it can drop
+/// anything, a guard (a shell that waits for its standard input to close) ends the group.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    pid: u32,
+    log: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    child: Child,
+    guard: Option<Guard>,
+    status: Option<ExitStatus>,
+}
+
+impl Process {
+    /// Starts `command`, its output appended to the file `log`.
+    ///
+    /// # Errors
+    /// When the log cannot be opened or the program cannot be started.
+    pub fn spawn(name: impl Into<String>, mut command: Command, log: &Path) -> Result<Self> {
+        let name = name.into();
+        let output = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| format!("opening the log {}", log.display()))?;
+        let child = command
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("starting {name} ({})", command.get_program().display()))?;
+        let pid = child.id();
+        let guard = Some(Guard::over(pid)?);
+        Ok(Self { name, pid, log: log.to_owned(), state: Mutex::new(State { child, guard, status: None }) })
+    }
+
+    /// The id of the process, which is also the id of its process group.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Where its standard output and error go.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// How it ended, or `None` while it runs.
+    #[must_use]
+    pub fn exit_status(&self) -> Option<ExitStatus> {
+        self.state().poll()
+    }
+
+    /// Asks it to end (SIGTERM), and ends it (SIGKILL) when it has not within `grace`.
+    ///
+    /// # Errors
+    /// When it needed SIGKILL; it has ended all the same.
+    pub async fn stop(&self, grace: Duration) -> Result<ExitStatus> {
+        self.signal(Signal::TERM);
+        let deadline = Instant::now() + grace;
+        while Instant::now() < deadline {
+            if let Some(status) = self.exit_status() {
+                return Ok(status);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        self.kill()?;
+        Err(anyhow!("{} did not end within {grace:?} of SIGTERM and was killed\n{}", self.name, self.log_tail()))
+    }
+
+    /// Ends it at once (SIGKILL).
+    ///
+    /// # Errors
+    /// When the operating system cannot say how it ended.
+    pub fn kill(&self) -> Result<ExitStatus> {
+        self.signal(Signal::KILL);
+        self.state().wait()
+    }
+
+    /// Waits until `probe` succeeds.
+    ///
+    /// # Errors
+    /// When the program ends first, or after `timeout`: both with the last answer of the probe and the end of the log.
+    pub async fn ready<F, Fut>(&self, timeout: Duration, mut probe: F) -> Result<()>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<()>>,
+    {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(status) = self.exit_status() {
+                bail!("{} ended before it was ready: {status}\n{}", self.name, self.log_tail());
+            }
+            let answer = match tokio::time::timeout(Duration::from_secs(5), probe()).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => format!("{error:#}"),
+                Err(_) => "no answer within 5 seconds".to_owned(),
+            };
+            if Instant::now() > deadline {
+                bail!("{} is not ready after {timeout:?}: {answer}\n{}", self.name, self.log_tail());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// The last lines of the log, under a heading that names the file.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+        format!("--- the end of {} ---\n{}", self.log.display(), tail.join("\n"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        let mut state = self.state();
+        if state.poll().is_none() {
+            signal_group(self.pid, signal);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn poll(&mut self) -> Option<ExitStatus> {
+        if self.status.is_none()
+            && let Ok(Some(status)) = self.child.try_wait()
+        {
+            self.ended(status);
+        }
+        self.status
+    }
+
+    fn wait(&mut self) -> Result<ExitStatus> {
+        if let Some(status) = self.status {
+            return Ok(status);
+        }
+        let status = self.child.wait().context("waiting for a process to end")?;
+        self.ended(status);
+        Ok(status)
+    }
+
+    /// The process id may belong to somebody else from here on, so the guard goes too.
+    fn ended(&mut self, status: ExitStatus) {
+        self.status = Some(status);
+        self.guard = None;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.signal(Signal::TERM);
+        let deadline = Instant::now() + DROP_GRACE;
+        while self.exit_status().is_none() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.kill();
+    }
+}
+
+/// A shell that does its errand when this program is gone, and nothing when it is dismissed by a drop.
+#[derive(Debug)]
+pub(crate) struct Guard(Child);
+
+impl Guard {
+    /// A guard that kills the process group `pid`.
+    fn over(pid: u32) -> Result<Self> {
+        Self::new(r#"kill -s KILL -- "-$1""#, &pid.to_string())
+    }
+
+    /// A guard that removes `directory`, unless it holds the file `keep`.
+    pub(crate) fn over_directory(directory: &Path) -> Result<Self> {
+        Self::new(r#"[ -e "$1/keep" ] || { sleep 1; rm -rf -- "$1"; }"#, &directory.display().to_string())
+    }
+
+    fn new(errand: &str, argument: &str) -> Result<Self> {
+        Command::new("sh")
+            .args(["-c", &format!("read -r _\n{errand}"), "guard", argument])
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map(Self)
+            .context("starting sh, which ends what would be left over")
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn signal_group(pid: u32, signal: Signal) {
+    let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(group) = group {
+        // A group that has just ended is what was wanted.
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+/// A port on 127.0.0.1 that nothing listens on.
+///
+/// It lies below the range that the kernel gives to outgoing connections: a server that is restarted on its port would
+/// otherwise find, now and then, that one of its own clients sits on it.
+///
+/// # Errors
+/// When no port is free.
+pub fn free_port() -> Result<u16> {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    const FIRST: u32 = 12_000;
+    const COUNT: u32 = 18_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id().wrapping_mul(97);
+    for _ in 0..COUNT {
+        let offset = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
+        let port = u16::try_from(FIRST + offset)?;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free port between {FIRST} and {}", FIRST + COUNT)
+}
+
+/// Succeeds when something accepts connections on 127.0.0.1:`port`.
+///
+/// # Errors
+/// When nothing does.
+pub async fn accepts_connections(port: u16) -> Result<()> {
+    tokio::net::TcpStream::connect(("127.0.0.1", port)).await.with_context(|| format!("connecting to port {port}"))?;
+    Ok(())
+}
+
+/// Fetches `path` over HTTP from `address`: the status code and the body.
+///
+/// # Errors
+/// When there is no connection or no HTTP answer.
+pub async fn http_get(address: std::net::SocketAddr, path: &str) -> Result<(u16, String)> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream =
+        tokio::net::TcpStream::connect(address).await.with_context(|| format!("connecting to {address}"))?;
+    // HTTP/1.0: the body ends with the connection and is never chunked.
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| anyhow!("not an HTTP answer: {answer:?}"))?;
+    let status = head.split_whitespace().nth(1).and_then(|code| code.parse().ok());
+    Ok((status.ok_or_else(|| anyhow!("no status in {head:?}"))?, body.to_owned()))
+}
+
+/// Creates an empty file, or empties it.
+pub(crate) fn touch(path: &Path) -> Result<()> {
+    File::create(path).with_context(|| format!("writing {}", path.display()))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[tokio::test]
+    async fn a_program_that_ends_too_early_shows_its_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let process =
+            Process::spawn("early", shell("echo wrong flag; exit 3"), &directory.path().join("early.log")).unwrap();
+        let error = process.ready(Duration::from_secs(10), || async { bail!("not yet") }).await.unwrap_err();
+        let text = format!("{error:#}");
+        assert!(text.contains("exit status: 3") && text.contains("wrong flag"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn stop_lets_a_program_end_by_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("polite.log");
+        let process =
+            Process::spawn("polite", shell("trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done"), &log).unwrap();
+        let up = || async {
+            anyhow::ensure!(std::fs::read_to_string(&log)?.contains("up"), "not up");
+            Ok(())
+        };
+        process.ready(Duration::from_secs(10), up).await.unwrap();
+        assert_eq!(process.stop(Duration::from_secs(10)).await.unwrap().code(), Some(7));
+    }
+
+    #[tokio::test]
+    async fn a_drop_ends_the_whole_process_group() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("family.log");
+        let process = Process::spawn("family", shell("sleep 600 & echo $!; wait"), &log).unwrap();
+        let child = || async {
+            std::fs::read_to_string(&log)?.trim().parse::<u32>()?;
+            Ok(())
+        };
+        process.ready(Duration::from_secs(10), child).await.unwrap();
+        let child: u32 = std::fs::read_to_string(&log).unwrap().trim().parse().unwrap();
+        drop(process);
+        let gone = || match std::fs::read_to_string(format!("/proc/{child}/stat")) {
+            Ok(stat) => stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')),
+            Err(_) => true,
+        };
+        crate::wait::eventually("the grandchild is gone", Duration::from_secs(10), || async {
+            anyhow::ensure!(gone(), "process {child} still runs");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+
+    #[test]
+    fn free_ports_differ() {
+        let ports: std::collections::BTreeSet<u16> = (0..20).map(|_| free_port().unwrap()).collect();
+        assert_eq!(ports.len(), 20);
+    }
+}
