@@ -1,0 +1,265 @@
+//! The kubelet's arithmetic: what a configuration leaves of a machine for Pods.
+//!
+//! Allocatable is capacity minus `systemReserved`, `kubeReserved` and the hard eviction thresholds, and never negative;
+//! `pods` is `maxPods`, or less by `podsPerCore`. Written apart from the operator's own reckoning, to be held against it.
+//! Source: kubernetes/kubernetes, read 2026-11: `pkg/kubelet/cm/helpers.go` (`hardEvictionReservation`),
+//! `pkg/kubelet/cm/container_manager_windows.go` (`GetNodeAllocatableReservation`), `pkg/kubelet/eviction/helpers.go`
+//! (`parsePercentage`: a 32-bit float, so that 10% of 100 G is 10,000,000,149), `pkg/kubelet/nodestatus/setters.go`
+//! (`MachineInfo`).
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::Taint;
+use serde::Deserialize;
+
+/// What a machine has. Quantities are as Kubernetes writes them.
+#[derive(Clone, Debug)]
+pub struct Capacity {
+    /// Cores.
+    pub cpu: String,
+    /// Bytes.
+    pub memory: String,
+    /// Bytes of the file system of the kubelet.
+    pub ephemeral_storage: String,
+    /// How many Pods, while no configuration says so.
+    pub pods: u32,
+}
+
+impl Default for Capacity {
+    fn default() -> Self {
+        Self { cpu: "8".into(), memory: "32Gi".into(), ephemeral_storage: "200Gi".into(), pods: 110 }
+    }
+}
+
+impl Capacity {
+    pub(crate) fn resources(&self) -> BTreeMap<&'static str, String> {
+        [
+            ("cpu", self.cpu.clone()),
+            ("memory", self.memory.clone()),
+            ("ephemeral-storage", self.ephemeral_storage.clone()),
+            ("pods", self.pods.to_string()),
+        ]
+        .into()
+    }
+
+    /// The capacity that a kubelet reports under `configuration`: `pods` is a matter of configuration.
+    pub(crate) fn under(mut self, configuration: &KubeletConfiguration) -> Self {
+        let cores = milli(&self.cpu).map_or(0, |cores| u32::try_from(cores / 1000).unwrap_or(u32::MAX));
+        let per_core = configuration.pods_per_core.filter(|pods| *pods > 0).map(|pods| pods.saturating_mul(cores));
+        let most = configuration.max_pods.unwrap_or(110);
+        self.pods = per_core.map_or(most, |pods| pods.min(most));
+        self
+    }
+}
+
+/// The fields of a `KubeletConfiguration` (kubelet.config.k8s.io/v1beta1) that decide what is allocatable and how the
+/// node is registered.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KubeletConfiguration {
+    /// 110 if not set.
+    pub max_pods: Option<u32>,
+    /// No limit if not set or 0.
+    pub pods_per_core: Option<u32>,
+    /// Resource to quantity.
+    pub kube_reserved: BTreeMap<String, String>,
+    /// Resource to quantity.
+    pub system_reserved: BTreeMap<String, String>,
+    /// Signal to quantity or percentage. The kubelet's defaults hold only where none is set.
+    pub eviction_hard: Option<BTreeMap<String, String>>,
+    /// From 1.33: the defaults hold for the signals that are not set.
+    pub merge_default_eviction_settings: bool,
+    /// The taints that the kubelet registers its Node with.
+    pub register_with_taints: Vec<Taint>,
+}
+
+impl KubeletConfiguration {
+    /// Reads `kubelet.yaml`.
+    ///
+    /// # Errors
+    /// When it is no YAML, a field is of a wrong type, or a quantity or percentage does not parse.
+    pub fn parse(yaml: &str) -> Result<Self> {
+        let configuration: Self = serde_saphyr::from_str(yaml).context("kubelet.yaml")?;
+        for (resource, quantity) in configuration.kube_reserved.iter().chain(&configuration.system_reserved) {
+            milli(quantity).with_context(|| format!("reserved {resource}"))?;
+        }
+        for (signal, threshold) in configuration.eviction_hard.iter().flatten() {
+            Threshold::parse(threshold).with_context(|| format!("evictionHard {signal}"))?;
+        }
+        Ok(configuration)
+    }
+
+    fn threshold(&self, signal: &str) -> Option<Threshold> {
+        let default = match signal {
+            "memory.available" => Some("500Mi"),
+            "nodefs.available" => Some("10%"),
+            _ => None,
+        };
+        let text = match &self.eviction_hard {
+            None => default,
+            Some(set) => {
+                set.get(signal).map(String::as_str).or(default.filter(|_| self.merge_default_eviction_settings))
+            }
+        };
+        text.and_then(|text| Threshold::parse(text).ok())
+    }
+}
+
+/// The allocatable resources of a machine under `configuration`. A quantity that does not parse counts as nothing.
+pub(crate) fn allocatable(capacity: &Capacity, configuration: &KubeletConfiguration) -> BTreeMap<&'static str, String> {
+    let left = |resource: &str, quantity: &str, signal: Option<&str>| {
+        let capacity = milli(quantity).unwrap_or(0);
+        let reserved =
+            |map: &BTreeMap<String, String>| map.get(resource).and_then(|text| milli(text).ok()).unwrap_or(0);
+        let threshold = signal.and_then(|signal| configuration.threshold(signal)).map_or(0, |t| t.of(capacity));
+        let all = reserved(&configuration.kube_reserved) + reserved(&configuration.system_reserved) + threshold;
+        in_words((capacity - all).max(0))
+    };
+    [
+        ("cpu", left("cpu", &capacity.cpu, None)),
+        ("memory", left("memory", &capacity.memory, Some("memory.available"))),
+        ("ephemeral-storage", left("ephemeral-storage", &capacity.ephemeral_storage, Some("nodefs.available"))),
+        ("pods", capacity.pods.to_string()),
+    ]
+    .into()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Threshold {
+    /// In thousandths.
+    Quantity(i128),
+    /// A part of one, in the kubelet's precision.
+    Part(f32),
+}
+
+impl Threshold {
+    fn parse(text: &str) -> Result<Self> {
+        match text.strip_suffix('%') {
+            Some(percent) => Ok(Self::Part(percent.parse::<f32>().with_context(|| text.to_owned())? / 100.0)),
+            None => Ok(Self::Quantity(milli(text)?)),
+        }
+    }
+
+    /// Of a capacity in thousandths. A percentage gives a whole number of units, as in the kubelet.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+    fn of(self, capacity: i128) -> i128 {
+        match self {
+            Self::Quantity(quantity) => quantity,
+            Self::Part(part) => ((capacity / 1000) as f64 * f64::from(part)) as i128 * 1000,
+        }
+    }
+}
+
+/// A Kubernetes quantity in thousandths, rounded up.
+fn milli(text: &str) -> Result<i128> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '+' && c != '-').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    ensure!(fraction.len() <= 18 && number.len() <= 36, "{text:?} has too many digits");
+    let digits: i128 = format!("{whole}{fraction}").parse().with_context(|| format!("{text:?} is no quantity"))?;
+    let (numerator, denominator) = factor(suffix).with_context(|| format!("{text:?} is no quantity"))?;
+    let places = 10_i128.pow(u32::try_from(fraction.len())?);
+    let (value, unit) = (digits * numerator * 1000, denominator * places);
+    Ok(value.div_euclid(unit) + i128::from(value.rem_euclid(unit) != 0))
+}
+
+fn factor(suffix: &str) -> Result<(i128, i128)> {
+    const POWERS: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
+    const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    const PARTS: [&str; 3] = ["m", "u", "n"];
+    let power = |list: &[&str]| list.iter().position(|name| *name == suffix).map(|index| index as u32 + 1);
+    if suffix.is_empty() {
+        return Ok((1, 1));
+    }
+    if let Some(power) = power(&POWERS) {
+        return Ok((1000_i128.pow(power), 1));
+    }
+    if let Some(power) = power(&BINARY) {
+        return Ok((1024_i128.pow(power), 1));
+    }
+    if let Some(power) = power(&PARTS) {
+        return Ok((1, 1000_i128.pow(power)));
+    }
+    match suffix.strip_prefix(['e', 'E']).and_then(|exponent| exponent.parse::<i32>().ok()) {
+        Some(exponent @ 0..=18) => Ok((10_i128.pow(exponent.unsigned_abs()), 1)),
+        Some(exponent @ -18..0) => Ok((1, 10_i128.pow(exponent.unsigned_abs()))),
+        _ => bail!("unknown suffix {suffix:?}"),
+    }
+}
+
+fn in_words(milli: i128) -> String {
+    if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_in_every_notation() {
+        for (text, expected) in [
+            ("500m", 500),
+            ("2", 2_000),
+            ("0.5", 500),
+            ("1.5Gi", 1_610_612_736_000),
+            ("1k", 1_000_000),
+            ("1e3", 1_000_000),
+            ("1E", 1_000_000_000_000_000_000_000),
+            ("100u", 1),
+            ("2Gi", 2_147_483_648_000),
+        ] {
+            assert_eq!(milli(text).unwrap(), expected, "{text}");
+        }
+        for text in ["", "Gi", "2GB", "1 Gi", "two", "1e99"] {
+            assert!(milli(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn allocatable_is_capacity_minus_reserves_and_hard_thresholds() {
+        let capacity = Capacity { cpu: "4".into(), memory: "16Gi".into(), ephemeral_storage: "100G".into(), pods: 110 };
+        let mi = |quantity: i64| (quantity * 1024 * 1024).to_string();
+        let cases = [
+            ("{}", "4", mi(16 * 1024 - 500), "89999999851", 110),
+            (
+                "{ maxPods: 30, systemReserved: { cpu: 500m, memory: 2Gi, ephemeral-storage: 1G }, \
+                 kubeReserved: { cpu: 200m, memory: 512Mi }, evictionHard: { memory.available: 500Mi, nodefs.available: 20G } }",
+                "3300m",
+                mi(16 * 1024 - 2048 - 512 - 500),
+                "79000000000",
+                30,
+            ),
+            ("{ evictionHard: { memory.available: 25% } }", "4", mi(12 * 1024), "100000000000", 110),
+            (
+                "{ mergeDefaultEvictionSettings: true, evictionHard: { memory.available: 1Gi } }",
+                "4",
+                mi(15 * 1024),
+                "89999999851",
+                110,
+            ),
+            ("{ podsPerCore: 10, systemReserved: { memory: 64Gi } }", "4", "0".to_owned(), "89999999851", 40),
+        ];
+        for (yaml, cpu, memory, storage, pods) in cases {
+            let configuration = KubeletConfiguration::parse(yaml).unwrap();
+            let capacity = capacity.clone().under(&configuration);
+            let left = allocatable(&capacity, &configuration);
+            let expected = [
+                ("cpu", cpu.to_owned()),
+                ("memory", memory),
+                ("ephemeral-storage", storage.to_owned()),
+                ("pods", pods.to_string()),
+            ];
+            assert_eq!(left, expected.into(), "{yaml}");
+        }
+    }
+
+    #[test]
+    fn what_no_kubelet_would_read_is_refused() {
+        for yaml in
+            ["systemReserved: { memory: lots }", "evictionHard: { memory.available: ten% }", "maxPods: many", "["]
+        {
+            assert!(KubeletConfiguration::parse(yaml).is_err(), "{yaml}");
+        }
+    }
+}

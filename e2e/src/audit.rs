@@ -1,0 +1,159 @@
+//! The API server's audit log: who asked for what, and what the answer was.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fs,
+    path::Path,
+};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+/// A request that the API server has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    pub verb: String,
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The resource, in the plural; empty for a path that is no resource, such as `/version`.
+    pub resource: String,
+    /// `status`, for instance; empty for the object itself.
+    pub subresource: String,
+    /// Empty for what is cluster-scoped.
+    pub namespace: String,
+    /// Empty for a list or a watch.
+    pub name: String,
+    /// The HTTP status code of the answer.
+    pub code: u16,
+    /// The path with its query.
+    pub uri: String,
+}
+
+impl Request {
+    /// Whether the request asks for a change.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
+    }
+
+    /// Whether the user was not allowed to make it.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.code == 403
+    }
+}
+
+/// A policy that records the requests of `users`, without their bodies, and nobody else's.
+pub(crate) fn policy(users: &[String]) -> String {
+    let users: Vec<String> = users.iter().map(|user| format!("{user:?}")).collect();
+    format!(
+        "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n\
+         - {{ level: Metadata, users: [{}] }}\n- {{ level: None }}\n",
+        users.join(", ")
+    )
+}
+
+/// The requests of `user` in the log at `path`.
+pub(crate) fn read(path: &Path, user: &str) -> Result<Vec<Request>> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    requests(&text, user)
+}
+
+fn requests(log: &str, user: &str) -> Result<Vec<Request>> {
+    // A watch is recorded twice under one id: when it is answered and when it ends.
+    let mut seen = HashMap::new();
+    let mut requests: Vec<Request> = Vec::new();
+    // The server may be in the middle of the last line.
+    for line in log.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+        let event: Event = serde_json::from_str(line).with_context(|| format!("an audit event: {line}"))?;
+        if event.user.username != user {
+            continue;
+        }
+        match seen.entry(event.audit_id.clone()) {
+            Entry::Occupied(_) => {}
+            Entry::Vacant(entry) => {
+                entry.insert(());
+                requests.push(event.into());
+            }
+        }
+    }
+    Ok(requests)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    verb: String,
+    #[serde(rename = "requestURI")]
+    uri: String,
+    user: Username,
+    #[serde(default)]
+    object_ref: ObjectRef,
+    #[serde(default)]
+    response_status: ResponseStatus,
+}
+
+#[derive(Deserialize)]
+struct Username {
+    username: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectRef {
+    api_group: String,
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ResponseStatus {
+    code: u16,
+}
+
+impl From<Event> for Request {
+    fn from(event: Event) -> Self {
+        let object = event.object_ref;
+        Self {
+            verb: event.verb,
+            group: object.api_group,
+            resource: object.resource,
+            subresource: object.subresource,
+            namespace: object.namespace,
+            name: object.name,
+            code: event.response_status.code,
+            uri: event.uri,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = concat!(
+        r#"{"auditID":"1","stage":"ResponseStarted","verb":"watch","requestURI":"/api/v1/nodes?watch=true","user":{"username":"op"},"objectRef":{"resource":"nodes","apiVersion":"v1"},"responseStatus":{"code":200}}"#,
+        "\n",
+        r#"{"auditID":"2","stage":"ResponseComplete","verb":"patch","requestURI":"/api/v1/nodes/w1","user":{"username":"op"},"objectRef":{"resource":"nodes","name":"w1"},"responseStatus":{"code":403}}"#,
+        "\n",
+        r#"{"auditID":"3","stage":"ResponseComplete","verb":"get","requestURI":"/version","user":{"username":"other"},"responseStatus":{"code":200}}"#,
+        "\n",
+        r#"{"auditID":"1","stage":"ResponseComplete","verb":"watch","requestURI":"/api/v1/nodes?watch=true","user":{"username":"op"},"objectRef":{"resource":"nodes"},"responseStatus":{"code":200}}"#,
+        "\n",
+        r#"{"auditID":"4","sta"#,
+    );
+
+    #[test]
+    fn each_request_of_the_user_counts_once_and_an_unfinished_line_not_at_all() {
+        let requests = requests(LOG, "op").unwrap();
+        let seen: Vec<_> = requests.iter().map(|r| (r.verb.as_str(), r.name.as_str(), r.is_forbidden())).collect();
+        assert_eq!(seen, [("watch", "", false), ("patch", "w1", true)]);
+        assert!(requests[1].is_write() && !requests[0].is_write());
+    }
+}

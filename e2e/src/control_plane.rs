@@ -1,0 +1,446 @@
+//! `etcd`, `kube-apiserver`, `kube-controller-manager` and `kube-scheduler` on loopback.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tokio::sync::Mutex;
+
+use crate::{
+    assets::{Assets, Component, Version},
+    audit::{self, Request},
+    directory::Directory,
+    keys::SigningKey,
+    process::{self, Process, free_port},
+};
+
+/// The namespace of the operator, as `config/` has it.
+pub const OPERATOR_NAMESPACE: &str = "winpool-system";
+/// The ServiceAccount of the operator, as `config/` has it.
+pub const OPERATOR_SERVICE_ACCOUNT: &str = "winpool";
+
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// Long enough that the node lifecycle controller never misses a heartbeat: simulated nodes renew no Leases, yet the
+/// controller's real work (taints that follow the conditions, evictions) goes on.
+const NODE_GRACE: &str = "24h";
+
+/// Who a request comes from. The API server knows each by a bearer token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum User {
+    /// May do everything.
+    Admin,
+    /// The operator: the user name and groups of the shipped ServiceAccount, so that the shipped bindings, and nothing
+    /// else, say what it may do.
+    Operator,
+    /// Somebody who may do everything and works against the operator.
+    RivalA,
+    /// Another one.
+    RivalB,
+}
+
+impl User {
+    /// Every user.
+    pub const ALL: [Self; 4] = [Self::Admin, Self::Operator, Self::RivalA, Self::RivalB];
+
+    /// The name that the API server knows the user by.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Admin => "admin".to_owned(),
+            Self::Operator => format!("system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR_SERVICE_ACCOUNT}"),
+            Self::RivalA => "rival-a".to_owned(),
+            Self::RivalB => "rival-b".to_owned(),
+        }
+    }
+
+    fn groups(self) -> String {
+        match self {
+            Self::Admin | Self::RivalA | Self::RivalB => "system:masters".to_owned(),
+            Self::Operator => format!("system:serviceaccounts,system:serviceaccounts:{OPERATOR_NAMESPACE}"),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Operator => "operator",
+            Self::RivalA => "rival-a",
+            Self::RivalB => "rival-b",
+        }
+    }
+
+    fn token(self) -> String {
+        format!("token-of-{}", self.word())
+    }
+}
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Start kube-scheduler, where the assets have it.
+    pub scheduler: bool,
+    /// Start kube-controller-manager, where the assets have it.
+    pub controller_manager: bool,
+    /// Further arguments of kube-apiserver.
+    pub api_server_arguments: Vec<String>,
+}
+
+impl Options {
+    /// Only etcd and kube-apiserver: enough for what does not place Pods, and quicker.
+    #[must_use]
+    pub fn api_server_only() -> Self {
+        Self { scheduler: false, controller_manager: false, api_server_arguments: Vec::new() }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { scheduler: true, controller_manager: true, ..Self::api_server_only() }
+    }
+}
+
+/// A running control plane. Dropping it ends its processes and removes its files, which are kept (and named on standard
+/// error) when a test panicked or `WINPOOL_KEEP` is set.
+#[derive(Debug)]
+pub struct ControlPlane {
+    assets: &'static Assets,
+    options: Options,
+    etcd_port: u16,
+    port: u16,
+    api_server: Mutex<Option<Process>>,
+    others: BTreeMap<&'static str, Process>,
+    directory: Directory,
+}
+
+impl ControlPlane {
+    /// Starts it and waits until it answers.
+    ///
+    /// # Errors
+    /// When a program is missing or does not become ready; the message has the end of its log.
+    pub async fn start(options: Options) -> Result<Self> {
+        let assets = Assets::locate()?;
+        let directory = Directory::new()?;
+        let (etcd_port, port) = (free_port()?, free_port()?);
+        let mut control_plane =
+            Self { assets, options, etcd_port, port, api_server: Mutex::new(None), others: BTreeMap::new(), directory };
+        control_plane.write_files()?;
+        control_plane.start_etcd().await?;
+        control_plane.start_api_server().await?;
+        control_plane.start_components().await?;
+        Ok(control_plane)
+    }
+
+    /// A new client for `user`. It belongs to the runtime that it is made in.
+    ///
+    /// # Errors
+    /// When the client cannot be built.
+    pub async fn client(&self, user: User) -> Result<Client> {
+        Ok(Client::try_from(self.config(user).await?)?)
+    }
+
+    /// A new client that acts as any other user, by impersonation.
+    ///
+    /// # Errors
+    /// When the client cannot be built.
+    pub async fn client_as(&self, user: &str, groups: &[&str]) -> Result<Client> {
+        let mut config = self.config(User::Admin).await?;
+        config.auth_info.impersonate = Some(user.to_owned());
+        config.auth_info.impersonate_groups = Some(groups.iter().map(ToString::to_string).collect());
+        Ok(Client::try_from(config)?)
+    }
+
+    /// The client configuration for `user`, to be changed before a client is made of it.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be read.
+    pub async fn config(&self, user: User) -> Result<Config> {
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig(user))?;
+        Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+    }
+
+    /// A kubeconfig file for `user`.
+    #[must_use]
+    pub fn kubeconfig(&self, user: User) -> PathBuf {
+        self.path(&format!("{}.kubeconfig", user.word()))
+    }
+
+    /// The version of the API server.
+    #[must_use]
+    pub fn version(&self) -> &Version {
+        &self.assets.version
+    }
+
+    /// The programs that it was started from.
+    #[must_use]
+    pub fn assets(&self) -> &'static Assets {
+        self.assets
+    }
+
+    /// Whether `component` runs.
+    #[must_use]
+    pub fn runs(&self, component: Component) -> bool {
+        let wanted = match component {
+            Component::Scheduler => self.options.scheduler,
+            Component::ControllerManager => self.options.controller_manager,
+        };
+        wanted && self.assets.path_of(component).is_some()
+    }
+
+    /// Where the API server listens: `https://127.0.0.1:<port>`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The folder of its logs, kubeconfigs and data.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The log file of a program called `name`.
+    #[must_use]
+    pub fn log_of(&self, name: &str) -> PathBuf {
+        self.path("logs").join(format!("{name}.log"))
+    }
+
+    /// What `user` (one of the operator and the rivals) has asked of the API server so far, in order of completion.
+    /// A watch counts once it has been answered.
+    ///
+    /// # Errors
+    /// When the audit log cannot be read.
+    pub fn requests_of(&self, user: User) -> Result<Vec<Request>> {
+        audit::read(&self.path("audit.log"), &user.name())
+    }
+
+    /// Ends the API server at once. Everything that it answered is in etcd.
+    ///
+    /// # Errors
+    /// When the process cannot be ended.
+    pub async fn stop_api_server(&self) -> Result<()> {
+        if let Some(process) = self.api_server.lock().await.take() {
+            process.kill()?;
+        }
+        Ok(())
+    }
+
+    /// Starts the API server again, on the same port and the same etcd, and waits until it answers.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub async fn start_api_server(&self) -> Result<()> {
+        let process = self.spawn("kube-apiserver", &self.assets.kube_apiserver, self.api_server_arguments())?;
+        // The certificate, and so the kubeconfigs, are there once the server listens.
+        process.ready(START_TIMEOUT, || process::accepts_connections(self.port)).await?;
+        self.write_kubeconfigs()?;
+        let mut config = self.config(User::Admin).await?;
+        config.default_retry = false;
+        let client = Client::try_from(config)?;
+        process.ready(START_TIMEOUT, || answers(client.clone())).await?;
+        *self.api_server.lock().await = Some(process);
+        Ok(())
+    }
+
+    /// Kills the API server and starts it again.
+    ///
+    /// # Errors
+    /// When it does not become ready again.
+    pub async fn restart_api_server(&self) -> Result<()> {
+        self.stop_api_server().await?;
+        self.start_api_server().await
+    }
+
+    async fn start_etcd(&mut self) -> Result<()> {
+        let (clients, peers) =
+            (format!("http://127.0.0.1:{}", self.etcd_port), format!("http://127.0.0.1:{}", free_port()?));
+        let arguments = [
+            flag("data-dir", self.path("etcd").display()),
+            flag("listen-client-urls", &clients),
+            flag("advertise-client-urls", &clients),
+            flag("listen-peer-urls", &peers),
+            flag("initial-advertise-peer-urls", &peers),
+            flag("initial-cluster", format!("default={peers}")),
+            "--unsafe-no-fsync".to_owned(),
+        ];
+        let process = self.spawn("etcd", &self.assets.etcd, arguments)?;
+        let address = ([127, 0, 0, 1], self.etcd_port).into();
+        let healthy = || async move {
+            let (status, body) = process::http_get(address, "/health").await?;
+            ensure!(status == 200 && body.contains("true"), "/health answers {status} {body}");
+            Ok(())
+        };
+        process.ready(START_TIMEOUT, healthy).await?;
+        self.others.insert("etcd", process);
+        Ok(())
+    }
+
+    fn api_server_arguments(&self) -> Vec<String> {
+        let file = |name: &str| self.path(name).display().to_string();
+        let mut arguments = vec![
+            flag("etcd-servers", format!("http://127.0.0.1:{}", self.etcd_port)),
+            flag("bind-address", "127.0.0.1"),
+            flag("advertise-address", "127.0.0.1"),
+            flag("endpoint-reconciler-type", "none"),
+            flag("secure-port", self.port),
+            flag("cert-dir", file("certificates")),
+            flag("service-cluster-ip-range", "10.96.0.0/16"),
+            flag("service-account-issuer", "https://kubernetes.default.svc"),
+            flag("service-account-key-file", file("service-account.pub")),
+            flag("service-account-signing-key-file", file("service-account.key")),
+            flag("authorization-mode", "Node,RBAC"),
+            flag("token-auth-file", file("tokens.csv")),
+            flag("disable-admission-plugins", "ServiceAccount"),
+            flag("allow-privileged", true),
+            flag("audit-policy-file", file("audit-policy.yaml")),
+            flag("audit-log-path", file("audit.log")),
+            // In megabytes; the log is read as one file.
+            flag("audit-log-maxsize", 100_000),
+        ];
+        arguments.extend(self.options.api_server_arguments.iter().cloned());
+        arguments
+    }
+
+    async fn start_components(&mut self) -> Result<()> {
+        let mut started = Vec::new();
+        for component in Component::ALL {
+            let (true, Some(path)) = (self.runs(component), self.assets.path_of(component)) else { continue };
+            let port = free_port()?;
+            let (name, arguments) = match component {
+                Component::Scheduler => ("kube-scheduler", self.component_arguments(port)),
+                Component::ControllerManager => ("kube-controller-manager", self.controller_manager_arguments(port)),
+            };
+            started.push((name, port, self.spawn(name, path, arguments)?));
+        }
+        for (name, port, process) in started {
+            process.ready(START_TIMEOUT, || process::accepts_connections(port)).await?;
+            self.others.insert(name, process);
+        }
+        Ok(())
+    }
+
+    fn component_arguments(&self, port: u16) -> Vec<String> {
+        let kubeconfig = self.kubeconfig(User::Admin);
+        let mut arguments: Vec<String> = ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"]
+            .iter()
+            .map(|name| flag(name, kubeconfig.display()))
+            .collect();
+        arguments.extend([
+            flag("bind-address", "127.0.0.1"),
+            flag("secure-port", port),
+            flag("cert-dir", self.path(&format!("certificates-{port}")).display()),
+            flag("leader-elect", false),
+        ]);
+        if self.version().minor < 24 {
+            // Until 1.23 there is a second port, without TLS and on every address, unless it is refused.
+            arguments.push(flag("port", 0));
+        }
+        arguments
+    }
+
+    fn controller_manager_arguments(&self, port: u16) -> Vec<String> {
+        let mut arguments = self.component_arguments(port);
+        arguments.extend([
+            flag("service-account-private-key-file", self.path("service-account.key").display()),
+            flag("node-monitor-grace-period", NODE_GRACE),
+            flag("node-startup-grace-period", NODE_GRACE),
+            flag("kube-api-qps", 500),
+            flag("kube-api-burst", 1000),
+        ]);
+        arguments
+    }
+
+    fn spawn(&self, name: &str, program: &Path, arguments: impl IntoIterator<Item = String>) -> Result<Process> {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(self.directory());
+        Process::spawn(name, command, &self.log_of(name))
+    }
+
+    fn write_files(&self) -> Result<()> {
+        fs::create_dir(self.path("logs"))?;
+        let key = SigningKey::generate()?;
+        self.write("service-account.key", &key.private)?;
+        self.write("service-account.pub", &key.public)?;
+        let token = |user: User| format!("{},{},{},\"{}\"\n", user.token(), user.name(), user.word(), user.groups());
+        self.write("tokens.csv", &User::ALL.map(token).concat())?;
+        let audited = [User::Operator, User::RivalA, User::RivalB].map(User::name);
+        self.write("audit-policy.yaml", &audit::policy(&audited))?;
+        process::touch(&self.path("audit.log"))
+    }
+
+    /// One file per user. The server has made a certificate of its own, and the authority that signed it stands last in
+    /// the same file.
+    fn write_kubeconfigs(&self) -> Result<()> {
+        if self.kubeconfig(User::Admin).exists() {
+            return Ok(());
+        }
+        let path = self.path("certificates/apiserver.crt");
+        let chain = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let start = chain.rfind("-----BEGIN").ok_or_else(|| anyhow!("{} holds no certificate", path.display()))?;
+        self.write("ca.crt", &chain[start..])?;
+        for user in User::ALL {
+            let (url, authority, token) = (self.url(), self.path("ca.crt"), user.token());
+            let text = format!(
+                "apiVersion: v1\n\
+                 kind: Config\n\
+                 current-context: {word}\n\
+                 clusters:\n\
+                 - name: winpool\n  \
+                   cluster: {{ server: \"{url}\", certificate-authority: \"{authority}\" }}\n\
+                 users:\n\
+                 - name: {word}\n  \
+                   user: {{ token: \"{token}\" }}\n\
+                 contexts:\n\
+                 - name: {word}\n  \
+                   context: {{ cluster: winpool, user: {word}, namespace: {namespace} }}\n",
+                word = user.word(),
+                authority = authority.display(),
+                namespace = if user == User::Operator { OPERATOR_NAMESPACE } else { "default" },
+            );
+            self.write(&format!("{}.kubeconfig", user.word()), &text)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        fs::write(self.path(name), text).with_context(|| format!("writing {name}"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory().join(name)
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        // Their data goes with them, so none is given time to end well. The store goes last.
+        let etcd = self.others.remove("etcd");
+        let api_server = self.api_server.get_mut().take();
+        for process in std::mem::take(&mut self.others).into_values().chain(api_server).chain(etcd) {
+            let _ = process.kill();
+        }
+    }
+}
+
+/// Ready, and the namespaces that every cluster has are there.
+async fn answers(client: Client) -> Result<()> {
+    let request = http::Request::get("/readyz").body(Vec::new())?;
+    client.request_text(request).await.context("/readyz")?;
+    for name in ["default", "kube-system"] {
+        Api::<Namespace>::all(client.clone()).get(name).await?;
+    }
+    Ok(())
+}
+
+fn flag(name: &str, value: impl std::fmt::Display) -> String {
+    format!("--{name}={value}")
+}

@@ -1,0 +1,71 @@
+//! The folder of a control plane, which goes with it unless somebody wants to look into it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, Once, PoisonError},
+};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    process::{Guard, touch},
+    progress::say,
+};
+
+static IN_USE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// A temporary folder. The file `keep` in it, made by the first panic of the program or by `WINPOOL_KEEP`, saves it from
+/// removal, also when it is owned by a `static` and never dropped.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    _guard: Guard,
+}
+
+impl Directory {
+    pub(crate) fn new() -> Result<Self> {
+        let path = tempfile::Builder::new().prefix("winpool-").tempdir().context("making a temporary folder")?.keep();
+        let guard = Guard::over_directory(&path)?;
+        in_use().push(path.clone());
+        if std::env::var_os("WINPOOL_KEEP").is_some() {
+            keep(&path);
+        }
+        keep_all_at_a_panic();
+        Ok(Self { path, _guard: guard })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        in_use().retain(|path| *path != self.path);
+        if !self.path.join("keep").exists() {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+fn keep_all_at_a_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            usual(panic);
+            in_use().iter().for_each(|path| keep(path));
+        }));
+    });
+}
+
+fn keep(path: &Path) {
+    let mark = path.join("keep");
+    if !mark.exists() && touch(&mark).is_ok() {
+        say(format_args!("kept for a look: {} (logs in logs/, kubeconfigs beside it)", path.display()));
+    }
+}
+
+fn in_use() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
+    IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,64 @@
+//! Installing the operator's resources as a user does: `crds/`, then `config/default`.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    control_plane::{ControlPlane, OPERATOR_NAMESPACE, User},
+    kubectl::kubectl,
+    operator::workspace,
+};
+
+const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Applies `crds/` and `config/default`.
+///
+/// The operator runs as a process beside the control plane, under the shipped RBAC and nothing else, so the shipped
+/// Deployment is scaled to no replicas.
+///
+/// # Errors
+/// When `kubectl` refuses any of it.
+pub fn install(control_plane: &ControlPlane) -> Result<()> {
+    install_crds(control_plane)?;
+    apply(control_plane, &["-k", &path("config/default")])?;
+    let scale = ["-n", OPERATOR_NAMESPACE, "scale", "deployment", "--all", "--replicas=0"];
+    kubectl(control_plane, User::Admin, &scale).map(drop)
+}
+
+/// Applies `crds/` and waits until the API server serves them.
+///
+/// # Errors
+/// When `kubectl` refuses, or they are not served within half a minute.
+pub fn install_crds(control_plane: &ControlPlane) -> Result<()> {
+    let folder = path("crds");
+    apply(control_plane, &["-f", &folder])?;
+    let timeout = format!("--timeout={}s", ESTABLISHED_TIMEOUT.as_secs());
+    kubectl(control_plane, User::Admin, &["wait", "--for=condition=Established", &timeout, "-f", &folder])
+        .map(drop)
+        .context("waiting for the CRDs")
+}
+
+/// Applies `config/samples`.
+///
+/// # Errors
+/// When `kubectl` refuses any of it.
+pub fn apply_samples(control_plane: &ControlPlane) -> Result<()> {
+    let folder = path("config/samples");
+    let option = if Path::new(&folder).join("kustomization.yaml").exists() { "-k" } else { "-f" };
+    apply(control_plane, &[option, &folder])
+}
+
+fn apply(control_plane: &ControlPlane, what: &[&str]) -> Result<()> {
+    let mut arguments = vec!["apply"];
+    if control_plane.version().minor < 25 {
+        // Before CEL, kubectl takes `x-kubernetes-validations` in a CRD for a mistake; the API server passes over it.
+        arguments.push("--validate=false");
+    }
+    arguments.extend(what);
+    kubectl(control_plane, User::Admin, &arguments).map(drop)
+}
+
+fn path(relative: impl AsRef<Path>) -> String {
+    workspace().join(relative).display().to_string()
+}

@@ -1,0 +1,62 @@
+//! `kubectl`, as a user types it.
+
+use std::{
+    io::Write,
+    process::{Command, Output, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::control_plane::{ControlPlane, User};
+
+/// Runs `kubectl` as `user` and returns its standard output.
+///
+/// # Errors
+/// When it cannot be run or fails, with what it wrote to standard error.
+pub fn kubectl(control_plane: &ControlPlane, user: User, arguments: &[&str]) -> Result<String> {
+    let output = command(control_plane, user, arguments).output().context("running kubectl")?;
+    finished(arguments, output)
+}
+
+/// Runs `kubectl` as `user` with `input` on its standard input, for `apply -f -`.
+///
+/// # Errors
+/// When it cannot be run or fails, with what it wrote to standard error.
+pub fn kubectl_with_input(control_plane: &ControlPlane, user: User, arguments: &[&str], input: &str) -> Result<String> {
+    let mut child = command(control_plane, user, arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("running kubectl")?;
+    if let Some(mut pipe) = child.stdin.take() {
+        pipe.write_all(input.as_bytes()).context("writing to kubectl")?;
+    }
+    finished(arguments, child.wait_with_output().context("running kubectl")?)
+}
+
+/// `kubectl` with the kubeconfig of `user`, not yet run.
+#[must_use]
+pub fn command(control_plane: &ControlPlane, user: User, arguments: &[&str]) -> Command {
+    let mut command = Command::new(&control_plane.assets().kubectl);
+    command
+        .env("KUBECONFIG", control_plane.kubeconfig(user))
+        // Its discovery cache must not mix control planes that came to the same port.
+        .arg("--cache-dir")
+        .arg(control_plane.directory().join("kubectl-cache"))
+        .args(arguments);
+    command
+}
+
+fn finished(arguments: &[&str], output: Output) -> Result<String> {
+    if !output.status.success() {
+        bail!(
+            "kubectl {} failed ({}):\n{}{}",
+            arguments.join(" "),
+            output.status,
+            String::from_utf8_lossy(&output.stderr),
+            String::from_utf8_lossy(&output.stdout)
+        );
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}

@@ -1,0 +1,361 @@
+//! The kubelets of simulated nodes: they register Nodes, keep their status, and run (that is, report as running) the
+//! Pods that the scheduler gives them.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, ContainerStatus, Node, Pod, Taint},
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    core::PartialObjectMeta,
+    runtime::{WatchStreamExt, watcher},
+};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+pub use crate::{
+    allocatable::{Capacity, KubeletConfiguration},
+    node::{SimulatedNode, WINDOWS_BUILD, Windows},
+};
+use crate::{control_plane::OPERATOR_NAMESPACE, progress::say, wait::eventually};
+
+/// The annotation by which the operator names the configuration of a node.
+pub const CONFIG_ANNOTATION: &str = "winpool.dev/config";
+
+const IN_FLIGHT: usize = 32;
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Running kubelets. They stop when this is dropped; their Nodes stay.
+///
+/// Their tasks belong to the runtime of whoever started them, so start them in the test that needs them.
+#[derive(Debug)]
+pub struct Kubelets {
+    shared: Shared,
+    tasks: Mutex<Tasks>,
+}
+
+#[derive(Debug, Default)]
+struct Tasks {
+    pods: Option<JoinHandle<()>>,
+    configuration: Option<JoinHandle<()>>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    client: Client,
+    /// The API server's, for kubelets that have none of their own.
+    version: String,
+    machines: Arc<Mutex<BTreeMap<String, Machine>>>,
+}
+
+/// A node, and the configuration that has been delivered to it.
+#[derive(Clone, Debug)]
+struct Machine {
+    node: SimulatedNode,
+    configuration: Option<(String, KubeletConfiguration)>,
+}
+
+impl Kubelets {
+    /// Registers `nodes`, up to 32 at a time, and starts their kubelets. `client` must be allowed everything.
+    ///
+    /// # Errors
+    /// When a Node cannot be registered.
+    pub async fn start(client: Client, nodes: Vec<SimulatedNode>) -> Result<Self> {
+        let version = client.apiserver_version().await?.git_version;
+        let shared = Shared { client, version, machines: Arc::default() };
+        let kubelets = Self { shared, tasks: Mutex::default() };
+        kubelets.add(nodes).await?;
+        let pods = tokio::spawn(run_pods(kubelets.shared.clone()));
+        kubelets.tasks().pods = Some(pods);
+        Ok(kubelets)
+    }
+
+    /// Registers more nodes.
+    ///
+    /// # Errors
+    /// When a Node cannot be registered.
+    pub async fn add(&self, nodes: Vec<SimulatedNode>) -> Result<()> {
+        let deliver = nodes.iter().any(|node| node.takes_configuration);
+        stream::iter(nodes)
+            .map(|node| {
+                let name = node.name.clone();
+                self.shared.machines().insert(name.clone(), Machine { node, configuration: None });
+                async move { self.shared.register(&name).await }
+            })
+            .buffer_unordered(IN_FLIGHT)
+            .try_collect::<()>()
+            .await?;
+        let mut tasks = self.tasks();
+        if deliver && tasks.configuration.is_none() {
+            tasks.configuration = Some(tokio::spawn(deliver_configurations(self.shared.clone())));
+        }
+        Ok(())
+    }
+
+    /// Changes a node and has its kubelet report it: its status, and the labels that a kubelet sets.
+    ///
+    /// # Errors
+    /// When there is no such node, or the API server refuses.
+    pub async fn change(&self, name: &str, change: impl FnOnce(&mut SimulatedNode)) -> Result<()> {
+        let node = {
+            let mut machines = self.shared.machines();
+            let machine = machines.get_mut(name).ok_or_else(|| anyhow!("no simulated node {name}"))?;
+            change(&mut machine.node);
+            machine.node.clone()
+        };
+        let labels = json!({ "metadata": { "labels": node.kubelet_labels() } });
+        self.shared.nodes().patch_metadata(name, &PatchParams::default(), &Patch::Merge(labels)).await?;
+        self.shared.report(name).await
+    }
+
+    /// Upgrades Windows in place, for instance to `10.0.20348.3000`.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub async fn set_kernel_version(&self, name: &str, kernel_version: &str) -> Result<()> {
+        self.change(name, |node| {
+            let build_label = node.windows.as_ref().is_none_or(|windows| windows.build_label);
+            node.windows = Some(Windows { build_label, ..Windows::new(kernel_version) });
+        })
+        .await
+    }
+
+    /// Upgrades the kubelet in place, for instance to `v1.20.2`.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub async fn set_kubelet_version(&self, name: &str, version: &str) -> Result<()> {
+        self.change(name, |node| node.kubelet_version = Some(version.to_owned())).await
+    }
+
+    /// Makes a node ready or not ready.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub async fn set_ready(&self, name: &str, ready: bool) -> Result<()> {
+        self.change(name, |node| node.ready = ready).await
+    }
+
+    /// Deletes the Node object, as a cloud does when the machine is gone.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn delete(&self, name: &str) -> Result<()> {
+        self.shared.nodes().delete(name, &DeleteParams::default()).await?;
+        let absent = || async {
+            let found = self.shared.nodes().get_metadata_opt(name).await?;
+            ensure!(found.is_none(), "it is still there");
+            Ok(())
+        };
+        eventually(&format!("node {name} is gone"), DELIVERY_TIMEOUT, absent).await
+    }
+
+    /// Registers a deleted node again under the same name, as its kubelet does when it starts: the delivered
+    /// configuration, with its `registerWithTaints`, is still on its disk.
+    ///
+    /// # Errors
+    /// When it is no node of these kubelets or the Node is still there.
+    pub async fn register_again(&self, name: &str) -> Result<()> {
+        self.shared.register(name).await
+    }
+
+    /// The name of the configuration that was last delivered to a node and is in effect there.
+    #[must_use]
+    pub fn configuration_of(&self, name: &str) -> Option<String> {
+        self.shared.machines().get(name)?.configuration.as_ref().map(|(name, _)| name.clone())
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Kubelets {
+    fn drop(&mut self) {
+        let tasks = std::mem::take(&mut *self.tasks());
+        tasks.pods.into_iter().chain(tasks.configuration).for_each(|task| task.abort());
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("machines", &self.machines).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn machines(&self) -> MutexGuard<'_, BTreeMap<String, Machine>> {
+        self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn machine(&self, name: &str) -> Option<Machine> {
+        self.machines().get(name).cloned()
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    async fn register(&self, name: &str) -> Result<()> {
+        let machine = self.machine(name).ok_or_else(|| anyhow!("no simulated node {name}"))?;
+        let object = machine.node.object(machine.configuration(), &self.version)?;
+        let created = self.nodes().create(&PostParams::default(), &object).await;
+        self.lift_not_ready(created.with_context(|| format!("registering node {name}"))?).await
+    }
+
+    /// Reports a node's status. The capacity for Pods follows the configuration.
+    async fn report(&self, name: &str) -> Result<()> {
+        let machine = self.machine(name).ok_or_else(|| anyhow!("no simulated node {name}"))?;
+        let status = json!({ "status": machine.node.status(machine.configuration(), &self.version) });
+        let patched = self.nodes().patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await;
+        let node = patched.with_context(|| format!("reporting the status of node {name}"))?;
+        if machine.node.ready { self.lift_not_ready(node).await } else { Ok(()) }
+    }
+
+    /// Takes the taint off a ready node that keeps Pods from a node that is not. The API server puts it on every new
+    /// Node; the node lifecycle controller would take it off, but need not be there.
+    async fn lift_not_ready(&self, mut node: Node) -> Result<()> {
+        let name = node.name_any();
+        if !self.machine(&name).is_some_and(|machine| machine.node.ready) {
+            return Ok(());
+        }
+        loop {
+            let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+            let kept: Vec<&Taint> = taints.iter().filter(|taint| taint.key != NOT_READY).collect();
+            if kept.len() == taints.len() {
+                return Ok(());
+            }
+            let patch =
+                json!({ "metadata": { "resourceVersion": node.resource_version() }, "spec": { "taints": kept } });
+            match self.nodes().patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
+                Ok(_) => return Ok(()),
+                Err(kube::Error::Api(status)) if status.code == 409 => node = self.nodes().get(&name).await?,
+                Err(error) => return Err(error).with_context(|| format!("making node {name} ready")),
+            }
+        }
+    }
+
+    /// What the annotation on a node asks for is put into effect there, once its ConfigMap can be read.
+    async fn deliver(&self, node: &str, name: &str) -> Result<()> {
+        let config_maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), OPERATOR_NAMESPACE);
+        let read = || async { Ok(config_maps.get(name).await?) };
+        let config_map = eventually(&format!("ConfigMap {name} can be read"), DELIVERY_TIMEOUT, read).await?;
+        let yaml = config_map.data.as_ref().and_then(|data| data.get("kubelet.yaml"));
+        let yaml = yaml.ok_or_else(|| anyhow!("ConfigMap {name} has no kubelet.yaml"))?;
+        let configuration = KubeletConfiguration::parse(yaml).with_context(|| format!("ConfigMap {name}"))?;
+        if let Some(machine) = self.machines().get_mut(node) {
+            machine.node.capacity = machine.node.capacity.clone().under(&configuration);
+            machine.configuration = Some((name.to_owned(), configuration));
+        }
+        self.report(node).await
+    }
+
+    async fn run(&self, pod: Pod) -> Result<()> {
+        let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) else { return Ok(()) };
+        let Some(machine) = self.machine(node).filter(|machine| machine.node.ready) else { return Ok(()) };
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
+        let name = pod.name_any();
+        if pod.metadata.deletion_timestamp.is_some() {
+            // Its containers have ended, so the kubelet lets the object go.
+            let preconditions = Preconditions { uid: pod.uid(), resource_version: None };
+            let gone = DeleteParams::default().grace_period(0).preconditions(preconditions);
+            return unless_gone(pods.delete(&name, &gone).await);
+        }
+        if pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_none_or(|phase| phase == "Pending") {
+            let status = json!({ "metadata": { "uid": pod.uid() }, "status": running(&pod, &machine.node)? });
+            return unless_gone(pods.patch_status(&name, &PatchParams::default(), &Patch::Strategic(status)).await);
+        }
+        Ok(())
+    }
+}
+
+impl Machine {
+    fn configuration(&self) -> Option<&KubeletConfiguration> {
+        self.configuration.as_ref().map(|(_, configuration)| configuration)
+    }
+}
+
+async fn run_pods(shared: Shared) {
+    let pods: Api<Pod> = Api::all(shared.client.clone());
+    let events = watcher(pods, watcher::Config::default().fields("spec.nodeName!="));
+    let shared = &shared;
+    let run = |pod: Pod| async move {
+        let name = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+        say_error(&name, shared.run(pod)).await;
+    };
+    applied(events).for_each_concurrent(IN_FLIGHT, run).await;
+}
+
+async fn deliver_configurations(shared: Shared) {
+    let nodes: Api<PartialObjectMeta<Node>> = Api::all(shared.client.clone());
+    let shared = &shared;
+    let deliver = |node: PartialObjectMeta<Node>| async move {
+        let name = node.name_any();
+        let Some(wanted) = node.annotations().get(CONFIG_ANNOTATION) else { return };
+        let Some(machine) = shared.machine(&name).filter(|machine| machine.node.takes_configuration) else { return };
+        if machine.configuration.is_none_or(|(current, _)| current != *wanted) {
+            say_error(&format!("simulated node {name}"), shared.deliver(&name, wanted)).await;
+        }
+    };
+    applied(watcher(nodes, watcher::Config::default())).for_each_concurrent(IN_FLIGHT, deliver).await;
+}
+
+/// Objects as they come; a broken watch is taken up again.
+fn applied<K: Clone>(
+    events: impl stream::Stream<Item = watcher::Result<watcher::Event<K>>>,
+) -> impl stream::Stream<Item = K> {
+    events.default_backoff().applied_objects().filter_map(|object| std::future::ready(object.ok()))
+}
+
+/// The status of a Pod whose containers all run.
+fn running(pod: &Pod, node: &SimulatedNode) -> Result<serde_json::Value> {
+    let now = Timestamp::now().to_string();
+    let spec = pod.spec.as_ref().context("a Pod without a spec")?;
+    let statuses = |containers: &[k8s_openapi::api::core::v1::Container], state: serde_json::Value| {
+        let status = |container: &k8s_openapi::api::core::v1::Container| {
+            let image = container.image.clone().unwrap_or_default();
+            serde_json::from_value::<ContainerStatus>(json!({
+                "name": container.name, "image": image, "imageID": image, "containerID": "simulated://1",
+                "ready": true, "started": true, "restartCount": 0, "state": state,
+            }))
+        };
+        containers.iter().map(status).collect::<serde_json::Result<Vec<_>>>()
+    };
+    let ended = json!({ "terminated": { "exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now } });
+    let condition = |kind| json!({ "type": kind, "status": "True", "lastTransitionTime": now });
+    let conditions = ["Initialized", "ContainersReady", "Ready"].map(condition);
+    Ok(json!({
+        "phase": "Running",
+        "startTime": now,
+        "hostIP": node.address(),
+        "podIP": node.address(),
+        "conditions": conditions,
+        "initContainerStatuses": statuses(spec.init_containers.as_deref().unwrap_or_default(), ended)?,
+        "containerStatuses": statuses(&spec.containers, json!({ "running": { "startedAt": now } }))?,
+    }))
+}
+
+/// An object that is gone, or another one by now, needs nothing more.
+fn unless_gone<T>(answer: kube::Result<T>) -> Result<()> {
+    match answer {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        answer => Ok(answer.map(drop)?),
+    }
+}
+
+async fn say_error(who: &str, work: impl Future<Output = Result<()>>) {
+    if let Err(error) = work.await {
+        say(format_args!("{who}: {error:#}"));
+    }
+}

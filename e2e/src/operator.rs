@@ -1,0 +1,238 @@
+//! The operator as a process: the built `winpool` binary, run as the user that the shipped RBAC is for.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Output},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+use crate::{
+    control_plane::{ControlPlane, User},
+    process::{Process, free_port, http_get},
+    progress::say,
+};
+
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A running operator. It is ended when this is dropped.
+#[derive(Debug)]
+pub struct Operator {
+    process: Process,
+    admin: SocketAddr,
+}
+
+impl Operator {
+    /// Starts `winpool run` with further `arguments` and environment variables, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it ends, or is not ready within a minute; the message has the end of its log.
+    pub async fn start(control_plane: &ControlPlane, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Self> {
+        let operator = Self::spawn(control_plane, arguments, environment)?;
+        operator.wait_ready(READY_TIMEOUT).await?;
+        Ok(operator)
+    }
+
+    /// Starts `winpool run` without waiting for it.
+    ///
+    /// # Errors
+    /// When the binary cannot be built or started.
+    pub fn spawn(control_plane: &ControlPlane, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(1);
+        let admin = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+        let mut command = Command::new(binary()?);
+        command
+            .args(["run", "--admin-address", &admin.to_string()])
+            .args(arguments)
+            .env("KUBECONFIG", control_plane.kubeconfig(User::Operator))
+            .envs(environment.iter().copied());
+        let log = control_plane.log_of(&format!("operator-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+        Ok(Self { process: Process::spawn("winpool", command, &log)?, admin })
+    }
+
+    /// Waits until `/readyz` answers 200.
+    ///
+    /// # Errors
+    /// When it ends first, or after `timeout`.
+    pub async fn wait_ready(&self, timeout: Duration) -> Result<()> {
+        let ready = || async {
+            let (status, body) = self.get("/readyz").await?;
+            ensure!(status == 200, "/readyz answers {status}: {body}");
+            Ok(())
+        };
+        self.process.ready(timeout, ready).await
+    }
+
+    /// Fetches a path of the admin address: the status code and the body.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn get(&self, path: &str) -> Result<(u16, String)> {
+        http_get(self.admin, path).await
+    }
+
+    /// The text of `/metrics`.
+    ///
+    /// # Errors
+    /// When there is no answer, or none with status 200.
+    pub async fn metrics(&self) -> Result<String> {
+        let (status, text) = self.get("/metrics").await?;
+        ensure!(status == 200, "/metrics answers {status}: {text}");
+        Ok(text)
+    }
+
+    /// The sum of the metrics called `name` whose labels include `labels`; 0 if there is none.
+    ///
+    /// # Errors
+    /// As [`Self::metrics`].
+    pub async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> Result<f64> {
+        Ok(sum(&self.metrics().await?, name, labels))
+    }
+
+    /// Where `/metrics`, `/livez` and `/readyz` are served.
+    #[must_use]
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// The process: its log, its id, how it ended.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// What it has written to its log.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn log(&self) -> Result<String> {
+        Ok(std::fs::read_to_string(self.process.log())?)
+    }
+
+    /// Memory that it occupies now, in bytes (VmRSS).
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.process.pid());
+        let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+        let kib =
+            text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+        kib.map(|kib: u64| kib * 1024).ok_or_else(|| anyhow!("no VmRSS in {path}"))
+    }
+
+    /// Asks it to end (SIGTERM) and waits.
+    ///
+    /// # Errors
+    /// When it has not ended within 15 seconds.
+    pub async fn stop(&self) -> Result<ExitStatus> {
+        self.process.stop(Duration::from_secs(15)).await
+    }
+
+    /// Ends it in the middle of what it does (SIGKILL).
+    ///
+    /// # Errors
+    /// When the operating system cannot say how it ended.
+    pub fn kill(&self) -> Result<ExitStatus> {
+        self.process.kill()
+    }
+}
+
+/// Runs the `winpool` binary to its end, as `user`: for `plan`, `cleanup` and the like.
+///
+/// # Errors
+/// When it cannot be built or started. A failure of the command itself is in the output's status.
+pub fn winpool(control_plane: &ControlPlane, user: User, arguments: &[&str]) -> Result<Output> {
+    Command::new(binary()?)
+        .args(arguments)
+        .env("KUBECONFIG", control_plane.kubeconfig(user))
+        .output()
+        .context("running winpool")
+}
+
+/// The `winpool` binary: `WINPOOL_BINARY` if set, else the one of the profile that this program was built with, which
+/// cargo brings up to date first.
+///
+/// # Errors
+/// When it does not build.
+pub fn binary() -> Result<&'static Path> {
+    static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let found = BINARY.get_or_init(|| find_binary().map_err(|error| format!("{error:#}")));
+    found.as_deref().map_err(|text| anyhow!("{text}"))
+}
+
+fn find_binary() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("WINPOOL_BINARY").filter(|value| !value.is_empty()) {
+        let path = PathBuf::from(path);
+        ensure!(path.is_file(), "WINPOOL_BINARY={} is no file", path.display());
+        return Ok(path);
+    }
+    let program = std::env::current_exe()?;
+    // <target>/<profile>/deps/<test>, or <target>/<profile>/<program>.
+    let folder = program.ancestors().skip(1).find(|folder| folder.file_name().is_none_or(|name| name != "deps"));
+    let folder = folder.with_context(|| format!("{} lies in no folder", program.display()))?;
+    let target = folder.parent().context("the target folder")?;
+    let manifest = workspace().join("Cargo.toml");
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--workspace", "--bin", "winpool", "--manifest-path"]).arg(manifest);
+    build.arg("--target-dir").arg(target);
+    if folder.ends_with("release") {
+        build.arg("--release");
+    }
+    say("building winpool, unless it is up to date (up to 2 minutes)…");
+    ensure!(build.status().context("running cargo")?.success(), "winpool does not build");
+    Ok(folder.join("winpool"))
+}
+
+/// The root of the repository.
+#[must_use]
+pub fn workspace() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own)
+}
+
+/// Sums samples of the text format; label values are compared as they are written.
+fn sum(text: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
+    let value = |line: &str| {
+        let rest = line.strip_prefix(name)?;
+        let (own, value) = match rest.strip_prefix('{') {
+            Some(rest) => rest.rsplit_once('}')?,
+            None => ("", rest.starts_with(' ').then_some(rest)?),
+        };
+        let has = |(key, value): &(&str, &str)| {
+            let wanted = format!("{key}=\"{value}\"");
+            own == wanted || own.starts_with(&format!("{wanted},")) || own.contains(&format!(",{wanted}"))
+        };
+        labels.iter().all(has).then(|| value.split_whitespace().next()?.parse::<f64>().ok()).flatten()
+    };
+    text.lines().filter_map(value).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::float_cmp)]
+    fn samples_are_summed_by_name_and_labels() {
+        let text = "# HELP passes Passes.\n# TYPE passes counter\npasses_total{kind=\"pool\",result=\"done\"} 3\n\
+                    passes_total{kind=\"pool\",result=\"failed\"} 1 # {trace=\"x\"} 1\npasses_total{kind=\"profile\",result=\"done\"} 5\n\
+                    passes_total_other 7\nup 1\n";
+        for (name, labels, expected) in [
+            ("passes_total", &[][..], 9.0),
+            ("passes_total", &[("kind", "pool")], 4.0),
+            ("passes_total", &[("result", "done")], 8.0),
+            ("passes_total", &[("result", "done"), ("kind", "profile")], 5.0),
+            ("up", &[], 1.0),
+            ("down", &[], 0.0),
+        ] {
+            assert_eq!(sum(text, name, labels), expected, "{name} {labels:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Waiting for a cluster to come to a state, instead of sleeping and hoping.
+
+use std::{
+    fmt::Debug,
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, anyhow, bail};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(400);
+
+/// Tries `check` until it succeeds, and returns what it gave.
+///
+/// `what` completes the sentence "timed out waiting until …".
+///
+/// # Errors
+/// After `timeout`, with the last error of `check`: have it say what it saw.
+pub async fn eventually<T, F, Fut>(what: &str, timeout: Duration, mut check: F) -> Result<T>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<T>>,
+{
+    let started = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    let mut last = None;
+    loop {
+        let left = timeout.saturating_sub(started.elapsed());
+        match tokio::time::timeout(left.max(LONGEST_PAUSE), check()).await {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => last = Some(error),
+            Err(_) => last = Some(last.unwrap_or_else(|| anyhow!("the check itself gave no answer"))),
+        }
+        if started.elapsed() >= timeout {
+            let last = last.map(|error| format!("{error:#}")).unwrap_or_default();
+            bail!("timed out after {timeout:?} waiting until {what}; last seen: {last}");
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Reads a value until `holds` is true of it, and returns it.
+///
+/// # Errors
+/// After `timeout`, with the last value that was read, or the error of reading it.
+pub async fn until<T, F, Fut, P>(what: &str, timeout: Duration, mut read: F, holds: P) -> Result<T>
+where
+    T: Debug,
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<T>>,
+    P: Fn(&T) -> bool,
+{
+    let holds = &holds;
+    eventually(what, timeout, || {
+        let value = read();
+        async move {
+            let value = value.await?;
+            if holds(&value) { Ok(value) } else { Err(anyhow!("{value:#?}")) }
+        }
+    })
+    .await
+}
+
+/// Watches that `holds` stays true of what `read` gives, for all of `period`.
+///
+/// # Errors
+/// As soon as it does not, with the value.
+pub async fn stays<T, F, Fut, P>(what: &str, period: Duration, mut read: F, holds: P) -> Result<()>
+where
+    T: Debug,
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<T>>,
+    P: Fn(&T) -> bool,
+{
+    let started = Instant::now();
+    while started.elapsed() < period {
+        let value = read().await?;
+        if !holds(&value) {
+            bail!("after {:?} it is no longer so that {what}: {value:#?}", started.elapsed());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[tokio::test]
+    async fn it_returns_the_first_value_that_holds() {
+        let calls = Cell::new(0);
+        let read = || async {
+            calls.set(calls.get() + 1);
+            Ok(calls.get())
+        };
+        assert_eq!(until("it is three", Duration::from_secs(5), read, |n| *n == 3).await.unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_timeout_names_the_wish_and_the_last_value() {
+        let error = until("it is three", Duration::from_millis(50), || async { Ok(2) }, |n| *n == 3).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("until it is three") && text.contains("last seen: 2"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_check_that_hangs_is_cut_off() {
+        let hangs = || std::future::pending::<Result<()>>();
+        let error = eventually("it answers", Duration::from_millis(50), hangs).await.unwrap_err();
+        assert!(error.to_string().contains("gave no answer"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn stays_fails_at_the_first_value_that_does_not_hold() {
+        let calls = Cell::new(0);
+        let read = || async {
+            calls.set(calls.get() + 1);
+            Ok(calls.get())
+        };
+        assert!(stays("it is small", Duration::from_secs(5), read, |n| *n < 3).await.is_err());
+    }
+}
