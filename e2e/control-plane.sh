@@ -112,11 +112,13 @@ if [[ $building ]]; then
   apt-get "${apt[@]}" update -qq 9>&- >&2
   (cd "$work" && apt-get "${apt[@]}" source -qq kubernetes 9>&- >&2)
 
-  tree=$(find "$work" -maxdepth 1 -type d -name "kubernetes-$version*")
+  tree=$(find "$work" -maxdepth 1 -type d -name "kubernetes-*$version")
   [[ $tree ]] || fail "Debian's source of Kubernetes is no longer $version: $(cd "$work" && ls -d kubernetes*)"
   mkdir -p "$work/go/src/k8s.io"
   ln -s "$tree" "$work/go/src/k8s.io/kubernetes"
-  export GO111MODULE=off GOPATH=$work/go GOFLAGS=-trimpath CGO_ENABLED=0
+  # Trimmed paths let Go's cache serve a run that takes up an interrupted one; openapi-gen then has to be told GOROOT.
+  export GO111MODULE=off GOPATH=$work/go GOFLAGS=-trimpath CGO_ENABLED=0 GOROOT
+  GOROOT=$(go env GOROOT)
   cd "$work/go/src/k8s.io/kubernetes"
 
   # The vendored reflect2 reads map iterators in a way that Go 1.18 changed: the server would crash on its first apply.

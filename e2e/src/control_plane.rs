@@ -16,73 +16,20 @@ use kube::{
 };
 use tokio::sync::Mutex;
 
+pub use crate::users::{OPERATOR_NAMESPACE, OPERATOR_SERVICE_ACCOUNT, User};
 use crate::{
     assets::{Assets, Component, Version},
     audit::{self, Request},
     directory::Directory,
     keys::SigningKey,
-    process::{self, Process, free_port},
+    network::{self, free_port},
+    process::{self, Process},
 };
-
-/// The namespace of the operator, as `config/` has it.
-pub const OPERATOR_NAMESPACE: &str = "winpool-system";
-/// The ServiceAccount of the operator, as `config/` has it.
-pub const OPERATOR_SERVICE_ACCOUNT: &str = "winpool";
 
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// Long enough that the node lifecycle controller never misses a heartbeat: simulated nodes renew no Leases, yet the
 /// controller's real work (taints that follow the conditions, evictions) goes on.
 const NODE_GRACE: &str = "24h";
-
-/// Who a request comes from. The API server knows each by a bearer token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum User {
-    /// May do everything.
-    Admin,
-    /// The operator: the user name and groups of the shipped ServiceAccount, so that the shipped bindings, and nothing
-    /// else, say what it may do.
-    Operator,
-    /// Somebody who may do everything and works against the operator.
-    RivalA,
-    /// Another one.
-    RivalB,
-}
-
-impl User {
-    /// Every user.
-    pub const ALL: [Self; 4] = [Self::Admin, Self::Operator, Self::RivalA, Self::RivalB];
-
-    /// The name that the API server knows the user by.
-    #[must_use]
-    pub fn name(self) -> String {
-        match self {
-            Self::Admin => "admin".to_owned(),
-            Self::Operator => format!("system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR_SERVICE_ACCOUNT}"),
-            Self::RivalA => "rival-a".to_owned(),
-            Self::RivalB => "rival-b".to_owned(),
-        }
-    }
-
-    fn groups(self) -> String {
-        match self {
-            Self::Admin | Self::RivalA | Self::RivalB => "system:masters".to_owned(),
-            Self::Operator => format!("system:serviceaccounts,system:serviceaccounts:{OPERATOR_NAMESPACE}"),
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Admin => "admin",
-            Self::Operator => "operator",
-            Self::RivalA => "rival-a",
-            Self::RivalB => "rival-b",
-        }
-    }
-
-    fn token(self) -> String {
-        format!("token-of-{}", self.word())
-    }
-}
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -241,7 +188,7 @@ impl ControlPlane {
     pub async fn start_api_server(&self) -> Result<()> {
         let process = self.spawn("kube-apiserver", &self.assets.kube_apiserver, self.api_server_arguments())?;
         // The certificate, and so the kubeconfigs, are there once the server listens.
-        process.ready(START_TIMEOUT, || process::accepts_connections(self.port)).await?;
+        process.ready(START_TIMEOUT, || network::accepts_connections(self.port)).await?;
         self.write_kubeconfigs()?;
         let mut config = self.config(User::Admin).await?;
         config.default_retry = false;
@@ -275,7 +222,7 @@ impl ControlPlane {
         let process = self.spawn("etcd", &self.assets.etcd, arguments)?;
         let address = ([127, 0, 0, 1], self.etcd_port).into();
         let healthy = || async move {
-            let (status, body) = process::http_get(address, "/health").await?;
+            let (status, body) = network::http_get(address, "/health").await?;
             ensure!(status == 200 && body.contains("true"), "/health answers {status} {body}");
             Ok(())
         };
@@ -322,7 +269,7 @@ impl ControlPlane {
             started.push((name, port, self.spawn(name, path, arguments)?));
         }
         for (name, port, process) in started {
-            process.ready(START_TIMEOUT, || process::accepts_connections(port)).await?;
+            process.ready(START_TIMEOUT, || network::accepts_connections(port)).await?;
             self.others.insert(name, process);
         }
         Ok(())
@@ -370,8 +317,7 @@ impl ControlPlane {
         let key = SigningKey::generate()?;
         self.write("service-account.key", &key.private)?;
         self.write("service-account.pub", &key.public)?;
-        let token = |user: User| format!("{},{},{},\"{}\"\n", user.token(), user.name(), user.word(), user.groups());
-        self.write("tokens.csv", &User::ALL.map(token).concat())?;
+        self.write("tokens.csv", &User::ALL.map(User::token_line).concat())?;
         let audited = [User::Operator, User::RivalA, User::RivalB].map(User::name);
         self.write("audit-policy.yaml", &audit::policy(&audited))?;
         process::touch(&self.path("audit.log"))
@@ -388,24 +334,7 @@ impl ControlPlane {
         let start = chain.rfind("-----BEGIN").ok_or_else(|| anyhow!("{} holds no certificate", path.display()))?;
         self.write("ca.crt", &chain[start..])?;
         for user in User::ALL {
-            let (url, authority, token) = (self.url(), self.path("ca.crt"), user.token());
-            let text = format!(
-                "apiVersion: v1\n\
-                 kind: Config\n\
-                 current-context: {word}\n\
-                 clusters:\n\
-                 - name: winpool\n  \
-                   cluster: {{ server: \"{url}\", certificate-authority: \"{authority}\" }}\n\
-                 users:\n\
-                 - name: {word}\n  \
-                   user: {{ token: \"{token}\" }}\n\
-                 contexts:\n\
-                 - name: {word}\n  \
-                   context: {{ cluster: winpool, user: {word}, namespace: {namespace} }}\n",
-                word = user.word(),
-                authority = authority.display(),
-                namespace = if user == User::Operator { OPERATOR_NAMESPACE } else { "default" },
-            );
+            let text = user.kubeconfig(&self.url(), &self.path("ca.crt"));
             self.write(&format!("{}.kubeconfig", user.word()), &text)?;
         }
         Ok(())

@@ -16,7 +16,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
     core::PartialObjectMeta,
     runtime::{WatchStreamExt, watcher},
 };
@@ -116,7 +116,8 @@ impl Kubelets {
         };
         let labels = json!({ "metadata": { "labels": node.kubelet_labels() } });
         self.shared.nodes().patch_metadata(name, &PatchParams::default(), &Patch::Merge(labels)).await?;
-        self.shared.report(name).await
+        self.shared.report(name).await?;
+        self.shared.run_all_of(name).await
     }
 
     /// Upgrades Windows in place, for instance to `10.0.20348.3000`.
@@ -168,6 +169,12 @@ impl Kubelets {
     /// When it is no node of these kubelets or the Node is still there.
     pub async fn register_again(&self, name: &str) -> Result<()> {
         self.shared.register(name).await
+    }
+
+    /// The client that the kubelets use, which may do everything.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.shared.client.clone()
     }
 
     /// The name of the configuration that was last delivered to a node and is in effect there.
@@ -246,7 +253,22 @@ impl Shared {
         }
     }
 
-    /// What the annotation on a node asks for is put into effect there, once its ConfigMap can be read.
+    /// Delivers until what is in effect is what the annotation on the Node asks for now.
+    async fn follow_annotation(&self, name: &str) -> Result<()> {
+        loop {
+            let node = self.nodes().get_metadata(name).await?;
+            let Some(wanted) = node.annotations().get(CONFIG_ANNOTATION) else { return Ok(()) };
+            let Some(machine) = self.machine(name).filter(|machine| machine.node.takes_configuration) else {
+                return Ok(());
+            };
+            if machine.configuration.is_some_and(|(current, _)| current == *wanted) {
+                return Ok(());
+            }
+            self.deliver(name, wanted).await?;
+        }
+    }
+
+    /// Puts a configuration into effect, once its ConfigMap can be read.
     async fn deliver(&self, node: &str, name: &str) -> Result<()> {
         let config_maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), OPERATOR_NAMESPACE);
         let read = || async { Ok(config_maps.get(name).await?) };
@@ -261,6 +283,16 @@ impl Shared {
         self.report(node).await
     }
 
+    /// Looks again at every Pod of a node: while it was not ready, none was started.
+    async fn run_all_of(&self, node: &str) -> Result<()> {
+        let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        for pod in Api::<Pod>::all(self.client.clone()).list(&on_node).await? {
+            self.run(pod).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts a Pod that waits, and lets one go that is being deleted.
     async fn run(&self, pod: Pod) -> Result<()> {
         let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) else { return Ok(()) };
         let Some(machine) = self.machine(node).filter(|machine| machine.node.ready) else { return Ok(()) };
@@ -301,12 +333,11 @@ async fn deliver_configurations(shared: Shared) {
     let nodes: Api<PartialObjectMeta<Node>> = Api::all(shared.client.clone());
     let shared = &shared;
     let deliver = |node: PartialObjectMeta<Node>| async move {
-        let name = node.name_any();
-        let Some(wanted) = node.annotations().get(CONFIG_ANNOTATION) else { return };
-        let Some(machine) = shared.machine(&name).filter(|machine| machine.node.takes_configuration) else { return };
-        if machine.configuration.is_none_or(|(current, _)| current != *wanted) {
-            say_error(&format!("simulated node {name}"), shared.deliver(&name, wanted)).await;
+        if !node.annotations().contains_key(CONFIG_ANNOTATION) {
+            return;
         }
+        let name = node.name_any();
+        say_error(&format!("simulated node {name}"), shared.follow_annotation(&name)).await;
     };
     applied(watcher(nodes, watcher::Config::default())).for_each_concurrent(IN_FLIGHT, deliver).await;
 }

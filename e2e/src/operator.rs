@@ -15,7 +15,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::{
     control_plane::{ControlPlane, User},
-    process::{Process, free_port, http_get},
+    network::{free_port, http_get},
+    process::Process,
     progress::say,
 };
 

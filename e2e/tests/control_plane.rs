@@ -17,6 +17,7 @@ use e2e::{
     control_plane::{ControlPlane, OPERATOR_NAMESPACE, Options, User},
     kubectl::{kubectl, kubectl_with_input},
     kubelet::{CONFIG_ANNOTATION, Kubelets, SimulatedNode, WINDOWS_BUILD},
+    network::accepts_connections,
     wait::{eventually, stays, until},
 };
 use k8s_openapi::{
@@ -235,6 +236,15 @@ async fn a_node_tells_of_its_changes_and_can_come_again() {
     assert_eq!(label(&nodes.get("changes").await.unwrap()).as_deref(), Some("10.0.20348"));
     assert_eq!(label(&nodes.get("changes-old").await.unwrap()), None);
 
+    kubelets.set_ready("changes-old", false).await.unwrap();
+    let pods = Api::<Pod>::namespaced(kubelets.client(), "default");
+    let spec = json!({ "nodeName": "changes-old", "containers": [{ "name": "app", "image": "example.test/app:1" }] });
+    create(pods.clone(), json!({ "metadata": { "name": "waits-for-its-node" }, "spec": spec })).await;
+    let phase_now = || async { Ok(phase(&pods.get("waits-for-its-node").await?).to_owned()) };
+    stays("its Pod waits", Duration::from_millis(500), phase_now, |phase| phase == "Pending").await.unwrap();
+    kubelets.set_ready("changes-old", true).await.unwrap();
+    until("its Pod runs", SOON, phase_now, |phase| phase == "Running").await.unwrap();
+
     if control_plane.runs(ControllerManager) {
         let tainted = || async { Ok(has_taint(&nodes.get("changes").await?, "node.kubernetes.io/not-ready")) };
         kubelets.set_ready("changes", false).await.unwrap();
@@ -265,10 +275,17 @@ async fn a_delivered_configuration_shows_in_what_a_node_can_allocate() {
     let yaml = "maxPods: 42\nsystemReserved: { cpu: 500m, memory: 2Gi }\nevictionHard: { memory.available: 1Gi }\n\
                 registerWithTaints: [ { key: os, value: windows, effect: NoSchedule } ]\n";
     let config_maps = Api::<ConfigMap>::namespaced(client, OPERATOR_NAMESPACE);
-    create(config_maps, json!({ "metadata": { "name": "variant-1" }, "data": { "kubelet.yaml": yaml } })).await;
-    let annotation = Patch::Merge(json!({ "metadata": { "annotations": { CONFIG_ANNOTATION: "variant-1" } } }));
-    for name in ["delivered", "left-alone"] {
-        nodes.patch(name, &PatchParams::default(), &annotation).await.unwrap();
+    let annotate = |node: &'static str, variant: &str| {
+        let patch = Patch::Merge(json!({ "metadata": { "annotations": { CONFIG_ANNOTATION: variant } } }));
+        let nodes = nodes.clone();
+        async move { nodes.patch(node, &PatchParams::default(), &patch).await.unwrap() }
+    };
+    annotate("left-alone", "variant-1").await;
+    // Out of order: the annotation first, and another one before the first ConfigMap is there.
+    annotate("delivered", "variant-0").await;
+    annotate("delivered", "variant-1").await;
+    for (name, yaml) in [("variant-0", "maxPods: 7\n"), ("variant-1", yaml)] {
+        create(config_maps.clone(), json!({ "metadata": { "name": name }, "data": { "kubelet.yaml": yaml } })).await;
     }
 
     let allocatable = || async {
@@ -337,10 +354,10 @@ async fn what_was_started_ends_with_its_owner() {
     let control_plane = ControlPlane::start(Options::api_server_only()).await.unwrap();
     let (directory, url) = (control_plane.directory().to_owned(), control_plane.url());
     let port: u16 = url.rsplit(':').next().unwrap().parse().unwrap();
-    e2e::process::accepts_connections(port).await.unwrap();
+    accepts_connections(port).await.unwrap();
     drop(control_plane);
     let gone = || async {
-        ensure!(e2e::process::accepts_connections(port).await.is_err(), "something still listens on port {port}");
+        ensure!(accepts_connections(port).await.is_err(), "something still listens on port {port}");
         ensure!(!directory.exists(), "{} is still there", directory.display());
         Ok(())
     };
