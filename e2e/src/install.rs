@@ -1,6 +1,9 @@
 //! Installing the operator's resources as a user does: `crds/`, then `config/default`.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 
@@ -10,20 +13,40 @@ use crate::{
     operator::workspace,
 };
 
+const ALLOWED_TIMEOUT: Duration = Duration::from_secs(10);
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Applies `crds/` and `config/default`.
+/// Applies `crds/` and `config/default`, and waits until the operator may act.
 ///
 /// The operator runs as a process beside the control plane, under the shipped RBAC and nothing else, so the shipped
 /// Deployment is scaled to no replicas.
 ///
 /// # Errors
-/// When `kubectl` refuses any of it.
+/// When `kubectl` refuses any of it, or the shipped RBAC lets the operator neither list pools nor write ConfigMaps.
 pub fn install(control_plane: &ControlPlane) -> Result<()> {
     install_crds(control_plane)?;
     apply(control_plane, &["-k", &path("config/default")])?;
     let scale = ["-n", OPERATOR_NAMESPACE, "scale", "deployment", "--all", "--replicas=0"];
-    kubectl(control_plane, User::Admin, &scale).map(drop)
+    kubectl(control_plane, User::Admin, &scale)?;
+    wait_until_allowed(control_plane, &["list", "windowsnodepools.winpool.dev"])?;
+    wait_until_allowed(control_plane, &["create", "configmaps", "-n", OPERATOR_NAMESPACE])
+}
+
+/// The API server learns of a role or binding a moment after it has answered; an operator that is quicker would be
+/// refused.
+fn wait_until_allowed(control_plane: &ControlPlane, action: &[&str]) -> Result<()> {
+    let operator = User::Operator.name();
+    let arguments = [&["auth", "can-i"], action, &["--as", &operator]].concat();
+    let deadline = Instant::now() + ALLOWED_TIMEOUT;
+    loop {
+        match kubectl(control_plane, User::Admin, &arguments) {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() > deadline => {
+                return Err(error.context(format!("the shipped RBAC does not let the operator {}", action.join(" "))));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
 }
 
 /// Applies `crds/` and waits until the API server serves them.
