@@ -198,8 +198,7 @@ async fn windows_pods_run_on_their_build_and_a_linux_pod_is_kept_off() {
 
     let refused = |pods: &Vec<Pod>| {
         pods.iter().flat_map(|pod| pod.status.iter().flat_map(|status| status.conditions.iter().flatten())).any(|c| {
-            c.reason.as_deref() == Some("Unschedulable")
-                && c.message.as_deref().is_some_and(|m| m.contains("os: windows"))
+            c.reason.as_deref() == Some("Unschedulable") && c.message.as_deref().is_some_and(|m| m.contains("taint"))
         })
     };
     let pods = until("the scheduler names the taint", SOON, || pods_of(&client, "on-linux"), refused).await.unwrap();
