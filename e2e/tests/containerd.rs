@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use toml::{Table, Value};
 use winpool::{
     api::{Cni, RegistryMirror},
@@ -70,9 +70,9 @@ fn judge(file: &str, meant: &Table, keys: &Keys) -> Result<()> {
     Ok(())
 }
 
-fn rendered(version: ContainerdVersion, cni: &Cni) -> String {
+fn rendered(version: ContainerdVersion, cni: &Cni) -> Result<String> {
     let mirrors = [RegistryMirror { registry: "docker.io".into(), endpoints: vec!["https://mirror.example".into()] }];
-    toml(&Containerd { version, pause_image: PAUSE, cni, mirrors: &mirrors }).unwrap()
+    toml(&Containerd { version, pause_image: PAUSE, cni, mirrors: &mirrors }).map_err(|problem| anyhow!("{problem}"))
 }
 
 #[test]
@@ -86,9 +86,9 @@ fn containerd_understands_the_file_for_its_own_version() {
     let cni = Cni { bin_dir: r"C:\it's\cni bin".into(), conf_dir: String::new() };
     let generation = facts::generation(version).unwrap();
 
-    let odd = rendered(version, &cni);
+    let odd = rendered(version, &cni).unwrap();
     judge(&odd, &odd.parse().unwrap(), generation.keys).unwrap();
-    let file = rendered(version, &Cni::default());
+    let file = rendered(version, &Cni::default()).unwrap();
     let meant = file.parse().unwrap();
     judge(&file, &meant, generation.keys).unwrap();
 
@@ -106,7 +106,7 @@ fn containerd_understands_the_file_for_its_own_version() {
         assert!(judge(&file, &meant, generation.keys).is_err(), "{what} goes unnoticed");
     }
     if let Some(newer) = GENERATIONS.iter().find(|newer| newer.config_version > generation.config_version) {
-        let file = rendered(newer.first, &Cni::default());
+        let file = rendered(newer.first, &Cni::default()).unwrap();
         assert!(judge(&file, &meant, generation.keys).is_err(), "the file for {} goes unnoticed", newer.first);
     }
 }

@@ -36,6 +36,9 @@ pub fn hosts(mirror: &RegistryMirror) -> (String, String) {
     let mut seen = BTreeSet::new();
     for endpoint in mirror.endpoints.iter().filter(|endpoint| seen.insert(endpoint.as_str())) {
         document.set(&["host", endpoint, "capabilities"], Value::Texts(CAPABILITIES));
+        if is_api_root(endpoint) {
+            document.set(&["host", endpoint, "override_path"], Value::Flag(true));
+        }
     }
     (config_map_key(&mirror.registry), document.render())
 }
@@ -52,6 +55,14 @@ pub fn directory(registry: &str) -> String {
 
 fn config_map_key(registry: &str) -> String {
     format!("hosts.{}.toml", directory(registry))
+}
+
+/// Whether an address goes on behind `/v2/`, as that of a project in a registry does: `https://harbor.example/v2/hub`.
+/// containerd would put another `/v2` behind it; 1.5 does so whatever the file says.
+fn is_api_root(endpoint: &str) -> bool {
+    let behind_scheme = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+    let path = behind_scheme.split_once('/').map_or("", |(_, path)| path);
+    path.strip_prefix("v2/").is_some_and(|rest| !rest.is_empty())
 }
 
 /// The address of the registry itself, asked when no mirror has an answer. `None` for a registry on the node, which
@@ -122,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_first_endpoint_is_asked_first_and_each_once() {
-        let endpoints = ["https://z.example", "http://a.example:8080/v2/hub", "https://z.example"];
+        let endpoints = ["https://z.example", "http://a.example:8080", "https://z.example"];
         let (_, text) = hosts(&mirror("docker.io", &endpoints));
         let expected = r#"
 server = "https://registry-1.docker.io"
@@ -130,10 +141,30 @@ server = "https://registry-1.docker.io"
 [host."https://z.example"]
 capabilities = ["pull", "resolve"]
 
-[host."http://a.example:8080/v2/hub"]
+[host."http://a.example:8080"]
 capabilities = ["pull", "resolve"]
 "#;
         assert!(text.ends_with(expected), "{text}");
+    }
+
+    #[test]
+    fn an_address_behind_v2_is_taken_as_it_stands() {
+        let table = [
+            ("https://a", false),
+            ("https://a/", false),
+            ("https://a/v2", false),
+            ("https://a/v2/", false),
+            ("https://a/mirror", false),
+            ("https://a/mirror/v2", false),
+            ("https://v2/hub", false),
+            ("https://a:5000/v2/hub", true),
+            ("http://[fd00::1]/v2/hub/", true),
+        ];
+        for (endpoint, expected) in table {
+            let file = hosts(&mirror("docker.io", &[endpoint])).1.parse::<toml::Table>().unwrap();
+            let flag = file["host"][endpoint].get("override_path").and_then(toml::Value::as_bool);
+            assert_eq!(flag, expected.then_some(true), "{endpoint}");
+        }
     }
 
     #[test]
