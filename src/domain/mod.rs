@@ -1,5 +1,6 @@
 //! The rules, pure: plain values in, plain values out. Nothing here awaits, reads a clock, logs, or knows a client.
 
 mod problem;
+pub mod render;
 
 pub use problem::Problem;

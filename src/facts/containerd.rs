@@ -28,6 +28,8 @@ pub const PIPE: &str = r"\\.\pipe\containerd-containerd";
 pub const CNI_BIN_DIR: &str = r"C:\Program Files\containerd\cni\bin";
 /// Where CNI configuration is looked for.
 pub const CNI_CONF_DIR: &str = r"C:\Program Files\containerd\cni\conf";
+/// Where a `hosts.toml` per registry is, in a directory named after it. containerd has no default for it on Windows.
+pub const CERTS_D: &str = r"C:\Program Files\containerd\certs.d";
 /// The snapshotter, and the differ, of Windows.
 pub const SNAPSHOTTER: &str = "windows";
 /// `runtime_type` of every Windows handler.
@@ -43,8 +45,22 @@ pub const POD_ANNOTATIONS: &str = "io.microsoft.virtualmachine.*";
 /// `options.SandboxIsolation` of the Hyper-V handler: 0 is process, 1 hypervisor.
 pub const SANDBOX_ISOLATION_HYPERV: i64 = 1;
 
+/// The first line whose default handlers pass annotations on.
+pub const ANNOTATIONS_SINCE: ContainerdVersion = ContainerdVersion::new(1, 7, 0);
+/// The first line whose default handlers set `options.ScrubLogs` (at its last tag; every shim from 1.7 on knows it).
+pub const SCRUB_LOGS_SINCE: ContainerdVersion = ContainerdVersion::new(2, 2, 0);
+/// The first line whose reader of `hosts.toml` takes a table name with `[` or `]` in it, as TOML allows in quotes.
+pub const BRACKETS_SINCE: ContainerdVersion = ContainerdVersion::new(2, 0, 0);
+/// The registry whose name is not its host, and that host (`ConfigureHosts` in `core/remotes/docker/config/hosts.go`).
+pub const DOCKER_HUB: (&str, &str) = ("docker.io", "registry-1.docker.io");
+
 /// A path of TOML keys, outermost first.
 pub type Key = &'static [&'static str];
+
+/// The differs that are asked, in order: the same in every version (`services/diff`, `plugins/services/diff` from 2.0 on).
+pub const DIFFERS: Key = &["plugins", "io.containerd.service.v1.diff-service", "default"];
+/// The table of mirrors by registry, for a line without [`Keys::registry_config_path`].
+pub const REGISTRY_MIRRORS: Key = &["plugins", "io.containerd.grpc.v1.cri", "registry", "mirrors"];
 
 /// The setting for the directories of CNI plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

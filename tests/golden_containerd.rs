@@ -1,0 +1,55 @@
+//! The files that a Windows node is given for containerd, as golden files: one per generation, and a `hosts.toml`.
+
+use insta::assert_snapshot;
+use winpool::{
+    api::{Cni, RegistryMirror},
+    domain::render::{
+        containerd::{Containerd, toml},
+        hosts::hosts,
+    },
+};
+
+fn mirror(registry: &str, endpoints: &[&str]) -> RegistryMirror {
+    RegistryMirror { registry: registry.into(), endpoints: endpoints.iter().map(|&endpoint| endpoint.into()).collect() }
+}
+
+fn rendered(version: &str, pause_image: &str, cni: &Cni) -> String {
+    let mirrors = [mirror("docker.io", &["https://mirror.example"])];
+    let version = version.parse().unwrap();
+    toml(&Containerd { version, pause_image, cni, mirrors: &mirrors }).unwrap()
+}
+
+#[test]
+fn containerd_1_6() {
+    assert_snapshot!(rendered("1.6.20", "mcr.microsoft.com/oss/kubernetes/pause:3.9", &Cni::default()));
+}
+
+#[test]
+fn containerd_1_7() {
+    let cni = Cni { bin_dir: "c:/opt/cni/bin".into(), conf_dir: r"C:\etc\cni\net.d".into() };
+    assert_snapshot!(rendered("1.7.27", "mcr.microsoft.com/oss/kubernetes/pause:3.9", &cni));
+}
+
+#[test]
+fn containerd_2_1() {
+    assert_snapshot!(rendered("2.1.9", "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10", &Cni::default()));
+}
+
+#[test]
+fn containerd_2_3() {
+    assert_snapshot!(rendered("2.3.4", "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1", &Cni::default()));
+}
+
+#[test]
+fn hosts_of_docker_hub() {
+    let (key, text) = hosts(&mirror("docker.io", &["https://mirror.example", "http://second.example:5000"]));
+    assert_eq!(key, "hosts.docker.io.toml");
+    assert_snapshot!(text);
+}
+
+#[test]
+fn hosts_of_a_registry_with_a_port() {
+    let (key, text) = hosts(&mirror("registry.example:5000", &["https://mirror.example/v2/own"]));
+    assert_eq!(key, "hosts.registry.example_5000_.toml");
+    assert_snapshot!(text);
+}
