@@ -1,6 +1,17 @@
 //! The rules, pure: plain values in, plain values out. Nothing here awaits, reads a clock, logs, or knows a client.
 
+pub mod conditions;
+pub mod contest;
+pub mod node;
+pub mod note;
+pub mod operation;
+pub mod owned;
+pub mod pool;
 mod problem;
+pub mod profile;
+pub mod quantity;
 pub mod render;
+mod selector;
+pub mod syntax;
 
 pub use problem::Problem;

@@ -173,7 +173,10 @@ fn last_other_writer(managed: &[ManagedFieldsEntry], path: &str) -> Option<Strin
         .iter()
         .filter(|entry| entry.manager.as_deref() != Some(manager::NODES))
         .filter(|entry| {
-            entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get(format!("f:{outer}")).is_some_and(|map| map.get(inner).is_some()))
+            entry
+                .fields_v1
+                .as_ref()
+                .is_some_and(|fields| fields.0.get(format!("f:{outer}")).is_some_and(|map| map.get(inner).is_some()))
         })
         .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))
         .and_then(|entry| entry.manager.clone())

@@ -8,7 +8,7 @@ pub struct Note {
     /// Whether somebody should look.
     pub warning: bool,
     /// A stable word for what happened.
-    pub reason: &'static str,
+    pub reason: String,
     /// What the operator did, in a word.
     pub action: &'static str,
     /// The whole story, in a sentence or two; at most a kilobyte is shown.

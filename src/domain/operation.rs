@@ -105,7 +105,9 @@ impl Operation {
     /// The object that is written.
     pub fn object(&self) -> &str {
         match self {
-            Self::AddFinalizer { pool, .. } | Self::RemoveFinalizer { pool, .. } | Self::RecordApplied { pool, .. } => pool,
+            Self::AddFinalizer { pool, .. } | Self::RemoveFinalizer { pool, .. } | Self::RecordApplied { pool, .. } => {
+                pool
+            }
             Self::ApplyRuntimeClass { name, .. }
             | Self::DeleteRuntimeClass { name, .. }
             | Self::ApplyConfigMap { name, .. }

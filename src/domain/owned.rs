@@ -140,7 +140,8 @@ impl Proof {
 
     /// Whether a taint may be taken off or changed.
     pub fn has_taint(&self, owned: Option<&Owned>, key: &TaintKey) -> bool {
-        owned.is_some_and(|owned| owned.taints.get(key) == Some(&Origin::Added)) && self.taints.contains(&key.to_string())
+        owned.is_some_and(|owned| owned.taints.get(key) == Some(&Origin::Added))
+            && self.taints.contains(&key.to_string())
     }
 
     /// Whether a label may be taken off or changed.

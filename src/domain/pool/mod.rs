@@ -2,7 +2,15 @@
 
 pub mod assignment;
 pub mod check;
+pub mod classes;
+pub mod configs;
+pub mod delivery;
+mod events;
+pub mod nodes;
+pub mod plan;
 mod snapshot;
+pub mod status;
+mod verdicts;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,472 @@
+//! From a stored pool to one that can be acted on: every mistake at once, with its path and the remedy.
+//!
+//! The schema refuses most of these at `kubectl apply` where the API server knows CEL; these checks are for the others,
+//! and for files that no server has seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{Members, RuntimeClass, Spec};
+use crate::{
+    api::{
+        LabelSelector, QuantityText, RuntimeClassIsolation, RuntimeClassSpec, SelectorOperator, SelectorRequirement,
+        Taint, Toleration, TolerationOperator, WindowsNodePoolSpec, WindowsRuntimeProfileSpec, names::label,
+    },
+    domain::{
+        Problem,
+        owned::TaintKey,
+        profile::{self, Profile},
+        quantity::Quantity,
+        syntax,
+    },
+    facts::{Build, builds, containerd},
+};
+
+/// The longest name of a pool: it becomes a label value.
+const LONGEST_NAME: usize = 63;
+
+/// The labels that are not a pool's to set, beside those of ours.
+const RESERVED_LABELS: [&str; 4] = [label::OS, label::ARCH, label::HOSTNAME, label::WINDOWS_BUILD];
+
+/// Parses the spec of the pool of that name.
+///
+/// # Errors
+/// Every mistake in it.
+pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
+    let written: WindowsNodePoolSpec = decode("spec", spec).map_err(|problem| vec![problem])?;
+    let mut problems = Vec::new();
+    if name.len() > LONGEST_NAME {
+        problems.push(Problem::new(
+            "metadata.name",
+            format!("{name} is longer than {LONGEST_NAME} characters, and becomes a label value on the nodes"),
+            "choose a shorter name",
+        ));
+    }
+    let build = windows_build(&written.windows_version, &mut problems);
+    let members = members(written.node_selector, written.fallback, &mut problems);
+    taints(&written.taints, &mut problems);
+    labels(&written.labels, &mut problems);
+    let runtime_classes = written.runtime_classes.unwrap_or_else(|| vec![default_class(&written.windows_version)]);
+    let runtime_classes = classes(runtime_classes, &mut problems);
+    if written.profile_ref.as_ref().is_some_and(|profile| !syntax::is_dns_subdomain(&profile.name)) {
+        problems.push(Problem::new(
+            "spec.profileRef.name",
+            "not the name of an object",
+            "write the name of a WindowsRuntimeProfile, or remove spec.profileRef",
+        ));
+    }
+    match (build, members) {
+        (Some(build), Some(members)) if problems.is_empty() => Ok(Spec {
+            windows_version: written.windows_version,
+            build,
+            members,
+            profile: written.profile_ref.map(|profile| profile.name),
+            taints: written.taints,
+            labels: written.labels,
+            runtime_classes,
+            mode: written.mode,
+            paused: written.paused,
+            deletion_policy: written.deletion_policy,
+        }),
+        _ => Err(problems),
+    }
+}
+
+/// Parses the spec of a profile.
+///
+/// # Errors
+/// Every mistake in it.
+pub fn profile(spec: Value) -> Result<Profile, Vec<Problem>> {
+    let written: WindowsRuntimeProfileSpec = decode("spec", spec).map_err(|problem| vec![problem])?;
+    profile::check(&written)
+}
+
+/// Reads a value as a type of the API; the problem has the path below `root`.
+///
+/// # Errors
+/// The value is not of that type.
+pub fn decode<T: DeserializeOwned>(root: &str, value: Value) -> Result<T, Problem> {
+    let value = if value.is_null() { Value::Object(serde_json::Map::new()) } else { value };
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = match error.path().to_string() {
+            path if path == "." => root.to_owned(),
+            path => format!("{root}.{path}"),
+        };
+        let wrong = error.into_inner().to_string();
+        Problem::new(path, wrong, "write what `kubectl explain` says of the field")
+    })
+}
+
+/// Reads a stored status, leaving out the fields that are not of this version's schema.
+pub fn status<T: DeserializeOwned + Default>(stored: Option<&Value>) -> T {
+    let Some(Value::Object(fields)) = stored else { return T::default() };
+    serde_json::from_value(Value::Object(fields.clone())).unwrap_or_else(|_| {
+        let readable = fields.iter().filter(|(key, value)| {
+            let alone = serde_json::Map::from_iter([((*key).clone(), (*value).clone())]);
+            serde_json::from_value::<T>(Value::Object(alone)).is_ok()
+        });
+        let readable = readable.map(|(key, value)| (key.clone(), value.clone())).collect();
+        serde_json::from_value(Value::Object(readable)).unwrap_or_default()
+    })
+}
+
+fn windows_build(version: &str, problems: &mut Vec<Problem>) -> Option<Build> {
+    // A build after the newest that this operator knows is a Windows to come; one before it that no table has is a typo.
+    let newest = builds::RELEASES.iter().map(|release| release.build).max();
+    let build = version.parse().ok().filter(|build| builds::release(*build).is_some() || Some(*build) > newest);
+    let build = build.or_else(|| builds::named(version));
+    if build.is_none() {
+        let names: Vec<_> = builds::names().collect();
+        problems.push(Problem::new(
+            "spec.windowsVersion",
+            format!("unknown Windows version {version:?}"),
+            format!("write one of {}, or a build such as \"10.0.20348\"", names.join(", ")),
+        ));
+    }
+    build
+}
+
+fn members(selector: Option<LabelSelector>, fallback: bool, problems: &mut Vec<Problem>) -> Option<Members> {
+    match (selector, fallback) {
+        (Some(selector), false) => {
+            let before = problems.len();
+            check_selector(&selector, problems);
+            (problems.len() == before).then_some(Members::Selector(selector))
+        }
+        (None, true) => Some(Members::Fallback),
+        (selector, _) => {
+            let wrong =
+                if selector.is_some() { "both nodeSelector and fallback are set" } else { "no nodes are chosen" };
+            problems.push(Problem::new(
+                "spec.nodeSelector",
+                wrong,
+                "write either spec.nodeSelector, or spec.fallback: true for the nodes that no other pool matches",
+            ));
+            None
+        }
+    }
+}
+
+fn check_selector(selector: &LabelSelector, problems: &mut Vec<Problem>) {
+    let path = "spec.nodeSelector";
+    if selector.match_labels.is_empty() && selector.match_expressions.is_empty() {
+        problems.push(Problem::new(
+            path,
+            "an empty selector matches every Windows node",
+            "write matchLabels or matchExpressions, or spec.fallback: true instead of the selector",
+        ));
+    }
+    for (key, value) in &selector.match_labels {
+        let path = format!("{path}.matchLabels[{key}]");
+        check_selector_key(&path, key, problems);
+        check_label_value(&path, value, problems);
+    }
+    for (index, requirement) in selector.match_expressions.iter().enumerate() {
+        check_requirement(&format!("{path}.matchExpressions[{index}]"), requirement, problems);
+    }
+}
+
+fn check_requirement(path: &str, requirement: &SelectorRequirement, problems: &mut Vec<Problem>) {
+    check_selector_key(&format!("{path}.key"), &requirement.key, problems);
+    let takes_values = matches!(requirement.operator, SelectorOperator::In | SelectorOperator::NotIn);
+    if takes_values == requirement.values.is_empty() {
+        problems.push(Problem::new(
+            format!("{path}.values"),
+            "In and NotIn need at least one value; Exists and DoesNotExist take none",
+            if takes_values { "write at least one value" } else { "remove the values" },
+        ));
+    }
+    for (index, value) in requirement.values.iter().enumerate() {
+        check_label_value(&format!("{path}.values[{index}]"), value, problems);
+    }
+}
+
+fn check_selector_key(path: &str, key: &str, problems: &mut Vec<Problem>) {
+    check_key(path, key, problems);
+    if key.starts_with("winpool.dev/") {
+        problems.push(Problem::new(path, format!("{key} is set from this selector"), "select by a label of your own"));
+    }
+}
+
+fn check_key(path: &str, key: &str, problems: &mut Vec<Problem>) {
+    if !syntax::is_qualified_name(key) {
+        problems.push(Problem::new(
+            path,
+            format!("{key:?} is not a key that Kubernetes accepts"),
+            "write a name of at most 63 letters, digits, '-', '_' or '.', with an optional DNS prefix: example.com/team",
+        ));
+    }
+}
+
+fn check_label_value(path: &str, value: &str, problems: &mut Vec<Problem>) {
+    if !syntax::is_label_value(value) {
+        problems.push(Problem::new(
+            path,
+            format!("{value:?} is not a value that Kubernetes accepts"),
+            "write at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit",
+        ));
+    }
+}
+
+fn taints(taints: &[Taint], problems: &mut Vec<Problem>) {
+    let mut seen = BTreeSet::new();
+    for (index, taint) in taints.iter().enumerate() {
+        let path = format!("spec.taints[{index}]");
+        check_key(&format!("{path}.key"), &taint.key, problems);
+        check_label_value(&format!("{path}.value"), &taint.value, problems);
+        let key = TaintKey::from(taint);
+        if seen.contains(&key) {
+            problems.push(Problem::new(&path, format!("a node can have one taint {key}"), "remove the duplicate"));
+        }
+        seen.insert(key);
+    }
+}
+
+fn labels(labels: &BTreeMap<String, String>, problems: &mut Vec<Problem>) {
+    for (key, value) in labels {
+        let path = format!("spec.labels[{key}]");
+        check_key(&path, key, problems);
+        check_label_value(&path, value, problems);
+        if key.starts_with("winpool.dev/") || RESERVED_LABELS.contains(&key.as_str()) {
+            problems.push(Problem::new(
+                &path,
+                format!("{key} is set by the operator or the kubelet"),
+                "remove it here",
+            ));
+        }
+    }
+}
+
+fn default_class(windows_version: &str) -> RuntimeClassSpec {
+    RuntimeClassSpec {
+        name: format!("windows-{}", windows_version.to_lowercase()),
+        isolation: RuntimeClassIsolation::Process,
+        handler: String::new(),
+        scope: crate::api::RuntimeClassScope::Build,
+        tolerations: Vec::new(),
+        overhead: BTreeMap::new(),
+        adopt: false,
+    }
+}
+
+fn classes(classes: Vec<RuntimeClassSpec>, problems: &mut Vec<Problem>) -> Vec<RuntimeClass> {
+    let mut names = BTreeSet::new();
+    let mut parsed = Vec::new();
+    for (index, class) in classes.into_iter().enumerate() {
+        let path = format!("spec.runtimeClasses[{index}]");
+        if !syntax::is_dns_subdomain(&class.name) {
+            problems.push(Problem::new(
+                format!("{path}.name"),
+                format!("{:?} is not the name of an object", class.name),
+                "write lower-case letters, digits, '-' and '.': windows-ltsc2022",
+            ));
+        }
+        if !names.insert(class.name.clone()) {
+            problems.push(Problem::new(format!("{path}.name"), "named twice", "rename the duplicate"));
+        }
+        if !class.handler.is_empty() && !syntax::is_dns_label(&class.handler) {
+            problems.push(Problem::new(
+                format!("{path}.handler"),
+                format!("{:?} is not the name of a handler", class.handler),
+                "write lower-case letters, digits and '-': runhcs-wcow-process",
+            ));
+        }
+        for (number, toleration) in class.tolerations.iter().enumerate() {
+            check_toleration(&format!("{path}.tolerations[{number}]"), toleration, problems);
+        }
+        let overhead = overhead(&path, &class, problems);
+        parsed.push(RuntimeClass {
+            handler: handler(&class),
+            name: class.name,
+            isolation: class.isolation,
+            scope: class.scope,
+            tolerations: class.tolerations,
+            overhead,
+            adopt: class.adopt,
+        });
+    }
+    parsed
+}
+
+fn handler(class: &RuntimeClassSpec) -> String {
+    match (class.handler.as_str(), class.isolation) {
+        ("", RuntimeClassIsolation::Process) => containerd::PROCESS_HANDLER.to_owned(),
+        ("", RuntimeClassIsolation::HyperV) => containerd::HYPERV_HANDLER.to_owned(),
+        (written, _) => written.to_owned(),
+    }
+}
+
+fn check_toleration(path: &str, toleration: &Toleration, problems: &mut Vec<Problem>) {
+    let exists = toleration.operator == TolerationOperator::Exists;
+    if !toleration.key.is_empty() {
+        check_key(&format!("{path}.key"), &toleration.key, problems);
+    } else if !exists {
+        problems.push(Problem::new(
+            path,
+            "a toleration without a key tolerates every taint",
+            "write a key, or operator: Exists",
+        ));
+    }
+    if exists && !toleration.value.is_empty() {
+        problems.push(Problem::new(
+            format!("{path}.value"),
+            "operator Exists takes no value",
+            "remove the value, or write operator: Equal",
+        ));
+    }
+    check_label_value(&format!("{path}.value"), &toleration.value, problems);
+}
+
+fn overhead(path: &str, class: &RuntimeClassSpec, problems: &mut Vec<Problem>) -> BTreeMap<String, Quantity> {
+    let written = match class.isolation {
+        RuntimeClassIsolation::HyperV if class.overhead.is_empty() => hyperv_overhead(),
+        _ => class.overhead.clone(),
+    };
+    let mut parsed = BTreeMap::new();
+    for (resource, text) in written {
+        match text.0.parse::<Quantity>() {
+            Ok(quantity) if quantity.milli() >= 0 => {
+                parsed.insert(resource, quantity);
+            }
+            _ => problems.push(Problem::new(
+                format!("{path}.overhead.{resource}"),
+                format!("{:?} is not an amount", text.0),
+                "write a quantity such as 100m or 512Mi",
+            )),
+        }
+    }
+    parsed
+}
+
+/// What a Hyper-V isolated pod costs beside its containers.
+///
+/// Source: kubernetes-sigs/windows-testing `helpers/helm/values-hyperv.yaml` (2026-07-29).
+fn hyperv_overhead() -> BTreeMap<String, QuantityText> {
+    BTreeMap::from([("cpu".to_owned(), "100m".into()), ("memory".to_owned(), "512Mi".into())])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn paths(value: Value) -> Vec<String> {
+        spec("web", value)
+            .map_or_else(|problems| problems.into_iter().map(|problem| problem.path).collect(), |_| vec![])
+    }
+
+    fn with(key: &str, value: Value) -> Value {
+        let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
+        spec[key] = value;
+        spec
+    }
+
+    #[test]
+    fn a_pool_of_a_version_and_a_selector_has_every_default() {
+        let parsed = spec("web", with("windowsVersion", json!("20H2"))).unwrap();
+        assert_eq!(parsed.build, Build(19042));
+        assert_eq!(
+            parsed.taints.iter().map(|taint| TaintKey::from(taint).to_string()).collect::<Vec<_>>(),
+            ["os:NoSchedule"]
+        );
+        assert_eq!(parsed.runtime_classes[0].name, "windows-20h2");
+        assert_eq!(parsed.runtime_classes[0].handler, "runhcs-wcow-process");
+        assert!(parsed.runtime_classes[0].overhead.is_empty());
+    }
+
+    #[test]
+    fn hyperv_classes_have_their_handler_and_overhead() {
+        let parsed = spec("web", with("runtimeClasses", json!([{"name": "hv", "isolation": "HyperV"}]))).unwrap();
+        assert_eq!(parsed.runtime_classes[0].handler, "runhcs-wcow-hypervisor");
+        assert_eq!(parsed.runtime_classes[0].overhead["memory"], "512Mi".parse().unwrap());
+    }
+
+    #[test]
+    fn each_mistake_is_named_by_its_path() {
+        let table = [
+            (with("windowsVersion", json!("ltsc2032")), "spec.windowsVersion"),
+            (with("windowsVersion", json!("10.0.20384")), "spec.windowsVersion"),
+            (with("windowsVersion", json!(1809)), "spec.windowsVersion"),
+            (with("nodeSelector", json!({})), "spec.nodeSelector"),
+            (with("fallback", json!(true)), "spec.nodeSelector"),
+            (json!({"windowsVersion": "ltsc2022"}), "spec.nodeSelector"),
+            (json!({}), "spec"),
+            (with("nodeSelector", json!({"matchLabels": {"a b": "c"}})), "spec.nodeSelector.matchLabels[a b]"),
+            (
+                with("nodeSelector", json!({"matchExpressions": [{"key": "a", "operator": "In"}]})),
+                "spec.nodeSelector.matchExpressions[0].values",
+            ),
+            (
+                with("nodeSelector", json!({"matchExpressions": [{"key": "a", "operator": "Is"}]})),
+                "spec.nodeSelector.matchExpressions[0].operator",
+            ),
+            (
+                with("nodeSelector", json!({"matchLabels": {"winpool.dev/pool": "web"}})),
+                "spec.nodeSelector.matchLabels[winpool.dev/pool]",
+            ),
+            (with("taints", json!([{"key": "a b", "effect": "NoSchedule"}])), "spec.taints[0].key"),
+            (with("taints", json!([{"key": "a", "effect": "Never"}])), "spec.taints[0].effect"),
+            (with("taints", json!([{"key": "a", "value": "b c", "effect": "NoExecute"}])), "spec.taints[0].value"),
+            (
+                with(
+                    "taints",
+                    json!([{"key": "a", "effect": "NoExecute"}, {"key": "a", "value": "b", "effect": "NoExecute"}]),
+                ),
+                "spec.taints[1]",
+            ),
+            (with("labels", json!({"kubernetes.io/os": "linux"})), "spec.labels[kubernetes.io/os]"),
+            (with("labels", json!({"team": "a b"})), "spec.labels[team]"),
+            (with("runtimeClasses", json!([{"name": "A"}])), "spec.runtimeClasses[0].name"),
+            (with("runtimeClasses", json!([{"name": "a"}, {"name": "a"}])), "spec.runtimeClasses[1].name"),
+            (with("runtimeClasses", json!([{"name": "a", "handler": "A_b"}])), "spec.runtimeClasses[0].handler"),
+            (
+                with("runtimeClasses", json!([{"name": "a", "overhead": {"cpu": "much"}}])),
+                "spec.runtimeClasses[0].overhead.cpu",
+            ),
+            (
+                with(
+                    "runtimeClasses",
+                    json!([{"name": "a", "tolerations": [{"key": "b", "operator": "Exists", "value": "c"}]}]),
+                ),
+                "spec.runtimeClasses[0].tolerations[0].value",
+            ),
+            (
+                with("runtimeClasses", json!([{"name": "a", "tolerations": [{}]}])),
+                "spec.runtimeClasses[0].tolerations[0]",
+            ),
+            (with("profileRef", json!({"name": ""})), "spec.profileRef.name"),
+        ];
+        for (value, path) in table {
+            assert_eq!(paths(value.clone()), [path], "{value}");
+        }
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let mut value = with("windowsVersion", json!("nt4"));
+        value["labels"] = json!({"a b": "c"});
+        assert_eq!(paths(value), ["spec.windowsVersion", "spec.labels[a b]"]);
+    }
+
+    #[test]
+    fn a_name_too_long_for_a_label_is_refused() {
+        let problems = spec(&"a".repeat(64), with("mode", json!("Observe"))).unwrap_err();
+        assert_eq!(problems[0].path, "metadata.name");
+    }
+
+    #[test]
+    fn a_windows_to_come_is_accepted_by_its_build() {
+        assert_eq!(spec("web", with("windowsVersion", json!("10.0.29000"))).unwrap().build, Build(29000));
+    }
+
+    #[test]
+    fn a_status_of_another_schema_keeps_what_can_be_read() {
+        let stored = json!({"applied": {"taints": ["os:NoSchedule"]}, "nodes": "many", "observedGeneration": 3});
+        let status: crate::api::WindowsNodePoolStatus = status(Some(&stored));
+        assert_eq!(status.applied.taints, ["os:NoSchedule"]);
+        assert_eq!(status.observed_generation, Some(3));
+    }
+}

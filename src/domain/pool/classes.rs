@@ -1,0 +1,438 @@
+//! The RuntimeClasses of a pool: what they should be, and what may be done about it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec};
+use crate::{
+    api::{
+        RuntimeClassScope, RuntimeClassState, Taint, TolerationOperator,
+        names::{annotation, label},
+    },
+    domain::{contest::Touch, node::WindowsNode, operation::Operation, owned::TaintKey, quantity::Quantity},
+    facts::Build,
+};
+
+/// What is to be done about one RuntimeClass of a pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassPlan {
+    /// Its name.
+    pub name: String,
+    /// What status says of it when the operations are done.
+    pub state: RuntimeClassState,
+    /// Why it is not as specified, with the remedy; empty when it is.
+    pub message: String,
+    /// Before the nodes are written: tolerations are widened, the selector is left as it was.
+    pub widen: Option<Operation>,
+    /// After the nodes are written: the class as it should be.
+    pub settle: Option<Operation>,
+}
+
+impl ClassPlan {
+    fn left_alone(name: &str, state: RuntimeClassState, message: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), state, message: message.into(), widen: None, settle: None }
+    }
+}
+
+/// The plans for every RuntimeClass that the pool names, and for those that it does not name any more.
+pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> Vec<ClassPlan> {
+    let stranding = strands(snapshot, pool, spec, members);
+    let named = spec.runtime_classes.iter().map(|class| plan_one(snapshot, pool, spec, class, stranding));
+    let unused = unused(snapshot, pool).map(|class| {
+        let message = format!("no pool names RuntimeClass {} any more; delete it when no pod does", class.name());
+        ClassPlan::left_alone(class.name(), RuntimeClassState::Unused, message)
+    });
+    named.chain(unused).collect()
+}
+
+/// Our classes that were made for this pool and that no pool names.
+pub fn unused<'a>(snapshot: &'a Snapshot, pool: &'a Pool) -> impl Iterator<Item = &'a RuntimeClassView> {
+    let ours =
+        snapshot.runtime_classes.values().filter(|class| class.ours() && class.label(label::POOL) == Some(&pool.name));
+    ours.map(AsRef::as_ref).filter(|class| claimants(snapshot, class.name()).is_empty())
+}
+
+/// The pools that name a class, in order of precedence. A pool that is being cleaned up has given its classes up.
+pub fn claimants<'a>(snapshot: &'a Snapshot, name: &str) -> Vec<(&'a Pool, &'a Spec, &'a RuntimeClass)> {
+    let mut found: Vec<_> = snapshot
+        .pools
+        .values()
+        .filter(|pool| !pool.deleting)
+        .filter_map(|pool| {
+            let spec = pool.spec.as_ref().ok()?;
+            let class = spec.runtime_classes.iter().find(|class| class.name == name)?;
+            Some((pool.as_ref(), spec, class))
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.precedence().cmp(&b.0.precedence()));
+    found
+}
+
+/// Whether two pools can share a class of one name.
+fn can_share(one: (&Spec, &RuntimeClass), other: (&Spec, &RuntimeClass)) -> bool {
+    let scoped_to_build = [one.1.scope, other.1.scope] == [RuntimeClassScope::Build; 2];
+    scoped_to_build && one.0.build == other.0.build && one.1.handler == other.1.handler
+}
+
+/// Whether giving the pool's classes its new build would leave the pods of the old one without a node: the pool has
+/// nodes of a build that its classes lead to now, and none that is ready of the new.
+fn strands(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> bool {
+    let build = spec.build.to_string();
+    let ours = || {
+        let classes = snapshot.runtime_classes.values().filter(|class| class.ours());
+        classes.filter(|class| class.label(label::POOL) == Some(&pool.name)).filter_map(|class| class.build())
+    };
+    let has_old = |old: &str| members.iter().any(|node| node.build().is_some_and(|build| build.to_string() == old));
+    let ready_for_new = members.iter().any(|node| node.ready && node.build() == Some(spec.build));
+    let done = ours().any(|old| old == build);
+    !done
+        && !ready_for_new
+        && ours().any(|old| old != build && has_old(old))
+        && !pool.allows(pool.allow_strand.as_ref())
+}
+
+fn plan_one(snapshot: &Snapshot, pool: &Pool, spec: &Spec, class: &RuntimeClass, stranding: bool) -> ClassPlan {
+    let claimants = claimants(snapshot, &class.name);
+    let Some(first) = claimants.first() else {
+        return ClassPlan::left_alone(&class.name, RuntimeClassState::Unused, "");
+    };
+    if first.0.name != pool.name && !can_share((first.1, first.2), (spec, class)) {
+        let message = format!(
+            "RuntimeClass {} is pool {}'s, and pools share a class only with scope Build, the same build and the same \
+             handler: give it another name in spec.runtimeClasses",
+            class.name, first.0.name
+        );
+        return ClassPlan::left_alone(&class.name, RuntimeClassState::NameTaken, message);
+    }
+    let sharers: Vec<_> = claimants
+        .iter()
+        .filter(|other| other.0.name == first.0.name || can_share((first.1, first.2), (other.1, other.2)))
+        .collect();
+    let existing = snapshot.runtime_classes.get(&class.name).map(AsRef::as_ref);
+    let mut wanted = Wanted {
+        name: &class.name,
+        pool: &first.0.name,
+        handler: &first.2.handler,
+        overhead: &first.2.overhead,
+        selector: selector(first.1.build, (first.2.scope == RuntimeClassScope::Pool).then_some(&first.0.name)),
+        tolerations: tolerations(pool, sharers.iter().map(|(pool, spec, class)| (*pool, *spec, *class))),
+        adopted: None,
+    };
+    if stranding {
+        return hold(class, existing, wanted, spec.build);
+    }
+    match existing {
+        None => ClassPlan {
+            widen: Some(wanted.operation(false, "create")),
+            ..ClassPlan::left_alone(&class.name, RuntimeClassState::Applied, "")
+        },
+        Some(existing) if existing.object.handler != *wanted.handler => handler_differs(existing, &wanted),
+        Some(existing) if !existing.ours() && !sharers.iter().any(|sharer| sharer.2.adopt) => {
+            not_ours(existing, &wanted)
+        }
+        Some(existing) => {
+            wanted.keep_adopted(existing);
+            change(snapshot, existing, wanted)
+        }
+    }
+}
+
+fn handler_differs(existing: &RuntimeClassView, wanted: &Wanted) -> ClassPlan {
+    let message = format!(
+        "RuntimeClass {} has handler {}, {} is asked for, and Kubernetes lets nobody change a handler: give the class \
+         another name in spec.runtimeClasses, or delete it so that it is made anew",
+        wanted.name, existing.object.handler, wanted.handler
+    );
+    ClassPlan::left_alone(wanted.name, RuntimeClassState::HandlerDiffers, message)
+}
+
+fn not_ours(existing: &RuntimeClassView, wanted: &Wanted) -> ClassPlan {
+    let differences = wanted.differences(existing);
+    if differences.is_empty() {
+        return ClassPlan::left_alone(wanted.name, RuntimeClassState::Found, "");
+    }
+    let message = format!(
+        "somebody else made RuntimeClass {}, and it differs: {}; set adopt: true on it in spec.runtimeClasses to take it \
+         over, or give the pool's class another name",
+        wanted.name,
+        differences.join(", ")
+    );
+    ClassPlan::left_alone(wanted.name, RuntimeClassState::NotOurs, message)
+}
+
+/// Leaves the class on the build that it leads to, and still widens its tolerations, so that a taint changed in the same
+/// edit keeps nobody off.
+fn hold(class: &RuntimeClass, existing: Option<&RuntimeClassView>, mut wanted: Wanted, build: Build) -> ClassPlan {
+    let message = format!(
+        "RuntimeClass {} is not moved to {build}: the pool has nodes of the old build and none ready of the new, so its \
+         pods would have nowhere to run. Add nodes of {build}, or annotate the pool with {}: \"<metadata.generation>\"",
+        class.name,
+        annotation::ALLOW_STRAND
+    );
+    let mut plan = ClassPlan::left_alone(&class.name, RuntimeClassState::WouldStrand, message);
+    if let Some(existing) = existing.filter(|existing| existing.ours() && existing.object.handler == *wanted.handler) {
+        wanted.keep_adopted(existing);
+        wanted.selector = existing.selector();
+        wanted.widen(existing);
+        if !wanted.differences(existing).is_empty() {
+            plan.widen = Some(wanted.operation(true, "add tolerations"));
+        }
+    }
+    plan
+}
+
+/// First wider, then as it should be: tolerations come before the taints they are for, and a selector is narrowed when
+/// the nodes carry its labels.
+fn change(snapshot: &Snapshot, existing: &RuntimeClassView, settled: Wanted) -> ClassPlan {
+    let differences = settled.differences(existing);
+    if differences.is_empty() && existing.ours() {
+        return ClassPlan::left_alone(settled.name, RuntimeClassState::Applied, "");
+    }
+    let words = if existing.ours() { differences.join(", ") } else { format!("adopt: {}", differences.join(", ")) };
+    let settle = settled.operation(true, &words);
+    let contested = settle.touches().iter().find_map(|touch| snapshot.contests.left_until(touch, snapshot.now));
+    if let Some(until) = contested {
+        let rival = existing.other_writer.as_deref().unwrap_or("another writer");
+        let message = format!(
+            "RuntimeClass {}: {rival} keeps undoing what this pool asks ({words}); left alone until {until:.0}: make one of the two stop",
+            settled.name
+        );
+        return ClassPlan::left_alone(settled.name, RuntimeClassState::Contested, message);
+    }
+    let mut wider = settled.clone();
+    wider.widen(existing);
+    wider.selector = existing.selector();
+    let tolerated = existing.tolerations();
+    let more = wider.tolerations.iter().any(|toleration| !tolerated.contains(toleration));
+    let widen = more.then(|| wider.operation(true, "add tolerations"));
+    ClassPlan { widen, settle: Some(settle), ..ClassPlan::left_alone(settled.name, RuntimeClassState::Applied, "") }
+}
+
+/// A RuntimeClass as it should be.
+#[derive(Clone)]
+struct Wanted<'a> {
+    name: &'a str,
+    /// The pool that the class is for: the first of those that share it.
+    pool: &'a str,
+    handler: &'a str,
+    overhead: &'a BTreeMap<String, Quantity>,
+    selector: BTreeMap<String, String>,
+    tolerations: Vec<Value>,
+    /// What the class was before it was taken over, if it was.
+    adopted: Option<String>,
+}
+
+/// The labels of the nodes that a class leads to.
+fn selector(build: Build, pool: Option<&String>) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::from([
+        (label::OS.to_owned(), "windows".to_owned()),
+        (label::ARCH.to_owned(), "amd64".to_owned()),
+        (label::WINDOWS_BUILD.to_owned(), build.to_string()),
+    ]);
+    labels.extend(pool.map(|pool| (label::POOL.to_owned(), pool.clone())));
+    labels
+}
+
+/// The tolerations for the taints of all pools that share a class, and those that they add.
+///
+/// A taint that another pool's nodes may still carry counts too; those of `planning` are gone when its nodes are written.
+fn tolerations<'a>(
+    planning: &Pool,
+    sharers: impl Iterator<Item = (&'a Pool, &'a Spec, &'a RuntimeClass)>,
+) -> Vec<Value> {
+    let mut all: Vec<Value> = Vec::new();
+    let mut add = |toleration: Value| {
+        if !all.contains(&toleration) {
+            all.push(toleration);
+        }
+    };
+    for (pool, spec, class) in sharers {
+        spec.taints.iter().for_each(|taint| add(tolerates(taint)));
+        class.tolerations.iter().for_each(|toleration| add(written(toleration)));
+        if pool.name != planning.name {
+            let leftover = pool.status.applied.taints.iter().filter_map(|text| text.parse::<TaintKey>().ok());
+            let leftover = leftover.filter(|key| !spec.taints.iter().any(|taint| TaintKey::from(taint) == *key));
+            leftover.for_each(|key| add(json!({"effect": key.effect, "key": key.key, "operator": "Exists"})));
+        }
+    }
+    all
+}
+
+/// The toleration for exactly this taint.
+fn tolerates(taint: &Taint) -> Value {
+    let mut toleration = json!({"effect": taint.effect.as_str(), "key": taint.key, "operator": "Equal"});
+    if !taint.value.is_empty() {
+        toleration["value"] = json!(taint.value);
+    }
+    toleration
+}
+
+fn written(toleration: &crate::api::Toleration) -> Value {
+    let operator = match toleration.operator {
+        TolerationOperator::Equal => "Equal",
+        TolerationOperator::Exists => "Exists",
+    };
+    let mut value = json!({"operator": operator});
+    if let Some(effect) = toleration.effect {
+        value["effect"] = json!(effect.as_str());
+    }
+    for (field, text) in [("key", &toleration.key), ("value", &toleration.value)] {
+        if !text.is_empty() {
+            value[field] = json!(text);
+        }
+    }
+    value
+}
+
+impl Wanted<'_> {
+    /// Keeps the tolerations that a class had when it was taken over, and remembers what it was.
+    fn keep_adopted(&mut self, existing: &RuntimeClassView) {
+        self.adopted = match existing.adopted() {
+            Some(before) => Some(before.to_owned()),
+            None if existing.ours() => None,
+            None => Some(
+                json!({"overhead": existing.object.overhead, "scheduling": existing.object.scheduling}).to_string(),
+            ),
+        };
+        let before = self.adopted.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let tolerations = before.as_ref().and_then(|before| before["scheduling"]["tolerations"].as_array());
+        self.add_tolerations(tolerations.into_iter().flatten());
+    }
+
+    /// Adds every toleration that the class has now.
+    fn widen(&mut self, existing: &RuntimeClassView) {
+        self.add_tolerations(&existing.tolerations());
+    }
+
+    fn add_tolerations<'v>(&mut self, more: impl IntoIterator<Item = &'v Value>) {
+        for toleration in more {
+            if !self.tolerations.contains(toleration) {
+                self.tolerations.push(toleration.clone());
+            }
+        }
+    }
+
+    /// How the class differs from this, in words.
+    fn differences(&self, existing: &RuntimeClassView) -> Vec<String> {
+        let mut words = Vec::new();
+        let selector = existing.selector();
+        if selector != self.selector {
+            words.push(format!(
+                "nodeSelector {} instead of {}",
+                labels_in_words(&selector),
+                labels_in_words(&self.selector)
+            ));
+        }
+        let tolerations = existing.tolerations();
+        let missing = self.tolerations.iter().filter(|toleration| !tolerations.contains(toleration));
+        words.extend(missing.map(|toleration| format!("no toleration for {}", toleration_in_words(toleration))));
+        if existing.ours() {
+            let extra = tolerations.iter().filter(|toleration| !self.tolerations.contains(toleration));
+            words.extend(
+                extra.map(|toleration| format!("a toleration for {} too many", toleration_in_words(toleration))),
+            );
+            let labelled = existing.label(label::POOL) == Some(self.pool);
+            words.extend((!labelled).then(|| format!("label {} is not {}", label::POOL, self.pool)));
+            if words.is_empty() && tolerations != self.tolerations {
+                words.push("tolerations in another order".to_owned());
+            }
+        }
+        if existing.overhead() != *self.overhead {
+            words.push("another overhead".to_owned());
+        }
+        words
+    }
+
+    fn body(&self) -> Value {
+        let mut scheduling = json!({"nodeSelector": self.selector});
+        if !self.tolerations.is_empty() {
+            scheduling["tolerations"] = json!(self.tolerations);
+        }
+        let mut body = json!({
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {
+                "name": self.name,
+                "labels": {label::MANAGED_BY: label::MANAGED_BY_VALUE, label::POOL: self.pool},
+            },
+            "handler": self.handler,
+            "scheduling": scheduling,
+        });
+        if let Some(before) = &self.adopted {
+            body["metadata"]["annotations"] = json!({annotation::ADOPTED: before});
+        }
+        if !self.overhead.is_empty() {
+            let amounts: BTreeMap<_, _> =
+                self.overhead.iter().map(|(name, amount)| (name, amount.to_string())).collect();
+            body["overhead"] = json!({"podFixed": amounts});
+        }
+        body
+    }
+
+    fn operation(&self, force: bool, words: &str) -> Operation {
+        let body = self.body();
+        let touch = Touch {
+            object: format!("RuntimeClass {}", self.name),
+            field: "scheduling".to_owned(),
+            value: body["scheduling"].to_string(),
+        };
+        Operation::ApplyRuntimeClass {
+            name: self.name.to_owned(),
+            body,
+            force,
+            words: words.to_owned(),
+            touches: vec![touch],
+        }
+    }
+}
+
+/// The class as it was before it was taken over; applied when its pool is cleaned up.
+pub fn restored(class: &RuntimeClassView) -> Option<Operation> {
+    let before: Value = serde_json::from_str(class.adopted()?).ok()?;
+    let mut body = json!({
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": class.name()},
+        "handler": class.object.handler,
+    });
+    for field in ["overhead", "scheduling"] {
+        if !before[field].is_null() {
+            body[field] = before[field].clone();
+        }
+    }
+    let words = "give back as it was before it was adopted".to_owned();
+    Some(Operation::ApplyRuntimeClass { name: class.name().to_owned(), body, force: true, words, touches: Vec::new() })
+}
+
+impl RuntimeClassView {
+    fn selector(&self) -> BTreeMap<String, String> {
+        self.object.scheduling.as_ref().and_then(|scheduling| scheduling.node_selector.clone()).unwrap_or_default()
+    }
+
+    fn tolerations(&self) -> Vec<Value> {
+        let tolerations = self.object.scheduling.as_ref().and_then(|scheduling| scheduling.tolerations.as_ref());
+        tolerations.into_iter().flatten().filter_map(|toleration| serde_json::to_value(toleration).ok()).collect()
+    }
+
+    fn overhead(&self) -> BTreeMap<String, Quantity> {
+        let amounts = self.object.overhead.as_ref().and_then(|overhead| overhead.pod_fixed.as_ref());
+        let parsed = |(name, amount): (&String, &k8s_openapi::apimachinery::pkg::api::resource::Quantity)| {
+            Some((name.clone(), amount.0.parse().ok()?))
+        };
+        amounts.into_iter().flatten().filter_map(parsed).collect()
+    }
+}
+
+fn labels_in_words(labels: &BTreeMap<String, String>) -> String {
+    let words: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if words.is_empty() { "(none)".to_owned() } else { words.join(",") }
+}
+
+fn toleration_in_words(toleration: &Value) -> String {
+    let text = |field: &str| toleration[field].as_str().unwrap_or_default();
+    match (text("value"), text("effect")) {
+        ("", effect) => format!("{}:{effect}", text("key")),
+        (value, effect) => format!("{}={value}:{effect}", text("key")),
+    }
+}

@@ -1,0 +1,195 @@
+//! The rendered configurations of a pool: one for each combination of kubelet minor, container runtime minor and build
+//! among its nodes, collapsed where the content is equal.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry};
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::{Pool, Snapshot, Spec};
+use crate::{
+    api::names::label,
+    domain::{
+        Problem,
+        node::{ContainerRuntime, WindowsNode},
+        operation::Operation,
+        profile::Profile,
+        render::{self, Configuration, Runtime, Variant},
+    },
+    facts::{Build, Minor, containerd, runtimes},
+};
+
+/// How many configurations that no node should run are kept, for going back.
+const UNUSED_KEPT: usize = 3;
+/// The length of the digest in a configuration's name, in hexadecimal digits.
+const DIGEST_LENGTH: usize = 10;
+
+/// What is to be done about the configurations of a pool.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ConfigPlan {
+    /// Whether and how the profile renders.
+    pub state: ConfigState,
+    /// The configurations, by name.
+    pub configs: BTreeMap<String, RenderedConfig>,
+    /// The configuration of each variant.
+    names: HashMap<Variant, String>,
+    /// Before the nodes are written: the configurations that do not exist yet.
+    pub create: Vec<Operation>,
+    /// After the nodes are written: old ones beyond those that are kept.
+    pub prune: Vec<Operation>,
+}
+
+/// Whether and how a profile renders.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ConfigState {
+    /// No profile is named.
+    #[default]
+    NotUsed,
+    /// There is no profile of that name.
+    NotFound,
+    /// The profile has mistakes.
+    Invalid(Vec<Problem>),
+    /// It renders for every variant, but for those whose problems are here.
+    Rendered(Vec<String>),
+}
+
+/// A configuration, and what it is for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RenderedConfig {
+    /// The files.
+    pub configuration: Configuration,
+    /// The kubelet minors that share it.
+    pub kubelets: BTreeSet<Minor>,
+    /// The container runtimes that share it: containerd minors, or docker.
+    pub runtimes: BTreeSet<String>,
+    /// The builds that share it.
+    pub builds: BTreeSet<Build>,
+}
+
+impl ConfigPlan {
+    /// The configuration that a node should run, if one could be rendered for it.
+    pub fn name_for(&self, node: &WindowsNode) -> Option<&str> {
+        self.names.get(&variant(node)?).map(String::as_str)
+    }
+}
+
+/// The variant that a node is, if what it reports can be read.
+pub fn variant(node: &WindowsNode) -> Option<Variant> {
+    let kubelet = node.kubelet.as_ref().ok()?.minor;
+    let runtime = match &node.runtime {
+        ContainerRuntime::Containerd(version) => Runtime::Containerd { major: version.major, minor: version.minor },
+        ContainerRuntime::Docker
+            if runtimes::Runtime::of("docker://", kubelet) == Some(runtimes::Runtime::Dockershim) =>
+        {
+            Runtime::Dockershim
+        }
+        ContainerRuntime::Docker => Runtime::CriDockerd,
+        ContainerRuntime::Unknown(_) => return None,
+    };
+    Some(Variant { kubelet, runtime, host: node.build()? })
+}
+
+/// Plans the configurations for the pool's nodes; for a pool without nodes, for the node that would join it now.
+pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> ConfigPlan {
+    let Some(name) = &spec.profile else { return ConfigPlan::default() };
+    let profile = match snapshot.profiles.get(name).map(|view| &view.profile) {
+        None => return ConfigPlan { state: ConfigState::NotFound, ..ConfigPlan::default() },
+        Some(Err(problems)) => {
+            return ConfigPlan { state: ConfigState::Invalid(problems.clone()), ..ConfigPlan::default() };
+        }
+        Some(Ok(profile)) => profile,
+    };
+    let mut variants: BTreeSet<Variant> = members.iter().filter_map(|node| variant(node)).collect();
+    if members.is_empty() {
+        variants.extend(snapshot.api_server.and_then(|minor| newcomer(minor, spec.build)));
+    }
+    let mut plan = ConfigPlan { state: ConfigState::Rendered(Vec::new()), ..ConfigPlan::default() };
+    for variant in variants {
+        plan.add(&pool.name, spec, profile, variant);
+    }
+    plan.create = plan.missing(snapshot, pool);
+    plan.prune = plan.surplus(snapshot, pool);
+    plan
+}
+
+/// The variant of a node that would join a cluster of this minor now: with the newest containerd that fits.
+fn newcomer(kubelet: Minor, host: Build) -> Option<Variant> {
+    let fits =
+        |version| containerd::minimum_for(kubelet, version).is_none() && !containerd::too_new_for(kubelet, version);
+    let newest =
+        containerd::GENERATIONS.iter().map(|generation| generation.newest).filter(|version| fits(*version)).max()?;
+    Some(Variant { kubelet, runtime: Runtime::Containerd { major: newest.major, minor: newest.minor }, host })
+}
+
+impl ConfigPlan {
+    fn add(&mut self, pool: &str, spec: &Spec, profile: &Profile, variant: Variant) {
+        let configuration = match render::render(&spec.taints, profile, &variant) {
+            Ok(configuration) => configuration,
+            Err(problems) => {
+                if let ConfigState::Rendered(failures) = &mut self.state {
+                    failures.push(format!("for {variant}: {}", Problem::list(&problems)));
+                }
+                return;
+            }
+        };
+        let name = format!("{pool}-{}", digest(&configuration));
+        let config = self.configs.entry(name.clone()).or_insert_with(|| RenderedConfig {
+            configuration,
+            kubelets: BTreeSet::new(),
+            runtimes: BTreeSet::new(),
+            builds: BTreeSet::new(),
+        });
+        config.kubelets.insert(variant.kubelet);
+        config.runtimes.insert(variant.runtime.to_string());
+        config.builds.insert(variant.host);
+        if let Entry::Vacant(entry) = self.names.entry(variant) {
+            entry.insert(name);
+        }
+    }
+
+    fn missing(&self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+        let exists = |name: &String| snapshot.config_maps.get(name).is_some_and(|existing| !existing.deleting);
+        let missing = self.configs.iter().filter(|(name, _)| !exists(name));
+        missing.map(|(name, config)| apply(&snapshot.namespace, &pool.name, name, &config.configuration)).collect()
+    }
+
+    fn surplus(&self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+        let named: BTreeSet<&str> = snapshot.nodes.values().filter_map(|node| node.config.as_deref()).collect();
+        let of_pool =
+            snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
+        let mut unused: Vec<_> =
+            of_pool.filter(|map| !self.configs.contains_key(&map.name) && !named.contains(map.name.as_str())).collect();
+        unused.sort_by(|a, b| (b.created, &b.name).cmp(&(a.created, &a.name)));
+        let surplus = unused.into_iter().skip(UNUSED_KEPT);
+        surplus.map(|map| Operation::DeleteConfigMap { name: map.name.clone(), uid: map.uid.clone() }).collect()
+    }
+}
+
+/// The ConfigMap of a configuration.
+fn apply(namespace: &str, pool: &str, name: &str, configuration: &Configuration) -> Operation {
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {label::MANAGED_BY: label::MANAGED_BY_VALUE, label::POOL: pool},
+        },
+        "immutable": true,
+        "data": configuration.files,
+    });
+    Operation::ApplyConfigMap { name: name.to_owned(), body }
+}
+
+/// What tells one content from another.
+fn digest(configuration: &Configuration) -> String {
+    let mut hash = Sha256::new();
+    for (name, content) in &configuration.files {
+        for part in [name, content] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+    }
+    let bytes = hash.finalize();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(DIGEST_LENGTH).collect()
+}

@@ -1,0 +1,95 @@
+//! What a person would ask about after a pass.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::plan::{Phase, Plan};
+use crate::{
+    api::{
+        WindowsNodePoolStatus,
+        names::{condition, reason},
+    },
+    domain::{
+        conditions::some_of,
+        note::{About, Note},
+        operation::{Done, NodePatch, Operation, Outcome},
+    },
+};
+
+/// The events of a pass: what was changed, and which conditions turned.
+pub fn notes(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<Note> {
+    let about = About::Pool { name: plan.pool.name.clone(), uid: plan.pool.uid.clone() };
+    let note = |warning: bool, reason: &str, action: &'static str, message: String| Note {
+        about: about.clone(),
+        warning,
+        reason: reason.to_owned(),
+        action,
+        message,
+    };
+    let mut notes = Vec::new();
+    if let Phase::CleaningUp { nodes, handed_over } = &plan.phase {
+        let already = plan.pool.status.conditions.iter().any(|old| old.reason == reason::DELETING);
+        if !already {
+            let message = format!(
+                "The pool is deleted with Cleanup: taints, labels and annotations come off {nodes} nodes, {} are taken by other pools",
+                handed_over.len()
+            );
+            notes.push(note(true, "CleaningUp", "Cleanup", message));
+        }
+    }
+    let written: Vec<&NodePatch> = node_patches(done).collect();
+    let cleaning = matches!(plan.phase, Phase::CleaningUp { .. });
+    let (repaired, arrived): (Vec<_>, Vec<_>) = written.into_iter().partition(|patch| patch.repair);
+    let (left, arrived): (Vec<_>, Vec<_>) = arrived.into_iter().partition(|patch| cleaning || released(patch));
+    for (patches, reason, action) in
+        [(arrived, "NodesGuarded", "Guard"), (repaired, "NodesRepaired", "Repair"), (left, "NodesReleased", "Release")]
+    {
+        if !patches.is_empty() {
+            let details = patches.iter().map(|patch| format!("{} ({})", patch.node, patch.words.join(", ")));
+            notes.push(note(false, reason, action, some_of(details)));
+        }
+    }
+    for (operation, outcome) in &done.results {
+        let reason = match operation {
+            Operation::ApplyRuntimeClass { .. } => "RuntimeClassApplied",
+            Operation::DeleteRuntimeClass { .. } => "RuntimeClassDeleted",
+            Operation::ApplyConfigMap { .. } => "ConfigRendered",
+            Operation::DeleteConfigMap { .. } => "ConfigDeleted",
+            _ => continue,
+        };
+        if let (Outcome::Done, Some(words)) = (outcome, operation.words()) {
+            notes.push(note(false, reason, "Apply", words));
+        }
+    }
+    notes.extend(
+        turns(&plan.pool.status.conditions, &status.conditions)
+            .map(|(bad, turned)| note(bad, &turned.reason, "Check", format!("{}: {}", turned.type_, turned.message))),
+    );
+    notes
+}
+
+fn node_patches(done: &Done) -> impl Iterator<Item = &NodePatch> {
+    done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
+        (Operation::PatchNode(patch), Outcome::Done | Outcome::WithoutTaints(_)) => Some(patch),
+        _ => None,
+    })
+}
+
+/// Whether a patch takes the pool's label off.
+fn released(patch: &NodePatch) -> bool {
+    patch.body["metadata"]["labels"].get(crate::api::names::label::POOL).is_some_and(serde_json::Value::is_null)
+}
+
+/// The conditions whose status or reason turned, and whether for the worse.
+fn turns<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<Item = (bool, &'a Condition)> {
+    let quiet = [condition::READY, condition::RECONCILING, condition::STALLED];
+    let bad = |condition: &Condition| {
+        let negative = [condition::VERSION_SKEW, condition::OS_MISMATCH].contains(&condition.type_.as_str());
+        condition.status == if negative { "True" } else { "False" }
+    };
+    after.iter().filter(move |new| !quiet.contains(&new.type_.as_str())).filter_map(move |new| {
+        let old = before.iter().find(|old| old.type_ == new.type_);
+        let turned = old
+            .map_or(bad(new), |old| (old.status != new.status || old.reason != new.reason) && (bad(old) || bad(new)));
+        turned.then(|| (bad(new), new))
+    })
+}

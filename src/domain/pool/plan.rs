@@ -1,0 +1,301 @@
+//! What has to be written for one pool, in order.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    Pool, Snapshot, Spec,
+    assignment::Assigner,
+    classes::{self, ClassPlan},
+    configs::{self, ConfigPlan},
+    delivery,
+    nodes::{self, Config, NodePlan, Wish},
+    status,
+};
+use crate::{
+    api::{
+        Applied, DeletionPolicy, TaintEffect,
+        names::{FINALIZER, label},
+    },
+    domain::{
+        node::WindowsNode,
+        operation::Operation,
+        owned::{Origin, Proof, TaintKey},
+    },
+};
+
+/// The plan for one pool.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The pool.
+    pub pool: Arc<Pool>,
+    /// What to write. The operations of one step are independent of each other; a step begins when all of the one
+    /// before are done. Cutting the list anywhere and planning again converges.
+    pub steps: Vec<Vec<Operation>>,
+    /// What would be written if the pool enforced.
+    pub withheld: Vec<Operation>,
+    /// What the plan is about.
+    pub phase: Phase,
+}
+
+/// What a plan is about.
+#[derive(Clone, Debug)]
+pub enum Phase {
+    /// The spec has mistakes: nothing but status is written.
+    Invalid,
+    /// The pool is made so.
+    Active(Box<Active>),
+    /// The pool is being deleted and everything stays.
+    Leaving,
+    /// What is ours is taken off; nodes that another pool is about to take are waited for.
+    CleaningUp {
+        /// The nodes that are let go.
+        nodes: usize,
+        /// The nodes that another pool takes.
+        handed_over: Vec<String>,
+    },
+}
+
+/// The parts of a plan that makes a pool so.
+#[derive(Clone, Debug)]
+pub struct Active {
+    /// The pool's nodes, by name.
+    pub members: Vec<Member>,
+    /// Nodes of others that this pool matches too, with the pools concerned.
+    pub contested: Vec<(String, Vec<String>)>,
+    /// The fallback pool that counts, if this is another.
+    pub other_fallback: Option<String>,
+    /// The RuntimeClasses.
+    pub classes: Vec<ClassPlan>,
+    /// The configurations.
+    pub configs: ConfigPlan,
+    /// Every key that this pool has set or is about to set.
+    pub applied: Applied,
+}
+
+/// A node of the pool.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The node.
+    pub node: Arc<WindowsNode>,
+    /// Whether it no longer matches, and is kept guarded.
+    pub held: bool,
+    /// What changes on it.
+    pub plan: NodePlan,
+    /// What its own numbers say about its configuration.
+    pub delivery: Option<delivery::State>,
+}
+
+/// Plans the pool of that name; `None` if there is no such pool.
+pub fn plan(snapshot: &Snapshot, name: &str) -> Option<Plan> {
+    let pool = snapshot.pools.get(name)?;
+    let cleans_up = pool.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
+    let mut plan = match (&pool.spec, pool.deleting) {
+        (spec, true)
+            if cleans_up && spec.as_ref().map_or(true, |spec| spec.deletion_policy == DeletionPolicy::Cleanup) =>
+        {
+            clean_up(snapshot, pool)
+        }
+        (_, true) => leave(pool, cleans_up),
+        (Err(_), false) => Plan { pool: pool.clone(), steps: Vec::new(), withheld: Vec::new(), phase: Phase::Invalid },
+        (Ok(spec), false) => enforce(snapshot, pool, spec, cleans_up),
+    };
+    plan.steps.retain(|step| !step.is_empty());
+    let observing = pool.spec.as_ref().is_ok_and(|spec| spec.paused || (!pool.deleting && !pool.enforces()));
+    if observing {
+        plan.withheld = std::mem::take(&mut plan.steps).into_iter().flatten().collect();
+    }
+    Some(plan)
+}
+
+fn enforce(snapshot: &Snapshot, pool: &Arc<Pool>, spec: &Spec, has_finalizer: bool) -> Plan {
+    let assigner = snapshot.assigner();
+    let proof = Proof::of(snapshot.pools.values().map(|pool| &pool.status));
+    let territory = Territory::of(snapshot, &assigner, pool);
+    let nodes: Vec<&WindowsNode> = territory.members.iter().map(|(node, _)| node.as_ref()).collect();
+    let withheld = withheld_taints(pool, spec, &nodes);
+    let wish = Wish { pool: &pool.name, labels: &spec.labels, taints: &spec.taints, withheld: &withheld };
+    let configs = configs::plan(snapshot, pool, spec, &nodes);
+    let classes = classes::plan(snapshot, pool, spec, &nodes);
+    let members: Vec<Member> = territory
+        .members
+        .into_iter()
+        .map(|(node, held)| {
+            let delivery = delivery::of(snapshot, spec, &node);
+            let registered = delivery == Some(delivery::State::InEffect);
+            let config = match (&configs.state, configs.name_for(&node)) {
+                (configs::ConfigState::NotUsed, _) => Config::None,
+                (_, Some(name)) => Config::Named(name),
+                (_, None) => Config::AsItIs,
+            };
+            let plan = nodes::plan(snapshot, &proof, &node, Some((&wish, config)), registered);
+            Member { node, held, plan, delivery }
+        })
+        .collect();
+    let released = territory.released.iter().map(|node| nodes::plan(snapshot, &proof, node, None, false));
+    let patches: Vec<_> = members.iter().map(|member| member.plan.clone()).chain(released).collect();
+    let applied = applied(snapshot, pool, spec, &withheld, &members);
+
+    let before = [finalizer(pool, spec, has_finalizer), record(pool, &applied)];
+    let steps = vec![
+        before.into_iter().flatten().collect(),
+        classes.iter().filter_map(|class| class.widen.clone()).chain(configs.create.iter().cloned()).collect(),
+        patches.into_iter().filter_map(|plan| plan.patch).map(Operation::PatchNode).collect(),
+        classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
+    ];
+    let active = Active {
+        members,
+        contested: territory.contested,
+        other_fallback: territory.other_fallback,
+        classes,
+        configs,
+        applied,
+    };
+    Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase: Phase::Active(Box::new(active)) }
+}
+
+/// The nodes that concern a pool.
+struct Territory {
+    /// Nodes of the pool, and whether they are held.
+    members: Vec<(Arc<WindowsNode>, bool)>,
+    /// Nodes that no pool has any more and that this one may let go.
+    released: Vec<Arc<WindowsNode>>,
+    contested: Vec<(String, Vec<String>)>,
+    other_fallback: Option<String>,
+}
+
+impl Territory {
+    fn of(snapshot: &Snapshot, assigner: &Assigner, pool: &Pool) -> Self {
+        let mut territory =
+            Self { members: Vec::new(), released: Vec::new(), contested: Vec::new(), other_fallback: None };
+        for node in snapshot.nodes.values() {
+            let assignment = assigner.assign(node);
+            if assignment.pool == Some(pool.name.as_str()) {
+                territory.members.push((node.clone(), assignment.held));
+            } else if assignment.pool.is_none() && node.pool() == Some(&pool.name) {
+                territory.released.push(node.clone());
+            }
+            if assignment.contested.contains(&pool.name.as_str()) {
+                let others = assignment.contested.iter().map(|name| (*name).to_owned()).collect();
+                territory.contested.push((node.name.clone(), others));
+            }
+        }
+        let falls_back = pool.spec.as_ref().is_ok_and(|spec| spec.members == super::Members::Fallback);
+        territory.other_fallback =
+            assigner.fallback().filter(|name| falls_back && *name != pool.name).map(str::to_owned);
+        territory
+    }
+}
+
+/// NoExecute taints that the pool has not set before and that would evict pods from nodes it has.
+fn withheld_taints(pool: &Pool, spec: &Spec, nodes: &[&WindowsNode]) -> Vec<TaintKey> {
+    if nodes.is_empty() || pool.allows(pool.allow_evict.as_ref()) {
+        return Vec::new();
+    }
+    let evicting = spec.taints.iter().filter(|taint| taint.effect == TaintEffect::NoExecute).map(TaintKey::from);
+    evicting.filter(|key| !pool.status.applied.taints.contains(&key.to_string())).collect()
+}
+
+/// Every key that the pool sets, and those it has set that are still on some node.
+fn applied(snapshot: &Snapshot, pool: &Pool, spec: &Spec, withheld: &[TaintKey], members: &[Member]) -> Applied {
+    let wanted =
+        spec.taints.iter().map(TaintKey::from).filter(|key| !withheld.contains(key)).map(|key| key.to_string());
+    let mut taints: BTreeSet<String> = wanted.collect();
+    let mut labels: BTreeSet<String> = spec.labels.keys().cloned().collect();
+    let adds_build = |member: &Member| {
+        let patch = member.plan.patch.as_ref();
+        patch.is_some_and(|patch| {
+            patch.body["metadata"]["labels"].get(label::WINDOWS_BUILD).is_some_and(|value| !value.is_null())
+        })
+    };
+    labels.extend(members.iter().any(adds_build).then(|| label::WINDOWS_BUILD.to_owned()));
+    let before = &pool.status.applied;
+    for owned in snapshot.nodes.values().filter_map(|node| node.owned.as_ref()) {
+        let added = owned.taints.iter().filter(|(_, origin)| **origin == Origin::Added).map(|(key, _)| key.to_string());
+        taints.extend(added.filter(|key| before.taints.contains(key)));
+        let added = owned.labels.iter().filter(|(_, origin)| **origin == Origin::Added).map(|(key, _)| key.clone());
+        labels.extend(added.filter(|key| before.labels.contains(key)));
+    }
+    Applied { taints: taints.into_iter().collect(), labels: labels.into_iter().collect() }
+}
+
+/// Status learns what is about to be set before it is set: else a crash between the two would leave on a node what
+/// nothing proves to be ours.
+fn record(pool: &Pool, applied: &Applied) -> Option<Operation> {
+    let before = &pool.status.applied;
+    let grows = applied.taints.iter().any(|key| !before.taints.contains(key))
+        || applied.labels.iter().any(|key| !before.labels.contains(key));
+    let mut all = before.clone();
+    all.taints.extend(applied.taints.iter().filter(|key| !before.taints.contains(key)).cloned());
+    all.labels.extend(applied.labels.iter().filter(|key| !before.labels.contains(key)).cloned());
+    let status = crate::api::WindowsNodePoolStatus { applied: all, ..pool.status.clone() };
+    grows.then(|| Operation::RecordApplied { pool: pool.name.clone(), body: status::body(&pool.name, &status) })
+}
+
+fn finalizer(pool: &Pool, spec: &Spec, has_finalizer: bool) -> Option<Operation> {
+    match (spec.deletion_policy, has_finalizer) {
+        (DeletionPolicy::Cleanup, false) => Some(Operation::AddFinalizer {
+            pool: pool.name.clone(),
+            resource_version: pool.resource_version.clone(),
+            finalizers: pool.finalizers.iter().cloned().chain([FINALIZER.to_owned()]).collect(),
+        }),
+        (DeletionPolicy::Retain, true) => Some(remove_finalizer(pool)),
+        _ => None,
+    }
+}
+
+fn remove_finalizer(pool: &Pool) -> Operation {
+    Operation::RemoveFinalizer {
+        pool: pool.name.clone(),
+        resource_version: pool.resource_version.clone(),
+        finalizers: pool.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect(),
+    }
+}
+
+/// Everything stays as it is.
+fn leave(pool: &Arc<Pool>, has_finalizer: bool) -> Plan {
+    let steps = vec![has_finalizer.then(|| remove_finalizer(pool)).into_iter().collect()];
+    Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase: Phase::Leaving }
+}
+
+/// Takes off what is ours, in reverse order: nodes, then classes and configurations, then the finalizer. A node that
+/// another pool is about to take is left to it, so that it is never unguarded between the two.
+fn clean_up(snapshot: &Snapshot, pool: &Arc<Pool>) -> Plan {
+    let assigner = snapshot.assigner();
+    let proof = Proof::of(snapshot.pools.values().map(|pool| &pool.status));
+    let taken = |node: &WindowsNode| {
+        let next = assigner.assign(node).pool.and_then(|name| snapshot.pools.get(name));
+        next.is_some_and(|next| next.enforces())
+    };
+    let ours = snapshot.nodes.values().filter(|node| node.pool() == Some(&pool.name));
+    let (handed_over, let_go): (Vec<_>, Vec<_>) = ours.partition(|node| taken(node));
+    let patches = let_go.iter().filter_map(|node| nodes::plan(snapshot, &proof, node, None, false).patch);
+    let mut steps = vec![patches.map(Operation::PatchNode).collect::<Vec<_>>()];
+    if handed_over.is_empty() {
+        let (restored, deleted) = given_up_classes(snapshot, pool);
+        let of_pool =
+            snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
+        let configs = of_pool.map(|map| Operation::DeleteConfigMap { name: map.name.clone(), uid: map.uid.clone() });
+        steps.push(restored.into_iter().chain(deleted).chain(configs).collect());
+        steps.push(vec![remove_finalizer(pool)]);
+    }
+    let phase = Phase::CleaningUp {
+        nodes: let_go.len(),
+        handed_over: handed_over.iter().map(|node| node.name.clone()).collect(),
+    };
+    Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase }
+}
+
+/// Our classes that only this pool named: adopted ones are given back as they were, the others deleted.
+fn given_up_classes(snapshot: &Snapshot, pool: &Pool) -> (Vec<Operation>, Vec<Operation>) {
+    let (mut restored, mut deleted) = (Vec::new(), Vec::new());
+    for class in classes::unused(snapshot, pool) {
+        match classes::restored(class) {
+            Some(operation) => restored.push(operation),
+            None => deleted.push(Operation::DeleteRuntimeClass {
+                name: class.name().to_owned(),
+                uid: class.object.metadata.uid.clone().unwrap_or_default(),
+            }),
+        }
+    }
+    (restored, deleted)
+}

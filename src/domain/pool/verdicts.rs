@@ -1,0 +1,600 @@
+//! The conditions of a pool that is acted on, each a function of what was seen and done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Pool, Snapshot, Spec,
+    configs::ConfigState,
+    delivery,
+    plan::{Active, Member},
+};
+use crate::{
+    api::{
+        RuntimeClassIsolation, RuntimeClassState,
+        names::{annotation, condition, label, reason},
+    },
+    domain::{
+        Problem,
+        conditions::{Truth, Verdict, distinct, some_of},
+        node::{ContainerRuntime, WindowsNode},
+        operation::{Done, Outcome},
+        render::{self, reserve},
+    },
+    facts::{
+        Build, ContainerdVersion, Minor, OsVersion, builds, compatibility, containerd, runtimes,
+        skew::{Skew, skew},
+        support,
+    },
+};
+
+/// What the verdicts are about.
+pub struct Case<'a> {
+    /// The world.
+    pub snapshot: &'a Snapshot,
+    /// The pool.
+    pub pool: &'a Pool,
+    /// Its spec.
+    pub spec: &'a Spec,
+    /// The plan's parts.
+    pub active: &'a Active,
+    /// What was done.
+    pub done: &'a Done,
+    /// Whether nothing but status is written.
+    pub withheld: bool,
+}
+
+impl Case<'_> {
+    fn nodes<'a>(&'a self, wrong: impl Fn(&Member) -> bool + 'a) -> Vec<&'a Member> {
+        self.active.members.iter().filter(|member| wrong(member)).collect()
+    }
+
+    /// The end of a message about nodes: how to list them.
+    fn list(&self) -> String {
+        format!("kubectl get nodes -l {}={}", label::POOL, self.pool.name)
+    }
+
+    /// Whether a node has everything now.
+    pub fn guarded(&self, member: &Member) -> bool {
+        member.plan.complete() && (member.plan.patch.is_none() || self.written(member))
+    }
+
+    fn written(&self, member: &Member) -> bool {
+        self.done.node(&member.node.name) == Some(&Outcome::Done)
+    }
+
+    fn today(&self) -> jiff::civil::Date {
+        self.snapshot.now.to_zoned(jiff::tz::TimeZone::UTC).date()
+    }
+}
+
+fn names<'a>(members: &'a [&Member]) -> impl Iterator<Item = &'a str> {
+    members.iter().map(|member| member.node.name.as_str())
+}
+
+/// `ProfileResolved`.
+pub fn profile_resolved(case: &Case) -> Verdict {
+    let name = case.spec.profile.as_deref().unwrap_or_default();
+    let verdict = |status, reason, message| Verdict::new(condition::PROFILE_RESOLVED, status, reason, message);
+    let keeps = "the pool keeps its last rendered configurations and goes on guarding its nodes";
+    match &case.active.configs.state {
+        ConfigState::NotUsed => {
+            verdict(true, reason::NOT_USED, "no profile is named, so no configuration is rendered".to_owned())
+        }
+        ConfigState::NotFound => {
+            let message = format!(
+                "there is no WindowsRuntimeProfile {name}; {keeps}. Apply the profile, or correct spec.profileRef.name"
+            );
+            verdict(false, reason::NOT_FOUND, message)
+        }
+        ConfigState::Invalid(problems) => verdict(
+            false,
+            reason::INVALID,
+            format!("WindowsRuntimeProfile {name}: {}; {keeps}", Problem::list(problems)),
+        ),
+        ConfigState::Rendered(_) => verdict(true, reason::RESOLVED, format!("WindowsRuntimeProfile {name} is valid")),
+    }
+}
+
+/// `NodesAssigned`.
+pub fn nodes_assigned(case: &Case) -> Verdict {
+    let verdict = |status, reason, message| Verdict::new(condition::NODES_ASSIGNED, status, reason, message);
+    let held = case.nodes(|member| member.held);
+    if !held.is_empty() {
+        let message = format!(
+            "{} no longer match and stay guarded, because no other pool takes them: correct spec.nodeSelector or the nodes' \
+             labels, or let them go with: kubectl annotate wnp {} {}={} --overwrite; {}",
+            some_of(names(&held)),
+            case.pool.name,
+            annotation::ALLOW_RELEASE,
+            case.pool.generation,
+            case.list(),
+        );
+        return verdict(false, reason::RELEASE_HELD, message).about(held.len());
+    }
+    if !case.active.contested.is_empty() {
+        let nodes = some_of(case.active.contested.iter().map(|(node, _)| node));
+        let pools: BTreeSet<&String> = case.active.contested.iter().flat_map(|(_, pools)| pools).collect();
+        let message = format!(
+            "{nodes} match more than one pool ({}); the pool that has a node keeps it. Narrow spec.nodeSelector of one of them",
+            some_of(pools)
+        );
+        return verdict(false, reason::NODE_CONFLICT, message).about(case.active.contested.len());
+    }
+    if let Some(other) = &case.active.other_fallback {
+        let message = format!("pool {other} is the fallback already: set spec.fallback: true in one pool only");
+        return verdict(false, reason::NODE_CONFLICT, message);
+    }
+    match case.active.members.len() {
+        0 => verdict(true, reason::NO_NODES, "no Windows node matches yet".to_owned()),
+        count => verdict(true, reason::ASSIGNED, format!("{count} nodes belong to this pool alone")),
+    }
+}
+
+/// The state of each RuntimeClass after what was done.
+pub fn class_states(case: &Case) -> BTreeMap<String, RuntimeClassState> {
+    let unwritten = |plan: &super::classes::ClassPlan| {
+        plan.widen.iter().chain(&plan.settle).any(|operation| {
+            !case.done.results.iter().any(|(done, outcome)| done == operation && *outcome == Outcome::Done)
+        })
+    };
+    let state = |plan: &super::classes::ClassPlan| match plan.state {
+        RuntimeClassState::Applied if unwritten(plan) => RuntimeClassState::Pending,
+        state => state,
+    };
+    case.active.classes.iter().map(|plan| (plan.name.clone(), state(plan))).collect()
+}
+
+/// `RuntimeClassReady`.
+pub fn runtime_class_ready(case: &Case, states: &BTreeMap<String, RuntimeClassState>) -> Verdict {
+    let reasons = [
+        (RuntimeClassState::HandlerDiffers, reason::HANDLER_DIFFERS),
+        (RuntimeClassState::NameTaken, reason::NAME_TAKEN),
+        (RuntimeClassState::NotOurs, reason::NOT_OURS),
+        (RuntimeClassState::WouldStrand, reason::WOULD_STRAND),
+        (RuntimeClassState::Contested, reason::CONTESTED),
+    ];
+    for (state, reason) in reasons {
+        let wrong: Vec<_> = case.active.classes.iter().filter(|plan| plan.state == state).collect();
+        if !wrong.is_empty() {
+            let message = some_of(wrong.iter().map(|plan| plan.message.as_str()));
+            return Verdict::new(condition::RUNTIME_CLASS_READY, false, reason, message).about(wrong.len());
+        }
+    }
+    let named =
+        |wanted: RuntimeClassState| states.iter().filter(move |(_, state)| **state == wanted).map(|(name, _)| name);
+    let pending: Vec<_> = named(RuntimeClassState::Pending).collect();
+    if !pending.is_empty() {
+        let (reason, why) = unwritten(case);
+        let message = format!("RuntimeClass {} is not as specified: {why}", some_of(&pending));
+        return Verdict::new(condition::RUNTIME_CLASS_READY, false, reason, message).about(pending.len());
+    }
+    let ready: Vec<_> = named(RuntimeClassState::Applied).chain(named(RuntimeClassState::Found)).collect();
+    let message = match ready.len() {
+        0 => "no RuntimeClass is asked for".to_owned(),
+        _ => format!("RuntimeClass {} leads to {}", some_of(&ready), case.spec.build),
+    };
+    Verdict::new(condition::RUNTIME_CLASS_READY, true, reason::APPLIED, message)
+}
+
+/// Why something planned is not written.
+fn unwritten(case: &Case) -> (&'static str, String) {
+    if case.withheld {
+        let why = "the pool only observes; status.pending has what would change";
+        return (reason::OBSERVING, if case.spec.paused { "the pool is paused".to_owned() } else { why.to_owned() });
+    }
+    let failures: Vec<_> = case.done.failures().collect();
+    (reason::WRITE_FAILED, format!("{}; it is tried again", some_of(failures)))
+}
+
+/// `NodesConfigured`.
+pub fn nodes_configured(case: &Case) -> Verdict {
+    let verdict = |reason, message: String, count| {
+        let message = format!("{message}; {}", case.list());
+        Verdict::new(condition::NODES_CONFIGURED, false, reason, message).about(count)
+    };
+    let refused = |member: &Member| match case.done.node(&member.node.name) {
+        Some(Outcome::WithoutTaints(text)) => Some(text.clone()),
+        _ => member.plan.refused.clone(),
+    };
+    let causes: [(&'static str, &str, Box<dyn Fn(&Member) -> Option<String>>); 6] = [
+        (
+            reason::TAINT_CONFLICT,
+            "a taint of the same key and effect has another value, which is left as it is: remove it from the node, or write its value in spec.taints",
+            Box::new(|member| first(&member.plan.taint_conflicts)),
+        ),
+        (
+            reason::LABEL_CONFLICT,
+            "a label has another value, which is left as it is: remove it from the node, or write its value in spec.labels",
+            Box::new(|member| first(&member.plan.label_conflicts)),
+        ),
+        (
+            reason::REFUSED,
+            "admission refused the taints: allow this operator to set them, or change spec.taints",
+            Box::new(refused),
+        ),
+        (
+            reason::WOULD_EVICT,
+            "a NoExecute taint would evict pods that do not tolerate it; allow it by annotating the pool with winpool.dev/allow-evict: \"<metadata.generation>\"",
+            Box::new(|member| member.plan.would_evict.first().map(ToString::to_string)),
+        ),
+        (
+            reason::CONTESTED,
+            "another writer keeps undoing the pool's: make one of the two stop",
+            Box::new(|member| first(&member.plan.contested)),
+        ),
+        (
+            reason::PROGRESSING,
+            "Cluster API is about to set taints that are its own (cluster.x-k8s.io/taints-from-machine)",
+            Box::new(|member| member.plan.left_to_machine.first().map(ToString::to_string)),
+        ),
+    ];
+    for (reason, story, cause) in causes {
+        let wrong: Vec<String> = case
+            .active
+            .members
+            .iter()
+            .filter_map(|member| cause(member).map(|detail| format!("{} ({detail})", member.node.name)))
+            .collect();
+        if !wrong.is_empty() {
+            return verdict(reason, format!("{}: {story}", some_of(&wrong)), wrong.len());
+        }
+    }
+    let unguarded = case.nodes(|member| !case.guarded(member));
+    if !unguarded.is_empty() {
+        let (reason, why) = unwritten(case);
+        return verdict(reason, format!("{} wait for changes: {why}", some_of(names(&unguarded))), unguarded.len());
+    }
+    let message = format!("labels, taints and config name are on {} nodes", case.active.members.len());
+    Verdict::new(condition::NODES_CONFIGURED, true, reason::APPLIED, message)
+}
+
+fn first(texts: &[String]) -> Option<String> {
+    texts.first().cloned()
+}
+
+/// `ConfigRendered`.
+pub fn config_rendered(case: &Case) -> Verdict {
+    let verdict = |status, reason, message| Verdict::new(condition::CONFIG_RENDERED, status, reason, message);
+    let configs = &case.active.configs;
+    match &configs.state {
+        ConfigState::NotUsed => verdict(true, reason::NOT_USED, "no profile is named".to_owned()),
+        ConfigState::NotFound | ConfigState::Invalid(_) => {
+            verdict(false, reason::FAILED, "the profile cannot be used; see ProfileResolved".to_owned())
+        }
+        ConfigState::Rendered(failures) => {
+            let mut failures = failures.clone();
+            failures.extend(too_small(case));
+            if failures.is_empty() {
+                return verdict(true, reason::RENDERED, format!("{} variants are rendered", configs.configs.len()));
+            }
+            let count = failures.len();
+            verdict(false, reason::FAILED, some_of(&failures)).about(count)
+        }
+    }
+}
+
+/// Nodes that have less than the profile reserves.
+fn too_small(case: &Case) -> Vec<String> {
+    let profile = case.spec.profile.as_ref().and_then(|name| case.snapshot.profiles.get(name));
+    let Some(Ok(profile)) = profile.map(|view| &view.profile) else { return Vec::new() };
+    let exceeds = |node: &WindowsNode| {
+        let problem = reserve::exceeds(profile, node.kubelet.as_ref().ok()?.minor, &node.capacity)?;
+        Some(format!("node {}: {problem}", node.name))
+    };
+    case.active.members.iter().filter_map(|member| exceeds(&member.node)).collect()
+}
+
+/// `VersionSkew`: true is a problem.
+pub fn version_skew(case: &Case) -> Verdict {
+    let verdict = |status: Truth, reason, message| Verdict::new(condition::VERSION_SKEW, status, reason, message);
+    let Some(api_server) = case.snapshot.api_server else {
+        return verdict(Truth::Unknown, reason::UNKNOWN_VERSION, "no API server has said its version yet".to_owned());
+    };
+    let (mut newer, mut older) = (Vec::new(), Vec::new());
+    for member in &case.active.members {
+        let Ok(kubelet) = &member.node.kubelet else { continue };
+        match skew(kubelet.minor, api_server) {
+            Skew::Within => {}
+            Skew::KubeletNewer => newer.push(format!("{} ({kubelet})", member.node.name)),
+            Skew::KubeletTooOld { oldest } => {
+                older.push(format!("{} ({kubelet}, oldest allowed {oldest})", member.node.name))
+            }
+        }
+    }
+    if !newer.is_empty() {
+        let message = format!(
+            "{} run a kubelet newer than API server {api_server}: upgrade the control plane first; {}",
+            some_of(&newer),
+            case.list()
+        );
+        return verdict(Truth::True, reason::KUBELET_NEWER_THAN_API_SERVER, message).about(newer.len() + older.len());
+    }
+    if !older.is_empty() {
+        let message = format!(
+            "{} run a kubelet too old for API server {api_server}: replace the nodes; {}",
+            some_of(&older),
+            case.list()
+        );
+        return verdict(Truth::True, reason::KUBELET_TOO_OLD, message).about(older.len());
+    }
+    let message = format!("every kubelet is within the policy for API server {api_server}");
+    verdict(Truth::False, reason::WITHIN_POLICY, message)
+}
+
+/// Whether a kubelet is outside the policy.
+pub fn is_skewed(snapshot: &Snapshot, node: &WindowsNode) -> bool {
+    match (&node.kubelet, snapshot.api_server) {
+        (Ok(kubelet), Some(api_server)) => skew(kubelet.minor, api_server) != Skew::Within,
+        _ => false,
+    }
+}
+
+/// Whether a node runs another build than its pool's.
+pub fn is_mismatched(spec: &Spec, node: &WindowsNode) -> bool {
+    node.build().is_some_and(|build| build != spec.build)
+}
+
+/// `OSMismatch`: true is a problem.
+pub fn os_mismatch(case: &Case) -> Verdict {
+    let verdict = |status: bool, reason, message| Verdict::new(condition::OS_MISMATCH, status, reason, message);
+    let differs: Vec<String> = case
+        .active
+        .members
+        .iter()
+        .filter(|member| is_mismatched(case.spec, &member.node))
+        .map(|member| {
+            format!("{} ({})", member.node.name, member.node.build().map(|build| build.to_string()).unwrap_or_default())
+        })
+        .collect();
+    let pause = pause_images_that_cannot_run(case);
+    let mut stories = Vec::new();
+    if !differs.is_empty() {
+        stories.push(format!(
+            "{} do not run {}: replace them, or move them to a pool of their build; {}",
+            some_of(&differs),
+            case.spec.build,
+            case.list()
+        ));
+    }
+    if !pause.is_empty() {
+        stories.push(format!(
+            "{}: no pod can start there; write a tag with an entry for the build in spec.pauseImage.tag of the profile",
+            some_of(&pause)
+        ));
+    }
+    match (differs.len(), pause.len()) {
+        (0, 0) => verdict(false, reason::MATCHED, format!("every node runs {}", case.spec.build)),
+        (0, count) => verdict(true, reason::PAUSE_IMAGE_CANNOT_RUN, stories.join(". ")).about(count),
+        (count, _) => verdict(true, reason::NODE_BUILD_DIFFERS, stories.join(". ")).about(count),
+    }
+}
+
+fn pause_images_that_cannot_run(case: &Case) -> Vec<String> {
+    let profile = case.spec.profile.as_ref().and_then(|name| case.snapshot.profiles.get(name));
+    let Some(Ok(profile)) = profile.map(|view| &view.profile) else { return Vec::new() };
+    let cannot = |node: &WindowsNode| {
+        let host = node.os.as_ref().ok().copied().or(node.build().map(|build| OsVersion { build, revision: None }))?;
+        let kubelet = node.kubelet.as_ref().ok()?.minor;
+        let image = render::pause::cannot_run(profile, kubelet, host, node.runtime.containerd())?;
+        Some(format!("{image} has no entry that {host} can run"))
+    };
+    distinct(case.active.members.iter().filter_map(|member| cannot(&member.node)))
+}
+
+/// The builds of the pool and of its nodes, with the kubelet minors that meet them.
+fn meetings(case: &Case) -> BTreeSet<(Build, Option<Minor>)> {
+    let mut met: BTreeSet<_> = case
+        .active
+        .members
+        .iter()
+        .filter_map(|member| {
+            Some((member.node.build()?, member.node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor)))
+        })
+        .collect();
+    if met.is_empty() {
+        met.insert((case.spec.build, case.snapshot.api_server));
+    }
+    met
+}
+
+/// `OSSupported`.
+pub fn os_supported(case: &Case) -> Verdict {
+    let (mut ended, mut unsupported, mut ending, mut extended, mut unknown, mut fine) =
+        (vec![], vec![], vec![], vec![], vec![], vec![]);
+    for (build, minor) in meetings(case) {
+        if let Some(minor) =
+            minor.filter(|minor| support::builds_supported_by(*minor).is_none_or(|builds| !builds.contains(&build)))
+        {
+            unsupported.push(format!("Kubernetes {minor} does not support {build}{}", first_support(build, minor)));
+        }
+        let Some(release) = builds::release(build) else {
+            unknown.push(format!("{build} is not in this operator's tables"));
+            continue;
+        };
+        let state = builds::support_on(release, case.today());
+        let (product, until) = (release.product, state.until);
+        match state.lifecycle {
+            builds::Lifecycle::Ended => ended.push(format!("support of {product} ended on {until}")),
+            builds::Lifecycle::EndingSoon => ending.push(format!("support of {product} ends on {until}")),
+            builds::Lifecycle::Extended => extended.push(format!("{product} has extended support only, until {until}")),
+            builds::Lifecycle::Mainstream => fine.push(format!("{product} is supported until {until}")),
+        }
+    }
+    let verdict = |status: Truth, reason, stories: Vec<String>| {
+        let stories = distinct(stories);
+        Verdict::new(condition::OS_SUPPORTED, status, reason, some_of(&stories)).about(stories.len())
+    };
+    match () {
+        () if !ended.is_empty() => verdict(Truth::False, reason::END_OF_LIFE, [ended, unsupported].concat()),
+        () if !unsupported.is_empty() => verdict(Truth::False, reason::NOT_SUPPORTED_BY_KUBERNETES, unsupported),
+        () if !unknown.is_empty() => verdict(Truth::Unknown, reason::UNKNOWN_VERSION, unknown),
+        () if !ending.is_empty() => verdict(Truth::True, reason::ENDING_SOON, ending),
+        () if !extended.is_empty() => verdict(Truth::True, reason::EXTENDED_SUPPORT_ONLY, extended),
+        () => verdict(Truth::True, reason::SUPPORTED, fine),
+    }
+}
+
+fn first_support(build: Build, minor: Minor) -> String {
+    match (support::first_minor_supporting(build), support::last_minor_supporting(build)) {
+        (Some(first), _) if minor < first => format!(" (from {first})"),
+        (_, Some(last)) => format!(" (up to {last})"),
+        _ => String::new(),
+    }
+}
+
+/// `RuntimeSupported`.
+pub fn runtime_supported(case: &Case) -> Verdict {
+    let mut found: BTreeMap<u8, (Truth, &'static str, Vec<String>)> = BTreeMap::new();
+    for member in &case.active.members {
+        for (rank, truth, reason, story) in runtime_findings(case, &member.node) {
+            found
+                .entry(rank)
+                .or_insert_with(|| (truth, reason, Vec::new()))
+                .2
+                .push(format!("{} ({story})", member.node.name));
+        }
+    }
+    match found.into_values().next() {
+        Some((truth, reason, stories)) => {
+            let message = format!("{}; {}", some_of(&stories), case.list());
+            Verdict::new(condition::RUNTIME_SUPPORTED, truth, reason, message).about(stories.len())
+        }
+        None => Verdict::new(
+            condition::RUNTIME_SUPPORTED,
+            true,
+            reason::SUPPORTED,
+            "every container runtime fits its kubelet",
+        ),
+    }
+}
+
+/// What is to say of a node's container runtime: rank (lowest is worst), status, reason, story.
+fn runtime_findings(case: &Case, node: &WindowsNode) -> Vec<(u8, Truth, &'static str, String)> {
+    let Ok(kubelet) = &node.kubelet else {
+        let text = node.kubelet.as_ref().err().cloned().unwrap_or_default();
+        return vec![(4, Truth::Unknown, reason::UNKNOWN_VERSION, format!("kubelet version {text:?}"))];
+    };
+    let mut findings = Vec::new();
+    if let Some(handler) = missing_handler(case, node, kubelet.minor) {
+        findings.push((1, Truth::False, reason::HANDLER_UNAVAILABLE, handler));
+    }
+    match &node.runtime {
+        ContainerRuntime::Docker => {}
+        ContainerRuntime::Unknown(text) => {
+            findings.push((4, Truth::Unknown, reason::UNKNOWN_VERSION, format!("container runtime {text:?}")));
+        }
+        ContainerRuntime::Containerd(version) => {
+            findings.extend(containerd_finding(case, node, kubelet.minor, *version));
+        }
+    }
+    findings
+}
+
+fn containerd_finding(
+    case: &Case,
+    node: &WindowsNode,
+    kubelet: Minor,
+    version: ContainerdVersion,
+) -> Option<(u8, Truth, &'static str, String)> {
+    if let Some(least) = containerd::minimum_for(kubelet, version) {
+        let story = format!("containerd {version}, kubelet {kubelet} needs {least}");
+        return Some((2, Truth::False, reason::TOO_OLD, story));
+    }
+    let host = node.build()?;
+    if compatibility::oldest_image(host) != host && !compatibility::knows_stable_abi(version) {
+        let story = format!("containerd {version} runs images of exactly {host} only; 1.6.23 and 1.7.6 know more");
+        return Some((2, Truth::False, reason::TOO_OLD, story));
+    }
+    match containerd::end_of_life(version) {
+        None => return Some((4, Truth::Unknown, reason::UNKNOWN_VERSION, format!("containerd {version}"))),
+        Some(end) if end < case.today() => {
+            return Some((
+                3,
+                Truth::False,
+                reason::END_OF_LIFE,
+                format!("support of containerd {version} ended on {end}"),
+            ));
+        }
+        Some(_) => {}
+    }
+    let next = Minor(kubelet.0 + 1);
+    let least = containerd::minimum_for(next, version)?;
+    let story = format!("containerd {version}, kubelet {next} will need {least}");
+    Some((5, Truth::True, reason::TOO_OLD_FOR_NEXT_MINOR, story))
+}
+
+/// A handler that a class of the pool names and the node's runtime does not have.
+fn missing_handler(case: &Case, node: &WindowsNode, kubelet: Minor) -> Option<String> {
+    let rendered = case.spec.profile.is_some();
+    let available: &[&str] = match &node.runtime {
+        ContainerRuntime::Docker => &[runtimes::DOCKER_HANDLER],
+        // The configuration that we render has both.
+        ContainerRuntime::Containerd(_) if rendered => &[containerd::PROCESS_HANDLER, containerd::HYPERV_HANDLER],
+        ContainerRuntime::Containerd(version) => containerd::generation(*version)?.default_handlers,
+        ContainerRuntime::Unknown(_) => return None,
+    };
+    let of_ours = [runtimes::DOCKER_HANDLER, containerd::PROCESS_HANDLER, containerd::HYPERV_HANDLER];
+    let unavailable = |handler: &str| of_ours.contains(&handler) && !available.contains(&handler);
+    let class = case.spec.runtime_classes.iter().find(|class| unavailable(&class.handler))?;
+    let runtime = if node.runtime == ContainerRuntime::Docker { "Docker" } else { "containerd" };
+    let isolation = if class.isolation == RuntimeClassIsolation::HyperV { " of isolation HyperV" } else { "" };
+    Some(format!(
+        "{runtime} under kubelet {kubelet} has no handler {} for RuntimeClass {}{isolation}; it has {}",
+        class.handler,
+        class.name,
+        available.join(", ")
+    ))
+}
+
+/// `ConfigInEffect`.
+pub fn config_in_effect(case: &Case) -> Verdict {
+    let verdict =
+        |status: Truth, reason, message: String| Verdict::new(condition::CONFIG_IN_EFFECT, status, reason, message);
+    let judged: Vec<(&Member, &delivery::State)> =
+        case.active.members.iter().filter_map(|member| Some((member, member.delivery.as_ref()?))).collect();
+    if case.spec.profile.is_none() {
+        return verdict(
+            Truth::Unknown,
+            reason::NOT_USED,
+            "no profile is named, so there is nothing to compare".to_owned(),
+        );
+    }
+    let differs: Vec<String> = judged
+        .iter()
+        .filter_map(|(member, state)| match state {
+            delivery::State::Differs(numbers) => Some(format!("{} ({})", member.node.name, numbers.join(", "))),
+            delivery::State::InEffect | delivery::State::NotDelivered => None,
+        })
+        .collect();
+    if !differs.is_empty() {
+        let message = format!("{} reserve other amounts than their configuration; {}", some_of(&differs), case.list());
+        return verdict(Truth::False, reason::DIFFERS, message).about(differs.len());
+    }
+    let waiting: Vec<&str> = judged
+        .iter()
+        .filter(|(_, state)| **state == delivery::State::NotDelivered)
+        .map(|(member, _)| member.node.name.as_str())
+        .collect();
+    let unjudged = case.active.members.len() - judged.len();
+    match (waiting.is_empty(), case.active.members.is_empty()) {
+        (_, true) => verdict(Truth::Unknown, reason::NOT_DELIVERED, "the pool has no nodes yet".to_owned()),
+        (false, _) => {
+            let message = format!(
+                "{} show a kubelet without the rendered configuration: put the files of their ConfigMap on them ({}); {}",
+                some_of(&waiting),
+                annotation::CONFIG,
+                case.list()
+            );
+            verdict(Truth::Unknown, reason::NOT_DELIVERED, message).about(waiting.len())
+        }
+        (true, _) if unjudged > 0 => {
+            let message = format!("{unjudged} nodes cannot be compared: their versions or the profile cannot be read");
+            verdict(Truth::Unknown, reason::NOT_DELIVERED, message).about(unjudged)
+        }
+        _ => verdict(
+            Truth::True,
+            reason::IN_EFFECT,
+            format!("the numbers of {} nodes are those of their configuration", judged.len()),
+        ),
+    }
+}

@@ -1,0 +1,73 @@
+//! The spellings that Kubernetes accepts, for API servers whose schema does not check them.
+//!
+//! Source: kubernetes/apimachinery `pkg/util/validation/validation.go` as described in "Labels and Selectors" and
+//! "Object Names and IDs" of the Kubernetes documentation (kubernetes/website, 2024-08-31).
+
+/// A label or taint key: a name of at most 63 characters, with an optional DNS prefix before a slash.
+pub fn is_qualified_name(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((prefix, name)) => is_dns_subdomain(prefix) && is_name(name),
+        None => is_name(text),
+    }
+}
+
+/// A label value: empty, or like the name in a key.
+pub fn is_label_value(text: &str) -> bool {
+    text.is_empty() || is_name(text)
+}
+
+/// Lower-case words of letters, digits and dashes, joined by dots; at most 253 characters.
+pub fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_part)
+}
+
+/// One lower-case word of letters, digits and dashes; at most 63 characters.
+pub fn is_dns_label(text: &str) -> bool {
+    text.len() <= 63 && is_dns_part(text)
+}
+
+fn is_dns_part(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+fn is_name(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    bytes.len() <= 63 && bytes.iter().copied().all(inner) && edge(bytes.first()) && edge(bytes.last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_values_are_spelled_as_kubernetes_asks() {
+        let long = "a".repeat(64);
+        for key in ["os", "example.com/team", "node.kubernetes.io/windows-build", "A_b.c-D", &long[..63]] {
+            assert!(is_qualified_name(key), "{key}");
+        }
+        for key in ["", "/a", "a/", "a b", "-a", "a-", "Example.com/a", "a/b/c", "a:b", &long] {
+            assert!(!is_qualified_name(key), "{key}");
+        }
+        for value in ["", "windows", "10.0.20348", "Win_2"] {
+            assert!(is_label_value(value), "{value}");
+        }
+        for value in [" ", "a b", "-", "é", &long] {
+            assert!(!is_label_value(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn names_of_objects_are_dns_names() {
+        for name in ["windows-ltsc2022", "windows-10.0.20348", "a"] {
+            assert!(is_dns_subdomain(name), "{name}");
+        }
+        for name in ["", "Windows", "a..b", "a_b", "-a", "a."] {
+            assert!(!is_dns_subdomain(name), "{name}");
+        }
+        assert!(is_dns_label("runhcs-wcow-process"));
+        assert!(!is_dns_label("runhcs.wcow"));
+    }
+}
