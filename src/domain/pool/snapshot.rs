@@ -46,6 +46,8 @@ pub struct Snapshot {
 pub struct ProfileView {
     /// Its name.
     pub name: String,
+    /// Its uid.
+    pub uid: String,
     /// The version of the object.
     pub resource_version: String,
     /// The generation of its spec.
@@ -62,6 +64,7 @@ impl ProfileView {
         let DynamicObject { metadata, data, .. } = object;
         Self {
             name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
             generation: metadata.generation.unwrap_or_default(),
             profile: check::profile(data.get("spec").cloned().unwrap_or_default()),

@@ -2,10 +2,14 @@
 use crate::{api::WindowsRuntimeProfileSpec, domain::Problem};
 /// p
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile;
+pub struct Profile {
+    /// w
+    pub warnings: Vec<Problem>,
+}
 /// c
 /// # Errors
 /// never
 pub fn check(_: &WindowsRuntimeProfileSpec) -> Result<Profile, Vec<Problem>> {
-    Ok(Profile)
+    Ok(Profile { warnings: vec![] })
 }
+pub mod status;
