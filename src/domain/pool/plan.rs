@@ -133,7 +133,7 @@ fn enforce(snapshot: &Snapshot, pool: &Arc<Pool>, spec: &Spec, has_finalizer: bo
         .collect();
     let released = territory.released.iter().map(|node| nodes::plan(snapshot, &proof, node, None, false));
     let patches: Vec<_> = members.iter().map(|member| member.plan.clone()).chain(released).collect();
-    let applied = applied(snapshot, pool, spec, &withheld, &members);
+    let applied = applied(snapshot, &proof, pool, spec, &withheld, &members);
 
     let before = [finalizer(pool, spec, has_finalizer), record(pool, &applied)];
     let steps = vec![
@@ -196,18 +196,25 @@ fn withheld_taints(pool: &Pool, spec: &Spec, nodes: &[&WindowsNode]) -> Vec<Tain
 }
 
 /// Every key that the pool sets, and those it has set that are still on some node.
-fn applied(snapshot: &Snapshot, pool: &Pool, spec: &Spec, withheld: &[TaintKey], members: &[Member]) -> Applied {
+fn applied(
+    snapshot: &Snapshot,
+    proof: &Proof,
+    pool: &Pool,
+    spec: &Spec,
+    withheld: &[TaintKey],
+    members: &[Member],
+) -> Applied {
     let wanted =
         spec.taints.iter().map(TaintKey::from).filter(|key| !withheld.contains(key)).map(|key| key.to_string());
     let mut taints: BTreeSet<String> = wanted.collect();
     let mut labels: BTreeSet<String> = spec.labels.keys().cloned().collect();
-    let adds_build = |member: &Member| {
-        let patch = member.plan.patch.as_ref();
-        patch.is_some_and(|patch| {
-            patch.body["metadata"]["labels"].get(label::WINDOWS_BUILD).is_some_and(|value| !value.is_null())
-        })
+    // The build is a label that only some nodes need; a node taken over from another pool may have it from there.
+    let has_our_build = |member: &Member| {
+        let added =
+            member.plan.patch.as_ref().and_then(|patch| patch.body["metadata"]["labels"].get(label::WINDOWS_BUILD));
+        added.is_some_and(|value| !value.is_null()) || proof.has_label(member.node.owned.as_ref(), label::WINDOWS_BUILD)
     };
-    labels.extend(members.iter().any(adds_build).then(|| label::WINDOWS_BUILD.to_owned()));
+    labels.extend(members.iter().any(has_our_build).then(|| label::WINDOWS_BUILD.to_owned()));
     let before = &pool.status.applied;
     for owned in snapshot.nodes.values().filter_map(|node| node.owned.as_ref()) {
         let added = owned.taints.iter().filter(|(_, origin)| **origin == Origin::Added).map(|(key, _)| key.to_string());
