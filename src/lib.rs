@@ -1,5 +1,8 @@
 //! winpool: a Kubernetes operator for Windows node pools.
 
+pub mod admin;
 pub mod api;
+pub mod cluster;
+pub mod controllers;
 pub mod domain;
 pub mod facts;
