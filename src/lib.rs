@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod api;
 pub mod cluster;
+pub mod commands;
 pub mod controllers;
 pub mod domain;
 pub mod facts;
