@@ -7,3 +7,4 @@ pub mod commands;
 pub mod controllers;
 pub mod domain;
 pub mod facts;
+pub mod telemetry;

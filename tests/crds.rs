@@ -163,7 +163,7 @@ fn check(schema: &Value, path: &str, broken: &mut Vec<String>) {
         wrong("a default, but not atomic");
     }
     for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
-        let text = rule["rule"].as_str().unwrap();
+        let text = rule["rule"].as_str().unwrap_or_default();
         if !rule["message"].is_string() {
             wrong(&format!("a rule without a message: {text}"));
         }

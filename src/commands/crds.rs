@@ -57,12 +57,11 @@ impl TryFrom<Args> for Settings {
 
 /// Prints the CRDs or writes their files.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
-    let crds = api::custom_resource_definitions().into_iter().map(|(file, crd)| (file, shipped(&crd, settings.cel)));
+    let mut crds =
+        api::custom_resource_definitions().into_iter().map(|(file, crd)| (file, shipped(&crd, settings.cel)));
     match settings.to {
         To::Stdout(format) => output::print(&output::text(&crds.map(|(_, crd)| crd).collect::<Vec<_>>(), format)),
-        To::Folder(folder) => {
-            crds.map(|(file, crd)| output::write(&folder, file, &output::yaml(&crd))).collect::<Result<(), _>>()
-        }
+        To::Folder(folder) => crds.try_for_each(|(file, crd)| output::write(&folder, file, &output::yaml(&crd))),
     }
 }
 
