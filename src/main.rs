@@ -1,3 +1,10 @@
 //! The command line of winpool.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+use winpool::commands::Cli;
+
+fn main() -> ExitCode {
+    Cli::parse().run()
+}

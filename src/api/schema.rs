@@ -173,23 +173,60 @@ pub fn conditions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A generated CRD as it is shipped: no field is `nullable` (a null would otherwise be stored instead of the default).
+/// A generated CRD as it is shipped: what the generator writes and an API server dislikes is put right.
+///
+/// No field takes a null (it would be stored instead of the default). The formats are those that Kubernetes knows.
+/// Status has no defaults: it is always written as a whole, and Kubernetes 1.20 reads a default of `""` as null.
 pub fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         if let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {
-            never_null(root);
+            visit(root, &|schema| {
+                one_paragraph(schema);
+                never_null(schema);
+                known_format(schema);
+                int_or_string(schema);
+            });
+            if let Some(status) = root.properties.as_mut().and_then(|properties| properties.get_mut("status")) {
+                visit(status, &|schema| schema.default = None);
+            }
         }
     }
     crd
 }
 
-fn never_null(schema: &mut JSONSchemaProps) {
-    schema.nullable = None;
-    schema.properties.iter_mut().flat_map(|properties| properties.values_mut()).for_each(never_null);
+/// Does something to a schema and to every schema in it.
+fn visit(schema: &mut JSONSchemaProps, change: &impl Fn(&mut JSONSchemaProps)) {
+    change(schema);
+    schema.properties.iter_mut().flat_map(|properties| properties.values_mut()).for_each(|field| visit(field, change));
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        never_null(items);
+        visit(items, change);
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
-        never_null(values);
+        visit(values, change);
+    }
+}
+
+/// A description is wrapped by who shows it, not where the source code had the end of a line.
+fn one_paragraph(schema: &mut JSONSchemaProps) {
+    schema.description = schema.description.take().map(|text| text.replace('\n', " "));
+}
+
+fn never_null(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    schema.enum_.iter_mut().for_each(|values| values.retain(|value| !value.0.is_null()));
+}
+
+/// Rust's unsigned integers by the format that Kubernetes has; `minimum` says the rest.
+fn known_format(schema: &mut JSONSchemaProps) {
+    if matches!(schema.format.as_deref(), Some("uint8" | "uint32")) {
+        schema.format = Some("int32".to_owned());
+    }
+}
+
+/// The generator empties the alternatives of an integer or string; tools that read the schema need them.
+fn int_or_string(schema: &mut JSONSchemaProps) {
+    if schema.x_kubernetes_int_or_string == Some(true) {
+        let of_type = |name: &str| JSONSchemaProps { type_: Some(name.to_owned()), ..Default::default() };
+        schema.any_of = Some(vec![of_type("integer"), of_type("string")]);
     }
 }

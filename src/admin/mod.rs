@@ -1,0 +1,176 @@
+//! The server for those who run the operator: is it alive, is it ready, what are its figures, how much does it log.
+
+mod metrics;
+mod ready;
+
+use std::{io, net::SocketAddr};
+
+use axum::{
+    Router,
+    extract::{ConnectInfo, State},
+    response::IntoResponse,
+    routing::{get, put},
+};
+use http::{StatusCode, header};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub use metrics::{Metrics, Outcome};
+pub use ready::{Handle, Readiness};
+
+use crate::telemetry::LogFilter;
+
+/// The media type of OpenMetrics, as its specification gives it (OpenMetrics 1.0.0, 2020-11).
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What the server shows and changes.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// For /metrics.
+    pub metrics: Metrics,
+    /// For /readyz.
+    pub ready: Readiness,
+    /// For /log.
+    pub log: LogFilter,
+}
+
+/// Answers requests until `stop` is cancelled.
+///
+/// # Errors
+/// If the listener fails.
+pub async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken) -> io::Result<()> {
+    let routes = Router::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics_text))
+        .route("/log", put(set_log))
+        .with_state(admin)
+        .into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
+}
+
+async fn readyz(State(admin): State<Admin>) -> (StatusCode, String) {
+    match admin.ready.missing() {
+        _ if admin.ready.is_ready() => (StatusCode::OK, "ok\n".to_owned()),
+        missing if missing.is_empty() => (StatusCode::SERVICE_UNAVAILABLE, "starting\n".to_owned()),
+        missing => (StatusCode::SERVICE_UNAVAILABLE, format!("caches not yet full: {}\n", missing.join(", "))),
+    }
+}
+
+async fn metrics_text(State(admin): State<Admin>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], admin.metrics.text())
+}
+
+/// Replaces the log filter by the body. Only for who is on the same machine or in the same Pod (`kubectl port-forward`
+/// is): the log may show names that not everybody in the cluster's network should be able to turn on.
+async fn set_log(
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    State(admin): State<Admin>,
+    filter: String,
+) -> (StatusCode, String) {
+    if !peer.ip().to_canonical().is_loopback() {
+        return (StatusCode::FORBIDDEN, "only from loopback: use kubectl port-forward\n".to_owned());
+    }
+    match admin.log.set(filter.trim()) {
+        Ok(()) => {
+            tracing::info!(filter = filter.trim(), "log filter set");
+            (StatusCode::OK, "ok\n".to_owned())
+        }
+        Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpStream,
+    };
+
+    use super::*;
+    use crate::api::NodeCounts;
+
+    /// Starts the real server on a free port of loopback, and gives what a test needs to talk to it.
+    async fn start() -> (SocketAddr, Admin, CancellationToken, tokio::task::JoinHandle<io::Result<()>>) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_layer, log) = LogFilter::layer("info").unwrap();
+        let admin = Admin { metrics: Metrics::default(), ready: Readiness::default(), log };
+        let stop = CancellationToken::new();
+        let server = tokio::spawn(serve(listener, admin.clone(), stop.clone()));
+        (address, admin, stop, server)
+    }
+
+    /// One request; the status and the whole answer.
+    async fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+    }
+
+    #[tokio::test]
+    async fn readyz_names_the_caches_that_are_not_yet_full() {
+        let (address, admin, ..) = start().await;
+        assert_eq!(ask(address, "GET", "/livez", "").await.0, 200);
+        let (status, answer) = ask(address, "GET", "/readyz", "").await;
+        assert!(status == 503 && answer.ends_with("starting\n"), "{answer}");
+        let (nodes, pools) = (admin.ready.register("nodes"), admin.ready.register("windowsnodepools"));
+        let (status, answer) = ask(address, "GET", "/readyz", "").await;
+        assert!(status == 503 && answer.ends_with("caches not yet full: nodes, windowsnodepools\n"), "{answer}");
+        nodes.ready();
+        pools.ready();
+        assert_eq!(ask(address, "GET", "/readyz", "").await.0, 200);
+    }
+
+    #[tokio::test]
+    async fn metrics_are_open_metrics() {
+        let (address, admin, ..) = start().await;
+        admin.metrics.pool_nodes("web", &NodeCounts { matched: 3, ..NodeCounts::default() });
+        let (status, answer) = ask(address, "GET", "/metrics", "").await;
+        assert_eq!(status, 200);
+        assert!(answer.contains(OPEN_METRICS), "{answer}");
+        assert!(answer.contains("winpool_nodes{pool=\"web\",state=\"matched\"} 3"), "{answer}");
+        assert!(answer.ends_with("# EOF\n"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn the_log_filter_is_replaced_from_loopback_only() {
+        let (_layer, log) = LogFilter::layer("info").unwrap();
+        let admin = Admin { metrics: Metrics::default(), ready: Readiness::default(), log };
+        let put = |peer: &str, filter: &str| {
+            let peer = ConnectInfo(SocketAddr::new(peer.parse().unwrap(), 1));
+            set_log(peer, State(admin.clone()), filter.to_owned())
+        };
+        assert_eq!(put("10.1.2.3", "debug").await.0, StatusCode::FORBIDDEN);
+        assert_eq!(put("::ffff:10.1.2.3", "debug").await.0, StatusCode::FORBIDDEN);
+        assert_eq!(put("127.0.0.1", "debug\n").await.0, StatusCode::OK);
+        assert_eq!(put("::1", "debug").await.0, StatusCode::OK);
+        assert_eq!(put("::ffff:127.0.0.1", "debug").await.0, StatusCode::OK);
+        let (status, answer) = put("127.0.0.1", "winpool=loud").await;
+        assert!(status == StatusCode::BAD_REQUEST && answer.contains("write a level"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn the_route_of_the_log_filter_takes_put_alone_and_other_paths_are_not_found() {
+        let (address, ..) = start().await;
+        assert_eq!(ask(address, "PUT", "/log", "debug").await.0, 200);
+        assert_eq!(ask(address, "GET", "/log", "").await.0, 405);
+        assert_eq!(ask(address, "GET", "/", "").await.0, 404);
+        assert_eq!(ask(address, "GET", "/debug/pprof", "").await.0, 404);
+    }
+
+    #[tokio::test]
+    async fn the_server_ends_when_it_is_told_to() {
+        let (.., stop, server) = start().await;
+        stop.cancel();
+        server.await.unwrap().unwrap();
+    }
+}

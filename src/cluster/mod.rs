@@ -1,0 +1,56 @@
+//! All Kubernetes I/O: what is watched, what is written, and what is told.
+//!
+//! One watch for each kind feeds a [`Store`]; the rules read a snapshot of the [`Caches`]. Only the [`Writer`] writes.
+
+mod caches;
+mod events;
+mod hub;
+mod store;
+mod version;
+mod views;
+mod writer;
+
+use std::error::Error;
+
+use kube::{Client, Config};
+
+pub use caches::Caches;
+pub use events::Events;
+pub use hub::follow;
+pub use store::{Change, Store};
+pub use version::Versions;
+pub use views::View;
+pub use writer::{Mark, Resource, Writer};
+
+/// A client that answers at once when the API server says no: kube's own retries could hold a pass for minutes, and
+/// every user of the client here has a back-off of its own.
+///
+/// # Errors
+/// When the configuration cannot be used, for instance because its certificates cannot be read.
+pub fn client(mut config: Config) -> kube::Result<Client> {
+    config.default_retry = false;
+    Client::try_from(config)
+}
+
+/// What went wrong, for a person: the API server's own words where it answered.
+fn explain(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("the API server answered {} {}", status.code, status.reason),
+        other => with_sources(other),
+    }
+}
+
+/// An error with everything behind it, each text once.
+fn with_sources(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    text
+}

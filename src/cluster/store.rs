@@ -1,0 +1,154 @@
+//! What is known of one kind: the views of its objects, by name.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::sync::watch;
+
+use super::View;
+
+type Objects<V> = BTreeMap<String, Arc<V>>;
+
+/// The views of one kind's objects. Clones share them.
+#[derive(Debug)]
+pub struct Store<V>(Arc<watch::Sender<Option<Objects<V>>>>);
+
+impl<V> Clone for Store<V> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<V> Default for Store<V> {
+    /// A store that waits for its first full list.
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(None)))
+    }
+}
+
+/// An object as it was and as it is: at least one of the two is there.
+#[derive(Debug)]
+pub struct Change<V> {
+    /// What was known of it; `None` for an object that is new.
+    pub before: Option<Arc<V>>,
+    /// What is known now; `None` for an object that is gone.
+    pub after: Option<Arc<V>>,
+}
+
+impl<V: View> Change<V> {
+    /// The object's name.
+    pub fn name(&self) -> &str {
+        self.after.as_deref().or(self.before.as_deref()).map_or("", View::name)
+    }
+
+    /// What happened, in a word.
+    pub fn verb(&self) -> &'static str {
+        match (&self.before, &self.after) {
+            (None, _) => "appeared",
+            (Some(_), Some(_)) => "changed",
+            (Some(_), None) => "vanished",
+        }
+    }
+
+    /// What happened, in words.
+    pub fn words(&self) -> String {
+        format!("{} {} {}", V::KIND, self.name(), self.verb())
+    }
+}
+
+impl<V: View> Store<V> {
+    /// One object.
+    pub fn get(&self, name: &str) -> Option<Arc<V>> {
+        self.0.borrow().as_ref()?.get(name).cloned()
+    }
+
+    /// All objects, by name.
+    pub fn all(&self) -> BTreeMap<String, Arc<V>> {
+        self.0.borrow().clone().unwrap_or_default()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.0.borrow().as_ref().map_or(0, BTreeMap::len)
+    }
+
+    /// Whether there is no object, or no list of them yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Waits for the first full list.
+    pub async fn full(&self) {
+        // The channel cannot close: its sender is in `self`.
+        let _ = self.0.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Waits until the store shows a write that was answered with this version (`None`: a deletion), at most for the limit.
+    /// Returns whether it does.
+    pub async fn shows(&self, name: &str, version: Option<&str>, limit: Duration) -> bool {
+        let mut receiver = self.0.subscribe();
+        let seen = receiver.wait_for(|objects| {
+            let known = objects.as_ref().and_then(|objects| objects.get(name));
+            match (known, version) {
+                (None, None) => true,
+                (Some(known), Some(version)) => known.resource_version().is_none_or(|known| reached(known, version)),
+                _ => false,
+            }
+        });
+        tokio::time::timeout(limit, seen).await.is_ok()
+    }
+
+    /// Takes in an object; `None` when it says nothing new.
+    pub(super) fn put(&self, view: V) -> Option<Change<V>> {
+        let after = Arc::new(view);
+        let mut before = None;
+        self.0.send_modify(|objects| {
+            before = objects.get_or_insert_default().insert(after.name().to_owned(), after.clone());
+        });
+        difference(before, Some(after))
+    }
+
+    /// Forgets an object; `None` when it was not known.
+    pub(super) fn remove(&self, name: &str) -> Option<Change<V>> {
+        let mut before = None;
+        self.0.send_modify(|objects| before = objects.as_mut().and_then(|objects| objects.remove(name)));
+        difference(before, None)
+    }
+
+    /// Takes in a full list: what is not in it is gone.
+    pub(super) fn replace(&self, list: Vec<V>) -> Vec<Change<V>> {
+        let list: Objects<V> = list.into_iter().map(|view| (view.name().to_owned(), Arc::new(view))).collect();
+        let mut before = self.0.send_replace(Some(list.clone())).unwrap_or_default();
+        let mut changes: Vec<_> =
+            list.into_iter().filter_map(|(name, after)| difference(before.remove(&name), Some(after))).collect();
+        changes.extend(before.into_values().filter_map(|gone| difference(Some(gone), None)));
+        changes
+    }
+}
+
+fn difference<V: View>(before: Option<Arc<V>>, after: Option<Arc<V>>) -> Option<Change<V>> {
+    let same = match (&before, &after) {
+        (Some(before), Some(after)) => before.says_the_same_as(after),
+        (before, after) => before.is_none() && after.is_none(),
+    };
+    (!same).then_some(Change { before, after })
+}
+
+/// Whether a known version is the wanted one or a later one. Versions of one resource can be compared as numbers
+/// (Kubernetes API concepts, "Resource versions"); what is not a number is not waited for.
+fn reached(known: &str, wanted: &str) -> bool {
+    match (known.parse::<u128>(), wanted.parse::<u128>()) {
+        (Ok(known), Ok(wanted)) => known >= wanted,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers_and_others_are_not_waited_for() {
+        assert!(reached("10", "9") && reached("9", "9") && !reached("9", "10"));
+        assert!(reached("abc", "9") && reached("9", ""));
+    }
+}

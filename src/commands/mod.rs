@@ -1,0 +1,96 @@
+//! The command line: what a person types, and what it means.
+//!
+//! Each command has two halves: `Args` is what was typed, `Settings` what it means; only settings are acted on.
+
+mod crds;
+pub mod output;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Keeps Windows nodes of a Kubernetes cluster as WindowsNodePools describe them.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 110, after_help = EXIT_STATUS)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_STATUS: &str = "Exit status: 0 fine, 1 problems found in the input, 2 wrong usage, \
+    3 the cluster could not be reached or refused.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the CustomResourceDefinitions
+    Crds(crds::Args),
+}
+
+impl Cli {
+    /// Runs the command to its end, says on stderr what went wrong, and gives the exit status.
+    pub fn run(self) -> ExitCode {
+        let ended = match self.command {
+            Command::Crds(args) => crds::Settings::try_from(args).and_then(crds::run),
+        };
+        match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                eprintln!("winpool: {failure}");
+                failure.status()
+            }
+        }
+    }
+}
+
+/// Why a command did not end well; each kind has its exit status.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The input was read and has problems: exit status 1.
+    #[error("{0}")]
+    Problems(String),
+    /// What was typed cannot be done, such as writing to a folder that is a file: exit status 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The cluster could not be reached or refused: exit status 3.
+    #[error("{0}")]
+    Cluster(String),
+}
+
+impl Failure {
+    /// The exit status.
+    pub fn status(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Problems(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Cluster(_) => 3,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_command_and_option_says_what_it_does() {
+        let mut cli = Cli::command();
+        cli.build();
+        cli.clone().debug_assert();
+        for command in cli.get_subcommands().filter(|command| command.get_name() != "help") {
+            assert!(command.get_about().is_some(), "{} has no help", command.get_name());
+            for option in command.get_arguments() {
+                assert!(option.get_help().is_some(), "{} {} has no help", command.get_name(), option.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_command_is_wrong_usage() {
+        let usage = ExitCode::from(2);
+        let error = Cli::try_parse_from(["winpool", "fly"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert_eq!(format!("{:?}", Failure::Usage("no".into()).status()), format!("{usage:?}"));
+    }
+}

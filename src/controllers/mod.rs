@@ -1,0 +1,197 @@
+//! The controllers: gather, plan, write, tell. What is to be done is decided by [`crate::domain`], and done by
+//! [`crate::cluster`].
+
+mod cause;
+mod pool;
+mod profile;
+mod queue;
+mod shell;
+mod unassigned;
+mod wake;
+
+use std::{fmt::Debug, future::Future, sync::Arc, time::Instant};
+
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, Node},
+    node::v1::RuntimeClass,
+};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject},
+    runtime::{WatchStreamExt, watcher},
+};
+use serde::de::DeserializeOwned;
+use tokio::{sync::watch, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, info, info_span};
+
+use self::{
+    cause::Cause,
+    queue::{Next, Queue, queue},
+    shell::Shell,
+    wake::Wake,
+};
+use crate::{
+    admin::{Metrics, Readiness},
+    api::{WindowsNodePool, WindowsRuntimeProfile, names::label},
+    cluster::{Caches, Change, Events, Store, Versions, View, Writer, client, follow},
+    facts::Minor,
+};
+
+/// What the operator runs with.
+pub struct Settings {
+    /// How to reach the API server.
+    pub config: kube::Config,
+    /// Where the operator keeps its ConfigMaps.
+    pub namespace: String,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Who is told when the caches are full.
+    pub readiness: Readiness,
+}
+
+/// Why the operator stopped though nobody asked it to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration of the client cannot be used.
+    #[error("the configuration for the API server cannot be used")]
+    Client(#[source] Box<kube::Error>),
+    /// Without a watch the operator would go on with an old world.
+    #[error("a defect in the operator ended one of its watches")]
+    Watch,
+}
+
+/// Watches and makes passes until the shutdown.
+///
+/// No pass is made before every cache is full and the API server was asked for its version once.
+///
+/// # Errors
+/// When the client cannot be built, or when a defect ends a watch: then the process should end and start again.
+pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
+    let client = client(settings.config.clone()).map_err(|error| Error::Client(Box::new(error)))?;
+    let (mut versions, api_server) = Versions::new(settings.config);
+    let caches = Arc::new(Caches::new(settings.namespace.clone(), api_server.clone()));
+    let (pools, pool_queue) = queue();
+    let (profiles, profile_queue) = queue();
+    let (nodes, node_queue) = queue();
+    let wake = Wake { caches: caches.clone(), pools, profiles, unassigned: nodes };
+    let shell = Shell {
+        caches: caches.clone(),
+        writer: Writer::new(client.clone(), settings.namespace.clone(), settings.metrics.clone()),
+        events: Events::new(client.clone()),
+        metrics: settings.metrics.clone(),
+    };
+
+    let hubs = Hubs { client, metrics: settings.metrics, readiness: settings.readiness };
+    let mut background = hubs.start(&settings.namespace, &wake);
+    tokio::select! {
+        _ = async { tokio::join!(caches.full(), versions.ask()) } => {}
+        () = shutdown.cancelled() => return Ok(()),
+        _ = background.join_next() => return Err(Error::Watch),
+    }
+    info!(nodes = caches.nodes.len(), pools = caches.pools.len(), "every cache is full: the passes begin");
+    background.spawn(versions.run());
+    background.spawn(watch_api_server(api_server, wake));
+
+    let told = unassigned::Told::default();
+    let passes = async {
+        tokio::join!(
+            work("pool", pool_queue, &shell, &shutdown, |shell, pool| async move { pool::pass(shell, &pool).await }),
+            work("profile", profile_queue, &shell, &shutdown, |shell, profile| async move {
+                profile::pass(shell, &profile).await
+            }),
+            work("unassigned", node_queue, &shell, &shutdown, |shell, _| unassigned::pass(shell, told.clone())),
+        )
+    };
+    tokio::select! {
+        _ = passes => Ok(()),
+        _ = background.join_next() => Err(Error::Watch),
+    }
+}
+
+/// Makes the passes of one controller, each in a span that belongs to the trace of the event behind it.
+async fn work<F>(
+    controller: &'static str,
+    queue: Queue<Cause>,
+    shell: &Shell,
+    shutdown: &CancellationToken,
+    pass: impl Fn(Shell, String) -> F,
+) where
+    F: Future<Output = Next> + Send + 'static,
+{
+    let make = |object: String, cause: Option<Cause>| {
+        let trigger = cause.as_ref().map_or("time went by", |cause| cause.words.as_str());
+        let span = info_span!("pass", controller, object, trigger);
+        if let Some(cause) = &cause {
+            cause.adopt(&span);
+        }
+        let (metrics, pass) = (shell.metrics.clone(), pass(shell.clone(), object));
+        async move {
+            let begin = Instant::now();
+            let next = pass.await;
+            metrics.pass(controller, next.result(), begin.elapsed());
+            next
+        }
+        .instrument(span)
+    };
+    queue.work(make, |_| shell.metrics.panicked(controller), shutdown.clone()).await;
+}
+
+/// Lets all pools look again when the lowest version of the API servers changes.
+async fn watch_api_server(mut lowest: watch::Receiver<Option<Minor>>, wake: Wake) {
+    lowest.mark_unchanged();
+    while lowest.changed().await.is_ok() {
+        info_span!("watch", kind = "version").in_scope(|| wake.api_server());
+    }
+}
+
+/// The watches, one for each kind.
+struct Hubs {
+    client: Client,
+    metrics: Metrics,
+    readiness: Readiness,
+}
+
+impl Hubs {
+    fn start(&self, namespace: &str, wake: &Wake) -> JoinSet<()> {
+        let mut hubs = JoinSet::new();
+        let caches = &wake.caches;
+        let (all, client) = (watcher::Config::default, || self.client.clone());
+        let pools = Api::<DynamicObject>::all_with(client(), &ApiResource::erase::<WindowsNodePool>(&()));
+        let profiles = Api::<DynamicObject>::all_with(client(), &ApiResource::erase::<WindowsRuntimeProfile>(&()));
+        let windows = all().labels(&format!("{}=windows", label::OS));
+        let ours = all().labels(&format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_VALUE));
+        self.follow(&mut hubs, pools, all(), &caches.pools, wake, Wake::pool);
+        self.follow(&mut hubs, profiles, all(), &caches.profiles, wake, Wake::profile);
+        self.follow(&mut hubs, Api::<Node>::all(client()), windows, &caches.nodes, wake, Wake::node);
+        self.follow(
+            &mut hubs,
+            Api::<RuntimeClass>::all(client()),
+            all(),
+            &caches.runtime_classes,
+            wake,
+            Wake::runtime_class,
+        );
+        let config_maps = Api::<ConfigMap>::namespaced(client(), namespace);
+        self.follow(&mut hubs, config_maps, ours, &caches.config_maps, wake, Wake::config_map);
+        hubs
+    }
+
+    fn follow<V: View>(
+        &self,
+        hubs: &mut JoinSet<()>,
+        api: Api<V::Object>,
+        config: watcher::Config,
+        store: &Store<V>,
+        wake: &Wake,
+        tell: fn(&Wake, &Change<V>),
+    ) where
+        V::Object: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    {
+        let wake = wake.clone();
+        let ready = self.readiness.handle(V::KIND);
+        let events = watcher(api, config).default_backoff();
+        let tell = move |change: &Change<V>| tell(&wake, change);
+        hubs.spawn(follow(events, store.clone(), self.metrics.clone(), ready, tell));
+    }
+}

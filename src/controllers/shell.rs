@@ -1,0 +1,112 @@
+//! What every pass has in common: reading, writing, and telling what came of it.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use tracing::{Instrument, debug, info, info_span, warn};
+
+use super::queue::Next;
+use crate::{
+    admin::Metrics,
+    cluster::{Caches, Events, Resource, Writer},
+    domain::{
+        note::Note,
+        operation::{Done, Operation, Outcome},
+        pool::Snapshot,
+    },
+};
+
+/// The hands of the controllers. The rules decide; these do.
+#[derive(Clone)]
+pub struct Shell {
+    /// What is known.
+    pub caches: Arc<Caches>,
+    /// The way to write.
+    pub writer: Writer,
+    /// The way to tell people.
+    pub events: Events,
+    /// What is counted.
+    pub metrics: Metrics,
+}
+
+/// What a pass has to say about its object.
+pub struct Word<'a> {
+    /// The kind of the object.
+    pub resource: Resource,
+    /// Its name.
+    pub name: &'a str,
+    /// Its status, if that has to be written.
+    pub status: Option<Value>,
+    /// Events.
+    pub notes: Vec<Note>,
+    /// When to look again though nothing happens.
+    pub again: Option<Duration>,
+}
+
+impl Shell {
+    /// The world as it is known now.
+    pub fn gather(&self) -> Snapshot {
+        info_span!("gather").in_scope(|| self.caches.snapshot())
+    }
+
+    /// Runs a plan, remembers what matters of it, and waits until the caches show it.
+    pub async fn write(&self, steps: &[Vec<Operation>]) -> Done {
+        let (done, marks) = self.writer.run_marking(steps).await;
+        self.caches.remember(&done);
+        self.caches.catch_up(&marks).await;
+        done
+    }
+
+    /// Writes the status, publishes the events, and says when to look again.
+    pub async fn conclude(&self, done: &Done, word: Word<'_>) -> Next {
+        let status = self.write_status(&word).instrument(info_span!("status")).await;
+        self.events.publish(&word.notes).await;
+        log(done, &word, status.as_ref());
+        let outcomes = || done.results.iter().map(|(_, outcome)| outcome).chain(&status);
+        if outcomes().any(|outcome| matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_))) {
+            Next::Retry
+        } else if outcomes().any(|outcome| *outcome == Outcome::Conflict) {
+            Next::Soon
+        } else {
+            word.again.into_iter().chain(self.caches.next_retry()).min().map_or(Next::Wait, Next::After)
+        }
+    }
+
+    async fn write_status(&self, word: &Word<'_>) -> Option<Outcome> {
+        let body = word.status.as_ref()?;
+        let (outcome, mark) = self.writer.write_status(word.resource, word.name, body).await;
+        self.caches.catch_up(mark.as_slice()).await;
+        Some(outcome)
+    }
+}
+
+/// One line for a pass that wrote, and one for each thing that went wrong.
+fn log(done: &Done, word: &Word<'_>, status: Option<&Outcome>) {
+    let count = |wanted: fn(&Outcome) -> bool| done.results.iter().filter(|(_, outcome)| wanted(outcome)).count();
+    let written = count(|outcome| matches!(outcome, Outcome::Done | Outcome::WithoutTaints(_)));
+    let conflicts = count(|outcome| *outcome == Outcome::Conflict);
+    if written > 0 {
+        let changes: Vec<_> = done.results.iter().filter_map(|(operation, _)| operation.words()).take(5).collect();
+        info!(written, conflicts, complete = done.complete, "changed: {}", changes.join("; "));
+    } else {
+        debug!(conflicts, status = status.is_some(), "nothing to change");
+    }
+    for failure in done.failures() {
+        warn!(remedy = REMEDY, "{failure}");
+    }
+    for (operation, outcome) in &done.results {
+        if let Outcome::WithoutTaints(refusal) = outcome {
+            warn!(
+                remedy = "let the admission policy or webhook that refuses it allow the operator's taints",
+                "the taints of node {} are refused: {refusal}",
+                operation.object()
+            );
+        }
+    }
+    if let Some(Outcome::Refused(text) | Outcome::Failed(text)) = status {
+        warn!(remedy = REMEDY, "the status of {} is not written: {text}", word.name);
+    }
+}
+
+const REMEDY: &str =
+    "it is tried again; if it is refused, look at config/rbac, the installed CRDs and admission policies";
