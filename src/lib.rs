@@ -6,3 +6,4 @@ pub mod cluster;
 pub mod controllers;
 pub mod domain;
 pub mod facts;
+pub mod telemetry;
