@@ -48,7 +48,7 @@ impl Events {
 fn event(note: &Note) -> Event {
     Event {
         type_: if note.warning { EventType::Warning } else { EventType::Normal },
-        reason: note.reason.to_owned(),
+        reason: note.reason.clone(),
         action: note.action.to_owned(),
         note: Some(shortened(&note.message)),
         secondary: None,

@@ -7,7 +7,7 @@ use kube::runtime::watcher::{self, Event};
 use tracing::{debug, info, info_span, warn};
 
 use super::{Change, Store, View, explain, with_sources};
-use crate::admin::{Metrics, ReadyHandle};
+use crate::admin::{Handle, Metrics};
 
 /// Follows the watch of one kind for as long as it goes on.
 ///
@@ -18,7 +18,7 @@ pub async fn follow<V: View>(
     events: impl Stream<Item = watcher::Result<Event<V::Object>>> + Send,
     store: Store<V>,
     metrics: Metrics,
-    ready: ReadyHandle,
+    full: Handle,
     tell: impl Fn(&Change<V>) + Send,
 ) {
     let mut events = pin!(events);
@@ -46,8 +46,8 @@ pub async fn follow<V: View>(
         if trouble.take().is_some() {
             info!(kind = V::KIND, "watching again");
         }
-        ready.set();
-        metrics.cached(V::KIND, store.len());
+        full.ready();
+        metrics.cache(V::KIND, store.len());
         for change in changes {
             debug!(kind = V::KIND, name = change.name(), change = change.verb(), "seen");
             info_span!("watch", kind = V::KIND, name = change.name(), change = change.verb())
@@ -92,5 +92,171 @@ fn remedy(kind: &str, code: u16) -> &'static str {
         (_, 403) => "the operator may not: apply the ClusterRole, the Role and their bindings from config/rbac",
         (_, 404) => "the API server does not serve this kind: winpool needs Kubernetes 1.20 or later",
         _ => "look at the API server and at the network between",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeMap,
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
+
+    use futures::stream;
+    use k8s_openapi::api::core::v1::Node;
+    use kube::core::{ObjectMeta, Status};
+
+    use super::*;
+    use crate::{admin::Readiness, domain::node::WindowsNode};
+
+    fn node(name: &str, version: u32, label: &str) -> Node {
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            resource_version: Some(version.to_string()),
+            labels: Some(BTreeMap::from([("agentpool".to_owned(), label.to_owned())])),
+            ..ObjectMeta::default()
+        };
+        Node { metadata, ..Node::default() }
+    }
+
+    fn refused(code: u16) -> watcher::Error {
+        let status = Status { code, message: format!("refused with {code}"), ..Status::default() };
+        watcher::Error::InitialListFailed(kube::Error::Api(status.boxed()))
+    }
+
+    /// What a hub tells of these events, as `name: label before -> label after`, with its store and its metrics.
+    async fn told(events: Vec<watcher::Result<Event<Node>>>) -> (Vec<String>, Store<WindowsNode>, Metrics, Readiness) {
+        let (store, metrics, readiness) = (Store::default(), Metrics::default(), Readiness::default());
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (log, seen) = (told.clone(), store.clone());
+        let tell = move |change: &Change<WindowsNode>| {
+            let label = |node: &Option<Arc<WindowsNode>>| {
+                node.as_ref().map_or("-".to_owned(), |node| node.labels["agentpool"].clone())
+            };
+            let line = format!("{}: {} -> {}", change.name(), label(&change.before), label(&change.after));
+            log.lock().unwrap().push(line);
+            let stored: Option<Arc<WindowsNode>> = seen.get(change.name());
+            assert_eq!(stored, change.after, "the store has a change before it is told");
+        };
+        let full = readiness.register("Node");
+        follow(stream::iter(events), store.clone(), metrics.clone(), full, tell).await;
+        let told = told.lock().unwrap().clone();
+        (told, store, metrics, readiness)
+    }
+
+    #[tokio::test]
+    async fn every_change_is_told_once_with_what_was_and_what_is() {
+        let (told, store, ..) = told(vec![
+            Ok(Event::Init),
+            Ok(Event::InitApply(node("a", 1, "web"))),
+            Ok(Event::InitApply(node("b", 2, "web"))),
+            Ok(Event::InitDone),
+            Ok(Event::Apply(node("a", 3, "batch"))),
+            Ok(Event::Apply(node("c", 4, "web"))),
+            Ok(Event::Delete(node("b", 5, "web"))),
+            Ok(Event::Delete(node("b", 5, "web"))),
+        ])
+        .await;
+        assert_eq!(told, ["a: - -> web", "b: - -> web", "a: web -> batch", "c: - -> web", "b: web -> -"]);
+        assert_eq!(store.all().into_keys().collect::<Vec<_>>(), ["a", "c"]);
+    }
+
+    #[tokio::test]
+    async fn a_new_list_tells_what_differs_and_what_vanished() {
+        let (told, store, ..) = told(vec![
+            Ok(Event::Init),
+            Ok(Event::InitApply(node("gone", 1, "web"))),
+            Ok(Event::InitApply(node("kept", 2, "web"))),
+            Ok(Event::InitApply(node("other", 3, "web"))),
+            Ok(Event::InitDone),
+            Ok(Event::Init),
+            Ok(Event::InitApply(node("cut short", 8, "web"))),
+            Ok(Event::Init),
+            Ok(Event::InitApply(node("kept", 7, "web"))),
+            Ok(Event::InitApply(node("new", 8, "web"))),
+            Ok(Event::InitApply(node("other", 9, "batch"))),
+            Ok(Event::InitDone),
+        ])
+        .await;
+        assert_eq!(told[3..], ["new: - -> web", "other: web -> batch", "gone: web -> -"]);
+        assert_eq!(store.all().into_keys().collect::<Vec<_>>(), ["kept", "new", "other"]);
+    }
+
+    #[tokio::test]
+    async fn an_event_that_says_nothing_new_is_stored_and_not_told() {
+        let (told, store, ..) = told(vec![
+            Ok(Event::Init),
+            Ok(Event::InitApply(node("a", 1, "web"))),
+            Ok(Event::InitDone),
+            Ok(Event::Apply(node("a", 2, "web"))),
+        ])
+        .await;
+        assert_eq!(told, ["a: - -> web"]);
+        assert_eq!(store.get("a").unwrap().resource_version, "2", "the next patch needs the new version");
+    }
+
+    #[tokio::test]
+    async fn a_store_is_full_after_the_first_whole_list_and_not_before() {
+        let part = vec![Ok(Event::Init), Ok(Event::InitApply(node("a", 1, "web"))), Err(refused(500))];
+        let (told_before, store, metrics, readiness) = told(part).await;
+        assert!(told_before.is_empty() && store.is_empty() && !readiness.is_ready());
+        assert!(tokio::time::timeout(Duration::from_millis(20), store.full()).await.is_err());
+        assert!(metrics.text().contains("winpool_watch_errors_total{kind=\"Node\"} 1"));
+
+        let (_, store, metrics, readiness) = told(vec![Ok(Event::Init), Ok(Event::InitDone)]).await;
+        assert!(readiness.is_ready());
+        store.full().await;
+        assert!(metrics.text().contains("winpool_cache_objects{kind=\"Node\"} 0"));
+    }
+
+    #[tokio::test]
+    async fn a_watch_goes_on_after_errors_with_what_it_knew() {
+        let (told, store, metrics, _) = told(vec![
+            Ok(Event::Init),
+            Ok(Event::InitApply(node("a", 1, "web"))),
+            Ok(Event::InitDone),
+            Err(refused(500)),
+            Err(refused(500)),
+            Ok(Event::Apply(node("a", 2, "batch"))),
+        ])
+        .await;
+        assert_eq!(told, ["a: - -> web", "a: web -> batch"]);
+        assert_eq!(store.len(), 1);
+        assert!(metrics.text().contains("winpool_watch_errors_total{kind=\"Node\"} 2"));
+    }
+
+    #[test]
+    fn trouble_is_kept_until_it_is_over_and_an_old_watch_is_none() {
+        let mut trouble = None;
+        complain::<WindowsNode>(&mut trouble, &refused(410));
+        assert_eq!(trouble, None);
+        complain::<WindowsNode>(&mut trouble, &refused(403));
+        assert_eq!(trouble.as_deref(), Some("refused with 403"));
+        complain::<WindowsNode>(&mut trouble, &refused(500));
+        assert_eq!(trouble.as_deref(), Some("refused with 500"));
+    }
+
+    #[test]
+    fn a_missing_definition_is_named_with_what_installs_it() {
+        assert!(remedy("WindowsNodePool", 404).contains("kubectl apply -f crds/"));
+        assert!(remedy("RuntimeClass", 404).contains("1.20"));
+        assert!(remedy("Node", 403).contains("config/rbac"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_is_waited_for_until_it_shows_a_write() {
+        let store = Store::<WindowsNode>::default();
+        let limit = Duration::from_secs(2);
+        store.replace(vec![node("a", 9, "web").into()]);
+        assert!(store.shows("a", Some("9"), limit).await && store.shows("b", None, limit).await);
+        assert!(!store.shows("a", Some("10"), limit).await, "the limit ends the wait");
+        let later = store.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            later.put(node("a", 11, "web").into());
+            later.remove("a");
+        });
+        assert!(store.shows("a", None, limit).await);
     }
 }

@@ -27,12 +27,12 @@ use tracing::{Instrument, info, info_span};
 
 use self::{
     cause::Cause,
-    queue::{Next, Queue, queue},
-    shell::Shell,
+    queue::{Queue, queue},
+    shell::{Ended, Shell},
     wake::Wake,
 };
 use crate::{
-    admin::{Metrics, Readiness},
+    admin::{Metrics, Outcome, Readiness},
     api::{WindowsNodePool, WindowsRuntimeProfile, names::label},
     cluster::{Caches, Change, Events, Store, Versions, View, Writer, client, follow},
     facts::Minor,
@@ -117,7 +117,7 @@ async fn work<F>(
     shutdown: &CancellationToken,
     pass: impl Fn(Shell, String) -> F,
 ) where
-    F: Future<Output = Next> + Send + 'static,
+    F: Future<Output = Ended> + Send + 'static,
 {
     let make = |object: String, cause: Option<Cause>| {
         let trigger = cause.as_ref().map_or("time went by", |cause| cause.words.as_str());
@@ -125,16 +125,40 @@ async fn work<F>(
         if let Some(cause) = &cause {
             cause.adopt(&span);
         }
-        let (metrics, pass) = (shell.metrics.clone(), pass(shell.clone(), object));
+        let count = Count::new(controller, shell.metrics.clone());
+        let pass = pass(shell.clone(), object);
         async move {
-            let begin = Instant::now();
-            let next = pass.await;
-            metrics.pass(controller, next.result(), begin.elapsed());
+            let Ended { next, result } = pass.await;
+            count.ended(result);
             next
         }
         .instrument(span)
     };
-    queue.work(make, |_| shell.metrics.panicked(controller), shutdown.clone()).await;
+    queue.work(make, shutdown.clone()).await;
+}
+
+/// Counts a pass when it ends, also when that is by a panic: then it failed.
+struct Count {
+    controller: &'static str,
+    metrics: Metrics,
+    begin: Instant,
+    result: Outcome,
+}
+
+impl Count {
+    fn new(controller: &'static str, metrics: Metrics) -> Self {
+        Self { controller, metrics, begin: Instant::now(), result: Outcome::Failed }
+    }
+
+    fn ended(mut self, result: Outcome) {
+        self.result = result;
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.metrics.pass(self.controller, self.result, self.begin.elapsed().as_secs_f64());
+    }
 }
 
 /// Lets all pools look again when the lowest version of the API servers changes.
@@ -189,9 +213,9 @@ impl Hubs {
         V::Object: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     {
         let wake = wake.clone();
-        let ready = self.readiness.handle(V::KIND);
+        let full = self.readiness.register(V::KIND);
         let events = watcher(api, config).default_backoff();
         let tell = move |change: &Change<V>| tell(&wake, change);
-        hubs.spawn(follow(events, store.clone(), self.metrics.clone(), ready, tell));
+        hubs.spawn(follow(events, store.clone(), self.metrics.clone(), full, tell));
     }
 }

@@ -2,21 +2,25 @@
 
 use tracing::info_span;
 
-use super::{
-    queue::Next,
-    shell::{Shell, Word},
-};
+use super::shell::{Ended, Shell, Word};
 use crate::{
     cluster::Resource,
     domain::{operation::Done, profile::status::report},
 };
 
 /// Says in the profile's status whether it can be rendered and who uses it.
-pub async fn pass(shell: Shell, profile: &str) -> Next {
+pub async fn pass(shell: Shell, profile: &str) -> Ended {
     let snapshot = shell.gather();
     let Some(report) = info_span!("plan").in_scope(|| report(&snapshot, profile)) else {
-        return Next::Forget;
+        return Ended::gone();
     };
-    let (status, notes, again) = (report.body, report.notes, report.again);
-    shell.conclude(&Done::default(), Word { resource: Resource::Profile, name: profile, status, notes, again }).await
+    let word = Word {
+        resource: Resource::Profile,
+        name: profile,
+        held: false,
+        status: report.body,
+        notes: report.notes,
+        again: report.again,
+    };
+    shell.conclude(&Done::default(), word).await
 }

@@ -49,18 +49,6 @@ pub enum Next {
     Forget,
 }
 
-impl Next {
-    /// How the pass before it ended, for metrics.
-    pub fn result(self) -> &'static str {
-        match self {
-            Self::Wait | Self::After(_) => "ok",
-            Self::Soon => "conflict",
-            Self::Retry => "failed",
-            Self::Forget => "gone",
-        }
-    }
-}
-
 /// Asks for passes. `T` says why.
 pub struct Asker<T>(mpsc::UnboundedSender<(String, T)>);
 
@@ -94,13 +82,8 @@ impl<T: Send + 'static> Queue<T> {
     /// Makes passes until the shutdown, and then lets those under way end.
     ///
     /// A pass gets the object and the first reason for it; there is none when only time went by.
-    /// `panicked` hears of passes that panicked.
-    pub async fn work<F>(
-        mut self,
-        pass: impl Fn(String, Option<T>) -> F,
-        panicked: impl Fn(&str),
-        shutdown: CancellationToken,
-    ) where
+    pub async fn work<F>(mut self, pass: impl Fn(String, Option<T>) -> F, shutdown: CancellationToken)
+    where
         F: Future<Output = Next> + Send + 'static,
     {
         let mut passes = Passes::default();
@@ -114,7 +97,7 @@ impl<T: Send + 'static> Queue<T> {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                Some(ended) = passes.end() => self.schedule.ended(ended, &panicked),
+                Some(ended) = passes.end() => self.schedule.ended(ended),
                 Some((object, why)) = self.asked.recv() => self.schedule.ask(&object, why, Instant::now()),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
@@ -210,10 +193,9 @@ impl<T> Schedule<T> {
         Some((object, entry.why.take()))
     }
 
-    fn ended(&mut self, (object, result): (String, Result<Next, JoinError>), panicked: impl Fn(&str)) {
+    fn ended(&mut self, (object, result): (String, Result<Next, JoinError>)) {
         let next = result.unwrap_or_else(|failure| {
             error!(object, "a defect in the operator ended a pass, which is tried again: {failure}");
-            panicked(&object);
             Next::Retry
         });
         self.finish(&object, next, Instant::now());
@@ -283,16 +265,15 @@ mod tests {
     struct Bench {
         asker: Asker<&'static str>,
         log: Log,
-        panics: Arc<Mutex<Vec<String>>>,
         shutdown: CancellationToken,
         worker: tokio::task::JoinHandle<()>,
     }
 
     fn bench(lasts: Duration, outcome: impl Fn(&str, usize) -> Next + Send + Sync + 'static) -> Bench {
         let (asker, queue) = queue();
-        let (log, panics) = (Log::default(), Arc::new(Mutex::new(Vec::new())));
+        let log = Log::default();
         let (start, shutdown, outcome) = (Instant::now(), CancellationToken::new(), Arc::new(outcome));
-        let (passes, panicked, until) = (log.clone(), panics.clone(), shutdown.clone());
+        let (passes, until) = (log.clone(), shutdown.clone());
         let worker = tokio::spawn(async move {
             let pass = move |object: String, _| {
                 let (passes, outcome) = (passes.clone(), outcome.clone());
@@ -306,9 +287,9 @@ mod tests {
                     outcome(&object, number)
                 }
             };
-            queue.work(pass, move |object| panicked.lock().unwrap().push(object.to_owned()), until).await;
+            queue.work(pass, until).await;
         });
-        Bench { asker, log, panics, shutdown, worker }
+        Bench { asker, log, shutdown, worker }
     }
 
     impl Bench {
@@ -404,7 +385,6 @@ mod tests {
         bench.asker.ask("bad", "event");
         bench.asker.ask("good", "event");
         sleep(Duration::from_secs(2)).await;
-        assert_eq!(*bench.panics.lock().unwrap(), ["bad"]);
         assert_eq!(bench.times("good").len(), 1);
         let bad = bench.times("bad");
         assert!(bad.len() == 2 && (375..=626).contains(&bad[1]), "tried again after a back-off: {bad:?}");

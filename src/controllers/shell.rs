@@ -7,7 +7,7 @@ use tracing::{Instrument, debug, info, info_span, warn};
 
 use super::queue::Next;
 use crate::{
-    admin::Metrics,
+    admin::{Metrics, Outcome as Result},
     cluster::{Caches, Events, Resource, Writer},
     domain::{
         note::Note,
@@ -29,18 +29,35 @@ pub struct Shell {
     pub metrics: Metrics,
 }
 
+impl Ended {
+    /// The object is gone, and nothing was done.
+    pub fn gone() -> Self {
+        Self { next: Next::Forget, result: Result::Unchanged }
+    }
+}
+
 /// What a pass has to say about its object.
 pub struct Word<'a> {
     /// The kind of the object.
     pub resource: Resource,
     /// Its name.
     pub name: &'a str,
+    /// Whether something waits for a person.
+    pub held: bool,
     /// Its status, if that has to be written.
     pub status: Option<Value>,
     /// Events.
     pub notes: Vec<Note>,
     /// When to look again though nothing happens.
     pub again: Option<Duration>,
+}
+
+/// How a pass ended.
+pub struct Ended {
+    /// What follows.
+    pub next: Next,
+    /// What is counted.
+    pub result: Result,
 }
 
 impl Shell {
@@ -58,18 +75,29 @@ impl Shell {
     }
 
     /// Writes the status, publishes the events, and says when to look again.
-    pub async fn conclude(&self, done: &Done, word: Word<'_>) -> Next {
+    pub async fn conclude(&self, done: &Done, word: Word<'_>) -> Ended {
         let status = self.write_status(&word).instrument(info_span!("status")).await;
         self.events.publish(&word.notes).await;
         log(done, &word, status.as_ref());
-        let outcomes = || done.results.iter().map(|(_, outcome)| outcome).chain(&status);
-        if outcomes().any(|outcome| matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_))) {
-            Next::Retry
-        } else if outcomes().any(|outcome| *outcome == Outcome::Conflict) {
-            Next::Soon
-        } else {
-            word.again.into_iter().chain(self.caches.next_retry()).min().map_or(Next::Wait, Next::After)
-        }
+        let any =
+            |wanted: fn(&Outcome) -> bool| done.results.iter().map(|(_, outcome)| outcome).chain(&status).any(wanted);
+        let failed = any(|outcome| matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_)));
+        let conflict = any(|outcome| *outcome == Outcome::Conflict);
+        let changed = any(|outcome| matches!(outcome, Outcome::Done | Outcome::WithoutTaints(_)));
+        let next = match (failed, conflict) {
+            (true, _) => Next::Retry,
+            (false, true) => Next::Soon,
+            (false, false) => {
+                word.again.into_iter().chain(self.caches.next_retry()).min().map_or(Next::Wait, Next::After)
+            }
+        };
+        let result = match (failed, changed, word.held) {
+            (true, ..) => Result::Failed,
+            (false, true, _) => Result::Changed,
+            (false, false, true) => Result::Held,
+            (false, false, false) => Result::Unchanged,
+        };
+        Ended { next, result }
     }
 
     async fn write_status(&self, word: &Word<'_>) -> Option<Outcome> {

@@ -5,10 +5,16 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{queue::Next, shell::Shell};
-use crate::domain::{
-    note::{About, Note},
-    pool::assignment::unassigned,
+use super::{
+    queue::Next,
+    shell::{Ended, Shell},
+};
+use crate::{
+    admin::Outcome,
+    domain::{
+        note::{About, Note},
+        pool::assignment::unassigned,
+    },
 };
 
 /// There is one such pass, over all nodes.
@@ -19,11 +25,11 @@ pub const KEY: &str = "nodes";
 pub struct Told(Arc<Mutex<BTreeSet<String>>>);
 
 /// Counts the nodes that are in no pool, and says so once on each.
-pub async fn pass(shell: Shell, told: Told) -> Next {
+pub async fn pass(shell: Shell, told: Told) -> Ended {
     let notes = unassigned(&shell.gather());
     shell.metrics.unassigned(notes.len());
     shell.events.publish(&told.news(notes)).await;
-    Next::Wait
+    Ended { next: Next::Wait, result: Outcome::Unchanged }
 }
 
 impl Told {
@@ -52,7 +58,7 @@ mod tests {
         Note {
             about: About::Node { name: "win-1".into(), uid: uid.into() },
             warning: true,
-            reason: "NoPool",
+            reason: "NoPool".into(),
             action: "Assign",
             message: String::new(),
         }

@@ -160,7 +160,7 @@ pub enum Outcome {
 pub struct Done {
     /// Each operation that was tried, with how it ended.
     pub results: Vec<(Operation, Outcome)>,
-    /// Whether every step was tried.
+    /// Whether every step was tried and all of it got through.
     pub complete: bool,
 }
 
