@@ -54,7 +54,7 @@ fn any_selector() -> impl Strategy<Value = Value> {
     prop_oneof![
         group.prop_map(|group| json!({"matchLabels": {"group": group}})),
         Just(json!({"matchExpressions": [{"key": "group", "operator": "In", "values": ["a", "b"]}]})),
-        Just(json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]})),
+        Just(json!({"matchExpressions": [{"key": "group", "operator": "NotIn", "values": ["a"]}]})),
         Just(json!({"matchLabels": {"group": "nobody"}})),
     ]
 }
