@@ -98,7 +98,7 @@ impl<V: View> Store<V> {
     }
 
     /// Takes in an object; `None` when it says nothing new.
-    pub(super) fn put(&self, view: V) -> Option<Change<V>> {
+    pub(crate) fn put(&self, view: V) -> Option<Change<V>> {
         let after = Arc::new(view);
         let mut before = None;
         self.0.send_modify(|objects| {
@@ -108,14 +108,14 @@ impl<V: View> Store<V> {
     }
 
     /// Forgets an object; `None` when it was not known.
-    pub(super) fn remove(&self, name: &str) -> Option<Change<V>> {
+    pub(crate) fn remove(&self, name: &str) -> Option<Change<V>> {
         let mut before = None;
         self.0.send_modify(|objects| before = objects.as_mut().and_then(|objects| objects.remove(name)));
         difference(before, None)
     }
 
     /// Takes in a full list: what is not in it is gone.
-    pub(super) fn replace(&self, list: Vec<V>) -> Vec<Change<V>> {
+    pub(crate) fn replace(&self, list: Vec<V>) -> Vec<Change<V>> {
         let list: Objects<V> = list.into_iter().map(|view| (view.name().to_owned(), Arc::new(view))).collect();
         let mut before = self.0.send_replace(Some(list.clone())).unwrap_or_default();
         let mut changes: Vec<_> =

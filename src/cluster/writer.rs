@@ -600,7 +600,7 @@ mod tests {
         });
         let writer = Writer::new(Client::new(server, "default"), "winpool-system".into(), Metrics::default());
         let step: Vec<_> = (0..50).map(|number| patch(&format!("win-{number}"))).collect();
-        let done = writer.run(&[step.clone()]).await;
+        let done = writer.run(std::slice::from_ref(&step)).await;
         assert_eq!(now.lock().unwrap().1, most);
         assert_eq!(done.results.into_iter().map(|(operation, _)| operation).collect::<Vec<_>>(), step, "in order");
     }

@@ -109,6 +109,15 @@ impl<T: Send + 'static> Queue<T> {
     }
 }
 
+#[cfg(test)]
+impl<T> Queue<T> {
+    /// The objects that were asked for, each once, by name.
+    pub fn objects(mut self) -> Vec<String> {
+        let asked = std::iter::from_fn(|| self.asked.try_recv().ok()).map(|(object, _)| object);
+        asked.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
 /// The passes under way, each a task of its own, so that a panic ends that pass and nothing else.
 #[derive(Default)]
 struct Passes {

@@ -105,3 +105,123 @@ fn differs<'a, V, P: PartialEq>(change: &'a Change<V>, part: impl Fn(&'a V) -> P
 fn either<V>(change: &Change<V>, named: impl Fn(&V) -> Option<String>) -> BTreeSet<String> {
     change.before.as_deref().into_iter().chain(change.after.as_deref()).filter_map(named).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::core::DynamicObject;
+    use serde_json::{Value, json};
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::controllers::queue::queue;
+
+
+    fn object<V: View<Object = DynamicObject>>(name: &str, rest: Value) -> V {
+        let mut object = json!({"apiVersion": "winpool.dev/v1alpha1", "kind": V::KIND, "metadata": {"name": name, "uid": name}});
+        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        V::read(serde_json::from_value(object).unwrap())
+    }
+
+    fn pool(name: &str, more: Value) -> Pool {
+        let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": name}}});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let pool: Pool = object(name, json!({"spec": spec}));
+        assert!(pool.spec.is_ok(), "{:?}", pool.spec);
+        pool
+    }
+
+    fn node(name: &str, agentpool: &str) -> WindowsNode {
+        let labels = json!({"kubernetes.io/os": "windows", "agentpool": agentpool});
+        WindowsNode::read(serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap())
+    }
+
+    fn class(name: &str, pool: &str) -> RuntimeClassView {
+        let labels = json!({"winpool.dev/pool": pool});
+        let class = json!({"metadata": {"name": name, "labels": labels}, "handler": "runhcs-wcow-process"});
+        RuntimeClassView::read(serde_json::from_value(class).unwrap())
+    }
+
+    fn change<V>(before: impl Into<Option<V>>, after: impl Into<Option<V>>) -> Change<V> {
+        Change { before: before.into().map(Arc::new), after: after.into().map(Arc::new) }
+    }
+
+    /// Three pools: `web` and `batch` with the profile `standard`, `batch` with a RuntimeClass `shared`, and `edge`.
+    /// Gives what is asked for by what is done with the change.
+    async fn asked(act: impl FnOnce(&Wake)) -> Vec<String> {
+        let caches = Arc::new(Caches::new("winpool-system".into(), watch::channel(None).1));
+        caches.pools.replace(vec![
+            pool("web", json!({"profileRef": {"name": "standard"}})),
+            pool("batch", json!({"profileRef": {"name": "standard"}, "runtimeClasses": [{"name": "shared"}]})),
+            pool("edge", json!({})),
+        ]);
+        let (pools, pool_queue) = queue();
+        let (profiles, profile_queue) = queue();
+        let (nodes, node_queue) = queue();
+        act(&Wake { caches, pools, profiles, unassigned: nodes });
+        let mut asked = Vec::new();
+        for (kind, queue) in [("pool", pool_queue), ("profile", profile_queue), ("unassigned", node_queue)] {
+            asked.extend(queue.objects().into_iter().map(|object| format!("{kind} {object}")));
+        }
+        asked
+    }
+
+    #[tokio::test]
+    async fn a_node_wakes_the_pools_that_it_leaves_and_joins() {
+        let asked = asked(|wake| wake.node(&change(node("a", "web"), node("a", "batch")))).await;
+        assert_eq!(asked, ["pool batch", "pool web", "unassigned nodes"]);
+    }
+
+    #[tokio::test]
+    async fn a_pool_that_says_something_else_wakes_all_and_the_profiles_it_named_and_names() {
+        let (before, after) = (pool("web", json!({"profileRef": {"name": "old"}})), pool("web", json!({"profileRef": {"name": "standard"}})));
+        let all = ["pool batch", "pool edge", "pool web", "profile old", "profile standard", "unassigned nodes"];
+        assert_eq!(asked(|wake| wake.pool(&change(before, after))).await, all);
+        let gone = asked(|wake| wake.pool(&change(pool("gone", json!({})), None))).await;
+        assert_eq!(gone, ["pool batch", "pool edge", "pool gone", "pool web", "unassigned nodes"]);
+    }
+
+    #[tokio::test]
+    async fn a_status_that_changed_wakes_its_own_pool_and_what_it_set_on_nodes_wakes_all() {
+        let plain = pool("web", json!({}));
+        let mut counted = plain.clone();
+        counted.status.nodes.matched = 3;
+        counted.allow_release = Some("2".into());
+        assert_eq!(asked(|wake| wake.pool(&change(plain.clone(), counted))).await, ["pool web"]);
+        let mut applied = plain.clone();
+        applied.status.applied.labels.push("team".into());
+        let asked = asked(|wake| wake.pool(&change(plain, applied))).await;
+        assert_eq!(asked, ["pool batch", "pool edge", "pool web", "unassigned nodes"]);
+    }
+
+    #[tokio::test]
+    async fn a_profile_wakes_itself_and_if_it_says_something_else_its_users() {
+        let profile = |memory: &str| {
+            object::<ProfileView>("standard", json!({"spec": {"kubelet": {"systemReserved": {"memory": memory}}}}))
+        };
+        let asked_for = async |change: Change<ProfileView>| asked(|wake| wake.profile(&change)).await;
+        assert_eq!(asked_for(change(None, profile("2Gi"))).await, ["pool batch", "pool web", "profile standard"]);
+        let mut told = profile("2Gi");
+        told.status.used_by.count = 2;
+        assert_eq!(asked_for(change(profile("2Gi"), told)).await, ["profile standard"]);
+        assert_eq!(asked_for(change(profile("2Gi"), None)).await, ["pool batch", "pool web", "profile standard"]);
+    }
+
+    #[tokio::test]
+    async fn a_runtime_class_wakes_the_pools_that_name_it_and_the_one_that_it_was_made_for() {
+        let asked = asked(|wake| wake.runtime_class(&change(class("shared", "edge"), None))).await;
+        assert_eq!(asked, ["pool batch", "pool edge"]);
+    }
+
+    #[tokio::test]
+    async fn a_config_map_wakes_its_pool() {
+        let labels = json!({"winpool.dev/pool": "web"});
+        let map = json!({"metadata": {"name": "web-1", "labels": labels}});
+        let map = ConfigMapView::read(serde_json::from_value(map).unwrap());
+        assert_eq!(asked(|wake| wake.config_map(&change(map, None))).await, ["pool web"]);
+    }
+
+    #[tokio::test]
+    async fn another_version_of_the_api_server_wakes_all_pools() {
+        assert_eq!(asked(Wake::api_server).await, ["pool batch", "pool edge", "pool web"]);
+    }
+}
