@@ -4,6 +4,7 @@
 
 mod crds;
 pub mod output;
+mod run;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,8 @@ const EXIT_STATUS: &str = "Exit status: 0 fine, 1 problems found in the input, 2
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the operator
+    Run(run::Args),
     /// Print the CustomResourceDefinitions
     Crds(crds::Args),
 }
@@ -30,6 +33,7 @@ impl Cli {
     /// Runs the command to its end, says on stderr what went wrong, and gives the exit status.
     pub fn run(self) -> ExitCode {
         let ended = match self.command {
+            Command::Run(args) => run::run(args),
             Command::Crds(args) => crds::Settings::try_from(args).and_then(crds::run),
         };
         match ended {
