@@ -1,0 +1,84 @@
+//! The conditions of a pool that is acted on, each a function of what was seen and done.
+
+mod asked;
+mod flags;
+
+use std::collections::BTreeMap;
+
+pub use asked::{
+    class_states, config_rendered, nodes_assigned, nodes_configured, profile_resolved, runtime_class_ready,
+};
+pub use flags::{
+    config_in_effect, is_mismatched, is_skewed, os_mismatch, os_supported, runtime_supported, version_skew,
+};
+
+use super::{
+    Pool, Snapshot, Spec,
+    plan::{Active, Member},
+};
+use crate::{
+    api::names::label,
+    domain::{
+        conditions::some_of,
+        operation::{Done, Outcome},
+        profile::Profile,
+    },
+};
+
+/// What the verdicts are about.
+pub struct Case<'a> {
+    /// The world.
+    pub snapshot: &'a Snapshot,
+    /// The pool.
+    pub pool: &'a Pool,
+    /// Its spec.
+    pub spec: &'a Spec,
+    /// The plan's parts.
+    pub active: &'a Active,
+    /// What was done.
+    pub done: &'a Done,
+    /// Whether nothing but status is written.
+    pub withheld: bool,
+}
+
+impl Case<'_> {
+    fn nodes<'a>(&'a self, wrong: impl Fn(&Member) -> bool + 'a) -> Vec<&'a Member> {
+        self.active.members.iter().filter(|member| wrong(member)).collect()
+    }
+
+    /// The end of a message about nodes: how to list them.
+    fn list(&self) -> String {
+        format!("kubectl get nodes -l {}={}", label::POOL, self.pool.name)
+    }
+
+    /// Whether a node has everything now.
+    pub fn guarded(&self, member: &Member) -> bool {
+        member.plan.complete() && (member.plan.patch.is_none() || self.written(member))
+    }
+
+    fn written(&self, member: &Member) -> bool {
+        self.done.node(&member.node.name) == Some(&Outcome::Done)
+    }
+
+    /// The profile that the pool names, if it can be used.
+    fn profile(&self) -> Option<&Profile> {
+        self.snapshot.profiles.get(self.spec.profile.as_ref()?)?.profile.as_ref().ok()
+    }
+
+    fn today(&self) -> jiff::civil::Date {
+        self.snapshot.now.to_zoned(jiff::tz::TimeZone::UTC).date()
+    }
+}
+
+fn names<'a>(members: &'a [&Member]) -> impl Iterator<Item = &'a str> {
+    members.iter().map(|member| member.node.name.as_str())
+}
+
+/// Nodes by what is to say of them: each story once, with the nodes that it is about.
+fn by_story<'a>(told: impl IntoIterator<Item = (String, &'a Member)>) -> String {
+    let mut nodes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (story, member) in told {
+        nodes.entry(story).or_default().push(&member.node.name);
+    }
+    some_of(nodes.into_iter().map(|(story, nodes)| format!("{story}: {}", some_of(nodes))))
+}
