@@ -12,8 +12,7 @@ use std::{
 use clap::ValueEnum;
 use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
 use opentelemetry_sdk::{Resource, resource::EnvResourceDetector, trace::SdkTracerProvider};
-use tracing::{Event, Span, Subscriber, dispatcher};
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing::{Event, Subscriber, dispatcher};
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
     filter::ParseError,
@@ -201,17 +200,6 @@ fn join(log: LogFormat, line: &str, trace_id: &str) -> String {
         (LogFormat::Json, Some(fields)) => format!("{{\"trace_id\":\"{trace_id}\",{fields}\n"),
         _ => format!("{line} trace_id={trace_id}\n"),
     }
-}
-
-/// Where the current span stands in its trace. Kept with an event, it lets a later span become its child.
-pub fn current_context() -> opentelemetry::Context {
-    Span::current().context()
-}
-
-/// Makes a span the child of the one that a context was taken in. Call it before the span is entered.
-pub fn set_parent(span: &Span, parent: opentelemetry::Context) {
-    // An error says that traces are off, or that the span was entered: both leave the span without this parent.
-    let _ = span.set_parent(parent);
 }
 
 #[cfg(test)]

@@ -84,8 +84,8 @@ pub struct WindowsNodePoolSpec {
     )]
     pub labels: BTreeMap<String, String>,
 
-    /// The RuntimeClasses that lead pods to the nodes. When it is absent: one, named windows-<windowsVersion>,
-    /// of isolation Process and scope Build. An empty list means none.
+    /// The RuntimeClasses that lead pods to the nodes. When it is absent: one, named after spec.windowsVersion, such as
+    /// windows-ltsc2022, of isolation Process and scope Build. An empty list means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8))]
     #[x_kube(
