@@ -115,9 +115,9 @@ mod tests {
     use super::*;
     use crate::controllers::queue::queue;
 
-
     fn object<V: View<Object = DynamicObject>>(name: &str, rest: Value) -> V {
-        let mut object = json!({"apiVersion": "winpool.dev/v1alpha1", "kind": V::KIND, "metadata": {"name": name, "uid": name}});
+        let mut object =
+            json!({"apiVersion": "winpool.dev/v1alpha1", "kind": V::KIND, "metadata": {"name": name, "uid": name}});
         object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
         V::read(serde_json::from_value(object).unwrap())
     }
@@ -173,7 +173,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_pool_that_says_something_else_wakes_all_and_the_profiles_it_named_and_names() {
-        let (before, after) = (pool("web", json!({"profileRef": {"name": "old"}})), pool("web", json!({"profileRef": {"name": "standard"}})));
+        let (before, after) = (
+            pool("web", json!({"profileRef": {"name": "old"}})),
+            pool("web", json!({"profileRef": {"name": "standard"}})),
+        );
         let all = ["pool batch", "pool edge", "pool web", "profile old", "profile standard", "unassigned nodes"];
         assert_eq!(asked(|wake| wake.pool(&change(before, after))).await, all);
         let gone = asked(|wake| wake.pool(&change(pool("gone", json!({})), None))).await;
