@@ -6,6 +6,10 @@
 pub mod builds;
 pub mod compatibility;
 pub mod containerd;
+pub mod eviction;
+pub mod feature_gates;
+pub mod kubelet_fields;
+pub mod kubelet_flags;
 pub mod pause;
 pub mod runtimes;
 pub mod skew;

@@ -1,0 +1,98 @@
+//! The eviction signals of a Windows kubelet and the thresholds it has by default.
+//!
+//! Sources: `pkg/kubelet/eviction/defaults_windows.go` (1.31 to 1.36) and before it `defaults_others.go` (1.26 to
+//! 1.30) and `pkg/kubelet/apis/config/v1beta1/defaults_others.go` (1.21) of kubernetes/kubernetes;
+//! `config/v1beta1/types.go` of kubernetes/kubelet (2026-07-23) on what one explicit key does to the others;
+//! kubernetes/website, `node-pressure-eviction.md` (1.31), for the signals.
+
+use std::fmt;
+
+use super::Minor;
+
+/// What a Windows kubelet measures to decide whether it has to evict pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Signal {
+    /// Memory: commit limit minus commit total. Measured from 1.31 on; before, the threshold only lowers what the node
+    /// has to give.
+    MemoryAvailable,
+    /// The disk with the kubelet's files.
+    NodefsAvailable,
+    /// A disk of its own for images. Windows kubelets have the default and never observe the signal.
+    ImagefsAvailable,
+}
+
+impl Signal {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::MemoryAvailable, Self::NodefsAvailable, Self::ImagefsAvailable];
+
+    /// The name, as `evictionHard` has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MemoryAvailable => "memory.available",
+            Self::NodefsAvailable => "nodefs.available",
+            Self::ImagefsAvailable => "imagefs.available",
+        }
+    }
+
+    /// The signal of a name, if Windows has it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|signal| signal.name() == name)
+    }
+
+    /// Why a name that kubelets know is none of a Windows kubelet's signals.
+    pub fn why_not_on_windows(name: &str) -> Option<&'static str> {
+        LINUX_ONLY.iter().find(|(known, _)| *known == name).map(|(_, why)| *why)
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+const INODES: &str = "Windows file systems have no inodes";
+const LINUX_ONLY: &[(&str, &str)] = &[
+    ("nodefs.inodesFree", INODES),
+    ("imagefs.inodesFree", INODES),
+    ("containerfs.inodesFree", INODES),
+    ("containerfs.available", "only Linux splits images and containers over two disks"),
+    ("pid.available", "Windows kubelets do not count processes"),
+    ("allocatableMemory.available", "it needs cgroups"),
+];
+
+/// The thresholds that a kubelet of a minor has when none is set. Setting one drops the others, up to 1.32 always and
+/// from 1.33 unless `mergeDefaultEvictionSettings` is on.
+pub const fn defaults(minor: Minor) -> [(Signal, &'static str); 3] {
+    let memory = if minor.0 < MEMORY_IS_MEASURED_FROM.0 { "100Mi" } else { "500Mi" };
+    [(Signal::MemoryAvailable, memory), (Signal::NodefsAvailable, "10%"), (Signal::ImagefsAvailable, "15%")]
+}
+
+/// The first minor that evicts pods for memory on Windows.
+pub const MEMORY_IS_MEASURED_FROM: Minor = Minor(31);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_found_by_the_name_it_is_written_with() {
+        for signal in Signal::ALL {
+            assert_eq!(Signal::named(&signal.to_string()), Some(signal));
+            assert_eq!(Signal::why_not_on_windows(signal.name()), None);
+        }
+        for (name, why) in LINUX_ONLY {
+            assert_eq!(Signal::named(name), None);
+            assert_eq!(Signal::why_not_on_windows(name), Some(*why));
+        }
+    }
+
+    #[test]
+    fn every_minor_has_a_default_for_every_signal() {
+        for minor in (14..=40).map(Minor) {
+            let defaults = defaults(minor);
+            assert_eq!(defaults.map(|(signal, _)| signal), Signal::ALL);
+            assert_eq!(defaults[0].1, if minor < Minor(31) { "100Mi" } else { "500Mi" }, "{minor}");
+        }
+    }
+}
