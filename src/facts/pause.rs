@@ -151,6 +151,11 @@ pub fn runs_on(repository: &str, tag: &str, host: OsVersion, containerd: Option<
         .map(|entry| has_entry_for(entry, host, containerd))
 }
 
+/// The newest repository of a registry that has a tag.
+pub fn repository_with(registry: Registry, tag: &str) -> Option<&'static str> {
+    entries(registry).iter().rfind(|entry| entry.image.tag == tag).map(|entry| entry.image.repository)
+}
+
 const fn entries(registry: Registry) -> &'static [Entry] {
     match registry {
         Registry::Microsoft => MICROSOFT_TAGS,

@@ -1,62 +1,145 @@
-//! Rendering
+//! What a Windows node should be configured with, as the files that lie on it.
+//!
+//! A configuration is rendered per variant (kubelet minor, container runtime, host build), never one per pool.
+
 pub mod containerd;
 pub mod hosts;
+pub mod kubelet;
 pub mod pause;
 pub mod reserve;
 mod toml_text;
+mod yaml_text;
+
+use std::{collections::BTreeMap, fmt};
+
 use crate::{
     api::Taint,
     domain::{Problem, profile::Profile},
-    facts::{Build, Minor},
+    facts::{self, Build, ContainerdVersion, Minor, kubelet_flags::LAST_WITH_DOCKERSHIM},
 };
-use std::collections::BTreeMap;
-/// r
+
+/// The key of KubeletConfiguration.
+pub const KUBELET_YAML: &str = "kubelet.yaml";
+/// The key of the kubelet's flags, one a line.
+pub const KUBELET_ARGS: &str = "kubelet.args";
+/// The key of containerd's configuration.
+pub const CONTAINERD_TOML: &str = "containerd.toml";
+
+/// What runs the containers of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Runtime {
-    /// c
+    /// containerd, whose patch release does not matter to its configuration.
     Containerd {
-        /// m
+        /// The major version.
         major: u32,
-        /// n
+        /// The minor version, within the major.
         minor: u32,
     },
-    /// d
+    /// Docker Engine behind the kubelet's own adapter, up to kubelet 1.23.
     Dockershim,
-    /// e
+    /// Docker Engine behind cri-dockerd, from kubelet 1.24.
     CriDockerd,
 }
-impl std::fmt::Display for Runtime {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+
+impl fmt::Display for Runtime {
+    /// The minor of containerd, or `docker`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Containerd { major, minor } => write!(f, "{major}.{minor}"),
-            _ => f.write_str("docker"),
+            Self::Dockershim | Self::CriDockerd => f.write_str("docker"),
         }
     }
 }
-/// v
+
+/// What a configuration is rendered for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Variant {
-    /// k
+    /// The kubelet's minor.
     pub kubelet: Minor,
-    /// r
+    /// The container runtime.
     pub runtime: Runtime,
-    /// h
+    /// The host's build.
     pub host: Build,
 }
-impl std::fmt::Display for Variant {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "kubelet {}, {}, Windows {}", self.kubelet, self.runtime, self.host)
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kubelet {}, ", self.kubelet)?;
+        match self.runtime {
+            Runtime::Containerd { .. } => write!(f, "containerd {}, ", self.runtime)?,
+            Runtime::Dockershim => f.write_str("dockershim, ")?,
+            Runtime::CriDockerd => f.write_str("cri-dockerd, ")?,
+        }
+        write!(f, "Windows {}", self.host)
     }
 }
-/// c
+
+/// The files of a configuration, by their keys in a ConfigMap: [`KUBELET_YAML`], [`KUBELET_ARGS`], and with containerd
+/// [`CONTAINERD_TOML`] and `hosts.<registry>.toml`. A ConfigMap has no `/` in its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// f
+    /// The text of each file.
     pub files: BTreeMap<String, String>,
 }
-/// r
+
+/// The configuration of a variant, for nodes that register with the taints.
+///
 /// # Errors
-/// never
-pub fn render(_: &[Taint], _: &Profile, v: &Variant) -> Result<Configuration, Vec<Problem>> {
-    Ok(Configuration { files: BTreeMap::from([("kubelet.yaml".into(), format!("{v}"))]) })
+/// A variant that cannot exist, a gate or field that its kubelet does not take, a pause image that no registry has for
+/// the host, or settings that its containerd does not take: every such problem.
+pub fn render(taints: &[Taint], profile: &Profile, variant: &Variant) -> Result<Configuration, Vec<Problem>> {
+    let mut problems: Vec<Problem> = impossible(variant).into_iter().collect();
+    problems.extend(kubelet::problems(&profile.kubelet, variant.kubelet));
+    let image = pause::image(profile, variant);
+    let runtime = match (&image, variant.runtime) {
+        (Ok(image), Runtime::Containerd { major, minor }) => containerd_files(profile, major, minor, image),
+        _ => Ok(Vec::new()),
+    };
+    match (image, runtime) {
+        (Ok(image), Ok(runtime)) if problems.is_empty() => {
+            let mut files = BTreeMap::from_iter(runtime);
+            files.insert(KUBELET_YAML.to_owned(), kubelet::yaml(taints, profile, variant));
+            files.insert(KUBELET_ARGS.to_owned(), kubelet::args(taints, profile, variant, &image));
+            Ok(Configuration { files })
+        }
+        (image, runtime) => {
+            problems.extend(image.err());
+            problems.extend(runtime.err());
+            Err(problems)
+        }
+    }
+}
+
+/// Why there is no node of a variant.
+fn impossible(variant: &Variant) -> Option<Problem> {
+    let Variant { kubelet, runtime, .. } = *variant;
+    let path = "status.nodeInfo.containerRuntimeVersion";
+    match runtime {
+        Runtime::Dockershim if kubelet > LAST_WITH_DOCKERSHIM => {
+            let wrong = format!("kubelet {kubelet} has no dockershim: {LAST_WITH_DOCKERSHIM} was the last");
+            Some(Problem::new(path, wrong, "install containerd, or cri-dockerd beside Docker Engine"))
+        }
+        Runtime::CriDockerd if kubelet <= LAST_WITH_DOCKERSHIM => {
+            let wrong = format!("a kubelet {kubelet} reaches Docker Engine through its own dockershim");
+            Some(Problem::new(path, wrong, "render for dockershim"))
+        }
+        _ => None,
+    }
+}
+
+fn containerd_files(profile: &Profile, major: u32, minor: u32, image: &str) -> Result<Vec<(String, String)>, Problem> {
+    let settings = &profile.containerd;
+    let version = ContainerdVersion::new(major, minor, 0);
+    let toml = containerd::toml(&containerd::Containerd {
+        version,
+        pause_image: image,
+        cni: &settings.cni,
+        mirrors: &settings.registry_mirrors,
+    })?;
+    let mut files = vec![(CONTAINERD_TOML.to_owned(), toml)];
+    // Where it has no path for them, the mirrors are in the file above.
+    if facts::containerd::generation(version).is_some_and(|line| line.keys.registry_config_path.is_some()) {
+        files.extend(settings.registry_mirrors.iter().map(hosts::hosts));
+    }
+    Ok(files)
 }

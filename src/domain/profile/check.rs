@@ -1,0 +1,357 @@
+//! The check of a profile: every mistake at once, each with its path and what to write instead.
+//!
+//! What depends on a kubelet's minor (whether it knows a field or a gate) is checked when a configuration is rendered.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Kubelet, Pause, Profile, Resource, extra};
+use crate::{
+    api::{ContainerLogs, ContainerdSettings, ImageGarbageCollection, KubeletSettings, PauseImageSettings},
+    api::{PauseImageSource, QuantityText, WindowsRuntimeProfileSpec},
+    domain::{
+        Problem,
+        quantity::{ParseThresholdError, Quantity, Threshold},
+    },
+    facts::{
+        eviction::Signal,
+        feature_gates::{NEWEST_READ, OLDEST_READ, feature_gate},
+        pause::Registry,
+    },
+};
+
+/// The memory that Microsoft and Kubernetes ask to reserve on every Windows node
+/// (kubernetes/website, `windows-resource-management.md`, 1.31).
+const RECOMMENDED_MEMORY: Quantity = Quantity::of_bytes(2 << 30);
+/// The range of `maxPods`, as the schema has it.
+const MAX_PODS: std::ops::RangeInclusive<u32> = 1..=1000;
+
+/// What a spec asks for.
+///
+/// # Errors
+/// Every mistake in it.
+pub fn check(spec: &WindowsRuntimeProfileSpec) -> Result<Profile, Vec<Problem>> {
+    let mut findings = Findings::default();
+    let kubelet = kubelet(&spec.kubelet, &mut findings);
+    let pause = pause(&spec.pause_image, &mut findings);
+    containerd(&spec.containerd, &mut findings);
+    let Findings { mistakes, warnings } = findings;
+    match mistakes.is_empty() {
+        true => Ok(Profile { kubelet, pause, containerd: spec.containerd.clone(), warnings }),
+        false => Err(mistakes),
+    }
+}
+
+/// What the check has found so far.
+#[derive(Default)]
+pub(super) struct Findings {
+    mistakes: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+impl Findings {
+    pub(super) fn mistake(&mut self, path: impl Into<String>, wrong: impl Into<String>, remedy: impl Into<String>) {
+        self.mistakes.push(Problem::new(path, wrong, remedy));
+    }
+
+    pub(super) fn warning(&mut self, path: impl Into<String>, wrong: impl Into<String>, remedy: impl Into<String>) {
+        self.warnings.push(Problem::new(path, wrong, remedy));
+    }
+}
+
+fn kubelet(settings: &KubeletSettings, findings: &mut Findings) -> Kubelet {
+    let KubeletSettings { priority_class, max_pods, image_gc, container_logs, feature_gates, .. } = settings;
+    let system_reserved = reserves("spec.kubelet.systemReserved", &settings.system_reserved, findings);
+    if system_reserved.get(&Resource::Memory).is_none_or(|memory| *memory < RECOMMENDED_MEMORY) {
+        let wrong = "less than 2Gi is reserved for Windows, which never kills a process for memory";
+        findings.warning("spec.kubelet.systemReserved.memory", wrong, "write 2Gi or more");
+    }
+    if !MAX_PODS.contains(max_pods) {
+        let wrong = format!("{max_pods} pods is not between {} and {}", MAX_PODS.start(), MAX_PODS.end());
+        findings.mistake("spec.kubelet.maxPods", wrong, "write a number in that range, such as 110");
+    }
+    image_garbage_collection(*image_gc, findings);
+    gates(feature_gates, findings);
+    Kubelet {
+        priority_class: *priority_class,
+        system_reserved,
+        kube_reserved: reserves("spec.kubelet.kubeReserved", &settings.kube_reserved, findings),
+        eviction_hard: thresholds("spec.kubelet.evictionHard", &settings.eviction_hard, findings),
+        max_pods: *max_pods,
+        image_gc_high: image_gc.high_threshold_percent,
+        image_gc_low: image_gc.low_threshold_percent,
+        log_max_size: log_size(container_logs, findings),
+        log_max_files: container_logs.max_files,
+        feature_gates: feature_gates.clone(),
+        extra: extra::check(&settings.extra, findings),
+    }
+}
+
+fn reserves(
+    path: &str,
+    written: &BTreeMap<String, QuantityText>,
+    findings: &mut Findings,
+) -> BTreeMap<Resource, Quantity> {
+    let mut reserved = BTreeMap::new();
+    for (name, QuantityText(text)) in written {
+        let path = format!("{path}.{name}");
+        let Some(resource) = Resource::named(name) else {
+            let wrong = format!("a Windows kubelet cannot reserve `{name}`");
+            findings.mistake(path, wrong, "remove it: there are cpu, memory and ephemeral-storage");
+            continue;
+        };
+        match text.parse::<Quantity>() {
+            Err(error) => findings.mistake(path, error.to_string(), example(resource)),
+            Ok(quantity) if quantity.is_negative() => {
+                findings.mistake(path, format!("`{text}` is less than nothing"), example(resource));
+            }
+            Ok(quantity) => {
+                if resource != Resource::Cpu && !quantity.is_zero() && quantity < Quantity::of_bytes(1 << 20) {
+                    let wrong = format!("`{text}` is {} bytes", quantity.bytes());
+                    findings.warning(path, wrong, "write Mi or Gi behind the number");
+                }
+                reserved.insert(resource, quantity);
+            }
+        }
+    }
+    reserved
+}
+
+const fn example(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Cpu => "write a quantity such as 500m",
+        Resource::Memory | Resource::EphemeralStorage => "write a quantity such as 2Gi",
+    }
+}
+
+/// Thresholds by signal, with the keys and values that a Windows kubelet takes.
+pub(super) fn thresholds(
+    path: &str,
+    written: &BTreeMap<String, QuantityText>,
+    findings: &mut Findings,
+) -> BTreeMap<Signal, Threshold> {
+    let mut thresholds = BTreeMap::new();
+    for (name, QuantityText(text)) in written {
+        let path = format!("{path}.{name}");
+        let Some(signal) = signal(&path, name, findings) else { continue };
+        if signal == Signal::ImagefsAvailable {
+            let wrong = "Windows kubelets never observe imagefs.available";
+            findings.warning(path.clone(), wrong, "write nodefs.available, which images fill as well");
+        }
+        match text.parse::<Threshold>() {
+            Ok(threshold) => drop(thresholds.insert(signal, threshold)),
+            Err(error @ ParseThresholdError::NotPositive(_)) => {
+                findings.mistake(path, error.to_string(), "write a larger amount, or 0% for no threshold");
+            }
+            Err(error) => {
+                findings.mistake(path, error.to_string(), "write an amount such as 500Mi, or a share such as 10%")
+            }
+        }
+    }
+    thresholds
+}
+
+/// The signal of a name; a mistake if Windows has none of that name.
+pub(super) fn signal(path: &str, name: &str, findings: &mut Findings) -> Option<Signal> {
+    let signal = Signal::named(name);
+    if signal.is_none() {
+        let wrong = match Signal::why_not_on_windows(name) {
+            Some(why) => format!("Windows has no signal `{name}`: {why}"),
+            None => format!("there is no eviction signal `{name}`"),
+        };
+        let known = Signal::ALL.map(Signal::name).join(", ");
+        findings.mistake(path, wrong, format!("remove it: there are {known}"));
+    }
+    signal
+}
+
+fn image_garbage_collection(settings: ImageGarbageCollection, findings: &mut Findings) {
+    let ImageGarbageCollection { high_threshold_percent: high, low_threshold_percent: low } = settings;
+    if high > 100 {
+        let wrong = format!("{high} is more than 100 percent");
+        findings.mistake("spec.kubelet.imageGC.highThresholdPercent", wrong, "write a share of the disk, such as 85");
+    }
+    if low >= high {
+        let wrong = format!("garbage collection stops at {low} and begins at {high} percent");
+        let remedy = "write less than highThresholdPercent";
+        findings.mistake("spec.kubelet.imageGC.lowThresholdPercent", wrong, remedy);
+    }
+}
+
+fn log_size(ContainerLogs { max_size, max_files }: &ContainerLogs, findings: &mut Findings) -> Quantity {
+    if *max_files < 2 {
+        let wrong = format!("the kubelet cannot rotate logs in {max_files} files");
+        findings.mistake("spec.kubelet.containerLogs.maxFiles", wrong, "write 2 or more");
+    }
+    let size = max_size.0.parse::<Quantity>().ok().filter(|size| *size > Quantity::of_bytes(0));
+    size.unwrap_or_else(|| {
+        let wrong = format!("`{max_size}` is not a size");
+        findings.mistake("spec.kubelet.containerLogs.maxSize", wrong, "write a quantity such as 50Mi");
+        Quantity::of_bytes(0)
+    })
+}
+
+fn gates(written: &BTreeMap<String, bool>, findings: &mut Findings) {
+    for name in written.keys() {
+        let path = format!("spec.kubelet.featureGates.{name}");
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            findings.mistake(path, format!("`{name}` is no name of a feature gate"), "write letters and digits only");
+        } else if feature_gate(name).is_none() {
+            let wrong = format!(
+                "no kubelet from {OLDEST_READ} to {NEWEST_READ} knows this gate, and none of them starts with it"
+            );
+            findings.warning(path, wrong, "check the spelling, or remove it");
+        }
+    }
+}
+
+fn pause(settings: &PauseImageSettings, findings: &mut Findings) -> Pause {
+    let PauseImageSettings { source, repository, tag } = settings;
+    if !tag.is_empty() && !is_tag(tag) {
+        let wrong = format!("`{tag}` is not an image tag");
+        findings.mistake(
+            "spec.pauseImage.tag",
+            wrong,
+            "write letters, digits, dots, dashes and underscores, such as 3.10.1",
+        );
+    }
+    let chosen_tag = (!tag.is_empty()).then(|| tag.clone());
+    let registry = match source {
+        PauseImageSource::Microsoft => Registry::Microsoft,
+        PauseImageSource::Upstream => Registry::Upstream,
+        PauseImageSource::Custom => {
+            if let Some(wrong) = repository_problem(repository) {
+                let remedy = "write registry, path and no tag, such as registry.example/kubernetes/pause";
+                findings.mistake("spec.pauseImage.repository", wrong, remedy);
+            }
+            return Pause::Custom(repository.clone(), chosen_tag);
+        }
+    };
+    if !repository.is_empty() {
+        let wrong = format!("source {source:?} has a repository of its own");
+        findings.mistake("spec.pauseImage.repository", wrong, "write source: Custom, or remove the repository");
+    }
+    Pause::Known(registry, chosen_tag)
+}
+
+/// What is wrong with a text as registry and path of an image.
+fn repository_problem(text: &str) -> Option<String> {
+    if text.is_empty() {
+        return Some("source Custom needs a repository".to_owned());
+    }
+    let (registry, path) = text.split_once('/').unwrap_or((text, ""));
+    let (name, behind) = text.split_at(text.rfind('/').map_or(0, |at| at + 1));
+    if behind.contains([':', '@']) && !name.is_empty() {
+        return Some(format!("`{text}` has a tag or a digest"));
+    }
+    let ok = is_registry(registry) && path.split('/').all(is_path_part) && text.len() <= 255;
+    (!ok).then(|| format!("`{text}` is not an image repository"))
+}
+
+/// A host, with a port where it has one.
+fn is_registry(text: &str) -> bool {
+    let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
+    let is_host = !host.is_empty()
+        && host.len() <= 253
+        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte))
+        && !host.starts_with(['.', '-'])
+        && !host.ends_with(['.', '-']);
+    is_host && port.is_none_or(is_port)
+}
+
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+/// Lower-case letters and digits, with single dots, one or two underscores, or dashes between them.
+fn is_path_part(text: &str) -> bool {
+    let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let known = |byte: u8| word(byte) || b"._-".contains(&byte);
+    let edges = text.bytes().next().is_some_and(word) && text.bytes().next_back().is_some_and(word);
+    let separators = text.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let joined = |part: &str| {
+        part.is_empty() || part == "." || part == "_" || part == "__" || part.bytes().all(|byte| byte == b'-')
+    };
+    edges && text.bytes().all(known) && separators.into_iter().all(joined)
+}
+
+fn is_tag(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    text.len() <= 128 && text.bytes().all(inner) && !text.starts_with(['.', '-'])
+}
+
+fn containerd(settings: &ContainerdSettings, findings: &mut Findings) {
+    let mut seen = BTreeSet::new();
+    for (index, mirror) in settings.registry_mirrors.iter().enumerate() {
+        let path = format!("spec.containerd.registryMirrors[{index}]");
+        let registry = &mirror.registry;
+        if !is_registry(registry) {
+            let wrong = format!("`{registry}` is not a registry");
+            findings.mistake(
+                format!("{path}.registry"),
+                wrong,
+                "write its host, such as docker.io or registry.example:5000",
+            );
+        }
+        if !seen.insert(registry.to_ascii_lowercase()) {
+            let wrong = format!("{registry} is there more than once");
+            findings.mistake(format!("{path}.registry"), wrong, "write the endpoints of a registry in one entry");
+        }
+        if mirror.endpoints.is_empty() {
+            let wrong = format!("{registry} has no mirror");
+            findings.mistake(
+                format!("{path}.endpoints"),
+                wrong,
+                "write the mirror's address, such as https://mirror.example",
+            );
+        }
+        let mut asked = BTreeSet::new();
+        for (at, endpoint) in mirror.endpoints.iter().enumerate() {
+            let path = format!("{path}.endpoints[{at}]");
+            if let Some(wrong) = endpoint_problem(endpoint) {
+                findings.mistake(path, wrong, "write a plain address, such as https://mirror.example");
+            } else if !asked.insert(endpoint) {
+                findings.mistake(path, format!("{endpoint} is there more than once"), "remove one of them");
+            }
+        }
+    }
+    for (name, directory) in [("binDir", &settings.cni.bin_dir), ("confDir", &settings.cni.conf_dir)] {
+        if !directory.is_empty() && !is_windows_directory(directory) {
+            let wrong = format!("`{directory}` is not a folder on Windows");
+            findings.mistake(
+                format!("spec.containerd.cni.{name}"),
+                wrong,
+                r"write drive and path, such as C:\opt\cni\bin",
+            );
+        }
+    }
+}
+
+/// What is wrong with a text as the address of a mirror.
+fn endpoint_problem(text: &str) -> Option<String> {
+    let Some(rest) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) else {
+        return Some(format!("`{text}` does not begin with https:// or http://"));
+    };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if host.contains('@') {
+        return Some("the address has credentials in it, which everybody could read".to_owned());
+    }
+    let bracketed = host.strip_prefix('[').and_then(|host| host.split_once(']'));
+    let host_ok = match bracketed {
+        Some((address, port)) => {
+            address.parse::<std::net::Ipv6Addr>().is_ok()
+                && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+        }
+        None => is_registry(host),
+    };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-~%:+".contains(&byte);
+    (!host_ok || !path.bytes().all(plain)).then(|| format!("`{text}` is not the address of a registry"))
+}
+
+/// A drive and a path, without anything that Windows does not have in one.
+fn is_windows_directory(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    let drive = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic());
+    let rooted = bytes.next() == Some(b':') && bytes.next().is_some_and(|byte| byte == b'\\' || byte == b'/');
+    let rest = text.get(2..).unwrap_or_default();
+    drive && rooted && text.len() <= 260 && !rest.contains(|c: char| c.is_control() || "<>:\"|?*".contains(c))
+}

@@ -1,0 +1,222 @@
+//! `spec.kubelet.extra`: fields of KubeletConfiguration that a profile has no setting of its own for.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::check::{Findings, signal, thresholds};
+use crate::{
+    api::QuantityText,
+    facts::kubelet_fields::{FIELDS, Field, Kind, Standing, field},
+};
+
+/// The fields that a Windows kubelet has a use for, in the order of its configuration.
+pub(super) fn check(written: &Map<String, Value>, findings: &mut Findings) -> Vec<(&'static Field, Value)> {
+    for (name, value) in written {
+        let path = format!("spec.kubelet.extra.{name}");
+        let Some(field) = field(name) else {
+            findings.mistake(path, unknown(name), "check the spelling, or remove it");
+            continue;
+        };
+        match field.standing {
+            Standing::Works => type_check(&path, field.kind, value, findings),
+            Standing::NoEffect(why) => {
+                findings.mistake(path, format!("it does nothing on Windows: {why}"), "remove it");
+            }
+            Standing::Fails(why) => findings.mistake(path, why, "remove it"),
+            Standing::Ours(instead) => {
+                findings.mistake(path, "winpool writes this field itself", format!("remove it, and write {instead}"));
+            }
+        }
+    }
+    together(written, findings);
+    let usable = FIELDS.iter().filter(|field| field.standing == Standing::Works);
+    usable.filter_map(|field| Some((field, written.get(field.name)?.clone()))).collect()
+}
+
+fn unknown(name: &str) -> String {
+    let spelled_otherwise = FIELDS.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+    match spelled_otherwise {
+        Some(field) => format!("KubeletConfiguration spells this field {}", field.name),
+        None => "KubeletConfiguration has no such field".to_owned(),
+    }
+}
+
+fn type_check(path: &str, kind: Kind, value: &Value, findings: &mut Findings) {
+    let is_text = Value::is_string;
+    let fits = match kind {
+        Kind::Bool => value.is_boolean(),
+        Kind::Number => value.is_number(),
+        Kind::Text => value.is_string(),
+        Kind::AnyObject => value.is_object(),
+        Kind::Int(least, most) => value.as_i64().is_some_and(|number| (least..=most).contains(&number)),
+        Kind::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
+        Kind::Duration => value.as_str().and_then(duration).is_some(),
+        Kind::Texts => value.as_array().is_some_and(|list| list.iter().all(is_text)),
+        Kind::Ints => value.as_array().is_some_and(|list| list.iter().all(Value::is_i64)),
+        Kind::TextMap => value.as_object().is_some_and(|map| map.values().all(is_text)),
+        Kind::BoolMap => value.as_object().is_some_and(|map| map.values().all(Value::is_boolean)),
+        Kind::TextsMap => value
+            .as_object()
+            .is_some_and(|map| map.values().all(|list| list.as_array().is_some_and(|list| list.iter().all(is_text)))),
+        Kind::Thresholds => {
+            return signal_map(path, value, findings, |path, texts, findings| {
+                thresholds(path, texts, findings);
+            });
+        }
+        Kind::GracePeriods => return signal_map(path, value, findings, grace_periods),
+        Kind::Object(fields) => match value.as_object() {
+            Some(object) => return object_check(path, fields, object, findings),
+            None => false,
+        },
+        Kind::Objects(fields) => match value.as_array() {
+            Some(list) => {
+                for (index, item) in list.iter().enumerate() {
+                    type_check(&format!("{path}[{index}]"), Kind::Object(fields), item, findings);
+                }
+                return;
+            }
+            None => false,
+        },
+    };
+    if !fits {
+        findings.mistake(path, format!("{value} is not {}", expected(kind)), example(kind));
+    }
+}
+
+fn object_check(path: &str, fields: &[(&str, Kind)], object: &Map<String, Value>, findings: &mut Findings) {
+    for (name, value) in object {
+        let path = format!("{path}.{name}");
+        match fields.iter().find(|(known, _)| known == name) {
+            Some((_, kind)) => type_check(&path, *kind, value, findings),
+            None => {
+                let known = fields.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+                findings.mistake(path, "there is no such field", format!("remove it: there are {known}"));
+            }
+        }
+    }
+}
+
+/// A map from eviction signal to text.
+fn signal_map(
+    path: &str,
+    value: &Value,
+    findings: &mut Findings,
+    check: impl Fn(&str, &BTreeMap<String, QuantityText>, &mut Findings),
+) {
+    let texts = value.as_object().and_then(|map| {
+        map.iter().map(|(name, value)| Some((name.clone(), QuantityText(value.as_str()?.to_owned())))).collect()
+    });
+    match texts {
+        Some(texts) => check(path, &texts, findings),
+        None => {
+            let wrong = format!("{value} is not texts by eviction signal");
+            findings.mistake(path, wrong, "write signals and texts, such as memory.available: 1Gi");
+        }
+    }
+}
+
+fn grace_periods(path: &str, texts: &BTreeMap<String, QuantityText>, findings: &mut Findings) {
+    for (name, QuantityText(text)) in texts {
+        let path = format!("{path}.{name}");
+        if signal(&path, name, findings).is_some() && duration(text).is_none() {
+            findings.mistake(path, format!("`{text}` is not {}", expected(Kind::Duration)), example(Kind::Duration));
+        }
+    }
+}
+
+/// What the kubelet checks about several fields at once.
+fn together(written: &Map<String, Value>, findings: &mut Findings) {
+    let path = |name: &str| format!("spec.kubelet.extra.{name}");
+    let length = |name: &str| written.get(name).and_then(Value::as_str).and_then(duration);
+    let count = |name: &str| written.get(name).and_then(Value::as_i64);
+    let switched = |name: &str, to: bool| written.get(name) == Some(&Value::Bool(to));
+
+    let (all, critical) = (length("shutdownGracePeriod"), length("shutdownGracePeriodCriticalPods"));
+    if critical.is_some_and(|critical| critical > all.unwrap_or_default()) {
+        let wrong = "critical pods get more time than the whole shutdown has";
+        findings.mistake(path("shutdownGracePeriodCriticalPods"), wrong, "write at most shutdownGracePeriod");
+    }
+    if written.contains_key("shutdownGracePeriodByPodPriority") && (all.is_some() || critical.is_some()) {
+        let wrong = "the kubelet takes either this or shutdownGracePeriod";
+        findings.mistake(path("shutdownGracePeriodByPodPriority"), wrong, "remove one of the two");
+    }
+    if all.is_some() || written.contains_key("shutdownGracePeriodByPodPriority") {
+        let wrong = "a graceful shutdown needs a kubelet that runs as a Windows service";
+        findings.warning(path("shutdownGracePeriod"), wrong, "start the kubelet with --windows-service");
+    }
+    if count("maxParallelImagePulls").is_some_and(|pulls| pulls > 1) && !switched("serializeImagePulls", false) {
+        let wrong = "images are pulled one after the other";
+        findings.mistake(path("maxParallelImagePulls"), wrong, "write serializeImagePulls: false beside it");
+    }
+    if switched("enableSystemLogQuery", true) && switched("enableSystemLogHandler", false) {
+        let wrong = "logs cannot be queried without the log handler";
+        findings.mistake(path("enableSystemLogQuery"), wrong, "remove enableSystemLogHandler: false");
+    }
+    if let (Some(least), Some(most)) = (length("imageMinimumGCAge"), length("imageMaximumGCAge"))
+        && least >= most
+        && most > 0
+    {
+        findings.mistake(path("imageMaximumGCAge"), "it is not more than imageMinimumGCAge", "write more than that");
+    }
+    let soft = written.get("evictionSoft").and_then(Value::as_object);
+    let periods = written.get("evictionSoftGracePeriod").and_then(Value::as_object);
+    for name in soft.into_iter().flat_map(Map::keys) {
+        if !periods.is_some_and(|periods| periods.contains_key(name)) {
+            let remedy = format!("write evictionSoftGracePeriod.{name}, such as 1m30s");
+            findings.mistake(path(&format!("evictionSoft.{name}")), "a soft threshold needs a grace period", remedy);
+        }
+    }
+}
+
+fn expected(kind: Kind) -> String {
+    match kind {
+        Kind::Bool => "true or false".to_owned(),
+        Kind::Int(i64::MIN, i64::MAX) => "a whole number".to_owned(),
+        Kind::Int(least, most) => format!("a whole number from {least} to {most}"),
+        Kind::Number => "a number".to_owned(),
+        Kind::Text => "a text".to_owned(),
+        Kind::Word(words) => format!("one of {}", words.join(", ")),
+        Kind::Duration => "a length of time".to_owned(),
+        Kind::Texts => "a list of texts".to_owned(),
+        Kind::Ints => "a list of whole numbers".to_owned(),
+        Kind::TextMap | Kind::Thresholds | Kind::GracePeriods => "texts by name".to_owned(),
+        Kind::TextsMap => "lists of texts by name".to_owned(),
+        Kind::BoolMap => "true or false by name".to_owned(),
+        Kind::Object(_) | Kind::AnyObject => "an object".to_owned(),
+        Kind::Objects(_) => "a list of objects".to_owned(),
+    }
+}
+
+fn example(kind: Kind) -> String {
+    match kind {
+        Kind::Duration => "write hours, minutes and seconds, such as 1m30s".to_owned(),
+        Kind::Text => "write a text, in quotes where YAML needs them".to_owned(),
+        Kind::Word(words) => format!("write {}", words.join(" or ")),
+        kind => format!("write {}", expected(kind)),
+    }
+}
+
+/// Nanoseconds, of a length of time as Go writes it and not below zero: `1h30m`, `1.5s`, `0`.
+fn duration(text: &str) -> Option<i64> {
+    const UNITS: &[(&str, f64)] =
+        &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
+    let text = text.strip_prefix('+').unwrap_or(text);
+    if text == "0" {
+        return Some(0);
+    }
+    let mut rest = text;
+    let mut total = 0.0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let amount = rest[..end].parse::<f64>().ok()?;
+        let behind = &rest[end..];
+        let unit_end = behind.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(behind.len());
+        let (_, factor) = UNITS.iter().find(|(unit, _)| *unit == &behind[..unit_end])?;
+        total += amount * factor;
+        rest = &behind[unit_end..];
+    }
+    // Go holds no more than 63 bits of nanoseconds, about 292 years.
+    #[allow(clippy::cast_possible_truncation)]
+    (!text.is_empty() && total < 9.2e18).then_some(total as i64)
+}
