@@ -7,4 +7,5 @@ pub mod commands;
 pub mod controllers;
 pub mod domain;
 pub mod facts;
+pub mod manifests;
 pub mod telemetry;

@@ -4,6 +4,7 @@
 
 mod crds;
 pub mod output;
+pub mod render;
 mod run;
 
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ enum Command {
     Run(run::Args),
     /// Print the CustomResourceDefinitions
     Crds(crds::Args),
+    /// Print what the operator would write for the resources in files; no cluster is asked
+    Render(render::Args),
 }
 
 impl Cli {
@@ -35,6 +38,7 @@ impl Cli {
         let ended = match self.command {
             Command::Run(args) => run::run(args),
             Command::Crds(args) => crds::Settings::try_from(args).and_then(crds::run),
+            Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
         };
         match ended {
             Ok(()) => ExitCode::SUCCESS,

@@ -7,7 +7,8 @@ use std::{
 };
 
 use clap::ValueEnum;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::Failure;
 
@@ -23,10 +24,49 @@ pub enum Format {
 
 /// The objects as text. The same objects always give the same bytes.
 pub fn text(objects: &[Value], format: Format) -> String {
+    let mut bytes = Vec::new();
+    // Nothing can go wrong with a Vec, nor with what serde_json reads itself.
+    let _ = write_objects(&mut bytes, objects, format);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Writes objects one by one, so that many take no more memory than they do already.
+///
+/// # Errors
+/// Whatever goes wrong in writing.
+pub fn write_objects<'a>(
+    out: &mut impl io::Write,
+    objects: impl IntoIterator<Item = &'a Value>,
+    format: Format,
+) -> io::Result<()> {
     match format {
-        Format::Yaml => objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
-        Format::Json => format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": objects})),
+        Format::Yaml => {
+            for (number, object) in objects.into_iter().enumerate() {
+                let separator = if number == 0 { "" } else { "---\n" };
+                write!(out, "{separator}{}", yaml(object))?;
+            }
+        }
+        Format::Json => {
+            let list = List { api_version: "v1", items: objects.into_iter().collect(), kind: "List" };
+            serde_json::to_writer_pretty(&mut *out, &list)?;
+            writeln!(out)?;
+        }
     }
+    Ok(())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List<'a> {
+    api_version: &'static str,
+    items: Vec<&'a Value>,
+    kind: &'static str,
+}
+
+/// Prints objects to stdout, one by one.
+pub fn print_objects<'a>(objects: impl IntoIterator<Item = &'a Value>, format: Format) -> Result<(), Failure> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    printed(write_objects(&mut out, objects, format).and_then(|()| out.flush()))
 }
 
 /// One object as a YAML document. Long lines are not folded, so that texts can be compared line by line.
@@ -39,7 +79,11 @@ pub fn yaml(object: &Value) -> String {
 /// Prints text to stdout. A reader that has seen enough, such as `head`, is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+fn printed(result: io::Result<()>) -> Result<(), Failure> {
+    match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::Usage(format!("cannot write to stdout: {error}")))
         }
@@ -58,6 +102,8 @@ pub fn write(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

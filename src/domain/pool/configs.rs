@@ -1,7 +1,10 @@
 //! The rendered configurations of a pool: one for each combination of kubelet minor, container runtime minor and build
 //! among its nodes, collapsed where the content is equal.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
+    fmt,
+};
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -16,7 +19,7 @@ use crate::{
         profile::Profile,
         render::{self, Configuration, Runtime, Variant},
     },
-    facts::{Build, Minor, containerd, runtimes},
+    facts::{Build, ContainerdVersion, Minor, containerd, runtimes},
 };
 
 /// How many configurations that no node should run are kept, for going back.
@@ -50,7 +53,48 @@ pub enum ConfigState {
     /// The profile has mistakes.
     Invalid(Vec<Problem>),
     /// It renders for every variant, but for those whose problems are here.
-    Rendered(Vec<String>),
+    Rendered(Vec<Unrendered>),
+}
+
+/// A variant that a profile cannot be rendered for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unrendered {
+    /// The variant.
+    pub variant: Variant,
+    /// Why not; the paths are those of the profile.
+    pub problems: Vec<Problem>,
+}
+
+impl fmt::Display for Unrendered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "for {}: {}", self.variant, Problem::list(&self.problems))
+    }
+}
+
+/// A kind of node that will join a pool which has none yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newcomer {
+    /// Its kubelet.
+    pub kubelet: Minor,
+    /// Its containerd; `None` for the newest that fits the kubelet.
+    pub containerd: Option<ContainerdVersion>,
+}
+
+impl Newcomer {
+    /// Its containerd; `None` where no known one fits its kubelet.
+    pub fn containerd(&self) -> Option<ContainerdVersion> {
+        let fits = |version: &ContainerdVersion| {
+            containerd::minimum_for(self.kubelet, *version).is_none()
+                && !containerd::too_new_for(self.kubelet, *version)
+        };
+        let known = containerd::GENERATIONS.iter().map(|generation| generation.newest);
+        self.containerd.or_else(|| known.filter(fits).max())
+    }
+
+    fn variant(&self, host: Build) -> Option<Variant> {
+        let ContainerdVersion { major, minor, .. } = self.containerd()?;
+        Some(Variant { kubelet: self.kubelet, runtime: Runtime::Containerd { major, minor }, host })
+    }
 }
 
 /// A configuration, and what it is for.
@@ -89,8 +133,14 @@ pub fn variant(node: &WindowsNode) -> Option<Variant> {
     Some(Variant { kubelet, runtime, host: node.build()? })
 }
 
-/// Plans the configurations for the pool's nodes; for a pool without nodes, for the node that would join it now.
-pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> ConfigPlan {
+/// Plans the configurations for the pool's nodes; for a pool without nodes, for the newcomers.
+pub fn plan(
+    snapshot: &Snapshot,
+    pool: &Pool,
+    spec: &Spec,
+    members: &[&WindowsNode],
+    newcomers: &[Newcomer],
+) -> ConfigPlan {
     let Some(name) = &spec.profile else { return ConfigPlan::default() };
     let profile = match snapshot.profiles.get(name).map(|view| &view.profile) {
         None => return ConfigPlan { state: ConfigState::NotFound, ..ConfigPlan::default() },
@@ -101,7 +151,7 @@ pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNo
     };
     let mut variants: BTreeSet<Variant> = members.iter().filter_map(|node| variant(node)).collect();
     if members.is_empty() {
-        variants.extend(snapshot.api_server.and_then(|minor| newcomer(minor, spec.build)));
+        variants.extend(newcomers.iter().filter_map(|newcomer| newcomer.variant(spec.build)));
     }
     let mut plan = ConfigPlan { state: ConfigState::Rendered(Vec::new()), ..ConfigPlan::default() };
     for variant in variants {
@@ -112,22 +162,13 @@ pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNo
     plan
 }
 
-/// The variant of a node that would join a cluster of this minor now: with the newest containerd that fits.
-fn newcomer(kubelet: Minor, host: Build) -> Option<Variant> {
-    let fits =
-        |version| containerd::minimum_for(kubelet, version).is_none() && !containerd::too_new_for(kubelet, version);
-    let newest =
-        containerd::GENERATIONS.iter().map(|generation| generation.newest).filter(|version| fits(*version)).max()?;
-    Some(Variant { kubelet, runtime: Runtime::Containerd { major: newest.major, minor: newest.minor }, host })
-}
-
 impl ConfigPlan {
     fn add(&mut self, pool: &str, spec: &Spec, profile: &Profile, variant: Variant) {
         let configuration = match render::render(&spec.taints, profile, &variant) {
             Ok(configuration) => configuration,
             Err(problems) => {
                 if let ConfigState::Rendered(failures) = &mut self.state {
-                    failures.push(format!("for {variant}: {}", Problem::list(&problems)));
+                    failures.push(Unrendered { variant, problems });
                 }
                 return;
             }
@@ -154,11 +195,14 @@ impl ConfigPlan {
     }
 
     fn surplus(&self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
-        let named: BTreeSet<&str> = snapshot.nodes.values().filter_map(|node| node.config.as_deref()).collect();
         let of_pool =
             snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
-        let mut unused: Vec<_> =
-            of_pool.filter(|map| !self.configs.contains_key(&map.name) && !named.contains(map.name.as_str())).collect();
+        let mut unused: Vec<_> = of_pool.filter(|map| !self.configs.contains_key(&map.name)).collect();
+        if unused.len() <= UNUSED_KEPT {
+            return Vec::new();
+        }
+        let named: BTreeSet<&str> = snapshot.nodes.values().filter_map(|node| node.config.as_deref()).collect();
+        unused.retain(|map| !named.contains(map.name.as_str()));
         unused.sort_by(|a, b| (b.created, &b.name).cmp(&(a.created, &a.name)));
         let surplus = unused.into_iter().skip(UNUSED_KEPT);
         surplus.map(|map| Operation::DeleteConfigMap { name: map.name.clone(), uid: map.uid.clone() }).collect()

@@ -1,12 +1,15 @@
 //! What has to be written for one pool, in order.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use super::{
     Pool, Snapshot, Spec,
     assignment::Assigner,
     classes::{self, ClassPlan},
-    configs::{self, ConfigPlan},
+    configs::{self, ConfigPlan, Newcomer},
     delivery,
     nodes::{self, Config, NodePlan, Wish},
     status,
@@ -87,102 +90,173 @@ pub struct Member {
 
 /// Plans the pool of that name; `None` if there is no such pool.
 pub fn plan(snapshot: &Snapshot, name: &str) -> Option<Plan> {
-    let pool = snapshot.pools.get(name)?;
-    let cleans_up = pool.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
-    let mut plan = match (&pool.spec, pool.deleting) {
-        (spec, true)
-            if cleans_up && spec.as_ref().map_or(true, |spec| spec.deletion_policy == DeletionPolicy::Cleanup) =>
-        {
-            clean_up(snapshot, pool)
-        }
-        (_, true) => leave(pool, cleans_up),
-        (Err(_), false) => Plan { pool: pool.clone(), steps: Vec::new(), withheld: Vec::new(), phase: Phase::Invalid },
-        (Ok(spec), false) => enforce(snapshot, pool, spec, cleans_up),
-    };
-    plan.steps.retain(|step| !step.is_empty());
-    let observing = pool.spec.as_ref().is_ok_and(|spec| spec.paused || (!pool.deleting && !pool.enforces()));
-    if observing {
-        plan.withheld = std::mem::take(&mut plan.steps).into_iter().flatten().collect();
-    }
-    Some(plan)
+    Planner::new(snapshot).plan(name)
 }
 
-fn enforce(snapshot: &Snapshot, pool: &Arc<Pool>, spec: &Spec, has_finalizer: bool) -> Plan {
-    let assigner = snapshot.assigner();
-    let proof = Proof::of(snapshot.pools.values().map(|pool| &pool.status));
-    let territory = Territory::of(snapshot, &assigner, pool);
-    let nodes: Vec<&WindowsNode> = territory.members.iter().map(|(node, _)| node.as_ref()).collect();
-    let withheld = withheld_taints(pool, spec, &nodes);
-    let wish = Wish { pool: &pool.name, labels: &spec.labels, taints: &spec.taints, withheld: &withheld };
-    let configs = configs::plan(snapshot, pool, spec, &nodes);
-    let classes = classes::plan(snapshot, pool, spec, &nodes);
-    let members: Vec<Member> = territory
-        .members
-        .into_iter()
-        .map(|(node, held)| {
-            let delivery = delivery::of(snapshot, spec, &node);
-            let registered = delivery == Some(delivery::State::InEffect);
-            let config = match (&configs.state, configs.name_for(&node)) {
-                (configs::ConfigState::NotUsed, _) => Config::None,
-                (_, Some(name)) => Config::Named(name),
-                (_, None) => Config::AsItIs,
-            };
-            let plan = nodes::plan(snapshot, &proof, &node, Some((&wish, config)), registered);
-            Member { node, held, plan, delivery }
-        })
-        .collect();
-    let released = territory.released.iter().map(|node| nodes::plan(snapshot, &proof, node, None, false));
-    let patches: Vec<_> = members.iter().map(|member| member.plan.clone()).chain(released).collect();
-    let applied = applied(snapshot, &proof, pool, spec, &withheld, &members);
+/// Plans for these pools as if they were deleted with Cleanup, whatever they say: the clean-up by hand.
+pub fn clean_up(snapshot: &Snapshot, names: &BTreeSet<String>) -> Vec<Plan> {
+    let mut snapshot = snapshot.clone();
+    for (_, pool) in snapshot.pools.iter_mut().filter(|(name, _)| names.contains(*name)) {
+        *pool = Arc::new(Pool { deleting: true, ..pool.as_ref().clone() });
+    }
+    let planner = Planner::new(&snapshot);
+    snapshot.pools.iter().filter(|(name, _)| names.contains(*name)).map(|(_, pool)| planner.clean_up(pool)).collect()
+}
 
-    let before = [finalizer(pool, spec, has_finalizer), record(pool, &applied)];
-    let steps = vec![
-        before.into_iter().flatten().collect(),
-        classes.iter().filter_map(|class| class.widen.clone()).chain(configs.create.iter().cloned()).collect(),
-        patches.into_iter().filter_map(|plan| plan.patch).map(Operation::PatchNode).collect(),
-        classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
-    ];
-    let active = Active {
-        members,
-        contested: territory.contested,
-        other_fallback: territory.other_fallback,
-        classes,
-        configs,
-        applied,
-    };
-    Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase: Phase::Active(Box::new(active)) }
+/// Plans the pools of one snapshot: what their plans have in common is worked out once.
+pub struct Planner<'a> {
+    snapshot: &'a Snapshot,
+    assigner: Assigner<'a>,
+    proof: Proof,
+    territories: HashMap<&'a str, Territory>,
+    newcomers: Vec<Newcomer>,
 }
 
 /// The nodes that concern a pool.
+#[derive(Default)]
 struct Territory {
     /// Nodes of the pool, and whether they are held.
     members: Vec<(Arc<WindowsNode>, bool)>,
     /// Nodes that no pool has any more and that this one may let go.
     released: Vec<Arc<WindowsNode>>,
     contested: Vec<(String, Vec<String>)>,
-    other_fallback: Option<String>,
 }
 
-impl Territory {
-    fn of(snapshot: &Snapshot, assigner: &Assigner, pool: &Pool) -> Self {
-        let mut territory =
-            Self { members: Vec::new(), released: Vec::new(), contested: Vec::new(), other_fallback: None };
+impl<'a> Planner<'a> {
+    /// Prepares the plans for a snapshot.
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        let assigner = snapshot.assigner();
+        let mut territories: HashMap<&str, Territory> = HashMap::new();
         for node in snapshot.nodes.values() {
             let assignment = assigner.assign(node);
-            if assignment.pool == Some(pool.name.as_str()) {
-                territory.members.push((node.clone(), assignment.held));
-            } else if assignment.pool.is_none() && node.pool() == Some(&pool.name) {
-                territory.released.push(node.clone());
+            match (assignment.pool, node.pool()) {
+                (Some(pool), _) => {
+                    territories.entry(pool).or_default().members.push((node.clone(), assignment.held));
+                }
+                (None, Some(former)) => territories.entry(former).or_default().released.push(node.clone()),
+                (None, None) => {}
             }
-            if assignment.contested.contains(&pool.name.as_str()) {
+            for pool in &assignment.contested {
                 let others = assignment.contested.iter().map(|name| (*name).to_owned()).collect();
-                territory.contested.push((node.name.clone(), others));
+                territories.entry(pool).or_default().contested.push((node.name.clone(), others));
             }
         }
-        let falls_back = pool.spec.as_ref().is_ok_and(|spec| spec.members == super::Members::Fallback);
-        territory.other_fallback =
-            assigner.fallback().filter(|name| falls_back && *name != pool.name).map(str::to_owned);
-        territory
+        Self {
+            snapshot,
+            assigner,
+            proof: Proof::of(snapshot.pools.values().map(|pool| &pool.status)),
+            territories,
+            newcomers: snapshot
+                .api_server
+                .map(|minor| Newcomer { kubelet: minor, containerd: None })
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    /// The same, but nodes like these are those that will join a pool without nodes. Without this it is a node of the
+    /// API server's minor.
+    pub fn expecting(self, newcomers: Vec<Newcomer>) -> Self {
+        Self { newcomers, ..self }
+    }
+
+    /// Plans the pool of that name; `None` if there is no such pool.
+    pub fn plan(&self, name: &str) -> Option<Plan> {
+        let pool = self.snapshot.pools.get(name)?;
+        let cleans_up = has_finalizer(pool);
+        let mut plan = match (&pool.spec, pool.deleting) {
+            (spec, true)
+                if cleans_up && spec.as_ref().map_or(true, |spec| spec.deletion_policy == DeletionPolicy::Cleanup) =>
+            {
+                self.clean_up(pool)
+            }
+            (_, true) => leave(pool, cleans_up),
+            (Err(_), false) => {
+                Plan { pool: pool.clone(), steps: Vec::new(), withheld: Vec::new(), phase: Phase::Invalid }
+            }
+            (Ok(spec), false) => self.enforce(pool, spec, cleans_up),
+        };
+        plan.steps.retain(|step| !step.is_empty());
+        let observing = pool.spec.as_ref().is_ok_and(|spec| spec.paused || (!pool.deleting && !pool.enforces()));
+        if observing {
+            plan.withheld = std::mem::take(&mut plan.steps).into_iter().flatten().collect();
+        }
+        Some(plan)
+    }
+
+    fn enforce(&self, pool: &Arc<Pool>, spec: &Spec, has_finalizer: bool) -> Plan {
+        let snapshot = self.snapshot;
+        let nobodys = Territory::default();
+        let territory = self.territories.get(pool.name.as_str()).unwrap_or(&nobodys);
+        let nodes: Vec<&WindowsNode> = territory.members.iter().map(|(node, _)| node.as_ref()).collect();
+        let withheld = withheld_taints(pool, spec, &nodes);
+        let wish = Wish { pool: &pool.name, labels: &spec.labels, taints: &spec.taints, withheld: &withheld };
+        let configs = configs::plan(snapshot, pool, spec, &nodes, &self.newcomers);
+        let classes = classes::plan(snapshot, pool, spec, &nodes);
+        let member = |(node, held): &(Arc<WindowsNode>, bool)| {
+            let delivery = delivery::of(snapshot, spec, node);
+            let registered = delivery == Some(delivery::State::InEffect);
+            let config = match (&configs.state, configs.name_for(node)) {
+                (configs::ConfigState::NotUsed, _) => Config::None,
+                (_, Some(name)) => Config::Named(name),
+                (_, None) => Config::AsItIs,
+            };
+            let plan = nodes::plan(snapshot, &self.proof, node, Some((&wish, config)), registered);
+            Member { node: node.clone(), held: *held, plan, delivery }
+        };
+        let members: Vec<Member> = territory.members.iter().map(member).collect();
+        let released =
+            territory.released.iter().map(|node| nodes::plan(snapshot, &self.proof, node, None, false).patch);
+        let patches: Vec<_> =
+            members.iter().map(|member| member.plan.patch.clone()).chain(released).flatten().collect();
+        let applied = applied(snapshot, &self.proof, pool, spec, &withheld, &members);
+
+        let before = [finalizer(pool, spec, has_finalizer), record(pool, &applied)];
+        let steps = vec![
+            before.into_iter().flatten().collect(),
+            classes.iter().filter_map(|class| class.widen.clone()).chain(configs.create.iter().cloned()).collect(),
+            patches.into_iter().map(Operation::PatchNode).collect(),
+            classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
+        ];
+        let falls_back = spec.members == super::Members::Fallback;
+        let active = Active {
+            members,
+            contested: territory.contested.clone(),
+            other_fallback: self.assigner.fallback().filter(|name| falls_back && *name != pool.name).map(str::to_owned),
+            classes,
+            configs,
+            applied,
+        };
+        Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase: Phase::Active(Box::new(active)) }
+    }
+
+    /// Takes off what is ours, in reverse order: nodes, then classes and configurations, then the finalizer. A node that
+    /// another pool is about to take is left to it, so that it is never unguarded between the two.
+    fn clean_up(&self, pool: &Arc<Pool>) -> Plan {
+        let snapshot = self.snapshot;
+        let taken = |node: &WindowsNode| {
+            let next = self.assigner.assign(node).pool.and_then(|name| snapshot.pools.get(name));
+            next.is_some_and(|next| next.enforces())
+        };
+        let ours = snapshot.nodes.values().filter(|node| node.pool() == Some(&pool.name));
+        let (handed_over, let_go): (Vec<_>, Vec<_>) = ours.partition(|node| taken(node));
+        let patches = let_go.iter().filter_map(|node| nodes::plan(snapshot, &self.proof, node, None, false).patch);
+        let mut steps = vec![patches.map(Operation::PatchNode).collect::<Vec<_>>()];
+        if handed_over.is_empty() {
+            let (restored, deleted) = given_up_classes(snapshot, pool);
+            let of_pool =
+                snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
+            let configs =
+                of_pool.map(|map| Operation::DeleteConfigMap { name: map.name.clone(), uid: map.uid.clone() });
+            steps.push(restored.into_iter().chain(deleted).chain(configs).collect());
+            steps.push(has_finalizer(pool).then(|| remove_finalizer(pool)).into_iter().collect());
+        }
+        steps.retain(|step| !step.is_empty());
+        let phase = Phase::CleaningUp {
+            nodes: let_go.len(),
+            handed_over: handed_over.iter().map(|node| node.name.clone()).collect(),
+        };
+        Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase }
     }
 }
 
@@ -216,6 +290,9 @@ fn applied(
     };
     labels.extend(members.iter().any(has_our_build).then(|| label::WINDOWS_BUILD.to_owned()));
     let before = &pool.status.applied;
+    if before.taints.is_empty() && before.labels.is_empty() {
+        return Applied { taints: taints.into_iter().collect(), labels: labels.into_iter().collect() };
+    }
     for owned in snapshot.nodes.values().filter_map(|node| node.owned.as_ref()) {
         let added = owned.taints.iter().filter(|(_, origin)| **origin == Origin::Added).map(|(key, _)| key.to_string());
         taints.extend(added.filter(|key| before.taints.contains(key)));
@@ -250,6 +327,10 @@ fn finalizer(pool: &Pool, spec: &Spec, has_finalizer: bool) -> Option<Operation>
     }
 }
 
+fn has_finalizer(pool: &Pool) -> bool {
+    pool.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+}
+
 fn remove_finalizer(pool: &Pool) -> Operation {
     Operation::RemoveFinalizer {
         pool: pool.name.clone(),
@@ -262,34 +343,6 @@ fn remove_finalizer(pool: &Pool) -> Operation {
 fn leave(pool: &Arc<Pool>, has_finalizer: bool) -> Plan {
     let steps = vec![has_finalizer.then(|| remove_finalizer(pool)).into_iter().collect()];
     Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase: Phase::Leaving }
-}
-
-/// Takes off what is ours, in reverse order: nodes, then classes and configurations, then the finalizer. A node that
-/// another pool is about to take is left to it, so that it is never unguarded between the two.
-fn clean_up(snapshot: &Snapshot, pool: &Arc<Pool>) -> Plan {
-    let assigner = snapshot.assigner();
-    let proof = Proof::of(snapshot.pools.values().map(|pool| &pool.status));
-    let taken = |node: &WindowsNode| {
-        let next = assigner.assign(node).pool.and_then(|name| snapshot.pools.get(name));
-        next.is_some_and(|next| next.enforces())
-    };
-    let ours = snapshot.nodes.values().filter(|node| node.pool() == Some(&pool.name));
-    let (handed_over, let_go): (Vec<_>, Vec<_>) = ours.partition(|node| taken(node));
-    let patches = let_go.iter().filter_map(|node| nodes::plan(snapshot, &proof, node, None, false).patch);
-    let mut steps = vec![patches.map(Operation::PatchNode).collect::<Vec<_>>()];
-    if handed_over.is_empty() {
-        let (restored, deleted) = given_up_classes(snapshot, pool);
-        let of_pool =
-            snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
-        let configs = of_pool.map(|map| Operation::DeleteConfigMap { name: map.name.clone(), uid: map.uid.clone() });
-        steps.push(restored.into_iter().chain(deleted).chain(configs).collect());
-        steps.push(vec![remove_finalizer(pool)]);
-    }
-    let phase = Phase::CleaningUp {
-        nodes: let_go.len(),
-        handed_over: handed_over.iter().map(|node| node.name.clone()).collect(),
-    };
-    Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase }
 }
 
 /// Our classes that only this pool named: adopted ones are given back as they were, the others deleted.

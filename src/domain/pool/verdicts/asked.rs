@@ -209,7 +209,7 @@ pub fn config_rendered(case: &Case) -> Verdict {
             verdict(false, reason::FAILED, "the profile cannot be used; see ProfileResolved".to_owned())
         }
         ConfigState::Rendered(failures) => {
-            let mut failures = failures.clone();
+            let mut failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
             failures.extend(too_small(case));
             if failures.is_empty() {
                 return verdict(

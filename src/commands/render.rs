@@ -1,0 +1,234 @@
+//! `winpool render`: what the operator would write for the resources in files, without a cluster.
+
+mod folder;
+mod objects;
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use jiff::Timestamp;
+
+use super::{
+    Failure,
+    output::{self, Format},
+};
+use crate::{
+    api::names::DEFAULT_NAMESPACE,
+    domain::{
+        node::WindowsNode,
+        pool::{Snapshot, configs::Newcomer},
+    },
+    facts::{ContainerdVersion, Minor, containerd, support},
+    manifests::{self, Manifests, Mistake, ReadError, Resources},
+};
+
+pub use objects::{Rendered, render};
+
+/// What was typed.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Files with WindowsNodePools and WindowsRuntimeProfiles, folders with such files (*.yaml, *.yml, *.json, with
+    /// everything below), or - for standard input; may be repeated
+    #[arg(short, long, value_name = "PATH", required = true)]
+    filename: Vec<PathBuf>,
+    /// The nodes to render for, as `kubectl get nodes -o yaml` or `-o json` prints them, or - for standard input. Their
+    /// patches are printed too
+    #[arg(long, value_name = "PATH")]
+    nodes: Option<PathBuf>,
+    /// The kubelets' minors, such as 1.36 or 1.36,1.35, in pools without nodes [default: the newest known]
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    kubernetes: Vec<String>,
+    /// The containerd minors, such as 2.2 or 2.2,1.7, in pools without nodes [default: the newest that fits the kubelet]
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    containerd: Vec<String>,
+    /// The operator's namespace, where the ConfigMaps go
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
+    namespace: String,
+    /// How to print the objects
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+    /// Write a file for each object into this folder, and for each ConfigMap a folder with its files as they go onto a
+    /// node, instead of printing them. A folder that an earlier render wrote is replaced, any other must be empty
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    out: Option<PathBuf>,
+}
+
+/// What it means.
+pub(super) struct Settings {
+    files: Vec<PathBuf>,
+    nodes: Option<PathBuf>,
+    newcomers: Vec<Newcomer>,
+    /// Whether the newcomers are of our choice, which a person should know of.
+    chosen: bool,
+    namespace: String,
+    to: To,
+}
+
+enum To {
+    Stdout(Format),
+    Folder(PathBuf),
+}
+
+impl TryFrom<Args> for Settings {
+    type Error = Failure;
+
+    fn try_from(args: Args) -> Result<Self, Failure> {
+        let chosen = args.kubernetes.is_empty() || args.containerd.is_empty();
+        let newcomers = newcomers(&args.kubernetes, &args.containerd)?;
+        let to = args.out.map_or(To::Stdout(args.output), To::Folder);
+        Ok(Self { files: args.filename, nodes: args.nodes, newcomers, chosen, namespace: args.namespace, to })
+    }
+}
+
+/// Every combination of the versions.
+fn newcomers(kubernetes: &[String], containerd: &[String]) -> Result<Vec<Newcomer>, Failure> {
+    let minors = kubernetes.iter().map(|text| minor(text)).collect::<Result<Vec<_>, _>>()?;
+    let versions = containerd.iter().map(|text| containerd_version(text)).collect::<Result<Vec<_>, _>>()?;
+    let minors = if minors.is_empty() { vec![support::NEWEST] } else { minors };
+    let versions = if versions.is_empty() { vec![None] } else { versions.into_iter().map(Some).collect() };
+    let with = |kubelet| versions.iter().map(move |containerd| Newcomer { kubelet, containerd: *containerd });
+    Ok(minors.into_iter().flat_map(with).collect())
+}
+
+/// A minor of Kubernetes that the tables have.
+pub(super) fn minor(text: &str) -> Result<Minor, Failure> {
+    let minor = text.parse::<Minor>().map_err(|error| Failure::Usage(format!("--kubernetes: {error}")))?;
+    if minor < support::OLDEST {
+        let text = format!("--kubernetes: Windows nodes began with Kubernetes {}; {minor} had none", support::OLDEST);
+        return Err(Failure::Usage(text));
+    }
+    Ok(minor)
+}
+
+fn containerd_version(text: &str) -> Result<ContainerdVersion, Failure> {
+    let version =
+        text.parse::<ContainerdVersion>().map_err(|error| Failure::Usage(format!("--containerd: {error}")))?;
+    if containerd::generation(version).is_none() {
+        let known: Vec<_> = containerd::GENERATIONS
+            .iter()
+            .map(|generation| format!("{}.{}", generation.first.major, generation.first.minor))
+            .collect();
+        let text = format!("--containerd: containerd {text} is not known; write one of {}", known.join(", "));
+        return Err(Failure::Usage(text));
+    }
+    Ok(version)
+}
+
+/// Prints the objects or writes their files.
+pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+    let resources = resources(&settings.files)?;
+    let nodes = settings.nodes.as_ref().map(read_nodes).transpose()?;
+    let snapshot = snapshot(&resources, nodes.unwrap_or_default(), settings.namespace);
+    let rendered = render(&snapshot, &settings.newcomers, &resources).map_err(|mistakes| problems(&mistakes))?;
+    if settings.chosen && rendered.for_newcomers {
+        note(&format!("rendered for {}; choose with --kubernetes and --containerd", in_words(&settings.newcomers)));
+    }
+    rendered.notes.iter().for_each(|text| note(text));
+    match settings.to {
+        To::Stdout(format) => output::print_objects(rendered.objects(), format),
+        To::Folder(folder) => folder::write(&folder, &rendered),
+    }
+}
+
+/// The pools and profiles in files, of which there must be some.
+pub(super) fn resources(files: &[PathBuf]) -> Result<Resources, Failure> {
+    let manifests = read(files)?;
+    manifests.ignored.iter().for_each(|text| note(&format!("passed over: {text}")));
+    let resources = Resources::of(manifests).map_err(|mistakes| problems(&mistakes))?;
+    resources.note_of_others().iter().for_each(|text| note(text));
+    if resources.pools.is_empty() && resources.profiles.is_empty() {
+        let names: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
+        let text = format!("{}: neither a WindowsNodePool nor a WindowsRuntimeProfile is there", names.join(", "));
+        return Err(Failure::Problems(text));
+    }
+    Ok(resources)
+}
+
+fn read(files: &[PathBuf]) -> Result<Manifests, Failure> {
+    Manifests::read(files).map_err(|error: ReadError| Failure::Usage(error.to_string()))
+}
+
+fn read_nodes(file: &PathBuf) -> Result<BTreeMap<String, Arc<WindowsNode>>, Failure> {
+    let nodes = manifests::nodes(read(std::slice::from_ref(file))?).map_err(|mistakes| problems(&mistakes))?;
+    if nodes.is_empty() {
+        let text = format!("{}: no node with the label kubernetes.io/os=windows is there", file.display());
+        return Err(Failure::Problems(text));
+    }
+    Ok(nodes)
+}
+
+/// The world of which the files are all that there is.
+pub fn snapshot(
+    resources: &Resources,
+    nodes: BTreeMap<String, Arc<WindowsNode>>,
+    namespace: impl Into<String>,
+) -> Snapshot {
+    Snapshot {
+        now: Timestamp::now(),
+        namespace: namespace.into(),
+        pools: resources.pools.iter().map(|(name, (pool, _))| (name.clone(), pool.clone())).collect(),
+        profiles: resources.profiles.iter().map(|(name, (profile, _))| (name.clone(), profile.clone())).collect(),
+        nodes,
+        ..Snapshot::default()
+    }
+}
+
+/// All mistakes, a line each.
+pub(super) fn problems(mistakes: &[Mistake]) -> Failure {
+    let lines: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+    let count = match mistakes.len() {
+        1 => "a mistake".to_owned(),
+        count => format!("{count} mistakes"),
+    };
+    Failure::Problems(format!("{count} in the input, nothing is written\n{}", lines.join("\n")))
+}
+
+/// Says something on stderr that is no failure.
+pub(super) fn note(text: &str) {
+    eprintln!("winpool: {text}");
+}
+
+fn in_words(newcomers: &[Newcomer]) -> String {
+    let one = |newcomer: &Newcomer| match newcomer.containerd() {
+        Some(version) => format!("kubelet {} with containerd {}.{}", newcomer.kubelet, version.major, version.minor),
+        None => format!("kubelet {}, with which no known containerd goes", newcomer.kubelet),
+    };
+    newcomers.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(list: &[&str]) -> Vec<String> {
+        list.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn every_combination_of_the_versions_is_rendered() {
+        let table: [(&[&str], &[&str], &str); 4] = [
+            (&["1.36"], &["2.2"], "kubelet 1.36 with containerd 2.2"),
+            (
+                &["v1.34.2", "1.30"],
+                &["1.7", "2.1"],
+                "kubelet 1.34 with containerd 1.7, kubelet 1.34 with containerd 2.1, kubelet 1.30 with containerd 1.7, \
+                 kubelet 1.30 with containerd 2.1",
+            ),
+            (&["1.20", "1.35"], &[], "kubelet 1.20 with containerd 1.7, kubelet 1.35 with containerd 2.3"),
+            (&[], &[], "kubelet 1.37 with containerd 2.3"),
+        ];
+        for (kubernetes, containerd, expected) in table {
+            assert_eq!(in_words(&newcomers(&texts(kubernetes), &texts(containerd)).unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn versions_that_there_are_not_are_wrong_usage() {
+        let failure = |kubernetes: &[&str], containerd: &[&str]| {
+            newcomers(&texts(kubernetes), &texts(containerd)).unwrap_err().to_string()
+        };
+        assert_eq!(failure(&["newest"], &[]), "--kubernetes: `newest` is not a Kubernetes version such as 1.34");
+        assert_eq!(failure(&["1.9"], &[]), "--kubernetes: Windows nodes began with Kubernetes 1.14; 1.9 had none");
+        let known = "write one of 1.4, 1.5, 1.6, 1.7, 2.0, 2.1, 2.2, 2.3";
+        assert_eq!(failure(&[], &["1.3"]), format!("--containerd: containerd 1.3 is not known; {known}"));
+    }
+}
