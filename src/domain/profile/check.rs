@@ -355,3 +355,169 @@ fn is_windows_directory(text: &str) -> bool {
     let rest = text.get(2..).unwrap_or_default();
     drive && rooted && text.len() <= 260 && !rest.contains(|c: char| c.is_control() || "<>:\"|?*".contains(c))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn checked(spec: Value) -> Result<Profile, Vec<Problem>> {
+        check(&serde_json::from_value(spec).unwrap())
+    }
+
+    fn kubelet_with(field: &str, value: Value) -> Value {
+        json!({"kubelet": {field: value}})
+    }
+
+    fn pause_with(source: &str, repository: &str, tag: &str) -> Value {
+        json!({"pauseImage": {"source": source, "repository": repository, "tag": tag}})
+    }
+
+    fn mirror_with(registry: &str, endpoint: &str) -> Value {
+        json!({"containerd": {"registryMirrors": [{"registry": registry, "endpoints": [endpoint]}]}})
+    }
+
+    #[test]
+    fn the_default_profile_is_valid_and_reserves_memory_for_windows() {
+        let profile = checked(json!({})).unwrap();
+        assert_eq!(profile.warnings, []);
+        assert_eq!(profile.kubelet.system_reserved, BTreeMap::from([(Resource::Memory, Quantity::of_bytes(2 << 30))]));
+        assert_eq!(profile.kubelet.max_pods, 110);
+        assert_eq!(profile.pause, Pause::Known(Registry::Microsoft, None));
+    }
+
+    #[test]
+    fn every_mistake_is_refused_at_its_path() {
+        let table = [
+            (kubelet_with("systemReserved", json!({"memory": "2GB"})), "spec.kubelet.systemReserved.memory"),
+            (kubelet_with("systemReserved", json!({"memory": "-2Gi"})), "spec.kubelet.systemReserved.memory"),
+            (kubelet_with("kubeReserved", json!({"cpu": "half"})), "spec.kubelet.kubeReserved.cpu"),
+            (kubelet_with("kubeReserved", json!({"pid": "100"})), "spec.kubelet.kubeReserved.pid"),
+            (kubelet_with("evictionHard", json!({"pid.available": "10%"})), "spec.kubelet.evictionHard.pid.available"),
+            (kubelet_with("evictionHard", json!({"nodefs.free": "10%"})), "spec.kubelet.evictionHard.nodefs.free"),
+            (
+                kubelet_with("evictionHard", json!({"memory.available": "101%"})),
+                "spec.kubelet.evictionHard.memory.available",
+            ),
+            (
+                kubelet_with("evictionHard", json!({"memory.available": "0"})),
+                "spec.kubelet.evictionHard.memory.available",
+            ),
+            (
+                kubelet_with("evictionHard", json!({"memory.available": "much"})),
+                "spec.kubelet.evictionHard.memory.available",
+            ),
+            (kubelet_with("maxPods", json!(0)), "spec.kubelet.maxPods"),
+            (kubelet_with("maxPods", json!(1001)), "spec.kubelet.maxPods"),
+            (
+                kubelet_with("imageGC", json!({"highThresholdPercent": 101})),
+                "spec.kubelet.imageGC.highThresholdPercent",
+            ),
+            (kubelet_with("imageGC", json!({"lowThresholdPercent": 85})), "spec.kubelet.imageGC.lowThresholdPercent"),
+            (kubelet_with("containerLogs", json!({"maxSize": "big"})), "spec.kubelet.containerLogs.maxSize"),
+            (kubelet_with("containerLogs", json!({"maxSize": "0"})), "spec.kubelet.containerLogs.maxSize"),
+            (kubelet_with("containerLogs", json!({"maxFiles": 1})), "spec.kubelet.containerLogs.maxFiles"),
+            (kubelet_with("featureGates", json!({"a=b": true})), "spec.kubelet.featureGates.a=b"),
+            (pause_with("Custom", "", ""), "spec.pauseImage.repository"),
+            (pause_with("Custom", "registry.example", ""), "spec.pauseImage.repository"),
+            (pause_with("Custom", "registry.example/Pause", ""), "spec.pauseImage.repository"),
+            (pause_with("Custom", "registry.example/pause:3.9", ""), "spec.pauseImage.repository"),
+            (pause_with("Custom", "registry.example/pause@sha256:0", ""), "spec.pauseImage.repository"),
+            (pause_with("Custom", "https://registry.example/pause", ""), "spec.pauseImage.repository"),
+            (pause_with("Custom", "registry.example//pause", ""), "spec.pauseImage.repository"),
+            (pause_with("Custom", "registry.example:99999/pause", ""), "spec.pauseImage.repository"),
+            (pause_with("Custom", "registry.example/a..b", ""), "spec.pauseImage.repository"),
+            (pause_with("Upstream", "registry.example/pause", ""), "spec.pauseImage.repository"),
+            (pause_with("Upstream", "", "-3.9"), "spec.pauseImage.tag"),
+            (pause_with("Upstream", "", "3.9 "), "spec.pauseImage.tag"),
+            (mirror_with("https://docker.io", "https://mirror.example"), "spec.containerd.registryMirrors[0].registry"),
+            (mirror_with("docker.io:http", "https://mirror.example"), "spec.containerd.registryMirrors[0].registry"),
+            (mirror_with("docker.io", "mirror.example"), "spec.containerd.registryMirrors[0].endpoints[0]"),
+            (mirror_with("docker.io", "ftp://mirror.example"), "spec.containerd.registryMirrors[0].endpoints[0]"),
+            (mirror_with("docker.io", "https://"), "spec.containerd.registryMirrors[0].endpoints[0]"),
+            (mirror_with("docker.io", "https://u:p@mirror.example"), "spec.containerd.registryMirrors[0].endpoints[0]"),
+            (
+                mirror_with("docker.io", "https://mirror.example/v2?ns=a"),
+                "spec.containerd.registryMirrors[0].endpoints[0]",
+            ),
+            (mirror_with("docker.io", "https://[::g]:5000"), "spec.containerd.registryMirrors[0].endpoints[0]"),
+            (
+                json!({"containerd": {"registryMirrors": [{"registry": "docker.io", "endpoints": []}]}}),
+                "spec.containerd.registryMirrors[0].endpoints",
+            ),
+            (
+                json!({"containerd": {"registryMirrors": [
+                    {"registry": "docker.io", "endpoints": ["https://a.example"]},
+                    {"registry": "Docker.io", "endpoints": ["https://b.example"]},
+                ]}}),
+                "spec.containerd.registryMirrors[1].registry",
+            ),
+            (
+                json!({"containerd": {"registryMirrors": [
+                    {"registry": "docker.io", "endpoints": ["https://a.example", "https://a.example"]},
+                ]}}),
+                "spec.containerd.registryMirrors[0].endpoints[1]",
+            ),
+            (json!({"containerd": {"cni": {"binDir": "/opt/cni/bin"}}}), "spec.containerd.cni.binDir"),
+            (json!({"containerd": {"cni": {"confDir": "C:\\a\"b"}}}), "spec.containerd.cni.confDir"),
+        ];
+        for (spec, path) in table {
+            let problems = checked(spec.clone()).expect_err(&spec.to_string());
+            assert_eq!(problems.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>(), [path], "{spec}");
+            assert!(!problems[0].wrong.is_empty() && !problems[0].remedy.is_empty(), "{spec}");
+        }
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let spec = json!({
+            "kubelet": {"systemReserved": {"memory": "x"}, "maxPods": 0, "extra": {"cgroupDriver": "systemd"}},
+            "pauseImage": {"source": "Custom"},
+        });
+        let problems = checked(spec).unwrap_err();
+        let paths = problems.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>();
+        let expected = [
+            "spec.kubelet.systemReserved.memory",
+            "spec.kubelet.maxPods",
+            "spec.kubelet.extra.cgroupDriver",
+            "spec.pauseImage.repository",
+        ];
+        assert_eq!(paths, expected);
+    }
+
+    #[test]
+    fn what_may_not_be_meant_is_allowed_and_warned_about() {
+        let table = [
+            (kubelet_with("systemReserved", json!({})), "spec.kubelet.systemReserved.memory"),
+            (kubelet_with("systemReserved", json!({"memory": "1Gi"})), "spec.kubelet.systemReserved.memory"),
+            (kubelet_with("kubeReserved", json!({"memory": "512m"})), "spec.kubelet.kubeReserved.memory"),
+            (
+                kubelet_with("evictionHard", json!({"imagefs.available": "15%"})),
+                "spec.kubelet.evictionHard.imagefs.available",
+            ),
+            (kubelet_with("featureGates", json!({"NoSuchGate": true})), "spec.kubelet.featureGates.NoSuchGate"),
+        ];
+        for (spec, path) in table {
+            let warnings = checked(spec.clone()).unwrap().warnings;
+            assert_eq!(warnings.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>(), [path], "{spec}");
+        }
+    }
+
+    #[test]
+    fn image_references_and_addresses_of_all_kinds_are_taken() {
+        for repository in ["registry.example/pause", "localhost:5000/a/b_c/d--e__f.g", "10.0.0.7:443/k8s/pause-windows"]
+        {
+            let profile = checked(pause_with("Custom", repository, "3.10.1-3")).unwrap();
+            assert_eq!(profile.pause, Pause::Custom(repository.to_owned(), Some("3.10.1-3".to_owned())));
+        }
+        for endpoint in
+            ["https://mirror.example", "http://10.0.0.7:5000/v2/hub", "https://[fd00::1]:5000", "https://[::1]"]
+        {
+            assert_eq!(checked(mirror_with("registry.example:5000", endpoint)).map(drop), Ok(()), "{endpoint}");
+        }
+        for directory in [r"C:\opt\cni\bin", "c:/Program Files (x86)/cni", ""] {
+            assert_eq!(checked(json!({"containerd": {"cni": {"binDir": directory}}})).map(drop), Ok(()), "{directory}");
+        }
+    }
+}

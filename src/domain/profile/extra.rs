@@ -220,3 +220,154 @@ fn duration(text: &str) -> Option<i64> {
     #[allow(clippy::cast_possible_truncation)]
     (!text.is_empty() && total < 9.2e18).then_some(total as i64)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::{domain::Problem, domain::profile};
+
+    use super::*;
+
+    fn checked(extra: &Value) -> Result<profile::Profile, Vec<Problem>> {
+        profile::check(&serde_json::from_value(json!({"kubelet": {"extra": extra}})).unwrap())
+    }
+
+    fn only_problem(extra: Value) -> Problem {
+        let mut problems = checked(&extra).expect_err(&extra.to_string());
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        problems.remove(0)
+    }
+
+    #[test]
+    fn a_field_without_use_on_windows_is_refused_by_name_and_reason() {
+        let table = [
+            (json!({"cgroupDriver": "systemd"}), "spec.kubelet.extra.cgroupDriver", "Windows has no cgroups"),
+            (json!({"protectKernelDefaults": true}), "spec.kubelet.extra.protectKernelDefaults", "the Linux kernel"),
+            (json!({"failSwapOn": false}), "spec.kubelet.extra.failSwapOn", "swap"),
+            (json!({"singleProcessOOMKill": true}), "spec.kubelet.extra.singleProcessOOMKill", "does not start"),
+            (json!({"userNamespaces": {}}), "spec.kubelet.extra.userNamespaces", "does not start"),
+            (json!({"enforceNodeAllocatable": ["pods"]}), "spec.kubelet.extra.enforceNodeAllocatable", "itself"),
+            (json!({"maxPods": 50}), "spec.kubelet.extra.maxPods", "itself"),
+            (json!({"kind": "Pod"}), "spec.kubelet.extra.kind", "itself"),
+            (json!({"noSuchField": 1}), "spec.kubelet.extra.noSuchField", "no such field"),
+            (json!({"ClusterDNS": []}), "spec.kubelet.extra.ClusterDNS", "clusterDNS"),
+        ];
+        for (extra, path, why) in table {
+            let problem = only_problem(extra);
+            assert_eq!(problem.path, path);
+            assert!(problem.wrong.contains(why), "{problem}");
+        }
+        assert!(only_problem(json!({"maxPods": 50})).remedy.contains("spec.kubelet.maxPods"));
+    }
+
+    #[test]
+    fn a_field_of_the_wrong_type_is_refused() {
+        let table = [
+            (json!({"eventBurst": "many"}), "spec.kubelet.extra.eventBurst"),
+            (json!({"eventBurst": -1}), "spec.kubelet.extra.eventBurst"),
+            (json!({"eventBurst": 1.5}), "spec.kubelet.extra.eventBurst"),
+            (json!({"eventBurst": null}), "spec.kubelet.extra.eventBurst"),
+            (json!({"readOnlyPort": 65536}), "spec.kubelet.extra.readOnlyPort"),
+            (json!({"serializeImagePulls": "yes"}), "spec.kubelet.extra.serializeImagePulls"),
+            (json!({"syncFrequency": 60}), "spec.kubelet.extra.syncFrequency"),
+            (json!({"syncFrequency": "60"}), "spec.kubelet.extra.syncFrequency"),
+            (json!({"clusterDNS": "10.0.0.10"}), "spec.kubelet.extra.clusterDNS"),
+            (json!({"clusterDNS": [10]}), "spec.kubelet.extra.clusterDNS"),
+            (json!({"tlsCurvePreferences": ["X25519"]}), "spec.kubelet.extra.tlsCurvePreferences"),
+            (json!({"staticPodURLHeader": {"a": "b"}}), "spec.kubelet.extra.staticPodURLHeader"),
+            (json!({"cpuManagerPolicyOptions": {"a": true}}), "spec.kubelet.extra.cpuManagerPolicyOptions"),
+            (json!({"memoryManagerPolicy": "Static"}), "spec.kubelet.extra.memoryManagerPolicy"),
+            (json!({"authentication": []}), "spec.kubelet.extra.authentication"),
+            (
+                json!({"authentication": {"anonymous": {"enabled": 1}}}),
+                "spec.kubelet.extra.authentication.anonymous.enabled",
+            ),
+            (json!({"authentication": {"basic": {}}}), "spec.kubelet.extra.authentication.basic"),
+            (json!({"reservedMemory": [{"numaNode": "0"}]}), "spec.kubelet.extra.reservedMemory[0].numaNode"),
+            (json!({"reservedMemory": {}}), "spec.kubelet.extra.reservedMemory"),
+            (json!({"logging": "json"}), "spec.kubelet.extra.logging"),
+            (json!({"evictionMinimumReclaim": ["1Gi"]}), "spec.kubelet.extra.evictionMinimumReclaim"),
+            (
+                json!({"evictionMinimumReclaim": {"pid.available": "1"}}),
+                "spec.kubelet.extra.evictionMinimumReclaim.pid.available",
+            ),
+            (
+                json!({"evictionSoftGracePeriod": {"memory.available": "soon"}}),
+                "spec.kubelet.extra.evictionSoftGracePeriod.memory.available",
+            ),
+        ];
+        for (extra, path) in table {
+            assert_eq!(only_problem(extra).path, path);
+        }
+    }
+
+    #[test]
+    fn fields_that_do_not_go_together_are_refused() {
+        let table = [
+            (
+                json!({"shutdownGracePeriod": "10s", "shutdownGracePeriodCriticalPods": "20s"}),
+                "shutdownGracePeriodCriticalPods",
+            ),
+            (
+                json!({"shutdownGracePeriod": "10s", "shutdownGracePeriodByPodPriority": []}),
+                "shutdownGracePeriodByPodPriority",
+            ),
+            (json!({"maxParallelImagePulls": 5}), "maxParallelImagePulls"),
+            (json!({"enableSystemLogQuery": true, "enableSystemLogHandler": false}), "enableSystemLogQuery"),
+            (json!({"imageMinimumGCAge": "1h", "imageMaximumGCAge": "1h"}), "imageMaximumGCAge"),
+            (json!({"evictionSoft": {"memory.available": "1Gi"}}), "evictionSoft.memory.available"),
+        ];
+        for (extra, field) in table {
+            assert_eq!(only_problem(extra).path, format!("spec.kubelet.extra.{field}"));
+        }
+    }
+
+    #[test]
+    fn fields_with_a_use_on_windows_are_taken_in_the_order_of_the_configuration() {
+        let extra = json!({
+            "serializeImagePulls": false,
+            "maxParallelImagePulls": 5,
+            "clusterDNS": ["10.96.0.10"],
+            "authentication": {"anonymous": {"enabled": false}, "webhook": {"cacheTTL": "2m"}},
+            "evictionSoft": {"memory.available": "1Gi"},
+            "evictionSoftGracePeriod": {"memory.available": "1m30s"},
+        });
+        let profile = checked(&extra).unwrap();
+        let names = profile.kubelet.extra.iter().map(|(field, _)| field.name).collect::<Vec<_>>();
+        let expected = [
+            "authentication",
+            "clusterDNS",
+            "serializeImagePulls",
+            "maxParallelImagePulls",
+            "evictionSoft",
+            "evictionSoftGracePeriod",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(profile.kubelet.extra("maxParallelImagePulls"), Some(&json!(5)));
+    }
+
+    #[test]
+    fn lengths_of_time_are_written_as_in_go() {
+        let table = [
+            ("0", Some(0)),
+            ("1m30s", Some(90_000_000_000)),
+            ("1.5h", Some(5_400_000_000_000)),
+            ("300ms", Some(300_000_000)),
+            ("10us1ns", Some(10_001)),
+            ("+1s", Some(1_000_000_000)),
+            ("", None),
+            ("+", None),
+            ("5", None),
+            ("s", None),
+            ("1d", None),
+            ("-1s", None),
+            ("1 s", None),
+            ("1.2.3s", None),
+            ("9999999h", None),
+        ];
+        for (text, nanoseconds) in table {
+            assert_eq!(duration(text), nanoseconds, "{text}");
+        }
+    }
+}
