@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -46,7 +46,7 @@ pub struct Caches {
 /// What we remember of our own writes.
 #[derive(Default)]
 struct Memory {
-    contests: Contests,
+    contests: Arc<Contests>,
     refusals: BTreeMap<String, Refusal>,
 }
 
@@ -138,7 +138,7 @@ impl Memory {
     fn remember(&mut self, done: &Done, now: Timestamp) {
         for (operation, outcome) in &done.results {
             match (operation, outcome) {
-                (_, Outcome::Done) => self.contests.note(operation.touches(), now),
+                (_, Outcome::Done) => Arc::make_mut(&mut self.contests).note(operation.touches(), now),
                 (Operation::PatchNode(patch), Outcome::WithoutTaints(text)) => {
                     let refusal = Refusal { text: text.clone(), until: now + REFUSED_FOR };
                     self.refusals.insert(patch.node.clone(), refusal);
@@ -146,7 +146,7 @@ impl Memory {
                 _ => {}
             }
         }
-        self.contests.forget(now);
+        Arc::make_mut(&mut self.contests).forget(now);
         self.refusals.retain(|_, refusal| refusal.until > now);
     }
 

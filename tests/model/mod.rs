@@ -8,7 +8,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use winpool::{
     domain::{
-        contest::Contests,
         node::WindowsNode,
         operation::{Done, Operation, Outcome},
         pool::{
@@ -138,7 +137,7 @@ impl World {
                 })
                 .collect(),
             api_server: Some(self.api_server),
-            contests: Contests::default(),
+            contests: Arc::default(),
             refusals: BTreeMap::new(),
         }
     }

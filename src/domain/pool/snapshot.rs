@@ -36,7 +36,7 @@ pub struct Snapshot {
     /// The lowest minor of the API servers that answered lately.
     pub api_server: Option<Minor>,
     /// Which fields were written over and over.
-    pub contests: Contests,
+    pub contests: Arc<Contests>,
     /// Nodes whose taints admission refused lately, with the refusal.
     pub refusals: BTreeMap<String, String>,
 }
