@@ -123,6 +123,29 @@ fn an_equal_taint_that_was_there_is_found_and_stays_for_ever() {
 }
 
 #[test]
+fn a_taint_that_our_rendered_registration_brought_counts_as_added() {
+    let mut world = World::new();
+    world.put(PROFILE, "standard", profile(json!({})));
+    world.put(POOL, "web", web(json!({"profileRef": {"name": "standard"}, "deletionPolicy": "Cleanup"})));
+    let taint = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
+    let mut registered = web_node(taint.clone());
+    // 2Gi reserved for the system, 500Mi and 10 % kept free by the eviction thresholds.
+    registered["status"]["allocatable"] =
+        json!({"cpu": "4", "memory": "14168064Ki", "ephemeral-storage": "96636764160", "pods": "110"});
+    world.put(NODE, "win-1", registered);
+    world.put(NODE, "win-2", web_node(taint));
+    world.settle();
+    assert_eq!(owned(win(&world))["taints"], json!({"os:NoSchedule": "added"}));
+    assert_eq!(owned(world.get(NODE, "win-2").unwrap())["taints"], json!({"os:NoSchedule": "found"}));
+    assert_eq!(status(&world, "web").configs[0].in_effect, 1);
+    assert_eq!(reason(&world, "web", "ConfigInEffect"), "Differs", "win-2 reserves nothing at all");
+    world.delete(POOL, "web");
+    world.settle();
+    assert_eq!(taints(win(&world)), Vec::<String>::new());
+    assert_eq!(taints(world.get(NODE, "win-2").unwrap()), ["os=windows:NoSchedule"]);
+}
+
+#[test]
 fn a_forged_record_removes_nothing() {
     let mut world = settled(json!({}), json!([{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]));
     world.edit(NODE, "win-1", |node| {
