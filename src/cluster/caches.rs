@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 
@@ -114,18 +113,17 @@ impl Caches {
     /// Waits until the caches show these writes, so that the next pass does not see the world before them and make them
     /// again. The wait is short: a pass on an old world costs a request or a conflict, never more.
     pub async fn catch_up(&self, marks: &[Mark]) {
-        let shown = marks.iter().map(async |mark| {
-            let (name, version) = (mark.name.as_str(), mark.version.as_deref());
-            match mark.kind {
-                Pool::KIND => self.pools.shows(name, version, CATCH_UP).await,
-                WindowsNode::KIND => self.nodes.shows(name, version, CATCH_UP).await,
-                ProfileView::KIND => self.profiles.shows(name, version, CATCH_UP).await,
-                RuntimeClassView::KIND => self.runtime_classes.shows(name, version, CATCH_UP).await,
-                ConfigMapView::KIND => self.config_maps.shows(name, version, CATCH_UP).await,
-                _ => true,
-            }
-        });
-        join_all(shown).await;
+        let of = |kind| {
+            let marks = marks.iter().filter(|mark| mark.kind == kind);
+            marks.map(|mark| (mark.name.as_str(), mark.version.as_deref())).collect()
+        };
+        tokio::join!(
+            self.pools.shows(of(Pool::KIND), CATCH_UP),
+            self.nodes.shows(of(WindowsNode::KIND), CATCH_UP),
+            self.profiles.shows(of(ProfileView::KIND), CATCH_UP),
+            self.runtime_classes.shows(of(RuntimeClassView::KIND), CATCH_UP),
+            self.config_maps.shows(of(ConfigMapView::KIND), CATCH_UP),
+        );
     }
 
     /// The memory is plain data: a panic elsewhere cannot leave it half-written.

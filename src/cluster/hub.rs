@@ -1,19 +1,45 @@
 //! One watch for each kind: its events fill a store, and what really changed is told, deletions included.
 
-use std::pin::pin;
+use std::{pin::pin, time::Duration};
 
 use futures::{Stream, StreamExt};
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::{
+    utils::Backoff,
+    watcher::{self, DefaultBackoff, Event},
+};
+use tokio::time::Instant;
 use tracing::{debug, info, info_span, warn};
 
 use super::{Change, Store, View, explain, with_sources};
 use crate::admin::{Handle, Metrics};
 
+/// How a watch that fails is tried again: as kube does it, but never later than after ten seconds. Its own limit of a
+/// minute is a minute in which nothing would be repaired once the API server is back.
+#[derive(Default)]
+pub struct Patience(DefaultBackoff);
+
+impl Iterator for Patience {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|delay| delay.min(Duration::from_secs(10)))
+    }
+}
+
+impl Backoff for Patience {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
+/// How long the same reason is not said again.
+const AGAIN: Duration = Duration::from_secs(600);
+
 /// Follows the watch of one kind for as long as it goes on.
 ///
 /// Each change is told once, after the store has it: objects that appeared, changed in what the rules read, were
 /// deleted, or were missing from a new list. It is told inside a span `watch`, to which the passes that follow belong.
-/// A watch that fails is counted, said once for each new reason, and tried again by the stream itself.
+/// A watch that fails is counted, said once for each new reason and every ten minutes, and tried again by the stream itself.
 pub async fn follow<V: View>(
     events: impl Stream<Item = watcher::Result<Event<V::Object>>> + Send,
     store: Store<V>,
@@ -23,7 +49,7 @@ pub async fn follow<V: View>(
 ) {
     let mut events = pin!(events);
     let mut list = Vec::new();
-    let mut trouble: Option<String> = None;
+    let mut trouble = None;
     while let Some(event) = events.next().await {
         let changes = match event {
             Err(error) => {
@@ -56,8 +82,14 @@ pub async fn follow<V: View>(
     }
 }
 
-/// Says why a watch fails, once for each reason.
-fn complain<V: View>(trouble: &mut Option<String>, error: &watcher::Error) {
+/// What was said about a watch that fails.
+struct Trouble {
+    text: String,
+    at: Instant,
+}
+
+/// Says why a watch fails, once for each reason and now and then as long as it lasts.
+fn complain<V: View>(trouble: &mut Option<Trouble>, error: &watcher::Error) {
     let (code, text) = match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
@@ -69,9 +101,9 @@ fn complain<V: View>(trouble: &mut Option<String>, error: &watcher::Error) {
         debug!(kind = V::KIND, "the watch is too old and starts again with a new list");
         return;
     }
-    if trouble.as_ref() != Some(&text) {
+    if trouble.as_ref().is_none_or(|said| said.text != text || said.at.elapsed() >= AGAIN) {
         warn!(kind = V::KIND, remedy = remedy(V::KIND, code), "cannot watch, and trying again: {text}");
-        *trouble = Some(text);
+        *trouble = Some(Trouble { text, at: Instant::now() });
     }
 }
 
@@ -100,7 +132,6 @@ mod tests {
     use std::{
         collections::BTreeMap,
         sync::{Arc, Mutex},
-        time::Duration,
     };
 
     use futures::stream;
@@ -226,15 +257,21 @@ mod tests {
         assert!(metrics.text().contains("winpool_watch_errors_total{kind=\"Node\"} 2"));
     }
 
-    #[test]
-    fn trouble_is_kept_until_it_is_over_and_an_old_watch_is_none() {
+    #[tokio::test(start_paused = true)]
+    async fn trouble_is_said_once_for_each_reason_and_every_ten_minutes() {
         let mut trouble = None;
+        let start = Instant::now();
         complain::<WindowsNode>(&mut trouble, &refused(410));
-        assert_eq!(trouble, None);
-        complain::<WindowsNode>(&mut trouble, &refused(403));
-        assert_eq!(trouble.as_deref(), Some("refused with 403"));
-        complain::<WindowsNode>(&mut trouble, &refused(500));
-        assert_eq!(trouble.as_deref(), Some("refused with 500"));
+        assert!(trouble.is_none(), "an old watch is no trouble");
+        for (wait, code, said) in [(0, 403, 0), (60, 403, 0), (60, 500, 120), (599, 500, 120), (1, 500, 720)] {
+            tokio::time::advance(Duration::from_secs(wait)).await;
+            complain::<WindowsNode>(&mut trouble, &refused(code));
+            let last = trouble.as_ref().unwrap();
+            assert_eq!(
+                (last.text.as_str(), last.at.duration_since(start).as_secs()),
+                (format!("refused with {code}").as_str(), said)
+            );
+        }
     }
 
     #[test]
@@ -249,14 +286,14 @@ mod tests {
         let store = Store::<WindowsNode>::default();
         let limit = Duration::from_secs(2);
         store.replace(vec![node("a", 9, "web").into()]);
-        assert!(store.shows("a", Some("9"), limit).await && store.shows("b", None, limit).await);
-        assert!(!store.shows("a", Some("10"), limit).await, "the limit ends the wait");
+        assert!(store.shows(vec![("a", Some("9")), ("b", None)], limit).await);
+        assert!(!store.shows(vec![("a", Some("10")), ("b", None)], limit).await, "the limit ends the wait");
         let later = store.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(100)).await;
             later.put(node("a", 11, "web").into());
             later.remove("a");
         });
-        assert!(store.shows("a", None, limit).await);
+        assert!(store.shows(vec![("b", None), ("a", None)], limit).await);
     }
 }

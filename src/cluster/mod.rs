@@ -16,7 +16,7 @@ use kube::{Client, Config};
 
 pub use caches::Caches;
 pub use events::Events;
-pub use hub::follow;
+pub use hub::{Patience, follow};
 pub use store::{Change, Store};
 pub use version::Versions;
 pub use views::View;

@@ -82,19 +82,18 @@ impl<V: View> Store<V> {
         let _ = self.0.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Waits until the store shows a write that was answered with this version (`None`: a deletion), at most for the limit.
-    /// Returns whether it does.
-    pub async fn shows(&self, name: &str, version: Option<&str>, limit: Duration) -> bool {
+    /// Waits until the store shows writes that were answered with these versions (`None`: a deletion), at most for the
+    /// limit. Returns whether it does.
+    pub async fn shows(&self, mut writes: Vec<(&str, Option<&str>)>, limit: Duration) -> bool {
         let mut receiver = self.0.subscribe();
-        let seen = receiver.wait_for(|objects| {
-            let known = objects.as_ref().and_then(|objects| objects.get(name));
-            match (known, version) {
-                (None, None) => true,
-                (Some(known), Some(version)) => known.resource_version().is_none_or(|known| reached(known, version)),
-                _ => false,
+        let shown = receiver.wait_for(|objects| {
+            // Looking at the last one alone keeps a change cheap while thousands are waited for.
+            while writes.last().is_some_and(|(name, version)| shows(objects.as_ref(), name, *version)) {
+                writes.pop();
             }
+            writes.is_empty()
         });
-        tokio::time::timeout(limit, seen).await.is_ok()
+        tokio::time::timeout(limit, shown).await.is_ok()
     }
 
     /// Takes in an object; `None` when it says nothing new.
@@ -131,6 +130,14 @@ fn difference<V: View>(before: Option<Arc<V>>, after: Option<Arc<V>>) -> Option<
         (before, after) => before.is_none() && after.is_none(),
     };
     (!same).then_some(Change { before, after })
+}
+
+fn shows<V: View>(objects: Option<&Objects<V>>, name: &str, version: Option<&str>) -> bool {
+    match (objects.and_then(|objects| objects.get(name)), version) {
+        (None, None) => true,
+        (Some(known), Some(version)) => known.resource_version().is_none_or(|known| reached(known, version)),
+        _ => false,
+    }
 }
 
 /// Whether a known version is the wanted one or a later one. Versions of one resource can be compared as numbers

@@ -34,7 +34,7 @@ use self::{
 use crate::{
     admin::{Metrics, Outcome, Readiness},
     api::{WindowsNodePool, WindowsRuntimeProfile, names::label},
-    cluster::{Caches, Change, Events, Store, Versions, View, Writer, client, follow},
+    cluster::{Caches, Change, Events, Patience, Store, Versions, View, Writer, client, follow},
     facts::Minor,
 };
 
@@ -214,7 +214,7 @@ impl Hubs {
     {
         let wake = wake.clone();
         let full = self.readiness.register(V::KIND);
-        let events = watcher(api, config).default_backoff();
+        let events = watcher(api, config).backoff(Patience::default());
         let tell = move |change: &Change<V>| tell(&wake, change);
         hubs.spawn(follow(events, store.clone(), self.metrics.clone(), full, tell));
     }

@@ -10,6 +10,7 @@ use crate::{
     admin::{Metrics, Outcome as Result},
     cluster::{Caches, Events, Resource, Writer},
     domain::{
+        conditions::some_of,
         note::Note,
         operation::{Done, Operation, Outcome},
         pool::Snapshot,
@@ -83,7 +84,7 @@ impl Shell {
             |wanted: fn(&Outcome) -> bool| done.results.iter().map(|(_, outcome)| outcome).chain(&status).any(wanted);
         let failed = any(|outcome| matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_)));
         let conflict = any(|outcome| *outcome == Outcome::Conflict);
-        let changed = any(|outcome| matches!(outcome, Outcome::Done | Outcome::WithoutTaints(_)));
+        let changed = any(wrote);
         let next = match (failed, conflict) {
             (true, _) => Next::Retry,
             (false, true) => Next::Soon,
@@ -111,11 +112,13 @@ impl Shell {
 /// One line for a pass that wrote, and one for each thing that went wrong.
 fn log(done: &Done, word: &Word<'_>, status: Option<&Outcome>) {
     let count = |wanted: fn(&Outcome) -> bool| done.results.iter().filter(|(_, outcome)| wanted(outcome)).count();
-    let written = count(|outcome| matches!(outcome, Outcome::Done | Outcome::WithoutTaints(_)));
+    let written = count(wrote);
     let conflicts = count(|outcome| *outcome == Outcome::Conflict);
     if written > 0 {
-        let changes: Vec<_> = done.results.iter().filter_map(|(operation, _)| operation.words()).take(5).collect();
-        info!(written, conflicts, complete = done.complete, "changed: {}", changes.join("; "));
+        let changes = done.results.iter().filter(|(_, outcome)| wrote(outcome)).map(|(operation, _)| {
+            operation.words().unwrap_or_else(|| format!("{} {}", operation.kind(), operation.object()))
+        });
+        info!(written, conflicts, complete = done.complete, "changed: {}", some_of(changes));
     } else {
         debug!(conflicts, status = status.is_some(), "nothing to change");
     }
@@ -134,6 +137,10 @@ fn log(done: &Done, word: &Word<'_>, status: Option<&Outcome>) {
     if let Some(Outcome::Refused(text) | Outcome::Failed(text)) = status {
         warn!(remedy = REMEDY, "the status of {} is not written: {text}", word.name);
     }
+}
+
+fn wrote(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Done | Outcome::WithoutTaints(_))
 }
 
 const REMEDY: &str =
