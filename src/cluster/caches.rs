@@ -8,6 +8,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
+use tracing::debug;
 
 use super::{Mark, Store, View};
 use crate::{
@@ -117,13 +118,16 @@ impl Caches {
             let marks = marks.iter().filter(|mark| mark.kind == kind);
             marks.map(|mark| (mark.name.as_str(), mark.version.as_deref())).collect()
         };
-        tokio::join!(
+        let shown = tokio::join!(
             self.pools.shows(of(Pool::KIND), CATCH_UP),
             self.nodes.shows(of(WindowsNode::KIND), CATCH_UP),
             self.profiles.shows(of(ProfileView::KIND), CATCH_UP),
             self.runtime_classes.shows(of(RuntimeClassView::KIND), CATCH_UP),
             self.config_maps.shows(of(ConfigMapView::KIND), CATCH_UP),
         );
+        if shown != (true, true, true, true, true) {
+            debug!("the caches do not show yet what was written");
+        }
     }
 
     /// The memory is plain data: a panic elsewhere cannot leave it half-written.

@@ -1,14 +1,28 @@
 //! Tells people what happened, as events on the objects.
+//!
+//! They are events of core/v1, as the kubelet writes them: API servers of 1.20 refuse those of events.k8s.io/v1 on
+//! objects that have no namespace (kubernetes/kubernetes, pkg/apis/core/validation/events.go: such events had to be in
+//! kube-system), and `kubectl describe` shows both alike.
 
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{
-    Client,
-    runtime::events::{Event, EventType, Recorder, Reporter},
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{Event, EventSource, ObjectReference},
+    apimachinery::pkg::apis::meta::v1::Time,
 };
-use tokio::time::timeout;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+    core::ObjectMeta,
+};
+use serde_json::json;
+use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::explain;
@@ -17,45 +31,147 @@ use crate::{
     domain::note::{About, Note},
 };
 
-/// The longest note that events.k8s.io/v1 takes, in bytes.
+/// Where events of cluster-scoped objects land.
+const NAMESPACE: &str = "default";
+/// Who says it.
+const COMPONENT: &str = "winpool";
+/// The longest message, in bytes.
 const LONGEST: usize = 1024;
+/// The longest part of an object's name in an event's, so that the whole is a name.
+const LONGEST_NAME: usize = 220;
+/// How long a repetition belongs to the event before it.
+const SERIES: Duration = Duration::from_secs(360);
+/// The least time between two requests for one event; repetitions in between are only counted.
+const PACE: Duration = Duration::from_secs(10);
 /// How long the events of one pass may take together.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Publishes notes. Repeated ones within six minutes become one event with a count.
+/// Publishes notes. A note that repeats an earlier one becomes a count on its event, with the latest message.
 #[derive(Clone)]
-pub struct Events(Recorder);
+pub struct Events {
+    api: Api<Event>,
+    told: Arc<Mutex<HashMap<Key, Told>>>,
+}
+
+/// What makes two notes one event: the object's uid, whether it is a warning, and the reason.
+type Key = (String, bool, String);
+
+/// An event that was published.
+#[derive(Clone)]
+struct Told {
+    name: String,
+    count: i32,
+    last: Instant,
+    sent: Instant,
+}
+
+/// What a note becomes.
+enum Saying {
+    /// A new event.
+    New,
+    /// An event with so many repetitions.
+    Again { name: String, count: i32 },
+    /// Nothing for now: it is counted.
+    Counted,
+}
 
 impl Events {
     /// Publishes through this client.
     pub fn new(client: Client) -> Self {
-        Self(Recorder::new(client, Reporter::from("winpool")))
+        Self { api: Api::namespaced(client, NAMESPACE), told: Arc::default() }
     }
 
     /// Publishes the notes. An event that cannot be published is said in the log and lost: it never fails a pass.
     pub async fn publish(&self, notes: &[Note]) {
-        let published = stream::iter(notes).for_each_concurrent(4, async |note| {
-            if let Err(error) = self.0.publish(&event(note), &reference(&note.about)).await {
-                warn!(reason = note.reason, "an event is lost: {}", explain(&error));
+        let published = stream::iter(notes.iter().cloned()).for_each_concurrent(4, |note| {
+            let events = self.clone();
+            async move {
+                if let Err(error) = events.say(&note).await {
+                    warn!(reason = note.reason, "an event is lost: {}", explain(&error));
+                }
             }
         });
         if timeout(LIMIT, published).await.is_err() {
             warn!("events are lost: the API server did not take them within {LIMIT:?}");
         }
     }
-}
 
-fn event(note: &Note) -> Event {
-    Event {
-        type_: if note.warning { EventType::Warning } else { EventType::Normal },
-        reason: note.reason.clone(),
-        action: note.action.to_owned(),
-        note: Some(shortened(&note.message)),
-        secondary: None,
+    async fn say(&self, note: &Note) -> kube::Result<()> {
+        let key = key(note);
+        match self.saying(&key) {
+            Saying::Counted => Ok(()),
+            Saying::New => self.create(key, note).await,
+            Saying::Again { name, count } => {
+                let body = json!({
+                    "count": count,
+                    "lastTimestamp": Time(Timestamp::now()),
+                    "message": shortened(&note.message, LONGEST),
+                });
+                match self.api.patch(&name, &PatchParams::default(), &Patch::Merge(&body)).await {
+                    Err(kube::Error::Api(status)) if status.is_not_found() => self.create(key, note).await,
+                    answer => answer.map(drop),
+                }
+            }
+        }
+    }
+
+    fn saying(&self, key: &Key) -> Saying {
+        let now = Instant::now();
+        let mut told = self.told();
+        told.retain(|_, told| now.duration_since(told.last) < SERIES);
+        let Some(told) = told.get_mut(key) else { return Saying::New };
+        told.count = told.count.saturating_add(1);
+        told.last = now;
+        if now.duration_since(told.sent) < PACE {
+            return Saying::Counted;
+        }
+        told.sent = now;
+        Saying::Again { name: told.name.clone(), count: told.count }
+    }
+
+    async fn create(&self, key: Key, note: &Note) -> kube::Result<()> {
+        let event = event(note, Timestamp::now());
+        let name = event.metadata.name.clone().unwrap_or_default();
+        self.api.create(&PostParams::default(), &event).await?;
+        let now = Instant::now();
+        self.told().insert(key, Told { name, count: 1, last: now, sent: now });
+        Ok(())
+    }
+
+    /// What was told is plain data: a panic elsewhere cannot leave it half-written.
+    fn told(&self) -> MutexGuard<'_, HashMap<Key, Told>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Cluster-scoped objects have no namespace, so their events land in `default`.
+fn key(note: &Note) -> Key {
+    let (About::Pool { uid, .. } | About::Profile { uid, .. } | About::Node { uid, .. }) = &note.about;
+    (uid.clone(), note.warning, note.reason.clone())
+}
+
+fn event(note: &Note, now: Timestamp) -> Event {
+    let about = reference(&note.about);
+    let object = shortened(about.name.as_deref().unwrap_or_default(), LONGEST_NAME);
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{}.{:x}", object.trim_end_matches(['.', '-']), now.as_nanosecond())),
+            namespace: Some(NAMESPACE.to_owned()),
+            ..ObjectMeta::default()
+        },
+        involved_object: about,
+        type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(note.reason.clone()),
+        action: Some(note.action.to_owned()),
+        message: Some(shortened(&note.message, LONGEST)),
+        source: Some(EventSource { component: Some(COMPONENT.to_owned()), host: None }),
+        reporting_component: Some(COMPONENT.to_owned()),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        count: Some(1),
+        ..Event::default()
+    }
+}
+
 fn reference(about: &About) -> ObjectReference {
     let ours = format!("{GROUP}/v1alpha1");
     let (version, kind, name, uid) = match about {
@@ -72,28 +188,117 @@ fn reference(about: &About) -> ObjectReference {
     }
 }
 
-/// At most as much as an event takes, cut between letters.
-fn shortened(text: &str) -> String {
-    const MORE: &str = " …";
-    if text.len() <= LONGEST {
+/// At most so many bytes, cut between letters; what is cut is shown by dots, which a name must not have at its end.
+fn shortened(text: &str, longest: usize) -> String {
+    const MORE: &str = "...";
+    if text.len() <= longest {
         return text.to_owned();
     }
-    let end = (0..=LONGEST - MORE.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    let end = (0..=longest - MORE.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
     text.get(..end).unwrap_or_default().to_owned() + MORE
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::Value;
+    use tokio::time::advance;
+
     use super::*;
 
+    type Seen = Arc<Mutex<Vec<(String, String, Value)>>>;
+
+    /// Events to a server that answers with these codes in turn and then with 200, and what it saw.
+    fn events(codes: &'static [u16]) -> (Events, Seen) {
+        let seen = Seen::default();
+        let log = seen.clone();
+        let server = tower::service_fn(move |request: Request<Body>| {
+            let log = log.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body: Value = serde_json::from_slice(&body.collect_bytes().await.unwrap()).unwrap();
+                let code = codes.get(log.lock().unwrap().len()).copied().unwrap_or(200);
+                log.lock().unwrap().push((head.method.to_string(), head.uri.to_string(), body));
+                let answer = match code {
+                    200 => {
+                        json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": {}})
+                    }
+                    _ => json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code,
+                                "reason": if code == 404 { "NotFound" } else { "Forbidden" }}),
+                };
+                let response = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+                Ok::<_, Infallible>(response.unwrap())
+            }
+        });
+        (Events::new(Client::new(server, "elsewhere")), seen)
+    }
+
+    fn note(reason: &str, message: &str) -> Note {
+        Note {
+            about: About::Node { name: "win-1".into(), uid: "u-1".into() },
+            warning: true,
+            reason: reason.into(),
+            action: "Assign",
+            message: message.into(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_note_is_an_event_in_default_and_its_repetitions_are_a_count() {
+        let (events, seen) = events(&[]);
+        events.publish(&[note("NoPool", "first")]).await;
+        events.publish(&[note("NoPool", "too soon")]).await;
+        advance(PACE).await;
+        events.publish(&[note("NoPool", "third")]).await;
+        advance(SERIES).await;
+        events.publish(&[note("NoPool", "another day"), note("Other", "else")]).await;
+        let seen = seen.lock().unwrap();
+        let (method, path, body) = &seen[0];
+        assert_eq!((method.as_str(), path.as_str()), ("POST", "/api/v1/namespaces/default/events?"));
+        let node = json!({"apiVersion": "v1", "kind": "Node", "name": "win-1", "uid": "u-1"});
+        assert_eq!(body["involvedObject"], node);
+        let told = ["type", "reason", "action", "message", "count"].map(|field| body[field].to_string());
+        assert_eq!(told, [r#""Warning""#, r#""NoPool""#, r#""Assign""#, r#""first""#, "1"]);
+        assert!(body.get("eventTime").is_none() && body["firstTimestamp"].is_string());
+        let (method, path, body) = &seen[1];
+        let name = seen[0].2["metadata"]["name"].as_str().unwrap();
+        assert_eq!((method.as_str(), path.clone()), ("PATCH", format!("/api/v1/namespaces/default/events/{name}?")));
+        assert_eq!((&body["count"], &body["message"]), (&json!(3), &json!("third")));
+        assert_eq!(seen[2..].iter().map(|(method, ..)| method.as_str()).collect::<Vec<_>>(), ["POST", "POST"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_expired_is_made_again_and_one_that_is_refused_is_lost() {
+        let (events, seen) = events(&[200, 404, 200, 403]);
+        events.publish(&[note("NoPool", "first")]).await;
+        advance(PACE).await;
+        events.publish(&[note("NoPool", "second")]).await;
+        events.publish(&[note("Other", "refused")]).await;
+        let methods: Vec<_> = seen.lock().unwrap().iter().map(|(method, ..)| method.clone()).collect();
+        assert_eq!(methods, ["POST", "PATCH", "POST", "POST"]);
+    }
+
     #[test]
-    fn a_note_is_cut_at_a_kilobyte_between_letters() {
-        assert_eq!(shortened("short"), "short");
-        assert_eq!(shortened(&"a".repeat(1024)), "a".repeat(1024));
+    fn an_event_has_a_name_that_kubernetes_takes_however_long_the_object_s_is() {
+        let now = Timestamp::from_second(1_700_000_000).unwrap();
+        for name in ["win-1".to_owned(), format!("{}-{}", "a".repeat(216), "b".repeat(36)), "a.".repeat(126) + "b"] {
+            let about = About::Node { name, uid: "u".into() };
+            let name = event(&Note { about, ..note("NoPool", "") }, now).metadata.name.unwrap();
+            assert!(name.len() <= 253 && !name.contains("..") && !name.contains("-."), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_cut_at_a_kilobyte_between_letters() {
+        assert_eq!(shortened("short", LONGEST), "short");
+        assert_eq!(shortened(&"a".repeat(1024), LONGEST), "a".repeat(1024));
         for long in ["a".repeat(1025), "ü".repeat(600), "…".repeat(400)] {
-            let cut = shortened(&long);
+            let cut = shortened(&long, LONGEST);
             assert!((1020..=1024).contains(&cut.len()), "{}", cut.len());
-            assert!(cut.ends_with(" …"));
+            assert!(cut.ends_with("..."));
         }
     }
 }

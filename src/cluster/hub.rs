@@ -118,7 +118,7 @@ fn code(error: &kube::Error) -> u16 {
 fn remedy(kind: &str, code: u16) -> &'static str {
     match (kind, code) {
         ("WindowsNodePool" | "WindowsRuntimeProfile", 404) => {
-            "the CustomResourceDefinition is not installed: kubectl apply -f crds/"
+            "the CustomResourceDefinition is not installed: kubectl apply -k crds/ (below Kubernetes 1.25 with --validate=false)"
         }
         (_, 401) => "the API server does not know the operator's credentials: look at its ServiceAccount or kubeconfig",
         (_, 403) => "the operator may not: apply the ClusterRole, the Role and their bindings from config/rbac",
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_missing_definition_is_named_with_what_installs_it() {
-        assert!(remedy("WindowsNodePool", 404).contains("kubectl apply -f crds/"));
+        assert!(remedy("WindowsNodePool", 404).contains("kubectl apply -k crds/"));
         assert!(remedy("RuntimeClass", 404).contains("1.20"));
         assert!(remedy("Node", 403).contains("config/rbac"));
     }
