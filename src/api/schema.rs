@@ -176,7 +176,7 @@ pub fn conditions(_: &mut SchemaGenerator) -> Schema {
 /// A generated CRD as it is shipped: what the generator writes and an API server dislikes is put right.
 ///
 /// No field takes a null (it would be stored instead of the default). The formats are those that Kubernetes knows.
-/// Status has no defaults: it is always written as a whole, and Kubernetes 1.20 reads a default of `""` as null.
+/// Status has no defaults: it is always written as a whole.
 pub fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         if let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {

@@ -42,7 +42,7 @@ fn explain(error: &kube::Error) -> String {
 }
 
 /// An error with everything behind it, each text once.
-fn with_sources(error: &dyn Error) -> String {
+pub(crate) fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

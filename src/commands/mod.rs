@@ -2,6 +2,7 @@
 //!
 //! Each command has two halves: `Args` is what was typed, `Settings` what it means; only settings are acted on.
 
+mod connect;
 mod crds;
 pub mod output;
 pub mod render;
@@ -13,7 +14,7 @@ use clap::{Parser, Subcommand};
 
 /// Keeps Windows nodes of a Kubernetes cluster as WindowsNodePools describe them.
 #[derive(Debug, Parser)]
-#[command(version, about, max_term_width = 110, after_help = EXIT_STATUS)]
+#[command(version, max_term_width = 110, after_help = EXIT_STATUS)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -24,7 +25,7 @@ const EXIT_STATUS: &str = "Exit status: 0 fine, 1 problems found in the input, 2
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the operator
+    /// Run the operator: keep the Windows nodes as the WindowsNodePools describe them, until it is told to stop
     Run(run::Args),
     /// Print the CustomResourceDefinitions
     Crds(crds::Args),
@@ -36,7 +37,7 @@ impl Cli {
     /// Runs the command to its end, says on stderr what went wrong, and gives the exit status.
     pub fn run(self) -> ExitCode {
         let ended = match self.command {
-            Command::Run(args) => run::run(args),
+            Command::Run(args) => run::Settings::try_from(args).and_then(run::run),
             Command::Crds(args) => crds::Settings::try_from(args).and_then(crds::run),
             Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
         };
@@ -62,6 +63,12 @@ pub enum Failure {
     /// The cluster could not be reached or refused: exit status 3.
     #[error("{0}")]
     Cluster(String),
+    /// winpool itself is wrong: exit status 101, as after a panic.
+    #[error("{0}")]
+    Defect(String),
+    /// A second signal of this name did not let winpool end in order: exit status 130, as shells have it.
+    #[error("{0} came twice: stopped at once")]
+    Interrupted(&'static str),
 }
 
 impl Failure {
@@ -71,6 +78,8 @@ impl Failure {
             Self::Problems(_) => 1,
             Self::Usage(_) => 2,
             Self::Cluster(_) => 3,
+            Self::Defect(_) => 101,
+            Self::Interrupted(_) => 130,
         })
     }
 }

@@ -1,112 +1,218 @@
 //! `winpool run`: the operator.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{future::Future, net::SocketAddr, time::Duration};
 
 use tokio::{
     net::TcpListener,
-    runtime::Builder,
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
+    task::{JoinHandle, spawn_blocking},
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
 
-use super::Failure;
+use super::{Failure, connect};
 use crate::{
     admin::{self, Admin, Metrics, Readiness},
-    api::names,
+    api::names::DEFAULT_NAMESPACE,
+    cluster::with_sources,
     controllers,
-    telemetry::{LogFilter, LogFormat, Telemetry},
+    telemetry::{self, LogFormat, Telemetry},
 };
 
-/// How long passes that are under way may take to end after a signal to stop.
+/// How long the passes under way may take to end after the first signal. Below the 30 s that Kubernetes gives a Pod.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
-pub struct Args {
-    /// The namespace of the operator's own ConfigMaps
-    #[arg(long, env = "WINPOOL_NAMESPACE", default_value = names::DEFAULT_NAMESPACE)]
+pub(super) struct Args {
+    /// The namespace in which the operator keeps its ConfigMaps
+    #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
-    /// Where /livez, /readyz and /metrics are served; port 0 picks a free one
-    #[arg(long, env = "WINPOOL_ADMIN_ADDRESS", default_value = "127.0.0.1:8080")]
+    /// Where /livez, /readyz, /metrics and /log are served. In a Pod it has to be 0.0.0.0 and a port, so that the
+    /// kubelet can ask. Port 0 takes a free one, which the log names
+    #[arg(long, env = "WINPOOL_ADMIN_ADDRESS", value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
     admin_address: SocketAddr,
-    /// What is logged: a level, or levels by module such as info,winpool=debug
-    #[arg(long, env = "WINPOOL_LOG", default_value = "info")]
+    /// What is logged: a level (error, warn, info, debug, trace), or levels by module such as info,winpool=debug
+    #[arg(long, env = "WINPOOL_LOG", value_name = "FILTER", default_value = "info")]
     log: String,
     /// How log lines look
     #[arg(long, env = "WINPOOL_LOG_FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
 }
 
-/// Runs the operator until it is told to stop.
-///
-/// # Errors
-/// A setting that cannot be used, or no cluster to reach.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let runtime = Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::Usage(format!("no threads could be started: {error}")))?;
-    runtime.block_on(async {
-        let telemetry =
-            Telemetry::start(&args.log, args.log_format).map_err(|error| Failure::Usage(error.to_string()))?;
-        let ended = serve(args, telemetry.filter()).await;
-        telemetry.stop();
-        ended
-    })
+/// What it means.
+#[derive(Debug)]
+pub(super) struct Settings {
+    namespace: String,
+    admin_address: SocketAddr,
+    log: String,
+    log_format: LogFormat,
 }
 
-async fn serve(args: Args, log: LogFilter) -> Result<(), Failure> {
-    let config = kube::Config::infer().await.map_err(|error| {
-        Failure::Cluster(format!(
-            "no cluster to reach: {error}: set KUBECONFIG, or run in a cluster with a service account"
-        ))
-    })?;
-    let listener = TcpListener::bind(args.admin_address).await.map_err(|error| {
-        Failure::Usage(format!("cannot listen on {}: {error}: choose another --admin-address", args.admin_address))
-    })?;
-    if let Ok(address) = listener.local_addr() {
-        tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "winpool starts");
+impl TryFrom<Args> for Settings {
+    type Error = Failure;
+
+    fn try_from(args: Args) -> Result<Self, Failure> {
+        let Args { namespace, admin_address, log, log_format } = args;
+        if !is_dns_label(&namespace) {
+            return Err(Failure::Usage(format!(
+                "--namespace: `{namespace}` is not the name of a namespace: write at most 63 of a-z, 0-9 and -"
+            )));
+        }
+        Ok(Self { namespace, admin_address, log, log_format })
     }
-    let (metrics, readiness, stop) = (Metrics::default(), Readiness::default(), CancellationToken::new());
-    stop_on_signal(stop.clone())?;
-    // The figures stay readable while the last passes end.
-    let stop_admin = CancellationToken::new();
-    let admin = Admin { metrics: metrics.clone(), ready: readiness.clone(), log };
-    let admin = tokio::spawn(admin::serve(listener, admin, stop_admin.clone()));
-    let settings = controllers::Settings { config, namespace: args.namespace, metrics, readiness };
-    let grace = async {
-        stop.cancelled().await;
-        tokio::time::sleep(GRACE).await;
-    };
-    let ended = tokio::select! {
-        ended = controllers::run(settings, stop.clone()) => ended.map_err(|error| Failure::Cluster(error.to_string())),
-        () = grace => Err(Failure::Cluster(format!("passes did not end within {} s of the signal to stop", GRACE.as_secs()))),
-    };
-    stop_admin.cancel();
-    if let Ok(Err(error)) = admin.await {
-        tracing::warn!(%error, "the admin server failed");
-    }
-    tracing::info!("winpool ends");
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = text.as_bytes();
+    bytes.len() <= 63
+        && bytes.first().is_some_and(alphanumeric)
+        && bytes.last().is_some_and(alphanumeric)
+        && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+}
+
+/// Runs the operator until a signal ends it, or a defect.
+pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+    let runtime = connect::runtime()?;
+    let ended = runtime.block_on(observed(settings));
+    // What is still under way after the second signal is not waited for.
+    runtime.shutdown_background();
     ended
 }
 
-/// The first SIGTERM or SIGINT stops gracefully, the second at once.
-fn stop_on_signal(stop: CancellationToken) -> Result<(), Failure> {
-    let handler = |kind| signal(kind).map_err(|error| Failure::Usage(format!("signals cannot be handled: {error}")));
-    let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            if stop.is_cancelled() {
-                tracing::warn!("a second signal: ending at once");
-                std::process::exit(3);
-            }
-            tracing::info!("ending after the passes that are under way; a second signal ends at once");
-            stop.cancel();
+/// Runs the operator with logs and traces, and sends the last of them.
+async fn observed(settings: Settings) -> Result<(), Failure> {
+    let telemetry = Telemetry::start(&settings.log, settings.log_format).map_err(|error| match error {
+        telemetry::Error::Filter(error) => Failure::Usage(format!("--log: {error}")),
+        error => Failure::Usage(error.to_string()),
+    })?;
+    let ended = operate(settings, &telemetry).await;
+    let _ = spawn_blocking(|| telemetry.stop()).await;
+    ended
+}
+
+async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let config = connect::config().await?;
+    let address = settings.admin_address;
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Failure::Usage(format!("cannot listen on {address}: {error}: choose another --admin-address"))
+    })?;
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        api_server = %config.cluster_url,
+        namespace = settings.namespace,
+        admin = %listener.local_addr().unwrap_or(address),
+        "winpool starts"
+    );
+
+    let admin = Admin { metrics: Metrics::default(), ready: Readiness::default(), log: telemetry.filter() };
+    let stop = CancellationToken::new();
+    let passes = controllers::run(
+        controllers::Settings {
+            config,
+            namespace: settings.namespace,
+            metrics: admin.metrics.clone(),
+            readiness: admin.ready.clone(),
+        },
+        stop.clone(),
+    );
+    let server_stop = CancellationToken::new();
+    let mut server = tokio::spawn(admin::serve(listener, admin, server_stop.clone()));
+    let passes = async { passes.await.map_err(|error| Failure::Defect(with_sources(&error))) };
+    let ended = tokio::select! {
+        ended = until_told(passes, &mut signals, &stop) => ended,
+        ended = &mut server => return Err(Failure::Defect(format!("the admin server ended: {ended:?}"))),
+    };
+    server_stop.cancel();
+    end(server).await;
+    info!("winpool has stopped");
+    ended
+}
+
+/// Lets the passes run until the first signal, then waits for those under way.
+async fn until_told(
+    passes: impl Future<Output = Result<(), Failure>>,
+    signals: &mut Signals,
+    stop: &CancellationToken,
+) -> Result<(), Failure> {
+    tokio::pin!(passes);
+    tokio::select! {
+        ended = &mut passes => return ended,
+        name = signals.next() => info!(signal = name, "stopping: no new pass begins, those under way have {GRACE:?}"),
+    }
+    stop.cancel();
+    tokio::select! {
+        ended = timeout(GRACE, passes) => ended.unwrap_or_else(|_| {
+            warn!("a pass did not end within {GRACE:?}; the next start takes it up again");
+            Ok(())
+        }),
+        name = signals.next() => Err(Failure::Interrupted(name)),
+    }
+}
+
+/// Waits for the admin server's last answers, for a moment.
+async fn end<T>(server: JoinHandle<T>) {
+    if timeout(Duration::from_secs(1), server).await.is_err() {
+        warn!("a client of the admin server did not let go");
+    }
+}
+
+/// The signals that end the operator.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::Usage(format!("cannot wait for signals: {error}")));
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    /// The name of the next one.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
         }
-    });
-    Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn settings(typed: &[&str]) -> Result<Settings, Failure> {
+        Typed::parse_from([&["run"], typed].concat()).args.try_into()
+    }
+
+    #[test]
+    fn without_options_the_operator_is_in_its_own_namespace_and_serves_loopback_alone() {
+        let settings = settings(&[]).unwrap();
+        assert_eq!(settings.namespace, "winpool-system");
+        assert!(settings.admin_address.ip().is_loopback());
+        assert_eq!((settings.log.as_str(), settings.log_format), ("info", LogFormat::Text));
+    }
+
+    #[test]
+    fn a_namespace_is_a_dns_label() {
+        for good in ["a", "winpool-system", "0", &"a".repeat(63)] {
+            assert!(settings(&["--namespace", good]).is_ok(), "{good}");
+        }
+        for bad in ["", "A", "a.b", "-a", "a-", "a_b", &"a".repeat(64)] {
+            let failure = settings(&[&format!("--namespace={bad}")]).unwrap_err();
+            assert!(matches!(&failure, Failure::Usage(text) if text.starts_with("--namespace: ")), "{bad}: {failure}");
+        }
+    }
 }
