@@ -13,6 +13,7 @@ use crate::{
     operator::workspace,
 };
 
+const CRDS: [&str; 2] = ["crd/windowsnodepools.winpool.dev", "crd/windowsruntimeprofiles.winpool.dev"];
 const ALLOWED_TIMEOUT: Duration = Duration::from_secs(10);
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -54,22 +55,32 @@ fn wait_until_allowed(control_plane: &ControlPlane, action: &[&str]) -> Result<(
 /// # Errors
 /// When `kubectl` refuses, or they are not served within half a minute.
 pub fn install_crds(control_plane: &ControlPlane) -> Result<()> {
-    let folder = path("crds");
-    apply(control_plane, &["-f", &folder])?;
+    apply(control_plane, &["-k", &path("crds")])?;
     let timeout = format!("--timeout={}s", ESTABLISHED_TIMEOUT.as_secs());
-    kubectl(control_plane, User::Admin, &["wait", "--for=condition=Established", &timeout, "-f", &folder])
+    kubectl(control_plane, User::Admin, &[&["wait", "--for=condition=Established", &timeout][..], &CRDS].concat())
         .map(drop)
         .context("waiting for the CRDs")
 }
 
-/// Applies `config/samples`.
+/// The first minor of Kubernetes that supports every Windows of `config/samples`.
+const FIRST_WITH_SERVER_2022: u32 = 23;
+
+/// Whether `config/samples` is too new for an API server of `minor`, so that `config/samples/kubernetes-1.20` fits.
+#[must_use]
+pub fn samples_are_old(minor: u32) -> bool {
+    minor < FIRST_WITH_SERVER_2022
+}
+
+/// Applies the samples that fit the API server, and returns their folder, relative to the repository.
 ///
 /// # Errors
 /// When `kubectl` refuses any of it.
-pub fn apply_samples(control_plane: &ControlPlane) -> Result<()> {
-    let folder = path("config/samples");
-    let option = if Path::new(&folder).join("kustomization.yaml").exists() { "-k" } else { "-f" };
-    apply(control_plane, &[option, &folder])
+pub fn apply_samples(control_plane: &ControlPlane) -> Result<String> {
+    let minor = control_plane.version().minor;
+    let folder = if samples_are_old(minor) { "config/samples/kubernetes-1.20" } else { "config/samples" };
+    let option = if workspace().join(folder).join("kustomization.yaml").exists() { "-k" } else { "-f" };
+    apply(control_plane, &[option, &path(folder)])?;
+    Ok(folder.to_owned())
 }
 
 fn apply(control_plane: &ControlPlane, what: &[&str]) -> Result<()> {

@@ -1,0 +1,169 @@
+//! The machines of the demonstration and what runs on them, as they would be beside an API server of some minor.
+
+use e2e::kubelet::SimulatedNode;
+
+/// The nodes and the workloads.
+pub struct Fleet {
+    /// Eight Windows nodes and two Linux ones.
+    pub nodes: Vec<SimulatedNode>,
+    /// One Deployment for each pool of the samples, and one for Linux.
+    pub workloads: Vec<Workload>,
+}
+
+/// A Deployment, and where its Pods belong.
+pub struct Workload {
+    /// The Deployment's name.
+    pub name: &'static str,
+    /// How many Pods it has.
+    pub replicas: usize,
+    /// How its Pods find a node.
+    pub placement: Placement,
+    /// The image of its container, which nothing pulls.
+    pub image: &'static str,
+}
+
+/// How Pods find a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// By a RuntimeClass that leads to nodes of a build.
+    RuntimeClass { name: &'static str, build: &'static str },
+    /// By the build's label and a toleration in the Pod: a pool that only observes makes no RuntimeClass.
+    ByHand { build: &'static str },
+    /// By nothing: only taints keep them off the Windows nodes.
+    Anywhere,
+}
+
+impl Placement {
+    /// The Windows build that the Pods need; `None` for Linux.
+    pub fn build(self) -> Option<&'static str> {
+        match self {
+            Self::RuntimeClass { build, .. } | Self::ByHand { build } => Some(build),
+            Self::Anywhere => None,
+        }
+    }
+}
+
+const SERVER_2019: &str = "10.0.17763";
+const VERSION_1909: &str = "10.0.18363";
+const VERSION_2004: &str = "10.0.19041";
+const SERVER_2022: &str = "10.0.20348";
+const SERVER_2025: &str = "10.0.26100";
+
+/// The fleet for an API server of `minor`, to go with the samples for it.
+pub fn fleet(minor: u32) -> Fleet {
+    if e2e::install::samples_are_old(minor) { old(minor) } else { current(minor) }
+}
+
+/// Windows Server 2022, 2019 and 2025 with containerd. Kubernetes 1.34 is the last minor that supports 2019.
+fn current(minor: u32) -> Fleet {
+    let batch = minor.min(34);
+    let nodes = vec![
+        windows("web-1", SERVER_2022, 4529, minor, "containerd://2.3.4").taking_configuration(),
+        windows("web-2", SERVER_2022, 4648, minor - 1, "containerd://2.2.7"),
+        windows("web-3", SERVER_2025, 4652, minor, "containerd://2.3.4"),
+        windows("batch-1", SERVER_2019, 7009, batch, "containerd://2.0.11").taking_configuration(),
+        windows("batch-2", SERVER_2019, 7009, batch, "containerd://2.0.11").taking_configuration(),
+        windows("batch-3", SERVER_2019, 5329, minor - 4, "containerd://1.7.34").taking_configuration(),
+        guarded_by_hand(windows("spare-1", SERVER_2025, 4652, minor, "containerd://2.3.4")),
+        guarded_by_hand(windows("spare-2", SERVER_2025, 4652, minor - 1, "containerd://2.3.4")),
+    ];
+    let workloads = vec![
+        by_class("shop", 3, "windows-ltsc2022", SERVER_2022, "mcr.microsoft.com/windows/nanoserver:ltsc2022"),
+        by_class("payroll", 3, "windows-ltsc2019", SERVER_2019, "mcr.microsoft.com/windows/servercore:ltsc2019"),
+        by_hand("trial", 2, SERVER_2025, "mcr.microsoft.com/windows/nanoserver:ltsc2025"),
+        anywhere("proxy", 3),
+    ];
+    Fleet { nodes: with_linux(nodes), workloads }
+}
+
+/// Windows Server 2019 with Docker, version 2004 with containerd, and one Windows Server 2022 that is too early.
+fn old(minor: u32) -> Fleet {
+    // Until 1.16 a kubelet does not set the label of the build.
+    let oldest = windows("batch-3", SERVER_2019, 1098, minor - 4, "docker://19.3.11").taking_configuration();
+    let nodes = vec![
+        windows("web-1", VERSION_2004, 804, minor, "containerd://1.4.13").taking_configuration(),
+        windows("web-2", VERSION_2004, 804, minor - 1, "containerd://1.5.18"),
+        windows("web-3", VERSION_1909, 1316, minor, "containerd://1.4.13"),
+        windows("batch-1", SERVER_2019, 1757, minor, "docker://19.3.14").taking_configuration(),
+        windows("batch-2", SERVER_2019, 1757, minor - 1, "docker://19.3.14").taking_configuration(),
+        if minor - 4 < 17 { oldest.without_build_label() } else { oldest },
+        windows("next-1", SERVER_2022, 230, minor, "containerd://1.5.18"),
+        guarded_by_hand(windows("spare-1", VERSION_1909, 1316, minor, "containerd://1.4.13")),
+    ];
+    let workloads = vec![
+        by_class("shop", 3, "windows-2004", VERSION_2004, "mcr.microsoft.com/windows/nanoserver:2004"),
+        by_class("payroll", 3, "windows-ltsc2019", SERVER_2019, "mcr.microsoft.com/windows/servercore:ltsc2019"),
+        by_class("beta", 1, "windows-ltsc2022", SERVER_2022, "mcr.microsoft.com/windows/nanoserver:ltsc2022"),
+        by_hand("trial", 1, VERSION_1909, "mcr.microsoft.com/windows/nanoserver:1909"),
+        anywhere("proxy", 3),
+    ];
+    Fleet { nodes: with_linux(nodes), workloads }
+}
+
+/// A Windows node named `<agentpool>-<number>`, as node groups name theirs.
+fn windows(name: &str, build: &str, revision: u32, minor: u32, runtime: &str) -> SimulatedNode {
+    let agentpool = name.split('-').next().unwrap_or(name);
+    SimulatedNode::windows(name, &format!("{build}.{revision}"))
+        .kubelet(&format!("v1.{minor}.2"))
+        .runtime(runtime)
+        .label("agentpool", agentpool)
+}
+
+fn guarded_by_hand(node: SimulatedNode) -> SimulatedNode {
+    node.taint("os", "windows", "NoSchedule")
+}
+
+fn with_linux(mut nodes: Vec<SimulatedNode>) -> Vec<SimulatedNode> {
+    nodes.extend(["linux-1", "linux-2"].map(SimulatedNode::linux));
+    nodes
+}
+
+fn by_class(
+    name: &'static str,
+    replicas: usize,
+    class: &'static str,
+    build: &'static str,
+    image: &'static str,
+) -> Workload {
+    Workload { name, replicas, placement: Placement::RuntimeClass { name: class, build }, image }
+}
+
+fn by_hand(name: &'static str, replicas: usize, build: &'static str, image: &'static str) -> Workload {
+    Workload { name, replicas, placement: Placement::ByHand { build }, image }
+}
+
+fn anywhere(name: &'static str, replicas: usize) -> Workload {
+    Workload { name, replicas, placement: Placement::Anywhere, image: "docker.io/library/nginx:1.29" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_minor_gets_eight_windows_nodes_of_several_builds_and_two_linux_nodes() {
+        for minor in 20..=37 {
+            let nodes = fleet(minor).nodes;
+            let builds: std::collections::BTreeSet<_> =
+                nodes.iter().filter_map(|node| node.windows.as_ref()).map(e2e::kubelet::Windows::build).collect();
+            let windows = nodes.iter().filter(|node| node.windows.is_some()).count();
+            assert_eq!((windows, nodes.len()), (8, 10), "1.{minor}");
+            assert!(builds.len() >= 3, "1.{minor}: {builds:?}");
+        }
+    }
+
+    #[test]
+    fn every_workload_has_a_node_of_its_build_that_is_within_the_version_skew_policy() {
+        for minor in 20..=37 {
+            let Fleet { nodes, workloads } = fleet(minor);
+            for build in workloads.iter().filter_map(|workload| workload.placement.build()) {
+                let fits = |node: &&SimulatedNode| {
+                    let kubelet = node.kubelet_version.as_deref().and_then(|version| version.split('.').nth(1));
+                    node.windows.as_ref().is_some_and(|windows| windows.build() == build)
+                        && kubelet.and_then(|minor| minor.parse().ok()).is_some_and(|kubelet: u32| kubelet + 3 >= minor)
+                };
+                assert!(nodes.iter().any(|node| fits(&node)), "1.{minor}: {build}");
+            }
+        }
+    }
+}

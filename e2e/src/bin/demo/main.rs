@@ -1,0 +1,245 @@
+//! `make run`: a real control plane, simulated Windows nodes, the operator under its shipped RBAC, and what comes of it.
+
+mod fleet;
+mod pools;
+mod progress;
+mod report;
+mod workloads;
+
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use e2e::{
+    assets::{Assets, Component},
+    control_plane::{ControlPlane, Options, User},
+    install::{apply_samples, install},
+    kubelet::Kubelets,
+    operator::{Operator, binary},
+};
+use futures::future::{Either, select};
+use kube::Client;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::{Instant, sleep},
+};
+
+use crate::{
+    fleet::{Fleet, fleet},
+    progress::{News, blocking, step, step_with_news},
+};
+
+/// How long the cluster may take to settle.
+const SETTLED_WITHIN: Duration = Duration::from_secs(120);
+/// How long it has to stay so.
+const SETTLED_FOR: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(300);
+/// How long a program that blocks a thread may take to end after Ctrl-C.
+const LAST_WAIT: Duration = Duration::from_secs(20);
+
+/// Shows the operator at work on a real control plane with simulated Windows nodes.
+#[derive(Parser)]
+#[command(name = "demo")]
+struct Arguments {
+    /// End when everything has settled, with an exit status other than 0 if it does not
+    #[arg(long)]
+    once: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error.into()),
+    };
+    let ended = runtime.block_on(until_interrupted(demonstrate(arguments)));
+    runtime.shutdown_timeout(LAST_WAIT);
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("\ndemo: {error:#}");
+    ExitCode::FAILURE
+}
+
+/// Runs `work` to its end, or drops it, and with it all that it started, at Ctrl-C.
+async fn until_interrupted(work: impl Future<Output = Result<()>>) -> Result<()> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let stop = async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    match select(Box::pin(stop), Box::pin(work)).await {
+        Either::Left(_) => {
+            println!("\nending what was started…");
+            Ok(())
+        }
+        Either::Right((ended, _)) => ended,
+    }
+}
+
+async fn demonstrate(arguments: Arguments) -> Result<()> {
+    let control_plane = start_control_plane().await?;
+    let client = control_plane.client(User::Admin).await?;
+    let Fleet { nodes, workloads } = fleet(control_plane.version().minor);
+    let delivered = nodes.iter().filter(|node| node.takes_configuration).count();
+
+    let _kubelets = step("registering nodes", async {
+        let words = format!("{} nodes registered by simulated kubelets, 8 of them with Windows", nodes.len());
+        Ok((Kubelets::start(client.clone(), nodes).await?, words))
+    })
+    .await?;
+    let shared = control_plane.clone();
+    step("installing winpool", async {
+        blocking(move || install(&shared)).await?;
+        Ok(((), "crds/ and config/default applied".to_owned()))
+    })
+    .await?;
+    let operator = step("starting the operator", async {
+        blocking(binary).await?;
+        let operator = Operator::start(&control_plane, &[], &[]).await?;
+        Ok((operator, format!("winpool run, as {} with the shipped RBAC and no more", User::Operator.name())))
+    })
+    .await?;
+    let shared = control_plane.clone();
+    let samples = step("applying the samples", async {
+        let folder = blocking(move || apply_samples(&shared)).await?;
+        Ok((folder.clone(), format!("{folder} applied")))
+    })
+    .await?;
+    let demonstration = Demonstration { control_plane, client, operator, delivered, workloads };
+    demonstration.settle(&samples).await?;
+    if arguments.once {
+        return Ok(());
+    }
+    report::farewell(&demonstration.control_plane);
+    demonstration.stay().await
+}
+
+async fn start_control_plane() -> Result<Arc<ControlPlane>> {
+    let assets = step("looking for a control plane", async {
+        let assets = blocking(Assets::locate).await?;
+        let folder = assets.kube_apiserver.parent().unwrap_or(&assets.kube_apiserver).display();
+        Ok((assets, format!("Kubernetes {} found in {folder}", assets.version.text)))
+    })
+    .await?;
+    let programs: Vec<String> = ["etcd", "kube-apiserver"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(Component::ALL.iter().filter(|one| assets.path_of(**one).is_some()).map(ToString::to_string))
+        .collect();
+    step("starting the control plane", async {
+        let control_plane = ControlPlane::start(Options::default()).await?;
+        let words = format!("{} listen on loopback, {}", programs.join(", "), control_plane.url());
+        Ok((Arc::new(control_plane), words))
+    })
+    .await
+}
+
+/// Everything that runs.
+struct Demonstration {
+    control_plane: Arc<ControlPlane>,
+    client: Client,
+    operator: Operator,
+    /// How many nodes take the configuration that is rendered for them.
+    delivered: usize,
+    workloads: Vec<fleet::Workload>,
+}
+
+impl Demonstration {
+    /// Waits for the pools, then for the Pods, and prints what there is to see.
+    async fn settle(&self, samples: &str) -> Result<()> {
+        self.settled(&format!("waiting for the pools of {samples}"), false).await?;
+        let with_pods = self.places_pods();
+        if with_pods {
+            workloads::create(&self.client, &self.workloads).await?;
+            self.settled("waiting for the Pods", true).await?;
+        }
+        self.judge_requests()?;
+        report::tables(&self.control_plane, with_pods).await?;
+        report::findings(&pools::read(&self.client).await?);
+        Ok(())
+    }
+
+    /// Whether there is what makes Pods of Deployments and gives them nodes; says so if there is not.
+    fn places_pods(&self) -> bool {
+        let missing = self.control_plane.assets().missing();
+        for component in &missing {
+            println!("skipped: Deployments, and where their Pods land: {component} is not there");
+        }
+        missing.is_empty()
+    }
+
+    /// Waits until nothing is missing, and sees that it stays so.
+    async fn settled(&self, what: &str, with_pods: bool) -> Result<()> {
+        let news = News::default();
+        let words = if with_pods { "every Pod runs on a node of its build" } else { "every pool is as its spec says" };
+        step_with_news(what, &news, async {
+            let deadline = Instant::now() + SETTLED_WITHIN;
+            let mut since = None;
+            loop {
+                let missing = self.missing(with_pods).await?;
+                if missing.is_empty() {
+                    if since.get_or_insert_with(Instant::now).elapsed() >= SETTLED_FOR {
+                        return Ok(((), words.to_owned()));
+                    }
+                } else {
+                    since = None;
+                    let list = missing.join("; ");
+                    ensure!(Instant::now() < deadline, "not settled after {} s: {list}", SETTLED_WITHIN.as_secs());
+                    news.set(list);
+                }
+                sleep(POLL).await;
+            }
+        })
+        .await
+    }
+
+    async fn missing(&self, with_pods: bool) -> Result<Vec<String>> {
+        self.look_at_the_operator()?;
+        let mut missing = pools::missing(&pools::read(&self.client).await?, self.delivered);
+        if with_pods {
+            missing.extend(workloads::missing(&self.client, &self.workloads).await?);
+        }
+        Ok(missing)
+    }
+
+    fn look_at_the_operator(&self) -> Result<()> {
+        let process = self.operator.process();
+        match process.exit_status() {
+            None => Ok(()),
+            Some(status) => bail!("the operator ended: {status}\n{}", process.log_tail()),
+        }
+    }
+
+    /// The shipped RBAC is all that the operator needs.
+    fn judge_requests(&self) -> Result<()> {
+        let requests = self.control_plane.requests_of(User::Operator)?;
+        let refused: Vec<String> = requests
+            .iter()
+            .filter(|request| request.is_forbidden())
+            .map(|request| format!("{} {}", request.verb, request.uri))
+            .collect();
+        ensure!(refused.is_empty(), "the shipped RBAC refused the operator: {}", refused.join(", "));
+        let writes = requests.iter().filter(|request| request.is_write()).count();
+        let memory = self.operator.resident_bytes().context("the operator's memory")? / (1024 * 1024);
+        println!(
+            "          the operator made {} requests, {writes} of them writes, and occupies {memory} MiB",
+            requests.len()
+        );
+        Ok(())
+    }
+
+    /// Stays for as long as the operator does.
+    async fn stay(&self) -> Result<()> {
+        loop {
+            self.look_at_the_operator()?;
+            sleep(POLL).await;
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What newcomers see: the cluster through `kubectl`, and what its pools would have a person do.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use e2e::{
+    control_plane::{ControlPlane, User},
+    kubectl::kubectl,
+};
+
+use crate::{
+    pools::Pool,
+    progress::{blocking, bold, dim},
+};
+
+/// The width that messages are wrapped to.
+const WIDTH: usize = 110;
+
+const NODES: &[&str] = &["get", "nodes", "-L", "winpool.dev/pool,node.kubernetes.io/windows-build"];
+const POOLS: &[&str] = &["get", "wnp"];
+const CLASSES: &[&str] = &["get", "runtimeclass"];
+const PODS: &[&str] = &[
+    "get",
+    "pods",
+    "-o",
+    "custom-columns=POD:.metadata.name,STATUS:.status.phase,RUNTIMECLASS:.spec.runtimeClassName,NODE:.spec.nodeName",
+];
+
+/// Prints what `kubectl` shows.
+///
+/// # Errors
+/// When `kubectl` fails.
+pub async fn tables(control_plane: &Arc<ControlPlane>, with_pods: bool) -> Result<()> {
+    for arguments in [NODES, POOLS, CLASSES].into_iter().chain(with_pods.then_some(PODS)) {
+        let shared = control_plane.clone();
+        let text = blocking(move || kubectl(&shared, User::Admin, arguments)).await?;
+        println!("\n{}\n{}", bold(&format!("$ kubectl {}", arguments.join(" "))), text.trim_end());
+    }
+    Ok(())
+}
+
+/// Prints what each pool that is not fine has to say.
+pub fn findings(pools: &[Pool]) {
+    println!("\n{}", bold("What the pools say, and what to do"));
+    for pool in pools {
+        for finding in pool.findings() {
+            println!("{} {}", bold(pool.name()), finding.title);
+            for line in wrapped(&finding.message, WIDTH - 4) {
+                println!("    {line}");
+            }
+        }
+    }
+}
+
+/// Prints where to look next.
+pub fn farewell(control_plane: &ControlPlane) {
+    let kubectl = &control_plane.assets().kubectl;
+    let folder = kubectl.parent().unwrap_or(kubectl).display();
+    println!("\n{}", bold("It stays up until Ctrl-C. In another terminal:"));
+    println!("  export KUBECONFIG={}", control_plane.kubeconfig(User::Admin).display());
+    println!("  export PATH={folder}:$PATH");
+    for (command, remark) in [
+        ("kubectl describe wnp spare", "what a pool that only observes would change"),
+        ("kubectl taint nodes web-1 os-", "a taint removed by hand comes back"),
+        ("kubectl get events --sort-by=.lastTimestamp", "what the operator did"),
+    ] {
+        println!("  {command:<45}{}", dim(&format!("# {remark}")));
+    }
+    println!("{}", dim(&format!("  logs: {}", control_plane.directory().join("logs").display())));
+}
+
+/// The text in lines of at most `width` characters, unless a word is longer.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_messages_are_wrapped_between_words() {
+        for (text, lines) in [
+            ("", vec![]),
+            ("one two three", vec!["one two", "three"]),
+            ("a-word-that-is-too-long b", vec!["a-word-that-is-too-long", "b"]),
+        ] {
+            assert_eq!(wrapped(text, 8), lines);
+        }
+    }
+}
