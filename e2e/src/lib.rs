@@ -32,6 +32,7 @@ pub mod node;
 pub mod operator;
 pub mod process;
 pub mod wait;
+pub mod world;
 
 mod directory;
 mod keys;
