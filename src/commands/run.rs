@@ -34,7 +34,12 @@ pub(super) struct Args {
     #[arg(long, env = "WINPOOL_ADMIN_ADDRESS", value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
     admin_address: SocketAddr,
     /// What is logged: a level (error, warn, info, debug, trace), or levels by module such as info,winpool=debug
-    #[arg(long, env = "WINPOOL_LOG", value_name = "FILTER", default_value = "info")]
+    #[arg(
+        long,
+        env = "WINPOOL_LOG",
+        value_name = "FILTER",
+        default_value = "info,kube_client=error,kube_runtime=error"
+    )]
     log: String,
     /// How log lines look
     #[arg(long, env = "WINPOOL_LOG_FORMAT", value_enum, default_value_t)]
@@ -202,7 +207,8 @@ mod tests {
         let settings = settings(&[]).unwrap();
         assert_eq!(settings.namespace, "winpool-system");
         assert!(settings.admin_address.ip().is_loopback());
-        assert_eq!((settings.log.as_str(), settings.log_format), ("info", LogFormat::Text));
+        assert_eq!(settings.log, "info,kube_client=error,kube_runtime=error");
+        assert_eq!(settings.log_format, LogFormat::Text);
     }
 
     #[test]
