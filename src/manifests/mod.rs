@@ -254,7 +254,7 @@ fn documents(text: &str) -> Result<Vec<Value>, (usize, String)> {
     let options = serde_saphyr::options! { budget: None, with_snippet: false };
     serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1));
-        let plain = error.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter::default());
+        let plain = error.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter);
         let first = plain.lines().next().unwrap_or_default();
         (line.max(1), first.split(" at line ").next().unwrap_or(first).to_owned())
     })
