@@ -8,6 +8,9 @@ ENGINE ?= $(firstword $(foreach engine,podman docker,$(if $(shell command -v $(e
 # Arguments for `make run`.
 ARGS ?=
 
+# Where cargo puts what it builds.
+PROGRAMS := $(or $(CARGO_TARGET_DIR),target)/debug
+
 .DEFAULT_GOAL := help
 .PHONY: help run test lint crds bench image packages
 
@@ -15,15 +18,15 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: packages ## a real control plane with simulated Windows nodes and the operator; ARGS=--once ends when it has settled
-	$(CARGO) build --bin winpool
-	$(CARGO) run -p e2e --bin demo -- $(ARGS)
+	$(CARGO) build --workspace --bin winpool --bin demo
+	@WINPOOL_BINARY=$(PROGRAMS)/winpool $(PROGRAMS)/demo $(ARGS)
 
 test: packages lint ## everything: lint, then all tests, those on a real control plane too
 	@echo "== control plane"
 	@if [ -n "$$KUBEBUILDER_ASSETS" ]; then echo "$$KUBEBUILDER_ASSETS (KUBEBUILDER_ASSETS)"; \
 	else e2e/control-plane.sh --windows-kubelet --containerd; fi
 	@echo "== build"
-	$(CARGO) build --bin winpool
+	$(CARGO) build --workspace --bin winpool
 	@echo "== test"
 	$(CARGO) test --workspace --no-fail-fast
 

@@ -4,8 +4,8 @@
 //! `pods` is `maxPods`, or less by `podsPerCore`. Written apart from the operator's own reckoning, to be held against it.
 //! Source: kubernetes/kubernetes, read 2026-11: `pkg/kubelet/cm/helpers.go` (`hardEvictionReservation`),
 //! `pkg/kubelet/cm/container_manager_windows.go` (`GetNodeAllocatableReservation`), `pkg/kubelet/eviction/helpers.go`
-//! (`parsePercentage`: a 32-bit float, so that 10% of 100 G is 10,000,000,149), `pkg/kubelet/nodestatus/setters.go`
-//! (`MachineInfo`).
+//! (`parsePercentage`: a 32-bit float, so that 10% of 100 G is 10,000,000,149), `pkg/kubelet/eviction/defaults_windows.go`
+//! (from 1.31; before, Windows had the defaults of Linux), `pkg/kubelet/nodestatus/setters.go` (`MachineInfo`).
 
 use std::collections::BTreeMap;
 
@@ -90,9 +90,9 @@ impl KubeletConfiguration {
         Ok(configuration)
     }
 
-    fn threshold(&self, signal: &str) -> Option<Threshold> {
+    fn threshold(&self, signal: &str, default_memory: &'static str) -> Option<Threshold> {
         let default = match signal {
-            "memory.available" => Some("500Mi"),
+            "memory.available" => Some(default_memory),
             "nodefs.available" => Some("10%"),
             _ => None,
         };
@@ -106,13 +106,23 @@ impl KubeletConfiguration {
     }
 }
 
+/// The threshold for `memory.available` that a kubelet of `minor` has where none is set.
+pub(crate) fn default_memory_threshold(windows: bool, minor: u32) -> &'static str {
+    if windows && minor >= 31 { "500Mi" } else { "100Mi" }
+}
+
 /// The allocatable resources of a machine under `configuration`. A quantity that does not parse counts as nothing.
-pub(crate) fn allocatable(capacity: &Capacity, configuration: &KubeletConfiguration) -> BTreeMap<&'static str, String> {
+pub(crate) fn allocatable(
+    capacity: &Capacity,
+    configuration: &KubeletConfiguration,
+    default_memory: &'static str,
+) -> BTreeMap<&'static str, String> {
     let left = |resource: &str, quantity: &str, signal: Option<&str>| {
         let capacity = milli(quantity).unwrap_or(0);
         let reserved =
             |map: &BTreeMap<String, String>| map.get(resource).and_then(|text| milli(text).ok()).unwrap_or(0);
-        let threshold = signal.and_then(|signal| configuration.threshold(signal)).map_or(0, |t| t.of(capacity));
+        let threshold =
+            signal.and_then(|signal| configuration.threshold(signal, default_memory)).map_or(0, |t| t.of(capacity));
         let all = reserved(&configuration.kube_reserved) + reserved(&configuration.system_reserved) + threshold;
         in_words((capacity - all).max(0))
     };
@@ -243,7 +253,7 @@ mod tests {
         for (yaml, cpu, memory, storage, pods) in cases {
             let configuration = KubeletConfiguration::parse(yaml).unwrap();
             let capacity = capacity.clone().under(&configuration);
-            let left = allocatable(&capacity, &configuration);
+            let left = allocatable(&capacity, &configuration, "500Mi");
             let expected = [
                 ("cpu", cpu.to_owned()),
                 ("memory", memory),
@@ -251,6 +261,13 @@ mod tests {
                 ("pods", pods.to_string()),
             ];
             assert_eq!(left, expected.into(), "{yaml}");
+        }
+    }
+
+    #[test]
+    fn the_default_threshold_for_memory_grew_on_windows() {
+        for (windows, minor, expected) in [(true, 30, "100Mi"), (true, 31, "500Mi"), (false, 36, "100Mi")] {
+            assert_eq!(default_memory_threshold(windows, minor), expected);
         }
     }
 

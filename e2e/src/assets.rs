@@ -146,8 +146,12 @@ impl Version {
     /// Reads what `--version` prints: `Kubernetes v1.20.2`.
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim().strip_prefix("Kubernetes ")?;
-        let minor = text.strip_prefix("v1.")?.split('.').next()?.parse().ok()?;
-        Some(Self { text: text.to_owned(), minor })
+        Some(Self { text: text.to_owned(), minor: Self::minor_of(text)? })
+    }
+
+    /// The minor of a version such as `v1.20.2`.
+    pub(crate) fn minor_of(text: &str) -> Option<u32> {
+        text.strip_prefix("v1.")?.split('.').next()?.parse().ok()
     }
 }
 

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use serde_json::{Value, json};
 
-use crate::allocatable::{Capacity, KubeletConfiguration, allocatable};
+use crate::{
+    allocatable::{Capacity, KubeletConfiguration, allocatable, default_memory_threshold},
+    assets::Version,
+};
 
 /// The label by which a Windows kubelet tells the build of its host.
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
@@ -191,9 +194,12 @@ impl SimulatedNode {
             Some(windows) => (windows.kernel_version.as_str(), windows.os_image.as_str()),
             None => ("5.10.0-20-amd64", "Debian GNU/Linux 12 (bookworm)"),
         };
+        let minor = Version::minor_of(version).unwrap_or_default();
+        let default_memory = default_memory_threshold(self.windows.is_some(), minor);
+        let unset = KubeletConfiguration::default();
         json!({
             "capacity": self.capacity.resources(),
-            "allocatable": allocatable(&self.capacity, configuration.unwrap_or(&KubeletConfiguration::default())),
+            "allocatable": allocatable(&self.capacity, configuration.unwrap_or(&unset), default_memory),
             "conditions": [
                 condition("Ready", self.ready, if self.ready { "KubeletReady" } else { "KubeletNotReady" }),
                 condition("MemoryPressure", false, "KubeletHasSufficientMemory"),

@@ -6,7 +6,7 @@ mod progress;
 mod report;
 mod workloads;
 
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
@@ -112,7 +112,7 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
         Ok((folder.clone(), format!("{folder} applied")))
     })
     .await?;
-    let demonstration = Demonstration { control_plane, client, operator, delivered, workloads };
+    let demonstration = Demonstration { operator, control_plane, client, delivered, workloads };
     demonstration.settle(&samples).await?;
     if arguments.once {
         return Ok(());
@@ -141,11 +141,11 @@ async fn start_control_plane() -> Result<Arc<ControlPlane>> {
     .await
 }
 
-/// Everything that runs.
+/// Everything that runs. The operator comes first, so that it ends before the API server that it talks to.
 struct Demonstration {
+    operator: Operator,
     control_plane: Arc<ControlPlane>,
     client: Client,
-    operator: Operator,
     /// How many nodes take the configuration that is rendered for them.
     delivered: usize,
     workloads: Vec<fleet::Workload>,
@@ -220,17 +220,18 @@ impl Demonstration {
     /// The shipped RBAC is all that the operator needs.
     fn judge_requests(&self) -> Result<()> {
         let requests = self.control_plane.requests_of(User::Operator)?;
-        let refused: Vec<String> = requests
+        let refused: BTreeSet<String> = requests
             .iter()
             .filter(|request| request.is_forbidden())
-            .map(|request| format!("{} {}", request.verb, request.uri))
+            .map(|request| format!("{} {}.{}", request.verb, request.resource, request.group))
             .collect();
-        ensure!(refused.is_empty(), "the shipped RBAC refused the operator: {}", refused.join(", "));
-        let writes = requests.iter().filter(|request| request.is_write()).count();
+        ensure!(refused.is_empty(), "the shipped RBAC refused the operator to {}", Vec::from_iter(refused).join(", "));
+        let (events, writes): (Vec<_>, Vec<_>) =
+            requests.iter().filter(|request| request.is_write()).partition(|request| request.resource == "events");
         let memory = self.operator.resident_bytes().context("the operator's memory")? / (1024 * 1024);
+        let (writes, events) = (writes.len(), events.len());
         println!(
-            "          the operator made {} requests, {writes} of them writes, and occupies {memory} MiB",
-            requests.len()
+            "          so far the operator made {writes} writes and told {events} events, none refused; it occupies {memory} MiB"
         );
         Ok(())
     }

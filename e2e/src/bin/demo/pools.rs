@@ -69,7 +69,7 @@ struct Condition {
 /// Something that a person should know about a pool.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// For instance `OSMismatch: NodeBuildDiffers`.
+    /// For instance `OSMismatch=True NodeBuildDiffers`.
     pub title: String,
     /// What is wrong, and what to do.
     pub message: String,
@@ -134,6 +134,7 @@ impl Pool {
 
     /// What a person should know, the worst first.
     pub fn findings(&self) -> Vec<Finding> {
+        // A pool that only observes is not Ready by design; what it would change is said instead.
         const ASKED: [&str; 6] =
             ["SpecValid", "ProfileResolved", "ConfigRendered", "RuntimeClassReady", "NodesAssigned", "NodesConfigured"];
         const FLAGS: [(&str, &[&str]); 5] = [
@@ -143,18 +144,17 @@ impl Pool {
             ("RuntimeSupported", &["False", "Unknown"]),
             ("ConfigInEffect", &["False", "Unknown"]),
         ];
-        if self.observes() {
-            let would = |change: &String| Finding { title: "would change".to_owned(), message: change.clone() };
-            return self.status.pending.first.iter().map(would).collect();
-        }
-        let asked = ASKED.into_iter().map(|kind| (kind, &["False", "Unknown"][..]));
+        let asked = ASKED.into_iter().map(|kind| (kind, &["False", "Unknown"][..])).filter(|_| !self.observes());
+        let flags = FLAGS.into_iter().filter(|(kind, _)| !self.observes() || *kind != "ConfigInEffect");
+        let would = |change: &String| Finding { title: "would change".to_owned(), message: change.clone() };
         asked
-            .chain(FLAGS)
+            .chain(flags)
             .filter_map(|(kind, bad)| self.condition(kind).filter(|condition| bad.contains(&condition.status.as_str())))
             .map(|condition| Finding {
-                title: format!("{} {}", condition.kind, condition.reason),
+                title: format!("{}={} {}", condition.kind, condition.status, condition.reason),
                 message: condition.message.clone(),
             })
+            .chain(self.status.pending.first.iter().map(would))
             .collect()
     }
 }
@@ -166,6 +166,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn pool(mode: &str, ready: &str, reason: &str, guarded: u32, more: Value) -> Pool {
+        let pending = if mode == "Observe" { json!(["label a on node b"]) } else { json!([]) };
         let mut conditions = vec![json!({ "type": "Ready", "status": ready, "reason": reason, "message": "words" })];
         conditions.extend(more.as_array().unwrap().clone());
         serde_json::from_value(json!({
@@ -175,7 +176,7 @@ mod tests {
                 "observedGeneration": 2,
                 "nodes": { "matched": 3, "guarded": guarded },
                 "configs": [{ "inEffect": 1 }, { "inEffect": 2 }],
-                "pending": { "first": ["label a on node b"] },
+                "pending": { "first": pending },
                 "conditions": conditions,
             },
         }))
@@ -218,10 +219,16 @@ mod tests {
             ("Stalled", "True", false),
         ] {
             let findings = pool("Enforce", "True", "AsSpecified", 3, json!([condition(kind, status)])).findings();
-            let expected = found.then(|| Finding { title: format!("{kind} R"), message: "m".into() });
+            let expected = found.then(|| Finding { title: format!("{kind}={status} R"), message: "m".into() });
             assert_eq!(findings, Vec::from_iter(expected), "{kind}={status}");
         }
-        let observed = pool("Observe", "False", "Observing", 0, json!([])).findings();
-        assert_eq!(observed, [Finding { title: "would change".into(), message: "label a on node b".into() }]);
+        let flags = json!([
+            condition("OSMismatch", "True"),
+            condition("ConfigInEffect", "False"),
+            condition("NodesConfigured", "False")
+        ]);
+        let observed = pool("Observe", "False", "Observing", 0, flags).findings();
+        let titles: Vec<_> = observed.iter().map(|finding| finding.title.as_str()).collect();
+        assert_eq!(titles, ["OSMismatch=True R", "would change"]);
     }
 }

@@ -42,11 +42,14 @@ pub async fn tables(control_plane: &Arc<ControlPlane>, with_pods: bool) -> Resul
 /// Prints what each pool that is not fine has to say.
 pub fn findings(pools: &[Pool]) {
     println!("\n{}", bold("What the pools say, and what to do"));
-    for pool in pools {
-        for finding in pool.findings() {
-            println!("{} {}", bold(pool.name()), finding.title);
-            for line in wrapped(&finding.message, WIDTH - 4) {
-                println!("    {line}");
+    for (pool, findings) in
+        pools.iter().map(|pool| (pool, pool.findings())).filter(|(_, findings)| !findings.is_empty())
+    {
+        println!("{}", bold(pool.name()));
+        for finding in findings {
+            let text = format!("{}: {}", finding.title, finding.message);
+            for (number, line) in wrapped(&text, WIDTH - 6).iter().enumerate() {
+                println!("{}{line}", if number == 0 { "  " } else { "      " });
             }
         }
     }
