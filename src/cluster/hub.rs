@@ -3,7 +3,7 @@
 use std::{pin::pin, time::Duration};
 
 use futures::{Stream, StreamExt};
-use kube::runtime::{
+use kube_runtime::{
     utils::Backoff,
     watcher::{self, DefaultBackoff, Event},
 };

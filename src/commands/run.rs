@@ -34,7 +34,12 @@ pub(super) struct Args {
     #[arg(long, env = "WINPOOL_ADMIN_ADDRESS", value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
     admin_address: SocketAddr,
     /// What is logged: a level (error, warn, info, debug, trace), or levels by module such as info,winpool=debug
-    #[arg(long, env = "WINPOOL_LOG", value_name = "FILTER", default_value = "info")]
+    #[arg(
+        long,
+        env = "WINPOOL_LOG",
+        value_name = "FILTER",
+        default_value = "info,kube_client=error,kube_runtime=error"
+    )]
     log: String,
     /// How log lines look
     #[arg(long, env = "WINPOOL_LOG_FORMAT", value_enum, default_value_t)]

@@ -18,8 +18,8 @@ use k8s_openapi::api::{
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject},
-    runtime::{WatchStreamExt, watcher},
 };
+use kube_runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
