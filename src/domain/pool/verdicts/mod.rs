@@ -80,5 +80,6 @@ fn by_story<'a>(told: impl IntoIterator<Item = (String, &'a Member)>) -> String 
     for (story, member) in told {
         nodes.entry(story).or_default().push(&member.node.name);
     }
-    some_of(nodes.into_iter().map(|(story, nodes)| format!("{story}: {}", some_of(nodes))))
+    let stories = nodes.into_iter().map(|(story, nodes)| format!("{story}: {}", some_of(nodes)));
+    stories.collect::<Vec<_>>().join("; ")
 }
