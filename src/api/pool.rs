@@ -166,7 +166,7 @@ pub struct SelectorRequirement {
         regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
     )]
     pub key: String,
-    /// How the label relates to the values.
+    /// How the label relates to the values: In, NotIn, Exists or DoesNotExist.
     pub operator: SelectorOperator,
     /// The values, for In and NotIn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -205,7 +205,7 @@ pub struct Taint {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63), regex(pattern = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"))]
     pub value: String,
-    /// What happens to pods that do not tolerate the taint.
+    /// What happens to pods that do not tolerate the taint: NoSchedule, PreferNoSchedule or NoExecute.
     pub effect: TaintEffect,
 }
 
@@ -232,8 +232,8 @@ pub struct RuntimeClassSpec {
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
     )]
     pub name: String,
-    /// How the containers of the class are kept apart from the host. It decides the handler, the compatibility
-    /// rule and the overhead.
+    /// Process or HyperV: how the containers of the class are kept apart from the host. It decides the handler, the
+    /// compatibility rule and the overhead.
     #[serde(default)]
     pub isolation: RuntimeClassIsolation,
     /// The handler in the container runtime. Default: runhcs-wcow-process or runhcs-wcow-hypervisor by the isolation;

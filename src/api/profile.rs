@@ -55,7 +55,8 @@ pub struct WindowsRuntimeProfileSpec {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletSettings {
-    /// The priority class of the kubelet's process (--windows-priorityclass).
+    /// The priority class of the kubelet's process (--windows-priorityclass): Idle, BelowNormal, Normal, AboveNormal,
+    /// High or Realtime.
     #[serde(default)]
     pub priority_class: PriorityClass,
     /// Resources kept for Windows itself: cpu, memory, ephemeral-storage. The default is memory 2Gi; less memory
