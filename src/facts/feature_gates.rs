@@ -96,9 +96,9 @@ const fn gate(name: &'static str, first: u32, last: u32, on: u32, locked: u32) -
     FeatureGate { name, first: Minor(first), last: some(last), on: some(on), locked: some(locked) }
 }
 
-/// Name, first minor, last minor, on by default from, locked from; in the order of the names' bytes.
+/// Every gate: name, first minor, last minor, on by default from, locked from; in the order of the names' bytes.
 #[rustfmt::skip]
-const GATES: &[FeatureGate] = &[
+pub const GATES: &[FeatureGate] = &[
     gate("APIListChunking", 14, 32, 14, 29),
     gate("APIPriorityAndFairness", 15, 30, 15, 29),
     gate("APIResponseCompression", 14, NOW, 14, FREE),

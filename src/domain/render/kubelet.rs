@@ -3,11 +3,11 @@
 //! Sources beside those of the tables: kubernetes/kubernetes, `cmd/kubelet/app/options` and `server.go` (1.21 to 1.36),
 //! and for dockershim's flags kubernetes-sigs/sig-windows-tools, `kubeadm/scripts/StartKubelet.ps1`.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Runtime, Variant, yaml_text::Document};
 use crate::{
-    api::{PriorityClass, Taint},
+    api::{PriorityClass, Taint, TaintEffect},
     domain::{
         Problem,
         profile::{Kubelet, Profile, Resource},
@@ -42,14 +42,12 @@ pub fn yaml(taints: &[Taint], profile: &Profile, variant: &Variant) -> String {
     if knows("containerRuntimeEndpoint", minor) {
         file.text("containerRuntimeEndpoint", endpoint(variant.runtime));
     }
-    if knows("registerWithTaints", minor) && !taints.is_empty() {
-        file.value("registerWithTaints", &register_with_taints(taints));
+    if knows("registerWithTaints", minor) {
+        file.objects("registerWithTaints", taints.iter().map(taint_fields));
     }
     file.plain("maxPods", kubelet.max_pods);
     for (name, reserved) in [("systemReserved", &kubelet.system_reserved), ("kubeReserved", &kubelet.kube_reserved)] {
-        if !reserved.is_empty() {
-            file.texts(name, reserved.iter().map(|(resource, quantity)| (resource.name(), quantity.to_string())));
-        }
+        file.texts(name, reserved.iter().map(|(resource, quantity)| (resource.name(), quantity.to_string())));
     }
     let thresholds = eviction_hard(kubelet, minor);
     file.texts("evictionHard", thresholds.iter().map(|(signal, threshold)| (signal.name(), threshold.to_string())));
@@ -193,14 +191,22 @@ fn endpoint(runtime: Runtime) -> &'static str {
     runtime.facts().endpoint
 }
 
-fn register_with_taints(taints: &[Taint]) -> Value {
-    let taint = |taint: &Taint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
-    taints.iter().map(taint).collect()
+fn taint_fields(taint: &Taint) -> [(&str, &str); 3] {
+    [("key", &taint.key), ("value", &taint.value), ("effect", effect(taint.effect))]
+}
+
+/// The word that Kubernetes has for an effect.
+const fn effect(effect: TaintEffect) -> &'static str {
+    match effect {
+        TaintEffect::NoSchedule => "NoSchedule",
+        TaintEffect::PreferNoSchedule => "PreferNoSchedule",
+        TaintEffect::NoExecute => "NoExecute",
+    }
 }
 
 /// `key=value:effect,…`, the value possibly empty.
 fn taints_in_one(taints: &[Taint]) -> String {
-    let one = |taint: &Taint| format!("{}={}:{:?}", taint.key, taint.value, taint.effect);
+    let one = |taint: &Taint| format!("{}={}:{}", taint.key, taint.value, effect(taint.effect));
     taints.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
@@ -213,5 +219,185 @@ const fn priority_class(class: PriorityClass) -> &'static str {
         PriorityClass::AboveNormal => "ABOVE_NORMAL_PRIORITY_CLASS",
         PriorityClass::High => "HIGH_PRIORITY_CLASS",
         PriorityClass::Realtime => "REALTIME_PRIORITY_CLASS",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        domain::profile,
+        facts::{Build, kubelet_flags::flag},
+    };
+
+    const CONTAINERD: Runtime = Runtime::Containerd { major: 1, minor: 7 };
+    const PAUSE: &str = "registry.example/pause:3.9";
+
+    fn profile(kubelet: Value) -> Profile {
+        profile::check(&serde_json::from_value(json!({"kubelet": kubelet})).unwrap()).unwrap()
+    }
+
+    fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
+        Taint { key: key.to_owned(), value: value.to_owned(), effect }
+    }
+
+    fn windows_taint() -> Vec<Taint> {
+        vec![taint("os", "windows", TaintEffect::NoSchedule)]
+    }
+
+    fn variant(minor: u32, runtime: Runtime) -> Variant {
+        Variant { kubelet: Minor(minor), runtime, host: Build(20348) }
+    }
+
+    /// Every runtime that a minor has on Windows.
+    fn variants() -> impl Iterator<Item = Variant> {
+        (14..=40).flat_map(|minor| {
+            let docker = if minor <= 23 { Runtime::Dockershim } else { Runtime::CriDockerd };
+            [CONTAINERD, docker].map(|runtime| variant(minor, runtime))
+        })
+    }
+
+    fn configuration(taints: &[Taint], profile: &Profile, variant: &Variant) -> Value {
+        serde_saphyr::from_str(&yaml(taints, profile, variant)).unwrap()
+    }
+
+    fn flags_of(profile: &Profile, variant: &Variant) -> BTreeMap<String, String> {
+        let text = args(&windows_taint(), profile, variant, PAUSE);
+        let flag = |line: &str| {
+            line.strip_prefix("--")?.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+        };
+        text.lines().map(|line| flag(line).unwrap_or_else(|| panic!("{line}"))).collect()
+    }
+
+    #[test]
+    fn no_minor_is_given_a_field_or_a_flag_that_it_does_not_know() {
+        let full = profile(json!({
+            "kubeReserved": {"cpu": "200m"},
+            "evictionHard": {"memory.available": "1Gi"},
+            "featureGates": {"AllAlpha": false},
+            "extra": {"clusterDNS": ["10.96.0.10"]},
+        }));
+        for variant in variants() {
+            let configuration = configuration(&windows_taint(), &full, &variant);
+            for name in configuration.as_object().unwrap().keys() {
+                assert!(knows(name, variant.kubelet), "{name} for {variant}");
+            }
+            for name in flags_of(&full, &variant).keys() {
+                assert!(flag(name).unwrap().known_in(variant.kubelet), "{name} for {variant}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_minor_is_given_what_a_windows_kubelet_needs() {
+        for variant in variants() {
+            let configuration = configuration(&[], &profile(json!({})), &variant);
+            assert_eq!(configuration["apiVersion"], "kubelet.config.k8s.io/v1beta1");
+            assert_eq!(configuration["kind"], "KubeletConfiguration");
+            assert_eq!(configuration["enforceNodeAllocatable"], json!([]));
+            assert_eq!(configuration["cgroupsPerQOS"], json!(false));
+            assert_eq!(configuration["resolvConf"], json!(""));
+            assert_eq!(configuration["systemReserved"], json!({"memory": "2Gi"}));
+            assert!(configuration.get("registerWithTaints").is_none());
+        }
+    }
+
+    #[test]
+    fn every_default_threshold_is_written_out_beside_those_of_the_profile() {
+        let some = profile(json!({"evictionHard": {"nodefs.available": "5%"}}));
+        for variant in variants() {
+            let memory = if variant.kubelet < Minor(31) { "100Mi" } else { "500Mi" };
+            let expected = json!({"memory.available": memory, "nodefs.available": "5%", "imagefs.available": "15%"});
+            assert_eq!(configuration(&[], &some, &variant)["evictionHard"], expected, "{variant}");
+        }
+    }
+
+    #[test]
+    fn taints_and_endpoint_are_fields_where_there_are_fields_and_flags_before() {
+        for variant in variants() {
+            let profile = profile(json!({}));
+            let (fields, flags) = (configuration(&windows_taint(), &profile, &variant), flags_of(&profile, &variant));
+            let minor = variant.kubelet;
+            let remote = variant.runtime != Runtime::Dockershim;
+            assert_eq!(fields.get("registerWithTaints").is_some(), minor >= Minor(23), "{variant}");
+            assert_eq!(flags.contains_key("register-with-taints"), minor < Minor(23), "{variant}");
+            assert_eq!(fields.get("containerRuntimeEndpoint").is_some(), minor >= Minor(27), "{variant}");
+            assert_eq!(flags.contains_key("container-runtime-endpoint"), remote && minor < Minor(27), "{variant}");
+            assert_eq!(flags.contains_key("container-runtime"), remote && minor < Minor(27), "{variant}");
+            assert_eq!(flags.contains_key("network-plugin"), !remote, "{variant}");
+            assert_eq!(flags.contains_key("windows-priorityclass"), minor >= Minor(20), "{variant}");
+            assert_eq!(flags.contains_key("pod-infra-container-image"), minor <= Minor(28), "{variant}");
+        }
+    }
+
+    #[test]
+    fn each_runtime_is_reached_where_it_listens() {
+        let containerd = "npipe:////./pipe/containerd-containerd";
+        let profile = profile(json!({}));
+        assert_eq!(flags_of(&profile, &variant(20, CONTAINERD))["container-runtime-endpoint"], containerd);
+        assert_eq!(configuration(&[], &profile, &variant(36, CONTAINERD))["containerRuntimeEndpoint"], containerd);
+        let docker = configuration(&[], &profile, &variant(36, Runtime::CriDockerd));
+        assert_eq!(docker["containerRuntimeEndpoint"], "npipe:////./pipe/cri-dockerd");
+    }
+
+    #[test]
+    fn taints_read_the_same_as_a_field_and_as_a_flag() {
+        let taints = [taint("os", "windows", TaintEffect::NoSchedule), taint("a.b/c", "", TaintEffect::NoExecute)];
+        assert_eq!(taints_in_one(&taints), "os=windows:NoSchedule,a.b/c=:NoExecute");
+        let field = json!([
+            {"key": "os", "value": "windows", "effect": "NoSchedule"},
+            {"key": "a.b/c", "value": "", "effect": "NoExecute"},
+        ]);
+        let profile = profile(json!({}));
+        assert_eq!(configuration(&taints, &profile, &variant(36, CONTAINERD))["registerWithTaints"], field);
+    }
+
+    #[test]
+    fn gates_and_fields_that_a_minor_does_not_take_are_problems_of_that_minor() {
+        let gate = |name: &str, value: bool| json!({"featureGates": {name: value}});
+        let field = |name: &str, value: Value| json!({"extra": {name: value}});
+        let table = [
+            (gate("WindowsHostProcessContainers", true), vec![22, 23, 24, 25, 26, 27], 14..=30),
+            (gate("WindowsHostProcessContainers", false), vec![22, 23, 24, 25], 14..=30),
+            (gate("NoSuchGate", true), vec![18, 19, 37, 38], 18..=38),
+            (field("podLogsDir", json!("C:\\logs")), vec![30, 31], 28..=31),
+            (field("imageMaximumGCAge", json!("24h")), vec![30, 31], 28..=31),
+            (field("shutdownGracePeriod", json!("30s")), vec![34, 35, 36], 30..=36),
+            (field("cpuManagerPolicy", json!("static")), vec![], 30..=36),
+            (field("tracing", json!({})), vec![27, 28], 25..=28),
+            (
+                json!({"featureGates": {"ImageMaximumGCAge": true}, "extra": {"imageMaximumGCAge": "24h"}}),
+                vec![29, 30, 31],
+                28..=31,
+            ),
+            (
+                json!({"featureGates": {"WindowsCPUAndMemoryAffinity": true}, "extra": {"cpuManagerPolicy": "static"}}),
+                vec![32, 33, 34, 35, 36],
+                30..=36,
+            ),
+        ];
+        for (settings, taken_by, minors) in table {
+            let kubelet = profile(settings.clone()).kubelet;
+            let taken = minors.filter(|minor| problems(&kubelet, Minor(*minor)).is_empty()).collect::<Vec<_>>();
+            assert_eq!(taken, taken_by, "{settings}");
+        }
+    }
+
+    #[test]
+    fn a_problem_with_a_minor_says_which_minors_and_what_to_do() {
+        let said = |settings: Value, minor| Problem::list(&problems(&profile(settings).kubelet, Minor(minor)));
+        let settings = json!({"featureGates": {"WindowsHostProcessContainers": true}});
+        assert_eq!(
+            said(settings.clone(), 20),
+            "spec.kubelet.featureGates.WindowsHostProcessContainers: kubelets know it from 1.22 on, and 1.20 does not \
+             start with it: remove it, or give these nodes a profile of their own"
+        );
+        assert!(said(settings, 28).contains("kubelets know it up to 1.27"));
+        let settings = json!({"extra": {"shutdownGracePeriod": "30s"}});
+        assert!(said(settings, 33).contains("write spec.kubelet.featureGates.WindowsGracefulNodeShutdown: true"));
     }
 }

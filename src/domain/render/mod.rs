@@ -143,3 +143,105 @@ fn containerd_files(profile: &Profile, major: u32, minor: u32, image: &str) -> R
     }
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::domain::profile;
+
+    fn profile(spec: Value) -> Profile {
+        profile::check(&serde_json::from_value(spec).unwrap()).unwrap()
+    }
+
+    fn variant(kubelet: u32, runtime: Runtime, host: u32) -> Variant {
+        Variant { kubelet: Minor(kubelet), runtime, host: Build(host) }
+    }
+
+    const fn containerd(major: u32, minor: u32) -> Runtime {
+        Runtime::Containerd { major, minor }
+    }
+
+    fn keys(spec: Value, variant: Variant) -> Vec<String> {
+        render(&[], &profile(spec), &variant).unwrap().files.into_keys().collect()
+    }
+
+    #[test]
+    fn a_configuration_has_the_files_of_its_runtime() {
+        let mirrors = json!({"containerd": {"registryMirrors": [
+            {"registry": "docker.io", "endpoints": ["https://mirror.example"]},
+            {"registry": "registry.example:5000", "endpoints": ["https://mirror.example"]},
+        ]}});
+        let with_containerd = [
+            "containerd.toml",
+            "hosts.docker.io.toml",
+            "hosts.registry.example_5000_.toml",
+            "kubelet.args",
+            "kubelet.yaml",
+        ];
+        assert_eq!(keys(mirrors.clone(), variant(30, containerd(1, 7), 20348)), with_containerd);
+        assert_eq!(
+            keys(mirrors.clone(), variant(20, containerd(1, 4), 17763)),
+            ["containerd.toml", "kubelet.args", "kubelet.yaml"]
+        );
+        assert_eq!(keys(mirrors.clone(), variant(20, Runtime::Dockershim, 17763)), ["kubelet.args", "kubelet.yaml"]);
+        assert_eq!(keys(mirrors, variant(24, Runtime::CriDockerd, 20348)), ["kubelet.args", "kubelet.yaml"]);
+    }
+
+    #[test]
+    fn keys_are_those_that_a_config_map_takes() {
+        let registry = "Registry.example:5000";
+        let spec =
+            json!({"containerd": {"registryMirrors": [{"registry": registry, "endpoints": ["https://m.example"]}]}});
+        for key in keys(spec, variant(36, containerd(2, 3), 26100)) {
+            assert!(key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)), "{key}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_rendered_is_a_problem_and_all_problems_are_told() {
+        let gates = json!({"kubelet": {"featureGates": {"NoSuchGate": true}, "extra": {"podLogsDir": "C:\\logs"}}});
+        let table = [
+            (json!({}), variant(24, Runtime::Dockershim, 20348), vec!["status.nodeInfo.containerRuntimeVersion"]),
+            (json!({}), variant(23, Runtime::CriDockerd, 20348), vec!["status.nodeInfo.containerRuntimeVersion"]),
+            (json!({}), variant(30, containerd(1, 3), 20348), vec!["status.nodeInfo.containerRuntimeVersion"]),
+            (json!({}), variant(30, containerd(1, 7), 19042), vec!["spec.pauseImage"]),
+            (
+                gates,
+                variant(24, Runtime::Dockershim, 18363),
+                vec![
+                    "status.nodeInfo.containerRuntimeVersion",
+                    "spec.kubelet.featureGates.NoSuchGate",
+                    "spec.kubelet.extra.podLogsDir",
+                    "spec.pauseImage",
+                ],
+            ),
+        ];
+        for (spec, variant, paths) in table {
+            let problems = render(&[], &profile(spec), &variant).unwrap_err();
+            assert_eq!(problems.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>(), paths, "{variant}");
+        }
+    }
+
+    #[test]
+    fn the_image_that_the_kubelet_spares_is_the_one_that_containerd_runs() {
+        let own = json!({"pauseImage": {"source": "Custom", "repository": "registry.example/pause", "tag": "9"}});
+        for spec in [json!({}), json!({"pauseImage": {"source": "Upstream"}}), own] {
+            let files = render(&[], &profile(spec), &variant(24, containerd(1, 6), 20348)).unwrap().files;
+            let image = files[KUBELET_ARGS].lines().find_map(|line| line.strip_prefix("--pod-infra-container-image="));
+            assert!(files[CONTAINERD_TOML].contains(&format!("sandbox_image = \"{}\"", image.unwrap())));
+        }
+    }
+
+    #[test]
+    fn a_variant_says_what_it_is_for() {
+        assert_eq!(
+            variant(34, containerd(2, 1), 20348).to_string(),
+            "kubelet 1.34, containerd 2.1, Windows 10.0.20348"
+        );
+        assert_eq!(variant(20, Runtime::Dockershim, 17763).to_string(), "kubelet 1.20, dockershim, Windows 10.0.17763");
+        assert_eq!(containerd(2, 1).to_string(), "2.1");
+        assert_eq!(Runtime::CriDockerd.to_string(), "docker");
+    }
+}

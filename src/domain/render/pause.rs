@@ -70,3 +70,60 @@ fn repository_of(registry: Registry, tag: &str) -> &'static str {
     };
     pause::repository_with(registry, tag).unwrap_or(today)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{domain::profile, facts::Build};
+
+    fn profile(source: &str, repository: &str, tag: &str) -> Profile {
+        let spec = json!({"pauseImage": {"source": source, "repository": repository, "tag": tag}});
+        profile::check(&serde_json::from_value(spec).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_image_follows_source_tag_minor_and_host() {
+        const MINE: &str = "registry.example/pause";
+        let containerd = |major, minor| Runtime::Containerd { major, minor };
+        let table = [
+            (("Microsoft", "", ""), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1"),
+            (("Microsoft", "", ""), 30, containerd(1, 7), 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.9"),
+            // A 1.7 may be one of those that look for the host's own build only.
+            (("Microsoft", "", ""), 34, containerd(1, 7), 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3"),
+            (("Upstream", "", ""), 34, containerd(2, 1), 26100, "registry.k8s.io/pause:3.10.1"),
+            (("Upstream", "", ""), 34, containerd(1, 7), 26100, "registry.k8s.io/pause:3.10.2"),
+            // No tag has an entry for 23H2: a later 1.7 runs that of 2022.
+            (("Upstream", "", ""), 30, containerd(1, 7), 25398, "registry.k8s.io/pause:3.9"),
+            (("Microsoft", "", "3.6"), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.6"),
+            (("Microsoft", "", "9.9"), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/v2/kubernetes/pause:9.9"),
+            (("Custom", MINE, ""), 34, containerd(2, 1), 20348, "registry.example/pause:3.10.1"),
+            (("Custom", MINE, "1"), 20, Runtime::Dockershim, 17763, "registry.example/pause:1"),
+        ];
+        for ((source, repository, tag), minor, runtime, build, expected) in table {
+            let variant = Variant { kubelet: Minor(minor), runtime, host: Build(build) };
+            assert_eq!(image(&profile(source, repository, tag), &variant).as_deref(), Ok(expected), "{variant}");
+        }
+    }
+
+    #[test]
+    fn a_tag_of_ones_own_may_have_no_entry_for_the_host() {
+        let host = |build| OsVersion { build: Build(build), revision: Some(1) };
+        let current = Some(ContainerdVersion::new(2, 1, 0));
+        let old = Some(ContainerdVersion::new(1, 7, 0));
+        let table = [
+            (("Upstream", "", "3.5"), 20348, current, Some("registry.k8s.io/pause:3.5")),
+            (("Upstream", "", "3.9"), 20348, current, None),
+            (("Upstream", "", "3.9"), 26100, current, None),
+            (("Upstream", "", "3.9"), 26100, old, Some("registry.k8s.io/pause:3.9")),
+            (("Upstream", "", "9.9"), 20348, current, None),
+            (("Custom", "registry.example/pause", "3.5"), 20348, current, None),
+            (("Upstream", "", ""), 20348, None, None),
+        ];
+        for ((source, repository, tag), build, containerd, expected) in table {
+            let found = cannot_run(&profile(source, repository, tag), Minor(34), host(build), containerd);
+            assert_eq!(found.as_deref(), expected, "{tag} on {build}");
+        }
+    }
+}

@@ -39,8 +39,12 @@ fn allocatable_by_default(minor: Minor, capacity: &Resources) -> Resources {
     }
 }
 
-/// What a node's numbers say about whether its kubelet runs the configuration of a profile.
+/// What a node's numbers say about whether its kubelet runs the configuration of a profile. A node that has not said
+/// how much memory and how many pods it offers gives no evidence of delivery.
 pub fn judge(profile: &Profile, minor: Minor, capacity: &Resources, reported: &Resources) -> State {
+    if capacity.memory.is_none() || reported.memory.is_none() || reported.pods.is_none() {
+        return State::NotDelivered;
+    }
     let differences = differences(&allocatable(profile, minor, capacity), reported);
     if differences.is_empty() {
         return State::InEffect;
@@ -157,5 +161,140 @@ fn written(resource: Resource, units: i64) -> Quantity {
     match resource {
         Resource::Cpu => Quantity::of_milli(units),
         Resource::Memory | Resource::EphemeralStorage => Quantity::of_bytes(units),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::domain::profile;
+
+    const GI: i64 = 1 << 30;
+    const MI: i64 = 1 << 20;
+    /// Four processors, 16Gi of memory and a disk of 100Gi.
+    const NODE: Resources =
+        Resources { cpu_milli: Some(4000), memory: Some(16 * GI), ephemeral_storage: Some(100 * GI), pods: Some(110) };
+
+    fn profile(kubelet: Value) -> Profile {
+        profile::check(&serde_json::from_value(json!({"kubelet": kubelet})).unwrap()).unwrap()
+    }
+
+    fn example() -> Profile {
+        profile(json!({
+            "systemReserved": {"cpu": "500m", "memory": "2Gi", "ephemeral-storage": "1Gi"},
+            "kubeReserved": {"cpu": "200m", "memory": "512Mi"},
+            "maxPods": 60,
+        }))
+    }
+
+    #[test]
+    fn allocatable_is_capacity_less_reserves_and_hard_thresholds() {
+        let tenth = 10_737_418_400;
+        let expected = |memory| Resources {
+            cpu_milli: Some(3300),
+            memory: Some(16 * GI - 2 * GI - 512 * MI - memory),
+            ephemeral_storage: Some(100 * GI - GI - tenth),
+            pods: Some(60),
+        };
+        assert_eq!(allocatable(&example(), Minor(30), &NODE), expected(100 * MI));
+        assert_eq!(allocatable(&example(), Minor(34), &NODE), expected(500 * MI));
+    }
+
+    #[test]
+    fn thresholds_of_the_profile_count_instead_of_the_defaults() {
+        let table = [
+            (json!({"memory.available": "1Gi"}), GI, 10_737_418_400),
+            (json!({"nodefs.available": "0%"}), 500 * MI, 0),
+            (json!({"memory.available": "10%", "nodefs.available": "2Gi"}), 1_717_986_944, 2 * GI),
+            (json!({"imagefs.available": "50%"}), 500 * MI, 10_737_418_400),
+        ];
+        for (thresholds, memory, disk) in table {
+            let profile = profile(json!({"systemReserved": {}, "evictionHard": thresholds}));
+            let left = allocatable(&profile, Minor(34), &NODE);
+            assert_eq!(
+                (left.memory, left.ephemeral_storage),
+                (Some(16 * GI - memory), Some(100 * GI - disk)),
+                "{thresholds}"
+            );
+        }
+    }
+
+    #[test]
+    fn pods_are_fewer_on_a_node_with_few_processors_where_the_profile_says_so() {
+        let pods =
+            |per_core: u32| allocatable(&profile(json!({"extra": {"podsPerCore": per_core}})), Minor(34), &NODE).pods;
+        assert_eq!([0, 10, 50].map(pods), [Some(110), Some(40), Some(110)]);
+    }
+
+    #[test]
+    fn a_node_is_judged_by_its_numbers() {
+        let asked = allocatable(&example(), Minor(34), &NODE);
+        let untouched = allocatable_by_default(Minor(34), &NODE);
+        assert_eq!(judge(&example(), Minor(34), &NODE, &asked), State::InEffect);
+        assert_eq!(judge(&example(), Minor(34), &NODE, &untouched), State::NotDelivered);
+
+        let rounded = Resources { memory: asked.memory.map(|memory| memory - MI), ..asked };
+        assert_eq!(judge(&example(), Minor(34), &NODE, &rounded), State::InEffect);
+
+        let other = Resources { memory: asked.memory.map(|memory| memory + GI), pods: Some(50), ..asked };
+        let said = [
+            "allocatable memory is 14348Mi, the configuration leaves 13324Mi",
+            "allocatable pods is 50, the configuration says 60",
+        ];
+        let differs = State::Differs(said.map(str::to_owned).to_vec());
+        assert_eq!(judge(&example(), Minor(34), &NODE, &other), differs);
+    }
+
+    #[test]
+    fn a_kubelet_with_the_default_configuration_may_already_do_what_is_asked() {
+        let nothing = profile(json!({"systemReserved": {}}));
+        let untouched = allocatable_by_default(Minor(34), &NODE);
+        assert_eq!(judge(&nothing, Minor(34), &NODE, &untouched), State::InEffect);
+    }
+
+    #[test]
+    fn a_node_that_reports_nothing_gives_no_evidence() {
+        let nothing = Resources::default();
+        assert_eq!(judge(&example(), Minor(34), &nothing, &nothing), State::NotDelivered);
+        let no_disk = Resources { ephemeral_storage: None, ..NODE };
+        let asked = allocatable(&example(), Minor(34), &no_disk);
+        assert_eq!(judge(&example(), Minor(34), &no_disk, &asked), State::InEffect);
+        assert_eq!(exceeds(&example(), Minor(34), &nothing), None);
+    }
+
+    #[test]
+    fn more_than_a_node_has_is_a_problem_with_the_numbers() {
+        let small = Resources { memory: Some(2 * GI), ..NODE };
+        let problem = exceeds(&example(), Minor(34), &small).unwrap();
+        assert_eq!(
+            problem.to_string(),
+            "spec.kubelet.systemReserved.memory: 3060Mi of memory are kept and the node has 2Gi: write less, or give \
+             these nodes a profile of their own"
+        );
+        assert_eq!(exceeds(&example(), Minor(34), &NODE), None);
+        let few = Resources { cpu_milli: Some(700), ..NODE };
+        assert_eq!(exceeds(&example(), Minor(34), &few).unwrap().path, "spec.kubelet.systemReserved.cpu");
+    }
+
+    proptest! {
+        #[test]
+        fn a_node_that_does_what_it_was_told_is_in_effect_and_has_nothing_negative(
+            cpu in 0_i64..64_000, memory in 0_i64..1 << 40, disk in 0_i64..1 << 44, minor in 14_u32..=40,
+            reserved in 0_u32..100_000, share in 0_u32..=100,
+        ) {
+            let profile = profile(json!({
+                "systemReserved": {"memory": format!("{reserved}Mi"), "cpu": format!("{reserved}m")},
+                "evictionHard": {"nodefs.available": format!("{share}%")},
+            }));
+            let node = Resources { cpu_milli: Some(cpu), memory: Some(memory), ephemeral_storage: Some(disk), pods: Some(110) };
+            let left = allocatable(&profile, Minor(minor), &node);
+            prop_assert_eq!(judge(&profile, Minor(minor), &node, &left), State::InEffect);
+            for (left, has) in [(left.cpu_milli, cpu), (left.memory, memory), (left.ephemeral_storage, disk)] {
+                prop_assert!((0..=has).contains(&left.unwrap()));
+            }
+        }
     }
 }

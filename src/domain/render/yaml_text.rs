@@ -35,10 +35,32 @@ impl Document {
         let _ = writeln!(self.text, "{name}: {value}");
     }
 
-    /// Displayed values by name, as texts.
+    /// Displayed values by name, as texts. None: nothing is written.
     pub(super) fn texts<'a>(&mut self, name: &str, values: impl Iterator<Item = (&'a str, String)>) {
-        let values = values.map(|(key, value)| (key.to_owned(), Value::String(value))).collect();
-        self.value(name, &Value::Object(values));
+        for (index, (key, value)) in values.enumerate() {
+            if index == 0 {
+                self.text.extend([name, ":\n"]);
+            }
+            self.text.push_str("  ");
+            self.text(key, &value);
+        }
+    }
+
+    /// A list of objects whose values are texts. None: nothing is written.
+    pub(super) fn objects<'a, const N: usize>(
+        &mut self,
+        name: &str,
+        list: impl Iterator<Item = [(&'a str, &'a str); N]>,
+    ) {
+        for (index, object) in list.enumerate() {
+            if index == 0 {
+                self.text.extend([name, ":\n"]);
+            }
+            for (index, (key, value)) in object.into_iter().enumerate() {
+                self.text.push_str(if index == 0 { "- " } else { "  " });
+                self.text(key, value);
+            }
+        }
     }
 
     /// Any value, in block style.
@@ -211,8 +233,12 @@ mod tests {
         let mut document = Document::new("one\ntwo");
         document.text("z", "");
         document.plain("a", 1);
-        document.texts("m", [("cpu", "500m".to_owned())].into_iter());
-        assert_eq!(document.finish(), "# one\n# two\nz: \"\"\na: 1\nm:\n  cpu: \"500m\"\n");
+        document.texts("m", [("memory", "1Gi".to_owned()), ("cpu", "500m".to_owned())].into_iter());
+        document.texts("none", std::iter::empty());
+        document.objects("l", [[("k", "a"), ("e", "b")], [("k", "c"), ("e", "")]].into_iter());
+        let expected = "# one\n# two\nz: \"\"\na: 1\nm:\n  memory: \"1Gi\"\n  cpu: \"500m\"\n\
+                        l:\n- k: \"a\"\n  e: \"b\"\n- k: \"c\"\n  e: \"\"\n";
+        assert_eq!(document.finish(), expected);
     }
 
     fn any_value() -> impl Strategy<Value = Value> {
