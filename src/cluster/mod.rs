@@ -4,6 +4,7 @@
 
 mod caches;
 mod events;
+mod gather;
 mod hub;
 mod store;
 mod version;
@@ -16,6 +17,7 @@ use kube::{Client, Config};
 
 pub use caches::Caches;
 pub use events::Events;
+pub use gather::{GatherError, gather, operator_runs};
 pub use hub::{Patience, follow};
 pub use store::{Change, Store};
 pub use version::Versions;

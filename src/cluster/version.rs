@@ -64,7 +64,7 @@ impl Versions {
 }
 
 /// The minor that an API server reports; managed clouds write `34+`.
-fn minor(info: &Info) -> Result<Minor, String> {
+pub(super) fn minor(info: &Info) -> Result<Minor, String> {
     format!("{}.{}", info.major, info.minor).parse().map_err(|error: crate::facts::ParseVersionError| error.to_string())
 }
 

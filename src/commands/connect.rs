@@ -2,11 +2,11 @@
 
 use std::io;
 
-use kube::Config;
+use kube::{Client, Config};
 use tokio::runtime::{Builder, Runtime};
 
 use super::Failure;
-use crate::cluster::with_sources;
+use crate::cluster::{self, with_sources};
 
 /// How to reach the API server: the current context of the kubeconfig, else the ServiceAccount of the Pod.
 pub(super) async fn config() -> Result<Config, Failure> {
@@ -15,6 +15,14 @@ pub(super) async fn config() -> Result<Config, Failure> {
         Failure::Cluster(format!(
             "no cluster: {error}: let KUBECONFIG name a kubeconfig with a current context, or run in a Pod with a ServiceAccount"
         ))
+    })
+}
+
+/// A client for a command that asks and writes once.
+pub(super) async fn client() -> Result<Client, Failure> {
+    cluster::client(config().await?).map_err(|error| {
+        let error = with_sources(&error);
+        Failure::Cluster(format!("the kubeconfig cannot be used: {error}: correct it, or choose another context"))
     })
 }
 

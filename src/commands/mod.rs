@@ -2,9 +2,12 @@
 //!
 //! Each command has two halves: `Args` is what was typed, `Settings` what it means; only settings are acted on.
 
+mod cleanup;
 mod connect;
 mod crds;
+mod input;
 pub mod output;
+mod plan;
 pub mod render;
 mod run;
 
@@ -31,6 +34,10 @@ enum Command {
     Crds(crds::Args),
     /// Print what the operator would write for the resources in files; no cluster is asked
     Render(render::Args),
+    /// Print what would change in the cluster, or what an upgrade would break; nothing is written
+    Plan(plan::Args),
+    /// Take off by hand what pools have added to nodes and cluster, with the operator gone
+    Cleanup(cleanup::Args),
 }
 
 impl Cli {
@@ -40,6 +47,8 @@ impl Cli {
             Command::Run(args) => run::Settings::try_from(args).and_then(run::run),
             Command::Crds(args) => crds::Settings::try_from(args).and_then(crds::run),
             Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
+            Command::Plan(args) => plan::Settings::try_from(args).and_then(plan::run),
+            Command::Cleanup(args) => cleanup::Settings::try_from(args).and_then(cleanup::run),
         };
         match ended {
             Ok(()) => ExitCode::SUCCESS,

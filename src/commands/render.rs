@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use jiff::Timestamp;
 
 use super::{
-    Failure,
+    Failure, input,
     output::{self, Format},
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
         pool::{Snapshot, configs::Newcomer},
     },
     facts::{ContainerdVersion, Minor, containerd, support},
-    manifests::{self, Manifests, Mistake, ReadError, Resources},
+    manifests::{self, Resources},
 };
 
 pub use objects::{Rendered, render};
@@ -74,8 +74,13 @@ impl TryFrom<Args> for Settings {
     fn try_from(args: Args) -> Result<Self, Failure> {
         let chosen = args.kubernetes.is_empty() || args.containerd.is_empty();
         let newcomers = newcomers(&args.kubernetes, &args.containerd)?;
+        let namespace = input::namespace(args.namespace)?;
+        let stdin = |path: &PathBuf| path.as_os_str() == "-";
+        if args.nodes.as_ref().is_some_and(stdin) && args.filename.iter().any(stdin) {
+            return Err(Failure::Usage("standard input can be read once: write - only once".to_owned()));
+        }
         let to = args.out.map_or(To::Stdout(args.output), To::Folder);
-        Ok(Self { files: args.filename, nodes: args.nodes, newcomers, chosen, namespace: args.namespace, to })
+        Ok(Self { files: args.filename, nodes: args.nodes, newcomers, chosen, namespace, to })
     }
 }
 
@@ -115,40 +120,26 @@ fn containerd_version(text: &str) -> Result<ContainerdVersion, Failure> {
 
 /// Prints the objects or writes their files.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
-    let resources = resources(&settings.files)?;
+    let resources = input::resources(&settings.files)?;
     let nodes = settings.nodes.as_ref().map(read_nodes).transpose()?;
     let snapshot = snapshot(&resources, nodes.unwrap_or_default(), settings.namespace);
-    let rendered = render(&snapshot, &settings.newcomers, &resources).map_err(|mistakes| problems(&mistakes))?;
+    let rendered = render(&snapshot, &settings.newcomers, &resources).map_err(|mistakes| input::problems(&mistakes))?;
     if settings.chosen && rendered.for_newcomers {
-        note(&format!("rendered for {}; choose with --kubernetes and --containerd", in_words(&settings.newcomers)));
+        input::note(&format!(
+            "rendered for {}; choose with --kubernetes and --containerd",
+            in_words(&settings.newcomers)
+        ));
     }
-    rendered.notes.iter().for_each(|text| note(text));
+    rendered.notes.iter().for_each(|text| input::note(text));
     match settings.to {
         To::Stdout(format) => output::print_objects(rendered.objects(), format),
         To::Folder(folder) => folder::write(&folder, &rendered),
     }
 }
 
-/// The pools and profiles in files, of which there must be some.
-pub(super) fn resources(files: &[PathBuf]) -> Result<Resources, Failure> {
-    let manifests = read(files)?;
-    manifests.ignored.iter().for_each(|text| note(&format!("passed over: {text}")));
-    let resources = Resources::of(manifests).map_err(|mistakes| problems(&mistakes))?;
-    resources.note_of_others().iter().for_each(|text| note(text));
-    if resources.pools.is_empty() && resources.profiles.is_empty() {
-        let names: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
-        let text = format!("{}: neither a WindowsNodePool nor a WindowsRuntimeProfile is there", names.join(", "));
-        return Err(Failure::Problems(text));
-    }
-    Ok(resources)
-}
-
-fn read(files: &[PathBuf]) -> Result<Manifests, Failure> {
-    Manifests::read(files).map_err(|error: ReadError| Failure::Usage(error.to_string()))
-}
-
 fn read_nodes(file: &PathBuf) -> Result<BTreeMap<String, Arc<WindowsNode>>, Failure> {
-    let nodes = manifests::nodes(read(std::slice::from_ref(file))?).map_err(|mistakes| problems(&mistakes))?;
+    let nodes =
+        manifests::nodes(input::read(std::slice::from_ref(file))?).map_err(|mistakes| input::problems(&mistakes))?;
     if nodes.is_empty() {
         let text = format!("{}: no node with the label kubernetes.io/os=windows is there", file.display());
         return Err(Failure::Problems(text));
@@ -170,21 +161,6 @@ pub fn snapshot(
         nodes,
         ..Snapshot::default()
     }
-}
-
-/// All mistakes, a line each.
-pub(super) fn problems(mistakes: &[Mistake]) -> Failure {
-    let lines: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
-    let count = match mistakes.len() {
-        1 => "a mistake".to_owned(),
-        count => format!("{count} mistakes"),
-    };
-    Failure::Problems(format!("{count} in the input, nothing is written\n{}", lines.join("\n")))
-}
-
-/// Says something on stderr that is no failure.
-pub(super) fn note(text: &str) {
-    eprintln!("winpool: {text}");
 }
 
 fn in_words(newcomers: &[Newcomer]) -> String {

@@ -13,5 +13,6 @@ pub mod quantity;
 pub mod render;
 mod selector;
 pub mod syntax;
+pub mod upgrade;
 
 pub use problem::Problem;

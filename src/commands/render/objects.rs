@@ -127,8 +127,10 @@ fn config_mistakes(pool: &Pool, spec: &Spec, active: &Active, place: &Place, res
             vec![place.mistake(Problem::new("spec.profileRef.name", wrong, remedy))]
         }
         ConfigState::Rendered(failures) => {
-            let place = resources.profiles.get(profile).map_or(place, |(_, place)| place);
-            by_problem(pool, failures).map(|problem| place.mistake(problem)).collect()
+            // What is wrong with a profile is in its file; what is wrong with a node, is told where the pool asks for it.
+            let of_profile = resources.profiles.get(profile).map_or(place, |(_, place)| place);
+            let place_of = |problem: &Problem| if problem.path.starts_with("spec.") { of_profile } else { place };
+            by_problem(pool, failures).map(|problem| place_of(&problem).mistake(problem)).collect()
         }
     }
 }

@@ -160,6 +160,11 @@ impl<'a> Planner<'a> {
         Self { newcomers, ..self }
     }
 
+    /// The nodes of a pool.
+    pub fn members(&self, name: &str) -> impl Iterator<Item = &WindowsNode> {
+        self.territories.get(name).into_iter().flat_map(|territory| &territory.members).map(|(node, _)| node.as_ref())
+    }
+
     /// Plans the pool of that name; `None` if there is no such pool.
     pub fn plan(&self, name: &str) -> Option<Plan> {
         let pool = self.snapshot.pools.get(name)?;

@@ -1,0 +1,235 @@
+//! `winpool cleanup`: takes off by hand what pools have added, with the operator gone.
+
+use std::collections::BTreeSet;
+
+use kube::Client;
+
+use super::{Failure, connect, input};
+use crate::{
+    admin::Metrics,
+    api::names::DEFAULT_NAMESPACE,
+    cluster::{self, GatherError, Writer},
+    domain::{
+        conditions::some_of,
+        operation::{Done, Operation, Outcome},
+        pool::{
+            Snapshot,
+            plan::{Phase, Plan, clean_up},
+        },
+    },
+};
+
+/// How many times the cluster is looked at anew because somebody else wrote in between.
+const ROUNDS: usize = 10;
+/// How many writes are made between two words of progress.
+const CHUNK: usize = 50;
+
+/// What was typed.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "With --dry-run the exit status is 1 if there is something to take off. What is taken off is what \
+                        the pools' status.applied proves to be theirs; so the WindowsNodePools have to be there still."
+)]
+pub(super) struct Args {
+    /// Only what this pool has added; may be repeated [default: all pools]
+    #[arg(long, value_name = "NAME")]
+    pool: Vec<String>,
+    /// Say what would be taken off, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Go on though an operator runs, which would put everything back
+    #[arg(long)]
+    force: bool,
+    /// The operator's namespace, where its ConfigMaps are
+    #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
+    namespace: String,
+}
+
+/// What it means.
+pub(super) struct Settings {
+    /// None for all.
+    pools: BTreeSet<String>,
+    dry_run: bool,
+    force: bool,
+    namespace: String,
+}
+
+impl TryFrom<Args> for Settings {
+    type Error = Failure;
+
+    fn try_from(args: Args) -> Result<Self, Failure> {
+        let Args { pool, dry_run, force, namespace } = args;
+        Ok(Self { pools: pool.into_iter().collect(), dry_run, force, namespace: input::namespace(namespace)? })
+    }
+}
+
+/// Takes off what the pools have added, or says what that would be.
+pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+    connect::runtime()?.block_on(async {
+        let client = connect::client().await?;
+        let snapshot = cluster::gather(&client, &settings.namespace).await.map_err(unreachable)?;
+        let pools = chosen(&snapshot, &settings.pools)?;
+        if pools.is_empty() {
+            input::note("there is no WindowsNodePool, so nothing proves what was added");
+            return Ok(());
+        }
+        let plans = clean_up(&snapshot, &pools);
+        if settings.dry_run {
+            return dry_run(&plans);
+        }
+        if !settings.force && cluster::operator_runs(&client, &settings.namespace).await.map_err(unreachable)? {
+            refuse_with_operator(&snapshot, &pools, &settings.namespace)?;
+        }
+        take_off(&client, snapshot, &pools).await
+    })
+}
+
+fn unreachable(error: GatherError) -> Failure {
+    Failure::Cluster(error.to_string())
+}
+
+/// The pools that were named, or all.
+fn chosen(snapshot: &Snapshot, named: &BTreeSet<String>) -> Result<BTreeSet<String>, Failure> {
+    if named.is_empty() {
+        return Ok(snapshot.pools.keys().cloned().collect());
+    }
+    let unknown: Vec<_> = named.iter().filter(|name| !snapshot.pools.contains_key(*name)).collect();
+    if !unknown.is_empty() {
+        let names: Vec<_> = unknown.iter().map(|name| name.as_str()).collect();
+        let text = format!("--pool: there is no WindowsNodePool {}: see kubectl get wnp", some_of(names));
+        return Err(Failure::Usage(text));
+    }
+    Ok(named.clone())
+}
+
+/// An operator would put back at once what is taken off a pool that it acts on.
+fn refuse_with_operator(snapshot: &Snapshot, pools: &BTreeSet<String>, namespace: &str) -> Result<(), Failure> {
+    let acted_on = |name: &&String| snapshot.pools.get(*name).is_some_and(|pool| pool.enforces() && !pool.deleting);
+    let names: Vec<_> = pools.iter().filter(acted_on).map(String::as_str).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Problems(format!(
+        "an operator runs in namespace {namespace} and would put everything back for {}: stop it with \
+         kubectl -n {namespace} scale deployment winpool --replicas=0, or set spec.paused: true on the pools, or go on \
+         with --force",
+        some_of(names)
+    )))
+}
+
+/// Says what would be done.
+fn dry_run(plans: &[Plan]) -> Result<(), Failure> {
+    let mut count = 0;
+    for plan in plans {
+        for operation in plan.steps.iter().flatten() {
+            println!("pool {}: {}", plan.pool.name, in_words(operation));
+            count += 1;
+        }
+    }
+    let waiting = handed_over(plans);
+    if count == 0 && waiting.is_empty() {
+        println!("nothing is there to take off");
+        return Ok(());
+    }
+    waiting.iter().for_each(|text| input::note(text));
+    Err(Failure::Problems(format!("{count} writes would be made; nothing is written with --dry-run")))
+}
+
+/// Runs the plans, looking at the cluster anew for as long as others write in between.
+async fn take_off(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String>) -> Result<(), Failure> {
+    let namespace = snapshot.namespace.clone();
+    let writer = Writer::new(client.clone(), namespace.clone(), Metrics::default());
+    for _ in 0..ROUNDS {
+        let plans = clean_up(&snapshot, pools);
+        let mut raced = false;
+        for plan in &plans {
+            raced |= run_plan(&writer, plan).await? == Ended::Raced;
+        }
+        if !raced {
+            return finish(&plans);
+        }
+        input::note("somebody else wrote in between: looking again");
+        snapshot = cluster::gather(client, &namespace).await.map_err(unreachable)?;
+    }
+    Err(Failure::Cluster(format!("others wrote in between {ROUNDS} times: stop them, and run cleanup again")))
+}
+
+#[derive(PartialEq, Eq)]
+enum Ended {
+    Done,
+    Raced,
+}
+
+async fn run_plan(writer: &Writer, plan: &Plan) -> Result<Ended, Failure> {
+    for step in &plan.steps {
+        let mut raced = false;
+        for chunk in step.chunks(CHUNK) {
+            let done = writer.run(&[chunk.to_vec()]).await;
+            raced |= tell(plan, &done)?;
+        }
+        if raced {
+            return Ok(Ended::Raced);
+        }
+    }
+    Ok(Ended::Done)
+}
+
+/// Says what became of some writes; whether somebody wrote in between.
+fn tell(plan: &Plan, done: &Done) -> Result<bool, Failure> {
+    let mut failures = Vec::new();
+    for (operation, outcome) in &done.results {
+        match outcome {
+            Outcome::Done => println!("pool {}: {}", plan.pool.name, in_words(operation)),
+            Outcome::Gone => println!("pool {}: {} (already gone)", plan.pool.name, in_words(operation)),
+            Outcome::Conflict => {}
+            Outcome::WithoutTaints(text) | Outcome::Refused(text) | Outcome::Failed(text) => {
+                failures.push(format!("{}: {text}", in_words(operation)));
+            }
+        }
+    }
+    if !failures.is_empty() {
+        let text = format!("not done: {}: remove the cause, and run cleanup again", some_of(failures));
+        return Err(Failure::Cluster(text));
+    }
+    Ok(done.results.iter().any(|(_, outcome)| *outcome == Outcome::Conflict))
+}
+
+fn in_words(operation: &Operation) -> String {
+    operation.words().unwrap_or_else(|| format!("{} {}", operation.kind(), operation.object()))
+}
+
+/// The last word: what is left, and what to do about it.
+fn finish(plans: &[Plan]) -> Result<(), Failure> {
+    let waiting = handed_over(plans);
+    if !waiting.is_empty() {
+        return Err(Failure::Problems(waiting.join("\n")));
+    }
+    let left: Vec<_> = plans
+        .iter()
+        .filter(|plan| !plan.pool.resource_version.is_empty())
+        .map(|plan| plan.pool.name.as_str())
+        .collect();
+    println!(
+        "done; an operator that starts again puts everything back for the pools that are still there: {}",
+        some_of(left)
+    );
+    Ok(())
+}
+
+/// Nodes that are left as they are, because another pool matches them too.
+fn handed_over(plans: &[Plan]) -> Vec<String> {
+    let waiting = plans.iter().filter_map(|plan| match &plan.phase {
+        Phase::CleaningUp { handed_over, .. } if !handed_over.is_empty() => Some((&plan.pool.name, handed_over)),
+        _ => None,
+    });
+    waiting
+        .map(|(pool, nodes)| {
+            format!(
+                "pool {pool}: {} match another pool too, which takes them over as soon as an operator runs; until then they \
+                 and the pool's RuntimeClasses and ConfigMaps stay as they are. To take everything off now, clean up all \
+                 pools",
+                some_of(nodes)
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,251 @@
+//! The built binary, offline: what it prints, and with which exit status it ends.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+const POOLS: &str = "\
+apiVersion: winpool.dev/v1alpha1
+kind: WindowsRuntimeProfile
+metadata: {name: standard}
+spec:
+  containerd:
+    registryMirrors: [{registry: docker.io, endpoints: [\"https://mirror.example\"]}]
+---
+apiVersion: winpool.dev/v1alpha1
+kind: WindowsNodePool
+metadata: {name: web-2022}
+spec:
+  windowsVersion: \"ltsc2022\"
+  nodeSelector: {matchLabels: {agentpool: web}}
+  profileRef: {name: standard}
+---
+apiVersion: winpool.dev/v1alpha1
+kind: WindowsNodePool
+metadata: {name: batch-2022}
+spec:
+  windowsVersion: \"ltsc2022\"
+  nodeSelector: {matchLabels: {agentpool: batch}}
+  taints: [{key: batch, effect: NoSchedule}]
+";
+
+const NODES: &str = "\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata:
+    name: win-1
+    resourceVersion: \"17\"
+    labels: {kubernetes.io/os: windows, agentpool: web}
+  status:
+    nodeInfo: {kernelVersion: 10.0.20348.4529, kubeletVersion: v1.34.2, containerRuntimeVersion: containerd://1.7.28}
+- apiVersion: v1
+  kind: Node
+  metadata: {name: linux-1, labels: {kubernetes.io/os: linux}}
+";
+
+struct Ended {
+    status: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn winpool(folder: &Path, args: &[&str]) -> Ended {
+    winpool_reading(folder, args, "")
+}
+
+fn winpool_reading(folder: &Path, args: &[&str], stdin: &str) -> Ended {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_winpool"))
+        .args(args)
+        .current_dir(folder)
+        .env("KUBECONFIG", folder.join("no-kubeconfig"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended { status: status.code().unwrap(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+fn names(text: &str) -> Vec<String> {
+    let objects = serde_saphyr::from_multiple::<Value>(text).unwrap();
+    let name = |object: Value| {
+        let (kind, name) = (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
+        // The digest behind the pool's name is not what these tests are about.
+        format!("{kind} {}", if kind == "ConfigMap" { name.rsplit_once('-').unwrap().0 } else { name })
+    };
+    objects.into_iter().map(name).collect()
+}
+
+#[test]
+fn render_prints_every_object_once_and_in_order() {
+    let folder = folder(&[("pools.yaml", POOLS)]);
+    let render = ["render", "-f", ".", "--kubernetes", "1.36,1.34", "--containerd", "2.2"];
+    let ended = winpool(folder.path(), &render);
+    assert_eq!((ended.status, ended.stderr.as_str()), (0, ""));
+    assert_eq!(
+        names(&ended.stdout),
+        ["RuntimeClass windows-ltsc2022", "ConfigMap web-2022", "ConfigMap web-2022"],
+        "the class is shared, and each minor has its configuration"
+    );
+}
+
+#[test]
+fn render_gives_the_same_bytes_every_time_and_from_anywhere() {
+    let folder = folder(&[("pools.yaml", POOLS), ("nodes.yaml", NODES)]);
+    let render = |input: &str, stdin: &str| {
+        winpool_reading(folder.path(), &["render", "-f", input, "--nodes", "nodes.yaml"], stdin).stdout
+    };
+    let first = render("pools.yaml", "");
+    assert!(first.contains("ConfigMap") && first.contains("kind: Node"), "{first}");
+    assert_eq!(render("pools.yaml", ""), first);
+    assert_eq!(render("-", POOLS), first);
+}
+
+#[test]
+fn render_says_for_what_it_renders_when_nobody_chose() {
+    let folder = folder(&[("pools.yaml", POOLS)]);
+    let ended = winpool(folder.path(), &["render", "-f", "pools.yaml"]);
+    assert_eq!(ended.status, 0);
+    assert!(ended.stderr.starts_with("winpool: rendered for kubelet 1."), "{}", ended.stderr);
+}
+
+#[test]
+fn render_as_json_is_one_list() {
+    let folder = folder(&[("pools.yaml", POOLS), ("nodes.yaml", NODES)]);
+    let render = ["render", "-f", "pools.yaml", "--nodes", "nodes.yaml", "-o"];
+    let json = winpool(folder.path(), &[&render[..], &["json"]].concat());
+    let yaml = winpool(folder.path(), &[&render[..], &["yaml"]].concat());
+    let list: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((list["apiVersion"].as_str(), list["kind"].as_str()), (Some("v1"), Some("List")));
+    assert_eq!(list["items"], Value::Array(serde_saphyr::from_multiple(&yaml.stdout).unwrap()));
+}
+
+#[test]
+fn a_rendered_node_is_its_patch_without_the_lock() {
+    let folder = folder(&[("pools.yaml", POOLS), ("nodes.yaml", NODES)]);
+    let ended = winpool(folder.path(), &["render", "-f", "pools.yaml", "--nodes", "nodes.yaml"]);
+    let objects = serde_saphyr::from_multiple::<Value>(&ended.stdout).unwrap();
+    let node = objects.iter().find(|object| object["kind"] == "Node").unwrap();
+    assert_eq!(node["metadata"]["name"], "win-1");
+    assert_eq!(node["metadata"]["labels"]["winpool.dev/pool"], "web-2022");
+    assert_eq!(node["spec"]["taints"][0]["key"], "os");
+    assert_eq!(node["metadata"].get("resourceVersion"), None);
+    let config = node["metadata"]["annotations"]["winpool.dev/config"].as_str().unwrap();
+    assert!(objects.iter().any(|object| object["kind"] == "ConfigMap" && object["metadata"]["name"] == config));
+}
+
+#[test]
+fn render_into_a_folder_writes_objects_and_the_files_of_a_node() {
+    let folder = folder(&[("pools.yaml", POOLS)]);
+    let render = ["render", "-f", "pools.yaml", "--kubernetes", "1.34", "--containerd", "2.1", "--out", "out"];
+    assert_eq!(winpool(folder.path(), &render).status, 0);
+    let out = folder.path().join("out");
+    assert!(fs::read_to_string(out.join("runtimeclass-windows-ltsc2022.yaml")).unwrap().contains("kind: RuntimeClass"));
+    let config = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap()).find(|entry| entry.path().is_dir()).unwrap();
+    for file in ["kubelet.yaml", "kubelet.args", "containerd.toml", "certs.d/docker.io/hosts.toml"] {
+        assert!(config.path().join(file).is_file(), "{file}");
+    }
+    assert_eq!(winpool(folder.path(), &render).status, 0, "its own folder may be replaced");
+    let elsewhere = [&render[..8], &["."]].concat();
+    let refused = winpool(folder.path(), &elsewhere);
+    assert_eq!(refused.status, 2, "{}", refused.stderr);
+    assert!(folder.path().join("pools.yaml").exists());
+}
+
+#[test]
+fn bad_input_is_told_with_file_line_and_path_and_nothing_is_written() {
+    let bad = "\
+apiVersion: winpool.dev/v1alpha1
+kind: WindowsNodePool
+metadata: {name: web}
+spec:
+  windowsVersion: \"ltsc2022\"
+  nodeSelector:
+    matchLabels: {agentpool: web}
+  taints:
+  - key: os
+    effect: NoScheduling
+";
+    let unresolved = POOLS.replace("profileRef: {name: standard}", "profileRef: {name: standart}");
+    let folder = folder(&[("a/bad.yaml", bad), ("b/worse.yaml", "spec: [\n"), ("c.yaml", &unresolved)]);
+    let render = ["render", "-f", "a", "-f", "b", "--out", "out"];
+    let ended = winpool(folder.path(), &render);
+    assert_eq!((ended.status, ended.stdout.as_str()), (1, ""));
+    assert!(ended.stderr.starts_with("winpool: 2 mistakes in the input, nothing is written\n"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("\na/bad.yaml:10: spec.taints[0].effect: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("\nb/worse.yaml:"), "{}", ended.stderr);
+    assert!(!folder.path().join("out").exists());
+
+    let ended = winpool(folder.path(), &["render", "-f", "c.yaml"]);
+    assert_eq!((ended.status, ended.stdout.as_str()), (1, ""));
+    let expected = "\nc.yaml:14: spec.profileRef.name: there is no WindowsRuntimeProfile standart in the files: ";
+    assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+}
+
+#[test]
+fn what_cannot_be_rendered_for_a_minor_is_a_mistake_of_the_profile() {
+    let gated = POOLS.replace(
+        "spec:\n  containerd:",
+        "spec:\n  kubelet:\n    featureGates: {WindowsGracefulNodeShutdown: true}\n  containerd:",
+    );
+    let folder = folder(&[("pools.yaml", &gated)]);
+    let ended = winpool(folder.path(), &["render", "-f", "pools.yaml", "--kubernetes", "1.30,1.34"]);
+    assert_eq!(ended.status, 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("\npools.yaml:6: spec.kubelet.featureGates"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("(pool web-2022, kubelet 1.30, "), "{}", ended.stderr);
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_no_cluster_with_3() {
+    let folder = folder(&[("pools.yaml", POOLS), ("empty/readme.txt", "")]);
+    let table: [(&[&str], i32, &str); 9] = [
+        (&["render"], 2, "--filename"),
+        (&["render", "-f", "nowhere"], 2, "nowhere: No such file"),
+        (&["render", "-f", "empty"], 2, "empty: has no .yaml, .yml or .json file"),
+        (&["render", "-f", "pools.yaml", "--kubernetes", "1.2.3.x"], 2, "1.2 had none"),
+        (&["render", "-f", "pools.yaml", "--containerd", "9.9"], 2, "containerd 9.9 is not known"),
+        (&["render", "-f", "-", "--nodes", "-"], 2, "standard input can be read once"),
+        (&["plan", "--kubernetes", "soon"], 2, "`soon` is not a Kubernetes version"),
+        (&["plan"], 3, "KUBECONFIG"),
+        (&["cleanup", "--dry-run"], 3, "KUBECONFIG"),
+    ];
+    for (args, status, text) in table {
+        let ended = winpool(folder.path(), args);
+        assert_eq!((ended.status, ended.stdout.as_str()), (status, ""), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(text), "{args:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn objects_of_other_kinds_are_passed_over_and_named() {
+    let folder = folder(&[
+        ("pools.yaml", POOLS),
+        ("app.yaml", "apiVersion: apps/v1\nkind: Deployment\n"),
+        ("kustomization.yaml", "resources: []\n"),
+    ]);
+    let ended = winpool(folder.path(), &["render", "-f", ".", "--kubernetes", "1.34", "--containerd", "2.1"]);
+    assert_eq!(ended.status, 0);
+    assert!(ended.stderr.contains("objects of other kinds are not looked at: Deployment"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("kustomization.yaml:1 has no kind"), "{}", ended.stderr);
+}
