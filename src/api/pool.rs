@@ -508,31 +508,25 @@ fn applied_keys(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 pub struct Columns {
     /// Ready nodes of all nodes.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32))]
     pub nodes: String,
     /// Guarded nodes of all nodes.
-    #[serde(skip_serializing_if = "String::is_empty")]
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32))]
     pub guarded: String,
     /// The kubelet version, or the lowest and highest.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
     pub kubelet: String,
     /// The worst reason with its count, Paused, or -.
-    #[serde(skip_serializing_if = "String::is_empty")]
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub problem: String,
     /// The names of the RuntimeClasses.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 2048))]
     pub runtime_class: String,
     /// Until when Microsoft supports this Windows.
-    #[serde(skip_serializing_if = "String::is_empty")]
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub support: String,
