@@ -98,13 +98,22 @@ fn whole_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-/// At most five of them, and how many more there are.
+/// At most five names, and how many more there are.
 pub fn some_of<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
+    first_five(all, ", ")
+}
+
+/// At most five stories, which may have commas of their own, and how many more there are.
+pub fn some_stories<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
+    first_five(all, "; ")
+}
+
+fn first_five<T: AsRef<str>>(all: impl IntoIterator<Item = T>, separator: &str) -> String {
     let all: Vec<T> = all.into_iter().collect();
-    let named: Vec<&str> = all.iter().take(NAMED).map(AsRef::as_ref).collect();
+    let told: Vec<&str> = all.iter().take(NAMED).map(AsRef::as_ref).collect();
     match all.len().saturating_sub(NAMED) {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
+        0 => told.join(separator),
+        more => format!("{} and {more} more", told.join(separator)),
     }
 }
 
@@ -147,5 +156,6 @@ mod tests {
     fn a_message_names_at_most_five() {
         assert_eq!(some_of(["a", "b"]), "a, b");
         assert_eq!(some_of(["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
+        assert_eq!(some_stories(["a: b, c", "d: e"]), "a: b, c; d: e");
     }
 }

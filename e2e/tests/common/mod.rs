@@ -272,13 +272,14 @@ impl Scene {
     pub async fn events(&self, object: &str) -> Result<BTreeMap<String, String>> {
         let all = Api::<Event>::namespaced(self.client.clone(), "default").list(&ListParams::default()).await?;
         let about = all.items.into_iter().filter(|event| event.involved_object.name.as_deref() == Some(object));
-        Ok(about
-            .map(|event| (event.reason.unwrap_or_default(), event.message.unwrap_or_default()))
-            .fold(BTreeMap::new(), |mut all, (reason, message)| {
+        Ok(about.map(|event| (event.reason.unwrap_or_default(), event.message.unwrap_or_default())).fold(
+            BTreeMap::new(),
+            |mut all, (reason, message)| {
                 let text = all.entry(reason).or_insert_with(String::new);
                 *text += &format!("{message}\n");
                 all
-            }))
+            },
+        ))
     }
 
     pub async fn until_event(&self, object: &str, reason: &str) -> String {

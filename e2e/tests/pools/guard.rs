@@ -20,12 +20,16 @@ fn owned(node: &k8s_openapi::api::core::v1::Node) -> Value {
 
 #[tokio::test]
 async fn a_pool_guards_its_nodes_leads_pods_to_them_and_says_so() {
-    let scene = open("create", vec![windows("create", 1, "10.0.20348.2700"), windows("create", 2, "10.0.20348.2800")]).await;
+    let scene =
+        open("create", vec![windows("create", 1, "10.0.20348.2700"), windows("create", 2, "10.0.20348.2800")]).await;
     scene.profile("create", json!({})).await;
     scene
         .settled_pool(
             "create",
-            spec("create", json!({ "runtimeClasses": null, "labels": { "team": "web" }, "profileRef": { "name": "create" } })),
+            spec(
+                "create",
+                json!({ "runtimeClasses": null, "labels": { "team": "web" }, "profileRef": { "name": "create" } }),
+            ),
         )
         .await;
 
@@ -71,8 +75,20 @@ async fn a_pool_guards_its_nodes_leads_pods_to_them_and_says_so() {
     let mut lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let head = lines.next().unwrap();
     let columns = [
-        "NAME", "READY", "NODES", "GUARDED", "WINDOWS", "KUBELET", "SKEWED", "MISMATCHED", "PROBLEM", "AGE", "PROFILE",
-        "RUNTIMECLASS", "SUPPORT", "MESSAGE",
+        "NAME",
+        "READY",
+        "NODES",
+        "GUARDED",
+        "WINDOWS",
+        "KUBELET",
+        "SKEWED",
+        "MISMATCHED",
+        "PROBLEM",
+        "AGE",
+        "PROFILE",
+        "RUNTIMECLASS",
+        "SUPPORT",
+        "MESSAGE",
     ];
     assert_eq!(head, columns, "{table}");
     let row = lines.next().unwrap();
@@ -148,7 +164,9 @@ async fn what_is_changed_by_hand_is_changed_back_at_once() {
     scene.until_pool_of("drift-1", Some("drift")).await;
     until("the label is back", SOON, team, |team| team.as_deref() == Some("web")).await.unwrap();
     scene.edit_node("drift-1", json!({ "metadata": { "annotations": { "winpool.dev/config": "other" } } })).await;
-    let config = || async { Ok(scene.get_node("drift-1").await?.metadata.annotations.unwrap_or_default().remove("winpool.dev/config")) };
+    let config = || async {
+        Ok(scene.get_node("drift-1").await?.metadata.annotations.unwrap_or_default().remove("winpool.dev/config"))
+    };
     let wanted = before.metadata.annotations.as_ref().unwrap().get("winpool.dev/config").cloned();
     until("the configuration is named again", SOON, config, |config| *config == wanted).await.unwrap();
 

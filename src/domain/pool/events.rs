@@ -79,12 +79,12 @@ fn released(patch: &NodePatch) -> bool {
     patch.body["metadata"]["labels"].get(crate::api::names::label::POOL).is_some_and(serde_json::Value::is_null)
 }
 
-/// The conditions whose status or reason turned, and whether for the worse.
+/// The conditions whose status or reason turned, and whether for the worse. To observe is no change for the worse.
 fn turns<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<Item = (bool, &'a Condition)> {
     let quiet = [condition::READY, condition::RECONCILING, condition::STALLED];
     let bad = |condition: &Condition| {
         let negative = [condition::VERSION_SKEW, condition::OS_MISMATCH].contains(&condition.type_.as_str());
-        condition.status == if negative { "True" } else { "False" }
+        condition.status == if negative { "True" } else { "False" } && condition.reason != reason::OBSERVING
     };
     after.iter().filter(move |new| !quiet.contains(&new.type_.as_str())).filter_map(move |new| {
         let old = before.iter().find(|old| old.type_ == new.type_);

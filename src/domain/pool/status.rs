@@ -275,7 +275,8 @@ fn problem(spec: &Spec, ready: &Verdict, asked: &[Verdict], flags: &[Verdict]) -
     let problem_when_true = [condition::VERSION_SKEW, condition::OS_MISMATCH];
     let is_problem = |verdict: &&Verdict| match verdict.status {
         Truth::True => problem_when_true.contains(&verdict.condition),
-        Truth::False => !problem_when_true.contains(&verdict.condition),
+        // That nothing is written is what Observe asks for.
+        Truth::False => !problem_when_true.contains(&verdict.condition) && verdict.reason != reason::OBSERVING,
         Truth::Unknown => false,
     };
     let unready = (ready.status == Truth::False && ready.reason != reason::OBSERVING).then_some(ready);

@@ -10,7 +10,7 @@ use crate::{
     },
     domain::{
         Problem,
-        conditions::{Verdict, some_of},
+        conditions::{Verdict, some_of, some_stories},
         node::WindowsNode,
         operation::Outcome,
         pool::{classes::ClassPlan, configs::ConfigState, plan::Member},
@@ -103,7 +103,7 @@ pub fn runtime_class_ready(case: &Case, states: &BTreeMap<String, RuntimeClassSt
     for (state, reason) in reasons {
         let wrong: Vec<_> = case.active.classes.iter().filter(|plan| plan.state == state).collect();
         if !wrong.is_empty() {
-            let message = some_of(wrong.iter().map(|plan| plan.message.as_str()));
+            let message = some_stories(wrong.iter().map(|plan| plan.message.as_str()));
             return Verdict::new(condition::RUNTIME_CLASS_READY, false, reason, message).about(wrong.len());
         }
     }
@@ -219,7 +219,7 @@ pub fn config_rendered(case: &Case) -> Verdict {
                 );
             }
             let count = failures.len();
-            verdict(false, reason::FAILED, some_of(&failures)).about(count)
+            verdict(false, reason::FAILED, some_stories(&failures)).about(count)
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
         names::{annotation, condition, reason},
     },
     domain::{
-        conditions::{Truth, Verdict, distinct, some_of},
+        conditions::{Truth, Verdict, distinct, some_of, some_stories},
         node::{ContainerRuntime, WindowsNode},
         pool::{Snapshot, Spec, delivery, plan::Member},
         render,
@@ -158,7 +158,13 @@ pub fn os_supported(case: &Case) -> Verdict {
     }
     let verdict = |status: Truth, reason, stories: Vec<String>| {
         let stories = distinct(stories);
-        Verdict::new(condition::OS_SUPPORTED, status, reason, some_of(&stories)).about(stories.len())
+        let remedy = match reason {
+            reason::END_OF_LIFE => "; move the workloads to nodes with a Windows that is supported",
+            reason::NOT_SUPPORTED_BY_KUBERNETES => "; use nodes with a Windows that this Kubernetes supports",
+            _ => "",
+        };
+        let message = format!("{}{remedy}", some_stories(&stories));
+        Verdict::new(condition::OS_SUPPORTED, status, reason, message).about(stories.len())
     };
     match () {
         () if !ended.is_empty() => verdict(Truth::False, reason::END_OF_LIFE, [ended, unsupported].concat()),

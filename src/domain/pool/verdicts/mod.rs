@@ -19,7 +19,7 @@ use super::{
 use crate::{
     api::names::label,
     domain::{
-        conditions::some_of,
+        conditions::{some_of, some_stories},
         operation::{Done, Outcome},
         profile::Profile,
     },
@@ -80,6 +80,5 @@ fn by_story<'a>(told: impl IntoIterator<Item = (String, &'a Member)>) -> String 
     for (story, member) in told {
         nodes.entry(story).or_default().push(&member.node.name);
     }
-    let stories = nodes.into_iter().map(|(story, nodes)| format!("{story}: {}", some_of(nodes)));
-    stories.collect::<Vec<_>>().join("; ")
+    some_stories(nodes.into_iter().map(|(story, nodes)| format!("{story}: {}", some_of(nodes))))
 }
