@@ -254,6 +254,20 @@ fn what_is_changed_by_hand_is_changed_back() {
 }
 
 #[test]
+fn what_others_put_into_a_class_is_taken_off_it() {
+    let mut world = settled(json!({}), json!([]));
+    let before = world.get(CLASS, "windows-ltsc2022").unwrap().clone();
+    world.edit(CLASS, "windows-ltsc2022", |class| {
+        class["scheduling"]["nodeSelector"]["disk"] = json!("fast");
+        class["overhead"] = json!({"podFixed": {"memory": "1Gi"}});
+    });
+    world.settle();
+    let class = world.get(CLASS, "windows-ltsc2022").unwrap();
+    assert_eq!(class["scheduling"], before["scheduling"]);
+    assert_eq!(class["overhead"]["podFixed"], json!({}));
+}
+
+#[test]
 fn a_mistyped_selector_holds_the_nodes_until_their_release_is_allowed() {
     let mut world = settled(json!({}), json!([]));
     world.edit(POOL, "web", |pool| pool["spec"]["nodeSelector"]["matchLabels"]["agentpool"] = json!("wbe"));

@@ -142,6 +142,10 @@ impl Writer {
                 let request = apply(api, name, body, *force);
                 self.send(label, RuntimeClassView::KIND, name, Missing::IsWrong, request).await
             }
+            Operation::StripRuntimeClass { name, body } => {
+                let request = self.strip_class(name, body);
+                self.send(label, RuntimeClassView::KIND, name, Missing::IsGone, request).await
+            }
             Operation::DeleteRuntimeClass { name, uid } => {
                 let api: Api<RuntimeClass> = Api::all(self.client.clone());
                 self.send(label, RuntimeClassView::KIND, name, Missing::IsGone, delete(api, name, uid)).await
@@ -179,6 +183,11 @@ impl Writer {
         let api: Api<Node> = Api::all(self.client.clone());
         let answer = api.patch_metadata(node, &managed_by(manager::NODES), &Patch::Merge(body)).await?;
         version(answer.metadata)
+    }
+
+    async fn strip_class(&self, name: &str, body: &Value) -> kube::Result<Option<String>> {
+        let api: Api<RuntimeClass> = Api::all(self.client.clone());
+        version(api.patch_metadata(name, &managed_by(manager::OBJECTS), &Patch::Merge(body)).await?.metadata)
     }
 
     async fn set_finalizers(
@@ -411,6 +420,11 @@ mod tests {
                     APPLY,
                 ),
                 json!({"kind": "RuntimeClass"}),
+            ),
+            (
+                Operation::StripRuntimeClass { name: "win".into(), body: json!({"metadata": {"uid": "u-1"}}) },
+                ("PATCH", "/apis/node.k8s.io/v1/runtimeclasses/win?&fieldManager=winpool".to_owned(), MERGE),
+                json!({"metadata": {"uid": "u-1"}}),
             ),
             (
                 Operation::DeleteRuntimeClass { name: "win".into(), uid: "u-1".into() },

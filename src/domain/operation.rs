@@ -45,6 +45,13 @@ pub enum Operation {
         /// What it sets, for telling a war from a repair.
         touches: Vec<Touch>,
     },
+    /// Takes off a RuntimeClass of ours what others put into its maps and an apply leaves there.
+    StripRuntimeClass {
+        /// Its name.
+        name: String,
+        /// The merge patch; it carries `metadata.uid`.
+        body: Value,
+    },
     /// Deletes a RuntimeClass of ours.
     DeleteRuntimeClass {
         /// Its name.
@@ -95,6 +102,7 @@ impl Operation {
             Self::RemoveFinalizer { .. } => "remove-finalizer",
             Self::RecordApplied { .. } => "record-applied",
             Self::ApplyRuntimeClass { .. } => "apply-runtime-class",
+            Self::StripRuntimeClass { .. } => "strip-runtime-class",
             Self::DeleteRuntimeClass { .. } => "delete-runtime-class",
             Self::ApplyConfigMap { .. } => "apply-config-map",
             Self::DeleteConfigMap { .. } => "delete-config-map",
@@ -109,6 +117,7 @@ impl Operation {
                 pool
             }
             Self::ApplyRuntimeClass { name, .. }
+            | Self::StripRuntimeClass { name, .. }
             | Self::DeleteRuntimeClass { name, .. }
             | Self::ApplyConfigMap { name, .. }
             | Self::DeleteConfigMap { name, .. } => name,
@@ -125,10 +134,11 @@ impl Operation {
         }
     }
 
-    /// What it does, in words for a person; `None` for our own book-keeping.
+    /// What it does, in words for a person; `None` for our own book-keeping and for what another operation says already.
     pub fn words(&self) -> Option<String> {
         match self {
-            Self::AddFinalizer { .. } | Self::RemoveFinalizer { .. } | Self::RecordApplied { .. } => None,
+            Self::AddFinalizer { .. } | Self::RemoveFinalizer { .. } => None,
+            Self::RecordApplied { .. } | Self::StripRuntimeClass { .. } => None,
             Self::ApplyRuntimeClass { name, words, .. } => Some(format!("RuntimeClass {name}: {words}")),
             Self::DeleteRuntimeClass { name, .. } => Some(format!("RuntimeClass {name}: delete")),
             Self::ApplyConfigMap { name, .. } => Some(format!("ConfigMap {name}: create")),

@@ -167,6 +167,14 @@ impl World {
                 }
                 self.apply(CLASS, name, body)
             }
+            Operation::StripRuntimeClass { name, body } => {
+                let Some(object) = self.get(CLASS, name) else { return Outcome::Gone };
+                if object["metadata"]["uid"] != body["metadata"]["uid"] {
+                    return Outcome::Conflict;
+                }
+                self.edit(CLASS, name, |object| merge(object, body));
+                Outcome::Done
+            }
             Operation::ApplyConfigMap { name, body } => self.apply(CONFIG, name, body),
             Operation::DeleteRuntimeClass { name, uid } => self.delete_exactly(CLASS, name, uid),
             Operation::DeleteConfigMap { name, uid } => self.delete_exactly(CONFIG, name, uid),

@@ -87,6 +87,7 @@ impl Rendered {
             Operation::AddFinalizer { .. }
             | Operation::RemoveFinalizer { .. }
             | Operation::RecordApplied { .. }
+            | Operation::StripRuntimeClass { .. }
             | Operation::DeleteRuntimeClass { .. }
             | Operation::DeleteConfigMap { .. } => {}
         }

@@ -25,13 +25,13 @@ pub struct ClassPlan {
     pub message: String,
     /// Before the nodes are written: tolerations are widened, the selector is left as it was.
     pub widen: Option<Operation>,
-    /// After the nodes are written: the class as it should be.
-    pub settle: Option<Operation>,
+    /// After the nodes are written: the class as it should be. The operations are independent of each other.
+    pub settle: Vec<Operation>,
 }
 
 impl ClassPlan {
     fn left_alone(name: &str, state: RuntimeClassState, message: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), state, message: message.into(), widen: None, settle: None }
+        Self { name: name.to_owned(), state, message: message.into(), widen: None, settle: Vec::new() }
     }
 }
 
@@ -206,7 +206,8 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, settled: Wanted) -> 
     let tolerated = existing.tolerations();
     let more = wider.tolerations.iter().any(|toleration| !tolerated.contains(toleration));
     let widen = more.then(|| wider.operation(true, "add tolerations"));
-    ClassPlan { widen, settle: Some(settle), ..ClassPlan::left_alone(settled.name, RuntimeClassState::Applied, "") }
+    let settle = [Some(settle), settled.strip(existing)].into_iter().flatten().collect();
+    ClassPlan { widen, settle, ..ClassPlan::left_alone(settled.name, RuntimeClassState::Applied, "") }
 }
 
 /// A RuntimeClass as it should be.
@@ -370,6 +371,25 @@ impl Wanted<'_> {
         body
     }
 
+    /// Takes off what others put into the maps of the class: an apply leaves the keys of other managers in the overhead,
+    /// and in API servers of 1.20 in the nodeSelector too.
+    fn strip(&self, existing: &RuntimeClassView) -> Option<Operation> {
+        let (selector, overhead) = (existing.selector(), existing.overhead());
+        let labels = nulls(selector.keys().filter(|key| !self.selector.contains_key(*key)));
+        let amounts = nulls(overhead.keys().filter(|key| !self.overhead.contains_key(*key)));
+        let mut body = json!({"metadata": {"uid": existing.object.metadata.uid}});
+        if labels.is_empty() && amounts.is_empty() {
+            return None;
+        }
+        if !labels.is_empty() {
+            body["scheduling"] = json!({"nodeSelector": labels});
+        }
+        if !amounts.is_empty() {
+            body["overhead"] = json!({"podFixed": amounts});
+        }
+        Some(Operation::StripRuntimeClass { name: self.name.to_owned(), body })
+    }
+
     fn operation(&self, force: bool, words: &str) -> Operation {
         let body = self.body();
         let touch = Touch {
@@ -422,6 +442,11 @@ impl RuntimeClassView {
         };
         amounts.into_iter().flatten().filter_map(parsed).collect()
     }
+}
+
+/// A part of a merge patch that takes these keys off.
+fn nulls<'k>(keys: impl Iterator<Item = &'k String>) -> serde_json::Map<String, Value> {
+    keys.map(|key| (key.clone(), Value::Null)).collect()
 }
 
 fn labels_in_words(labels: &BTreeMap<String, String>) -> String {
