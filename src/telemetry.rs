@@ -61,9 +61,14 @@ pub struct FilterError {
     reason: ParseError,
 }
 
+/// What the log leaves out unless it is asked for by name: the client tells of each request that fails, and so do we,
+/// with the object and once.
+const LEFT_OUT: &str = "kube_client::client::builder=off";
+
 fn filter(text: &str) -> Result<EnvFilter, FilterError> {
     let wrong = |reason| FilterError { text: text.to_owned(), reason };
-    EnvFilter::builder().parse(text).map_err(wrong)
+    EnvFilter::builder().parse(text).map_err(wrong)?;
+    EnvFilter::builder().parse(format!("{LEFT_OUT},{text}")).map_err(wrong)
 }
 
 /// The filter of the log; it can be replaced while the process runs.
@@ -225,10 +230,10 @@ mod tests {
         let (layer, handle) = LogFilter::layer("info").unwrap();
         let now = || handle.0.with_current(ToString::to_string).unwrap();
         handle.set("warn,winpool=trace").unwrap();
-        assert_eq!(now(), "winpool=trace,warn");
+        assert_eq!(now(), "kube_client::client::builder=off,winpool=trace,warn");
         let error = handle.set("winpool=loud").unwrap_err().to_string();
         assert!(error.starts_with("`winpool=loud` is not a log filter") && error.contains("winpool=debug"), "{error}");
-        assert_eq!(now(), "winpool=trace,warn");
+        assert_eq!(now(), "kube_client::client::builder=off,winpool=trace,warn");
         drop(layer);
         handle.set("info").unwrap();
     }

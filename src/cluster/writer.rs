@@ -51,7 +51,8 @@ pub enum Resource {
 }
 
 impl Resource {
-    fn kind(self) -> &'static str {
+    /// The kind, as Kubernetes spells it.
+    pub fn kind(self) -> &'static str {
         match self {
             Self::Pool => Pool::KIND,
             Self::Profile => ProfileView::KIND,

@@ -2,6 +2,7 @@
 //! [`crate::cluster`].
 
 mod cause;
+mod complaints;
 mod pool;
 mod profile;
 mod queue;
@@ -27,6 +28,7 @@ use tracing::{Instrument, info, info_span};
 
 use self::{
     cause::Cause,
+    complaints::Complaints,
     queue::{Queue, queue},
     shell::{Ended, Shell},
     wake::Wake,
@@ -80,6 +82,7 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
         writer: Writer::new(client.clone(), settings.namespace.clone(), settings.metrics.clone()),
         events: Events::new(client.clone()),
         metrics: settings.metrics.clone(),
+        complaints: Complaints::default(),
     };
 
     let hubs = Hubs { client, metrics: settings.metrics, readiness: settings.readiness };

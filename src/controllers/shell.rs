@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 use tracing::{Instrument, debug, info, info_span, warn};
 
-use super::queue::Next;
+use super::{
+    complaints::{Complaint, Complaints, complaints},
+    queue::Next,
+};
 use crate::{
     admin::{Metrics, Outcome as Result},
     cluster::{Caches, Events, Resource, Writer},
@@ -28,6 +31,8 @@ pub struct Shell {
     pub events: Events,
     /// What is counted.
     pub metrics: Metrics,
+    /// What went wrong and was said.
+    pub complaints: Complaints,
 }
 
 impl Ended {
@@ -79,7 +84,8 @@ impl Shell {
     pub async fn conclude(&self, done: &Done, word: Word<'_>) -> Ended {
         let status = self.write_status(&word).instrument(info_span!("status")).await;
         self.events.publish(&word.notes).await;
-        log(done, &word, status.as_ref());
+        log(done, status.as_ref());
+        self.complain(done, &word, status.as_ref());
         let any =
             |wanted: fn(&Outcome) -> bool| done.results.iter().map(|(_, outcome)| outcome).chain(&status).any(wanted);
         let failed = any(|outcome| matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_)));
@@ -101,6 +107,18 @@ impl Shell {
         Ended { next, result }
     }
 
+    /// Says what went wrong, once for each reason.
+    fn complain(&self, done: &Done, word: &Word<'_>, status: Option<&Outcome>) {
+        let object = format!("{} {}", word.resource.kind(), word.name);
+        let news = self.complaints.news(&object, complaints(word.name, done, status));
+        for Complaint { line, remedy, .. } in news.complaints {
+            warn!(remedy, "{line}");
+        }
+        if news.over {
+            info!("everything gets through again");
+        }
+    }
+
     async fn write_status(&self, word: &Word<'_>) -> Option<Outcome> {
         let body = word.status.as_ref()?;
         let (outcome, mark) = self.writer.write_status(word.resource, word.name, body).await;
@@ -109,8 +127,8 @@ impl Shell {
     }
 }
 
-/// One line for a pass that wrote, and one for each thing that went wrong.
-fn log(done: &Done, word: &Word<'_>, status: Option<&Outcome>) {
+/// One line for a pass that wrote.
+fn log(done: &Done, status: Option<&Outcome>) {
     let count = |wanted: fn(&Outcome) -> bool| done.results.iter().filter(|(_, outcome)| wanted(outcome)).count();
     let written = count(wrote);
     let conflicts = count(|outcome| *outcome == Outcome::Conflict);
@@ -122,26 +140,8 @@ fn log(done: &Done, word: &Word<'_>, status: Option<&Outcome>) {
     } else {
         debug!(conflicts, status = status.is_some(), "nothing to change");
     }
-    for failure in done.failures() {
-        warn!(remedy = REMEDY, "{failure}");
-    }
-    for (operation, outcome) in &done.results {
-        if let Outcome::WithoutTaints(refusal) = outcome {
-            warn!(
-                remedy = "let the admission policy or webhook that refuses it allow the operator's taints",
-                "the taints of node {} are refused: {refusal}",
-                operation.object()
-            );
-        }
-    }
-    if let Some(Outcome::Refused(text) | Outcome::Failed(text)) = status {
-        warn!(remedy = REMEDY, "the status of {} is not written: {text}", word.name);
-    }
 }
 
 fn wrote(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Done | Outcome::WithoutTaints(_))
 }
-
-const REMEDY: &str =
-    "it is tried again; if it is refused, look at config/rbac, the installed CRDs and admission policies";

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod restarts;
+mod rivals;
 mod scale;
 
 use e2e::kubelet::SimulatedNode;
