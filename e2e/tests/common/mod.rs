@@ -314,7 +314,7 @@ impl Scene {
         let before = quiet_for(Duration::from_millis(600), settled).await;
         let beat = || async {
             self.heartbeat().await?;
-            Ok(self.stage.writes(self.name)?)
+            self.stage.writes(self.name)
         };
         let unwritten = |writes: &Vec<Request>| writes.len() == before;
         stays("a settled world is not written", Duration::from_secs(2), beat, unwritten).await.unwrap();
