@@ -4,6 +4,8 @@
 //! has no API client, and ends on something that Wine does not have: whatever it would refuse on Windows for what is
 //! written in its configuration, it has refused by then. Quantities it would read only after that.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of tests may panic
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
