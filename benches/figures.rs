@@ -1,5 +1,7 @@
 //! The figures for speed, memory and size. They are printed, not judged: a loaded machine is no defect.
 
+#![allow(clippy::unwrap_used)] // what cannot be run ends the benchmark
+
 use std::{
     fmt::Write as _,
     fs,
