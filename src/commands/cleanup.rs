@@ -138,6 +138,8 @@ fn dry_run(plans: &[Plan]) -> Result<(), Failure> {
 /// Runs the plans, looking at the cluster anew for as long as others write in between.
 async fn take_off(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String>) -> Result<(), Failure> {
     let namespace = snapshot.namespace.clone();
+    let staying: Vec<String> =
+        pools.iter().filter(|name| snapshot.pools.get(*name).is_some_and(|pool| !pool.deleting)).cloned().collect();
     let writer = Writer::new(client.clone(), namespace.clone(), Metrics::default());
     for _ in 0..ROUNDS {
         let plans = clean_up(&snapshot, pools);
@@ -146,7 +148,7 @@ async fn take_off(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<Stri
             raced |= run_plan(&writer, plan).await? == Ended::Raced;
         }
         if !raced {
-            return finish(&plans);
+            return finish(&plans, &staying);
         }
         input::note("somebody else wrote in between: looking again");
         snapshot = cluster::gather(client, &namespace).await.map_err(unreachable)?;
@@ -195,24 +197,26 @@ fn tell(plan: &Plan, done: &Done) -> Result<bool, Failure> {
 }
 
 fn in_words(operation: &Operation) -> String {
-    operation.words().unwrap_or_else(|| format!("{} {}", operation.kind(), operation.object()))
+    let book_keeping = || match operation {
+        Operation::RemoveFinalizer { pool, .. } => format!("WindowsNodePool {pool}: remove the finalizer"),
+        other => format!("{} {}", other.kind(), other.object()),
+    };
+    operation.words().unwrap_or_else(book_keeping)
 }
 
 /// The last word: what is left, and what to do about it.
-fn finish(plans: &[Plan]) -> Result<(), Failure> {
+fn finish(plans: &[Plan], staying: &[String]) -> Result<(), Failure> {
     let waiting = handed_over(plans);
     if !waiting.is_empty() {
         return Err(Failure::Problems(waiting.join("\n")));
     }
-    let left: Vec<_> = plans
-        .iter()
-        .filter(|plan| !plan.pool.resource_version.is_empty())
-        .map(|plan| plan.pool.name.as_str())
-        .collect();
-    println!(
-        "done; an operator that starts again puts everything back for the pools that are still there: {}",
-        some_of(left)
-    );
+    println!("done");
+    if !staying.is_empty() {
+        let names = some_of(staying);
+        input::note(&format!(
+            "an operator that starts again puts everything back, unless these are deleted before: {names}"
+        ));
+    }
     Ok(())
 }
 
@@ -232,4 +236,61 @@ fn handed_over(plans: &[Plan]) -> Vec<String> {
             )
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kube::core::DynamicObject;
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::pool::Pool;
+
+    fn world(pools: &[(&str, serde_json::Value)]) -> Snapshot {
+        let pool = |(name, spec): &(&str, serde_json::Value)| {
+            let object = json!({"metadata": {"name": name, "resourceVersion": "1"}, "spec": spec});
+            ((*name).to_owned(), Arc::new(Pool::from_object(serde_json::from_value::<DynamicObject>(object).unwrap())))
+        };
+        Snapshot { pools: pools.iter().map(pool).collect(), ..Snapshot::default() }
+    }
+
+    fn names(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn all_pools_are_meant_unless_some_are_named() {
+        let world = world(&[("web", json!({})), ("batch", json!({}))]);
+        assert_eq!(chosen(&world, &names(&[])), Ok(names(&["batch", "web"])));
+        assert_eq!(chosen(&world, &names(&["web"])), Ok(names(&["web"])));
+        let unknown = "--pool: there is no WindowsNodePool wbe: see kubectl get wnp";
+        assert_eq!(chosen(&world, &names(&["wbe", "web"])), Err(Failure::Usage(unknown.to_owned())));
+    }
+
+    #[test]
+    fn an_operator_stands_in_the_way_of_the_pools_that_it_acts_on() {
+        let spec = |field: &str, value: serde_json::Value| {
+            let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"a": "b"}}});
+            spec[field] = value;
+            spec
+        };
+        let world = world(&[
+            ("acted-on", spec("mode", json!("Enforce"))),
+            ("observed", spec("mode", json!("Observe"))),
+            ("paused", spec("paused", json!(true))),
+        ]);
+        let refused = |pools: &[&str]| refuse_with_operator(&world, &names(pools), "ns").is_err();
+        assert!(refused(&["acted-on", "paused"]));
+        assert!(!refused(&["observed", "paused"]));
+    }
+
+    #[test]
+    fn a_clean_up_that_finds_nothing_takes_nothing_off() {
+        let world = world(&[("web", json!({"windowsVersion": "ltsc2022", "fallback": true}))]);
+        let plans = clean_up(&world, &names(&["web"]));
+        assert_eq!(plans.iter().flat_map(|plan| &plan.steps).count(), 0, "not even a finalizer that is not there");
+        assert_eq!(dry_run(&plans), Ok(()));
+    }
 }

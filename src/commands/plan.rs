@@ -18,6 +18,10 @@ use preview::Preview;
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The exit status is 0 if nothing would change, 1 if something would, if a pool asks for what it would not \
+                        get, or if the upgrade would break something. What is only good to know does not count."
+)]
 pub(super) struct Args {
     /// Files with WindowsNodePools and WindowsRuntimeProfiles as they are meant to become, folders with such files, or -
     /// for standard input; may be repeated. Without it the cluster's own are taken

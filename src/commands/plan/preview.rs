@@ -132,9 +132,7 @@ impl Preview {
     /// Plans everything in a snapshot.
     pub fn of(snapshot: &Snapshot, target: Option<Minor>) -> Self {
         let planner = Planner::new(snapshot);
-        let assigner = snapshot.assigner();
-        let alone: Vec<&WindowsNode> =
-            snapshot.nodes.values().map(AsRef::as_ref).filter(|node| assigner.assign(node).pool.is_none()).collect();
+        let alone: Vec<&WindowsNode> = planner.in_no_pool().collect();
         Self {
             pools: snapshot
                 .pools

@@ -63,6 +63,10 @@ pub fn render(snapshot: &Snapshot, newcomers: &[Newcomer], resources: &Resources
             plan.steps.into_iter().flatten().chain(plan.withheld).for_each(|operation| rendered.add(operation));
         }
     }
+    let alone: Vec<_> = planner.in_no_pool().map(|node| node.name.as_str()).collect();
+    if !alone.is_empty() {
+        rendered.notes.push(format!("in no pool, so nothing keeps Linux pods off: {}", some_of(&alone)));
+    }
     if mistakes.is_empty() {
         return Ok(rendered);
     }

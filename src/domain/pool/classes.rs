@@ -1,6 +1,6 @@
 //! The RuntimeClasses of a pool: what they should be, and what may be done about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -243,13 +243,15 @@ fn tolerations<'a>(
     sharers: impl Iterator<Item = (&'a Pool, &'a Spec, &'a RuntimeClass)>,
 ) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
+    let mut tolerated: BTreeSet<&Taint> = BTreeSet::new();
     let mut add = |toleration: Value| {
         if !all.contains(&toleration) {
             all.push(toleration);
         }
     };
     for (pool, spec, class) in sharers {
-        spec.taints.iter().for_each(|taint| add(tolerates(taint)));
+        // Pools that share a class mostly have the same taints.
+        spec.taints.iter().filter(|taint| tolerated.insert(*taint)).for_each(|taint| add(tolerates(taint)));
         class.tolerations.iter().for_each(|toleration| add(written(toleration)));
         if pool.name != planning.name {
             let leftover = pool.status.applied.taints.iter().filter_map(|text| text.parse::<TaintKey>().ok());

@@ -165,6 +165,12 @@ impl<'a> Planner<'a> {
         self.territories.get(name).into_iter().flat_map(|territory| &territory.members).map(|(node, _)| node.as_ref())
     }
 
+    /// The nodes that no pool takes: nothing guards them.
+    pub fn in_no_pool(&self) -> impl Iterator<Item = &'a WindowsNode> {
+        let nodes = self.snapshot.nodes.values().map(AsRef::as_ref);
+        nodes.filter(|node| self.assigner.assign(node).pool.is_none())
+    }
+
     /// Plans the pool of that name; `None` if there is no such pool.
     pub fn plan(&self, name: &str) -> Option<Plan> {
         let pool = self.snapshot.pools.get(name)?;
