@@ -432,6 +432,7 @@ fn observe_and_paused_write_nothing_and_say_what_would_change() {
         );
         let ready = condition(&world, "web", "Ready");
         assert_eq!((ready.0.as_str(), ready.1.as_str()), ("False", reason_word));
+        assert_eq!(status.columns.problem, reason_word);
     }
 }
 

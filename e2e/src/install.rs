@@ -65,7 +65,7 @@ pub fn install_crds(control_plane: &ControlPlane) -> Result<()> {
 /// The first minor of Kubernetes that supports every Windows of `config/samples`.
 const FIRST_WITH_SERVER_2022: u32 = 23;
 
-/// Whether `config/samples` is too new for an API server of `minor`, so that `config/samples/kubernetes-1.20` fits.
+/// Whether `config/samples` is too new for an API server of `minor`, so that `config/samples-1.20` fits.
 #[must_use]
 pub fn samples_are_old(minor: u32) -> bool {
     minor < FIRST_WITH_SERVER_2022
@@ -77,7 +77,7 @@ pub fn samples_are_old(minor: u32) -> bool {
 /// When `kubectl` refuses any of it.
 pub fn apply_samples(control_plane: &ControlPlane) -> Result<String> {
     let minor = control_plane.version().minor;
-    let folder = if samples_are_old(minor) { "config/samples/kubernetes-1.20" } else { "config/samples" };
+    let folder = if samples_are_old(minor) { "config/samples-1.20" } else { "config/samples" };
     let option = if workspace().join(folder).join("kustomization.yaml").exists() { "-k" } else { "-f" };
     apply(control_plane, &[option, &path(folder)])?;
     Ok(folder.to_owned())

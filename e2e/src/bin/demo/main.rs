@@ -169,8 +169,9 @@ impl Demonstration {
     /// Whether there is what makes Pods of Deployments and gives them nodes; says so if there is not.
     fn places_pods(&self) -> bool {
         let missing = self.control_plane.assets().missing();
-        for component in &missing {
-            println!("skipped: Deployments, and where their Pods land: {component} is not there");
+        if !missing.is_empty() {
+            let names = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
+            println!("skipped: Deployments, and where their Pods land: there is no {names}");
         }
         missing.is_empty()
     }
@@ -178,7 +179,13 @@ impl Demonstration {
     /// Waits until nothing is missing, and sees that it stays so.
     async fn settled(&self, what: &str, with_pods: bool) -> Result<()> {
         let news = News::default();
-        let words = if with_pods { "every Pod runs on a node of its build" } else { "every pool is as its spec says" };
+        let words = match with_pods {
+            true => "every Pod runs on a node of its build".to_owned(),
+            false => format!(
+                "every pool is as its spec says, and {} nodes show by their numbers that they took their configuration",
+                self.delivered
+            ),
+        };
         step_with_news(what, &news, async {
             let deadline = Instant::now() + SETTLED_WITHIN;
             let mut since = None;
@@ -186,7 +193,7 @@ impl Demonstration {
                 let missing = self.missing(with_pods).await?;
                 if missing.is_empty() {
                     if since.get_or_insert_with(Instant::now).elapsed() >= SETTLED_FOR {
-                        return Ok(((), words.to_owned()));
+                        return Ok(((), words));
                     }
                 } else {
                     since = None;
