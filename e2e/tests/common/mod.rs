@@ -317,7 +317,7 @@ impl Scene {
             self.stage.writes(self.name)
         };
         let unwritten = |writes: &Vec<Request>| writes.len() == before;
-        stays("a settled world is not written", Duration::from_secs(2), beat, unwritten).await.unwrap();
+        stays("a settled world is not written", Duration::from_millis(1500), beat, unwritten).await.unwrap();
     }
 
     /// Ends the scene.

@@ -92,7 +92,7 @@ async fn a_pool_guards_its_nodes_leads_pods_to_them_and_says_so() {
     ];
     assert_eq!(head, columns, "{table}");
     let row = lines.next().unwrap();
-    let kubelet = format!("v{}", scene.stage.control_plane.version());
+    let kubelet = scene.stage.control_plane.version().to_string();
     assert_eq!(row[..8], ["create", "True", "2/2", "2/2", "10.0.20348", &kubelet, "0", "0"], "{table}");
 
     let profile = || async { Ok(scene.profiles().get("create").await?.data["status"]["usedBy"].clone()) };
@@ -170,10 +170,27 @@ async fn what_is_changed_by_hand_is_changed_back_at_once() {
     let wanted = before.metadata.annotations.as_ref().unwrap().get("winpool.dev/config").cloned();
     until("the configuration is named again", SOON, config, |config| *config == wanted).await.unwrap();
 
-    scene.edit_class("drift", json!({ "scheduling": { "tolerations": null, "nodeSelector": { "a": "b" } } })).await;
-    scene.until_tolerations("drift", &[GUARD]).await;
-    let selector = || async { Ok(selector_of(&scene.class("drift").await?)) };
-    until("the selector is back", SOON, selector, |selector| !selector.contains_key("a")).await.unwrap();
+    let class = || async {
+        let class = scene.class("drift").await?;
+        Ok(
+            json!({ "scheduling": class.scheduling, "overhead": class.overhead.and_then(|overhead| overhead.pod_fixed) }),
+        )
+    };
+    let wanted_class = class().await.unwrap();
+    let anything = json!([{ "operator": "Exists" }]);
+    for change in [
+        json!({ "scheduling": { "tolerations": null } }),
+        json!({ "scheduling": { "tolerations": anything, "nodeSelector": { "disk": "fast" } } }),
+        json!({ "scheduling": { "nodeSelector": { "kubernetes.io/os": null } } }),
+        json!({ "overhead": { "podFixed": { "memory": "1Gi" } } }),
+    ] {
+        scene.edit_class("drift", change).await;
+        let as_before = |class: &Value| {
+            class["scheduling"] == wanted_class["scheduling"]
+                && class["overhead"].as_object().is_none_or(|all| all.is_empty())
+        };
+        until("the class is as it was", SOON, class, as_before).await.unwrap();
+    }
     scene.api::<RuntimeClass>().delete("drift", &DeleteParams::default()).await.unwrap();
     eventually("the class is made again", SOON, || scene.class("drift")).await.unwrap();
 

@@ -9,7 +9,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod classes;
+mod deletion;
 mod guard;
+mod holds;
+mod membership;
+mod observe;
+mod placement;
 
 use common::{Scene, Stage};
 use e2e::{control_plane::Options, kubelet::SimulatedNode};

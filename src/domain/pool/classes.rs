@@ -25,13 +25,15 @@ pub struct ClassPlan {
     pub message: String,
     /// Before the nodes are written: tolerations are widened, the selector is left as it was.
     pub widen: Option<Operation>,
-    /// After the nodes are written: the class as it should be. The operations are independent of each other.
-    pub settle: Vec<Operation>,
+    /// After the nodes are written: the class as it should be.
+    pub settle: Option<Operation>,
+    /// After that: what others put into the class is taken off.
+    pub strip: Option<Operation>,
 }
 
 impl ClassPlan {
     fn left_alone(name: &str, state: RuntimeClassState, message: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), state, message: message.into(), widen: None, settle: Vec::new() }
+        Self { name: name.to_owned(), state, message: message.into(), widen: None, settle: None, strip: None }
     }
 }
 
@@ -205,9 +207,14 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, settled: Wanted) -> 
     wider.selector = existing.selector();
     let tolerated = existing.tolerations();
     let more = wider.tolerations.iter().any(|toleration| !tolerated.contains(toleration));
-    let widen = more.then(|| wider.operation(true, "add tolerations"));
-    let settle = [Some(settle), settled.strip(existing)].into_iter().flatten().collect();
-    ClassPlan { widen, settle, ..ClassPlan::left_alone(settled.name, RuntimeClassState::Applied, "") }
+    // Where adding tolerations is all there is to do, it is done once.
+    let (widen, settle) = match more {
+        true if wider.body() == settled.body() => (Some(settle), None),
+        true => (Some(wider.operation(true, "add tolerations")), Some(settle)),
+        false => (None, Some(settle)),
+    };
+    let strip = settled.strip(existing);
+    ClassPlan { widen, settle, strip, ..ClassPlan::left_alone(settled.name, RuntimeClassState::Applied, "") }
 }
 
 /// A RuntimeClass as it should be.

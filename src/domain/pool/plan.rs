@@ -227,7 +227,8 @@ impl<'a> Planner<'a> {
             before.into_iter().flatten().collect(),
             classes.iter().filter_map(|class| class.widen.clone()).chain(configs.create.iter().cloned()).collect(),
             patches.into_iter().map(Operation::PatchNode).collect(),
-            classes.iter().flat_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
+            classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
+            classes.iter().filter_map(|class| class.strip.clone()).collect(),
         ];
         let falls_back = spec.members == super::Members::Fallback;
         let active = Active {

@@ -80,7 +80,7 @@ pub fn nodes_assigned(case: &Case) -> Verdict {
 /// The state of each RuntimeClass after what was done.
 pub fn class_states(case: &Case) -> BTreeMap<String, RuntimeClassState> {
     let unwritten = |plan: &ClassPlan| {
-        plan.widen.iter().chain(&plan.settle).any(|operation| {
+        plan.widen.iter().chain(&plan.settle).chain(&plan.strip).any(|operation| {
             !case.done.results.iter().any(|(done, outcome)| done == operation && *outcome == Outcome::Done)
         })
     };
