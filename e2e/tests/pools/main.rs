@@ -10,12 +10,14 @@
 mod common;
 
 mod classes;
+mod configs;
 mod deletion;
 mod guard;
 mod holds;
 mod membership;
 mod observe;
 mod placement;
+mod specs;
 
 use common::{Scene, Stage};
 use e2e::{control_plane::Options, kubelet::SimulatedNode};
