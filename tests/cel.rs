@@ -4,11 +4,16 @@
 
 #![allow(clippy::panic)] // what cannot be read fails the test that reads it
 
+#[path = "cel/refused.rs"]
+mod refused;
+
 use std::{collections::BTreeSet, fs, path::Path};
 
 use kube::core::cel::Validator;
 use serde_json::{Value, json};
 use winpool::api::custom_resource_definitions;
+
+use refused::{LONG_NAME, UNKNOWN_VERSION, UNKNOWN_VERSIONS, pool};
 
 const POOL: &str = "WindowsNodePool";
 const PROFILE: &str = "WindowsRuntimeProfile";
@@ -32,11 +37,6 @@ fn judge(kind: &str, object: &Value) -> Vec<String> {
         Validator::new().validate(&schema(kind), object, None).map_err(kube::core::cel::ValidationErrors::into_vec);
     let found = found.err().unwrap_or_default().into_iter();
     found.map(|error| format!("{}: {}", error.field_path, error.message)).collect()
-}
-
-/// Everything but what a case is about, so that nothing else is refused.
-fn pool(rest: &str) -> String {
-    format!("{{windowsVersion: ltsc2022, nodeSelector: {{matchLabels: {{agentpool: web}}}}, {rest}}}")
 }
 
 #[test]
@@ -84,127 +84,38 @@ fn good_profiles_pass() {
 
 #[test]
 fn a_bad_pool_is_refused_where_it_is_bad_with_what_to_write_instead() {
-    let selector = "spec: write either spec.nodeSelector, to choose nodes by label, or spec.fallback: true, to take the Windows nodes that no other pool matches";
-    let empty = "spec.nodeSelector: an empty selector would match every Windows node: write matchLabels or matchExpressions, or spec.fallback: true instead of the selector";
-    for (spec, wanted) in [
-        ("{windowsVersion: ltsc2022}", selector),
-        ("{windowsVersion: ltsc2022, fallback: false}", selector),
-        ("{windowsVersion: ltsc2022, fallback: true, nodeSelector: {matchLabels: {a: b}}}", selector),
-        ("{windowsVersion: ltsc2022, nodeSelector: {}}", empty),
-        ("{windowsVersion: ltsc2022, nodeSelector: {matchLabels: {}, matchExpressions: []}}", empty),
-        (
-            "{windowsVersion: ltsc2022, nodeSelector: {matchLabels: {winpool.dev/pool: web}}}",
-            "spec.nodeSelector.matchLabels: winpool.dev/ labels are set from this selector: select by a label of your own",
-        ),
-        (
-            "{windowsVersion: ltsc2022, nodeSelector: {matchLabels: {'a b': c}}}",
-            "spec.nodeSelector.matchLabels: a label key is a name of at most 63 characters, with an optional DNS prefix: example.com/team",
-        ),
-        (
-            "{windowsVersion: ltsc2022, nodeSelector: {matchExpressions: [{key: a, operator: Exists}, {key: winpool.dev/pool, operator: Exists}]}}",
-            "spec.nodeSelector.matchExpressions[1]: winpool.dev/ labels are set from this selector: select by a label of your own",
-        ),
-        (
-            "{windowsVersion: ltsc2022, nodeSelector: {matchExpressions: [{key: a, operator: In}]}}",
-            "spec.nodeSelector.matchExpressions[0]: In and NotIn need at least one value; Exists and DoesNotExist take none",
-        ),
-        (
-            "{windowsVersion: ltsc2022, nodeSelector: {matchExpressions: [{key: a, operator: DoesNotExist, values: [b]}]}}",
-            "spec.nodeSelector.matchExpressions[0]: In and NotIn need at least one value; Exists and DoesNotExist take none",
-        ),
-    ] {
-        assert_eq!(refused(POOL, "web", spec), [wanted], "{spec}");
+    for (spec, said) in refused::pools() {
+        assert_eq!(refused(POOL, "web", &spec), [said], "{spec}");
     }
-    for (rest, wanted) in [
-        (
-            "taints: [{key: a, effect: NoSchedule}, {key: a, value: b, effect: NoSchedule}]",
-            "spec.taints: a node can have one taint of a key and effect: remove the duplicate",
-        ),
-        (
-            "labels: {'-a': b}",
-            "spec.labels: a label key is a name of at most 63 characters, with an optional DNS prefix: example.com/team",
-        ),
-        (
-            "labels: {kubernetes.io/os: windows}",
-            "spec.labels: winpool.dev/ labels, kubernetes.io/os, kubernetes.io/arch, kubernetes.io/hostname and node.kubernetes.io/windows-build are set by the operator and the kubelet: remove them here",
-        ),
-        (
-            "runtimeClasses: [{name: a}, {name: b}, {name: a}]",
-            "spec.runtimeClasses: each RuntimeClass of a pool needs a name of its own: rename the duplicate",
-        ),
-        (
-            "runtimeClasses: [{name: a, tolerations: [{key: a, operator: Exists, value: b}]}]",
-            "spec.runtimeClasses[0].tolerations[0]: operator Exists takes no value: remove the value, or write operator Equal",
-        ),
-        (
-            "runtimeClasses: [{name: a, tolerations: [{value: b}]}]",
-            "spec.runtimeClasses[0].tolerations[0]: a toleration without a key tolerates every taint and needs operator Exists: write a key, or operator Exists",
-        ),
-    ] {
-        assert_eq!(refused(POOL, "web", &pool(rest)), [wanted], "{rest}");
-    }
-    let name = ": metadata.name becomes a label value on the nodes: write at most 63 characters";
-    assert_eq!(refused(POOL, &"a".repeat(64), &pool("")), [name]);
+    assert_eq!(refused(POOL, &"a".repeat(64), &pool("")), [format!(": {LONG_NAME}")]);
 }
 
 #[test]
 fn an_unknown_windows_version_is_refused_with_the_known_ones() {
-    for version in [
-        "",
-        "ltsc2024",
-        "windows-ltsc2022",
-        "xltsc2022",
-        "10.0.20349",
-        "10.0.26099",
-        "10.0.2",
-        "10.0.20348.4529",
-        "20348",
-        "6.3.9600",
-    ] {
+    for version in UNKNOWN_VERSIONS {
         let found = refused(POOL, "web", &format!("{{windowsVersion: \"{version}\", fallback: true}}"));
         let [found] = &found[..] else { panic!("{version}: {found:?}") };
-        let start = "spec.windowsVersion: unknown Windows version: write one of ltsc2016, ";
-        assert!(found.starts_with(start) && found.ends_with(", ltsc2025, or a build such as 10.0.20348"), "{found}");
+        let start = format!("spec.windowsVersion: {UNKNOWN_VERSION}");
+        assert!(found.starts_with(&start) && found.ends_with(", ltsc2025, or a build such as 10.0.20348"), "{found}");
     }
 }
 
 #[test]
 fn a_bad_profile_is_refused_where_it_is_bad_with_what_to_write_instead() {
-    let reserves = "a Windows kubelet reserves cpu, memory and ephemeral-storage: remove the other keys";
-    let repository = "spec.pauseImage: source Custom needs a repository, the other sources have their own: write source: Custom together with repository";
-    for (spec, wanted) in [
-        ("{kubelet: {systemReserved: {pid: 100}}}", format!("spec.kubelet.systemReserved: {reserves}")),
-        ("{kubelet: {kubeReserved: {memory: 1Gi, hugepages-2Mi: 1Gi}}}", format!("spec.kubelet.kubeReserved: {reserves}")),
-        (
-            "{kubelet: {evictionHard: {nodefs.inodesFree: 5%}}}",
-            "spec.kubelet.evictionHard: Windows knows the eviction signals memory.available, nodefs.available and imagefs.available: remove the other keys".to_owned(),
-        ),
-        (
-            "{kubelet: {imageGC: {highThresholdPercent: 50}}}",
-            "spec.kubelet.imageGC: lowThresholdPercent is where garbage collection stops: write less than highThresholdPercent".to_owned(),
-        ),
-        ("{pauseImage: {source: Custom}}", repository.to_owned()),
-        ("{pauseImage: {source: Custom, repository: ''}}", repository.to_owned()),
-        ("{pauseImage: {repository: registry.example/pause}}", repository.to_owned()),
-        (
-            "{containerd: {registryMirrors: [{registry: a, endpoints: ['https://m']}, {registry: a, endpoints: ['https://n']}]}}",
-            "spec.containerd.registryMirrors: write the endpoints of a registry in one entry: merge the duplicates".to_owned(),
-        ),
-    ] {
-        assert_eq!(refused(PROFILE, "standard", spec), [wanted], "{spec}");
+    for (spec, said) in refused::profiles() {
+        assert_eq!(refused(PROFILE, "standard", spec), [said], "{spec}");
     }
 }
 
 #[test]
-fn every_rule_has_a_spec_above_that_it_refuses() {
-    let here = include_str!("cel.rs");
+fn every_rule_has_a_spec_that_it_refuses() {
+    let here = include_str!("cel/refused.rs");
     let mut messages = BTreeSet::new();
     for kind in [POOL, PROFILE] {
         messages_of(&schema(kind), &mut messages);
     }
     assert!(messages.len() > 12, "{messages:?}");
-    let names = "unknown Windows version: write one of ltsc2016, ";
-    for message in messages.iter().filter(|message| !message.starts_with(names)) {
+    for message in messages.iter().filter(|message| !message.starts_with(UNKNOWN_VERSION)) {
         assert!(here.contains(message.as_str()), "no test of the rule that says: {message}");
     }
 }

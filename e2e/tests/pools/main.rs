@@ -9,6 +9,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../../../tests/cel/refused.rs"]
+mod refused;
+
 mod classes;
 mod configs;
 mod deletion;

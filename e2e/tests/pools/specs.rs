@@ -1,10 +1,12 @@
 //! Specifications: what is stored for what was written, and what is said about mistakes.
 
+use e2e::assets::say_skipped;
+use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use crate::{
     common::{GUARD, Scene, spec, windows},
-    open, stage, with_a_node,
+    open, refused, stage, with_a_node,
 };
 
 #[tokio::test]
@@ -59,6 +61,74 @@ async fn a_server_without_validation_rules_stores_mistakes_and_the_operator_says
     }
     scene.is_quiet().await;
     assert_eq!(scene.taints("unruled-1").await.unwrap(), [""; 0]);
+    scene.close().await;
+}
+
+/// What the server says when it is asked to store a pool or profile.
+async fn refusal(scene: &Scene, kind: &str, name: &str, spec: &Value) -> String {
+    let api = if kind == "WindowsNodePool" { scene.pools() } else { scene.profiles() };
+    let object =
+        json!({ "apiVersion": "winpool.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec });
+    let answer = api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await;
+    answer.err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_server_with_validation_rules_refuses_mistakes_in_the_words_of_the_rules() {
+    let test = "a_server_with_validation_rules_refuses_mistakes_in_the_words_of_the_rules";
+    if stage().await.control_plane.version().minor < 25 {
+        say_skipped(test, &"an API server with validation rules (Kubernetes 1.25)");
+        return;
+    }
+    let scene = open("ruled", vec![]).await;
+    let yaml = |text: &str| serde_saphyr::from_str::<Value>(text).unwrap();
+    let pools = refused::pools().into_iter().map(|(spec, said)| ("WindowsNodePool", yaml(&spec), said));
+    let profiles = refused::profiles().into_iter().map(|(spec, said)| ("WindowsRuntimeProfile", yaml(spec), said));
+    for (kind, spec, said) in pools.chain(profiles) {
+        let (path, message) = said.split_once(": ").unwrap();
+        let answer = refusal(&scene, kind, "ruled", &spec).await;
+        assert!(answer.contains(&format!("{path}: Invalid value")) && answer.contains(message), "{spec}: {answer}");
+    }
+    for version in refused::UNKNOWN_VERSIONS {
+        let answer =
+            refusal(&scene, "WindowsNodePool", "ruled", &spec("ruled", json!({ "windowsVersion": version }))).await;
+        assert!(answer.contains("spec.windowsVersion: Invalid value"), "{version}: {answer}");
+        assert!(version.is_empty() || answer.contains(refused::UNKNOWN_VERSION), "{version}: {answer}");
+    }
+    let answer = refusal(&scene, "WindowsNodePool", &"a".repeat(64), &spec("ruled", json!({}))).await;
+    assert!(answer.contains(refused::LONG_NAME), "{answer}");
+    scene.close().await;
+}
+
+#[tokio::test]
+async fn every_server_refuses_what_the_schema_cannot_hold() {
+    let scene = open("schema", vec![]).await;
+    let pool = |more: Value| ("WindowsNodePool", spec("schema", more));
+    let kubelet = |more: Value| ("WindowsRuntimeProfile", json!({ "kubelet": more }));
+    for ((kind, spec), path) in [
+        (pool(json!({ "windowsVersion": 1809 })), "spec.windowsVersion"),
+        (pool(json!({ "taints": [{ "key": "a b", "effect": "NoSchedule" }] })), "spec.taints.key"),
+        (pool(json!({ "taints": [{ "key": "a", "effect": "Never" }] })), "spec.taints.effect"),
+        (pool(json!({ "taints": [{ "key": "a", "value": "b c", "effect": "NoSchedule" }] })), "spec.taints.value"),
+        (pool(json!({ "labels": { "team": "a b" } })), "spec.labels.team"),
+        (pool(json!({ "mode": "Watch" })), "spec.mode"),
+        (pool(json!({ "deletionPolicy": "Delete" })), "spec.deletionPolicy"),
+        (pool(json!({ "runtimeClasses": [{ "name": "Upper" }] })), "spec.runtimeClasses.name"),
+        (pool(json!({ "runtimeClasses": [{ "name": "a", "overhead": { "cpu": "some" } }] })), "overhead.cpu"),
+        (kubelet(json!({ "systemReserved": { "memory": "2 GB" } })), "spec.kubelet.systemReserved.memory"),
+        (
+            kubelet(json!({ "evictionHard": { "memory.available": "-1" } })),
+            "spec.kubelet.evictionHard.memory.available",
+        ),
+        (kubelet(json!({ "priorityClass": "Highest" })), "spec.kubelet.priorityClass"),
+        (kubelet(json!({ "maxPods": 0 })), "spec.kubelet.maxPods"),
+        (kubelet(json!({ "featureGates": { "A": "yes" } })), "spec.kubelet.featureGates.A"),
+    ] {
+        let answer = refusal(&scene, kind, "schema", &spec).await;
+        // Servers differ in whether a path has the index in a list.
+        let without_index = answer.replace("[0]", "");
+        assert!(without_index.contains(path), "{spec}: {answer}");
+    }
     scene.close().await;
 }
 
