@@ -201,14 +201,22 @@ impl World {
     /// # Errors
     /// When it does not come to rest, or writes again.
     pub async fn until_quiet(&self) -> Result<()> {
-        let count = || async { Ok(self.writes()?.len()) };
+        self.until_quiet_about(|_| true).await
+    }
+
+    /// [`Self::until_quiet`], as far as the writes that concern the caller go.
+    ///
+    /// # Errors
+    /// When it does not come to rest, or writes again.
+    pub async fn until_quiet_about(&self, concerns: impl Fn(&Request) -> bool) -> Result<()> {
+        let writes = || async { Ok(self.writes()?.into_iter().filter(&concerns).collect::<Vec<_>>()) };
         let rests = || async {
-            let before = count().await?;
-            stays("nothing is written", REST, count, |now| *now == before).await
+            let before = writes().await?.len();
+            stays("nothing is written", REST, writes, |now| now.len() == before).await
         };
         eventually("the operator has nothing left to write", SOON, rests).await?;
-        let all = self.writes()?;
-        let fresh = || async { Ok(self.writes()?.split_off(all.len())) };
+        let before = writes().await?.len();
+        let fresh = || async { Ok(writes().await?.split_off(before)) };
         stays("an unchanged world is not written to", REST, fresh, Vec::is_empty).await
     }
 

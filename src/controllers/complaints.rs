@@ -1,7 +1,7 @@
 //! What goes wrong is said once, not with every retry and not for every node.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, btree_map::Entry},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -19,7 +19,7 @@ const AGAIN: Duration = Duration::from_secs(600);
 /// Something that went wrong in a pass, the same for one object or many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// What went wrong, without the objects: two of the same reason are one.
+    /// What went wrong, without the objects.
     pub reason: String,
     /// For a person, with the objects.
     pub line: String,
@@ -50,12 +50,22 @@ impl Complaints {
         }
         let said = all.entry(object.to_owned()).or_default();
         said.retain(|_, at| at.elapsed() < AGAIN);
-        let unsaid = |complaint: &Complaint| match said.contains_key(&complaint.reason) {
-            true => false,
-            false => said.insert(complaint.reason.clone(), Instant::now()).is_none(),
+        let unsaid = |complaint: &Complaint| match said.entry(in_order(&complaint.reason)) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(entry) => {
+                entry.insert(Instant::now());
+                true
+            }
         };
         News { complaints: complaints.into_iter().filter(unsaid).collect(), over: false }
     }
+}
+
+/// The words of a reason, sorted: API servers list the mistakes in an object in any order.
+fn in_order(reason: &str) -> String {
+    let mut words: Vec<&str> = reason.split(|c: char| c.is_whitespace() || "[],:".contains(c)).collect();
+    words.sort_unstable();
+    words.join(" ")
 }
 
 const RETRIED: &str =
@@ -127,8 +137,8 @@ mod tests {
         for (wait, now, said, over) in [
             (0, &[][..], &[][..], false),
             (0, &["a"], &["a"], false),
-            (1, &["a", "b"], &["b"], false),
-            (1, &["b"], &[], false),
+            (1, &["a", "b: [c, d]"], &["b: [c, d]"], false),
+            (1, &["b: [d, c]"], &[], false),
             (1, &["a"], &[], false),
             (600, &["a"], &["a"], false),
             (1, &[], &[], true),

@@ -1,0 +1,106 @@
+//! /livez, /readyz and /metrics.
+
+use anyhow::{Result, ensure};
+use e2e::{
+    control_plane::User,
+    install::install_crds,
+    kubectl::kubectl,
+    kubelet::{Kubelets, SimulatedNode},
+    operator::Operator,
+    wait::{eventually, until},
+    world::{SOON, World},
+};
+use kube::api::DeleteParams;
+
+use crate::{NODES, POOL, guard, nodes};
+
+#[tokio::test]
+async fn readyz_names_the_caches_that_wait_for_their_crds_and_turns_ready_when_they_come() {
+    let world = World::start().await.unwrap();
+    let crds = ["delete", "crd", "windowsnodepools.winpool.dev", "windowsruntimeprofiles.winpool.dev"];
+    kubectl(&world.control_plane, User::Admin, &crds).unwrap();
+    let operator = Operator::spawn(&world.control_plane, &[], &[]).unwrap();
+
+    let missing = "WindowsNodePool, WindowsRuntimeProfile";
+    let readyz = || operator.get("/readyz");
+    let waits = |(status, text): &(u16, String)| *status == 503 && text.trim_end().ends_with(&format!(": {missing}"));
+    until("readyz names what is missing", SOON, readyz, waits).await.unwrap();
+    assert_eq!(operator.get("/livez").await.unwrap().0, 200, "it lives all the same");
+    let said = || async {
+        let log = operator.log()?;
+        ensure!(log.contains("kubectl apply -k crds/"), "{log}");
+        Ok(())
+    };
+    eventually("the log says what to do", SOON, said).await.unwrap();
+
+    install_crds(&world.control_plane).unwrap();
+    operator.wait_ready(SOON).await.unwrap();
+    let _kubelets = Kubelets::start(world.client.clone(), nodes()).await.unwrap();
+    guard(&world).await;
+    assert_eq!(operator.get("/nothing").await.unwrap().0, 404);
+}
+
+/// Reads a page of figures in the OpenMetrics text format, and returns its samples as `name{labels}` and value.
+fn samples(page: &str) -> Result<Vec<(String, f64)>> {
+    ensure!(page.ends_with("# EOF\n"), "the end is marked");
+    let mut samples = Vec::new();
+    for line in page.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let word = comment.split(' ').next().unwrap_or_default();
+            ensure!(["HELP", "TYPE", "UNIT", "EOF"].contains(&word), "{line}");
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').ok_or_else(|| anyhow::anyhow!("{line}"))?;
+        let name = series.split('{').next().unwrap_or_default();
+        ensure!(name.starts_with("winpool_") && series.matches('{').count() <= 1, "{line}");
+        samples.push((series.to_owned(), value.parse()?));
+    }
+    Ok(samples)
+}
+
+#[tokio::test]
+async fn metrics_count_passes_operations_caches_and_the_nodes_of_each_pool() {
+    let world = World::start().await.unwrap();
+    let lonely = SimulatedNode::windows("lonely", "10.0.17763.1");
+    let all = nodes().into_iter().chain([lonely, SimulatedNode::linux("linux")]).collect();
+    let kubelets = Kubelets::start(world.client.clone(), all).await.unwrap();
+    let operator = Operator::start(&world.control_plane, &[], &[]).await.unwrap();
+    guard(&world).await;
+    world.until_quiet().await.unwrap();
+
+    let page = operator.metrics().await.unwrap();
+    let read = samples(&page).unwrap();
+    let value = |series: &str| {
+        let found = read.iter().find(|(name, _)| name == series);
+        found.unwrap_or_else(|| panic!("{series} is not in\n{page}")).1
+    };
+    #[allow(clippy::cast_precision_loss)]
+    let count = NODES.len() as f64;
+    for (series, expected) in [
+        ("winpool_operations_total{operation=\"patch-node\",result=\"done\"}", count),
+        ("winpool_operations_total{operation=\"apply-runtime-class\",result=\"done\"}", 1.0),
+        ("winpool_cache_objects{kind=\"Node\"}", count + 1.0),
+        ("winpool_cache_objects{kind=\"WindowsNodePool\"}", 1.0),
+        ("winpool_cache_objects{kind=\"WindowsRuntimeProfile\"}", 0.0),
+        ("winpool_nodes{pool=\"web\",state=\"matched\"}", count),
+        ("winpool_nodes{pool=\"web\",state=\"ready\"}", count),
+        ("winpool_nodes{pool=\"web\",state=\"guarded\"}", count),
+        ("winpool_nodes{pool=\"web\",state=\"mismatched\"}", 0.0),
+        ("winpool_unassigned_nodes", 1.0),
+    ] {
+        assert!((value(series) - expected).abs() < f64::EPSILON, "{series} is {}, not {expected}", value(series));
+    }
+    assert!(value("winpool_passes_total{controller=\"pool\",outcome=\"changed\"}") >= 1.0);
+    assert!(value("winpool_pass_duration_seconds_count{controller=\"pool\"}") >= 1.0);
+
+    kubelets.set_ready(NODES[0], false).await.unwrap();
+    let ready = async || operator.metric("winpool_nodes", &[("pool", POOL), ("state", "ready")]).await;
+    until("it is counted as not ready", SOON, ready, |ready| (*ready - (count - 1.0)).abs() < f64::EPSILON)
+        .await
+        .unwrap();
+
+    world.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
+    let of_pool = async || Ok(operator.metrics().await?.contains(&format!("pool=\"{POOL}\"")));
+    until("the figures of the pool are gone", SOON, of_pool, |found| !found).await.unwrap();
+    world.nothing_was_forbidden().unwrap();
+}
