@@ -380,23 +380,13 @@ impl Wanted<'_> {
         body
     }
 
-    /// Takes off what others put into the maps of the class: an apply leaves the keys of other managers in the overhead,
-    /// and in API servers of 1.20 in the nodeSelector too.
+    /// Takes off what others put into the maps of the class.
     fn strip(&self, existing: &RuntimeClassView) -> Option<Operation> {
-        let (selector, overhead) = (existing.selector(), existing.overhead());
-        let labels = nulls(selector.keys().filter(|key| !self.selector.contains_key(*key)));
-        let amounts = nulls(overhead.keys().filter(|key| !self.overhead.contains_key(*key)));
-        let mut body = json!({"metadata": {"uid": existing.object.metadata.uid}});
-        if labels.is_empty() && amounts.is_empty() {
-            return None;
-        }
-        if !labels.is_empty() {
-            body["scheduling"] = json!({"nodeSelector": labels});
-        }
-        if !amounts.is_empty() {
-            body["overhead"] = json!({"podFixed": amounts});
-        }
-        Some(Operation::StripRuntimeClass { name: self.name.to_owned(), body })
+        let keeps = |map: &str, key: &String| match map {
+            SELECTOR => self.selector.contains_key(key),
+            _ => self.overhead.contains_key(key),
+        };
+        strip(existing, keeps)
     }
 
     fn operation(&self, force: bool, words: &str) -> Operation {
@@ -416,9 +406,34 @@ impl Wanted<'_> {
     }
 }
 
-/// The class as it was before it was taken over; applied when its pool is cleaned up.
-pub fn restored(class: &RuntimeClassView) -> Option<Operation> {
+const SELECTOR: &str = "/scheduling/nodeSelector";
+const OVERHEAD: &str = "/overhead/podFixed";
+
+/// Takes keys off the maps of a class: an apply leaves those of other managers in the overhead, and in API servers of
+/// 1.20 in the nodeSelector too.
+fn strip(existing: &RuntimeClassView, keeps: impl Fn(&str, &String) -> bool) -> Option<Operation> {
+    let (selector, overhead) = (existing.selector(), existing.overhead());
+    let labels = nulls(selector.keys().filter(|key| !keeps(SELECTOR, key)));
+    let amounts = nulls(overhead.keys().filter(|key| !keeps(OVERHEAD, key)));
+    let mut body = json!({"metadata": {"uid": existing.object.metadata.uid}});
+    if labels.is_empty() && amounts.is_empty() {
+        return None;
+    }
+    if !labels.is_empty() {
+        body["scheduling"] = json!({"nodeSelector": labels});
+    }
+    if !amounts.is_empty() {
+        body["overhead"] = json!({"podFixed": amounts});
+    }
+    Some(Operation::StripRuntimeClass { name: existing.name().to_owned(), body })
+}
+
+/// The class as it was before it was taken over, when its pool is cleaned up: first what we put into its maps comes off,
+/// then the rest is applied.
+pub fn restored(class: &RuntimeClassView) -> Option<(Option<Operation>, Operation)> {
     let before: Value = serde_json::from_str(class.adopted()?).ok()?;
+    let kept = |map: &str, key: &String| before.pointer(map).is_some_and(|map| map.get(key).is_some());
+    let strip = strip(class, kept);
     let mut body = json!({
         "apiVersion": "node.k8s.io/v1",
         "kind": "RuntimeClass",
@@ -431,7 +446,8 @@ pub fn restored(class: &RuntimeClassView) -> Option<Operation> {
         }
     }
     let words = "give back as it was before it was adopted".to_owned();
-    Some(Operation::ApplyRuntimeClass { name: class.name().to_owned(), body, force: true, words, touches: Vec::new() })
+    let name = class.name().to_owned();
+    Some((strip, Operation::ApplyRuntimeClass { name, body, force: true, words, touches: Vec::new() }))
 }
 
 impl RuntimeClassView {

@@ -255,12 +255,13 @@ impl<'a> Planner<'a> {
         let patches = let_go.iter().filter_map(|node| nodes::plan(snapshot, &self.proof, node, None, false).patch);
         let mut steps = vec![patches.map(Operation::PatchNode).collect::<Vec<_>>()];
         if handed_over.is_empty() {
-            let (restored, deleted) = given_up_classes(snapshot, pool);
+            let (stripped, given_up) = given_up_classes(snapshot, pool);
             let of_pool =
                 snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
             let configs =
                 of_pool.map(|map| Operation::DeleteConfigMap { name: map.name.clone(), uid: map.uid.clone() });
-            steps.push(restored.into_iter().chain(deleted).chain(configs).collect());
+            steps.push(stripped);
+            steps.push(given_up.into_iter().chain(configs).collect());
             steps.push(has_finalizer(pool).then(|| remove_finalizer(pool)).into_iter().collect());
         }
         steps.retain(|step| !step.is_empty());
@@ -357,17 +358,20 @@ fn leave(pool: &Arc<Pool>, has_finalizer: bool) -> Plan {
     Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase: Phase::Leaving }
 }
 
-/// Our classes that only this pool named: adopted ones are given back as they were, the others deleted.
+/// Our classes that only this pool named, in two steps: adopted ones are given back as they were, the others deleted.
 fn given_up_classes(snapshot: &Snapshot, pool: &Pool) -> (Vec<Operation>, Vec<Operation>) {
-    let (mut restored, mut deleted) = (Vec::new(), Vec::new());
+    let (mut first, mut then) = (Vec::new(), Vec::new());
     for class in classes::unused(snapshot, pool) {
         match classes::restored(class) {
-            Some(operation) => restored.push(operation),
-            None => deleted.push(Operation::DeleteRuntimeClass {
+            Some((strip, apply)) => {
+                first.extend(strip);
+                then.push(apply);
+            }
+            None => then.push(Operation::DeleteRuntimeClass {
                 name: class.name().to_owned(),
                 uid: class.object.metadata.uid.clone().unwrap_or_default(),
             }),
         }
     }
-    (restored, deleted)
+    (first, then)
 }
