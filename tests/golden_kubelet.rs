@@ -1,6 +1,8 @@
 //! What a Windows node is given for its kubelet, as golden files: the whole configuration, rendered from a profile for
 //! kubelets of several ages.
 
+#![allow(clippy::unwrap_used)] // helpers of tests may unwrap
+
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use winpool::{
