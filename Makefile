@@ -28,7 +28,7 @@ test: packages lint ## everything: lint, then all tests, those on a real control
 	@echo "== build"
 	$(CARGO) build --workspace --bin winpool
 	@echo "== test"
-	$(CARGO) test --workspace --no-fail-fast
+	WINPOOL_BINARY=$(abspath $(PROGRAMS)/winpool) $(CARGO) test --workspace --no-fail-fast
 
 lint: packages ## formatting, clippy and documentation, without a warning
 	@echo "== lint: rustfmt"
