@@ -51,6 +51,8 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub struct Events {
     api: Api<Event>,
     told: Arc<Mutex<HashMap<Key, Told>>>,
+    /// Why the last event was lost, if it was: an outage is said once.
+    lost: Arc<Mutex<Option<String>>>,
 }
 
 /// What makes two notes one event: the object's uid, whether it is a warning, and the reason.
@@ -78,7 +80,7 @@ enum Saying {
 impl Events {
     /// Publishes through this client.
     pub fn new(client: Client) -> Self {
-        Self { api: Api::namespaced(client, NAMESPACE), told: Arc::default() }
+        Self { api: Api::namespaced(client, NAMESPACE), told: Arc::default(), lost: Arc::default() }
     }
 
     /// Publishes the notes. An event that cannot be published is said in the log and lost: it never fails a pass.
@@ -86,9 +88,12 @@ impl Events {
         let published = stream::iter(notes.iter().cloned()).for_each_concurrent(4, |note| {
             let events = self.clone();
             async move {
-                if let Err(error) = events.say(&note).await {
-                    warn!(reason = note.reason, "an event is lost: {}", explain(&error));
+                let lost = events.say(&note).await.err().map(|error| explain(&error));
+                let mut before = events.lost.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(error) = lost.as_ref().filter(|_| *before != lost) {
+                    warn!(reason = note.reason, "events are lost while this lasts: {error}");
                 }
+                *before = lost;
             }
         });
         if timeout(LIMIT, published).await.is_err() {
