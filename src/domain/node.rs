@@ -66,7 +66,7 @@ pub enum ContainerRuntime {
 }
 
 /// Resources of a node. What is not reported is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Resources {
     /// Processors, in thousandths.
     pub cpu_milli: Option<i64>,

@@ -1,5 +1,7 @@
 //! What a plan asks for: writes as values, with everything the writer needs and nothing it has to decide.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::contest::Touch;
@@ -175,12 +177,13 @@ pub struct Done {
 }
 
 impl Done {
-    /// How the write to a node ended, if one was tried.
-    pub fn node(&self, name: &str) -> Option<&Outcome> {
-        self.results.iter().find_map(|(operation, outcome)| match operation {
-            Operation::PatchNode(patch) if patch.node == name => Some(outcome),
+    /// How the writes to nodes ended, by node.
+    pub fn by_node(&self) -> HashMap<&str, &Outcome> {
+        let of_nodes = self.results.iter().filter_map(|(operation, outcome)| match operation {
+            Operation::PatchNode(patch) => Some((patch.node.as_str(), outcome)),
             _ => None,
-        })
+        });
+        of_nodes.collect()
     }
 
     /// The failures, in words.

@@ -28,7 +28,7 @@ pub struct Assigner<'a> {
     /// Pools that claim nodes, in order of precedence.
     claimants: Vec<(&'a str, &'a LabelSelector)>,
     /// Claimants by one label that their nodes must have; a node looks up its labels here.
-    by_label: HashMap<(&'a str, &'a str), Vec<usize>>,
+    by_label: HashMap<&'a str, HashMap<&'a str, Vec<usize>>>,
     /// Claimants that ask for no label of a fixed value.
     without_label: Vec<usize>,
     fallback: Option<&'a str>,
@@ -62,7 +62,7 @@ impl<'a> Assigner<'a> {
         let index = self.claimants.len();
         self.claimants.push((pool, selector));
         match selector.match_labels.iter().next() {
-            Some((key, value)) => self.by_label.entry((key, value)).or_default().push(index),
+            Some((key, value)) => self.by_label.entry(key).or_default().entry(value).or_default().push(index),
             None => self.without_label.push(index),
         }
     }
@@ -74,7 +74,7 @@ impl<'a> Assigner<'a> {
 
     /// The pools whose selector matches a node, in order of precedence.
     pub fn claims(&self, node: &WindowsNode) -> Vec<&'a str> {
-        let labelled = node.labels.iter().filter_map(|(key, value)| self.by_label.get(&(key.as_str(), value.as_str())));
+        let labelled = self.by_label.iter().filter_map(|(key, by_value)| by_value.get(node.labels.get(*key)?.as_str()));
         let mut found: Vec<usize> = labelled
             .flatten()
             .chain(&self.without_label)

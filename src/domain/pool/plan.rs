@@ -204,8 +204,9 @@ impl<'a> Planner<'a> {
         let wish = Wish { pool: &pool.name, labels: &spec.labels, taints: &spec.taints, withheld: &withheld };
         let configs = configs::plan(snapshot, pool, spec, &nodes, &self.newcomers);
         let classes = classes::plan(snapshot, pool, spec, &nodes);
+        let mut judge = delivery::Judge::new(snapshot, spec);
         let member = |(node, held): &(Arc<WindowsNode>, bool)| {
-            let delivery = delivery::of(snapshot, spec, node);
+            let delivery = judge.of(node);
             let registered = delivery == Some(delivery::State::InEffect);
             let config = match (&configs.state, configs.name_for(node)) {
                 (configs::ConfigState::NotUsed, _) => Config::None,

@@ -25,7 +25,7 @@ use crate::{
         note::Note,
         operation::{Done, Operation, Outcome},
     },
-    facts::builds,
+    facts::{Build, KubeletVersion, builds},
 };
 
 /// How long nodes have to be wrong before Ready says so: nodes come and go.
@@ -59,7 +59,7 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
         (Phase::Invalid, Err(problems)) => (invalid(snapshot, pool, problems), None),
         (Phase::Active(active), Ok(spec)) => {
             let withheld = !pool.enforces();
-            let case = Case { snapshot, pool, spec, active, done, withheld };
+            let case = Case { snapshot, pool, spec, active, done, nodes_done: done.by_node(), withheld };
             active_status(&case, plan)
         }
         (Phase::CleaningUp { nodes, handed_over }, _) => (cleaning_up(snapshot, plan, *nodes, handed_over, done), None),
@@ -308,10 +308,9 @@ fn counts(case: &Case) -> NodeCounts {
 }
 
 fn build_counts(active: &Active) -> Vec<BuildCount> {
-    let mut rows: BTreeMap<String, (BTreeSet<u32>, u32)> = BTreeMap::new();
+    let mut rows: BTreeMap<Option<Build>, (BTreeSet<u32>, u32)> = BTreeMap::new();
     for member in &active.members {
-        let build = member.node.build().map_or_else(|| "unknown".to_owned(), |build| build.to_string());
-        let row = rows.entry(build).or_default();
+        let row = rows.entry(member.node.build()).or_default();
         row.0.extend(member.node.os.as_ref().ok().and_then(|version| version.revision));
         row.1 += 1;
     }
@@ -322,7 +321,7 @@ fn build_counts(active: &Active) -> Vec<BuildCount> {
     };
     let mut rows: Vec<_> = rows
         .into_iter()
-        .map(|(build, (seen, nodes))| BuildCount { build, revisions: revisions(&seen), nodes })
+        .map(|(build, (seen, nodes))| BuildCount { build: or_unknown(build), revisions: revisions(&seen), nodes })
         .collect();
     rows.sort_by(|a, b| b.nodes.cmp(&a.nodes).then_with(|| a.build.cmp(&b.build)));
     rows.truncate(ROWS);
@@ -330,15 +329,16 @@ fn build_counts(active: &Active) -> Vec<BuildCount> {
 }
 
 fn kubelet_counts(active: &Active) -> Vec<KubeletCount> {
-    let mut rows: BTreeMap<_, u32> = BTreeMap::new();
+    let mut rows: BTreeMap<Option<KubeletVersion>, u32> = BTreeMap::new();
     for member in &active.members {
-        let version = match &member.node.kubelet {
-            Ok(version) => (Some(*version), version.to_string()),
-            Err(_) => (None, "unknown".to_owned()),
-        };
-        *rows.entry(version).or_default() += 1;
+        *rows.entry(member.node.kubelet.as_ref().ok().copied()).or_default() += 1;
     }
-    rows.into_iter().rev().map(|((_, version), nodes)| KubeletCount { version, nodes }).take(ROWS).collect()
+    let counted = rows.into_iter().rev().take(ROWS);
+    counted.map(|(version, nodes)| KubeletCount { version: or_unknown(version), nodes }).collect()
+}
+
+fn or_unknown(version: Option<impl ToString>) -> String {
+    version.map_or_else(|| "unknown".to_owned(), |version| version.to_string())
 }
 
 fn kubelet_range(active: &Active) -> String {

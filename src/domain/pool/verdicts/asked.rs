@@ -1,6 +1,6 @@
 //! The conditions that make up Ready: what the spec asks of the operator.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Case, names};
 use crate::{
@@ -139,7 +139,7 @@ pub fn nodes_configured(case: &Case) -> Verdict {
         let message = format!("{message}; {}", case.list());
         Verdict::new(condition::NODES_CONFIGURED, false, reason, message).about(count)
     };
-    let refused = |member: &Member| match case.done.node(&member.node.name) {
+    let refused = |member: &Member| match case.nodes_done.get(member.node.name.as_str()) {
         Some(Outcome::WithoutTaints(text)) => Some(text.clone()),
         _ => member.plan.refused.clone(),
     };
@@ -227,9 +227,14 @@ pub fn config_rendered(case: &Case) -> Verdict {
 /// Nodes that have less than the profile reserves.
 fn too_small(case: &Case) -> Vec<String> {
     let Some(profile) = case.profile() else { return Vec::new() };
-    let exceeds = |node: &WindowsNode| {
-        let problem = reserve::exceeds(profile, node.kubelet.as_ref().ok()?.minor, &node.capacity)?;
-        Some(format!("node {}: {problem}", node.name))
+    // Many nodes are of one size.
+    let mut sizes = HashMap::new();
+    let mut exceeds = |node: &WindowsNode| {
+        let minor = node.kubelet.as_ref().ok()?.minor;
+        let problem = sizes
+            .entry((minor, node.capacity))
+            .or_insert_with(|| reserve::exceeds(profile, minor, &node.capacity).map(|problem| problem.to_string()));
+        problem.as_ref().map(|problem| format!("node {}: {problem}", node.name))
     };
     case.active.members.iter().filter_map(|member| exceeds(&member.node)).collect()
 }

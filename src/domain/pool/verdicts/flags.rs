@@ -108,13 +108,17 @@ pub fn os_mismatch(case: &Case) -> Verdict {
 
 fn pause_images_that_cannot_run(case: &Case) -> Vec<String> {
     let Some(profile) = case.profile() else { return Vec::new() };
-    let cannot = |node: &WindowsNode| {
+    // Many nodes are alike.
+    let kind = |node: &WindowsNode| {
         let host = node.os.as_ref().ok().copied().or(node.build().map(|build| OsVersion { build, revision: None }))?;
-        let kubelet = node.kubelet.as_ref().ok()?.minor;
-        let image = render::pause::cannot_run(profile, kubelet, host, node.runtime.containerd())?;
+        Some((node.kubelet.as_ref().ok()?.minor, host, node.runtime.containerd()))
+    };
+    let kinds: BTreeSet<_> = case.active.members.iter().filter_map(|member| kind(&member.node)).collect();
+    let cannot = |(kubelet, host, containerd)| {
+        let image = render::pause::cannot_run(profile, kubelet, host, containerd)?;
         Some(format!("{image} has no entry that {host} can run"))
     };
-    distinct(case.active.members.iter().filter_map(|member| cannot(&member.node)))
+    distinct(kinds.into_iter().filter_map(cannot))
 }
 
 /// The builds of the pool and of its nodes, with the kubelet minors that meet them.

@@ -3,7 +3,7 @@
 mod asked;
 mod flags;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 pub use asked::{
     class_states, config_rendered, nodes_assigned, nodes_configured, profile_resolved, runtime_class_ready,
@@ -37,6 +37,8 @@ pub struct Case<'a> {
     pub active: &'a Active,
     /// What was done.
     pub done: &'a Done,
+    /// What became of the writes to nodes.
+    pub nodes_done: HashMap<&'a str, &'a Outcome>,
     /// Whether nothing but status is written.
     pub withheld: bool,
 }
@@ -57,7 +59,7 @@ impl Case<'_> {
     }
 
     fn written(&self, member: &Member) -> bool {
-        self.done.node(&member.node.name) == Some(&Outcome::Done)
+        self.nodes_done.get(member.node.name.as_str()) == Some(&&Outcome::Done)
     }
 
     /// The profile that the pool names, if it can be used.
