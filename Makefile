@@ -43,6 +43,7 @@ crds: packages ## write crds/ from the types in src/api
 
 bench: packages ## the figures for speed and memory
 	$(CARGO) bench -p winpool --bench '*'
+	$(CARGO) run --release --quiet -p e2e --bin footprint
 
 image: ## a static, non-root container image, named IMAGE
 	@[ -n "$(ENGINE)" ] || { echo "make image needs podman or docker"; exit 1; }

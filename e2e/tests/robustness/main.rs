@@ -5,9 +5,12 @@
 // clippy.toml allows these in tests, but takes a helper of a test for something else.
 #![allow(clippy::unwrap_used)]
 
+mod bad_objects;
+mod refusals;
 mod restarts;
 mod rivals;
 mod scale;
+mod webhook;
 
 use e2e::kubelet::SimulatedNode;
 

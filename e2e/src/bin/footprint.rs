@@ -1,0 +1,71 @@
+//! The figures that need a cluster: the memory of a running operator, and how soon nodes are guarded. They are printed,
+//! not judged: a loaded machine is no defect.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use e2e::{
+    kubelet::{Kubelets, SimulatedNode},
+    operator::Operator,
+    world::World,
+};
+use serde_json::json;
+
+/// Pool, Windows version, build, and how many nodes: as many as in the demonstration.
+const SMALL: [(&str, &str, &str, usize); 3] = [
+    ("web", "ltsc2022", "10.0.20348.4529", 3),
+    ("batch", "ltsc2019", "10.0.17763.7009", 3),
+    ("spare", "ltsc2025", "10.0.26100.4652", 2),
+];
+const LARGE: (&str, &str, &str, usize) = ("large", "ltsc2022", "10.0.20348.4529", 1000);
+const TAINT: (&str, &str) = ("os", "windows");
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    if cfg!(debug_assertions) {
+        bail!("these would be the figures of a debug build: cargo run --release -p e2e --bin footprint");
+    }
+    let world = World::start().await?;
+    let operator = Operator::start(&world.control_plane, &[], &[]).await?;
+    let kubelets = Kubelets::start(world.client.clone(), SMALL.iter().flat_map(nodes).collect()).await?;
+    world.apply("WindowsRuntimeProfile", "standard", &json!({})).await?;
+    for (pool, version, _, count) in SMALL {
+        apply(&world, pool, version).await?;
+        world.until_guarded(pool, TAINT, count).await?;
+    }
+    world.until_quiet().await?;
+    memory("resident memory, idle, 3 pools of 8 nodes", "25 MB", &operator)?;
+
+    let (pool, version, _, count) = LARGE;
+    kubelets.add(nodes(&LARGE)).await?;
+    let begin = Instant::now();
+    apply(&world, pool, version).await?;
+    world.until_guarded(pool, TAINT, count).await?;
+    time("until 1,000 new nodes are guarded", begin.elapsed());
+    world.until_quiet().await?;
+    memory("resident memory, idle, with 1,000 nodes more", "none", &operator)
+}
+
+fn nodes((pool, _, kernel_version, count): &(&str, &str, &str, usize)) -> Vec<SimulatedNode> {
+    let node = |number| SimulatedNode::windows(&format!("{pool}-{number}"), kernel_version).label("agentpool", pool);
+    (0..*count).map(node).collect()
+}
+
+async fn apply(world: &World, pool: &str, version: &str) -> Result<()> {
+    let spec = json!({
+        "windowsVersion": version,
+        "nodeSelector": { "matchLabels": { "agentpool": pool } },
+        "profileRef": { "name": "standard" },
+    });
+    world.apply("WindowsNodePool", pool, &spec).await
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn memory(what: &str, goal: &str, operator: &Operator) -> Result<()> {
+    println!("{what:<58} {:>9.1} MB   (goal: {goal})", operator.resident_bytes()? as f64 / 1e6);
+    Ok(())
+}
+
+fn time(what: &str, took: Duration) {
+    println!("{what:<58} {:>9.1} ms   (goal: none)", took.as_secs_f64() * 1000.0);
+}
