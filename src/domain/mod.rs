@@ -2,6 +2,7 @@
 
 pub mod conditions;
 pub mod contest;
+pub mod image;
 pub mod node;
 pub mod note;
 pub mod operation;

@@ -1,0 +1,42 @@
+//! What a registry says that an image is for.
+
+use std::{collections::BTreeSet, fmt};
+
+use crate::facts::OsVersion;
+
+/// The platforms that an image has an entry for; a single manifest has one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// The entries, without attestations and other things that nobody runs.
+    pub platforms: Vec<Platform>,
+}
+
+/// What one entry is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Platform {
+    /// The operating system, such as `windows`.
+    pub os: String,
+    /// The processor architecture, such as `amd64`.
+    pub architecture: String,
+    /// The version of Windows; without one the entry fits every host. What cannot be read counts as none.
+    pub os_version: Option<OsVersion>,
+}
+
+impl Content {
+    /// The entries for Windows.
+    pub fn windows(&self) -> impl Iterator<Item = &Platform> {
+        self.platforms.iter().filter(|platform| platform.os == "windows")
+    }
+
+    /// The systems that it is for, without versions.
+    pub fn systems(&self) -> BTreeSet<String> {
+        self.platforms.iter().map(|platform| format!("{}/{}", platform.os, platform.architecture)).collect()
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.os, self.architecture)?;
+        self.os_version.map_or(Ok(()), |version| write!(f, " {version}"))
+    }
+}
