@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 use serde::Deserialize;
 
 /// A request that the API server has answered.
@@ -28,6 +29,8 @@ pub struct Request {
     pub code: u16,
     /// The path with its query.
     pub uri: String,
+    /// When the API server received it.
+    pub received: Timestamp,
 }
 
 impl Request {
@@ -89,6 +92,8 @@ struct Event {
     verb: String,
     #[serde(rename = "requestURI")]
     uri: String,
+    #[serde(rename = "requestReceivedTimestamp")]
+    received: Timestamp,
     user: Username,
     #[serde(default)]
     object_ref: ObjectRef,
@@ -129,6 +134,7 @@ impl From<Event> for Request {
             name: object.name,
             code: event.response_status.code,
             uri: event.uri,
+            received: event.received,
         }
     }
 }
@@ -138,13 +144,13 @@ mod tests {
     use super::*;
 
     const LOG: &str = concat!(
-        r#"{"auditID":"1","stage":"ResponseStarted","verb":"watch","requestURI":"/api/v1/nodes?watch=true","user":{"username":"op"},"objectRef":{"resource":"nodes","apiVersion":"v1"},"responseStatus":{"code":200}}"#,
+        r#"{"auditID":"1","requestReceivedTimestamp":"2026-01-01T00:00:00.000000Z","stage":"ResponseStarted","verb":"watch","requestURI":"/api/v1/nodes?watch=true","user":{"username":"op"},"objectRef":{"resource":"nodes","apiVersion":"v1"},"responseStatus":{"code":200}}"#,
         "\n",
-        r#"{"auditID":"2","stage":"ResponseComplete","verb":"patch","requestURI":"/api/v1/nodes/w1","user":{"username":"op"},"objectRef":{"resource":"nodes","name":"w1"},"responseStatus":{"code":403}}"#,
+        r#"{"auditID":"2","requestReceivedTimestamp":"2026-01-01T00:00:00.000000Z","stage":"ResponseComplete","verb":"patch","requestURI":"/api/v1/nodes/w1","user":{"username":"op"},"objectRef":{"resource":"nodes","name":"w1"},"responseStatus":{"code":403}}"#,
         "\n",
-        r#"{"auditID":"3","stage":"ResponseComplete","verb":"get","requestURI":"/version","user":{"username":"other"},"responseStatus":{"code":200}}"#,
+        r#"{"auditID":"3","requestReceivedTimestamp":"2026-01-01T00:00:00.000000Z","stage":"ResponseComplete","verb":"get","requestURI":"/version","user":{"username":"other"},"responseStatus":{"code":200}}"#,
         "\n",
-        r#"{"auditID":"1","stage":"ResponseComplete","verb":"watch","requestURI":"/api/v1/nodes?watch=true","user":{"username":"op"},"objectRef":{"resource":"nodes"},"responseStatus":{"code":200}}"#,
+        r#"{"auditID":"1","requestReceivedTimestamp":"2026-01-01T00:00:00.000000Z","stage":"ResponseComplete","verb":"watch","requestURI":"/api/v1/nodes?watch=true","user":{"username":"op"},"objectRef":{"resource":"nodes"},"responseStatus":{"code":200}}"#,
         "\n",
         r#"{"auditID":"4","sta"#,
     );

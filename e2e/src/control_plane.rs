@@ -5,10 +5,12 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::PoisonError,
     time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, Config,
@@ -65,6 +67,8 @@ pub struct ControlPlane {
     etcd_port: u16,
     port: u16,
     api_server: Mutex<Option<Process>>,
+    /// When the API server was started, and when it was ready.
+    starts: std::sync::Mutex<Vec<(Timestamp, Timestamp)>>,
     others: BTreeMap<&'static str, Process>,
     directory: Directory,
 }
@@ -78,8 +82,16 @@ impl ControlPlane {
         let assets = Assets::locate()?;
         let directory = Directory::new()?;
         let (etcd_port, port) = (free_port()?, free_port()?);
-        let mut control_plane =
-            Self { assets, options, etcd_port, port, api_server: Mutex::new(None), others: BTreeMap::new(), directory };
+        let mut control_plane = Self {
+            assets,
+            options,
+            etcd_port,
+            port,
+            api_server: Mutex::new(None),
+            starts: std::sync::Mutex::default(),
+            others: BTreeMap::new(),
+            directory,
+        };
         control_plane.write_files()?;
         control_plane.start_etcd().await?;
         control_plane.start_api_server().await?;
@@ -162,12 +174,17 @@ impl ControlPlane {
     }
 
     /// What `user` (one of the operator and the rivals) has asked of the API server so far, in order of completion.
-    /// A watch counts once it has been answered.
+    /// A watch counts once it has been answered; what a server forbids while it starts does not count.
     ///
     /// # Errors
     /// When the audit log cannot be read.
     pub fn requests_of(&self, user: User) -> Result<Vec<Request>> {
-        audit::read(&self.path("audit.log"), &user.name())
+        let mut requests = audit::read(&self.path("audit.log"), &user.name())?;
+        let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Until it has read the roles, a server that starts forbids everything to everybody.
+        let starting = |at: Timestamp| starts.iter().any(|(begin, ready)| *begin <= at && at <= *ready);
+        requests.retain(|request| !request.is_forbidden() || !starting(request.received));
+        Ok(requests)
     }
 
     /// Ends the API server at once. Everything that it answered is in etcd.
@@ -186,6 +203,7 @@ impl ControlPlane {
     /// # Errors
     /// When it does not become ready.
     pub async fn start_api_server(&self) -> Result<()> {
+        let begin = Timestamp::now();
         let process = self.spawn("kube-apiserver", &self.assets.kube_apiserver, self.api_server_arguments())?;
         // The certificate, and so the kubeconfigs, are there once the server listens.
         process.ready(START_TIMEOUT, || network::accepts_connections(self.port)).await?;
@@ -194,6 +212,7 @@ impl ControlPlane {
         config.default_retry = false;
         let client = Client::try_from(config)?;
         process.ready(START_TIMEOUT, || answers(client.clone())).await?;
+        self.starts.lock().unwrap_or_else(PoisonError::into_inner).push((begin, Timestamp::now()));
         *self.api_server.lock().await = Some(process);
         Ok(())
     }
