@@ -11,6 +11,8 @@ pub const FINALIZER: &str = "winpool.dev/cleanup";
 pub mod label {
     /// The operating system of a node.
     pub const OS: &str = "kubernetes.io/os";
+    /// The same before Kubernetes 1.14; nodes still have it beside the other.
+    pub const BETA_OS: &str = "beta.kubernetes.io/os";
     /// The processor architecture of a node.
     pub const ARCH: &str = "kubernetes.io/arch";
     /// The name of a node's host.

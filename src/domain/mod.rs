@@ -15,5 +15,6 @@ pub mod render;
 mod selector;
 pub mod syntax;
 pub mod upgrade;
+pub mod workload;
 
 pub use problem::Problem;

@@ -1,0 +1,411 @@
+//! What the rules read of a pod's spec. Thousands of pods have the same.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1 as core;
+
+use crate::{
+    api::names::label,
+    domain::quantity::Quantity,
+    facts::containerd::{HYPERV_HANDLER, PROCESS_HANDLER},
+};
+
+/// The operating system of a pod's containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum System {
+    /// Windows.
+    Windows,
+    /// Linux.
+    Linux,
+}
+
+/// What the rules read of a pod's spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Template {
+    /// `spec.os.name`.
+    pub os: Option<System>,
+    /// `spec.runtimeClassName`.
+    pub runtime_class: Option<String>,
+    /// Where it may run.
+    pub scheduling: Scheduling,
+    /// What must hold of a node by affinity: any of these, each of them whole. Without any, every node will do.
+    pub affinity: Vec<Vec<Requirement>>,
+    /// `spec.nodeName` as it was written, in a template.
+    pub node_name: Option<String>,
+    /// All containers, init containers first.
+    pub containers: Vec<Container>,
+    /// Whether `securityContext.windowsOptions` is written anywhere.
+    pub windows_options: bool,
+}
+
+/// Selector and tolerations, of a pod or of a RuntimeClass.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Scheduling {
+    /// `nodeSelector`.
+    pub node_selector: BTreeMap<String, String>,
+    /// `tolerations`.
+    pub tolerations: Vec<Toleration>,
+}
+
+/// A toleration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Toleration {
+    /// The taint's key; `None` is every key.
+    pub key: Option<String>,
+    /// The taint's value; `None` is every value.
+    pub value: Option<String>,
+    /// The taint's effect; `None` is every effect.
+    pub effect: Option<String>,
+}
+
+/// A requirement of node affinity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Requirement {
+    /// The label, or the field `metadata.name`.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`.
+    pub operator: String,
+    /// What it is compared with.
+    pub values: Vec<String>,
+}
+
+/// A container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Container {
+    /// Its name.
+    pub name: String,
+    /// Its image, as it is written.
+    pub image: String,
+    /// Whether it is a HostProcess container.
+    pub host_process: bool,
+    /// The memory it asks for, in bytes.
+    pub memory_request: Option<i64>,
+    /// The memory it may have, in bytes.
+    pub memory_limit: Option<i64>,
+}
+
+impl From<&core::PodSpec> for Template {
+    fn from(spec: &core::PodSpec) -> Self {
+        let options = spec.security_context.as_ref().and_then(|context| context.windows_options.as_ref());
+        let of_pod = options.and_then(|options| options.host_process).unwrap_or_default();
+        let containers = || spec.init_containers.iter().flatten().chain(&spec.containers);
+        let in_container = |container: &core::Container| {
+            container.security_context.as_ref().is_some_and(|context| context.windows_options.is_some())
+        };
+        Self {
+            os: spec.os.as_ref().and_then(|os| System::named(&os.name)),
+            runtime_class: spec.runtime_class_name.clone(),
+            scheduling: Scheduling {
+                node_selector: spec.node_selector.clone().unwrap_or_default(),
+                tolerations: spec.tolerations.iter().flatten().map(Toleration::from).collect(),
+            },
+            affinity: required_affinity(spec),
+            node_name: spec.node_name.clone().filter(|name| !name.is_empty()),
+            containers: containers().map(|container| Container::read(container, of_pod)).collect(),
+            windows_options: options.is_some() || containers().any(in_container),
+        }
+    }
+}
+
+fn required_affinity(spec: &core::PodSpec) -> Vec<Vec<Requirement>> {
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    let terms = required.map(|selector| selector.node_selector_terms.as_slice()).unwrap_or_default();
+    let requirements = |term: &core::NodeSelectorTerm| {
+        let both = term.match_expressions.iter().flatten().chain(term.match_fields.iter().flatten());
+        both.map(Requirement::from).collect()
+    };
+    terms.iter().map(requirements).collect()
+}
+
+impl System {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "windows" => Some(Self::Windows),
+            "linux" => Some(Self::Linux),
+            _ => None,
+        }
+    }
+}
+
+impl Template {
+    /// The system that the pod is for, as far as its own spec says: `spec.os.name`, a selector, Windows options, or its
+    /// RuntimeClass, of which `class` says where it leads.
+    pub fn system(&self, class: impl Fn(&str) -> Option<System>) -> Option<System> {
+        let windows_options = self.windows_options.then_some(System::Windows);
+        self.os
+            .or_else(|| self.scheduling.system())
+            .or_else(|| self.affinity_system())
+            .or(windows_options)
+            .or_else(|| class(self.runtime_class.as_deref()?))
+    }
+
+    /// The system that every term of the affinity asks for.
+    fn affinity_system(&self) -> Option<System> {
+        let of_term = |term: &Vec<Requirement>| {
+            let by_os = term.iter().find(|requirement| requirement.key == label::OS && requirement.operator == "In")?;
+            System::named(by_os.values.first().filter(|_| by_os.values.len() == 1)?)
+        };
+        let first = of_term(self.affinity.first()?)?;
+        self.affinity.iter().all(|term| of_term(term) == Some(first)).then_some(first)
+    }
+
+    /// Whether a node with these labels and this name may have the pod, taints aside: the first key that forbids it.
+    pub fn misses(&self, labels: &BTreeMap<String, String>, name: Option<&str>) -> Option<String> {
+        if let Some(miss) = self.scheduling.misses(labels) {
+            return Some(miss);
+        }
+        let holds = |term: &Vec<Requirement>| {
+            !term.is_empty() && term.iter().all(|requirement| requirement.holds(labels, name))
+        };
+        let any = self.affinity.is_empty() || self.affinity.iter().any(holds);
+        (!any).then(|| "its node affinity".to_owned())
+    }
+}
+
+impl Scheduling {
+    /// The selector and tolerations of a RuntimeClass.
+    pub fn of_class(class: &k8s_openapi::api::node::v1::RuntimeClass) -> Self {
+        let scheduling = class.scheduling.as_ref();
+        Self {
+            node_selector: scheduling.and_then(|own| own.node_selector.clone()).unwrap_or_default(),
+            tolerations: scheduling
+                .and_then(|own| own.tolerations.as_ref())
+                .into_iter()
+                .flatten()
+                .map(Toleration::from)
+                .collect(),
+        }
+    }
+
+    /// The system that the selector asks for.
+    pub fn system(&self) -> Option<System> {
+        let os = [label::OS, label::BETA_OS].into_iter().find_map(|key| self.node_selector.get(key));
+        let by_build = self.node_selector.contains_key(label::WINDOWS_BUILD).then_some(System::Windows);
+        os.and_then(|name| System::named(name)).or(by_build)
+    }
+
+    /// The part of the selector that labels do not have, as `key=value`.
+    pub fn misses(&self, labels: &BTreeMap<String, String>) -> Option<String> {
+        let missed = self.node_selector.iter().find(|(key, value)| labels.get(*key) != Some(value));
+        missed.map(|(key, value)| format!("{key}={value}"))
+    }
+
+    /// Whether a taint is tolerated.
+    pub fn tolerates(&self, key: &str, value: &str, effect: &str) -> bool {
+        self.tolerations.iter().any(|toleration| toleration.tolerates(key, value, effect))
+    }
+}
+
+/// The system that a RuntimeClass leads to: by its selector, else by a handler that only Windows has.
+pub fn system_of_class(class: &k8s_openapi::api::node::v1::RuntimeClass) -> Option<System> {
+    let of_handler = [PROCESS_HANDLER, HYPERV_HANDLER].contains(&class.handler.as_str()).then_some(System::Windows);
+    Scheduling::of_class(class).system().or(of_handler)
+}
+
+impl Toleration {
+    /// Whether it tolerates a taint, as Kubernetes has it (kubernetes/api, core/v1/toleration.go, v0.33).
+    pub fn tolerates(&self, key: &str, value: &str, effect: &str) -> bool {
+        self.effect.as_deref().is_none_or(|own| own == effect)
+            && self.key.as_deref().is_none_or(|own| own == key)
+            && self.value.as_deref().is_none_or(|own| own == value)
+    }
+
+    /// Whether it tolerates every taint there is.
+    pub fn tolerates_everything(&self) -> bool {
+        self.key.is_none() && self.effect.is_none()
+    }
+}
+
+impl From<&core::Toleration> for Toleration {
+    fn from(toleration: &core::Toleration) -> Self {
+        let exists = toleration.operator.as_deref() == Some("Exists");
+        let written = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        Self {
+            key: written(&toleration.key),
+            value: (!exists).then(|| toleration.value.clone().unwrap_or_default()),
+            effect: written(&toleration.effect),
+        }
+    }
+}
+
+impl From<&core::NodeSelectorRequirement> for Requirement {
+    fn from(requirement: &core::NodeSelectorRequirement) -> Self {
+        Self {
+            key: requirement.key.clone(),
+            operator: requirement.operator.clone(),
+            values: requirement.values.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl Requirement {
+    fn holds(&self, labels: &BTreeMap<String, String>, name: Option<&str>) -> bool {
+        let value = match self.key.as_str() {
+            "metadata.name" => name,
+            key => labels.get(key).map(String::as_str),
+        };
+        let compared = |holds: fn(&i64, &i64) -> bool| {
+            let (Some(value), Some(bound)) = (value, self.values.first()) else { return false };
+            matches!((value.parse(), bound.parse()), (Ok(value), Ok(bound)) if holds(&value, &bound))
+        };
+        match self.operator.as_str() {
+            "In" => value.is_some_and(|value| self.values.iter().any(|one| one == value)),
+            "NotIn" => value.is_none_or(|value| self.values.iter().all(|one| one != value)),
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            "Gt" => compared(i64::gt),
+            "Lt" => compared(i64::lt),
+            _ => false,
+        }
+    }
+}
+
+impl Container {
+    fn read(container: &core::Container, host_process_of_pod: bool) -> Self {
+        let own = container.security_context.as_ref().and_then(|context| context.windows_options.as_ref());
+        let memory = |map: Option<&BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>| {
+            map?.get("memory")?.0.parse::<Quantity>().ok().map(|quantity| quantity.bytes())
+        };
+        let resources = container.resources.as_ref();
+        Self {
+            name: container.name.clone(),
+            image: container.image.clone().unwrap_or_default(),
+            host_process: own.and_then(|options| options.host_process).unwrap_or(host_process_of_pod),
+            memory_request: memory(resources.and_then(|resources| resources.requests.as_ref())),
+            memory_limit: memory(resources.and_then(|resources| resources.limits.as_ref())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn template(spec: Value) -> Template {
+        Template::from(&serde_json::from_value::<core::PodSpec>(spec).unwrap())
+    }
+
+    #[test]
+    fn a_spec_says_its_system_by_the_most_certain_of_its_marks() {
+        let affinity = |operator: &str, values: Value| {
+            json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "kubernetes.io/os", "operator": operator, "values": values}]},
+            ]}}}})
+        };
+        let (windows, linux) = (Some(System::Windows), Some(System::Linux));
+        let table = [
+            (json!({"os": {"name": "linux"}, "nodeSelector": {"kubernetes.io/os": "windows"}}), linux),
+            (json!({"os": {"name": "windows"}}), windows),
+            (json!({"nodeSelector": {"kubernetes.io/os": "windows"}}), windows),
+            (json!({"nodeSelector": {"beta.kubernetes.io/os": "linux"}}), linux),
+            (json!({"nodeSelector": {"node.kubernetes.io/windows-build": "10.0.20348"}}), windows),
+            (affinity("In", json!(["windows"])), windows),
+            (affinity("In", json!(["windows", "linux"])), None),
+            (affinity("NotIn", json!(["windows"])), None),
+            (json!({"securityContext": {"windowsOptions": {"hostProcess": true}}}), windows),
+            (json!({"containers": [{"name": "a", "securityContext": {"windowsOptions": {}}}]}), windows),
+            (json!({"runtimeClassName": "windows-ltsc2022"}), windows),
+            (json!({"runtimeClassName": "gvisor"}), None),
+            (json!({}), None),
+        ];
+        for (mut spec, expected) in table {
+            spec.as_object_mut().unwrap().entry("containers").or_insert(json!([]));
+            let class = |name: &str| name.starts_with("windows").then_some(System::Windows);
+            assert_eq!(template(spec.clone()).system(class), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_class_leads_to_windows_by_its_selector_or_its_handler() {
+        let table = [
+            (
+                json!({"handler": "x", "scheduling": {"nodeSelector": {"kubernetes.io/os": "windows"}}}),
+                Some(System::Windows),
+            ),
+            (json!({"handler": "runhcs-wcow-process"}), Some(System::Windows)),
+            (
+                json!({"handler": "x", "scheduling": {"nodeSelector": {"kubernetes.io/os": "linux"}}}),
+                Some(System::Linux),
+            ),
+            (json!({"handler": "runsc"}), None),
+        ];
+        for (class, expected) in table {
+            assert_eq!(system_of_class(&serde_json::from_value(class.clone()).unwrap()), expected, "{class}");
+        }
+    }
+
+    #[test]
+    fn a_toleration_means_what_it_means_to_kubernetes() {
+        let taint = ("os", "windows", "NoSchedule");
+        let table = [
+            (json!({"operator": "Exists"}), true),
+            (json!({"operator": "Exists", "effect": "NoExecute"}), false),
+            (json!({"key": "os", "operator": "Exists"}), true),
+            (json!({"key": "os", "value": "windows"}), true),
+            (json!({"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}), true),
+            (json!({"key": "os", "value": "Windows"}), false),
+            (json!({"key": "os"}), false),
+            (json!({"key": "gpu", "operator": "Exists"}), false),
+        ];
+        for (toleration, expected) in table {
+            let read = template(json!({"containers": [], "tolerations": [toleration.clone()]}));
+            assert_eq!(read.scheduling.tolerates(taint.0, taint.1, taint.2), expected, "{toleration}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_missed_by_the_first_thing_that_it_does_not_have() {
+        let labels = BTreeMap::from([("a".to_owned(), "1".to_owned()), ("n".to_owned(), "7".to_owned())]);
+        let affinity = |terms: Value| {
+            json!({"containers": [], "affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+            }}})
+        };
+        let expression = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        let forbids = Some("its node affinity");
+        let table = [
+            (json!({"containers": []}), None),
+            (json!({"containers": [], "nodeSelector": {"a": "1"}}), None),
+            (json!({"containers": [], "nodeSelector": {"a": "1", "b": "2"}}), Some("b=2")),
+            (affinity(json!([expression("b", "Exists", &[]), expression("n", "Gt", &["6"])])), None),
+            (affinity(json!([expression("n", "Lt", &["6"])])), forbids),
+            (affinity(json!([{}])), forbids),
+            (
+                affinity(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["win-1"]}]}])),
+                None,
+            ),
+            (
+                affinity(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["win-2"]}]}])),
+                forbids,
+            ),
+        ];
+        for (spec, expected) in table {
+            assert_eq!(template(spec.clone()).misses(&labels, Some("win-1")).as_deref(), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn memory_and_host_process_are_read_of_each_container() {
+        let spec = json!({
+            "securityContext": {"windowsOptions": {"hostProcess": true}},
+            "initContainers": [{"name": "first", "image": "a"}],
+            "containers": [{
+                "name": "main", "image": "b",
+                "resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+                "securityContext": {"windowsOptions": {"hostProcess": false}},
+            }],
+        });
+        let main = Container {
+            name: "main".into(),
+            image: "b".into(),
+            host_process: false,
+            memory_request: Some(1 << 30),
+            memory_limit: Some(2 << 30),
+        };
+        let first = Container { name: "first".into(), image: "a".into(), host_process: true, ..Container::default() };
+        assert_eq!(template(spec).containers, [first, main]);
+    }
+}
