@@ -173,6 +173,9 @@ impl Writer {
         let (Outcome::Refused(refusal), Some(body)) = (&outcome, &patch.without_taints) else {
             return (outcome, mark);
         };
+        if refusal.contains(MAY_NOT) {
+            return (outcome, mark);
+        }
         match attempt("patch-node-without-taints", body).await {
             (Outcome::Done, mark) => (Outcome::WithoutTaints(refusal.clone()), mark),
             (Outcome::Refused(_), _) => (outcome, None),
@@ -263,6 +266,10 @@ fn goes_on(outcome: &Outcome) -> bool {
         Outcome::Conflict | Outcome::Refused(_) | Outcome::Failed(_) => false,
     }
 }
+
+/// How the API server says that the verb itself is not allowed, by RBAC or because it has only just started and has not
+/// read the roles (kubernetes/apiserver, `pkg/endpoints/handlers/responsewriters/errors.go`): the taints are not why.
+const MAY_NOT: &str = "cannot patch resource \"nodes\"";
 
 fn judge(error: &kube::Error, missing: Missing) -> Outcome {
     let code = match error {
@@ -551,6 +558,15 @@ mod tests {
         let (writer, seen) = writer(|_, _| failure(403, "denied"));
         let done = writer.run(&[vec![operation.clone()]]).await;
         assert_eq!(done.results, [(operation, Outcome::Refused("denied".into()))]);
+        assert_eq!(seen.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn where_the_verb_itself_is_forbidden_the_taints_are_not_blamed() {
+        let (writer, seen) =
+            writer(|_, _| failure(403, "nodes \"win-1\" is forbidden: User \"x\" cannot patch resource \"nodes\""));
+        let done = writer.run(&[vec![patch("win-1")]]).await;
+        assert!(matches!(done.results[0].1, Outcome::Refused(_)), "{:?}", done.results);
         assert_eq!(seen.lock().unwrap().len(), 1);
     }
 
