@@ -10,6 +10,9 @@ use crate::{
     facts::containerd::{HYPERV_HANDLER, PROCESS_HANDLER},
 };
 
+/// The field of a node that affinity may ask for.
+const NODE_NAME: &str = "metadata.name";
+
 /// The operating system of a pod's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum System {
@@ -140,6 +143,20 @@ impl Template {
             .or_else(|| class(self.runtime_class.as_deref()?))
     }
 
+    /// Takes the node's name out of the affinity, where a DaemonSet puts it, and gives it.
+    pub fn unpin(&mut self) -> Option<String> {
+        let by_name = |requirement: &Requirement| {
+            requirement.key == NODE_NAME && requirement.operator == "In" && requirement.values.len() == 1
+        };
+        let [term] = self.affinity.as_mut_slice() else { return None };
+        let place = term.iter().position(by_name)?;
+        let pin = term.remove(place);
+        if term.is_empty() {
+            self.affinity.clear();
+        }
+        pin.values.into_iter().next()
+    }
+
     /// The system that every term of the affinity asks for.
     fn affinity_system(&self) -> Option<System> {
         let of_term = |term: &Vec<Requirement>| {
@@ -242,7 +259,7 @@ impl From<&core::NodeSelectorRequirement> for Requirement {
 impl Requirement {
     fn holds(&self, labels: &BTreeMap<String, String>, name: Option<&str>) -> bool {
         let value = match self.key.as_str() {
-            "metadata.name" => name,
+            NODE_NAME => name,
             key => labels.get(key).map(String::as_str),
         };
         let compared = |holds: fn(&i64, &i64) -> bool| {
