@@ -87,6 +87,8 @@ pub mod condition {
     pub const RUNTIME_SUPPORTED: &str = "RuntimeSupported";
     /// The nodes' own numbers show that the rendered configuration is in effect.
     pub const CONFIG_IN_EFFECT: &str = "ConfigInEffect";
+    /// The workloads of the pool are where they should be, and would come back there.
+    pub const WORKLOADS_PLACED: &str = "WorkloadsPlaced";
     /// A profile can be rendered.
     pub const VALID: &str = "Valid";
 }
@@ -185,4 +187,32 @@ pub mod reason {
     pub const NOT_DELIVERED: &str = "NotDelivered";
     /// ConfigInEffect: the numbers differ.
     pub const DIFFERS: &str = "Differs";
+    /// OSMismatch: images of workloads cannot run on the pool's nodes.
+    pub const IMAGES_CANNOT_RUN: &str = "ImagesCannotRun";
+    /// WorkloadsPlaced: nothing found.
+    pub const PLACED: &str = "Placed";
+    /// WorkloadsPlaced: nothing is in the way, and something is worth a look.
+    pub const PLACED_WITH_WARNINGS: &str = "PlacedWithWarnings";
+    /// WorkloadsPlaced: workloads are not looked at.
+    pub const WORKLOADS_OFF: &str = "WorkloadsOff";
+    /// WorkloadsPlaced: no pool takes the pods of a Windows workload.
+    pub const NO_POOL_TAKES: &str = "NoPoolTakes";
+    /// WorkloadsPlaced: a DaemonSet selects the pool's nodes and does not tolerate their taints.
+    pub const DAEMON_SET_NOT_TOLERATING: &str = "DaemonSetNotTolerating";
+    /// WorkloadsPlaced: a DaemonSet relies on what its RuntimeClass selects and tolerates, which its controller ignores.
+    pub const DAEMON_SET_IGNORES_CLASS: &str = "DaemonSetIgnoresRuntimeClass";
+    /// WorkloadsPlaced: a Linux pod is on a Windows node.
+    pub const LINUX_POD_ON_WINDOWS_NODE: &str = "LinuxPodOnWindowsNode";
+    /// WorkloadsPlaced: nothing keeps a Linux pod off the pool's nodes.
+    pub const LINUX_POD_MAY_LAND: &str = "LinuxPodMayLand";
+    /// WorkloadsPlaced: a pod on the pool's nodes would not come back there after a restart.
+    pub const WOULD_NOT_RETURN: &str = "WouldNotReturn";
+    /// WorkloadsPlaced: a pod carries what its RuntimeClass selected when the pod was created.
+    pub const RUNTIME_CLASS_CHANGED: &str = "RuntimeClassChanged";
+    /// WorkloadsPlaced: the memory limits of the pods on a node are more than it offers.
+    pub const MEMORY_OVERCOMMITTED: &str = "MemoryOvercommitted";
+    /// WorkloadsPlaced: a container has no memory limit, or asks for less than it may take.
+    pub const MEMORY_NOT_RESERVED: &str = "MemoryNotReserved";
+    /// WorkloadsPlaced: a pod uses fields that Windows ignores or rejects.
+    pub const FIELDS_WITHOUT_EFFECT: &str = "FieldsWithoutEffect";
 }

@@ -12,7 +12,11 @@ use super::{
 };
 use crate::{
     api::names::{annotation, label, manager},
-    facts::{Build, ContainerdVersion, KubeletVersion, OsVersion},
+    facts::{
+        Build, ContainerdVersion, KubeletVersion, OsVersion,
+        containerd::{HYPERV_HANDLER, PROCESS_HANDLER, generation},
+        runtimes::DOCKER_HANDLER,
+    },
 };
 
 /// A Windows node.
@@ -142,6 +146,17 @@ impl ContainerRuntime {
             }
             Some(("docker", _)) => Self::Docker,
             _ => Self::Unknown(text.to_owned()),
+        }
+    }
+
+    /// The RuntimeClass handlers that it has; `rendered`: whether the node runs the configuration that we render, which
+    /// has both of containerd's. `None` if that is not known.
+    pub fn handlers(&self, rendered: bool) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Docker => Some(&[DOCKER_HANDLER]),
+            Self::Containerd(_) if rendered => Some(&[PROCESS_HANDLER, HYPERV_HANDLER]),
+            Self::Containerd(version) => Some(generation(*version)?.default_handlers),
+            Self::Unknown(_) => None,
         }
     }
 

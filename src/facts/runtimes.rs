@@ -44,6 +44,9 @@ pub struct RuntimeFacts {
 /// The handler that means Docker Engine's default runtime, the only one that every version of both adapters takes.
 pub const DOCKER_HANDLER: &str = "docker";
 
+/// The handlers that we know. What others mean, only the configuration of the node says.
+pub const HANDLERS: [&str; 3] = [PROCESS_HANDLER, HYPERV_HANDLER, DOCKER_HANDLER];
+
 const CONTAINERD_PREFIX: &str = "containerd://";
 const DOCKER_PREFIX: &str = "docker://";
 

@@ -147,7 +147,7 @@ async fn is_named(world: &World, operator: &Operator, pool: &str) -> Result<()> 
         Ok(told) => ensure!(told.status == "False" && told.reason == "Invalid", "{told:?}"),
         Err(error) => {
             let log = operator.log()?;
-            let says = |line: &&str| line.contains(" WARN ") && line.contains(&format!("\"{pool}\" is invalid"));
+            let says = |line: &&str| line.contains(" WARN ") && line.contains(&format!(" {pool}: write-status: "));
             ensure!(log.lines().filter(says).count() == 1, "neither status ({error:#}) nor, once, the log:\n{log}");
         }
     }

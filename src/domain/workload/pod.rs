@@ -44,7 +44,7 @@ impl fmt::Display for WorkloadName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Its namespace and name, as `namespace/name`.
-    pub key: String,
+    pub key: Arc<str>,
     /// Its uid.
     pub uid: String,
     /// The workload that it belongs to.
@@ -55,17 +55,8 @@ pub struct Pod {
     pub finished: bool,
     /// Its spec.
     pub template: Arc<Template>,
-    /// What became of its containers, in the order of the template.
-    pub containers: Vec<ContainerState>,
-}
-
-/// What became of a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ContainerState {
-    /// What the runtime said.
-    pub said: Option<Said>,
-    /// The digest of its image on the node, `sha256:…`.
-    pub digest: Option<String>,
+    /// What the runtime said of the images of its containers, in the order of the template.
+    pub said: Vec<Option<Said>>,
 }
 
 /// What makes pods: a Deployment, StatefulSet, DaemonSet or Job.
@@ -131,15 +122,15 @@ impl Pod {
         // The node of a pod is its own and not part of what it has in common with others.
         let pinned = template.unpin();
         let node = template.node_name.take().or(pinned);
-        let states = states(&status, &template);
+        let said = said_of_each(&status, &template);
         Self {
-            key: key(&pod.metadata),
+            key: key(&pod.metadata).into(),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             workload: shared.workload(workload(&pod.metadata)),
             node,
             finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
             template: shared.template(template),
-            containers: states,
+            said,
         }
     }
 }
@@ -163,18 +154,10 @@ fn workload(metadata: &ObjectMeta) -> WorkloadName {
     WorkloadName { kind: kind.to_owned(), namespace, name }
 }
 
-fn states(status: &core::PodStatus, template: &Template) -> Vec<ContainerState> {
+fn said_of_each(status: &core::PodStatus, template: &Template) -> Vec<Option<Said>> {
     let all = status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten());
     let by_name: HashMap<&str, &core::ContainerStatus> = all.map(|status| (status.name.as_str(), status)).collect();
-    let state = |name: &str| by_name.get(name).map(|status| ContainerState::read(status)).unwrap_or_default();
-    template.containers.iter().map(|container| state(&container.name)).collect()
-}
-
-impl ContainerState {
-    fn read(status: &core::ContainerStatus) -> Self {
-        let digest = status.image_id.rsplit_once('@').map(|(_, digest)| digest.to_owned());
-        Self { said: said(status), digest }
-    }
+    template.containers.iter().map(|container| said(by_name.get(container.name.as_str())?)).collect()
 }
 
 /// What the runtime said of a container's image, in its status.
@@ -340,8 +323,7 @@ mod tests {
                 "spec": {"containers": [{"name": "a", "image": "x"}]},
                 "status": {"containerStatuses": [status]},
             }));
-            let digest = Some("sha256:1".to_owned());
-            assert_eq!(pod.containers, [ContainerState { said: expected, digest }], "{told}");
+            assert_eq!(pod.said, [expected], "{told}");
         }
     }
 
@@ -372,7 +354,7 @@ mod tests {
     #[test]
     fn a_pod_without_a_spec_has_nothing_to_say() {
         let pod = read(json!({"metadata": {"name": "empty"}}));
-        assert!(pod.containers.is_empty() && pod.node.is_none() && *pod.template == Template::default());
+        assert!(pod.said.is_empty() && pod.node.is_none() && *pod.template == Template::default());
     }
 
     #[test]

@@ -268,16 +268,8 @@ fn containerd_finding(
 
 /// A handler that a class of the pool names and the node's runtime does not have.
 fn missing_handler(case: &Case, node: &WindowsNode, kubelet: Minor) -> Option<String> {
-    let rendered = case.spec.profile.is_some();
-    let available: &[&str] = match &node.runtime {
-        ContainerRuntime::Docker => &[runtimes::DOCKER_HANDLER],
-        // The configuration that we render has both.
-        ContainerRuntime::Containerd(_) if rendered => &[containerd::PROCESS_HANDLER, containerd::HYPERV_HANDLER],
-        ContainerRuntime::Containerd(version) => containerd::generation(*version)?.default_handlers,
-        ContainerRuntime::Unknown(_) => return None,
-    };
-    let of_ours = [runtimes::DOCKER_HANDLER, containerd::PROCESS_HANDLER, containerd::HYPERV_HANDLER];
-    let unavailable = |handler: &str| of_ours.contains(&handler) && !available.contains(&handler);
+    let available = node.runtime.handlers(case.spec.profile.is_some())?;
+    let unavailable = |handler: &str| runtimes::HANDLERS.contains(&handler) && !available.contains(&handler);
     let class = case.spec.runtime_classes.iter().find(|class| unavailable(&class.handler))?;
     let runtime = if node.runtime == ContainerRuntime::Docker { "Docker" } else { "containerd" };
     let isolation = if class.isolation == RuntimeClassIsolation::HyperV { " of isolation HyperV" } else { "" };

@@ -1,0 +1,235 @@
+//! Which pools take a pod, and if none does, what is in the way.
+
+use std::fmt;
+
+use super::{
+    Scheduling, System, Template,
+    ground::{Class, Ground, Kind, PoolGround, Taint},
+};
+use crate::facts::runtimes::HANDLERS;
+
+/// What is in the way of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Obstacle {
+    /// Its RuntimeClass does not exist.
+    NoClass {
+        /// The class.
+        class: String,
+        /// Those of the pools.
+        known: Vec<String>,
+    },
+    /// Its selector and that of its RuntimeClass exclude each other.
+    Conflict {
+        /// The class.
+        class: String,
+        /// What the class selects, as `key=value`.
+        of_class: String,
+        /// What the pod selects, as `key=value`.
+        own: String,
+    },
+    /// No pool has nodes with this.
+    Selector(String),
+    /// A taint is not tolerated.
+    Taint {
+        /// The pool with the taint.
+        pool: String,
+        /// The taint.
+        taint: Taint,
+        /// A class that brings the toleration.
+        class: Option<String>,
+    },
+    /// The container runtime has no such handler.
+    Handler {
+        /// The pool whose nodes do not have it.
+        pool: String,
+        /// The class.
+        class: String,
+        /// Its handler.
+        handler: String,
+        /// Those that the runtime has.
+        available: Vec<String>,
+    },
+}
+
+/// A pod's spec with what its RuntimeClass adds when it is created.
+pub struct Effective<'a> {
+    template: &'a Template,
+    scheduling: Scheduling,
+    /// Its class, if it names one.
+    pub class: Option<(&'a str, &'a Class)>,
+}
+
+/// The kinds of nodes in a pool that take a pod.
+pub type Place<'a> = (&'a PoolGround, Vec<&'a Kind>);
+
+impl<'a> Effective<'a> {
+    /// Adds what the class adds: as the RuntimeClass admission plugin does, key by key, with tolerations united.
+    ///
+    /// # Errors
+    /// The class does not exist, or its selector and the pod's exclude each other: such a pod is refused.
+    pub fn of(template: &'a Template, ground: &'a Ground) -> Result<Self, Obstacle> {
+        let Some(name) = template.runtime_class.as_deref() else {
+            return Ok(Self { template, scheduling: template.scheduling.clone(), class: None });
+        };
+        let Some(class) = ground.classes.get(name) else {
+            let known = ground.pools.iter().flat_map(|pool| &pool.classes).map(|(class, _)| class.clone()).collect();
+            return Err(Obstacle::NoClass { class: name.to_owned(), known });
+        };
+        let mut scheduling = template.scheduling.clone();
+        for (key, value) in &class.scheduling.node_selector {
+            match scheduling.node_selector.insert(key.clone(), value.clone()) {
+                Some(own) if own != *value => {
+                    let (of_class, own) = (format!("{key}={value}"), format!("{key}={own}"));
+                    return Err(Obstacle::Conflict { class: name.to_owned(), of_class, own });
+                }
+                _ => {}
+            }
+        }
+        scheduling.tolerations.extend(class.scheduling.tolerations.iter().cloned());
+        Ok(Self { template, scheduling, class: Some((name, class)) })
+    }
+
+    /// The same for a pod that exists: what it has of its class was put there when it was created, and would be put there
+    /// anew at its next start.
+    ///
+    /// # Errors
+    /// The class does not exist.
+    pub fn of_pod(template: &'a Template, ground: &'a Ground) -> Result<Self, Obstacle> {
+        let name = template.runtime_class.as_deref();
+        let Some((name, class)) = name.and_then(|name| Some((name, ground.classes.get(name)?))) else {
+            return Self::of(template, ground);
+        };
+        let mut scheduling = template.scheduling.clone();
+        scheduling.node_selector.extend(class.scheduling.node_selector.clone());
+        scheduling.tolerations.extend(class.scheduling.tolerations.iter().cloned());
+        Ok(Self { template, scheduling, class: Some((name, class)) })
+    }
+
+    /// The same for a template as the DaemonSet controller sees it, which adds nothing.
+    pub fn alone(template: &'a Template) -> Self {
+        Self { template, scheduling: template.scheduling.clone(), class: None }
+    }
+
+    /// The system that the pod is for, as far as it is said.
+    pub fn system(&self) -> Option<System> {
+        self.template.system(|_| self.class.and_then(|(_, class)| class.system))
+    }
+
+    /// Whether it is for Windows beyond doubt, or by tolerating by name what a pool is tainted with.
+    pub fn is_for_windows(&self, ground: &Ground) -> bool {
+        match self.system() {
+            Some(system) => system == System::Windows,
+            None => ground.pools.iter().flat_map(|pool| &pool.taints).any(|taint| self.names(taint)),
+        }
+    }
+
+    /// Whether a toleration of its own names a taint.
+    fn names(&self, taint: &Taint) -> bool {
+        let own = &self.template.scheduling.tolerations;
+        own.iter()
+            .any(|toleration| toleration.key.is_some() && toleration.tolerates(&taint.key, &taint.value, &taint.effect))
+    }
+
+    /// The part of the selector, or the affinity, that a kind of nodes does not have.
+    fn misses(&self, kind: &Kind) -> Option<String> {
+        let mut labels = kind.labels.clone();
+        // Every node has a name of its own, and a pod that asks for one knows it.
+        let hostname = crate::api::names::label::HOSTNAME;
+        if let Some(name) = self.scheduling.node_selector.get(hostname) {
+            labels.insert(hostname.to_owned(), name.clone());
+        }
+        self.scheduling.misses(&labels).or_else(|| self.template.misses(&labels, None))
+    }
+
+    /// The taint of a kind that keeps the pod off.
+    pub fn untolerated<'k>(&self, taints: &'k [Taint]) -> Option<&'k Taint> {
+        let hard = taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
+        hard.into_iter().find(|taint| !self.scheduling.tolerates(&taint.key, &taint.value, &taint.effect))
+    }
+
+    /// The places that the pod selects, whatever their taints.
+    pub fn selected<'g>(&self, ground: &'g Ground) -> Vec<Place<'g>> {
+        let kinds = |pool: &'g PoolGround| pool.kinds.iter().filter(|kind| self.misses(kind).is_none()).collect();
+        let places = ground.pools.iter().map(|pool| (pool, kinds(pool)));
+        places.filter(|(_, kinds): &Place<'g>| !kinds.is_empty()).collect()
+    }
+
+    /// The places where the pod may land.
+    ///
+    /// # Errors
+    /// What is in the way of the place that comes nearest.
+    pub fn places<'g>(&self, ground: &'g Ground) -> Result<Vec<Place<'g>>, Obstacle> {
+        let selected = self.selected(ground);
+        if selected.is_empty() {
+            let missed = ground.pools.iter().flat_map(|pool| &pool.kinds).find_map(|kind| self.misses(kind));
+            return Err(Obstacle::Selector(missed.unwrap_or_else(|| "kubernetes.io/os=windows".to_owned())));
+        }
+        let open = |(pool, kinds): &Place<'g>| {
+            let kinds: Vec<_> = kinds.iter().copied().filter(|kind| self.untolerated(&kind.taints).is_none()).collect();
+            (!kinds.is_empty()).then_some((*pool, kinds))
+        };
+        let tolerated: Vec<_> = selected.iter().filter_map(open).collect();
+        let (handled, lacking): (Vec<_>, Vec<_>) =
+            tolerated.into_iter().partition(|place| self.missing_handler(place).is_none());
+        let obstacle = || match lacking.first() {
+            Some(place) => self.missing_handler(place),
+            None => self.first_taint(&selected),
+        };
+        match handled.is_empty().then(obstacle).flatten() {
+            Some(obstacle) => Err(obstacle),
+            None => Ok(handled),
+        }
+    }
+
+    fn first_taint(&self, selected: &[Place<'_>]) -> Option<Obstacle> {
+        let all = selected.iter().flat_map(|(pool, kinds)| kinds.iter().map(move |kind| (*pool, *kind)));
+        let (pool, taint) = all.filter_map(|(pool, kind)| Some((pool, self.untolerated(&kind.taints)?))).next()?;
+        let class = pool.classes.first().map(|(class, _)| class.clone()).filter(|_| self.class.is_none());
+        Some(Obstacle::Taint { pool: pool.name.clone(), taint: taint.clone(), class })
+    }
+
+    /// The handler that the nodes of a place do not have.
+    fn missing_handler(&self, (pool, kinds): &Place<'_>) -> Option<Obstacle> {
+        let (name, class) = self.class?;
+        let available = kinds.iter().filter_map(|kind| kind.handlers).next()?;
+        let missing = HANDLERS.contains(&class.handler.as_str())
+            && kinds.iter().all(|kind| kind.handlers.is_some_and(|own| !own.contains(&class.handler.as_str())));
+        missing.then(|| Obstacle::Handler {
+            pool: pool.name.clone(),
+            class: name.to_owned(),
+            handler: class.handler.clone(),
+            available: available.iter().map(|handler| (*handler).to_owned()).collect(),
+        })
+    }
+}
+
+impl fmt::Display for Obstacle {
+    /// What is in the way, and the remedy.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoClass { class, known } if known.is_empty() => {
+                write!(f, "there is no RuntimeClass {class}: create it, or remove runtimeClassName")
+            }
+            Self::NoClass { class, known } => {
+                write!(f, "there is no RuntimeClass {class}: name one of {}", known.join(", "))
+            }
+            Self::Conflict { class, of_class, own } => write!(
+                f,
+                "it selects {own} and RuntimeClass {class} selects {of_class}, so it is refused: remove one of the two"
+            ),
+            Self::Selector(missed) => write!(f, "no pool has a node with {missed}: correct the selector"),
+            Self::Taint { pool, taint, class: Some(class) } => write!(
+                f,
+                "it does not tolerate {taint} of pool {pool}: add the toleration, or runtimeClassName: {class}"
+            ),
+            Self::Taint { pool, taint, class: None } => {
+                write!(f, "it does not tolerate {taint} of pool {pool}: add the toleration")
+            }
+            Self::Handler { pool, class, handler, available } => write!(
+                f,
+                "the container runtime of pool {pool} has no handler {handler} of RuntimeClass {class}, only {}: use a class with one of these",
+                available.join(", ")
+            ),
+        }
+    }
+}
