@@ -88,6 +88,12 @@ fn the_operator_may_do_this_and_nothing_else() {
         ("*", "winpool.dev", "windowsruntimeprofiles/status", vec!["patch"]),
         (DEFAULT_NAMESPACE, "", "configmaps", all.to_vec()),
         ("default", "", "events", vec!["create", "patch"]),
+        ("*", "", "pods", vec!["list", "watch"]),
+        ("*", "apps", "daemonsets", vec!["list", "watch"]),
+        ("*", "apps", "deployments", vec!["list", "watch"]),
+        ("*", "apps", "statefulsets", vec!["list", "watch"]),
+        ("*", "batch", "jobs", vec!["list", "watch"]),
+        ("*", "", "events", vec!["list", "watch", "create", "patch"]),
     ];
     let mut granted = Vec::new();
     for role in shipped("ClusterRole").iter().chain(&shipped("Role")) {

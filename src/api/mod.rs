@@ -14,8 +14,8 @@ use kube::CustomResourceExt;
 pub use pool::{
     Applied, BuildCount, Columns, ConfigStatus, DeletionPolicy, KubeletCount, LabelSelector, Mode, NodeCounts, Pending,
     ProfileRef, RuntimeClassIsolation, RuntimeClassScope, RuntimeClassSpec, RuntimeClassState, RuntimeClassStatus,
-    SelectorOperator, SelectorRequirement, Taint, TaintEffect, Toleration, TolerationOperator, WindowsNodePool,
-    WindowsNodePoolSpec, WindowsNodePoolStatus,
+    RuntimeClassUse, SelectorOperator, SelectorRequirement, Taint, TaintEffect, Toleration, TolerationOperator,
+    WindowsNodePool, WindowsNodePoolSpec, WindowsNodePoolStatus, WorkloadCounts,
 };
 pub use profile::{
     Cni, ContainerLogs, ContainerdSettings, ImageGarbageCollection, KubeletSettings, PauseImageSettings,

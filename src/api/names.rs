@@ -193,8 +193,8 @@ pub mod reason {
     pub const PLACED: &str = "Placed";
     /// WorkloadsPlaced: nothing is in the way, and something is worth a look.
     pub const PLACED_WITH_WARNINGS: &str = "PlacedWithWarnings";
-    /// WorkloadsPlaced: workloads are not looked at.
-    pub const WORKLOADS_OFF: &str = "WorkloadsOff";
+    /// WorkloadsPlaced: workloads are not looked at, or not yet.
+    pub const NOT_LOOKED_AT: &str = "NotLookedAt";
     /// WorkloadsPlaced: no pool takes the pods of a Windows workload.
     pub const NO_POOL_TAKES: &str = "NoPoolTakes";
     /// WorkloadsPlaced: a DaemonSet selects the pool's nodes and does not tolerate their taints.

@@ -365,6 +365,9 @@ pub struct WindowsNodePoolStatus {
     /// Every key that this pool has set on nodes. Nothing else is ever taken off.
     #[serde(default)]
     pub applied: Applied,
+    /// Counts of the pods on or bound for the pool's nodes; absent when workloads are not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workloads: Option<WorkloadCounts>,
     /// The conditions; Ready comes first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
@@ -372,6 +375,34 @@ pub struct WindowsNodePoolStatus {
     /// Ready-made cells for kubectl get.
     #[serde(default)]
     pub columns: Columns,
+}
+
+/// Counts of the pods on or bound for a pool's nodes.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadCounts {
+    /// The pods.
+    pub pods: u32,
+    /// Of these, pods with an image that cannot run there.
+    pub cannot_run: u32,
+    /// Of these, pods with an image that by its name cannot run there.
+    pub suspected: u32,
+    /// Of these, pods with an image of which nobody knows.
+    pub unknown: u32,
+    /// How many of the pods use each RuntimeClass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub runtime_classes: Vec<RuntimeClassUse>,
+}
+
+/// How many pods use a RuntimeClass.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuntimeClassUse {
+    /// The RuntimeClass.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// The pods that were created with it.
+    pub pods: u32,
 }
 
 /// Counts of a pool's nodes.

@@ -17,6 +17,7 @@ use crate::{
         node::WindowsNode,
         operation::{Done, Operation, Outcome},
         pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot},
+        workload::Workloads,
     },
     facts::Minor,
 };
@@ -38,6 +39,8 @@ pub struct Caches {
     pub runtime_classes: Store<RuntimeClassView>,
     /// Our ConfigMaps.
     pub config_maps: Store<ConfigMapView>,
+    /// The verdicts on workloads.
+    pub workloads: watch::Sender<Workloads>,
     namespace: String,
     api_server: watch::Receiver<Option<Minor>>,
     memory: Mutex<Memory>,
@@ -64,6 +67,7 @@ impl Caches {
             profiles: Store::default(),
             runtime_classes: Store::default(),
             config_maps: Store::default(),
+            workloads: watch::Sender::default(),
             namespace,
             api_server,
             memory: Mutex::default(),
@@ -96,6 +100,7 @@ impl Caches {
             api_server: *self.api_server.borrow(),
             contests: memory.contests.clone(),
             refusals: memory.refused(now),
+            workloads: self.workloads.borrow().clone(),
         }
     }
 

@@ -49,7 +49,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Publishes notes. A note that repeats an earlier one becomes a count on its event, with the latest message.
 #[derive(Clone)]
 pub struct Events {
-    api: Api<Event>,
+    client: Client,
     told: Arc<Mutex<HashMap<Key, Told>>>,
     /// Why the last event was lost, if it was: an outage is said once.
     lost: Arc<Mutex<Option<String>>>,
@@ -80,7 +80,7 @@ enum Saying {
 impl Events {
     /// Publishes through this client.
     pub fn new(client: Client) -> Self {
-        Self { api: Api::namespaced(client, NAMESPACE), told: Arc::default(), lost: Arc::default() }
+        Self { client, told: Arc::default(), lost: Arc::default() }
     }
 
     /// Publishes the notes. An event that cannot be published is said in the log and lost: it never fails a pass.
@@ -101,6 +101,11 @@ impl Events {
         }
     }
 
+    /// The events in the namespace of the object.
+    fn api(&self, note: &Note) -> Api<Event> {
+        Api::namespaced(self.client.clone(), namespace(&note.about))
+    }
+
     async fn say(&self, note: &Note) -> kube::Result<()> {
         let key = key(note);
         match self.saying(&key) {
@@ -112,7 +117,7 @@ impl Events {
                     "lastTimestamp": Time(Timestamp::now()),
                     "message": shortened(&note.message, LONGEST),
                 });
-                match self.api.patch(&name, &PatchParams::default(), &Patch::Merge(&body)).await {
+                match self.api(note).patch(&name, &PatchParams::default(), &Patch::Merge(&body)).await {
                     Err(kube::Error::Api(status)) if status.is_not_found() => self.create(key, note).await,
                     answer => answer.map(drop),
                 }
@@ -137,7 +142,7 @@ impl Events {
     async fn create(&self, key: Key, note: &Note) -> kube::Result<()> {
         let event = event(note, Timestamp::now());
         let name = event.metadata.name.clone().unwrap_or_default();
-        self.api.create(&PostParams::default(), &event).await?;
+        self.api(note).create(&PostParams::default(), &event).await?;
         let now = Instant::now();
         self.told().insert(key, Told { name, count: 1, last: now, sent: now });
         Ok(())
@@ -150,8 +155,7 @@ impl Events {
 }
 
 fn key(note: &Note) -> Key {
-    let (About::Pool { uid, .. } | About::Profile { uid, .. } | About::Node { uid, .. }) = &note.about;
-    (uid.clone(), note.warning, note.reason.clone())
+    (note.about.uid().to_owned(), note.warning, note.reason.clone())
 }
 
 fn event(note: &Note, now: Timestamp) -> Event {
@@ -160,7 +164,7 @@ fn event(note: &Note, now: Timestamp) -> Event {
     Event {
         metadata: ObjectMeta {
             name: Some(format!("{}.{:x}", object.trim_end_matches(['.', '-']), now.as_nanosecond())),
-            namespace: Some(NAMESPACE.to_owned()),
+            namespace: Some(namespace(&note.about).to_owned()),
             ..ObjectMeta::default()
         },
         involved_object: about,
@@ -177,18 +181,32 @@ fn event(note: &Note, now: Timestamp) -> Event {
     }
 }
 
+/// The namespace of an object's events.
+fn namespace(about: &About) -> &str {
+    match about {
+        About::Workload { workload, .. } => &workload.namespace,
+        About::Pool { .. } | About::Profile { .. } | About::Node { .. } => NAMESPACE,
+    }
+}
+
 fn reference(about: &About) -> ObjectReference {
     let ours = format!("{GROUP}/v1alpha1");
-    let (version, kind, name, uid) = match about {
-        About::Pool { name, uid } => (ours, "WindowsNodePool", name, uid),
-        About::Profile { name, uid } => (ours, "WindowsRuntimeProfile", name, uid),
-        About::Node { name, uid } => ("v1".to_owned(), "Node", name, uid),
+    let (version, kind, name) = match about {
+        About::Pool { name, .. } => (ours.as_str(), "WindowsNodePool", name),
+        About::Profile { name, .. } => (ours.as_str(), "WindowsRuntimeProfile", name),
+        About::Node { name, .. } => ("v1", "Node", name),
+        About::Workload { workload, .. } => (workload.api_version(), workload.kind.as_str(), &workload.name),
+    };
+    let namespace = match about {
+        About::Workload { workload, .. } => Some(workload.namespace.clone()),
+        About::Pool { .. } | About::Profile { .. } | About::Node { .. } => None,
     };
     ObjectReference {
-        api_version: Some(version),
+        api_version: Some(version.to_owned()),
         kind: Some(kind.to_owned()),
+        namespace,
         name: Some(name.clone()),
-        uid: Some(uid.clone()),
+        uid: Some(about.uid().to_owned()),
         ..ObjectReference::default()
     }
 }

@@ -93,13 +93,14 @@ where
     V::Object: Clone + DeserializeOwned + Debug,
 {
     let mut objects = BTreeMap::new();
+    let mut shared = V::Shared::default();
     let mut params = params.limit(PAGE);
     loop {
         let page = match api.list(&params).await {
             Err(error) if may_be_unknown && code(&error) == Some(404) => return Ok(objects),
             answer => answer.map_err(|error| GatherError::new(V::KIND, &error))?,
         };
-        let views = page.items.into_iter().map(V::read);
+        let views = page.items.into_iter().map(|object| V::read(object, &mut shared));
         objects.extend(views.map(|view| (view.name().to_owned(), Arc::new(view))));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),

@@ -49,6 +49,7 @@ pub async fn follow<V: View>(
 ) {
     let mut events = pin!(events);
     let mut list = Vec::new();
+    let mut shared = V::Shared::default();
     let mut trouble = None;
     while let Some(event) = events.next().await {
         let changes = match event {
@@ -62,12 +63,12 @@ pub async fn follow<V: View>(
                 continue;
             }
             Ok(Event::InitApply(object)) => {
-                list.push(V::read(object));
+                list.push(V::read(object, &mut shared));
                 continue;
             }
             Ok(Event::InitDone) => store.replace(std::mem::take(&mut list)),
-            Ok(Event::Apply(object)) => store.put(V::read(object)).into_iter().collect(),
-            Ok(Event::Delete(object)) => store.remove(V::read(object).name()).into_iter().collect(),
+            Ok(Event::Apply(object)) => store.put(V::read(object, &mut shared)).into_iter().collect(),
+            Ok(Event::Delete(object)) => store.remove(V::read(object, &mut shared).name()).into_iter().collect(),
         };
         if trouble.take().is_some() {
             info!(kind = V::KIND, "watching again");

@@ -21,7 +21,7 @@ pub use gather::{GatherError, gather, operator_runs};
 pub use hub::{Patience, follow};
 pub use store::{Change, Store};
 pub use version::Versions;
-pub use views::View;
+pub use views::{ControllerView, SandboxEvent, View};
 pub use writer::{Mark, Resource, Writer};
 
 /// A client that answers at once when the API server says no: kube's own retries could hold a pass for minutes, and

@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Failure, connect};
+use super::{Failure, connect, input};
 use crate::{
     admin::{self, Admin, Metrics, Readiness},
     api::names::DEFAULT_NAMESPACE,
@@ -41,15 +41,28 @@ pub(super) struct Args {
         default_value = "info,kube_client=error,kube_runtime=error"
     )]
     log: String,
+    /// Whether pods, and what makes them, are looked at: what cannot run on the pools' nodes, and why. Without, none is
+    /// watched, and WorkloadsPlaced is Unknown
+    #[arg(long, env = "WINPOOL_WORKLOADS", value_enum, value_name = "ON|OFF", default_value_t)]
+    workloads: Switch,
     /// How log lines look
     #[arg(long, env = "WINPOOL_LOG_FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Switch {
+    #[default]
+    On,
+    Off,
 }
 
 /// What it means.
 #[derive(Debug)]
 pub(super) struct Settings {
     namespace: String,
+    workloads: bool,
     admin_address: SocketAddr,
     log: String,
     log_format: LogFormat,
@@ -59,23 +72,10 @@ impl TryFrom<Args> for Settings {
     type Error = Failure;
 
     fn try_from(args: Args) -> Result<Self, Failure> {
-        let Args { namespace, admin_address, log, log_format } = args;
-        if !is_dns_label(&namespace) {
-            return Err(Failure::Usage(format!(
-                "--namespace: `{namespace}` is not the name of a namespace: write at most 63 of a-z, 0-9 and -"
-            )));
-        }
-        Ok(Self { namespace, admin_address, log, log_format })
+        let Args { namespace, admin_address, log, log_format, workloads } = args;
+        let namespace = input::namespace(namespace)?;
+        Ok(Self { namespace, admin_address, log, log_format, workloads: workloads == Switch::On })
     }
-}
-
-fn is_dns_label(text: &str) -> bool {
-    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = text.as_bytes();
-    bytes.len() <= 63
-        && bytes.first().is_some_and(alphanumeric)
-        && bytes.last().is_some_and(alphanumeric)
-        && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
 }
 
 /// Runs the operator until a signal ends it, or a defect.
@@ -121,6 +121,7 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
             namespace: settings.namespace,
             metrics: admin.metrics.clone(),
             readiness: admin.ready.clone(),
+            workloads: settings.workloads,
         },
         stop.clone(),
     );

@@ -9,11 +9,19 @@ mod queue;
 mod shell;
 mod unassigned;
 mod wake;
+mod workloads;
 
-use std::{fmt::Debug, future::Future, sync::Arc, time::Instant};
+use std::{
+    fmt::Debug,
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use k8s_openapi::api::{
-    core::v1::{ConfigMap, Node},
+    apps::v1::{DaemonSet, Deployment, StatefulSet},
+    batch::v1::Job,
+    core::v1::{self as core, ConfigMap, Node},
     node::v1::RuntimeClass,
 };
 use kube::{
@@ -22,7 +30,11 @@ use kube::{
 };
 use kube_runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, info_span};
 
@@ -36,7 +48,8 @@ use self::{
 use crate::{
     admin::{Metrics, Outcome, Readiness},
     api::{WindowsNodePool, WindowsRuntimeProfile, names::label},
-    cluster::{Caches, Change, Events, Patience, Store, Versions, View, Writer, client, follow},
+    cluster::{Caches, Change, Events, Patience, SandboxEvent, Store, Versions, View, Writer, client, follow},
+    domain::workload::{Pod, Workloads},
     facts::Minor,
 };
 
@@ -50,6 +63,8 @@ pub struct Settings {
     pub metrics: Metrics,
     /// Who is told when the caches are full.
     pub readiness: Readiness,
+    /// Whether workloads are looked at.
+    pub workloads: bool,
 }
 
 /// Why the operator stopped though nobody asked it to.
@@ -76,7 +91,9 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
     let (pools, pool_queue) = queue();
     let (profiles, profile_queue) = queue();
     let (nodes, node_queue) = queue();
-    let wake = Wake { caches: caches.clone(), pools, profiles, unassigned: nodes };
+    let (workloads, workload_news) = mpsc::unbounded_channel();
+    let workloads = settings.workloads.then_some(workloads);
+    let wake = Wake { caches: caches.clone(), pools: pools.clone(), profiles, unassigned: nodes, workloads };
     let shell = Shell {
         caches: caches.clone(),
         writer: Writer::new(client.clone(), settings.namespace.clone(), settings.metrics.clone()),
@@ -94,7 +111,23 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
     }
     info!(nodes = caches.nodes.len(), pools = caches.pools.len(), "every cache is full: the passes begin");
     background.spawn(versions.run());
-    background.spawn(watch_api_server(api_server, wake));
+    background.spawn(watch_api_server(api_server, wake.clone()));
+    if settings.workloads {
+        let full = hubs.start_workloads(&mut background, &wake);
+        let shell = shell.clone();
+        let keep = async move {
+            full.await;
+            workloads::run(workload_news, shell, pools).await;
+        };
+        caches.workloads.send_replace(Workloads::Waiting);
+        background.spawn(keep);
+        let known = caches.workloads.subscribe();
+        tokio::select! {
+            () = known_for(known, PATIENCE) => {}
+            () = shutdown.cancelled() => return Ok(()),
+            _ = background.join_next() => return Err(Error::Watch),
+        }
+    }
 
     let told = unassigned::Told::default();
     let passes = async {
@@ -109,6 +142,17 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
     tokio::select! {
         _ = passes => Ok(()),
         _ = background.join_next() => Err(Error::Watch),
+    }
+}
+
+/// How long the first passes wait for the verdicts on workloads, so that a restart does not take back what was known.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits until the workloads are known, at most for the limit.
+async fn known_for(mut workloads: watch::Receiver<Workloads>, limit: Duration) {
+    let known = workloads.wait_for(|workloads| *workloads != Workloads::Waiting);
+    if timeout(limit, known).await.is_err() {
+        info!("the pods are not known yet: the passes begin without");
     }
 }
 
@@ -202,6 +246,32 @@ impl Hubs {
         let config_maps = Api::<ConfigMap>::namespaced(client(), namespace);
         self.follow(&mut hubs, config_maps, ours, &caches.config_maps, wake, Wake::config_map);
         hubs
+    }
+
+    /// Watches what workloads are made of. Gives what waits until all of it is known.
+    fn start_workloads(&self, hubs: &mut JoinSet<()>, wake: &Wake) -> impl Future<Output = ()> + use<> {
+        let client = || self.client.clone();
+        let (pods, sandboxes) = (Store::<Pod>::default(), Store::<SandboxEvent>::default());
+        let (deployments, stateful_sets) = (Store::default(), Store::default());
+        let (daemon_sets, jobs) = (Store::default(), Store::default());
+        let all = watcher::Config::default;
+        let of_sandboxes = all().fields("involvedObject.kind=Pod,reason=FailedCreatePodSandBox");
+        self.follow(hubs, Api::<core::Pod>::all(client()), all(), &pods, wake, Wake::pod);
+        self.follow(hubs, Api::<core::Event>::all(client()), of_sandboxes, &sandboxes, wake, Wake::sandbox);
+        self.follow(hubs, Api::<Deployment>::all(client()), all(), &deployments, wake, Wake::controller);
+        self.follow(hubs, Api::<StatefulSet>::all(client()), all(), &stateful_sets, wake, Wake::controller);
+        self.follow(hubs, Api::<DaemonSet>::all(client()), all(), &daemon_sets, wake, Wake::controller);
+        self.follow(hubs, Api::<Job>::all(client()), all(), &jobs, wake, Wake::controller);
+        async move {
+            tokio::join!(
+                pods.full(),
+                sandboxes.full(),
+                deployments.full(),
+                stateful_sets.full(),
+                daemon_sets.full(),
+                jobs.full()
+            );
+        }
     }
 
     fn follow<V: View>(

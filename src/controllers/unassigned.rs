@@ -11,10 +11,7 @@ use super::{
 };
 use crate::{
     admin::Outcome,
-    domain::{
-        note::{About, Note},
-        pool::assignment::unassigned,
-    },
+    domain::{note::Note, pool::assignment::unassigned},
 };
 
 /// There is one such pass, over all nodes.
@@ -40,10 +37,8 @@ impl Told {
         notes
             .into_iter()
             .filter(|note| {
-                let uid = match &note.about {
-                    About::Node { uid, .. } | About::Pool { uid, .. } | About::Profile { uid, .. } => uid,
-                };
-                told.insert(uid.clone());
+                let uid = note.about.uid();
+                told.insert(uid.to_owned());
                 !before.contains(uid)
             })
             .collect()
@@ -53,6 +48,7 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::note::About;
 
     fn alone(uid: &str) -> Note {
         Note {

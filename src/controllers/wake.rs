@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{cause::Cause, queue::Asker, unassigned};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{cause::Cause, queue::Asker, unassigned, workloads::News};
 use crate::{
     api::names::label,
-    cluster::{Caches, Change, View},
+    cluster::{Caches, Change, ControllerView, SandboxEvent, View},
     domain::{
         node::WindowsNode,
         pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, assignment},
+        workload::{Pod, PodController},
     },
 };
 
@@ -23,6 +26,8 @@ pub struct Wake {
     pub profiles: Asker<Cause>,
     /// The pass over the nodes that are in no pool.
     pub unassigned: Asker<Cause>,
+    /// The verdicts on workloads, if they are looked at.
+    pub workloads: Option<UnboundedSender<News>>,
 }
 
 impl Wake {
@@ -33,6 +38,7 @@ impl Wake {
         let affected = assignment::affected(known, change.before.as_deref(), change.after.as_deref());
         ask(&self.pools, affected, change);
         ask(&self.unassigned, [unassigned::KEY.to_owned()], change);
+        self.news(|| News::Ground);
     }
 
     /// A pool changed: itself; if it now says something else to others, all pools, since nodes and RuntimeClasses may
@@ -43,6 +49,7 @@ impl Wake {
             ask(&self.pools, self.caches.pools.all().into_keys(), change);
             ask(&self.profiles, either(change, profile_of), change);
             ask(&self.unassigned, [unassigned::KEY.to_owned()], change);
+            self.news(|| News::Ground);
         }
     }
 
@@ -62,11 +69,38 @@ impl Wake {
         let named = pools.filter(|pool| names_class(pool, change.name())).map(|pool| pool.name.clone());
         let made_for = either(change, |class| class.label(label::POOL).map(str::to_owned));
         ask(&self.pools, named.chain(made_for), change);
+        self.news(|| News::Ground);
     }
 
     /// A ConfigMap changed: the pool that it was rendered for.
     pub fn config_map(&self, change: &Change<ConfigMapView>) {
         ask(&self.pools, either(change, |map| map.pool.clone()), change);
+    }
+
+    /// A pod changed: the verdict on it.
+    pub fn pod(&self, change: &Change<Pod>) {
+        self.news(|| News::Pod { key: change.name().to_owned(), now: change.after.clone() });
+    }
+
+    /// An object that makes pods changed: the verdict on it.
+    pub fn controller<T: PodController + Send + 'static>(&self, change: &Change<ControllerView<T>>) {
+        let of = |view: &Arc<ControllerView<T>>| view.controller.clone();
+        let Some(known) = change.after.as_ref().or(change.before.as_ref()).map(of) else { return };
+        self.news(|| News::Controller { name: known.workload, now: change.after.as_ref().map(of).map(Arc::new) });
+    }
+
+    /// A runtime said something of the sandbox of a pod: the verdict on the pod.
+    pub fn sandbox(&self, change: &Change<SandboxEvent>) {
+        let Some(event) = change.after.as_ref().or(change.before.as_ref()) else { return };
+        let said = change.after.as_ref().and_then(|event| event.said.clone());
+        self.news(|| News::Sandbox { pod: event.pod.clone(), said });
+    }
+
+    fn news(&self, news: impl FnOnce() -> News) {
+        if let Some(workloads) = &self.workloads {
+            // After the end nobody listens, and nothing is to be done.
+            let _ = workloads.send(news());
+        }
     }
 
     /// The lowest version of the API servers changed: all pools.
@@ -115,11 +149,11 @@ mod tests {
     use super::*;
     use crate::controllers::queue::queue;
 
-    fn object<V: View<Object = DynamicObject>>(name: &str, rest: Value) -> V {
+    fn object<V: View<Object = DynamicObject, Shared = ()>>(name: &str, rest: Value) -> V {
         let mut object =
             json!({"apiVersion": "winpool.dev/v1alpha1", "kind": V::KIND, "metadata": {"name": name, "uid": name}});
         object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-        V::read(serde_json::from_value(object).unwrap())
+        V::read(serde_json::from_value(object).unwrap(), &mut ())
     }
 
     fn pool(name: &str, more: Value) -> Pool {
@@ -132,13 +166,16 @@ mod tests {
 
     fn node(name: &str, agentpool: &str) -> WindowsNode {
         let labels = json!({"kubernetes.io/os": "windows", "agentpool": agentpool});
-        WindowsNode::read(serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap())
+        WindowsNode::read(
+            serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap(),
+            &mut (),
+        )
     }
 
     fn class(name: &str, pool: &str) -> RuntimeClassView {
         let labels = json!({"winpool.dev/pool": pool});
         let class = json!({"metadata": {"name": name, "labels": labels}, "handler": "runhcs-wcow-process"});
-        RuntimeClassView::read(serde_json::from_value(class).unwrap())
+        RuntimeClassView::read(serde_json::from_value(class).unwrap(), &mut ())
     }
 
     fn change<V>(before: impl Into<Option<V>>, after: impl Into<Option<V>>) -> Change<V> {
@@ -157,7 +194,7 @@ mod tests {
         let (pools, pool_queue) = queue();
         let (profiles, profile_queue) = queue();
         let (nodes, node_queue) = queue();
-        act(&Wake { caches, pools, profiles, unassigned: nodes });
+        act(&Wake { caches, pools, profiles, unassigned: nodes, workloads: None });
         let mut asked = Vec::new();
         for (kind, queue) in [("pool", pool_queue), ("profile", profile_queue), ("unassigned", node_queue)] {
             asked.extend(queue.objects().into_iter().map(|object| format!("{kind} {object}")));
@@ -219,7 +256,7 @@ mod tests {
     async fn a_config_map_wakes_its_pool() {
         let labels = json!({"winpool.dev/pool": "web"});
         let map = json!({"metadata": {"name": "web-1", "labels": labels}});
-        let map = ConfigMapView::read(serde_json::from_value(map).unwrap());
+        let map = ConfigMapView::read(serde_json::from_value(map).unwrap(), &mut ());
         assert_eq!(asked(|wake| wake.config_map(&change(map, None))).await, ["pool web"]);
     }
 

@@ -1,5 +1,9 @@
 //! What a person would ask about: events, as values.
 
+use std::sync::Arc;
+
+use super::workload::WorkloadName;
+
 /// An event on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
@@ -39,4 +43,23 @@ pub enum About {
         /// Its uid.
         uid: String,
     },
+    /// A workload.
+    Workload {
+        /// Kind, namespace and name.
+        workload: Arc<WorkloadName>,
+        /// Its uid.
+        uid: String,
+    },
+}
+
+impl About {
+    /// The uid of the object.
+    pub fn uid(&self) -> &str {
+        match self {
+            Self::Pool { uid, .. }
+            | Self::Profile { uid, .. }
+            | Self::Node { uid, .. }
+            | Self::Workload { uid, .. } => uid,
+        }
+    }
 }

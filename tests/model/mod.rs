@@ -138,7 +138,7 @@ impl World {
                 .collect(),
             api_server: Some(self.api_server),
             contests: Arc::default(),
-            refusals: BTreeMap::new(),
+            ..Snapshot::default()
         }
     }
 

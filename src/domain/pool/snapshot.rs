@@ -12,7 +12,7 @@ use crate::{
         WindowsRuntimeProfileStatus,
         names::{annotation, label, manager},
     },
-    domain::{Problem, contest::Contests, node::WindowsNode, profile::Profile},
+    domain::{Problem, contest::Contests, node::WindowsNode, profile::Profile, workload::Workloads},
     facts::Minor,
 };
 
@@ -39,6 +39,8 @@ pub struct Snapshot {
     pub contests: Arc<Contests>,
     /// Nodes whose taints admission refused lately, with the refusal.
     pub refusals: BTreeMap<String, String>,
+    /// The workloads of the pools.
+    pub workloads: Workloads,
 }
 
 /// A `WindowsRuntimeProfile` as the rules see it.

@@ -149,6 +149,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
         verdicts::os_supported(case),
         verdicts::runtime_supported(case),
         verdicts::config_in_effect(case),
+        verdicts::workloads_placed(case),
     ];
     let nodes = counts(case);
     let (ready, patience) = ready(case, &asked, nodes);
@@ -165,6 +166,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
         runtime_classes: states.into_iter().map(|(name, state)| RuntimeClassStatus { name, state }).collect(),
         configs: config_rows(pool, active),
         pending: pending(plan),
+        workloads: verdicts::workload_counts(case),
         applied: if recorded { active.applied.clone() } else { pool.status.applied.clone() },
         conditions: settle(&pool.status.conditions, &told, pool.generation, case.snapshot.now),
         columns: Columns {

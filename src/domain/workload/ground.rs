@@ -109,7 +109,7 @@ impl Ground {
         for (pool, spec) in active.into_iter().filter(|(pool, _)| !pool.deleting) {
             let mut kinds: Vec<Kind> = Vec::new();
             for node in planner.members(&pool.name) {
-                let kind = Kind::of(node, Some(spec));
+                let kind = Kind::of(node, Some((&pool.name, spec)));
                 if let Some(kind) = kind.as_ref().filter(|kind| !kinds.contains(kind)) {
                     kinds.push(kind.clone());
                 }
@@ -118,6 +118,7 @@ impl Ground {
                     NodeGround { pool: Some(pool.name.clone()), kind, memory: node.allocatable.memory },
                 );
             }
+            kinds.sort_by(|a, b| (&a.labels, &a.taints, a.host.os).cmp(&(&b.labels, &b.taints, b.host.os)));
             if kinds.is_empty() {
                 kinds.push(Kind::asked_for(&pool.name, spec));
             }
@@ -163,11 +164,17 @@ impl PoolGround {
 }
 
 impl Kind {
-    /// The kind of a node in a pool of this spec; `None` when it did not report its Windows.
-    fn of(node: &WindowsNode, spec: Option<&Spec>) -> Option<Self> {
+    /// The kind of a node as this pool makes it; `None` when it did not report its Windows.
+    fn of(node: &WindowsNode, pool: Option<(&String, &Spec)>) -> Option<Self> {
+        let spec = pool.map(|(_, spec)| spec);
         let os = node.os.as_ref().ok().copied().or(node.build().map(|build| OsVersion { build, revision: None }))?;
         let mut labels = node.labels.clone();
         labels.remove(label::HOSTNAME);
+        if let Some((name, spec)) = pool {
+            labels.insert(label::POOL.to_owned(), name.clone());
+            labels.insert(label::WINDOWS_BUILD.to_owned(), os.build.to_string());
+            labels.extend(spec.labels.clone());
+        }
         let mut taints: Vec<Taint> = node
             .taints
             .iter()
@@ -177,7 +184,7 @@ impl Kind {
                 value: taint.value.clone().unwrap_or_default(),
                 effect: taint.effect.clone(),
             })
-            .chain(spec.iter().flat_map(|spec| &spec.taints).map(Taint::from))
+            .chain(spec.into_iter().flat_map(|spec| &spec.taints).map(Taint::from))
             .collect();
         taints.sort();
         taints.dedup();

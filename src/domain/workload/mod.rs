@@ -2,9 +2,13 @@
 
 pub mod ground;
 pub mod judge;
+pub mod ledger;
 pub mod placement;
 mod pod;
 mod template;
 
+pub use ground::Ground;
+pub use judge::Trap;
+pub use ledger::{Ledger, PoolWorkloads, Trapped, Workloads};
 pub use pod::{Controller, Pod, PodController, Shared, WorkloadName};
 pub use template::{Container, Requirement, Scheduling, System, Template, Toleration, system_of_class};

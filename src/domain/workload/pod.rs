@@ -34,6 +34,17 @@ pub struct WorkloadName {
     pub name: String,
 }
 
+impl WorkloadName {
+    /// The API version of its kind, of those that we read.
+    pub fn api_version(&self) -> &'static str {
+        match self.kind.as_str() {
+            "Deployment" | "StatefulSet" | "DaemonSet" => "apps/v1",
+            "Job" => "batch/v1",
+            _ => "v1",
+        }
+    }
+}
+
 impl fmt::Display for WorkloadName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}/{}", self.kind, self.namespace, self.name)

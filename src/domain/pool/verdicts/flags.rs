@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Case, by_story};
+use super::{Case, by_story, workloads::images_that_cannot_run};
 use crate::{
     api::{
         RuntimeClassIsolation,
@@ -99,10 +99,14 @@ pub fn os_mismatch(case: &Case) -> Verdict {
             some_of(&pause)
         ));
     }
-    match (differs.len(), pause.len()) {
-        (0, 0) => verdict(false, reason::MATCHED, format!("every node runs {}", case.spec.build)),
-        (0, count) => verdict(true, reason::PAUSE_IMAGE_CANNOT_RUN, stories.join(". ")).about(count),
-        (count, _) => verdict(true, reason::NODE_BUILD_DIFFERS, stories.join(". ")).about(count),
+    let images = images_that_cannot_run(case);
+    stories.extend(images.iter().map(|(story, _)| story.clone()));
+    let told = |reason, count| verdict(true, reason, stories.join(". ")).about(count);
+    match (differs.len(), pause.len(), images) {
+        (0, 0, None) => verdict(false, reason::MATCHED, format!("every node runs {}", case.spec.build)),
+        (0, 0, Some((_, count))) => told(reason::IMAGES_CANNOT_RUN, count),
+        (0, count, _) => told(reason::PAUSE_IMAGE_CANNOT_RUN, count),
+        (count, ..) => told(reason::NODE_BUILD_DIFFERS, count),
     }
 }
 

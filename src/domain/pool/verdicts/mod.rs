@@ -2,6 +2,7 @@
 
 mod asked;
 mod flags;
+mod workloads;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,6 +12,7 @@ pub use asked::{
 pub use flags::{
     config_in_effect, is_mismatched, is_skewed, os_mismatch, os_supported, runtime_supported, version_skew,
 };
+pub use workloads::{counts as workload_counts, workloads_placed};
 
 use super::{
     Pool, Snapshot, Spec,
@@ -22,6 +24,7 @@ use crate::{
         conditions::{some_of, some_stories},
         operation::{Done, Outcome},
         profile::Profile,
+        workload::{PoolWorkloads, Workloads},
     },
 };
 
@@ -65,6 +68,14 @@ impl Case<'_> {
     /// The profile that the pool names, if it can be used.
     fn profile(&self) -> Option<&Profile> {
         self.snapshot.profiles.get(self.spec.profile.as_ref()?)?.profile.as_ref().ok()
+    }
+
+    /// The workloads of the pool, as far as any are known.
+    fn workloads(&self) -> Option<&PoolWorkloads> {
+        match &self.snapshot.workloads {
+            Workloads::Known(pools) => pools.get(&self.pool.name).map(AsRef::as_ref),
+            Workloads::Off | Workloads::Waiting => None,
+        }
     }
 
     fn today(&self) -> jiff::civil::Date {

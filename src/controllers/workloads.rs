@@ -1,0 +1,201 @@
+//! The verdicts on workloads: kept up with every change, and told to the pools at a measured pace.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    sync::mpsc::UnboundedReceiver,
+    task::{coop::consume_budget, spawn_blocking},
+    time::{Instant, sleep, timeout_at},
+};
+use tracing::{debug, info_span};
+
+use super::{cause::Cause, queue::Asker, shell::Shell};
+use crate::domain::{
+    image::Said,
+    note::{About, Note},
+    workload::{Controller, Ground, Ledger, Pod, PoolWorkloads, Trap, WorkloadName, Workloads},
+};
+
+/// The least time between two rounds: what happens in between is one round.
+const PACE: Duration = Duration::from_secs(1);
+/// The least time between two tellings to a pool whose counts changed and nothing else: pods come and go all the time.
+const COUNTS: Duration = Duration::from_secs(30);
+
+/// What happened.
+pub enum News {
+    /// A pod changed, or is gone.
+    Pod {
+        /// Its key.
+        key: String,
+        /// What it is now.
+        now: Option<Arc<Pod>>,
+    },
+    /// An object that makes pods changed, or is gone.
+    Controller {
+        /// Its name.
+        name: Arc<WorkloadName>,
+        /// What it is now.
+        now: Option<Arc<Controller>>,
+    },
+    /// A runtime said something of a sandbox, or no longer does.
+    Sandbox {
+        /// The key of the pod.
+        pod: String,
+        /// What it said.
+        said: Option<Said>,
+    },
+    /// Pools, nodes or RuntimeClasses changed.
+    Ground,
+}
+
+/// Keeps the verdicts and tells the pools, for as long as there is news.
+pub async fn run(mut news: UnboundedReceiver<News>, shell: Shell, pools: Asker<Cause>) {
+    let mut keeper =
+        Keeper { shell, pools, ledger: Ledger::default(), moved: true, told: HashMap::new(), later: BTreeSet::new() };
+    loop {
+        while let Ok(one) = news.try_recv() {
+            keeper.take_in(one);
+            // There are very many at the start, and others have work to do.
+            consume_budget().await;
+        }
+        keeper.round().await;
+        sleep(PACE).await;
+        match timeout_at(keeper.due(), news.recv()).await {
+            Ok(Some(one)) => keeper.take_in(one),
+            Ok(None) => return,
+            Err(_) => {}
+        }
+    }
+}
+
+struct Keeper {
+    shell: Shell,
+    pools: Asker<Cause>,
+    ledger: Ledger,
+    /// Whether the ground changed since the last round.
+    moved: bool,
+    told: HashMap<String, Told>,
+    /// Pools whose counts alone changed, which can wait.
+    later: BTreeSet<String>,
+}
+
+/// What a pool was told.
+struct Told {
+    summary: Arc<PoolWorkloads>,
+    at: Instant,
+    /// The workloads that were told of what is wrong with them.
+    named: HashSet<(Trap, Arc<WorkloadName>)>,
+}
+
+impl Keeper {
+    fn take_in(&mut self, news: News) {
+        match news {
+            News::Pod { key, now } => self.ledger.pod(&key, now),
+            News::Controller { name, now } => self.ledger.controller(&name, now),
+            News::Sandbox { pod, said } => self.ledger.sandbox(&pod, said),
+            News::Ground => self.moved = true,
+        }
+    }
+
+    async fn round(&mut self) {
+        if std::mem::take(&mut self.moved) {
+            self.stand_on_the_ground().await;
+        }
+        let mut changed = self.ledger.take_changed();
+        changed.append(&mut self.later);
+        let first = *self.shell.caches.workloads.borrow() == Workloads::Waiting;
+        if first {
+            changed.extend(self.shell.caches.pools.all().into_keys());
+        }
+        let mut news = BTreeMap::new();
+        let mut notes = Vec::new();
+        for pool in changed {
+            let summary = Arc::new(self.ledger.summary(&pool));
+            if self.can_wait(&pool, &summary) {
+                self.later.insert(pool);
+            } else {
+                notes.extend(self.tell(&pool, &summary));
+                news.insert(pool, summary);
+            }
+        }
+        if first || !news.is_empty() {
+            self.publish(news);
+            self.shell.events.publish(&notes).await;
+        }
+    }
+
+    /// Takes the ground as it is now. Thousands of pods may have to be judged, which is no work for the threads that
+    /// others wait for.
+    async fn stand_on_the_ground(&mut self) {
+        let (caches, mut ledger) = (self.shell.caches.clone(), std::mem::take(&mut self.ledger));
+        let stand = move || {
+            info_span!("judge workloads").in_scope(|| ledger.stand_on(Ground::of(&caches.snapshot())));
+            ledger
+        };
+        match spawn_blocking(stand).await {
+            Ok(ledger) => self.ledger = ledger,
+            // Only a panic ends it otherwise, and then nothing is known any more.
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// Whether a pool need not hear of this yet: only its counts changed, and it heard of the last ones a moment ago.
+    fn can_wait(&self, pool: &str, summary: &PoolWorkloads) -> bool {
+        self.told.get(pool).is_some_and(|told| told.summary.traps == summary.traps && told.at.elapsed() < COUNTS)
+    }
+
+    /// Remembers what a pool is told, and gives the events on workloads that were not told before.
+    fn tell(&mut self, pool: &str, summary: &Arc<PoolWorkloads>) -> Vec<Note> {
+        let before = self.told.remove(pool).map(|told| told.named).unwrap_or_default();
+        let all = || summary.traps.iter().flat_map(|(trap, trapped)| trapped.first.iter().map(move |one| (*trap, one)));
+        let notes = all()
+            .filter(|(trap, (workload, _))| !before.contains(&(*trap, workload.clone())))
+            .filter_map(|(trap, (workload, story))| self.note(pool, trap, workload, story))
+            .collect();
+        let named = all().map(|(trap, (workload, _))| (trap, workload.clone())).collect();
+        self.told.insert(pool.to_owned(), Told { summary: summary.clone(), at: Instant::now(), named });
+        notes
+    }
+
+    /// The event on a workload; `None` if the object that it is about is not known.
+    fn note(&self, pool: &str, trap: Trap, workload: &Arc<WorkloadName>, story: &str) -> Option<Note> {
+        let about = match workload.kind.as_str() {
+            "Node" => {
+                let uid = self.shell.caches.nodes.get(&workload.name)?.uid.clone();
+                About::Node { name: workload.name.clone(), uid }
+            }
+            _ => About::Workload { workload: workload.clone(), uid: self.ledger.uid(workload)?.to_owned() },
+        };
+        let message = format!("WindowsNodePool {pool}: {story}");
+        Some(Note { about, warning: true, reason: trap.reason().to_owned(), action: "Check", message })
+    }
+
+    fn publish(&self, news: BTreeMap<String, Arc<PoolWorkloads>>) {
+        let pools: Vec<String> = news.keys().cloned().collect();
+        let known = self.shell.caches.pools.all();
+        self.shell.caches.workloads.send_modify(|workloads| {
+            let mut all = match std::mem::take(workloads) {
+                Workloads::Known(all) => all,
+                Workloads::Off | Workloads::Waiting => BTreeMap::new(),
+            };
+            all.extend(news);
+            all.retain(|pool, _| known.contains_key(pool));
+            *workloads = Workloads::Known(all);
+        });
+        debug!(pods = self.ledger.len(), "the verdicts on the workloads of {} are known", pools.join(", "));
+        for pool in pools {
+            self.pools.ask(&pool, Cause::here("workloads changed".to_owned()));
+        }
+    }
+
+    /// When there is something to do though nothing happens.
+    fn due(&self) -> Instant {
+        let heard = self.later.iter().filter_map(|pool| self.told.get(pool)).map(|told| told.at);
+        heard.min().unwrap_or_else(Instant::now)
+            + if self.later.is_empty() { Duration::from_secs(86400) } else { COUNTS }
+    }
+}

@@ -1,0 +1,348 @@
+//! The verdicts on all workloads, kept up with every change: a pod that changes costs its own verdict and no more.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+use super::{
+    Controller, Pod, WorkloadName,
+    ground::Ground,
+    judge::{Finding, Images, Judgement, Lookups, Trap, judge_pod, judge_template},
+};
+use crate::domain::image::{Lookup, Said};
+
+/// How many workloads a summary names for each trap: as many as may be told in events.
+const NAMED: usize = 50;
+
+/// All workloads with the verdicts on them.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    ground: Ground,
+    pods: HashMap<Arc<str>, Entry>,
+    controllers: HashMap<Arc<WorkloadName>, Judged>,
+    /// What runtimes said of the sandboxes of pods, by the key of the pod.
+    sandboxes: HashMap<String, Said>,
+    lookups: Answers,
+    /// The pods on each Windows node.
+    by_node: HashMap<String, HashSet<Arc<str>>>,
+    /// The pods that wait for what the registry says of an image.
+    by_image: HashMap<String, HashSet<Arc<str>>>,
+    tallies: HashMap<String, Tally>,
+    changed: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    pod: Arc<Pod>,
+    /// Pods that are nothing to any pool have no verdict, which are most in most clusters.
+    judgement: Option<Box<Judgement>>,
+}
+
+#[derive(Debug)]
+struct Judged {
+    controller: Arc<Controller>,
+    findings: Vec<Finding>,
+}
+
+#[derive(Debug, Default)]
+struct Answers(HashMap<String, Arc<Lookup>>);
+
+impl Lookups for Answers {
+    fn get(&self, image: &str) -> Option<Arc<Lookup>> {
+        self.0.get(image).cloned()
+    }
+}
+
+/// What the verdicts on the workloads of one pool add up to.
+#[derive(Debug, Default)]
+struct Tally {
+    pods: u32,
+    images: BTreeMap<Images, u32>,
+    classes: BTreeMap<String, u32>,
+    memory: HashMap<String, i64>,
+    /// By trap and workload: each story, with how many pods tell it.
+    findings: BTreeMap<(Trap, Arc<WorkloadName>), BTreeMap<String, u32>>,
+}
+
+/// What is known of the workloads of all pools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Workloads {
+    /// They are not looked at.
+    #[default]
+    Off,
+    /// They are not known yet.
+    Waiting,
+    /// In short, by pool.
+    Known(BTreeMap<String, Arc<PoolWorkloads>>),
+}
+
+/// The workloads of a pool in short.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolWorkloads {
+    /// The pods on or bound for the pool.
+    pub pods: u32,
+    /// Those of which some image cannot run.
+    pub cannot_run: u32,
+    /// Those of which the name of some image suggests that it cannot run.
+    pub suspected: u32,
+    /// Those of which nobody knows.
+    pub unknown: u32,
+    /// How many pods use each RuntimeClass.
+    pub classes: BTreeMap<String, u32>,
+    /// What is wrong, worst first.
+    pub traps: BTreeMap<Trap, Trapped>,
+}
+
+/// The workloads in one trap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trapped {
+    /// How many there are.
+    pub count: usize,
+    /// The first of them with their stories, by name.
+    pub first: Vec<(Arc<WorkloadName>, String)>,
+}
+
+impl Ledger {
+    /// A pod changed, or is gone.
+    pub fn pod(&mut self, key: &str, pod: Option<Arc<Pod>>) {
+        self.forget(key);
+        let Some(pod) = pod else { return };
+        if let Some(node) = pod.node.as_ref().filter(|node| self.ground.nodes.contains_key(*node)) {
+            self.by_node.entry(node.clone()).or_default().insert(pod.key.clone());
+        }
+        self.enter(pod);
+    }
+
+    /// An object that makes pods changed, or is gone.
+    pub fn controller(&mut self, name: &Arc<WorkloadName>, controller: Option<Arc<Controller>>) {
+        if let Some(judged) = self.controllers.remove(name) {
+            self.count_findings(name, &judged.findings, false);
+        }
+        if let Some(controller) = controller {
+            self.enter_controller(controller);
+        }
+    }
+
+    /// What a runtime said of the sandbox of a pod, or that it is said no more.
+    pub fn sandbox(&mut self, pod: &str, said: Option<Said>) {
+        match said {
+            Some(said) => self.sandboxes.insert(pod.to_owned(), said),
+            None => self.sandboxes.remove(pod),
+        };
+        self.judge_again([Arc::from(pod)]);
+    }
+
+    /// What the registry said of an image.
+    pub fn answer(&mut self, image: &str, lookup: Arc<Lookup>) {
+        self.lookups.0.insert(image.to_owned(), lookup);
+        let asked = self.by_image.get(image).cloned().unwrap_or_default();
+        self.judge_again(asked);
+    }
+
+    /// The ground changed: what stands on the part that did is judged again.
+    pub fn stand_on(&mut self, ground: Ground) {
+        let before = std::mem::replace(&mut self.ground, ground);
+        if before == self.ground {
+            return;
+        }
+        if before.pools != self.ground.pools || before.classes != self.ground.classes {
+            self.judge_everything();
+            return;
+        }
+        let names = before.nodes.keys().chain(self.ground.nodes.keys());
+        let other = |name: &&String| before.nodes.get(*name) != self.ground.nodes.get(*name);
+        let nodes: HashSet<String> = names.filter(other).cloned().collect();
+        // Pods may be on a node before it is known.
+        let on_new = |entry: &&Entry| {
+            entry.pod.node.as_ref().is_some_and(|node| nodes.contains(node) && !before.nodes.contains_key(node))
+        };
+        let mut keys: HashSet<Arc<str>> =
+            self.pods.values().filter(on_new).map(|entry| entry.pod.key.clone()).collect();
+        keys.extend(nodes.iter().filter_map(|node| self.by_node.get(node)).flatten().cloned());
+        self.judge_again(keys);
+    }
+
+    /// The pools whose workloads say something else than at the last call.
+    pub fn take_changed(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The images of which the registry would tell more.
+    pub fn wanted(&self) -> impl Iterator<Item = &String> {
+        self.by_image.keys()
+    }
+
+    /// The uid of a workload, if the object itself is known.
+    pub fn uid(&self, workload: &WorkloadName) -> Option<&str> {
+        let of_pod = || {
+            let key = format!("{}/{}", workload.namespace, workload.name);
+            self.pods.get(key.as_str()).filter(|_| workload.kind == "Pod").map(|entry| entry.pod.uid.as_str())
+        };
+        self.controllers.get(workload).map(|judged| judged.controller.uid.as_str()).or_else(of_pod)
+    }
+
+    /// The number of pods.
+    pub fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Whether there is no pod.
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    /// The workloads of a pool in short.
+    pub fn summary(&self, pool: &str) -> PoolWorkloads {
+        let nothing = Tally::default();
+        let tally = self.tallies.get(pool).unwrap_or(&nothing);
+        let of = |images| tally.images.get(&images).copied().unwrap_or_default();
+        let mut traps: BTreeMap<Trap, Trapped> = BTreeMap::new();
+        for ((trap, workload), stories) in &tally.findings {
+            let trapped = traps.entry(*trap).or_default();
+            trapped.count += 1;
+            if let Some(story) = stories.keys().next().filter(|_| trapped.first.len() < NAMED) {
+                trapped.first.push((workload.clone(), story.clone()));
+            }
+        }
+        let nodes = self.overcommitted(tally);
+        if !nodes.first.is_empty() {
+            traps.insert(Trap::MemoryOvercommitted, nodes);
+        }
+        PoolWorkloads {
+            pods: tally.pods,
+            cannot_run: of(Images::CannotRun),
+            suspected: of(Images::Suspected),
+            unknown: of(Images::Unknown),
+            classes: tally.classes.clone(),
+            traps,
+        }
+    }
+
+    /// The nodes whose pods may take more memory than there is.
+    fn overcommitted(&self, tally: &Tally) -> Trapped {
+        let over = |(node, limits): (&String, &i64)| {
+            let memory = self.ground.nodes.get(node)?.memory.filter(|memory| limits > memory)?;
+            let bytes = crate::domain::quantity::Quantity::of_bytes;
+            let story = format!(
+                "offers {} to pods whose limits add up to {}: Windows pages then, and everything there slows down: lower the limits, or spread the pods",
+                bytes(memory),
+                bytes(*limits)
+            );
+            let name = WorkloadName { kind: "Node".to_owned(), namespace: String::new(), name: node.clone() };
+            Some((Arc::new(name), story))
+        };
+        let mut first: Vec<_> = tally.memory.iter().filter_map(over).collect();
+        first.sort();
+        let count = first.len();
+        first.truncate(NAMED);
+        Trapped { count, first }
+    }
+
+    fn judge_everything(&mut self) {
+        let pods: Vec<_> = self.pods.drain().map(|(_, entry)| entry.pod).collect();
+        let controllers: Vec<_> = self.controllers.drain().map(|(_, judged)| judged.controller).collect();
+        self.changed.extend(self.tallies.drain().map(|(pool, _)| pool));
+        self.by_node.clear();
+        self.by_image.clear();
+        for controller in controllers {
+            self.enter_controller(controller);
+        }
+        for pod in pods {
+            let key = pod.key.clone();
+            self.pod(&key, Some(pod));
+        }
+    }
+
+    fn judge_again(&mut self, keys: impl IntoIterator<Item = Arc<str>>) {
+        for key in keys {
+            if let Some(pod) = self.pods.get(&key).map(|entry| entry.pod.clone()) {
+                self.pod(&key, Some(pod));
+            }
+        }
+    }
+
+    fn enter(&mut self, pod: Arc<Pod>) {
+        let judgement = judge_pod(&self.ground, &pod, &self.lookups, self.sandboxes.get(&*pod.key));
+        let judgement = Some(judgement).filter(|judgement| *judgement != Judgement::default()).map(Box::new);
+        if let Some(judgement) = &judgement {
+            for image in &judgement.wanted {
+                self.by_image.entry(image.clone()).or_default().insert(pod.key.clone());
+            }
+            self.count(&pod, judgement, true);
+        }
+        self.pods.insert(pod.key.clone(), Entry { pod, judgement });
+    }
+
+    fn enter_controller(&mut self, controller: Arc<Controller>) {
+        let findings = match controller.active {
+            true => judge_template(&self.ground, &controller.workload, &controller.template),
+            false => Vec::new(),
+        };
+        self.count_findings(&controller.workload, &findings, true);
+        self.controllers.insert(controller.workload.clone(), Judged { controller, findings });
+    }
+
+    fn forget(&mut self, key: &str) {
+        let Some(Entry { pod, judgement }) = self.pods.remove(key) else { return };
+        if let Some(keys) = pod.node.as_ref().and_then(|node| self.by_node.get_mut(node)) {
+            keys.remove(key);
+        }
+        let Some(judgement) = judgement else { return };
+        for image in &judgement.wanted {
+            if let Some(keys) = self.by_image.get_mut(image) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.by_image.remove(image);
+                }
+            }
+        }
+        self.count(&pod, &judgement, false);
+    }
+
+    /// Adds a pod to the tallies, or takes it off.
+    fn count(&mut self, pod: &Pod, judgement: &Judgement, add: bool) {
+        self.count_findings(&pod.workload, &judgement.findings, add);
+        let Some(pool) = &judgement.pool else { return };
+        self.changed.insert(pool.clone());
+        let tally = self.tallies.entry(pool.clone()).or_default();
+        tally.pods = step(tally.pods, add);
+        step_in(&mut tally.images, judgement.images, add);
+        if let Some(class) = &pod.template.runtime_class {
+            step_in(&mut tally.classes, class.clone(), add);
+        }
+        if let Some(node) = &pod.node {
+            let memory = tally.memory.entry(node.clone()).or_default();
+            *memory += if add { judgement.memory_limit } else { -judgement.memory_limit };
+            if *memory == 0 {
+                tally.memory.remove(node);
+            }
+        }
+    }
+
+    fn count_findings(&mut self, workload: &Arc<WorkloadName>, findings: &[Finding], add: bool) {
+        for finding in findings {
+            self.changed.insert(finding.pool.clone());
+            let tally = self.tallies.entry(finding.pool.clone()).or_default();
+            let key = (finding.trap, workload.clone());
+            let stories = tally.findings.entry(key.clone()).or_default();
+            step_in(stories, finding.story.clone(), add);
+            if stories.is_empty() {
+                tally.findings.remove(&key);
+            }
+        }
+    }
+}
+
+fn step(count: u32, add: bool) -> u32 {
+    if add { count.saturating_add(1) } else { count.saturating_sub(1) }
+}
+
+fn step_in<K: Ord>(counts: &mut BTreeMap<K, u32>, key: K, add: bool) {
+    let count = step(counts.get(&key).copied().unwrap_or_default(), add);
+    if count == 0 {
+        counts.remove(&key);
+    } else {
+        counts.insert(key, count);
+    }
+}
