@@ -4,22 +4,24 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{ConfigMap, Node},
+    apps::v1::{DaemonSet, Deployment, StatefulSet},
+    batch::v1::Job,
+    core::v1::{self as core, ConfigMap, Node},
     node::v1::RuntimeClass,
 };
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
     api::{ApiResource, DynamicObject, ListParams},
 };
 use serde::de::DeserializeOwned;
 
-use super::{View, explain, version};
+use super::{ControllerView, View, explain, version};
 use crate::{
     api::{WindowsNodePool, WindowsRuntimeProfile, names::label},
     domain::{
         node::WindowsNode,
         pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot},
+        workload::{Controller, Pod, PodController},
     },
 };
 
@@ -81,6 +83,36 @@ pub async fn gather(client: &Client, namespace: &str) -> Result<Snapshot, Gather
         api_server: version::minor(&info).ok(),
         ..Snapshot::default()
     })
+}
+
+/// Pods, and what makes them.
+pub struct Workloads {
+    /// All pods.
+    pub pods: Vec<Arc<Pod>>,
+    /// All Deployments, StatefulSets, DaemonSets and Jobs.
+    pub controllers: Vec<Arc<Controller>>,
+}
+
+/// The workloads in the cluster now.
+///
+/// # Errors
+/// The cluster could not be reached, or refused.
+pub async fn gather_workloads(client: &Client) -> Result<Workloads, GatherError> {
+    let pods = list::<Pod>(Api::<core::Pod>::all(client.clone()), ListParams::default(), false).await?;
+    let mut made_by = controllers::<Deployment>(client).await?;
+    made_by.extend(controllers::<StatefulSet>(client).await?);
+    made_by.extend(controllers::<DaemonSet>(client).await?);
+    made_by.extend(controllers::<Job>(client).await?);
+    Ok(Workloads { pods: pods.into_values().collect(), controllers: made_by })
+}
+
+/// All objects of a kind that makes pods.
+async fn controllers<T>(client: &Client) -> Result<Vec<Arc<Controller>>, GatherError>
+where
+    T: PodController + Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let all = list::<ControllerView<T>>(Api::all(client.clone()), ListParams::default(), false).await?;
+    Ok(all.into_values().map(|view| Arc::new(view.controller.clone())).collect())
 }
 
 /// All objects of a kind, by name.

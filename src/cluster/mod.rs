@@ -17,7 +17,7 @@ use kube::{Client, Config};
 
 pub use caches::Caches;
 pub use events::Events;
-pub use gather::{GatherError, gather, operator_runs};
+pub use gather::{GatherError, gather, gather_workloads, operator_runs};
 pub use hub::{Patience, follow};
 pub use store::{Change, Store};
 pub use version::Versions;

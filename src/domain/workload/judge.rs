@@ -239,7 +239,7 @@ fn judge_images(
 }
 
 /// What is wrong with an image on a host, by which evidence, and what to do.
-fn image_story(ground: &Ground, image: &str, evidence: Evidence, misfit: &Misfit, host: &Host) -> String {
+pub fn image_story(ground: &Ground, image: &str, evidence: Evidence, misfit: &Misfit, host: &Host) -> String {
     let release =
         builds::release(host.os.build).map_or_else(|| host.os.build.to_string(), |release| release.names[0].to_owned());
     let what = match (evidence, misfit) {

@@ -168,6 +168,11 @@ impl Ledger {
         std::mem::take(&mut self.changed)
     }
 
+    /// The pool that a pod is on or bound for.
+    pub fn pool_of(&self, key: &str) -> Option<&str> {
+        self.pods.get(key)?.judgement.as_ref()?.pool.as_deref()
+    }
+
     /// The images of which the registry would tell more.
     pub fn wanted(&self) -> impl Iterator<Item = &String> {
         self.by_image.keys()

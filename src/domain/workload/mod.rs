@@ -3,6 +3,7 @@
 pub mod ground;
 pub mod judge;
 pub mod ledger;
+pub mod migrate;
 pub mod placement;
 mod pod;
 mod template;
