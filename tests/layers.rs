@@ -88,6 +88,12 @@ const WALLS: &[Wall] = &[
         because: "only the writer writes, and events are told by events.rs",
     },
     Wall {
+        part: "registry",
+        except: &[],
+        forbidden: &["crate::cluster", "crate::controllers", "crate::commands", "crate::admin", "crate::api", "kube::"],
+        because: "who asks a registry knows images, and no cluster and nobody who wants to know",
+    },
+    Wall {
         part: "controllers",
         except: &[],
         forbidden: WRITES,
