@@ -24,7 +24,7 @@ run: packages ## a real control plane with simulated Windows nodes and the opera
 test: packages lint ## everything: lint, then all tests, those on a real control plane too
 	@echo "== control plane"
 	@if [ -n "$$KUBEBUILDER_ASSETS" ]; then echo "$$KUBEBUILDER_ASSETS (KUBEBUILDER_ASSETS)"; \
-	else e2e/control-plane.sh --windows-kubelet --containerd; fi
+	else e2e/control-plane.sh --windows-kubelet --containerd --registry; fi
 	@echo "== build"
 	$(CARGO) build --workspace --bin winpool
 	@echo "== test"
@@ -44,6 +44,7 @@ crds: packages ## write crds/ from the types in src/api
 bench: packages ## the figures for speed and memory
 	$(CARGO) bench -p winpool --bench '*'
 	$(CARGO) run --release --quiet -p e2e --bin footprint
+	$(CARGO) bench --quiet -p e2e --bench '*'
 
 image: ## a static, non-root container image, named IMAGE
 	@[ -n "$(ENGINE)" ] || { echo "make image needs podman or docker"; exit 1; }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderValue;
 use serde::Deserialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::endpoint::Endpoint;
@@ -21,13 +22,8 @@ pub struct Credentials {
 
 /// Why a pull secret could not be read. It does not quote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is not a Docker configuration with credentials (line {line}, column {column})")]
-pub struct CredentialsError {
-    /// The line, from 1.
-    pub line: usize,
-    /// The column, from 1.
-    pub column: usize,
-}
+#[error("it is not a Docker configuration with credentials")]
+pub struct CredentialsError;
 
 /// Where credentials belong: a host, in which each `*` stands for a part of one label, and a path below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,13 +40,6 @@ pub(super) struct Login {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum File {
-    Json { auths: BTreeMap<String, Entry> },
-    Cfg(BTreeMap<String, Entry>),
-}
-
-#[derive(Deserialize)]
 struct Entry {
     auth: Option<String>,
     username: Option<String>,
@@ -64,13 +53,10 @@ impl Credentials {
     /// # Errors
     /// When it is neither.
     pub fn parse(file: &[u8]) -> Result<Self, CredentialsError> {
-        // The text of an error of serde_json may quote what it read.
-        let wrong = |error: serde_json::Error| CredentialsError { line: error.line(), column: error.column() };
-        let value: serde_json::Value = serde_json::from_slice(file).map_err(wrong)?;
-        let entries = match serde_json::from_value(value).map_err(wrong)? {
-            File::Json { auths } => auths,
-            File::Cfg(entries) => entries,
-        };
+        // What serde_json has to say of it may quote it.
+        let mut file: Value = serde_json::from_slice(file).map_err(|_| CredentialsError)?;
+        let entries = file.get_mut("auths").map(Value::take).unwrap_or(file);
+        let entries: BTreeMap<String, Entry> = serde_json::from_value(entries).map_err(|_| CredentialsError)?;
         let logins = entries.into_iter().filter_map(|(place, entry)| Some((Place::parse(&place), entry.login()?)));
         Ok(Self { logins: logins.collect() })
     }
@@ -187,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(file: serde_json::Value) -> Credentials {
+    fn parse(file: Value) -> Credentials {
         Credentials::parse(file.to_string().as_bytes()).unwrap()
     }
 

@@ -177,7 +177,10 @@ impl RawPointer {
 
     fn pointer(self) -> Option<Pointer> {
         let media_type = MediaType::from(self.media_type.as_deref().unwrap_or_default());
-        Some(Pointer { digest: self.digest.parse().ok()?, size: self.size, media_type })
+        let digest: Digest = self.digest.parse().ok()?;
+        // What cannot be verified is not asked for.
+        digest.algorithm().digest_hexlen()?;
+        Some(Pointer { digest, size: self.size, media_type })
     }
 }
 
