@@ -42,9 +42,8 @@ crds: packages ## write crds/ from the types in src/api
 	$(CARGO) run --quiet --bin winpool -- crds --out crds
 
 bench: packages ## the figures for speed and memory
-	$(CARGO) bench -p winpool --bench '*'
+	$(CARGO) bench -p winpool -p e2e --bench '*'
 	$(CARGO) run --release --quiet -p e2e --bin footprint
-	$(CARGO) bench --quiet -p e2e --bench '*'
 
 image: ## a static, non-root container image, named IMAGE
 	@[ -n "$(ENGINE)" ] || { echo "make image needs podman or docker"; exit 1; }

@@ -33,7 +33,9 @@ async fn main() -> Result<()> {
         fill(&registry, IMAGES).await?.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     let client = Client::new(Settings { certificates: Some(authority.file()), ..Settings::default() })?;
     let (sender, mut answered) = unbounded_channel();
-    let lookups = Lookups::new(Arc::new(client), PODS, move |_| drop(sender.send(())));
+    let lookups = Lookups::new(Arc::new(client), PODS, move |_| {
+        let _ = sender.send(());
+    });
 
     let begin = Instant::now();
     lookups.want(images.iter().cycle().take(PODS).map(|image| Wanted::from(image.clone())));

@@ -53,19 +53,25 @@ pub(super) struct Asker<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Challenge {
     Basic,
-    Bearer { realm: Url, service: Option<String>, repository: Option<String> },
+    Bearer(TokenServer),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TokenServer {
+    realm: Url,
+    service: Option<String>,
+    /// What the registry calls the repository, which for a mirror may be something else.
+    repository: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct TokenKey {
     endpoint: String,
-    realm: Url,
-    service: Option<String>,
     repository: String,
     login: Option<[u8; 32]>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Token {
     header: HeaderValue,
     until: Instant,
@@ -90,17 +96,17 @@ impl Authentication {
     pub(super) async fn remembered(&self, client: &Client, asker: &Asker<'_>) -> Result<Option<HeaderValue>, Failure> {
         let challenge = lock(&self.challenges).get(asker.endpoint).map(|challenge| challenge.clone());
         match challenge {
-            // The repository that it named was the one of that time.
-            Some(Challenge::Bearer { realm, service, .. }) => {
-                let challenge = Challenge::Bearer { realm, service, repository: None };
-                self.meet(client, asker, challenge).await
-            }
-            Some(Challenge::Basic) => self.meet(client, asker, Challenge::Basic).await,
             None => Ok(None),
+            Some(Challenge::Basic) => Ok(asker.login.and_then(Login::basic)),
+            Some(Challenge::Bearer(server)) => match self.token(asker) {
+                Some(token) => Ok(Some(token)),
+                // The repository that it named was the one of that time.
+                None => self.fetched(client, asker, &TokenServer { repository: None, ..server }).await.map(Some),
+            },
         }
     }
 
-    /// What to show to a registry that refused with these headers. `None` if there is nothing to show.
+    /// What to show to a registry that refused what was `shown`, with these headers. `None` if there is nothing else.
     ///
     /// # Errors
     /// When the token server has no token.
@@ -109,69 +115,63 @@ impl Authentication {
         client: &Client,
         asker: &Asker<'_>,
         headers: &HeaderMap,
+        shown: Option<&HeaderValue>,
     ) -> Result<Option<HeaderValue>, Failure> {
         let Some(challenge) = challenge(headers) else { return Ok(None) };
         let _ = lock(&self.challenges).insert(asker.endpoint.to_owned(), challenge.clone(), |_| true);
-        self.forget(asker, &challenge);
-        self.meet(client, asker, challenge).await
-    }
-
-    async fn meet(
-        &self,
-        client: &Client,
-        asker: &Asker<'_>,
-        challenge: Challenge,
-    ) -> Result<Option<HeaderValue>, Failure> {
-        let Challenge::Bearer { realm, service, repository } = challenge else {
-            return Ok(asker.login.and_then(Login::basic));
+        let header = match challenge {
+            Challenge::Basic => asker.login.and_then(Login::basic),
+            // Somebody else may have got one in the meantime.
+            Challenge::Bearer(server) => match self.token(asker).filter(|token| Some(token) != shown) {
+                Some(token) => Some(token),
+                None => Some(self.fetched(client, asker, &server).await?),
+            },
         };
-        let key = asker.token_key(realm, service, repository);
-        if let Some(token) = lock(&self.tokens).get(&key).filter(|token| token.until > Instant::now()) {
-            return Ok(Some(token.header.clone()));
-        }
-        let token = fetch(client, &key, asker.login).await?;
-        let header = token.header.clone();
-        let _ = lock(&self.tokens).insert(key, token, |_| true);
-        Ok(Some(header))
+        // The same once more would be one more failed login.
+        Ok(header.filter(|header| Some(header) != shown))
     }
 
-    /// A token that was refused is not shown again.
-    fn forget(&self, asker: &Asker<'_>, challenge: &Challenge) {
-        if let Challenge::Bearer { realm, service, repository } = challenge.clone() {
-            lock(&self.tokens).remove(&asker.token_key(realm, service, repository));
-        }
+    fn token(&self, asker: &Asker<'_>) -> Option<HeaderValue> {
+        let mut tokens = lock(&self.tokens);
+        let token = tokens.get(&asker.token_key())?;
+        (token.until > Instant::now()).then(|| token.header.clone())
+    }
+
+    async fn fetched(&self, client: &Client, asker: &Asker<'_>, server: &TokenServer) -> Result<HeaderValue, Failure> {
+        let token = fetch(client, server, asker).await?;
+        let _ = lock(&self.tokens).insert(asker.token_key(), token.clone(), |_| true);
+        Ok(token.header)
     }
 }
 
 impl Asker<'_> {
-    fn token_key(&self, realm: Url, service: Option<String>, repository: Option<String>) -> TokenKey {
+    fn token_key(&self) -> TokenKey {
         TokenKey {
             endpoint: self.endpoint.to_owned(),
-            realm,
-            service,
-            repository: repository.unwrap_or_else(|| self.repository.to_owned()),
+            repository: self.repository.to_owned(),
             login: self.login.map(Login::fingerprint),
         }
     }
 }
 
-async fn fetch(client: &Client, key: &TokenKey, login: Option<&Login>) -> Result<Token, Failure> {
-    let mut url = key.realm.clone();
+async fn fetch(client: &Client, named: &TokenServer, asker: &Asker<'_>) -> Result<Token, Failure> {
+    let mut url = named.realm.clone();
     let server = host(&url);
     if !is_plain(&url) || !client.is_safe(&url) {
         return Err(Failure::new(format!("the registry names the token server {server}, which is not behind TLS")));
     }
-    if let Some(service) = &key.service {
+    if let Some(service) = &named.service {
         url.query_pairs_mut().append_pair("service", service);
     }
-    url.query_pairs_mut().append_pair("scope", &format!("repository:{}:pull", key.repository));
-    let authorization = login.and_then(Login::basic);
+    let repository = named.repository.as_deref().unwrap_or(asker.repository);
+    url.query_pairs_mut().append_pair("scope", &format!("repository:{repository}:pull"));
+    let authorization = asker.login.and_then(Login::basic);
     let get = Get { url, accept: "application/json", authorization, largest: client.settings.largest_token };
     let asked = Instant::now();
     let answer = client.get(get).await?;
     match answer.status {
         StatusCode::OK => {}
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if login.is_some() => {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if asker.login.is_some() => {
             return Err(Failure::new(format!("the token server {server} refuses the credentials")));
         }
         status => return Err(Failure::new(format!("the token server {server} answers {}", status.as_u16()))),
@@ -198,9 +198,9 @@ fn challenge(headers: &HeaderMap) -> Option<Challenge> {
         }
         let realm = challenge.scheme.eq_ignore_ascii_case("bearer").then(|| parameter("realm"))??;
         let repository = parameter("scope").and_then(|scope| Some(pulled(&scope)?.to_owned()));
-        Some(Challenge::Bearer { realm: realm.parse().ok()?, service: parameter("service"), repository })
+        Some(Challenge::Bearer(TokenServer { realm: realm.parse().ok()?, service: parameter("service"), repository }))
     });
-    known.max_by_key(|challenge| matches!(challenge, Challenge::Bearer { .. }))
+    known.max_by_key(|challenge| matches!(challenge, Challenge::Bearer(_)))
 }
 
 /// The repository of a scope such as `repository:library/nginx:pull`, if it is for one.
@@ -219,7 +219,7 @@ mod tests {
         match challenge(&headers) {
             None => "none".to_owned(),
             Some(Challenge::Basic) => "basic".to_owned(),
-            Some(Challenge::Bearer { realm, service, repository }) => {
+            Some(Challenge::Bearer(TokenServer { realm, service, repository })) => {
                 format!("{realm} {} {}", service.unwrap_or_default(), repository.unwrap_or_default())
             }
         }

@@ -50,14 +50,6 @@ impl<K: Hash + Eq + Clone, V> Bounded<K, V> {
         Ok(())
     }
 
-    pub(super) fn remove<Q>(&mut self, key: &Q)
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        self.entries.remove(key);
-    }
-
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
         self.entries.values().map(|used| &used.value)
     }

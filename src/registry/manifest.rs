@@ -271,8 +271,8 @@ mod tests {
             (entry(&oci, json!({ "os": "win\ndows", "architecture": "amd64" })), vec![]),
             // What has to be asked for.
             (entry(&oci, Value::Null), vec!["ask"]),
-            (entry(&MediaType::ImageIndex.to_string(), Value::Null), vec!["ask"]),
-            (entry(&MediaType::ImageIndex.to_string(), windows("10.0.20348.1")), vec!["ask"]),
+            (entry(MediaType::ImageIndex.as_ref(), Value::Null), vec!["ask"]),
+            (entry(MediaType::ImageIndex.as_ref(), windows("10.0.20348.1")), vec!["ask"]),
             (entry(DOCKER_INDEX, Value::Null), vec!["ask"]),
             (json!({ "digest": "../../etc/passwd", "size": 2 }), vec![]),
         ];

@@ -134,12 +134,13 @@ impl<'a> Visit<'a> {
             login: self.login.filter(|_| is_plain(&url) && client.is_safe(&url)),
         };
         let ask = |authorization| client.get(Get { url: url.clone(), accept, authorization, largest });
-        let mut answer = ask(authentication.remembered(client, &asker).await?).await?;
-        if answer.status == StatusCode::UNAUTHORIZED
-            && answer.first_hand
-            && let Some(authorization) = authentication.challenged(client, &asker, &answer.headers).await?
-        {
-            answer = ask(Some(authorization)).await?;
+        let shown = authentication.remembered(client, &asker).await?;
+        let mut answer = ask(shown.clone()).await?;
+        if answer.status == StatusCode::UNAUTHORIZED && answer.first_hand {
+            let other = authentication.challenged(client, &asker, &answer.headers, shown.as_ref()).await?;
+            if other.is_some() {
+                answer = ask(other).await?;
+            }
         }
         self.accepted(answer)
     }

