@@ -96,6 +96,9 @@ impl Client {
             }
             let (response, body) = self.within_limit(&url, accept, authorization.as_ref(), largest).await?;
             let (status, headers) = (response.status(), response.headers().clone());
+            // The path that a registry redirects to may be signed.
+            let path = first_hand.then(|| url.path());
+            tracing::debug!(host = url.host_str(), path, status = status.as_u16(), "asked a registry");
             match target(&url, status, &headers)? {
                 Some(next) => url = next,
                 None => return Ok(Answer { status, headers, body, first_hand, host: host(&url) }),
@@ -122,7 +125,6 @@ impl Client {
         let exchange = async {
             let mut response = request.send().await.map_err(|error| host.in_trouble(&cause(&error), None))?;
             let status = response.status();
-            tracing::debug!(host = url.host_str(), path = url.path(), status = status.as_u16(), "asked a registry");
             if is_trouble(status) {
                 let asked = retry_after(response.headers(), Timestamp::now());
                 return Err(host.in_trouble(&format!("answers {}", status.as_u16()), asked));

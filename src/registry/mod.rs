@@ -36,7 +36,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use self::{authentication::Authentication, client::Client, endpoint::Endpoint, failure::Failure, visit::Visit};
 pub use self::{
     credentials::{Credentials, CredentialsError},
-    lookups::{Lookups, Wanted},
+    lookups::{LONGEST_PAUSE, Lookups, SHORTEST_PAUSE, TAG_LIFE, Wanted},
     settings::Settings,
 };
 use crate::domain::image::{Content, Lookup, Reference};
