@@ -24,7 +24,7 @@ run: packages ## a real control plane with simulated Windows nodes and the opera
 test: packages lint ## everything: lint, then all tests, those on a real control plane too
 	@echo "== control plane"
 	@if [ -n "$$KUBEBUILDER_ASSETS" ]; then echo "$$KUBEBUILDER_ASSETS (KUBEBUILDER_ASSETS)"; \
-	else e2e/control-plane.sh --windows-kubelet --containerd; fi
+	else e2e/control-plane.sh --windows-kubelet --containerd --registry; fi
 	@echo "== build"
 	$(CARGO) build --workspace --bin winpool
 	@echo "== test"
@@ -42,7 +42,7 @@ crds: packages ## write crds/ from the types in src/api
 	$(CARGO) run --quiet --bin winpool -- crds --out crds
 
 bench: packages ## the figures for speed and memory
-	$(CARGO) bench -p winpool --bench '*'
+	$(CARGO) bench -p winpool -p e2e --bench '*'
 	$(CARGO) run --release --quiet -p e2e --bin footprint
 
 image: ## a static, non-root container image, named IMAGE

@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
 # Builds a real Kubernetes control plane (v1.20.2) from Debian 12's own packages, for tests that need a true API server.
 #
-#   control-plane.sh [--windows-kubelet] [--containerd] [OUT]
+#   control-plane.sh [--windows-kubelet] [--containerd] [--registry] [OUT]
 #
 # Leaves etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl in OUT, the layout that
 # KUBEBUILDER_ASSETS names, and prints OUT. Default: ~/.cache/winpool/control-plane/v1.20.2
 #   --windows-kubelet  also kubelet.exe, and Wine, under which it runs far enough to judge a configuration
 #   --containerd       also Debian's containerd; no service is installed or started
+#   --registry         also Debian's docker-registry; no service is installed or started
 # What is there already is not made again. Two runs at once do not disturb each other, and one that is interrupted leaves
 # nothing half-made in OUT.
 set -euo pipefail
 
 version=1.20.2
 components=(kube-apiserver kube-controller-manager kube-scheduler kubectl)
-windows_kubelet= containerd= out=
+windows_kubelet= containerd= registry= out=
 
-usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
 say() { echo "$*" >&2; }
 fail() { say "control-plane.sh: $*"; exit 1; }
 
@@ -23,6 +24,7 @@ while (($#)); do
   case $1 in
     --windows-kubelet) windows_kubelet=1 ;;
     --containerd) containerd=1 ;;
+    --registry) registry=1 ;;
     -h | --help) usage; exit 0 ;;
     -*) usage >&2; fail "unknown option $1" ;;
     *) [[ ! $out ]] || fail "more than one OUT: $out and $1"; out=$1 ;;
@@ -33,7 +35,7 @@ out=$(realpath -m -- "${out:-${XDG_CACHE_HOME:-$HOME/.cache}/winpool/control-pla
 
 missing() {
   local name
-  for name in etcd "${components[@]}" ${windows_kubelet:+kubelet.exe} ${containerd:+containerd}; do
+  for name in etcd "${components[@]}" ${windows_kubelet:+kubelet.exe} ${containerd:+containerd} ${registry:+docker-registry}; do
     [[ -x $out/$name ]] || echo "$name"
   done
   if [[ $windows_kubelet ]]; then command -v wine >/dev/null || echo wine; fi
@@ -87,17 +89,21 @@ if wants etcd; then
   finish etcd
 fi
 
-if wants containerd; then
-  if command -v containerd >/dev/null; then
-    ln -s "$(command -v containerd)" "$work/bin/containerd"
+# Debian's program, without installing its package: that would start a service.
+fetch() {
+  if command -v "$1" >/dev/null; then
+    ln -s "$(command -v "$1")" "$work/bin/$1"
   else
-    say "fetching containerd from Debian…"
-    (cd "$work" && apt-get download -qq -o APT::Sandbox::User=root containerd 9>&- >&2)
-    dpkg-deb -x "$work"/containerd_*.deb "$work/containerd"
-    mv "$work/containerd/usr/bin/containerd" "$work/bin/containerd"
+    say "fetching $1 from Debian…"
+    (cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$1" 9>&- >&2)
+    dpkg-deb -x "$work/$1"_*.deb "$work/$1"
+    mv "$work/$1/usr/bin/$1" "$work/bin/$1"
   fi
-  finish containerd
-fi
+  finish "$1"
+}
+for name in containerd docker-registry; do
+  if wants "$name"; then fetch "$name"; fi
+done
 
 if [[ $building ]]; then
   say "fetching the source of Kubernetes $version from Debian…"

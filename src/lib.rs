@@ -8,4 +8,5 @@ pub mod controllers;
 pub mod domain;
 pub mod facts;
 pub mod manifests;
+pub mod registry;
 pub mod telemetry;

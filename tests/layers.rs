@@ -13,7 +13,8 @@ struct Wall {
     because: &'static str,
 }
 
-const OUTER: &[&str] = &["crate::cluster", "crate::controllers", "crate::commands", "crate::admin", "crate::telemetry"];
+const OUTER: &[&str] =
+    &["crate::cluster", "crate::controllers", "crate::commands", "crate::admin", "crate::registry", "crate::telemetry"];
 const CLOCKS_AND_INPUT: &[&str] = &[
     "Timestamp::now",
     "Zoned::now",
@@ -86,6 +87,20 @@ const WALLS: &[Wall] = &[
         except: &["writer.rs", "events.rs"],
         forbidden: WRITES,
         because: "only the writer writes, and events are told by events.rs",
+    },
+    Wall {
+        part: "registry",
+        except: &[],
+        forbidden: &[
+            "crate::cluster",
+            "crate::controllers",
+            "crate::commands",
+            "crate::admin",
+            "crate::telemetry",
+            "crate::api",
+            "kube::",
+        ],
+        because: "who asks a registry knows images, and no cluster and nobody who wants to know",
     },
     Wall {
         part: "controllers",

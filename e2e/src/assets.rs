@@ -202,6 +202,19 @@ pub fn containerd() -> Result<Option<PathBuf>> {
     }
 }
 
+/// Finds `docker-registry`, or fetches Debian's.
+///
+/// `None` when `KUBEBUILDER_ASSETS` is set and it is neither there, nor fetched before, nor on the PATH.
+///
+/// # Errors
+/// When fetching fails.
+pub fn docker_registry() -> Result<Option<PathBuf>> {
+    match on_path("docker-registry") {
+        Some(path) => Ok(Some(path)),
+        None => extra("docker-registry", "--registry"),
+    }
+}
+
 fn extra(name: &str, option: &str) -> Result<Option<PathBuf>> {
     let folders = given_folder().into_iter().chain([cache_folder()?]);
     let found = folders.into_iter().find_map(|folder| program(&folder, name));

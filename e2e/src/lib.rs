@@ -23,7 +23,9 @@
 pub mod allocatable;
 pub mod assets;
 pub mod audit;
+pub mod certificates;
 pub mod control_plane;
+pub mod images;
 pub mod install;
 pub mod kubectl;
 pub mod kubelet;
@@ -31,6 +33,7 @@ pub mod network;
 pub mod node;
 pub mod operator;
 pub mod process;
+pub mod registry;
 pub mod wait;
 pub mod world;
 

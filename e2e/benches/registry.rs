@@ -1,0 +1,61 @@
+//! How long registries are asked for a large cluster. The figure is printed, not judged: a loaded machine is no defect.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, bail};
+use e2e::{
+    assets::{docker_registry, say_skipped},
+    certificates::Authority,
+    images::fill,
+    registry::{Access, Registry},
+};
+use tokio::sync::mpsc::unbounded_channel;
+use winpool::{
+    domain::image::{Lookup, Reference},
+    registry::{Lookups, Registry as Client, Settings, Wanted},
+};
+
+const PODS: usize = 10_000;
+const IMAGES: usize = 200;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let Some(program) = docker_registry()? else {
+        say_skipped("registry", &"docker-registry");
+        return Ok(());
+    };
+    let authority = Authority::new()?;
+    let registry = Registry::start(&program, &authority, &Access::Anonymous).await?;
+    let images: Vec<Reference> =
+        fill(&registry, IMAGES).await?.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let client = Client::new(Settings { certificates: Some(authority.file()), ..Settings::default() })?;
+    let (sender, mut answered) = unbounded_channel();
+    let lookups = Lookups::new(Arc::new(client), PODS, move |_| {
+        let _ = sender.send(());
+    });
+
+    let begin = Instant::now();
+    lookups.want(images.iter().cycle().take(PODS).map(|image| Wanted::from(image.clone())));
+    for _ in 0..IMAGES {
+        answered.recv().await;
+    }
+    let took = begin.elapsed();
+    for image in &images {
+        match lookups.get(&Wanted::from(image.clone())).as_deref() {
+            Some(Lookup::Found(_)) => {}
+            other => bail!("{image}: {other:?}"),
+        }
+    }
+    figure("10,000 pods with 200 images against a registry", took);
+    let requests = registry.requests_of("winpool/")?;
+    let manifests = requests.iter().filter(|request| request.path.contains("/manifests/")).count();
+    println!("{:<58} {manifests:>12}   (goal: {IMAGES})", "  manifest requests for that");
+    Ok(())
+}
+
+fn figure(what: &str, took: Duration) {
+    println!("{what:<58} {:>9.1} ms   (goal: 10 s)", took.as_secs_f64() * 1000.0);
+}

@@ -1,0 +1,215 @@
+//! Images as public registries have them, pushed over HTTP. Nothing in them can be run, and nothing has to be.
+
+use anyhow::{Result, bail};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, LOCATION};
+use reqwest::{Client, RequestBuilder, Response};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::registry::Registry;
+
+/// What `gzip` makes of a few letters: a layer, to a registry.
+pub const GZIP: &[u8] =
+    b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xcb\x49\xac\x4c\x2d\x02\x00\x1a\x21\xdb\xe4\x05\x00\x00\x00";
+/// What `zstd` makes of the same.
+pub const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd\x04\x58\x29\x00\x00\x6c\x61\x79\x65\x72\xb6\xf6\x42\x82";
+
+/// Whose media types an image has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// Those of the Open Container Initiative.
+    Oci,
+    /// Docker's, schema 2.
+    Docker,
+}
+
+/// The media types of a dialect.
+#[derive(Clone, Copy, Debug)]
+pub struct MediaTypes {
+    /// An index, which Docker calls a manifest list.
+    pub index: &'static str,
+    /// A manifest.
+    pub manifest: &'static str,
+    /// The configuration of an image.
+    pub config: &'static str,
+    /// A layer under gzip.
+    pub gzip: &'static str,
+}
+
+impl Dialect {
+    /// Its media types.
+    #[must_use]
+    pub fn media_types(self) -> MediaTypes {
+        match self {
+            Self::Oci => MediaTypes {
+                index: "application/vnd.oci.image.index.v1+json",
+                manifest: "application/vnd.oci.image.manifest.v1+json",
+                config: "application/vnd.oci.image.config.v1+json",
+                gzip: "application/vnd.oci.image.layer.v1.tar+gzip",
+            },
+            Self::Docker => MediaTypes {
+                index: "application/vnd.docker.distribution.manifest.list.v2+json",
+                manifest: "application/vnd.docker.distribution.manifest.v2+json",
+                config: "application/vnd.docker.container.image.v1+json",
+                gzip: "application/vnd.docker.image.rootfs.diff.tar.gzip",
+            },
+        }
+    }
+}
+
+/// Pushes as many images as asked, each with its own Windows, and returns their references: every other one by digest.
+///
+/// # Errors
+/// When the registry does not take them.
+pub async fn fill(registry: &Registry, count: usize) -> Result<Vec<String>> {
+    const REPOSITORIES: usize = 10;
+    let types = Dialect::Docker.media_types();
+    let mut references = Vec::new();
+    for team in 0..REPOSITORIES {
+        let name = format!("team-{team}/app");
+        let repository = registry.repository(&name, None);
+        let layer = repository.blob(types.gzip, GZIP).await?;
+        for number in (team..count).step_by(REPOSITORIES) {
+            let (tag, platform) = (format!("v{number}"), windows(&format!("10.0.20348.{number}")));
+            let image =
+                repository.image_of(Some(&tag), Dialect::Docker, &platform, std::slice::from_ref(&layer)).await?;
+            let digest = image["digest"].as_str().unwrap_or_default();
+            let suffix = if number % 2 == 0 { format!("@{digest}") } else { format!(":{tag}") };
+            references.push(format!("{}/{name}{suffix}", registry.host()));
+        }
+    }
+    Ok(references)
+}
+
+/// A repository to push to.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    pub(crate) client: Client,
+    pub(crate) root: String,
+    pub(crate) authorization: Option<String>,
+}
+
+/// `windows/amd64` of this version.
+#[must_use]
+pub fn windows(os_version: &str) -> Value {
+    json!({ "os": "windows", "architecture": "amd64", "os.version": os_version })
+}
+
+/// Linux on this architecture.
+#[must_use]
+pub fn linux(architecture: &str) -> Value {
+    json!({ "os": "linux", "architecture": architecture })
+}
+
+/// The digest of a text.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
+    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// What an index or a manifest says of something.
+#[must_use]
+pub fn descriptor(media_type: &str, bytes: &[u8]) -> Value {
+    json!({ "mediaType": media_type, "digest": digest(bytes), "size": bytes.len() })
+}
+
+/// A descriptor with the platform that an index gives it.
+#[must_use]
+pub fn on(mut descriptor: Value, platform: &Value) -> Value {
+    descriptor["platform"] = platform.clone();
+    descriptor
+}
+
+impl Repository {
+    /// Pushes a blob, and returns its descriptor.
+    ///
+    /// # Errors
+    /// When the registry does not take it.
+    pub async fn blob(&self, media_type: &str, bytes: &[u8]) -> Result<Value> {
+        let begun = self.send(self.client.post(format!("{}/blobs/uploads/", self.root))).await?;
+        let location = begun.headers().get(LOCATION).map(|location| location.to_str()).transpose()?.unwrap_or_default();
+        let mut url = begun.url().join(location)?;
+        url.query_pairs_mut().append_pair("digest", &digest(bytes));
+        let upload = self.client.put(url).header(CONTENT_TYPE, "application/octet-stream").body(bytes.to_vec());
+        self.send(upload).await?;
+        Ok(descriptor(media_type, bytes))
+    }
+
+    /// Pushes an index or a manifest, by this tag or by its digest, and returns its descriptor.
+    ///
+    /// # Errors
+    /// When the registry does not take it.
+    pub async fn document(&self, tag: Option<&str>, media_type: &str, document: &Value) -> Result<Value> {
+        let bytes = document.to_string().into_bytes();
+        let descriptor = descriptor(media_type, &bytes);
+        let name = tag.map_or_else(|| digest(&bytes), str::to_owned);
+        let put = self.client.put(format!("{}/manifests/{name}", self.root)).header(CONTENT_TYPE, media_type);
+        self.send(put.body(bytes)).await?;
+        Ok(descriptor)
+    }
+
+    /// Pushes an image with a layer, for the platform that its configuration alone says.
+    ///
+    /// # Errors
+    /// When the registry does not take it.
+    pub async fn image(&self, tag: Option<&str>, dialect: Dialect, platform: &Value) -> Result<Value> {
+        let media_types = dialect.media_types();
+        let mut layers = vec![self.blob(media_types.gzip, GZIP).await?];
+        if dialect == Dialect::Oci {
+            layers.push(self.blob("application/vnd.oci.image.layer.v1.tar+zstd", ZSTD).await?);
+        } else if platform["os"] == "windows" {
+            let mut foreign =
+                descriptor("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", b"base of Windows");
+            foreign["urls"] = json!(["https://base.example/layer"]);
+            layers.insert(0, foreign);
+        }
+        self.image_of(tag, dialect, platform, &layers).await
+    }
+
+    /// Pushes an image with these layers.
+    ///
+    /// # Errors
+    /// When the registry does not take it.
+    pub async fn image_of(
+        &self,
+        tag: Option<&str>,
+        dialect: Dialect,
+        platform: &Value,
+        layers: &[Value],
+    ) -> Result<Value> {
+        let media_types = dialect.media_types();
+        let mut config = platform.clone();
+        config["created"] = json!("2025-03-01T12:00:00Z");
+        config["config"] = json!({ "Cmd": ["cmd"] });
+        config["rootfs"] =
+            json!({ "type": "layers", "diff_ids": layers.iter().map(|layer| &layer["digest"]).collect::<Vec<_>>() });
+        let config = self.blob(media_types.config, config.to_string().as_bytes()).await?;
+        let manifest =
+            json!({ "schemaVersion": 2, "mediaType": media_types.manifest, "config": config, "layers": layers });
+        self.document(tag, media_types.manifest, &manifest).await
+    }
+
+    /// Pushes an index of these entries.
+    ///
+    /// # Errors
+    /// When the registry does not take it.
+    pub async fn index(&self, tag: Option<&str>, dialect: Dialect, entries: &[Value]) -> Result<Value> {
+        let media_type = dialect.media_types().index;
+        let index = json!({ "schemaVersion": 2, "mediaType": media_type, "manifests": entries });
+        self.document(tag, media_type, &index).await
+    }
+
+    async fn send(&self, mut request: RequestBuilder) -> Result<Response> {
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let response = request.send().await?;
+        let (status, url) = (response.status(), response.url().clone());
+        if !status.is_success() {
+            let text = response.text().await?;
+            bail!("{url} answers {status}: {text}");
+        }
+        Ok(response)
+    }
+}

@@ -1,0 +1,176 @@
+//! A real registry of images on loopback: Debian's `docker-registry`, behind TLS, with or without authentication.
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::{
+    certificates::Authority,
+    directory::Directory,
+    images::Repository,
+    network::{accepts_connections, free_port},
+    process::Process,
+};
+
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The name and the password of the one user under [`Access::Basic`].
+pub const LOGIN: (&str, &str) = ("puller", "correct horse");
+/// The same as `htpasswd -B` writes it; the work that it asks for is the least there is.
+const HTPASSWD: &str = "puller:$2b$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e\n";
+
+/// Whom a registry serves.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// Everybody.
+    Anonymous,
+    /// Who shows [`LOGIN`].
+    Basic,
+    /// Who has a token.
+    Token {
+        /// The address of the token server.
+        realm: String,
+        /// Who signs the tokens.
+        issuer: String,
+        /// The certificate of the key that signs them, as PEM.
+        certificate: String,
+    },
+}
+
+/// What a registry is called in tokens.
+pub const SERVICE: &str = "registry on loopback";
+
+/// A running registry. It ends when this is dropped, and its images with it.
+pub struct Registry {
+    process: Process,
+    port: u16,
+    client: reqwest::Client,
+    _directory: Directory,
+}
+
+/// A line of the access log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// `GET`, `PUT` …
+    pub method: String,
+    /// What was asked for, with the query.
+    pub path: String,
+    /// What it was answered with.
+    pub status: u16,
+    /// The program that asked, as it calls itself.
+    pub agent: String,
+}
+
+impl Registry {
+    /// Starts it and waits until it listens.
+    ///
+    /// # Errors
+    /// When it cannot be started; the message has the end of its log.
+    pub async fn start(program: &Path, authority: &Authority, access: &Access) -> Result<Self> {
+        let directory = Directory::new()?;
+        let folder = directory.path();
+        let port = free_port()?;
+        let (certificate, key) = authority.issue()?.write(folder, "server")?;
+        let mut configuration = json!({
+            "version": 0.1,
+            "log": { "level": "warn" },
+            "storage": { "filesystem": { "rootdirectory": folder.join("images") } },
+            "http": {
+                "addr": format!("127.0.0.1:{port}"),
+                "secret": "of no consequence to one registry alone",
+                "tls": { "certificate": certificate, "key": key },
+            },
+            // The base layers of Windows once had to be fetched from elsewhere.
+            "validation": { "manifests": { "urls": { "allow": ["^https://"] } } },
+        });
+        if let Some(auth) = access.configuration(folder)? {
+            configuration["auth"] = auth;
+        }
+        let file = folder.join("config.yml");
+        // JSON is YAML.
+        fs::write(&file, configuration.to_string())?;
+        let mut command = Command::new(program);
+        command.arg("serve").arg(&file);
+        let process = Process::spawn("docker-registry", command, &folder.join("registry.log"))?;
+        process.ready(START_TIMEOUT, || accepts_connections(port)).await?;
+        Ok(Self { process, port, client: authority.client()?, _directory: directory })
+    }
+
+    /// The host and port, as references have them.
+    #[must_use]
+    pub fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// A repository to push to, for who shows this as `Authorization`.
+    #[must_use]
+    pub fn repository(&self, name: &str, authorization: Option<&str>) -> Repository {
+        Repository {
+            client: self.client.clone(),
+            root: format!("https://{}/v2/{name}", self.host()),
+            authorization: authorization.map(str::to_owned),
+        }
+    }
+
+    /// The requests that it has answered to programs whose name begins so, from its access log.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn requests_of(&self, agent: &str) -> Result<Vec<Request>> {
+        let log = fs::read_to_string(self.process.log())?;
+        let requests = log.lines().filter_map(Request::parse);
+        let requests: Vec<Request> = requests.collect();
+        ensure!(!requests.is_empty(), "there is no access log in {}", self.process.log_tail());
+        Ok(requests.into_iter().filter(|request| request.agent.starts_with(agent)).collect())
+    }
+}
+
+impl Access {
+    fn configuration(&self, folder: &Path) -> Result<Option<Value>> {
+        Ok(match self {
+            Self::Anonymous => None,
+            Self::Basic => {
+                let path = folder.join("htpasswd");
+                fs::write(&path, HTPASSWD)?;
+                Some(json!({ "htpasswd": { "realm": "registry", "path": path } }))
+            }
+            Self::Token { realm, issuer, certificate } => {
+                let path = folder.join("tokens.crt");
+                fs::write(&path, certificate)?;
+                let token = json!({ "realm": realm, "service": SERVICE, "issuer": issuer, "rootcertbundle": path });
+                Some(json!({ "token": token }))
+            }
+        })
+    }
+}
+
+impl Request {
+    /// Reads a line such as `127.0.0.1 - - [time] "GET /v2/ HTTP/1.1" 200 2 "" "agent"`.
+    fn parse(line: &str) -> Option<Self> {
+        let (_, rest) = line.split_once("] \"")?;
+        let mut parts = rest.split('"');
+        let mut request = parts.next()?.split(' ');
+        let status = parts.next()?.split_whitespace().next()?.parse().ok()?;
+        let agent = parts.nth(2).unwrap_or_default().to_owned();
+        Some(Self { method: request.next()?.to_owned(), path: request.next()?.to_owned(), status, agent })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_access_log_says_who_asked_for_what() {
+        let line = r#"127.0.0.1 - puller [01/Mar/2025:12:00:00 +0000] "GET /v2/a/manifests/1?ns=x HTTP/1.1" 200 2 "" "winpool/0.1.0""#;
+        let expected = Request {
+            method: "GET".into(),
+            path: "/v2/a/manifests/1?ns=x".into(),
+            status: 200,
+            agent: "winpool/0.1.0".into(),
+        };
+        assert_eq!(Request::parse(line), Some(expected));
+        assert_eq!(Request::parse(r#"time="2025-03-01T12:00:00Z" level=warning msg="no""#), None);
+    }
+}
