@@ -6,6 +6,7 @@ mod cleanup;
 mod connect;
 mod crds;
 mod input;
+pub mod lint;
 pub mod output;
 mod plan;
 pub mod render;
@@ -36,6 +37,8 @@ enum Command {
     Render(render::Args),
     /// Print what would change in the cluster, or what an upgrade would break; nothing is written
     Plan(plan::Args),
+    /// Say what is wrong with manifests for Windows nodes: workloads, Services and our own resources; no cluster is asked
+    Lint(lint::Args),
     /// Take off by hand what pools have added to nodes and cluster, with the operator gone
     Cleanup(cleanup::Args),
 }
@@ -48,6 +51,7 @@ impl Cli {
             Command::Crds(args) => crds::Settings::try_from(args).and_then(crds::run),
             Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
             Command::Plan(args) => plan::Settings::try_from(args).and_then(plan::run),
+            Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
             Command::Cleanup(args) => cleanup::Settings::try_from(args).and_then(cleanup::run),
         };
         match ended {
