@@ -23,6 +23,8 @@ pub enum Written {
     True,
     /// With this text.
     Text(&'static str),
+    /// With any number but this.
+    NotNumber(i64),
     /// With any text but this.
     NotText(&'static str),
     /// With anything in it.
@@ -83,6 +85,10 @@ pub const REFUSED: &[Refused] = &[
     refused(34, "resources",                                              Written::Any,    "write resources in each container"),
 ];
 
+/// Refused too, and missing in the comment from which [`REFUSED`] is: `seLinuxChangePolicy`, since the field is there
+/// (kubernetes/website, feature gate SELinuxChangePolicy: alpha 1.32; `validateWindows` as above).
+pub const REFUSED_UNLISTED: &[Refused] = &[refused(32, "securityContext.seLinuxChangePolicy", Written::Any, REMOVE)];
+
 /// The fields that an API server of this minor refuses.
 pub fn refused_by(minor: Minor) -> impl Iterator<Item = &'static Refused> {
     REFUSED.iter().filter(move |field| field.since <= minor)
@@ -126,6 +132,9 @@ const fn idle(topic: Topic, path: &'static str, written: Written) -> Idle {
     Idle { path, written, topic }
 }
 
+/// The mode that the API server writes where there is none: 0644 (kubernetes/api, `core/v1/types.go`).
+const DEFAULT_MODE: i64 = 0o644;
+
 /// Every such field.
 #[rustfmt::skip]
 pub const IDLE: &[Idle] = &[
@@ -144,10 +153,10 @@ pub const IDLE: &[Idle] = &[
     idle(Topic::SubPath,          "containers[].volumeMounts[].subPath",             Written::Filled),
     idle(Topic::SubPath,          "containers[].volumeMounts[].subPathExpr",         Written::Filled),
     idle(Topic::Nfs,              "volumes[].nfs",                                   Written::Any),
-    idle(Topic::FileMode,         "volumes[].configMap.defaultMode",                 Written::Any),
-    idle(Topic::FileMode,         "volumes[].secret.defaultMode",                    Written::Any),
-    idle(Topic::FileMode,         "volumes[].projected.defaultMode",                 Written::Any),
-    idle(Topic::FileMode,         "volumes[].downwardAPI.defaultMode",               Written::Any),
+    idle(Topic::FileMode,         "volumes[].configMap.defaultMode",                 Written::NotNumber(DEFAULT_MODE)),
+    idle(Topic::FileMode,         "volumes[].secret.defaultMode",                    Written::NotNumber(DEFAULT_MODE)),
+    idle(Topic::FileMode,         "volumes[].projected.defaultMode",                 Written::NotNumber(DEFAULT_MODE)),
+    idle(Topic::FileMode,         "volumes[].downwardAPI.defaultMode",               Written::NotNumber(DEFAULT_MODE)),
     idle(Topic::FileMode,         "volumes[].configMap.items[].mode",                Written::Any),
     idle(Topic::FileMode,         "volumes[].secret.items[].mode",                   Written::Any),
 ];

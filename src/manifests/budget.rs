@@ -23,6 +23,9 @@ const BOUNDED: Limits = Limits { bytes: 32 << 20, nodes: 2_000_000 };
 /// As deep as an object may be: serde_json's own limit.
 const DEPTH: usize = 128;
 
+/// As many values as may be kept for repeating them.
+const MOST_REPEATED: usize = 100_000;
+
 impl Budget {
     /// Without a limit, for files of one's own.
     pub const fn unbounded() -> Self {
@@ -66,6 +69,7 @@ impl Budget {
             max_nodes: limits.nodes,
             max_documents: limits.nodes,
             max_depth: DEPTH,
+            max_recorded_anchor_events: MOST_REPEATED,
         }
     }
 

@@ -190,9 +190,10 @@ impl Manifests {
         let source = Arc::new(Source { name: name.to_owned(), text, positions: OnceLock::new() });
         let documents = match documents {
             Ok(documents) => documents,
-            Err((line, wrong)) => {
-                let remedy = language::remedy(name, &source.text).unwrap_or("correct the YAML");
-                let problem = Problem::new("", wrong, remedy);
+            Err((line, mut problem)) => {
+                if let Some(remedy) = language::remedy(name, &source.text) {
+                    problem.remedy = remedy.to_owned();
+                }
                 self.mistakes.push(Mistake { file: name.to_owned(), line, problem });
                 return;
             }
@@ -273,7 +274,7 @@ fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), ReadError>
 }
 
 /// The documents of a file, without empty ones. The error has a line and what is wrong there.
-fn documents(text: &str, budget: &mut Budget) -> Result<Vec<Value>, (usize, String)> {
+fn documents(text: &str, budget: &mut Budget) -> Result<Vec<Value>, (usize, Problem)> {
     let begin = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
     if begin.starts_with('{')
         && budget.may_be_json(begin)
@@ -286,12 +287,21 @@ fn documents(text: &str, budget: &mut Budget) -> Result<Vec<Value>, (usize, Stri
     let options = serde_saphyr::options! { budget: budget.of_yaml(), with_snippet: false, legacy_octal_numbers: true };
     let documents = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1));
-        let plain = error.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter);
-        let first = plain.lines().next().unwrap_or_default();
-        (line.max(1), first.split(" at line ").next().unwrap_or(first).to_owned())
+        (line.max(1), problem(error.without_snippet()))
     })?;
     budget.spend(&documents);
     Ok(documents)
+}
+
+/// What a reader of YAML says, without its repeated place.
+fn problem(error: &serde_saphyr::Error) -> Problem {
+    let plain = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
+    if plain.contains("limits breached") {
+        let wrong = "all input together has too many values, levels or repeated parts to be read";
+        return Problem::new("", wrong, "name the files and folders in several runs");
+    }
+    let first = plain.lines().next().unwrap_or_default();
+    Problem::new("", first.split(" at line ").next().unwrap_or(first), "correct the YAML")
 }
 
 #[cfg(test)]

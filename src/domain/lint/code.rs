@@ -141,7 +141,7 @@ codes! {
         "use a CSI driver that serves Windows, such as one for SMB"
     FileMode "file-mode" Note
         "Modes of files in a volume"
-        "Windows has no file modes: every user of the container may read the files."
+        "Windows has no file modes: who may read the files is not limited by them."
         "remove it"
     OsSelectorMissing "os-selector-missing" Warning
         "A pod for Windows that may be scheduled onto Linux nodes"

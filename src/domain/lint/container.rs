@@ -127,7 +127,7 @@ mod tests {
         for (path, expected) in table {
             let found = mount_path(&(String::new(), &json!(path)));
             let wrong = found.map(|finding| finding.message).unwrap_or_default();
-            assert_eq!(wrong.contains(expected), true, "{path}: {wrong}");
+            assert!(wrong.contains(expected), "{path}: {wrong}");
             assert_eq!(wrong.is_empty(), expected.is_empty(), "{path}: {wrong}");
         }
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     api::{Taint, TaintEffect, names::label},
-    domain::workload::{System, Template},
+    domain::workload::{System, Template, Toleration},
     facts::{Minor, pod_fields::OS_NAME_SINCE},
 };
 
@@ -111,7 +111,11 @@ fn daemonset(template: &Template, bound: &Bound<'_>) -> Option<Finding> {
             let own = &template.scheduling;
             let selector = class.scheduling.node_selector.iter();
             let selector = selector.filter(|(key, value)| own.node_selector.get(*key) != Some(value));
-            let tolerations = class.scheduling.tolerations.iter().filter(|needed| !own.tolerations.contains(needed));
+            let tolerations = class
+                .scheduling
+                .tolerations
+                .iter()
+                .filter(|needed| !own.tolerations.iter().any(|has| covers(has, needed)));
             let tolerations = tolerations.map(|needed| {
                 let (key, value) = (needed.key.as_deref(), needed.value.as_deref());
                 format!("a toleration of {}={}", key.unwrap_or("any taint"), value.unwrap_or("any value"))
@@ -124,6 +128,14 @@ fn daemonset(template: &Template, bound: &Bound<'_>) -> Option<Finding> {
     };
     let what = format!("RuntimeClass {name} leads pods, the DaemonSet itself lacks {}", lacks.join(", "));
     (!lacks.is_empty()).then(|| Finding::new(Code::DaemonsetRuntimeClass, "runtimeClassName", what))
+}
+
+/// Whether a toleration tolerates everything that another does.
+fn covers(has: &Toleration, needed: &Toleration) -> bool {
+    let any_or_equal = |has: &Option<String>, needed: &Option<String>| has.is_none() || has == needed;
+    any_or_equal(&has.key, &needed.key)
+        && any_or_equal(&has.value, &needed.value)
+        && any_or_equal(&has.effect, &needed.effect)
 }
 
 fn linux_tolerance(template: &Template, bound: &Bound<'_>, world: &World<'_>) -> Option<Finding> {

@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::{Code, Finding, Target, path::fields as at};
 use crate::facts::{
     Minor,
-    pod_fields::{IDLE, Idle, OS_NAME_SINCE, REFUSED, Refused, SEVERAL_SUB_PATHS_SINCE, Topic, Written},
+    pod_fields::{
+        IDLE, Idle, OS_NAME_SINCE, REFUSED, REFUSED_UNLISTED, Refused, SEVERAL_SUB_PATHS_SINCE, Topic, Written,
+    },
     runtimes::Runtime,
 };
 
@@ -14,11 +16,14 @@ const WINDOWS_OPTIONS: [&str; 2] = ["securityContext.windowsOptions", "container
 /// 1.24 to 1.36). Case does not matter.
 const ADMINISTRATOR: &str = "ContainerAdministrator";
 
+/// What the API server writes where nobody asks for a time (kubernetes/api, `core/v1/types.go`).
+const DEFAULT_GRACE_PERIOD: u64 = 30;
+
 /// The fields of the spec of a pod for Windows that the API server refuses, that do nothing, or that cannot work. Paths
 /// are those below the spec.
 pub fn fields(spec: &Value, minor: Minor) -> Vec<Finding> {
     let says_windows = spec["os"]["name"] == "windows" && minor >= OS_NAME_SINCE;
-    let refused = REFUSED.iter().flat_map(|field| {
+    let refused = REFUSED.iter().chain(REFUSED_UNLISTED).flat_map(|field| {
         let code = if says_windows && field.since <= minor { Code::FieldRefused } else { Code::FieldIgnored };
         written(spec, field.path, field.written).map(move |path| refused(code, field, path))
     });
@@ -42,6 +47,7 @@ fn counts(value: &Value, with: Written) -> bool {
         Written::Any => !value.is_null(),
         Written::True => *value == true,
         Written::Text(text) => *value == text,
+        Written::NotNumber(number) => value.is_number() && *value != number,
         Written::NotText(text) => value.is_string() && *value != text,
         Written::Filled => match value {
             Value::Array(items) => !items.is_empty(),
@@ -158,6 +164,9 @@ fn administrator(spec: &Value) -> Vec<Finding> {
 
 fn grace_period(spec: &Value, runtime: Runtime) -> Option<Finding> {
     let seconds = spec["terminationGracePeriodSeconds"].as_u64().filter(|_| runtime != Runtime::Containerd)?;
+    if seconds == DEFAULT_GRACE_PERIOD {
+        return None;
+    }
     Some(Finding::new(Code::GracePeriodDocker, "terminationGracePeriodSeconds", format!("{seconds} seconds")))
 }
 
@@ -173,6 +182,7 @@ mod tests {
             Written::Any => json!({}),
             Written::True => json!(true),
             Written::Text(text) => json!(text),
+            Written::NotNumber(_) => json!(0o400),
             Written::NotText(_) => json!("Bidirectional"),
             Written::Filled => json!(["x"]),
         }
@@ -190,7 +200,7 @@ mod tests {
     #[test]
     fn every_field_of_the_tables_is_found_by_every_minor() {
         for minor in (14..=37).map(Minor) {
-            for field in REFUSED {
+            for field in REFUSED.iter().chain(REFUSED_UNLISTED) {
                 let mut spec = with(field.path, value(field.written));
                 let codes = |spec: &Value| fields(spec, minor).iter().map(|finding| finding.code).collect::<Vec<_>>();
                 assert_eq!(codes(&spec), [Code::FieldIgnored], "{} in {minor}", field.path);
@@ -211,7 +221,7 @@ mod tests {
         let quiet = json!({
             "hostPID": false, "hostNetwork": false, "dnsPolicy": "ClusterFirst",
             "securityContext": {"sysctls": [], "fsGroup": null, "runAsNonRoot": true, "windowsOptions": {}},
-            "volumes": [{"emptyDir": {}}],
+            "volumes": [{"emptyDir": {}}, {"secret": {"defaultMode": 420}}],
             "containers": [{"volumeDevices": [], "volumeMounts": [{"mountPropagation": "None", "subPath": ""}]}],
         });
         assert_eq!(fields(&quiet, Minor(37)), []);
