@@ -7,19 +7,23 @@ mod silence;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
+    sync::Arc,
 };
 
 use clap::ValueEnum;
+use k8s_openapi::api::node::v1::RuntimeClass;
 
 use super::{
     Failure, input, output,
-    render::{self, minor},
+    render::{self, Rendered, minor},
 };
 use crate::{
+    api::names::GROUP,
     domain::{
         image::{Lookup, Reference},
         lint::{self, Code, Finding, Severity, Target, Workload, World},
-        pool::{Pool, configs::Newcomer},
+        pool::{RuntimeClassView, configs::Newcomer},
+        workload::Ground,
     },
     facts::{Minor, runtimes::Runtime, support},
     manifests::{Budget, Manifest, Manifests, Mistake, Resources},
@@ -173,11 +177,9 @@ pub fn check(manifests: Manifests, target: Target, lookups: &dyn Fn(&Reference) 
     let Manifests { objects, mistakes, ignored } = manifests;
     let mut report = Report { ignored, ..Report::default() };
     report.findings.extend(mistakes.into_iter().map(|mistake| of_mistake(Code::Unreadable, mistake)));
-    let own = Own::read(&objects, target.minor);
-    report.findings.extend(own.findings);
-    let pools = own.resources.pools.values().map(|(pool, _)| &**pool).collect::<Vec<&Pool>>();
-    let values = objects.iter().map(|manifest| &manifest.object);
-    let world = World::new(target, values, &own.classes, pools, lookups);
+    let (ground, mistakes) = ground(&objects, target.minor);
+    report.findings.extend(mistakes.into_iter().map(|mistake| of_mistake(Code::ResourceInvalid, mistake)));
+    let world = World::new(target, &ground, objects.iter().map(|manifest| &manifest.object), lookups);
     for manifest in &objects {
         report.add(manifest, &world);
     }
@@ -222,16 +224,23 @@ fn is(manifest: &Manifest, kind: &str, version: &str) -> bool {
     manifest.kind() == kind && manifest.api_version() == version
 }
 
+/// The group and kind of an object.
+fn kind(manifest: &Manifest) -> (&str, &str) {
+    (manifest.api_version().split_once('/').map_or("", |(group, _)| group), manifest.kind())
+}
+
 /// Whether the object is one that the rules read beside those that they judge.
 fn is_known(manifest: &Manifest) -> bool {
-    let group = manifest.api_version().split_once('/').map_or("", |(group, _)| group);
-    let known = [("RuntimeClass", "node.k8s.io"), ("EndpointSlice", "discovery.k8s.io"), ("Endpoints", "")];
-    known.contains(&(manifest.kind(), group)) || is_own(manifest)
+    let read = [("discovery.k8s.io", "EndpointSlice"), ("", "Endpoints")];
+    read.contains(&kind(manifest)) || is_class(manifest) || is_own(manifest)
+}
+
+fn is_class(manifest: &Manifest) -> bool {
+    kind(manifest) == ("node.k8s.io", "RuntimeClass")
 }
 
 fn is_own(manifest: &Manifest) -> bool {
-    let group = manifest.api_version().split_once('/').map_or("", |(group, _)| group);
-    group == crate::api::names::GROUP && ["WindowsNodePool", "WindowsRuntimeProfile"].contains(&manifest.kind())
+    [(GROUP, "WindowsNodePool"), (GROUP, "WindowsRuntimeProfile")].contains(&kind(manifest))
 }
 
 fn of_mistake(code: Code, mistake: Mistake) -> Found {
@@ -240,33 +249,28 @@ fn of_mistake(code: Code, mistake: Mistake) -> Found {
     Found { file, line, finding, object: String::new() }
 }
 
-/// Our own resources among the manifests.
-#[derive(Default)]
-struct Own {
-    resources: Resources,
-    /// The RuntimeClasses that the operator makes for the pools.
-    classes: Vec<serde_json::Value>,
-    findings: Vec<Found>,
-}
-
-impl Own {
-    /// Checks them as `render` does.
-    fn read(objects: &[Manifest], minor: Minor) -> Self {
-        let own = objects.iter().filter(|manifest| is_own(manifest)).cloned().collect();
-        let told = |mistakes: Vec<Mistake>| {
-            mistakes.into_iter().map(|mistake| of_mistake(Code::ResourceInvalid, mistake)).collect()
-        };
-        let resources = match Resources::of(Manifests { objects: own, ..Manifests::default() }) {
-            Ok(resources) => resources,
-            Err(mistakes) => return Self { findings: told(mistakes), ..Self::default() },
-        };
-        let snapshot = render::snapshot(&resources, BTreeMap::new(), "");
-        match render::render(&snapshot, &[Newcomer { kubelet: minor, containerd: None }], &resources) {
-            Ok(rendered) => {
-                let classes = rendered.runtime_classes.into_values().collect();
-                Self { resources, classes, findings: Vec::new() }
-            }
-            Err(mistakes) => Self { resources, classes: Vec::new(), findings: told(mistakes) },
+/// The pools and RuntimeClasses among the manifests, with those that the operator makes for the pools, and what is wrong
+/// with our own resources: they are checked as `render` does it.
+fn ground(objects: &[Manifest], minor: Minor) -> (Ground, Vec<Mistake>) {
+    let own = objects.iter().filter(|manifest| is_own(manifest)).cloned().collect();
+    let mut mistakes = Vec::new();
+    let resources = Resources::of(Manifests { objects: own, ..Manifests::default() });
+    let resources = resources.unwrap_or_else(|wrong| {
+        mistakes = wrong;
+        Resources::default()
+    });
+    let mut snapshot = render::snapshot(&resources, BTreeMap::new(), "");
+    let newcomers = [Newcomer { kubelet: minor, containerd: None }];
+    let rendered = render::render(&snapshot, &newcomers, &resources).unwrap_or_else(|wrong| {
+        mistakes.extend(wrong);
+        Rendered::default()
+    });
+    let written = objects.iter().filter(|manifest| is_class(manifest)).map(|manifest| manifest.object.clone());
+    for class in rendered.runtime_classes.into_values().chain(written) {
+        if let Ok(class) = serde_json::from_value::<RuntimeClass>(class) {
+            let view = RuntimeClassView::from(class);
+            snapshot.runtime_classes.insert(view.name().to_owned(), Arc::new(view));
         }
     }
+    (Ground::of(&snapshot), mistakes)
 }

@@ -19,7 +19,8 @@ pub fn check(template: &Template, spec: &Value, target: Target) -> Vec<Finding> 
     findings
 }
 
-/// Init containers run before the others and not beside them, so only the others count.
+/// Init containers run before the others and not beside them, and HostProcess containers are processes of the host: only
+/// the others count.
 fn memory(template: &Template, spec: &Value) -> Vec<Finding> {
     let containers = template.containers.iter().zip(container_paths(spec));
     let finding = |(container, path): (&crate::domain::workload::Container, String)| match (
@@ -36,7 +37,10 @@ fn memory(template: &Template, spec: &Value) -> Vec<Finding> {
         }
         _ => None,
     };
-    containers.filter(|(_, path)| !path.starts_with("init")).filter_map(finding).collect()
+    containers
+        .filter(|(container, path)| !container.host_process && !path.starts_with("init"))
+        .filter_map(finding)
+        .collect()
 }
 
 fn mount_path(field: &(String, &Value)) -> Option<Finding> {

@@ -113,7 +113,7 @@ fn misfit(image: &Image<'_>, template: &Template, bound: &Bound<'_>) -> Option<F
         return content.windows().next().is_none().then(|| cannot_run(image, &misfit));
     };
     let known = Known { said: None, lookup: image.lookup.as_ref(), reference: &image.reference };
-    match judge(known, host, bound.isolation(), image.container.host_process) {
+    match judge(known, host, bound.isolation, image.container.host_process) {
         Verdict::CannotRun(Evidence::Name, misfit) => {
             let led = match &template.runtime_class {
                 Some(class) => format!(" (RuntimeClass {class})"),

@@ -1,12 +1,12 @@
 //! Whether the scheduler and the DaemonSet controller put pods where they can run.
 
-use super::{
-    Code, Finding, Workload, World,
-    world::{Bound, labels_of_pool},
-};
+use super::{Code, Finding, Workload, World, world::Bound};
 use crate::{
-    api::{Taint, TaintEffect, names::label},
-    domain::workload::{System, Template, Toleration},
+    api::names::label,
+    domain::workload::{
+        System, Template, Toleration,
+        ground::{PoolGround, Taint},
+    },
     facts::{Minor, pod_fields::OS_NAME_SINCE},
 };
 
@@ -80,24 +80,25 @@ fn beta_labels(template: &Template) -> impl Iterator<Item = Finding> {
     selector.chain(affinity.map(move |key| finding("affinity.nodeAffinity".to_owned(), key)))
 }
 
-/// The taints that keep a pod off.
-fn keeping_off(taints: &[Taint]) -> impl Iterator<Item = &Taint> {
-    taints.iter().filter(|taint| taint.effect != TaintEffect::PreferNoSchedule)
+/// The taints of a pool that keep pods off.
+fn keeping_off(pool: &PoolGround) -> impl Iterator<Item = &Taint> {
+    pool.taints.iter().filter(|taint| taint.effect != "PreferNoSchedule")
 }
 
 fn untolerated(template: &Template, bound: &Bound<'_>, world: &World<'_>) -> Option<Finding> {
     if unknown_class(template, bound) || !template.affinity.is_empty() || bound.led != Some(System::Windows) {
         return None;
     }
-    let could_run = |name: &str, spec| {
-        let labels = labels_of_pool(name, spec);
-        bound.scheduling.node_selector.iter().all(|(key, value)| labels.get(key).is_none_or(|own| own == value))
+    // Of labels that a pool does not speak of nobody knows whether its nodes have them.
+    let could_run = |pool: &&PoolGround| {
+        let has = |key: &String| pool.kinds.iter().find_map(|kind| kind.labels.get(key));
+        let agrees = |(key, value): (&String, &String)| has(key).is_none_or(|own| own == value);
+        bound.scheduling.node_selector.iter().all(agrees)
     };
-    let pools = world.pools().iter().filter(|(name, spec)| could_run(name, spec));
-    let refusals = pools.map(|(name, spec)| {
-        let tolerated = |taint: &&Taint| bound.scheduling.tolerates(&taint.key, &taint.value, taint.effect.as_str());
-        let taint = keeping_off(&spec.taints).find(|taint| !tolerated(taint))?;
-        Some(format!("{}={}:{} of pool {name}", taint.key, taint.value, taint.effect.as_str()))
+    let refusals = world.pools().iter().filter(could_run).map(|pool| {
+        let tolerated = |taint: &&Taint| bound.scheduling.tolerates(&taint.key, &taint.value, &taint.effect);
+        let taint = keeping_off(pool).find(|taint| !tolerated(taint))?;
+        Some(format!("{taint} of pool {}", pool.name))
     });
     let refusals: Option<Vec<String>> = refusals.collect();
     let refusals = refusals.filter(|refusals| !refusals.is_empty())?;
@@ -147,19 +148,21 @@ fn linux_tolerance(template: &Template, bound: &Bound<'_>, world: &World<'_>) ->
         return None;
     }
     let tolerates = |key: &str, value: &str, effect: &str| bound.scheduling.tolerates(key, value, effect);
-    let of_pool = world.pools().iter().find(|(_, spec)| {
-        let mut taints = keeping_off(&spec.taints).peekable();
-        taints.peek().is_some() && taints.all(|taint| tolerates(&taint.key, &taint.value, taint.effect.as_str()))
+    let of_pool = world.pools().iter().find(|pool| {
+        let mut taints = keeping_off(pool).peekable();
+        taints.peek().is_some() && taints.all(|taint| tolerates(&taint.key, &taint.value, &taint.effect))
     });
     let (key, value, effect) = DEFAULT_TAINT;
     let whose = match of_pool {
-        Some((name, _)) => format!("the nodes of pool {name}"),
+        Some(pool) => format!("the nodes of pool {}", pool.name),
         None if world.pools().is_empty() && tolerates(key, value, effect) => {
             format!("nodes with {key}={value}:{effect}")
         }
         None => return None,
     };
-    let index = template.scheduling.tolerations.iter().position(|toleration| toleration.tolerates(key, value, effect));
-    let path = index.map_or_else(|| "tolerations".to_owned(), |index| format!("tolerations[{index}]"));
+    let path = match template.scheduling.tolerations.iter().position(Toleration::tolerates_everything) {
+        Some(index) => format!("tolerations[{index}]"),
+        None => "tolerations".to_owned(),
+    };
     Some(Finding::new(Code::LinuxTolerance, path, format!("this pod may be put onto {whose}")))
 }
