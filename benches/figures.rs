@@ -25,7 +25,7 @@ use winpool::{
         pool::{Pool, ProfileView, Snapshot, configs::Newcomer, plan::plan, status::report},
     },
     facts::{ContainerdVersion, Minor},
-    manifests::{Manifests, Resources},
+    manifests::{Budget, Manifests, Resources},
 };
 
 const POOLS: usize = 1000;
@@ -125,7 +125,7 @@ spec:
 }
 
 fn render_all(file: &std::path::Path) {
-    let resources = Resources::of(Manifests::read(&[file.to_owned()]).unwrap()).unwrap();
+    let resources = Resources::of(Manifests::read(&[file.to_owned()], &mut Budget::unbounded()).unwrap()).unwrap();
     let snapshot = render::snapshot(&resources, Default::default(), "winpool-system");
     let newcomers: Vec<_> = KUBERNETES
         .iter()

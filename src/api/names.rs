@@ -41,6 +41,8 @@ pub mod annotation {
     pub const ALLOW_STRAND: &str = "winpool.dev/allow-strand";
     /// On a pool: the generation whose NoExecute taints may evict pods.
     pub const ALLOW_EVICT: &str = "winpool.dev/allow-evict";
+    /// On an object or a pod template: codes that `winpool lint` leaves out, with commas.
+    pub const LINT_IGNORE: &str = "winpool.dev/lint-ignore";
     /// On a node of Cluster API: the taints that come from its Machine, `key:Effect` with commas.
     pub const TAINTS_FROM_MACHINE: &str = "cluster.x-k8s.io/taints-from-machine";
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Failure;
 use crate::{
     domain::syntax,
-    manifests::{Manifests, Mistake, ReadError, Resources},
+    manifests::{Budget, Manifests, Mistake, ReadError, Resources},
 };
 
 /// The pools and profiles in files, of which there must be some.
@@ -22,12 +22,17 @@ pub(super) fn resources(files: &[PathBuf]) -> Result<Resources, Failure> {
     Ok(resources)
 }
 
-/// Whatever objects are in files.
+/// Whatever objects are in files: one's own, of any size, as the nodes of a large cluster are.
 pub(super) fn read(files: &[PathBuf]) -> Result<Manifests, Failure> {
+    read_within(files, &mut Budget::unbounded())
+}
+
+/// Whatever objects are in files, as far as a budget goes.
+pub(super) fn read_within(files: &[PathBuf], budget: &mut Budget) -> Result<Manifests, Failure> {
     if files.iter().filter(|path| path.as_path() == Path::new("-")).count() > 1 {
         return Err(Failure::Usage("standard input can be read once: write - only once".to_owned()));
     }
-    Manifests::read(files).map_err(|error: ReadError| Failure::Usage(error.to_string()))
+    Manifests::read(files, budget).map_err(|error: ReadError| Failure::Usage(error.to_string()))
 }
 
 /// All mistakes, a line each.

@@ -6,6 +6,7 @@ mod cleanup;
 mod connect;
 mod crds;
 mod input;
+pub mod lint;
 mod migrate;
 pub mod output;
 mod plan;
@@ -37,6 +38,8 @@ enum Command {
     Render(render::Args),
     /// Print what would change in the cluster, or what an upgrade would break; nothing is written
     Plan(plan::Args),
+    /// Say what is wrong with manifests for Windows nodes: workloads, Services and our own resources; no cluster is asked
+    Lint(lint::Args),
     /// Say what becomes of a pool's workloads on another Windows or in another pool; nothing is written
     Migrate(migrate::Args),
     /// Take off by hand what pools have added to nodes and cluster, with the operator gone
@@ -51,6 +54,7 @@ impl Cli {
             Command::Crds(args) => crds::Settings::try_from(args).and_then(crds::run),
             Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
             Command::Plan(args) => plan::Settings::try_from(args).and_then(plan::run),
+            Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
             Command::Migrate(args) => migrate::Settings::try_from(args).and_then(migrate::run),
             Command::Cleanup(args) => cleanup::Settings::try_from(args).and_then(cleanup::run),
         };

@@ -3,6 +3,7 @@
 pub mod conditions;
 pub mod contest;
 pub mod image;
+pub mod lint;
 pub mod node;
 pub mod note;
 pub mod operation;

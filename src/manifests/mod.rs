@@ -2,12 +2,16 @@
 //!
 //! Whatever is wrong in a file is said with file, line and path of the field, and everything that is wrong at once.
 
+mod budget;
+mod language;
 mod positions;
 mod resources;
 mod strict;
 
 use std::{
-    fmt, fs, io,
+    fmt,
+    fs::File,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -17,6 +21,7 @@ use serde_json::Value;
 use self::positions::Positions;
 use crate::domain::Problem;
 
+pub use budget::Budget;
 pub use resources::{Resources, nodes};
 
 /// The name under which standard input is read and told.
@@ -91,13 +96,23 @@ impl Place {
         Mistake { file: self.source.name.clone(), line: self.line(&problem.path), problem }
     }
 
+    /// The file as it was named, or `-` for standard input.
+    pub fn file(&self) -> &str {
+        &self.source.name
+    }
+
+    /// The whole text of the file.
+    pub fn text(&self) -> &str {
+        &self.source.text
+    }
+
     /// The file and line at which the object begins.
     pub fn begin(&self) -> String {
         format!("{}:{}", self.source.name, self.line(""))
     }
 
     /// The line of a field of the object, or of the nearest that is written of those around it.
-    fn line(&self, path: &str) -> usize {
+    pub fn line(&self, path: &str) -> usize {
         let positions = self.source.positions.get_or_init(|| Positions::of(&self.source.text));
         match self.item {
             Some(item) => positions.line(self.document, &format!("items[{item}].{path}")),
@@ -128,12 +143,11 @@ impl Manifests {
     ///
     /// # Errors
     /// A path that cannot be read, or a folder without any file to read.
-    pub fn read(paths: &[PathBuf]) -> Result<Self, ReadError> {
+    pub fn read(paths: &[PathBuf], budget: &mut Budget) -> Result<Self, ReadError> {
         let mut manifests = Self::default();
         for path in paths {
             if path.as_os_str() == STDIN {
-                let text = io::read_to_string(io::stdin()).map_err(|error| ReadError::new(path, &error))?;
-                manifests.add(STDIN, text, Found::Named);
+                manifests.add_text(path, io::stdin(), Found::Named, budget)?;
             } else if path.is_dir() {
                 let mut files = Vec::new();
                 files_below(path, &mut files)?;
@@ -141,29 +155,45 @@ impl Manifests {
                     return Err(ReadError { path: path.clone(), wrong: "has no .yaml, .yml or .json file".to_owned() });
                 }
                 for file in files {
-                    manifests.add_file(&file, Found::InFolder)?;
+                    manifests.add_file(&file, Found::InFolder, budget)?;
                 }
             } else {
-                manifests.add_file(path, Found::Named)?;
+                manifests.add_file(path, Found::Named, budget)?;
             }
         }
         Ok(manifests)
     }
 
-    fn add_file(&mut self, path: &Path, found: Found) -> Result<(), ReadError> {
-        let text = fs::read_to_string(path).map_err(|error| ReadError::new(path, &error))?;
-        self.add(&path.display().to_string(), text, found);
+    fn add_file(&mut self, path: &Path, found: Found, budget: &mut Budget) -> Result<(), ReadError> {
+        let file = File::open(path).map_err(|error| ReadError::new(path, &error))?;
+        self.add_text(path, file, found, budget)
+    }
+
+    fn add_text(
+        &mut self,
+        path: &Path,
+        reader: impl io::Read,
+        found: Found,
+        budget: &mut Budget,
+    ) -> Result<(), ReadError> {
+        let text = budget.read(reader).map_err(|error| ReadError::new(path, &error))?;
+        let name = path.display().to_string();
+        match text {
+            Ok(text) => self.add(&name, text, found, budget),
+            Err(problem) => self.mistakes.push(Mistake { file: name, line: 1, problem }),
+        }
         Ok(())
     }
 
-    fn add(&mut self, name: &str, text: String, found: Found) {
-        let documents = documents(&text);
+    fn add(&mut self, name: &str, text: String, found: Found, budget: &mut Budget) {
+        let documents = documents(&text, budget);
         let source = Arc::new(Source { name: name.to_owned(), text, positions: OnceLock::new() });
         let documents = match documents {
             Ok(documents) => documents,
-            Err((line, wrong)) => {
-                let remedy = "correct the YAML".to_owned();
-                let problem = Problem { path: String::new(), wrong, remedy };
+            Err((line, mut problem)) => {
+                if let Some(remedy) = language::remedy(name, &source.text) {
+                    problem.remedy = remedy.to_owned();
+                }
                 self.mistakes.push(Mistake { file: name.to_owned(), line, problem });
                 return;
             }
@@ -191,7 +221,8 @@ impl Manifests {
         } else if matches!(found, Found::InFolder) {
             self.ignored.push(format!("{} has no kind", manifest.place.begin()));
         } else {
-            let remedy = "write apiVersion and kind, such as winpool.dev/v1alpha1 and WindowsNodePool";
+            let written = "write apiVersion and kind, such as winpool.dev/v1alpha1 and WindowsNodePool";
+            let remedy = language::remedy(manifest.place.file(), manifest.place.text()).unwrap_or(written);
             let problem = Problem::new("kind", "this is no Kubernetes object", remedy);
             self.mistakes.push(manifest.place.mistake(problem));
         }
@@ -224,7 +255,7 @@ impl ReadError {
 fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), ReadError> {
     let wrong = |error: io::Error| ReadError::new(folder, &error);
     let mut paths = Vec::new();
-    for entry in fs::read_dir(folder).map_err(wrong)? {
+    for entry in std::fs::read_dir(folder).map_err(wrong)? {
         let entry = entry.map_err(wrong)?;
         if !entry.file_name().as_encoded_bytes().starts_with(b".") {
             paths.push((entry.path(), entry.file_type().map_err(wrong)?.is_dir()));
@@ -243,21 +274,34 @@ fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), ReadError>
 }
 
 /// The documents of a file, without empty ones. The error has a line and what is wrong there.
-fn documents(text: &str) -> Result<Vec<Value>, (usize, String)> {
+fn documents(text: &str, budget: &mut Budget) -> Result<Vec<Value>, (usize, Problem)> {
     let begin = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
     if begin.starts_with('{')
-        && let Ok(objects) = serde_json::Deserializer::from_str(begin).into_iter().collect()
+        && budget.may_be_json(begin)
+        && let Ok(objects) = serde_json::Deserializer::from_str(begin).into_iter().collect::<Result<Vec<_>, _>>()
     {
+        budget.spend(&objects);
         return Ok(objects);
     }
-    // The limits are against what strangers send, and would refuse the nodes of a large cluster.
-    let options = serde_saphyr::options! { budget: None, with_snippet: false };
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+    // kubectl reads a mode such as 0400 as octal too.
+    let options = serde_saphyr::options! { budget: budget.of_yaml(), with_snippet: false, legacy_octal_numbers: true };
+    let documents = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1));
-        let plain = error.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter);
-        let first = plain.lines().next().unwrap_or_default();
-        (line.max(1), first.split(" at line ").next().unwrap_or(first).to_owned())
-    })
+        (line.max(1), problem(error.without_snippet()))
+    })?;
+    budget.spend(&documents);
+    Ok(documents)
+}
+
+/// What a reader of YAML says, without its repeated place.
+fn problem(error: &serde_saphyr::Error) -> Problem {
+    let plain = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
+    if plain.contains("limits breached") {
+        let wrong = "all input together has too many values, levels or repeated parts to be read";
+        return Problem::new("", wrong, "name the files and folders in several runs");
+    }
+    let first = plain.lines().next().unwrap_or_default();
+    Problem::new("", first.split(" at line ").next().unwrap_or(first), "correct the YAML")
 }
 
 #[cfg(test)]
@@ -266,7 +310,7 @@ mod tests {
 
     fn read(text: &str) -> Manifests {
         let mut manifests = Manifests::default();
-        manifests.add("pool.yaml", text.to_owned(), Found::Named);
+        manifests.add("pool.yaml", text.to_owned(), Found::Named, &mut Budget::unbounded());
         manifests
     }
 
@@ -332,7 +376,7 @@ mod tests {
             ]
         );
         let mut in_folder = Manifests::default();
-        in_folder.add("kustomization.yaml", text.to_owned(), Found::InFolder);
+        in_folder.add("kustomization.yaml", text.to_owned(), Found::InFolder, &mut Budget::unbounded());
         assert_eq!(in_folder.mistakes, []);
         assert_eq!(in_folder.ignored, ["kustomization.yaml:1 has no kind"]);
     }
@@ -343,12 +387,13 @@ mod tests {
         for (name, kind) in [("b.yaml", "B"), ("a/z.json", "Z"), ("a/c.yml", "C"), (".git/x.yaml", "X"), ("d.txt", "D")]
         {
             let path = folder.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, format!("{{\"kind\": \"{kind}\"}}")).unwrap();
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{{\"kind\": \"{kind}\"}}")).unwrap();
         }
-        let manifests = Manifests::read(&[folder.path().to_owned()]).unwrap();
+        let manifests = Manifests::read(&[folder.path().to_owned()], &mut Budget::unbounded()).unwrap();
         assert_eq!(manifests.objects.iter().map(Manifest::kind).collect::<Vec<_>>(), ["C", "Z", "B"]);
-        let empty = Manifests::read(&[folder.path().join(".git/none")]).unwrap_err().to_string();
+        let empty =
+            Manifests::read(&[folder.path().join(".git/none")], &mut Budget::unbounded()).unwrap_err().to_string();
         assert!(empty.contains(".git/none: No such file"), "{empty}");
     }
 }

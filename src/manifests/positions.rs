@@ -1,6 +1,9 @@
 //! On which line of a YAML or JSON file each field is.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
 
 use serde_saphyr::granit_parser::{Event, Parser};
 
@@ -12,8 +15,9 @@ pub struct Positions(Vec<Document>);
 struct Document {
     /// Where its content begins.
     line: usize,
-    /// The line of each field, by its path with a dot before every key and index.
-    fields: HashMap<String, usize>,
+    /// The line of each field, by the [`hash`] of its path with a dot before every key and index: the paths of a large
+    /// file would take many times its own size.
+    fields: HashMap<u64, u32>,
 }
 
 impl Positions {
@@ -33,13 +37,19 @@ impl Positions {
         let plain = path.replace('[', ".").replace(']', "");
         let mut rest = format!(".{plain}");
         while !rest.is_empty() {
-            if let Some(line) = document.fields.get(&rest) {
-                return *line;
+            if let Some(line) = document.fields.get(&hash(&rest)) {
+                return *line as usize;
             }
             rest.truncate(rest.rfind('.').unwrap_or_default());
         }
         document.line
     }
+}
+
+fn hash(path: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A walk through the events of a parser.
@@ -95,7 +105,7 @@ impl Walk {
         if let Some(Around { path, inside: Inside::Mapping(key) }) = self.around.last_mut() {
             let path = format!("{path}.{text}");
             *key = Some(text.to_owned());
-            self.note(path, line);
+            self.note(&path, line);
         }
     }
 
@@ -112,7 +122,7 @@ impl Walk {
             }
             Some(Around { path, inside: Inside::Sequence(index) }) => format!("{path}.{index}"),
         };
-        self.note(path.clone(), line);
+        self.note(&path, line);
         path
     }
 
@@ -126,9 +136,9 @@ impl Walk {
         }
     }
 
-    fn note(&mut self, path: String, line: usize) {
+    fn note(&mut self, path: &str, line: usize) {
         if let Some(document) = self.documents.last_mut() {
-            document.fields.entry(path).or_insert(line);
+            document.fields.entry(hash(path)).or_insert(u32::try_from(line).unwrap_or(u32::MAX));
         }
     }
 }

@@ -163,11 +163,11 @@ pub fn nodes(manifests: Manifests) -> Result<BTreeMap<String, Arc<WindowsNode>>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifests::Found;
+    use crate::manifests::{Budget, Found};
 
     fn manifests(text: &str) -> Manifests {
         let mut manifests = Manifests::default();
-        manifests.add("pool.yaml", text.to_owned(), Found::Named);
+        manifests.add("pool.yaml", text.to_owned(), Found::Named, &mut Budget::unbounded());
         manifests
     }
 

@@ -1,0 +1,276 @@
+//! `winpool lint`: what is wrong with manifests for Windows nodes, without a cluster.
+
+mod report;
+mod sarif;
+mod silence;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use clap::ValueEnum;
+use k8s_openapi::api::node::v1::RuntimeClass;
+
+use super::{
+    Failure, input, output,
+    render::{self, Rendered, minor},
+};
+use crate::{
+    api::names::GROUP,
+    domain::{
+        image::{Lookup, Reference},
+        lint::{self, Code, Finding, Severity, Target, Workload, World},
+        pool::{RuntimeClassView, configs::Newcomer},
+        workload::Ground,
+    },
+    facts::{Minor, runtimes::Runtime, support},
+    manifests::{Budget, Manifest, Manifests, Mistake, Resources},
+};
+
+/// What was typed.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Files with manifests, folders with such files (*.yaml, *.yml, *.json, with everything below them), or - for
+    /// standard input, such as what `helm template` and `kustomize build` print; may be repeated
+    #[arg(short, long, value_name = "PATH", required = true)]
+    filename: Vec<PathBuf>,
+    /// The Kubernetes minor that the manifests are for, such as 1.34 [default: the newest known]
+    #[arg(long, value_name = "VERSION")]
+    kubernetes: Option<String>,
+    /// The container runtime of the Windows nodes [default: containerd, before Kubernetes 1.24 docker]
+    #[arg(long, value_enum)]
+    runtime: Option<RuntimeName>,
+    /// How to print the findings
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+    /// Leave out the findings of a code; may be repeated. docs/lint.md has the codes
+    #[arg(long, value_name = "CODE")]
+    ignore: Vec<String>,
+}
+
+/// A container runtime.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RuntimeName {
+    /// containerd
+    Containerd,
+    /// Docker, by dockershim or cri-dockerd
+    Docker,
+}
+
+/// How findings are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A line for each, for people
+    #[default]
+    Text,
+    /// One object with findings, for programs
+    Json,
+    /// SARIF 2.1.0, for code review
+    Sarif,
+}
+
+/// What it means.
+pub(super) struct Settings {
+    files: Vec<PathBuf>,
+    target: Target,
+    format: Format,
+    ignored: BTreeSet<Code>,
+}
+
+impl TryFrom<Args> for Settings {
+    type Error = Failure;
+
+    fn try_from(args: Args) -> Result<Self, Failure> {
+        let minor = args.kubernetes.as_deref().map_or(Ok(support::NEWEST), minor)?;
+        let code = |text: &String| text.parse().map_err(|error| Failure::Usage(format!("--ignore: {error}")));
+        let ignored = args.ignore.iter().map(code).collect::<Result<_, _>>()?;
+        let target = Target { minor, runtime: runtime(args.runtime, minor) };
+        Ok(Self { files: args.filename, target, format: args.output, ignored })
+    }
+}
+
+/// The runtime of a minor's nodes. Where nobody says, it is Docker as long as the kubelet brings support for it.
+fn runtime(named: Option<RuntimeName>, minor: Minor) -> Runtime {
+    match (named, Runtime::Dockershim.facts().last.is_some_and(|last| minor <= last)) {
+        (Some(RuntimeName::Containerd), _) | (None, false) => Runtime::Containerd,
+        (Some(RuntimeName::Docker) | None, true) => Runtime::Dockershim,
+        (Some(RuntimeName::Docker), false) => Runtime::CriDockerd,
+    }
+}
+
+/// Prints the findings; there is a failure if one of them is more than a note.
+pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+    let manifests = input::read_within(&settings.files, &mut Budget::bounded())?;
+    let mut report = check(manifests, settings.target, &|_| None);
+    report.findings.retain(|found| !settings.ignored.contains(&found.finding.code));
+    output::print(&match settings.format {
+        Format::Text => report::text(&report),
+        Format::Json => report::json(&report),
+        Format::Sarif => sarif::text(&report),
+    })?;
+    report.notes().iter().for_each(|text| input::note(text));
+    let summary = report.summary();
+    if report.passes() {
+        input::note(&summary);
+        return Ok(());
+    }
+    Err(Failure::Problems(summary))
+}
+
+/// What was found in manifests.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The findings, in order of files and lines.
+    pub findings: Vec<Found>,
+    /// How many objects were looked at.
+    pub objects: usize,
+    /// The kinds that were passed over, with their counts.
+    pub passed_over: BTreeMap<String, usize>,
+    /// Documents that are no Kubernetes objects.
+    pub ignored: Vec<String>,
+}
+
+/// A finding, and where it is written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// The file as it was named, or `-` for standard input.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The finding.
+    pub finding: Finding,
+    /// The object as `Kind namespace/name`; empty where there is none.
+    pub object: String,
+}
+
+impl Report {
+    /// Whether there is nothing but notes.
+    pub fn passes(&self) -> bool {
+        self.findings.iter().all(|found| found.finding.code.severity() == Severity::Note)
+    }
+
+    /// How many findings there are of a severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|found| found.finding.code.severity() == severity).count()
+    }
+
+    /// The counts in one line.
+    pub fn summary(&self) -> String {
+        let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+        let [errors, warnings, notes] = [Severity::Error, Severity::Warning, Severity::Note]
+            .map(|severity| counted(self.count(severity), severity.word()));
+        format!("{errors}, {warnings}, {notes} in {}", counted(self.objects, "object"))
+    }
+
+    /// What was not looked at.
+    pub fn notes(&self) -> Vec<String> {
+        let kinds: Vec<_> = self.passed_over.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let kinds = (!kinds.is_empty()).then(|| format!("passed over: {}", kinds.join(", ")));
+        self.ignored.iter().map(|text| format!("passed over: {text}")).chain(kinds).collect()
+    }
+}
+
+/// Everything that is wrong with manifests. `lookups` gives what a registry says of an image, if somebody asked it.
+pub fn check(manifests: Manifests, target: Target, lookups: &dyn Fn(&Reference) -> Option<Lookup>) -> Report {
+    let Manifests { objects, mistakes, ignored } = manifests;
+    let mut report = Report { ignored, ..Report::default() };
+    report.findings.extend(mistakes.into_iter().map(|mistake| of_mistake(Code::Unreadable, mistake)));
+    let (ground, mistakes) = ground(&objects, target.minor);
+    report.findings.extend(mistakes.into_iter().map(|mistake| of_mistake(Code::ResourceInvalid, mistake)));
+    let world = World::new(target, &ground, objects.iter().map(|manifest| &manifest.object), lookups);
+    for manifest in &objects {
+        report.add(manifest, &world);
+    }
+    silence::apply(&objects, &mut report.findings);
+    report.findings.sort();
+    report.findings.dedup();
+    report
+}
+
+impl Report {
+    fn add(&mut self, manifest: &Manifest, world: &World<'_>) {
+        let object = &manifest.object;
+        let findings = match Workload::of(object) {
+            Some(workload) => lint::workload(&workload, world),
+            None if is(manifest, "Service", "v1") => lint::service(object, world),
+            None if is_known(manifest) => Vec::new(),
+            None => {
+                *self.passed_over.entry(manifest.kind().to_owned()).or_default() += 1;
+                return;
+            }
+        };
+        self.objects += 1;
+        self.findings.extend(findings.into_iter().map(|finding| Found::new(manifest, finding)));
+    }
+}
+
+impl Found {
+    fn new(manifest: &Manifest, finding: Finding) -> Self {
+        let place = &manifest.place;
+        Self { file: place.file().to_owned(), line: place.line(&finding.path), finding, object: named(manifest) }
+    }
+}
+
+/// `Kind namespace/name`
+fn named(manifest: &Manifest) -> String {
+    let namespace =
+        manifest.object["metadata"]["namespace"].as_str().map(|name| format!("{name}/")).unwrap_or_default();
+    format!("{} {namespace}{}", manifest.kind(), manifest.name())
+}
+
+fn is(manifest: &Manifest, kind: &str, version: &str) -> bool {
+    manifest.kind() == kind && manifest.api_version() == version
+}
+
+/// The group and kind of an object.
+fn kind(manifest: &Manifest) -> (&str, &str) {
+    (manifest.api_version().split_once('/').map_or("", |(group, _)| group), manifest.kind())
+}
+
+/// Whether the object is one that the rules read beside those that they judge.
+fn is_known(manifest: &Manifest) -> bool {
+    let read = [("discovery.k8s.io", "EndpointSlice"), ("", "Endpoints")];
+    read.contains(&kind(manifest)) || is_class(manifest) || is_own(manifest)
+}
+
+fn is_class(manifest: &Manifest) -> bool {
+    kind(manifest) == ("node.k8s.io", "RuntimeClass")
+}
+
+fn is_own(manifest: &Manifest) -> bool {
+    [(GROUP, "WindowsNodePool"), (GROUP, "WindowsRuntimeProfile")].contains(&kind(manifest))
+}
+
+fn of_mistake(code: Code, mistake: Mistake) -> Found {
+    let Mistake { file, line, problem } = mistake;
+    let finding = Finding::told(code, problem.path, problem.wrong, problem.remedy);
+    Found { file, line, finding, object: String::new() }
+}
+
+/// The pools and RuntimeClasses among the manifests, with those that the operator makes for the pools, and what is wrong
+/// with our own resources: they are checked as `render` does it.
+fn ground(objects: &[Manifest], minor: Minor) -> (Ground, Vec<Mistake>) {
+    let own = objects.iter().filter(|manifest| is_own(manifest)).cloned().collect();
+    let mut mistakes = Vec::new();
+    let resources = Resources::of(Manifests { objects: own, ..Manifests::default() });
+    let resources = resources.unwrap_or_else(|wrong| {
+        mistakes = wrong;
+        Resources::default()
+    });
+    let mut snapshot = render::snapshot(&resources, BTreeMap::new(), "");
+    let newcomers = [Newcomer { kubelet: minor, containerd: None }];
+    let rendered = render::render(&snapshot, &newcomers, &resources).unwrap_or_else(|wrong| {
+        mistakes.extend(wrong);
+        Rendered::default()
+    });
+    let written = objects.iter().filter(|manifest| is_class(manifest)).map(|manifest| manifest.object.clone());
+    for class in rendered.runtime_classes.into_values().chain(written) {
+        if let Ok(class) = serde_json::from_value::<RuntimeClass>(class) {
+            let view = RuntimeClassView::from(class);
+            snapshot.runtime_classes.insert(view.name().to_owned(), Arc::new(view));
+        }
+    }
+    (Ground::of(&snapshot), mistakes)
+}
