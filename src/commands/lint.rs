@@ -5,7 +5,7 @@ mod sarif;
 mod silence;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::PathBuf,
     sync::Arc,
 };
@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use k8s_openapi::api::node::v1::RuntimeClass;
 
 use super::{
-    Failure, input, output,
+    Failure, connect, input, output, registry,
     render::{self, Rendered, minor},
 };
 use crate::{
@@ -48,6 +48,11 @@ pub(super) struct Args {
     /// Leave out the findings of a code; may be repeated. docs/lint.md has the codes
     #[arg(long, value_name = "CODE")]
     ignore: Vec<String>,
+    /// Ask the registries of the images what these are for, anonymously. Without it only their names tell
+    #[arg(long)]
+    registry: bool,
+    #[command(flatten)]
+    registries: registry::Args,
 }
 
 /// A container runtime.
@@ -77,6 +82,7 @@ pub(super) struct Settings {
     target: Target,
     format: Format,
     ignored: BTreeSet<Code>,
+    registry: Option<registry::Args>,
 }
 
 impl TryFrom<Args> for Settings {
@@ -87,7 +93,8 @@ impl TryFrom<Args> for Settings {
         let code = |text: &String| text.parse().map_err(|error| Failure::Usage(format!("--ignore: {error}")));
         let ignored = args.ignore.iter().map(code).collect::<Result<_, _>>()?;
         let target = Target { minor, runtime: runtime(args.runtime, minor) };
-        Ok(Self { files: args.filename, target, format: args.output, ignored })
+        let registry = args.registry.then_some(args.registries);
+        Ok(Self { files: args.filename, target, format: args.output, ignored, registry })
     }
 }
 
@@ -103,7 +110,8 @@ fn runtime(named: Option<RuntimeName>, minor: Minor) -> Runtime {
 /// Prints the findings; there is a failure if one of them is more than a note.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let manifests = input::read_within(&settings.files, &mut Budget::bounded())?;
-    let mut report = check(manifests, settings.target, &|_| None);
+    let answers = settings.registry.map(|args| answers(&manifests, args)).transpose()?.unwrap_or_default();
+    let mut report = check(manifests, settings.target, &|image| answers.get(image).cloned());
     report.findings.retain(|found| !settings.ignored.contains(&found.finding.code));
     output::print(&match settings.format {
         Format::Text => report::text(&report),
@@ -117,6 +125,17 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Problems(summary))
+}
+
+/// What registries say of the images in manifests, by image.
+fn answers(manifests: &Manifests, args: registry::Args) -> Result<HashMap<Reference, Lookup>, Failure> {
+    let workloads = manifests.objects.iter().filter_map(|manifest| Workload::of(&manifest.object));
+    let templates = workloads.filter_map(|workload| workload.template().ok());
+    let images = templates.flat_map(|template| template.containers).map(|container| container.image).collect();
+    let registry = args.registry()?;
+    let answers = connect::runtime()?.block_on(registry::ask(&registry, images, |_| Arc::default()));
+    let parsed = answers.into_iter().filter_map(|(image, lookup)| Some((image.parse().ok()?, lookup.as_ref().clone())));
+    Ok(parsed.collect())
 }
 
 /// What was found in manifests.

@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt::Write as _, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{Failure, connect, input, output};
+use super::{Failure, connect, input, output, registry};
 use crate::{
     api::names::DEFAULT_NAMESPACE,
     cluster,
@@ -39,6 +39,11 @@ pub(super) struct Args {
     /// How to print what was found
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
+    /// Ask the registries of the images what these are for, anonymously. Without it only their names tell
+    #[arg(long)]
+    registry: bool,
+    #[command(flatten)]
+    registries: registry::Args,
 }
 
 /// How it is printed.
@@ -57,6 +62,7 @@ pub(super) struct Settings {
     to: String,
     namespace: String,
     format: Format,
+    registry: Option<registry::Args>,
 }
 
 impl TryFrom<Args> for Settings {
@@ -64,7 +70,8 @@ impl TryFrom<Args> for Settings {
 
     fn try_from(args: Args) -> Result<Self, Failure> {
         let namespace = input::namespace(args.namespace)?;
-        Ok(Self { pool: args.pool, to: args.to, namespace, format: args.output })
+        let registry = args.registry.then_some(args.registries);
+        Ok(Self { pool: args.pool, to: args.to, namespace, format: args.output, registry })
     }
 }
 
@@ -79,8 +86,9 @@ impl Lookups for Answers {
 
 /// Prints what would become of the workloads; it is a problem if any would not run.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
-    let Settings { pool, to, namespace, format } = settings;
-    let (snapshot, workloads) = connect::runtime()?.block_on(async {
+    let Settings { pool, to, namespace, format, registry } = settings;
+    let runtime = connect::runtime()?;
+    let (snapshot, workloads) = runtime.block_on(async {
         let client = connect::client().await?;
         let cluster = |error: cluster::GatherError| Failure::Cluster(error.to_string());
         let snapshot = cluster::gather(&client, &namespace).await.map_err(cluster)?;
@@ -89,7 +97,12 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     })?;
     let target = target(&snapshot, &pool, &to)?;
     let world = World { snapshot: &snapshot, pods: workloads.pods, controllers: workloads.controllers };
-    let migration = world.migrate(&pool, &target, &Answers(HashMap::new())).ok_or_else(|| {
+    let registry = registry.map(registry::Args::registry).transpose()?;
+    let answers = registry.map_or_else(HashMap::new, |registry| {
+        let images = world.images(&pool).into_iter().collect();
+        runtime.block_on(registry::ask(&registry, images, |image| snapshot.mirrors(&pool, image.registry())))
+    });
+    let migration = world.migrate(&pool, &target, &Answers(answers)).ok_or_else(|| {
         Failure::Problems(format!(
             "WindowsNodePool {pool} or {to} has mistakes in its spec: kubectl describe wnp {pool}"
         ))

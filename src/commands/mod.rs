@@ -10,6 +10,7 @@ pub mod lint;
 mod migrate;
 pub mod output;
 mod plan;
+mod registry;
 pub mod render;
 mod run;
 

@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Failure, connect, input};
+use super::{Failure, connect, input, registry};
 use crate::{
     admin::{self, Admin, Metrics, Readiness},
     api::names::DEFAULT_NAMESPACE,
@@ -45,6 +45,15 @@ pub(super) struct Args {
     /// watched, and WorkloadsPlaced is Unknown
     #[arg(long, env = "WINPOOL_WORKLOADS", value_enum, value_name = "ON|OFF", default_value_t)]
     workloads: Switch,
+    /// Whether the registries of images are asked what these are for, anonymously, as far as workloads are looked at
+    #[arg(long, env = "WINPOOL_REGISTRY", value_enum, value_name = "ON|OFF", default_value_t)]
+    registry: Switch,
+    #[command(flatten)]
+    registries: registry::Args,
+    /// Whether private registries are asked with the pull secrets that pods name. The operator has to be allowed to read
+    /// these: apply config/pull-secrets
+    #[arg(long, env = "WINPOOL_PULL_SECRETS")]
+    pull_secrets: bool,
     /// How log lines look
     #[arg(long, env = "WINPOOL_LOG_FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
@@ -63,6 +72,8 @@ enum Switch {
 pub(super) struct Settings {
     namespace: String,
     workloads: bool,
+    registry: Option<registry::Args>,
+    pull_secrets: bool,
     admin_address: SocketAddr,
     log: String,
     log_format: LogFormat,
@@ -72,9 +83,11 @@ impl TryFrom<Args> for Settings {
     type Error = Failure;
 
     fn try_from(args: Args) -> Result<Self, Failure> {
-        let Args { namespace, admin_address, log, log_format, workloads } = args;
-        let namespace = input::namespace(namespace)?;
-        Ok(Self { namespace, admin_address, log, log_format, workloads: workloads == Switch::On })
+        let Args { admin_address, log, log_format, pull_secrets, .. } = args;
+        let namespace = input::namespace(args.namespace)?;
+        let workloads = args.workloads == Switch::On;
+        let registry = (workloads && args.registry == Switch::On).then_some(args.registries);
+        Ok(Self { namespace, admin_address, log, log_format, workloads, registry, pull_secrets })
     }
 }
 
@@ -122,6 +135,8 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
             metrics: admin.metrics.clone(),
             readiness: admin.ready.clone(),
             workloads: settings.workloads,
+            registry: settings.registry.map(registry::Args::registry).transpose()?,
+            pull_secrets: settings.pull_secrets,
         },
         stop.clone(),
     );

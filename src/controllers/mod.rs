@@ -3,6 +3,7 @@
 
 mod cause;
 mod complaints;
+mod images;
 mod pool;
 mod profile;
 mod queue;
@@ -41,6 +42,7 @@ use tracing::{Instrument, info, info_span};
 use self::{
     cause::Cause,
     complaints::Complaints,
+    images::Images,
     queue::{Queue, queue},
     shell::{Ended, Shell},
     wake::Wake,
@@ -51,6 +53,7 @@ use crate::{
     cluster::{Caches, Change, Events, Patience, SandboxEvent, Store, Versions, View, Writer, client, follow},
     domain::workload::{Pod, Workloads},
     facts::Minor,
+    registry::Registry,
 };
 
 /// What the operator runs with.
@@ -65,6 +68,10 @@ pub struct Settings {
     pub readiness: Readiness,
     /// Whether workloads are looked at.
     pub workloads: bool,
+    /// Who asks registries what images are for, if anybody.
+    pub registry: Option<Registry>,
+    /// Whether the pull secrets of pods are used for that.
+    pub pull_secrets: bool,
 }
 
 /// Why the operator stopped though nobody asked it to.
@@ -91,8 +98,9 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
     let (pools, pool_queue) = queue();
     let (profiles, profile_queue) = queue();
     let (nodes, node_queue) = queue();
-    let (workloads, workload_news) = mpsc::unbounded_channel();
-    let workloads = settings.workloads.then_some(workloads);
+    let (news, workload_news) = mpsc::unbounded_channel();
+    let images = Images::new(settings.registry, settings.pull_secrets.then(|| client.clone()), news.clone());
+    let workloads = settings.workloads.then_some(news);
     let wake = Wake { caches: caches.clone(), pools: pools.clone(), profiles, unassigned: nodes, workloads };
     let shell = Shell {
         caches: caches.clone(),
@@ -117,7 +125,7 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
         let shell = shell.clone();
         let keep = async move {
             full.await;
-            workloads::run(workload_news, shell, pools).await;
+            workloads::run(workload_news, shell, pools, images).await;
         };
         caches.workloads.send_replace(Workloads::Waiting);
         background.spawn(keep);

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tracing::{debug, info_span};
 
-use super::{cause::Cause, queue::Asker, shell::Shell};
+use super::{cause::Cause, images::Images, queue::Asker, shell::Shell};
 use crate::domain::{
     image::Said,
     note::{About, Note},
@@ -50,12 +50,21 @@ pub enum News {
     },
     /// Pools, nodes or RuntimeClasses changed.
     Ground,
+    /// A registry said what an image is for.
+    Answer,
 }
 
 /// Keeps the verdicts and tells the pools, for as long as there is news.
-pub async fn run(mut news: UnboundedReceiver<News>, shell: Shell, pools: Asker<Cause>) {
-    let mut keeper =
-        Keeper { shell, pools, ledger: Ledger::default(), moved: true, told: HashMap::new(), later: BTreeSet::new() };
+pub async fn run(mut news: UnboundedReceiver<News>, shell: Shell, pools: Asker<Cause>, images: Images) {
+    let mut keeper = Keeper {
+        shell,
+        pools,
+        images,
+        ledger: Ledger::default(),
+        moved: true,
+        told: HashMap::new(),
+        later: BTreeSet::new(),
+    };
     loop {
         while let Ok(one) = news.try_recv() {
             keeper.take_in(one);
@@ -75,6 +84,7 @@ pub async fn run(mut news: UnboundedReceiver<News>, shell: Shell, pools: Asker<C
 struct Keeper {
     shell: Shell,
     pools: Asker<Cause>,
+    images: Images,
     ledger: Ledger,
     /// Whether the ground changed since the last round.
     moved: bool,
@@ -98,6 +108,8 @@ impl Keeper {
             News::Controller { name, now } => self.ledger.controller(&name, now),
             News::Sandbox { pod, said } => self.ledger.sandbox(&pod, said),
             News::Ground => self.moved = true,
+            // Every round takes what is known.
+            News::Answer => {}
         }
     }
 
@@ -105,6 +117,7 @@ impl Keeper {
         if std::mem::take(&mut self.moved) {
             self.stand_on_the_ground().await;
         }
+        self.images.look_up(&mut self.ledger, &self.shell.caches.snapshot()).await;
         let mut changed = self.ledger.take_changed();
         changed.append(&mut self.later);
         let first = *self.shell.caches.workloads.borrow() == Workloads::Waiting;

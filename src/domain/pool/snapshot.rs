@@ -43,6 +43,16 @@ pub struct Snapshot {
     pub workloads: Workloads,
 }
 
+impl Snapshot {
+    /// The mirrors of a registry in the profile of a pool, in the order in which they are asked.
+    pub fn mirrors(&self, pool: &str, registry: &str) -> Arc<[String]> {
+        let profile = self.pools.get(pool).and_then(|pool| pool.spec.as_ref().ok()?.profile.as_ref());
+        let profile = profile.and_then(|name| self.profiles.get(name)?.profile.as_ref().ok());
+        let mirrors = profile.into_iter().flat_map(|profile| &profile.containerd.registry_mirrors);
+        mirrors.filter(|mirror| mirror.registry == registry).flat_map(|mirror| mirror.endpoints.clone()).collect()
+    }
+}
+
 /// A `WindowsRuntimeProfile` as the rules see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfileView {

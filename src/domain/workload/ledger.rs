@@ -54,6 +54,19 @@ impl Lookups for Answers {
     }
 }
 
+/// An image of which the registry would tell more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// The image, as it is written.
+    pub image: String,
+    /// The pool that a pod with it is on or bound for.
+    pub pool: String,
+    /// The namespace of that pod.
+    pub namespace: String,
+    /// The pull secrets that the pod names.
+    pub pull_secrets: Vec<String>,
+}
+
 /// What the verdicts on the workloads of one pool add up to.
 #[derive(Debug, Default)]
 struct Tally {
@@ -133,9 +146,13 @@ impl Ledger {
         self.judge_again([Arc::from(pod)]);
     }
 
-    /// What the registry said of an image.
+    /// What the registry said of an image. What nobody asks for any more is forgotten.
     pub fn answer(&mut self, image: &str, lookup: Arc<Lookup>) {
+        if self.lookups.get(image).as_ref() == Some(&lookup) {
+            return;
+        }
         self.lookups.0.insert(image.to_owned(), lookup);
+        self.lookups.0.retain(|image, _| self.by_image.contains_key(image));
         let asked = self.by_image.get(image).cloned().unwrap_or_default();
         self.judge_again(asked);
     }
@@ -173,9 +190,17 @@ impl Ledger {
         self.pods.get(key)?.judgement.as_ref()?.pool.as_deref()
     }
 
-    /// The images of which the registry would tell more.
-    pub fn wanted(&self) -> impl Iterator<Item = &String> {
-        self.by_image.keys()
+    /// The images of which the registry would tell more, each with a pod that waits for it.
+    pub fn wants(&self) -> impl Iterator<Item = Want> {
+        self.by_image.iter().filter_map(|(image, keys)| {
+            let entry = self.pods.get(keys.iter().min()?)?;
+            Some(Want {
+                image: image.clone(),
+                pool: entry.judgement.as_ref()?.pool.clone()?,
+                namespace: entry.pod.workload.namespace.clone(),
+                pull_secrets: entry.pod.template.pull_secrets.clone(),
+            })
+        })
     }
 
     /// The uid of a workload, if the object itself is known.

@@ -10,6 +10,6 @@ mod template;
 
 pub use ground::Ground;
 pub use judge::Trap;
-pub use ledger::{Ledger, PoolWorkloads, Trapped, Workloads};
+pub use ledger::{Ledger, PoolWorkloads, Trapped, Want, Workloads};
 pub use pod::{Controller, Pod, PodController, Shared, WorkloadName};
 pub use template::{Container, Requirement, Scheduling, System, Template, Toleration, system_of_class};

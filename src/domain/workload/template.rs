@@ -39,6 +39,8 @@ pub struct Template {
     pub containers: Vec<Container>,
     /// Whether `securityContext.windowsOptions` is written anywhere.
     pub windows_options: bool,
+    /// The names in `spec.imagePullSecrets`; those of the ServiceAccount are put there when a pod is created.
+    pub pull_secrets: Vec<String>,
 }
 
 /// Selector and tolerations, of a pod or of a RuntimeClass.
@@ -106,6 +108,7 @@ impl From<&core::PodSpec> for Template {
             node_name: spec.node_name.clone().filter(|name| !name.is_empty()),
             containers: containers().map(|container| Container::read(container, of_pod)).collect(),
             windows_options: options.is_some() || containers().any(in_container),
+            pull_secrets: spec.image_pull_secrets.iter().flatten().map(|secret| secret.name.clone()).collect(),
         }
     }
 }
