@@ -19,6 +19,7 @@ const AT_ONCE: usize = 64;
 
 /// What was typed.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[group(id = "registries")]
 pub(super) struct Args {
     /// A PEM file with certificates of authorities that registries are trusted by, beside those of the system
     #[arg(long, env = "WINPOOL_REGISTRY_CA", value_name = "FILE")]

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     api::names::reason,
     domain::{
+        conditions::some_of,
         image::{Evidence, Host, Known, Lookup, Misfit, Reference, Said, Verdict, judge, tag},
         quantity::Quantity,
     },
@@ -368,6 +369,13 @@ fn advice(pool: &str, template: &Template) -> Vec<Finding> {
             _ => None,
         }
     });
+    let fields = (!template.odd_fields.is_empty()).then(|| {
+        format!("uses fields that Windows ignores or rejects: {}: remove them", some_of(&template.odd_fields))
+    });
     let finding = |trap| move |story| Finding { pool: pool.to_owned(), trap, story };
-    memory.map(finding(Trap::MemoryNotReserved)).into_iter().collect()
+    memory
+        .map(finding(Trap::MemoryNotReserved))
+        .into_iter()
+        .chain(fields.map(finding(Trap::FieldsWithoutEffect)))
+        .collect()
 }

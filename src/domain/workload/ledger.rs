@@ -193,7 +193,10 @@ impl Ledger {
     /// The images of which the registry would tell more, each with a pod that waits for it.
     pub fn wants(&self) -> impl Iterator<Item = Want> {
         self.by_image.iter().filter_map(|(image, keys)| {
-            let entry = self.pods.get(keys.iter().min()?)?;
+            // One that has a login sees more than one that has none.
+            let entries = keys.iter().filter_map(|key| self.pods.get(key));
+            let entry =
+                entries.min_by_key(|entry| (entry.pod.template.pull_secrets.is_empty(), entry.pod.key.clone()))?;
             Some(Want {
                 image: image.clone(),
                 pool: entry.judgement.as_ref()?.pool.clone()?,

@@ -6,8 +6,11 @@ use k8s_openapi::api::core::v1 as core;
 
 use crate::{
     api::names::label,
-    domain::quantity::Quantity,
-    facts::containerd::{HYPERV_HANDLER, PROCESS_HANDLER},
+    domain::{lint, quantity::Quantity},
+    facts::{
+        containerd::{HYPERV_HANDLER, PROCESS_HANDLER},
+        support,
+    },
 };
 
 /// The field of a node that affinity may ask for.
@@ -41,6 +44,8 @@ pub struct Template {
     pub windows_options: bool,
     /// The names in `spec.imagePullSecrets`; those of the ServiceAccount are put there when a pod is created.
     pub pull_secrets: Vec<String>,
+    /// The paths of fields that Windows ignores or rejects; empty in a spec that has no mark of Windows.
+    pub odd_fields: Vec<String>,
 }
 
 /// Selector and tolerations, of a pod or of a RuntimeClass.
@@ -97,7 +102,7 @@ impl From<&core::PodSpec> for Template {
         let in_container = |container: &core::Container| {
             container.security_context.as_ref().is_some_and(|context| context.windows_options.is_some())
         };
-        Self {
+        let mut template = Self {
             os: spec.os.as_ref().and_then(|os| System::named(&os.name)),
             runtime_class: spec.runtime_class_name.clone(),
             scheduling: Scheduling {
@@ -109,8 +114,20 @@ impl From<&core::PodSpec> for Template {
             containers: containers().map(|container| Container::read(container, of_pod)).collect(),
             windows_options: options.is_some() || containers().any(in_container),
             pull_secrets: spec.image_pull_secrets.iter().flatten().map(|secret| secret.name.clone()).collect(),
+            odd_fields: Vec::new(),
+        };
+        // Most pods are for Linux, and need not be looked through.
+        if template.system(|_| None).map_or(template.runtime_class.is_some(), |system| system == System::Windows) {
+            template.odd_fields = odd_fields(spec);
         }
+        template
     }
+}
+
+fn odd_fields(spec: &core::PodSpec) -> Vec<String> {
+    let findings = serde_json::to_value(spec).map(|spec| lint::pod::fields(&spec, support::NEWEST));
+    let counts = |finding: &lint::Finding| finding.code.severity() != lint::Severity::Note;
+    findings.into_iter().flatten().filter(counts).map(|finding| finding.path).collect()
 }
 
 fn required_affinity(spec: &core::PodSpec) -> Vec<Vec<Requirement>> {
