@@ -13,6 +13,7 @@ use std::{
 use clap::ValueEnum;
 use k8s_openapi::api::node::v1::RuntimeClass;
 
+use self::silence::Silences;
 use super::{
     Failure, connect, input, output, registry,
     render::{self, Rendered, minor},
@@ -199,10 +200,10 @@ pub fn check(manifests: Manifests, target: Target, lookups: &dyn Fn(&Reference) 
     let (ground, mistakes) = ground(&objects, target.minor);
     report.findings.extend(mistakes.into_iter().map(|mistake| of_mistake(Code::ResourceInvalid, mistake)));
     let world = World::new(target, &ground, objects.iter().map(|manifest| &manifest.object), lookups);
-    for manifest in &objects {
-        report.add(manifest, &world);
-    }
-    silence::apply(&objects, &mut report.findings);
+    let silences = Silences::of(&objects);
+    // Each object is dropped when it is judged, which makes room for the findings.
+    objects.into_iter().for_each(|manifest| report.add(&manifest, &world));
+    silences.apply(&mut report.findings);
     report.findings.sort();
     report.findings.dedup();
     report

@@ -1,11 +1,11 @@
 //! Findings as text for people and as JSON for programs.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::{Found, Report};
-use crate::domain::lint::Severity;
+use crate::domain::lint::{Code, Finding, Severity};
 
 /// A line for each finding.
 pub fn text(report: &Report) -> String {
@@ -28,28 +28,52 @@ pub(super) fn sentence(text: &str) -> String {
 
 /// One object with the findings.
 pub fn json(report: &Report) -> String {
-    let finding = |found: &Found| {
-        let Found { file, line, finding, object } = found;
-        json!({
-            "code": finding.code,
-            "severity": finding.code.severity(),
-            "file": file,
-            "line": line,
-            "object": object,
-            "path": finding.path,
-            "message": finding.message,
-            "remedy": finding.remedy,
-        })
-    };
-    let value = json!({
-        "findings": report.findings.iter().map(finding).collect::<Vec<Value>>(),
-        "summary": {
-            "errors": report.count(Severity::Error),
-            "warnings": report.count(Severity::Warning),
-            "notes": report.count(Severity::Note),
-            "objects": report.objects,
-            "passedOver": report.passed_over,
+    let listed = Listed {
+        findings: report.findings.iter().map(Entry::of).collect(),
+        summary: Summary {
+            errors: report.count(Severity::Error),
+            warnings: report.count(Severity::Warning),
+            notes: report.count(Severity::Note),
+            objects: report.objects,
+            passed_over: &report.passed_over,
         },
-    });
-    format!("{value:#}\n")
+    };
+    // Texts and numbers can always be written.
+    serde_json::to_string_pretty(&listed).unwrap_or_default() + "\n"
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    findings: Vec<Entry<'a>>,
+    summary: Summary<'a>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    code: Code,
+    severity: Severity,
+    file: &'a str,
+    line: usize,
+    object: &'a str,
+    path: &'a str,
+    message: &'a str,
+    remedy: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary<'a> {
+    errors: usize,
+    warnings: usize,
+    notes: usize,
+    objects: usize,
+    passed_over: &'a BTreeMap<String, usize>,
+}
+
+impl<'a> Entry<'a> {
+    fn of(found: &'a Found) -> Self {
+        let Found { file, line, finding, object } = found;
+        let Finding { path, code, message, remedy } = finding;
+        Self { code: *code, severity: code.severity(), file, line: *line, object, path, message, remedy }
+    }
 }

@@ -14,6 +14,14 @@ use crate::{
 
 const COMMENT: &str = "winpool:ignore";
 
+/// What is to be silent.
+#[derive(Default)]
+pub struct Silences {
+    silences: Vec<Silence>,
+    /// The lines at which the objects of each file begin; only where an annotation is for an object.
+    first_lines: BTreeMap<String, Vec<usize>>,
+}
+
 /// One code that is to be silent.
 struct Silence {
     file: String,
@@ -29,52 +37,63 @@ struct Silence {
 enum Scope {
     /// The findings of a line.
     Line(usize),
-    /// The findings of an object, by its number.
+    /// The findings of an object: its name, and the line at which it begins.
     Object(String, usize),
 }
 
-impl Silence {
-    fn covers(&self, found: &Found, first_lines: &BTreeMap<&str, Vec<usize>>) -> bool {
-        let in_scope = match &self.scope {
-            Scope::Line(line) => found.line == *line,
-            Scope::Object(object, begin) => {
-                // Several objects may have one name; each ends where the next begins.
-                let starts = first_lines.get(found.file.as_str()).map(Vec::as_slice).unwrap_or_default();
-                let of = starts.partition_point(|start| *start <= found.line).checked_sub(1).map(|index| starts[index]);
-                found.object == *object && of == Some(*begin)
+impl Silences {
+    /// Those in files and objects.
+    pub fn of(objects: &[Manifest]) -> Self {
+        let mut silences: Vec<Silence> = objects.iter().flat_map(annotations).collect();
+        let mut first_lines: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        if !silences.is_empty() {
+            for manifest in objects {
+                let lines = first_lines.entry(manifest.place.file().to_owned()).or_default();
+                lines.push(manifest.place.line(""));
             }
-        };
-        in_scope && self.file == found.file && self.word == found.finding.code.name()
+        }
+        first_lines.values_mut().for_each(|lines| lines.sort_unstable());
+        let mut seen = HashSet::new();
+        for place in objects.iter().map(|manifest| &manifest.place) {
+            if seen.insert(place.file()) && place.text().contains(COMMENT) {
+                silences.extend(comments(place.file(), place.text()));
+            }
+        }
+        Self { silences, first_lines }
+    }
+
+    /// Takes out what is silenced, and adds a note for each silence that silences nothing.
+    pub fn apply(mut self, findings: &mut Vec<Found>) {
+        findings.retain(|found| {
+            let mut silent = false;
+            for silence in &mut self.silences {
+                if silence.covers(found, &self.first_lines) {
+                    silence.used = true;
+                    silent = true;
+                }
+            }
+            !silent
+        });
+        findings.extend(self.silences.into_iter().filter(|silence| !silence.used).map(unused));
     }
 }
 
-/// Takes out what is silenced, and adds a note for each silence that silences nothing.
-pub fn apply(objects: &[Manifest], findings: &mut Vec<Found>) {
-    let mut silences = Vec::new();
-    let mut seen = HashSet::new();
-    let mut first_lines: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for manifest in objects {
-        if seen.insert(manifest.place.file()) && manifest.place.text().contains(COMMENT) {
-            silences.extend(comments(manifest.place.file(), manifest.place.text()));
+impl Silence {
+    fn covers(&self, found: &Found, first_lines: &BTreeMap<String, Vec<usize>>) -> bool {
+        self.word == found.finding.code.name() && self.file == found.file && self.has_in_scope(found, first_lines)
+    }
+
+    fn has_in_scope(&self, found: &Found, first_lines: &BTreeMap<String, Vec<usize>>) -> bool {
+        match &self.scope {
+            Scope::Line(line) => found.line == *line,
+            Scope::Object(object, begin) => {
+                // Several objects may have one name; each ends where the next begins.
+                let starts = first_lines.get(&found.file).map(Vec::as_slice).unwrap_or_default();
+                let of = starts.partition_point(|start| *start <= found.line).checked_sub(1).map(|index| starts[index]);
+                found.object == *object && of == Some(*begin)
+            }
         }
-        silences.extend(annotations(manifest));
     }
-    if silences.is_empty() {
-        return;
-    }
-    for manifest in objects {
-        first_lines.entry(manifest.place.file()).or_default().push(manifest.place.line(""));
-    }
-    first_lines.values_mut().for_each(|lines| lines.sort_unstable());
-    findings.retain(|found| {
-        let mut silent = false;
-        for silence in silences.iter_mut().filter(|silence| silence.covers(found, &first_lines)) {
-            silence.used = true;
-            silent = true;
-        }
-        !silent
-    });
-    findings.extend(silences.into_iter().filter(|silence| !silence.used).map(unused));
 }
 
 fn unused(silence: Silence) -> Found {

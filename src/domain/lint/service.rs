@@ -30,7 +30,7 @@ pub fn check(object: &Value, world: &World<'_>) -> Vec<Finding> {
     }
     let hosts: Vec<_> = selected.iter().filter_map(|one| one.host.as_ref()).collect();
     findings.extend(session_affinity(spec, &hosts));
-    let replicas = selected.iter().map(|one| one.workload.replicas()).sum::<u64>();
+    let replicas = selected.iter().map(|one| one.replicas).sum::<u64>();
     let written = world.endpoints(namespace, metadata["name"].as_str().unwrap_or_default());
     findings.extend(endpoints(replicas.max(written), &hosts));
     findings

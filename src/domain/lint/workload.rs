@@ -73,11 +73,6 @@ impl<'a> Workload<'a> {
         join(self.template, "spec")
     }
 
-    /// A label of its pods.
-    pub fn label(&self, key: &str) -> Option<&'a str> {
-        self.pod()["metadata"]["labels"][key].as_str()
-    }
-
     /// The labels of its pods.
     pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let labels = self.pod()["metadata"]["labels"].as_object().into_iter().flatten();

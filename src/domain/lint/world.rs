@@ -1,6 +1,9 @@
 //! What the manifests say together: the ground that pods stand on, and which workloads a Service selects.
 
-use std::collections::HashMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use serde_json::Value;
 
@@ -21,27 +24,28 @@ use crate::{
 pub type Lookups<'a> = dyn Fn(&Reference) -> Option<Lookup> + 'a;
 
 /// The key by which workloads are found: namespace, label, value.
-type ByLabel<'a> = (&'a str, &'a str, &'a str);
+type ByLabel = (String, String, String);
 
 /// The label of an EndpointSlice with the name of its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// The manifests together.
+/// The manifests together. Nothing of the objects is borrowed: each may be dropped once it is judged.
 pub struct World<'a> {
     target: Target,
     ground: &'a Ground,
     lookups: &'a Lookups<'a>,
     /// The workloads for Windows, by each label of their pods.
-    selectable: HashMap<ByLabel<'a>, Vec<Selectable<'a>>>,
+    selectable: HashMap<ByLabel, Vec<Arc<Selectable>>>,
     /// The endpoints of each Service, by namespace and name.
-    endpoints: HashMap<(&'a str, &'a str), u64>,
+    endpoints: HashMap<(String, String), u64>,
 }
 
-/// A workload for Windows that a Service may select.
-#[derive(Clone)]
-pub struct Selectable<'a> {
-    /// The workload.
-    pub workload: Workload<'a>,
+/// What matters to a Service of a workload for Windows that it may select.
+pub struct Selectable {
+    /// The labels of its pods.
+    labels: BTreeMap<String, String>,
+    /// How many pods it is to have.
+    pub replicas: u64,
     /// The hosts of its pods, if they are known.
     pub host: Option<Host>,
 }
@@ -73,10 +77,10 @@ impl Bound<'_> {
 
 impl<'a> World<'a> {
     /// The manifests together, on the ground of the pools and RuntimeClasses among them.
-    pub fn new(
+    pub fn new<'o>(
         target: Target,
         ground: &'a Ground,
-        objects: impl IntoIterator<Item = &'a Value>,
+        objects: impl IntoIterator<Item = &'o Value>,
         lookups: &'a Lookups<'a>,
     ) -> Self {
         let mut world = World { target, ground, lookups, selectable: HashMap::new(), endpoints: HashMap::new() };
@@ -89,7 +93,7 @@ impl<'a> World<'a> {
         world
     }
 
-    fn add_endpoints(&mut self, object: &'a Value) {
+    fn add_endpoints(&mut self, object: &Value) {
         let metadata = &object["metadata"];
         let service = metadata["labels"][SERVICE_NAME].as_str().or(metadata["name"].as_str());
         let length = |list: &Value| list.as_array().map_or(0, Vec::len) as u64;
@@ -97,19 +101,21 @@ impl<'a> World<'a> {
         let count = length(&object["endpoints"]) + subsets.map(|subset| length(&subset["addresses"])).sum::<u64>();
         if let Some(service) = service {
             let namespace = metadata["namespace"].as_str().unwrap_or_default();
-            *self.endpoints.entry((namespace, service)).or_default() += count;
+            *self.endpoints.entry((namespace.to_owned(), service.to_owned())).or_default() += count;
         }
     }
 
-    fn add_selectable(&mut self, workload: Workload<'a>) {
+    fn add_selectable(&mut self, workload: Workload<'_>) {
         let Ok(template) = workload.template() else { return };
         let bound = self.bound(&template);
         if !bound.is_windows() {
             return;
         }
-        let selectable = Selectable { workload, host: bound.host };
-        for (key, value) in workload.labels() {
-            self.selectable.entry((workload.namespace(), key, value)).or_default().push(selectable.clone());
+        let labels = workload.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let selectable = Arc::new(Selectable { labels, replicas: workload.replicas(), host: bound.host });
+        for (key, value) in &selectable.labels {
+            let by_label = (workload.namespace().to_owned(), key.clone(), value.clone());
+            self.selectable.entry(by_label).or_default().push(selectable.clone());
         }
     }
 
@@ -130,11 +136,11 @@ impl<'a> World<'a> {
 
     /// The endpoints of a Service that are among the manifests.
     pub(super) fn endpoints(&self, namespace: &str, name: &str) -> u64 {
-        self.endpoints.get(&(namespace, name)).copied().unwrap_or_default()
+        self.endpoints.get(&(namespace.to_owned(), name.to_owned())).copied().unwrap_or_default()
     }
 
     /// The workloads for Windows that a Service selects.
-    pub(super) fn selected<'w>(&'w self, namespace: &'w str, selector: &'w Value) -> Vec<&'w Selectable<'a>> {
+    pub(super) fn selected(&self, namespace: &str, selector: &Value) -> Vec<&Selectable> {
         let pairs: Vec<_> = selector
             .as_object()
             .into_iter()
@@ -142,8 +148,11 @@ impl<'a> World<'a> {
             .filter_map(|(key, value)| Some((key, value.as_str()?)))
             .collect();
         let Some((key, value)) = pairs.first() else { return Vec::new() };
-        let found = self.selectable.get(&(namespace, key.as_str(), *value)).into_iter().flatten();
-        found.filter(|one| pairs.iter().all(|(key, value)| one.workload.label(key) == Some(*value))).collect()
+        let by_label = (namespace.to_owned(), (*key).clone(), (*value).to_owned());
+        let found = self.selectable.get(&by_label).into_iter().flatten().map(AsRef::as_ref);
+        let has =
+            |one: &&Selectable| pairs.iter().all(|(key, value)| one.labels.get(*key).is_some_and(|own| own == value));
+        found.filter(has).collect()
     }
 
     /// Where the pods of a template go.
