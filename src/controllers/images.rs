@@ -42,6 +42,11 @@ impl Images {
         Self { lookups, secrets, asked: BTreeMap::new() }
     }
 
+    /// Whether pods wait for what registries say.
+    pub fn are_wanted(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
     /// Asks for what the ledger wants, and tells it what is known.
     pub async fn look_up(&mut self, ledger: &mut Ledger, snapshot: &Snapshot) {
         let Some(lookups) = &self.lookups else { return };

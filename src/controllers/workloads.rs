@@ -7,11 +7,13 @@ use std::{
 };
 
 use tokio::{
+    spawn,
     sync::mpsc::UnboundedReceiver,
     task::{coop::consume_budget, spawn_blocking},
     time::{Instant, sleep, timeout_at},
 };
-use tracing::{debug, info_span};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{debug, error, info_span};
 
 use super::{cause::Cause, images::Images, queue::Asker, shell::Shell};
 use crate::domain::{
@@ -24,6 +26,11 @@ use crate::domain::{
 const PACE: Duration = Duration::from_secs(1);
 /// The least time between two tellings to a pool whose counts changed and nothing else: pods come and go all the time.
 const COUNTS: Duration = Duration::from_secs(30);
+
+/// How soon to look for answers of registries though nothing happens: tags grow old, and failures are tried again.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How long to wait when nothing is to be done.
+const IDLE: Duration = Duration::from_secs(3600);
 
 /// What happened.
 pub enum News {
@@ -54,8 +61,18 @@ pub enum News {
     Answer,
 }
 
-/// Keeps the verdicts and tells the pools, for as long as there is news.
-pub async fn run(mut news: UnboundedReceiver<News>, shell: Shell, pools: Asker<Cause>, images: Images) {
+/// Keeps the verdicts and tells the pools. A defect here ends the verdicts and not the operator: nodes are guarded
+/// without them.
+pub async fn run(news: UnboundedReceiver<News>, shell: Shell, pools: Asker<Cause>, images: Images) {
+    let caches = shell.caches.clone();
+    if let Err(defect) = AbortOnDropHandle::new(spawn(keep(news, shell, pools, images))).await {
+        error!("a defect ended the verdicts on workloads, restart the operator to have them again: {defect}");
+        caches.workloads.send_replace(Workloads::Waiting);
+    }
+    std::future::pending::<()>().await;
+}
+
+async fn keep(mut news: UnboundedReceiver<News>, shell: Shell, pools: Asker<Cause>, images: Images) {
     let mut keeper = Keeper {
         shell,
         pools,
@@ -207,8 +224,8 @@ impl Keeper {
 
     /// When there is something to do though nothing happens.
     fn due(&self) -> Instant {
-        let heard = self.later.iter().filter_map(|pool| self.told.get(pool)).map(|told| told.at);
-        heard.min().unwrap_or_else(Instant::now)
-            + if self.later.is_empty() { Duration::from_secs(86400) } else { COUNTS }
+        let told = self.later.iter().filter_map(|pool| self.told.get(pool)).map(|told| told.at + COUNTS);
+        let idle = if self.images.are_wanted() { LOOK_AGAIN } else { IDLE };
+        told.chain([Instant::now() + idle]).min().unwrap_or_else(Instant::now)
     }
 }
