@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn done(outcome: Outcome) -> Done {
-        Done { results: vec![(Operation::PatchNode(patch()), outcome)], complete: true }
+        Done { results: vec![(Operation::PatchNode(Arc::new(patch())), outcome)], complete: true }
     }
 
     #[test]

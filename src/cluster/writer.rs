@@ -360,14 +360,14 @@ mod tests {
 
     fn patch(node: &str) -> Operation {
         let labels = json!({"winpool.dev/pool": "web"});
-        Operation::PatchNode(NodePatch {
+        Operation::PatchNode(Arc::new(NodePatch {
             node: node.into(),
             body: json!({"metadata": {"resourceVersion": "7", "labels": labels}, "spec": {"taints": []}}),
             without_taints: Some(json!({"metadata": {"resourceVersion": "7", "labels": labels}})),
             words: vec![],
             touches: vec![],
             repair: false,
-        })
+        }))
     }
 
     fn add_finalizer() -> Operation {
@@ -554,7 +554,7 @@ mod tests {
     #[tokio::test]
     async fn a_patch_without_taints_that_is_refused_is_refused() {
         let Operation::PatchNode(with) = patch("win-1") else { unreachable!() };
-        let operation = Operation::PatchNode(NodePatch { without_taints: None, ..with });
+        let operation = Operation::PatchNode(Arc::new(NodePatch { without_taints: None, ..with.as_ref().clone() }));
         let (writer, seen) = writer(|_, _| failure(403, "denied"));
         let done = writer.run(&[vec![operation.clone()]]).await;
         assert_eq!(done.results, [(operation, Outcome::Refused("denied".into()))]);

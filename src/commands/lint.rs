@@ -21,6 +21,7 @@ use super::{
 use crate::{
     api::names::GROUP,
     domain::{
+        conditions::counted,
         image::{Lookup, Reference},
         lint::{self, Code, Finding, Severity, Target, Workload, World},
         pool::{RuntimeClassView, configs::Newcomer},
@@ -178,7 +179,6 @@ impl Report {
 
     /// The counts in one line.
     pub fn summary(&self) -> String {
-        let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
         let [errors, warnings, notes] = [Severity::Error, Severity::Warning, Severity::Note]
             .map(|severity| counted(self.count(severity), severity.word()));
         format!("{errors}, {warnings}, {notes} in {}", counted(self.objects, "object"))

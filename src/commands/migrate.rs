@@ -9,6 +9,7 @@ use crate::{
     api::names::DEFAULT_NAMESPACE,
     cluster,
     domain::{
+        conditions::counted,
         image::Lookup,
         pool::Snapshot,
         workload::{
@@ -227,8 +228,4 @@ fn verdict(migration: &Migration) -> Option<String> {
         words.push("there is not enough room".to_owned());
     }
     (!words.is_empty()).then(|| words.join("; "))
-}
-
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -98,6 +98,11 @@ fn whole_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
+/// A number of things that make their plural with an s.
+pub fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// At most five names, and how many more there are.
 pub fn some_of<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
     first_five(all, ", ")
@@ -114,6 +119,15 @@ fn first_five<T: AsRef<str>>(all: impl IntoIterator<Item = T>, separator: &str) 
     match all.len().saturating_sub(NAMED) {
         0 => told.join(separator),
         more => format!("{} and {more} more", told.join(separator)),
+    }
+}
+
+/// At most five of very many, of which only these are put into words, and how many more there are.
+pub fn some_of_many<T>(all: &[T], words: impl Fn(&T) -> String) -> String {
+    let told = all.iter().take(NAMED).map(words).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMED) {
+        0 => told,
+        more => format!("{told} and {more} more"),
     }
 }
 
@@ -157,5 +171,6 @@ mod tests {
         assert_eq!(some_of(["a", "b"]), "a, b");
         assert_eq!(some_of(["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
         assert_eq!(some_stories(["a: b, c", "d: e"]), "a: b, c; d: e");
+        assert_eq!(some_of_many(&[1, 2, 3, 4, 5, 6], u32::to_string), "1, 2, 3, 4, 5 and 1 more");
     }
 }

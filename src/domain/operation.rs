@@ -1,6 +1,6 @@
 //! What a plan asks for: writes as values, with everything the writer needs and nothing it has to decide.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use serde_json::Value;
 
@@ -76,7 +76,7 @@ pub enum Operation {
         uid: String,
     },
     /// Patches a node.
-    PatchNode(NodePatch),
+    PatchNode(Arc<NodePatch>),
 }
 
 /// Everything that has to change on a node, in one JSON merge patch with an optimistic lock.

@@ -86,7 +86,7 @@ impl Rendered {
                 self.config_maps.insert(name, body);
             }
             Operation::PatchNode(patch) => {
-                self.nodes.insert(patch.node.clone(), node(patch));
+                self.nodes.insert(patch.node.clone(), node(&patch));
             }
             Operation::AddFinalizer { .. }
             | Operation::RemoveFinalizer { .. }
@@ -99,8 +99,8 @@ impl Rendered {
 }
 
 /// The patch of a node as an object: the lock that goes with it means nothing in a file.
-fn node(patch: NodePatch) -> Value {
-    let mut object = patch.body;
+fn node(patch: &NodePatch) -> Value {
+    let mut object = patch.body.clone();
     object["apiVersion"] = json!("v1");
     object["kind"] = json!("Node");
     object["metadata"]["name"] = json!(patch.node);

@@ -9,7 +9,7 @@ use crate::{
         names::{condition, reason},
     },
     domain::{
-        conditions::some_of,
+        conditions::{counted, some_of_many},
         note::{About, Note},
         operation::{Done, NodePatch, Operation, Outcome},
     },
@@ -30,7 +30,8 @@ pub fn notes(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<No
         let already = plan.pool.status.conditions.iter().any(|old| old.reason == reason::DELETING);
         if !already {
             let message = format!(
-                "The pool is deleted with Cleanup: taints, labels and annotations come off {nodes} nodes, {} are taken by other pools",
+                "The pool is deleted with Cleanup: taints, labels and annotations come off {}, other pools take {}",
+                counted(*nodes, "node"),
                 handed_over.len()
             );
             notes.push(note(true, "CleaningUp", "Cleanup", message));
@@ -44,8 +45,8 @@ pub fn notes(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<No
         [(arrived, "NodesGuarded", "Guard"), (repaired, "NodesRepaired", "Repair"), (left, "NodesReleased", "Release")]
     {
         if !patches.is_empty() {
-            let details = patches.iter().map(|patch| format!("{} ({})", patch.node, patch.words.join(", ")));
-            notes.push(note(false, reason, action, some_of(details)));
+            let details = some_of_many(&patches, |patch| format!("{} ({})", patch.node, patch.words.join(", ")));
+            notes.push(note(false, reason, action, details));
         }
     }
     for (operation, outcome) in &done.results {
@@ -69,7 +70,7 @@ pub fn notes(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<No
 
 fn node_patches(done: &Done) -> impl Iterator<Item = &NodePatch> {
     done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
-        (Operation::PatchNode(patch), Outcome::Done | Outcome::WithoutTaints(_)) => Some(patch),
+        (Operation::PatchNode(patch), Outcome::Done | Outcome::WithoutTaints(_)) => Some(patch.as_ref()),
         _ => None,
     })
 }

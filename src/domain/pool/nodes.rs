@@ -1,6 +1,6 @@
 //! What has to change on one node: one merge patch that keeps everything that others own.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
 use serde_json::{Map, Value, json};
@@ -47,7 +47,7 @@ pub enum Config<'a> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodePlan {
     /// The write, if anything has to change.
-    pub patch: Option<NodePatch>,
+    pub patch: Option<Arc<NodePatch>>,
     /// Taints of the same key and effect with another value: left as they are.
     pub taint_conflicts: Vec<String>,
     /// Labels with another value: left as they are.
@@ -339,8 +339,8 @@ impl<'a> Draft<'a> {
         }
         let (words, touches) = (self.words, self.touches);
         let repair = pool.is_some() && self.node.pool() == pool;
-        self.plan.patch =
-            Some(NodePatch { node: self.node.name.clone(), body, without_taints, words, touches, repair });
+        let patch = NodePatch { node: self.node.name.clone(), body, without_taints, words, touches, repair };
+        self.plan.patch = Some(Arc::new(patch));
         self.plan
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     },
     domain::{
         Problem,
-        conditions::{Truth, Verdict, settle, some_of},
+        conditions::{Truth, Verdict, counted, settle, some_of},
         note::Note,
         operation::{Done, Operation, Outcome},
     },
@@ -112,7 +112,7 @@ fn cleaning_up(
         (true, ..) => "the clean-up waits: set spec.paused: false".to_owned(),
         (_, [_, ..], _) => format!("the clean-up waits until other pools have taken {}", some_of(handed_over)),
         (_, _, false) => format!("the clean-up is tried again: {}", some_of(failures)),
-        _ => format!("what this pool added is taken off {nodes} nodes"),
+        _ => format!("what this pool added is taken off {}", counted(nodes, "node")),
     };
     let reason = if paused { reason::PAUSED } else { reason::DELETING };
     let told = [
@@ -223,6 +223,7 @@ fn withheld_message(case: &Case, why: &str) -> String {
     let waiting = case.active.members.iter().filter(|member| member.plan.patch.is_some()).count();
     match waiting {
         0 => format!("{why}, and no node differs from what it asks"),
+        1 => format!("{why}, and 1 node differs from what it asks; status.pending has the differences"),
         count => format!("{why}, and {count} nodes differ from what it asks; status.pending has the first differences"),
     }
 }

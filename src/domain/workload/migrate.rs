@@ -14,6 +14,7 @@ use super::{
 use crate::{
     api::names::label,
     domain::{
+        conditions::counted,
         image::{Known, Reference, Verdict, judge, tag},
         node::WindowsNode,
         operation::Operation,
@@ -89,12 +90,13 @@ impl Room {
 
     /// What comes and what is free, in words.
     pub fn words(&self) -> String {
+        let pods = |count: i64| counted(usize::try_from(count).unwrap_or_default(), "pod");
         let bytes = |amount: i64| Quantity::of_bytes(amount.max(0)).to_string();
         format!(
-            "{} pods that request {} of memory come, there is room for {} pods and {}",
-            self.comes.1,
+            "{} with requests for {} of memory would come, there is room for {} and {}",
+            pods(self.comes.1),
             bytes(self.comes.0),
-            self.free.1.max(0),
+            pods(self.free.1),
             bytes(self.free.0)
         )
     }

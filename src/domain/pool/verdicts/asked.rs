@@ -10,7 +10,7 @@ use crate::{
     },
     domain::{
         Problem,
-        conditions::{Verdict, some_of, some_stories},
+        conditions::{Verdict, counted, some_of, some_stories},
         node::WindowsNode,
         operation::Outcome,
         pool::{classes::ClassPlan, configs::ConfigState, plan::Member},
@@ -73,7 +73,15 @@ pub fn nodes_assigned(case: &Case) -> Verdict {
     }
     match case.active.members.len() {
         0 => verdict(true, reason::NO_NODES, "no Windows node matches yet".to_owned()),
-        count => verdict(true, reason::ASSIGNED, format!("{count} nodes belong to this pool alone")),
+        count => verdict(
+            true,
+            reason::ASSIGNED,
+            if count == 1 {
+                "1 node belongs to this pool alone".to_owned()
+            } else {
+                format!("{count} nodes belong to this pool alone")
+            },
+        ),
     }
 }
 
@@ -191,7 +199,7 @@ pub fn nodes_configured(case: &Case) -> Verdict {
         let (reason, why) = unwritten(case);
         return verdict(reason, format!("{} wait for changes: {why}", some_of(names(&unguarded))), unguarded.len());
     }
-    let message = format!("labels, taints and config name are on {} nodes", case.active.members.len());
+    let message = format!("labels, taints and config name are on {}", counted(case.active.members.len(), "node"));
     Verdict::new(condition::NODES_CONFIGURED, true, reason::APPLIED, message)
 }
 

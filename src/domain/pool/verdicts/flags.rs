@@ -9,7 +9,7 @@ use crate::{
         names::{annotation, condition, reason},
     },
     domain::{
-        conditions::{Truth, Verdict, distinct, some_of, some_stories},
+        conditions::{Truth, Verdict, counted, distinct, some_of, some_stories},
         node::{ContainerRuntime, WindowsNode},
         pool::{Snapshot, Spec, delivery, plan::Member},
         render,
@@ -327,13 +327,14 @@ pub fn config_in_effect(case: &Case) -> Verdict {
             verdict(Truth::Unknown, reason::NOT_DELIVERED, message).about(waiting.len())
         }
         (true, _) if unjudged > 0 => {
-            let message = format!("{unjudged} nodes cannot be compared: their versions or the profile cannot be read");
+            let message =
+                format!("{} cannot be compared: versions or the profile cannot be read", counted(unjudged, "node"));
             verdict(Truth::Unknown, reason::NOT_DELIVERED, message).about(unjudged)
         }
         _ => verdict(
             Truth::True,
             reason::IN_EFFECT,
-            format!("the numbers of {} nodes are those of their configuration", judged.len()),
+            format!("the numbers of {} are those of their configuration", counted(judged.len(), "node")),
         ),
     }
 }
