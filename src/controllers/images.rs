@@ -66,6 +66,7 @@ impl Images {
         for (image, lookup) in answers {
             ledger.answer(&image, lookup);
         }
+        ledger.forget_answers();
     }
 }
 

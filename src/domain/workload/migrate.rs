@@ -8,7 +8,7 @@ use std::{
 use super::{
     Controller, Ground, Ledger, Pod, System, Template, WorkloadName,
     ground::{Kind, PoolGround},
-    judge::{Lookups, image_story},
+    judge::{Lookups, image_story, remedy},
     placement::Effective,
 };
 use crate::{
@@ -298,7 +298,8 @@ fn images(ground: &Ground, there: &PoolGround, template: &Template, lookups: &dy
         match judge(known, &kind.host, isolation, container.host_process) {
             Verdict::Runs(_) => Outcome::Runs,
             Verdict::CannotRun(evidence, misfit) => {
-                Outcome::NoImage(image_story(ground, image, evidence, &misfit, &kind.host))
+                let remedy = remedy(ground, &reference, &misfit, &kind.host, true);
+                Outcome::NoImage(format!("{}: {remedy}", image_story(image, evidence, &misfit, &kind.host)))
             }
             Verdict::Unknown(Some(why)) => Outcome::Unknown(format!("the registry of {image} does not say: {why}")),
             Verdict::Unknown(None) => Outcome::Unknown(match tag::suggested(&reference) {
