@@ -29,7 +29,9 @@ pub trait View: Send + Sync + Sized + 'static {
     /// Its name; with its namespace before a slash, where it has one.
     fn name(&self) -> &str;
     /// The version of the object, where it is kept.
-    fn resource_version(&self) -> Option<&str>;
+    fn resource_version(&self) -> Option<&str> {
+        None
+    }
     /// Whether another version of the object says the same to the rules.
     fn says_the_same_as(&self, other: &Self) -> bool;
 }
@@ -123,9 +125,6 @@ impl View for ConfigMapView {
     fn name(&self) -> &str {
         &self.name
     }
-    fn resource_version(&self) -> Option<&str> {
-        None
-    }
     fn says_the_same_as(&self, other: &Self) -> bool {
         self == other
     }
@@ -141,9 +140,6 @@ impl View for Pod {
     }
     fn name(&self) -> &str {
         &self.key
-    }
-    fn resource_version(&self) -> Option<&str> {
-        None
     }
     fn says_the_same_as(&self, other: &Self) -> bool {
         self == other
@@ -168,9 +164,6 @@ impl<T: PodController + Send + 'static> View for ControllerView<T> {
     }
     fn name(&self) -> &str {
         &self.controller.key
-    }
-    fn resource_version(&self) -> Option<&str> {
-        None
     }
     fn says_the_same_as(&self, other: &Self) -> bool {
         self.controller == other.controller
@@ -204,9 +197,6 @@ impl View for SandboxEvent {
     }
     fn name(&self) -> &str {
         &self.name
-    }
-    fn resource_version(&self) -> Option<&str> {
-        None
     }
     fn says_the_same_as(&self, other: &Self) -> bool {
         self == other

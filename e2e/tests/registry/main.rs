@@ -8,6 +8,8 @@ mod images;
 mod lookups;
 mod mirrors;
 mod server;
+#[path = "../common/tls.rs"]
+mod tls;
 mod tokens;
 
 use std::{path::Path, time::Duration};

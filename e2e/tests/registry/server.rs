@@ -17,13 +17,9 @@ use axum::{
     http::{HeaderMap, StatusCode, header::AUTHORIZATION},
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    serve::Listener,
 };
 use e2e::certificates::Authority;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::JoinHandle,
-};
+use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
@@ -31,8 +27,9 @@ use tokio_rustls::{
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     },
-    server::TlsStream,
 };
+
+use crate::tls::Tls;
 
 /// A request as a server saw it.
 #[derive(Clone, Debug)]
@@ -148,27 +145,4 @@ fn acceptor(authority: &Authority) -> Result<TlsAcceptor> {
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)?;
     Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-struct Tls {
-    tcp: TcpListener,
-    acceptor: TlsAcceptor,
-}
-
-impl Listener for Tls {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            let (stream, address) = Listener::accept(&mut self.tcp).await;
-            if let Ok(stream) = self.acceptor.accept(stream).await {
-                return (stream, address);
-            }
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        self.tcp.local_addr()
-    }
 }

@@ -10,6 +10,8 @@ mod refusals;
 mod restarts;
 mod rivals;
 mod scale;
+#[path = "../common/tls.rs"]
+mod tls;
 mod webhook;
 
 use e2e::kubelet::SimulatedNode;

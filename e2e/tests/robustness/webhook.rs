@@ -3,7 +3,7 @@
 use std::{fs, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, Result, anyhow};
-use axum::{Router, routing::post, serve::Listener};
+use axum::{Router, routing::post};
 use e2e::{
     control_plane::User,
     network::free_port,
@@ -16,10 +16,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::JoinHandle,
-};
+use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
@@ -27,8 +24,9 @@ use tokio_rustls::{
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     },
-    server::TlsStream,
 };
+
+use crate::tls::Tls;
 
 /// What the webhook says when it refuses.
 pub const REFUSAL: &str = "taints are set by the platform team alone";
@@ -118,27 +116,4 @@ fn base64(bytes: &[u8]) -> String {
         .ok()
         .and_then(|value| value.as_str().map(str::to_owned))
         .unwrap_or_default()
-}
-
-struct Tls {
-    tcp: TcpListener,
-    acceptor: TlsAcceptor,
-}
-
-impl Listener for Tls {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            let (stream, address) = Listener::accept(&mut self.tcp).await;
-            if let Ok(stream) = self.acceptor.accept(stream).await {
-                return (stream, address);
-            }
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        self.tcp.local_addr()
-    }
 }
