@@ -219,7 +219,7 @@ paused: true
         let mistakes = Resources::of(manifests(text)).unwrap_err();
         insta::assert_snapshot!(mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"), @r#"
         pool.yaml:3: metadata.name: "Web" is not the name of an object: write lower-case letters, digits, '-' and '.', such as web-2022
-        pool.yaml:5: spec.windowsVersion: invalid type: integer `1809`, expected a string: write what `kubectl explain` says of the field
+        pool.yaml:5: spec.windowsVersion: invalid type: integer `1809`, expected a string: write it in quotes
         pool.yaml:12: metadata.namespace: a WindowsNodePool is in no namespace: remove it
         pool.yaml:14: spec.windowsVersion: unknown Windows version "ltsc2023": write one of ltsc2016, 1709, 1803, ltsc2019, 1809, 1903, 1909, 2004, 20H2, 2009, ltsc2022, 23H2, ltsc2025, or a build such as "10.0.20348"
         pool.yaml:15: spec.nodeSelector: an empty selector matches every Windows node: write matchLabels or matchExpressions, or spec.fallback: true instead of the selector

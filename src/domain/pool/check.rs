@@ -95,7 +95,14 @@ pub fn decode<T: DeserializeOwned>(root: &str, value: Value) -> Result<T, Proble
             path => format!("{root}.{path}"),
         };
         let wrong = error.into_inner().to_string();
-        Problem::new(path, wrong, "write what `kubectl explain` says of the field")
+        let scalar = ["integer", "floating point", "boolean"]
+            .iter()
+            .any(|kind| wrong.contains(&format!("invalid type: {kind}")));
+        let remedy = match scalar && wrong.contains("expected a string") {
+            true => "write it in quotes",
+            false => "write what `kubectl explain` says of the field",
+        };
+        Problem::new(path, wrong, remedy)
     })
 }
 

@@ -317,6 +317,10 @@ pub fn config_in_effect(case: &Case) -> Verdict {
     let unjudged = case.active.members.len() - judged.len();
     match (waiting.is_empty(), case.active.members.is_empty()) {
         (_, true) => verdict(Truth::Unknown, reason::NOT_DELIVERED, "the pool has no nodes yet".to_owned()),
+        (false, _) if case.withheld => {
+            let message = "nothing is written for this pool, so its nodes cannot have the rendered configuration";
+            verdict(Truth::Unknown, reason::NOT_DELIVERED, message.to_owned()).about(waiting.len())
+        }
         (false, _) => {
             let message = format!(
                 "{} show a kubelet without the rendered configuration: put the files of their ConfigMap on them ({}); {}",

@@ -15,7 +15,7 @@ pub use flags::{
 pub use workloads::{counts as workload_counts, workloads_placed};
 
 use super::{
-    Pool, Snapshot, Spec,
+    Members, Pool, Snapshot, Spec,
     plan::{Active, Member},
 };
 use crate::{
@@ -51,9 +51,17 @@ impl Case<'_> {
         self.active.members.iter().filter(|member| wrong(member)).collect()
     }
 
-    /// The end of a message about nodes: how to list them.
+    /// The end of a message about nodes: how to list them. Where nothing is written, they have no label of the pool.
     fn list(&self) -> String {
-        format!("kubectl get nodes -l {}={}", label::POOL, self.pool.name)
+        let chosen = match &self.spec.members {
+            _ if !self.withheld => format!("{}={}", label::POOL, self.pool.name),
+            Members::Selector(selector) => {
+                let labels = selector.match_labels.iter().map(|(key, value)| format!(",{key}={value}"));
+                format!("{}=windows{}", label::OS, labels.collect::<String>())
+            }
+            Members::Fallback => format!("{}=windows", label::OS),
+        };
+        format!("kubectl get nodes -l {chosen}")
     }
 
     /// Whether a node has everything now.
