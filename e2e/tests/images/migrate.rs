@@ -8,7 +8,7 @@ use e2e::{
     images::windows,
     kubectl::kubectl_with_input,
     kubelet::{Kubelets, SimulatedNode},
-    operator::{Operator, binary, winpool},
+    operator::{Operator, binary, winpool, workspace},
     registry::{Access, Registry},
     world::World,
 };
@@ -134,8 +134,8 @@ async fn migrate_says_what_becomes_of_each_workload_and_writes_nothing() {
     assert_eq!(output.status.code(), Some(1));
     let expected = [
         ("billing", "NoImage", "by its registry it is for 10.0.17763.6414 (ltsc2019)"),
-        ("pinned", "Pinned", "no pool has a node with node.kubernetes.io/windows-build=10.0.17763"),
-        ("reports", "Pinned", "RuntimeClass windows-ltsc2019 leads elsewhere, windows-ltsc2022 leads there"),
+        ("reports", "Pinned", "RuntimeClass windows-ltsc2019 leads elsewhere: use windows-ltsc2022"),
+        ("pinned", "Pinned", "no node there has node.kubernetes.io/windows-build=10.0.17763"),
         ("agent", "WouldNotFollow", "the DaemonSet controller makes no pods there"),
         ("mystery", "Unknown", "does not say"),
         ("logs", "Runs", ""),
@@ -160,13 +160,18 @@ async fn migrate_says_what_becomes_of_each_workload_and_writes_nothing() {
     // What people read.
     let output = migrate(control_plane, &[&["web", "--to", "large"][..], &asking].concat());
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("{told}{}", String::from_utf8_lossy(&output.stderr));
     let mut lines = told.lines();
     assert_eq!(lines.next(), Some("Pool web to pool large: 7 workloads, 7 pods"));
     assert!(lines.next().unwrap().starts_with("  has no image for it  Deployment default/billing (1 pod): "), "{told}");
     assert_eq!(told.lines().filter(|line| line.starts_with("  runs  ")).count(), 2, "{told}");
     let room = "Room: 5 pods that request 10Gi of memory come, there is room for 110 pods and ";
     assert!(told.lines().last().unwrap().starts_with(room), "{told}");
+
+    let page = std::fs::read_to_string(workspace().join("docs/workloads.md")).unwrap();
+    for line in told.lines().filter(|line| !line.starts_with("Room")) {
+        let line = line.replace(&registry.host(), "registry.example");
+        assert!(page.contains(&line), "docs/workloads.md does not show {line}");
+    }
 
     // Every exit status.
     let gone = control_plane.directory().join("gone.kubeconfig");

@@ -4,10 +4,10 @@ use e2e::images::windows as for_windows;
 use serde_json::json;
 
 use crate::{
-    common::{Scene, spec, windows},
+    common::{Scene, windows},
     house, manifests,
     objects::{IMAGE_2019, IMAGE_2022, create, pod, push},
-    verdicts::until_counts,
+    verdicts::{own, until_counts},
 };
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn a_mirror_of_the_profile_is_asked_before_the_registry() {
     let scene = Scene::open(&house.stage, "mirrored", vec![windows("mirrored", 1, "10.0.20348.1")]).await;
     let mirror = json!({ "registry": host, "endpoints": [format!("https://{}", house.mirror.host())] });
     scene.profile("mirrored", json!({ "containerd": { "registryMirrors": [mirror] } })).await;
-    scene.settled_pool("mirrored", spec("mirrored", json!({ "profileRef": { "name": "mirrored" } }))).await;
+    scene.settled_pool("mirrored", own("mirrored", json!({ "profileRef": { "name": "mirrored" } }))).await;
     create(&scene.client, pod("mirrored", "mirrored", &format!("{host}/mirrored/app:1"))).await;
     create(&scene.client, pod("unmirrored", "mirrored", &format!("{host}/unmirrored/app:1"))).await;
 

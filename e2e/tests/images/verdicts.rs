@@ -4,7 +4,7 @@ use e2e::{
     images::{linux, windows as for_windows},
     wait::until,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use winpool::api::WorkloadCounts;
 
 use crate::{
@@ -23,6 +23,13 @@ pub async fn until_counts(scene: &Scene, pool: &str, expected: (u32, u32, u32)) 
     until(&format!("pool {pool} counts {expected:?}"), PATIENCE, counts, |now| *now == expected).await.unwrap();
 }
 
+/// A pool whose RuntimeClass leads to its own nodes: other tests have pools of the same Windows.
+pub fn own(scene: &str, more: Value) -> Value {
+    let mut spec = spec(scene, more);
+    spec["runtimeClasses"] = json!([{ "name": scene, "scope": "Pool" }]);
+    spec
+}
+
 #[tokio::test]
 async fn an_image_is_judged_by_its_registry_until_it_is_one_that_fits() {
     let Some(house) = house("an_image_is_judged_by_its_registry_until_it_is_one_that_fits").await else { return };
@@ -34,8 +41,8 @@ async fn an_image_is_judged_by_its_registry_until_it_is_one_that_fits() {
 
     let nodes = vec![windows("judged", 1, "10.0.20348.2700"), windows("judged-2019", 1, "10.0.17763.5329")];
     let scene = Scene::open(&house.stage, "judged", nodes).await;
-    scene.settled_pool("judged", spec("judged", json!({}))).await;
-    scene.settled_pool("judged-2019", spec("judged-2019", json!({ "windowsVersion": "ltsc2019" }))).await;
+    scene.settled_pool("judged", own("judged", json!({}))).await;
+    scene.settled_pool("judged-2019", own("judged-2019", json!({ "windowsVersion": "ltsc2019" }))).await;
     let web = pod("judged-web-5d8-x", "judged", &image("one"));
     let object = maker("Deployment", "judged-web", &web["spec"]).to_string();
     scene.stage.kubectl_with_input(&["create", "-f", "-"], &serde_json::from_str(&object).unwrap()).unwrap();
@@ -82,7 +89,7 @@ async fn an_image_that_its_registry_does_not_have_is_unknown_and_asked_for_again
     let repository = house.registry.repository("late/app", None);
     push(&repository, "other", &for_windows(IMAGE_2022)).await;
     let scene = Scene::with_a_node(&house.stage, "late").await;
-    scene.settled_pool("late", spec("late", json!({}))).await;
+    scene.settled_pool("late", own("late", json!({}))).await;
     create(&scene.client, pod("late", "late", &format!("{}/late/app:1", house.registry.host()))).await;
     until_counts(&scene, "late", (1, 0, 1)).await;
     let asked = || async { Ok(manifests(&house.registry, "late/app").len()) };

@@ -7,9 +7,9 @@ use std::{
 
 use super::{
     Controller, Ground, Ledger, Pod, System, Template, WorkloadName,
-    ground::{Kind, PoolGround},
+    ground::{Class, Kind, PoolGround},
     judge::{Lookups, image_story},
-    placement::Effective,
+    placement::{Effective, Obstacle},
 };
 use crate::{
     api::names::label,
@@ -310,17 +310,21 @@ fn takes(effective: &Effective, ground: &Ground, there: &PoolGround) -> bool {
 /// What keeps a pod from a pool.
 fn in_the_way(effective: &Effective, ground: &Ground, there: &PoolGround) -> String {
     let alone = Ground { pools: vec![there.clone()], ..ground.clone() };
-    let class = effective.class.map(|(name, _)| name);
-    match (effective.places(&alone), class) {
-        (Err(obstacle), Some(class)) => {
+    let Err(obstacle) = effective.places(&alone) else { return "another pool takes it first".to_owned() };
+    let leads_elsewhere =
+        |class: &Class| there.kinds.iter().all(|kind| class.scheduling.misses(&kind.labels).is_some());
+    match (effective.class.filter(|(_, class)| leads_elsewhere(class)), obstacle) {
+        (Some((class, _)), _) => {
             let others = there.classes.iter().map(|(name, _)| name.as_str()).filter(|name| *name != class);
             match others.collect::<Vec<_>>().join(", ") {
-                others if others.is_empty() => obstacle.to_string(),
-                others => format!("{obstacle}; RuntimeClass {class} leads elsewhere, {others} leads there"),
+                others if others.is_empty() => {
+                    format!("RuntimeClass {class} leads elsewhere: remove it, and select the nodes")
+                }
+                others => format!("RuntimeClass {class} leads elsewhere: use {others}"),
             }
         }
-        (Err(obstacle), None) => obstacle.to_string(),
-        (Ok(_), _) => "another pool takes it first".to_owned(),
+        (None, Obstacle::Selector(missed)) => format!("no node there has {missed}: correct the selector"),
+        (None, obstacle) => obstacle.to_string(),
     }
 }
 
@@ -583,14 +587,14 @@ mod tests {
                 APP,
                 &build,
                 "ltsc2022",
-                "Pinned: no pool has a node with node.kubernetes.io/windows-build=10.0.17763",
+                "Pinned: no node there has node.kubernetes.io/windows-build=10.0.17763: correct the selector",
             ),
             (
                 "StatefulSet",
                 APP,
                 &build,
                 "there",
-                "Pinned: no pool has a node with node.kubernetes.io/windows-build=10.0.17763",
+                "Pinned: no node there has node.kubernetes.io/windows-build=10.0.17763: correct the selector",
             ),
             ("StatefulSet", APP, &host, "ltsc2022", "Runs"),
             ("StatefulSet", APP, &host, "there", "Pinned: it selects the node here-1, which is not there"),
@@ -599,15 +603,9 @@ mod tests {
                 APP,
                 &class,
                 "ltsc2022",
-                "Pinned: no pool has a node with node.kubernetes.io/windows-build=10.0.17763: correct the selector; RuntimeClass windows-ltsc2019 leads elsewhere, windows-ltsc2022 leads there",
+                "Pinned: RuntimeClass windows-ltsc2019 leads elsewhere: use windows-ltsc2022",
             ),
-            (
-                "Pod",
-                APP,
-                &class,
-                "there",
-                "Pinned: no pool has a node with node.kubernetes.io/windows-build=10.0.17763: correct the selector; RuntimeClass windows-ltsc2019 leads elsewhere, there leads there",
-            ),
+            ("Pod", APP, &class, "there", "Pinned: RuntimeClass windows-ltsc2019 leads elsewhere: use there"),
             (
                 "StatefulSet",
                 APP,
