@@ -100,12 +100,17 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let world = World { snapshot: &snapshot, pods: workloads.pods, controllers: workloads.controllers };
     let registry = registry.map(registry::Args::registry).transpose()?;
     let answers = registry.map_or_else(HashMap::new, |registry| {
-        let images = world.images(&pool).into_iter().collect();
-        runtime.block_on(registry::ask(&registry, images, |image| snapshot.mirrors(&pool, image.registry())))
+        let pulls = match &target {
+            Target::Version { .. } => &pool,
+            Target::Pool(other) => other,
+        };
+        runtime
+            .block_on(registry::ask(&registry, world.images(&pool), |image| snapshot.mirrors(pulls, image.registry())))
     });
     let migration = world.migrate(&pool, &target, &Answers(answers)).ok_or_else(|| {
         Failure::Problems(format!(
-            "WindowsNodePool {pool} or {to} has mistakes in its spec: kubectl describe wnp {pool}"
+            "WindowsNodePool {pool}{} has mistakes in its spec, or is being deleted: kubectl describe wnp",
+            if matches!(target, Target::Pool(_)) { format!(" or {to}") } else { String::new() }
         ))
     })?;
     output::print(&match format {

@@ -1,16 +1,23 @@
 //! What registries say of the images that pods wait for.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::{
+    sync::mpsc::{UnboundedSender, WeakUnboundedSender},
+    time::{Instant, sleep},
+};
 use tracing::debug;
 
 use super::workloads::News;
 use crate::{
     domain::{
-        image::Lookup,
+        image::{Lookup, Reference},
         pool::Snapshot,
         workload::{Ledger, Want},
     },
@@ -19,6 +26,10 @@ use crate::{
 
 /// How many images are remembered.
 const MOST: usize = 20_000;
+/// How long a failure stands before the Secrets are read again: somebody may have mended them, or allowed it.
+const MENDED: Duration = Duration::from_secs(60);
+/// How often it is looked for what is due to be asked again, though nothing else happens in the cluster.
+const REMINDER: Duration = Duration::from_secs(20);
 /// Where a Secret has the logins of registries: the type of today, and the one before it.
 const DOCKER_CONFIG: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
 
@@ -28,12 +39,32 @@ pub struct Images {
     /// The way to pull secrets, if they are used.
     secrets: Option<Client>,
     /// What was asked for, by the image as pods write it.
-    asked: BTreeMap<String, Wanted>,
+    asked: BTreeMap<String, Asked>,
+}
+
+/// An image as it was asked for.
+struct Asked {
+    source: Source,
+    wanted: Wanted,
+    /// When the Secrets were read.
+    read: Instant,
+}
+
+/// Where an image is asked for, and as whom.
+#[derive(PartialEq, Eq)]
+struct Source {
+    mirrors: Arc<[String]>,
+    /// The Secrets that are read, in this namespace.
+    namespace: String,
+    secrets: Vec<String>,
 }
 
 impl Images {
-    /// Asks through this client of registries; answers are news.
+    /// Asks through this client of registries; answers are news. To be called in a runtime.
     pub fn new(registry: Option<Registry>, secrets: Option<Client>, news: UnboundedSender<News>) -> Self {
+        if registry.is_some() {
+            tokio::spawn(remind(news.downgrade()));
+        }
         let answered = move |_: &_| {
             // After the end nobody listens, and nothing is to be done.
             let _ = news.send(News::Answer);
@@ -50,57 +81,95 @@ impl Images {
     /// Asks for what the ledger wants, and tells it what is known.
     pub async fn look_up(&mut self, ledger: &mut Ledger, snapshot: &Snapshot) {
         let Some(lookups) = &self.lookups else { return };
-        let wants: Vec<Want> = ledger.wants().collect();
-        self.asked.retain(|image, _| wants.iter().any(|want| want.image == *image));
-        let mut answers: Vec<(String, Arc<Lookup>)> = Vec::new();
-        for want in wants {
-            if !self.asked.contains_key(&want.image)
-                && let Some(wanted) = wanted(&want, snapshot, self.secrets.as_ref()).await
-            {
-                self.asked.insert(want.image.clone(), wanted);
+        let wants: BTreeMap<String, Want> = ledger.wants().map(|want| (want.image.clone(), want)).collect();
+        self.asked.retain(|image, _| wants.contains_key(image));
+        let mut secrets = Secrets { client: self.secrets.as_ref(), read: HashMap::new() };
+        for (image, want) in wants {
+            let Ok(reference) = image.parse::<Reference>() else { continue };
+            let source = Source::of(&want, &reference, snapshot, self.secrets.is_some());
+            if self.asked.get(&image).is_none_or(|asked| asked.source != source || asked.is_due(lookups)) {
+                let credentials = secrets.logins(&source).await.map(Arc::new);
+                let wanted = Wanted::new(reference, source.mirrors.clone(), credentials);
+                self.asked.insert(image.clone(), Asked { source, wanted, read: Instant::now() });
             }
-            let Some(wanted) = self.asked.get(&want.image) else { continue };
+            let Some(Asked { wanted, .. }) = self.asked.get(&image) else { continue };
             lookups.want([wanted.clone()]);
-            answers.extend(lookups.get(wanted).map(|lookup| (want.image, lookup)));
-        }
-        for (image, lookup) in answers {
-            ledger.answer(&image, lookup);
+            if let Some(lookup) = lookups.get(wanted) {
+                ledger.answer(&image, lookup);
+            }
         }
         ledger.forget_answers();
     }
 }
 
-/// What is asked for an image that a pod wants, with the logins that the pod has; `None` if that is no image.
-async fn wanted(want: &Want, snapshot: &Snapshot, secrets: Option<&Client>) -> Option<Wanted> {
-    let image: crate::domain::image::Reference = want.image.parse().ok()?;
-    let mirrors = snapshot.mirrors(&want.pool, image.registry());
-    let credentials = match secrets {
-        Some(client) if !want.pull_secrets.is_empty() => read(client, &want.namespace, &want.pull_secrets).await,
-        _ => None,
-    };
-    Some(Wanted::new(image, mirrors, credentials.map(Arc::new)))
+/// Keeps asking while anybody listens: tags move, and registries come back, without a word in the cluster.
+async fn remind(news: WeakUnboundedSender<News>) {
+    loop {
+        sleep(REMINDER).await;
+        let Some(news) = news.upgrade() else { return };
+        if news.send(News::Answer).is_err() {
+            return;
+        }
+    }
 }
 
-/// The logins in these Secrets. One that cannot be read has none.
-async fn read(client: &Client, namespace: &str, names: &[String]) -> Option<Credentials> {
-    let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
-    let mut all: Option<Credentials> = None;
-    for name in names {
-        let secret = match secrets.get(name).await {
-            Ok(secret) => secret,
-            Err(error) => {
-                debug!(namespace, name, %error, "a pull secret cannot be read");
-                continue;
-            }
-        };
-        let data = secret.data.unwrap_or_default();
-        let files = DOCKER_CONFIG.into_iter().filter_map(|key| data.get(key));
-        for credentials in files.filter_map(|file| Credentials::parse(&file.0).ok()) {
+impl Source {
+    fn of(want: &Want, image: &Reference, snapshot: &Snapshot, reads_secrets: bool) -> Self {
+        let mirrors = snapshot.mirrors(&want.pool, image.registry());
+        match reads_secrets && !want.pull_secrets.is_empty() {
+            true => Self { mirrors, namespace: want.namespace.clone(), secrets: want.pull_secrets.clone() },
+            false => Self { mirrors, namespace: String::new(), secrets: Vec::new() },
+        }
+    }
+}
+
+impl Asked {
+    /// Whether the Secrets should be read again.
+    fn is_due(&self, lookups: &Lookups) -> bool {
+        let failed = || matches!(lookups.get(&self.wanted).as_deref(), Some(Lookup::Failed(_)));
+        !self.source.secrets.is_empty() && self.read.elapsed() >= MENDED && failed()
+    }
+}
+
+/// Pull secrets, each read once in a round and by its name.
+struct Secrets<'c> {
+    client: Option<&'c Client>,
+    read: HashMap<(String, String), Option<Credentials>>,
+}
+
+impl Secrets<'_> {
+    /// The logins in the Secrets of a source. One that cannot be read has none.
+    async fn logins(&mut self, source: &Source) -> Option<Credentials> {
+        let mut all: Option<Credentials> = None;
+        for name in &source.secrets {
+            let Some(credentials) = self.secret(&source.namespace, name).await else { continue };
             match &mut all {
                 Some(all) => all.extend(credentials),
                 None => all = Some(credentials),
             }
         }
+        all
     }
-    all
+
+    async fn secret(&mut self, namespace: &str, name: &str) -> Option<Credentials> {
+        let key = (namespace.to_owned(), name.to_owned());
+        if let Some(known) = self.read.get(&key) {
+            return known.clone();
+        }
+        let credentials = read(self.client?, namespace, name).await;
+        self.read.insert(key, credentials.clone());
+        credentials
+    }
+}
+
+/// The logins in a Secret.
+async fn read(client: &Client, namespace: &str, name: &str) -> Option<Credentials> {
+    let found = Api::<Secret>::namespaced(client.clone(), namespace).get(name).await;
+    let secret = found.inspect_err(|error| debug!(namespace, name, %error, "a pull secret cannot be read")).ok()?;
+    let data = secret.data.unwrap_or_default();
+    let files = DOCKER_CONFIG.into_iter().filter_map(|key| data.get(key));
+    files.filter_map(|file| Credentials::parse(&file.0).ok()).reduce(|mut all, more| {
+        all.extend(more);
+        all
+    })
 }

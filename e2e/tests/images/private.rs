@@ -1,0 +1,122 @@
+//! Private repositories, and the pull secrets that pods name.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use e2e::{
+    audit::Request,
+    certificates::Authority,
+    control_plane::{ControlPlane, User},
+    images::windows,
+    kubectl::{kubectl, kubectl_with_input},
+    kubelet::{Kubelets, SimulatedNode},
+    operator::{Operator, workspace},
+    registry::{Access, LOGIN, Registry},
+    wait::{eventually, until},
+    world::World,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    PATIENCE, manifests,
+    objects::{IMAGE_2019, create, pod, push},
+    program, text,
+};
+
+fn auth() -> String {
+    STANDARD.encode(format!("{}:{}", LOGIN.0, LOGIN.1))
+}
+
+/// A pull secret for this registry.
+fn secret(name: &str, host: &str) -> Value {
+    let file = json!({ "auths": { host: { "auth": auth() } } }).to_string();
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },
+        "type": "kubernetes.io/dockerconfigjson", "stringData": { ".dockerconfigjson": file },
+    })
+}
+
+/// What the operator has asked for of Secrets.
+fn of_secrets(control_plane: &ControlPlane) -> Vec<Request> {
+    let requests = control_plane.requests_of(User::Operator).unwrap();
+    requests.into_iter().filter(|request| request.resource == "secrets").collect()
+}
+
+/// Waits until the pool says of how many pods nobody knows.
+async fn until_unknown(world: &World, expected: u64) {
+    let unknown = || async { Ok(world.pool("private").await?["status"]["workloads"]["unknown"].as_u64()) };
+    until(&format!("{expected} are unknown"), PATIENCE, unknown, |now| *now == Some(expected)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_private_image_is_unknown_until_pull_secrets_are_turned_on_and_allowed() {
+    let Some(program) = program("a_private_image_is_unknown_until_pull_secrets_are_turned_on_and_allowed") else {
+        return;
+    };
+    let authority = Authority::new().unwrap();
+    let registry = Registry::start(&program, &authority, &Access::Basic).await.unwrap();
+    let repository = registry.repository("private/app", Some(&format!("Basic {}", auth())));
+    push(&repository, "1", &windows(IMAGE_2019)).await;
+
+    let world = World::start().await.unwrap();
+    let node = SimulatedNode::windows("private-1", "10.0.20348.2700").label("agentpool", "private");
+    let _kubelets = Kubelets::start(world.client.clone(), vec![node]).await.unwrap();
+    world.apply_pool("private", "ltsc2022", ("os", "windows")).await.unwrap();
+    for name in ["named", "unnamed"] {
+        let secret = secret(name, &registry.host()).to_string();
+        kubectl_with_input(&world.control_plane, User::Admin, &["create", "-f", "-"], &secret).unwrap();
+    }
+    let ca = authority.file();
+    let start = async |more: &[&str]| {
+        let arguments = [&["--log", "trace", "--registry-ca", text(&ca)][..], more].concat();
+        Operator::start(&world.control_plane, &arguments, &[]).await.unwrap()
+    };
+
+    let without = start(&[]).await;
+    for name in ["private-1", "private-2"] {
+        let mut pod = pod(name, "windows-ltsc2022", &format!("{}/private/app:1", registry.host()));
+        pod["spec"]["imagePullSecrets"] = json!([{ "name": "named" }, { "name": "missing" }]);
+        create(&world.client, pod).await;
+    }
+    until_unknown(&world, 2).await;
+    let asked = || async { Ok(manifests(&registry, "private/app").len()) };
+    until("the registry was asked", PATIENCE, asked, |count| *count > 0).await.unwrap();
+    assert_eq!(of_secrets(&world.control_plane), [], "nobody turned it on");
+    without.stop().await.unwrap();
+
+    let with = start(&["--pull-secrets"]).await;
+    let refused = || async { Ok(of_secrets(&world.control_plane)) };
+    let forbidden = |requests: &Vec<Request>| !requests.is_empty() && requests.iter().all(Request::is_forbidden);
+    until("the shipped RBAC allows no Secret", PATIENCE, refused, forbidden).await.unwrap();
+    until_unknown(&world, 2).await;
+
+    let folder = workspace().join("config/pull-secrets");
+    kubectl(&world.control_plane, User::Admin, &["apply", "-k", text(&folder)]).unwrap();
+    let told = || async {
+        let told = world.condition("private", "OSMismatch").await?;
+        anyhow::ensure!(told.reason == "ImagesCannotRun", "{told:?}");
+        Ok(told.message)
+    };
+    let message = eventually("the private image is judged", PATIENCE, told).await.unwrap();
+    assert!(message.contains("by its registry it is for 10.0.17763.6414 (ltsc2019)"), "{message}");
+    until_unknown(&world, 0).await;
+
+    let requests = of_secrets(&world.control_plane);
+    for request in &requests {
+        assert_eq!((request.verb.as_str(), request.namespace.as_str()), ("get", "default"), "{request:?}");
+        assert!(["named", "missing"].contains(&request.name.as_str()), "{request:?}");
+    }
+    assert!(requests.iter().any(|request| request.name == "named" && request.code == 200), "{requests:#?}");
+
+    let events = kubectl(&world.control_plane, User::Admin, &["get", "events", "-A", "-o", "json"]).unwrap();
+    let places = [
+        ("the log", [without.log().unwrap(), with.log().unwrap()].concat()),
+        ("the status", world.pool("private").await.unwrap().to_string()),
+        ("an event", events),
+        ("the metrics", with.metrics().await.unwrap()),
+    ];
+    assert!(places[0].1.contains("private/app"), "the log is one of everything");
+    for (place, text) in places {
+        for secret in [LOGIN.1, &auth()] {
+            assert!(!text.contains(secret), "the password is in {place}");
+        }
+    }
+}
