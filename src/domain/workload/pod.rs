@@ -20,6 +20,8 @@ use crate::{domain::image::Said, facts::mismatch};
 
 /// The longest part of a runtime's message that is kept, in characters.
 const LONGEST_SAYING: usize = 160;
+/// The annotation of a pod that stands for one that a kubelet made of a file.
+const MIRROR: &str = "kubernetes.io/config.mirror";
 /// The label by which the pods of a Deployment carry the end of their ReplicaSet's name.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
@@ -64,6 +66,8 @@ pub struct Pod {
     pub node: Option<String>,
     /// Whether it has run to its end.
     pub finished: bool,
+    /// Whether a kubelet made it of a file: no scheduler places it, and it is back whatever the taints of its node.
+    pub is_static: bool,
     /// Its spec.
     pub template: Arc<Template>,
     /// What the runtime said of the images of its containers, in the order of the template.
@@ -140,6 +144,7 @@ impl Pod {
             workload: shared.workload(workload(&pod.metadata)),
             node,
             finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            is_static: pod.metadata.annotations.iter().flatten().any(|(key, _)| key == MIRROR),
             template: shared.template(template),
             said,
         }
@@ -194,11 +199,14 @@ fn said(status: &core::ContainerStatus) -> Option<Said> {
 }
 
 impl Said {
-    /// A misfit in the words of a runtime, on one line and shortened.
+    /// A misfit in the words of a runtime, on one line and shortened: of what runtimes say at length, with the name of a
+    /// container that is another at every attempt, the part that says so.
     pub fn misfit(message: &str) -> Self {
         let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-        // What matters comes last: before it is the way of the call.
+        let part = line.split(": ").find(|part| mismatch::says(part)).unwrap_or(&line);
+        let line = part.trim_end_matches(" extra info");
         let skip = line.chars().count().saturating_sub(LONGEST_SAYING);
+        // What matters comes last.
         let end: String = line.chars().skip(skip).collect();
         Self::Misfit(if skip > 0 { format!("…{end}") } else { end })
     }
@@ -261,7 +269,11 @@ impl PodController for Job {
     const KIND: &'static str = "Job";
 
     fn parts(self) -> (ObjectMeta, Option<core::PodSpec>, bool) {
-        let ended = self.status.as_ref().is_some_and(|status| status.completion_time.is_some());
+        // One that failed has no time of completion.
+        let conditions = self.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let ended = conditions
+            .into_iter()
+            .any(|condition| matches!(condition.type_.as_str(), "Complete" | "Failed") && condition.status == "True");
         let suspended = self.spec.as_ref().is_some_and(|spec| spec.suspend == Some(true));
         (self.metadata, self.spec.and_then(|spec| spec.template.spec), !ended && !suspended)
     }
@@ -299,7 +311,7 @@ mod tests {
     #[test]
     fn what_the_runtime_said_is_read_of_the_status() {
         let no_match = "failed to pull and unpack image \"x\": no match for platform in manifest: not found";
-        let misfit = Some(Said::Misfit(no_match.into()));
+        let misfit = Some(Said::Misfit("no match for platform in manifest".into()));
         let exit = json!({"exitCode": 1, "startedAt": "2026-01-01T00:00:00Z"});
         let table = [
             (json!({"state": {"running": {}}}), Some(Said::Started)),
@@ -339,9 +351,31 @@ mod tests {
     }
 
     #[test]
+    fn the_same_misfit_is_said_in_the_same_words_at_every_attempt() {
+        let hcs = "The container operating system does not match the host operating system.";
+        let table = [
+            (format!("failed to create shim task: hcs::CreateComputeSystem 6b86b273ff34: {hcs}: unknown"), hcs),
+            (
+                "container 6b86b273ff34 encountered an error during CreateContainer: failure in a Windows system call: \
+                 The operating system of the container does not match the operating system of the host. (0xc0370101) \
+                 extra info: {\"SystemType\":\"Container\",\"Name\":\"6b86b273ff34\"}"
+                    .to_owned(),
+                "The operating system of the container does not match the operating system of the host. (0xc0370101)",
+            ),
+            (
+                "no matching manifest for windows/amd64 10.0.17763\n in the manifest list entries".to_owned(),
+                "no matching manifest for windows/amd64 10.0.17763 in the manifest list entries",
+            ),
+        ];
+        for (message, words) in table {
+            assert_eq!(Said::misfit(&message), Said::Misfit(words.to_owned()));
+        }
+    }
+
+    #[test]
     fn a_long_saying_keeps_its_end() {
-        let Said::Misfit(words) = Said::misfit(&format!("{}\nno match", "call: ".repeat(99))) else { unreachable!() };
-        assert!(words.starts_with('…') && words.ends_with("call: no match") && words.chars().count() == 161, "{words}");
+        let Said::Misfit(words) = Said::misfit(&format!("{}\nno match", "call; ".repeat(99))) else { unreachable!() };
+        assert!(words.starts_with('…') && words.ends_with("call; no match") && words.chars().count() == 161, "{words}");
     }
 
     #[test]
@@ -378,7 +412,23 @@ mod tests {
         let spec = |replicas: Value| json!({"selector": {}, "template": template, "replicas": replicas});
         assert!(read(spec(json!(2))).active && read(spec(Value::Null)).active && !read(spec(json!(0))).active);
         assert_eq!(read(spec(json!(2))).workload.to_string(), "Deployment b/a");
-        let job = json!({"metadata": {"name": "a"}, "spec": {"template": template}, "status": {"completionTime": "2026-01-01T00:00:00Z"}});
-        assert!(!Controller::read(serde_json::from_value::<Job>(job).unwrap(), &mut Shared::default()).active);
+    }
+
+    #[test]
+    fn a_job_that_ended_or_waits_makes_no_pod() {
+        let condition = |kind: &str| json!({"conditions": [{"type": kind, "status": "True"}]});
+        let table = [
+            (json!({}), json!({}), true),
+            (json!({}), condition("SuccessCriteriaMet"), true),
+            (json!({}), condition("Complete"), false),
+            (json!({}), condition("Failed"), false),
+            (json!({"suspend": true}), json!({}), false),
+        ];
+        for (mut spec, status, expected) in table {
+            spec["template"] = json!({"spec": {"containers": []}});
+            let job = json!({"metadata": {"name": "a"}, "spec": spec, "status": status});
+            let read = Controller::read(serde_json::from_value::<Job>(job.clone()).unwrap(), &mut Shared::default());
+            assert_eq!(read.active, expected, "{job}");
+        }
     }
 }
