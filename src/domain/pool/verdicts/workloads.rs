@@ -16,6 +16,8 @@ use crate::{
 
 /// How many RuntimeClasses are counted, those with most pods first.
 const CLASSES: usize = 32;
+/// How many workloads a message names of each trap.
+const NAMED: usize = 5;
 
 /// The counts; `None` when workloads are not looked at.
 pub fn counts(case: &Case) -> Option<WorkloadCounts> {
@@ -82,15 +84,16 @@ pub fn images_that_cannot_run(case: &Case) -> Option<(String, usize)> {
     Some((stories(trapped), trapped.count))
 }
 
-/// At most five workloads with their stories; those with the same story together.
+/// The first five workloads with their stories, those with the same story together.
 fn stories(trapped: &Trapped) -> String {
     let mut by_story: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (workload, story) in &trapped.first {
+    for (workload, story) in trapped.first.iter().take(NAMED) {
         by_story.entry(story).or_default().push(workload.to_string());
     }
     let told = some_stories(by_story.into_iter().map(|(story, workloads)| format!("{}: {story}", some_of(workloads))));
-    match trapped.count.saturating_sub(trapped.first.len()) {
+    match trapped.count.saturating_sub(NAMED) {
         0 => told,
+        1 => format!("{told}; and 1 workload more"),
         more => format!("{told}; and {more} workloads more"),
     }
 }
