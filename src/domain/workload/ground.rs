@@ -1,8 +1,8 @@
 //! The ground that workloads stand on: pools, the kinds of nodes in them, and RuntimeClasses.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Scheduling, System, system_of_class};
+use super::{Scheduling, System, placement::Obstacle, system_of_class};
 use crate::{
     api::{RuntimeClassIsolation, names::label},
     domain::{
@@ -15,8 +15,21 @@ use crate::{
 
 /// The architecture of a node that does not say its own: the only one that Windows Server has in Kubernetes.
 const ARCHITECTURE: &str = "amd64";
-/// Taints of the node's own state, which come and go: kubernetes/website, "Taints and Tolerations".
-const PASSING_TAINTS: &str = "node.kubernetes.io/";
+/// Beginnings of taints that tell the state of a node and come and go with it, so that they keep no workload off a pool.
+/// Sources: kubernetes/website, "Taints and Tolerations"; kubernetes/autoscaler,
+/// `cluster-autoscaler/utils/taints/taints.go` (2025-11); kubernetes-sigs/karpenter, `pkg/apis/v1/taints.go` (2025-11).
+const PASSING_TAINTS: [&str; 10] = [
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "status-taint.cluster-autoscaler.kubernetes.io/",
+    "cloud.google.com/impending-node-termination",
+    "NodeWithImpairedVolumes",
+    "karpenter.sh/",
+];
 
 /// Everything that a workload is judged against.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,6 +40,19 @@ pub struct Ground {
     pub classes: BTreeMap<String, Class>,
     /// All Windows nodes, by name.
     pub nodes: HashMap<String, NodeGround>,
+    /// The names of nodes whose host is called otherwise, by the label of the host.
+    pub hosts: HashMap<String, String>,
+    /// Windows nodes in no pool: what these take is at home there.
+    pub outside: Vec<Outside>,
+}
+
+/// Windows nodes in no pool that are alike.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Outside {
+    /// The labels that they have in common: all but the name of the host.
+    pub labels: BTreeMap<String, String>,
+    /// Their taints.
+    pub taints: Vec<Taint>,
 }
 
 /// A pool.
@@ -40,17 +66,23 @@ pub struct PoolGround {
     pub taints: Vec<Taint>,
     /// Its RuntimeClasses with their isolation, in the order of the spec.
     pub classes: Vec<(String, Isolation)>,
+    /// Whether it makes its nodes so, or only looks.
+    pub enforces: bool,
     /// The kinds of its nodes; for a pool without nodes the kind that it asks for.
     pub kinds: Vec<Kind>,
 }
 
 /// Nodes that are alike to every rule.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Kind {
+    /// Whether there are such nodes; one that is only asked for may have more labels than anybody knows.
+    pub exists: bool,
     /// The labels that they have in common: all but the name of the host.
     pub labels: BTreeMap<String, String>,
     /// The taints that they have or are about to have.
     pub taints: Vec<Taint>,
+    /// The taints that they would have if the pool, which only looks, enforced.
+    pub withheld: Vec<Taint>,
     /// What runs containers there.
     pub host: Host,
     /// The handlers that their runtime has; `None` if that is not known.
@@ -94,38 +126,50 @@ impl Ground {
     /// The ground in a snapshot.
     pub fn of(snapshot: &Snapshot) -> Self {
         let planner = Planner::new(snapshot);
-        let mut nodes: HashMap<String, NodeGround> = snapshot
-            .nodes
-            .values()
-            .map(|node| {
-                let kind = Kind::of(node, None);
-                (node.name.clone(), NodeGround { pool: None, kind, memory: node.allocatable.memory })
-            })
-            .collect();
+        let mut nodes: HashMap<String, NodeGround> =
+            snapshot.nodes.values().map(|node| (node.name.clone(), NodeGround::of(node, None))).collect();
         let mut active: Vec<(&Pool, &Spec)> =
             snapshot.pools.values().filter_map(|pool| Some((pool.as_ref(), pool.spec.as_ref().ok()?))).collect();
         active.sort_by_key(|(pool, _)| pool.precedence());
         let mut pools = Vec::new();
         for (pool, spec) in active.into_iter().filter(|(pool, _)| !pool.deleting) {
-            let mut kinds: Vec<Kind> = Vec::new();
+            let mut kinds = HashSet::new();
             for node in planner.members(&pool.name) {
-                let kind = Kind::of(node, Some((&pool.name, spec)));
-                if let Some(kind) = kind.as_ref().filter(|kind| !kinds.contains(kind)) {
-                    kinds.push(kind.clone());
-                }
-                nodes.insert(
-                    node.name.clone(),
-                    NodeGround { pool: Some(pool.name.clone()), kind, memory: node.allocatable.memory },
-                );
+                let ground = NodeGround::of(node, Some((pool, spec)));
+                kinds.extend(ground.kind.clone());
+                nodes.insert(node.name.clone(), ground);
             }
-            kinds.sort_by(|a, b| (&a.labels, &a.taints, a.host.os).cmp(&(&b.labels, &b.taints, b.host.os)));
+            let mut kinds: Vec<Kind> = kinds.into_iter().collect();
+            kinds.sort_by(|a, b| a.order().cmp(&b.order()));
             if kinds.is_empty() {
-                kinds.push(Kind::asked_for(&pool.name, spec));
+                kinds.push(Kind::asked_for(pool, spec));
             }
-            pools.push(PoolGround::new(&pool.name, spec, kinds));
+            pools.push(PoolGround::new(pool, spec, kinds));
         }
-        let classes = snapshot.runtime_classes.iter();
-        Self { pools, classes: classes.map(|(name, class)| (name.clone(), Class::of(class))).collect(), nodes }
+        let outside = snapshot.nodes.values().filter(|node| nodes[&node.name].pool.is_none());
+        let mut outside: Vec<Outside> = outside.map(|node| Outside::of(node)).collect();
+        outside.sort();
+        outside.dedup();
+        let host = |node: &WindowsNode| node.labels.get(label::HOSTNAME).filter(|host| **host != node.name).cloned();
+        Self {
+            pools,
+            classes: snapshot.runtime_classes.iter().map(|(name, class)| (name.clone(), Class::of(class))).collect(),
+            hosts: snapshot.nodes.values().filter_map(|node| Some((host(node)?, node.name.clone()))).collect(),
+            nodes,
+            outside,
+        }
+    }
+
+    /// A Windows node by its name or that of its host.
+    pub fn node(&self, name: &str) -> Option<&NodeGround> {
+        self.nodes.get(name).or_else(|| self.nodes.get(self.hosts.get(name)?))
+    }
+
+    /// Whether a pool is about to make the RuntimeClass that is in the way because there is none.
+    pub fn makes_up_for(&self, obstacle: &Obstacle) -> bool {
+        let Obstacle::NoClass { class, .. } = obstacle else { return false };
+        let enforcing = self.pools.iter().filter(|pool| pool.enforces);
+        enforcing.flat_map(|pool| &pool.classes).any(|(name, _)| name == class)
     }
 
     /// A pool.
@@ -147,63 +191,93 @@ impl Ground {
 }
 
 impl PoolGround {
-    fn new(name: &str, spec: &Spec, kinds: Vec<Kind>) -> Self {
+    fn new(pool: &Pool, spec: &Spec, kinds: Vec<Kind>) -> Self {
         let isolation = |isolation| match isolation {
             RuntimeClassIsolation::Process => Isolation::Process,
             RuntimeClassIsolation::HyperV => Isolation::HyperV,
         };
         let classes = spec.runtime_classes.iter().map(|class| (class.name.clone(), isolation(class.isolation)));
         Self {
-            name: name.to_owned(),
+            name: pool.name.clone(),
             build: spec.build,
             taints: spec.taints.iter().map(Taint::from).collect(),
             classes: classes.collect(),
+            enforces: pool.enforces(),
             kinds,
         }
     }
 }
 
+impl NodeGround {
+    fn of(node: &WindowsNode, pool: Option<(&Pool, &Spec)>) -> Self {
+        let name = pool.map(|(pool, _)| pool.name.clone());
+        Self { pool: name, kind: Kind::of(node, pool), memory: node.allocatable.memory }
+    }
+}
+
+impl Outside {
+    fn of(node: &WindowsNode) -> Self {
+        Self { labels: labels_in_common(node), taints: lasting_taints(node) }
+    }
+}
+
+/// The labels of a node without the name of its host.
+fn labels_in_common(node: &WindowsNode) -> BTreeMap<String, String> {
+    let mut labels = node.labels.clone();
+    labels.remove(label::HOSTNAME);
+    labels
+}
+
+/// The taints of a node that do not pass with its state, in order.
+fn lasting_taints(node: &WindowsNode) -> Vec<Taint> {
+    let passing = |key: &str| PASSING_TAINTS.iter().any(|begin| key.starts_with(begin));
+    let lasting = node.taints.iter().filter(|taint| !passing(&taint.key)).map(|taint| Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone().unwrap_or_default(),
+        effect: taint.effect.clone(),
+    });
+    let mut taints: Vec<Taint> = lasting.collect();
+    taints.sort();
+    taints
+}
+
 impl Kind {
-    /// The kind of a node as this pool makes it; `None` when it did not report its Windows.
-    fn of(node: &WindowsNode, pool: Option<(&String, &Spec)>) -> Option<Self> {
-        let spec = pool.map(|(_, spec)| spec);
+    /// The kind of a node as its pool makes it; `None` when it did not report its Windows.
+    fn of(node: &WindowsNode, pool: Option<(&Pool, &Spec)>) -> Option<Self> {
         let os = node.os.as_ref().ok().copied().or(node.build().map(|build| OsVersion { build, revision: None }))?;
-        let mut labels = node.labels.clone();
-        labels.remove(label::HOSTNAME);
-        if let Some((name, spec)) = pool {
-            labels.insert(label::POOL.to_owned(), name.clone());
-            labels.insert(label::WINDOWS_BUILD.to_owned(), os.build.to_string());
-            labels.extend(spec.labels.clone());
+        let (mut labels, mut taints, mut withheld) = (labels_in_common(node), lasting_taints(node), Vec::new());
+        if let Some((pool, spec)) = pool {
+            // One of the same key and effect stays until it is replaced.
+            let there = |taint: &Taint| taints.iter().any(|own| (&own.key, &own.effect) == (&taint.key, &taint.effect));
+            let wanted: Vec<Taint> = spec.taints.iter().map(Taint::from).filter(|taint| !there(taint)).collect();
+            if pool.enforces() {
+                labels.insert(label::POOL.to_owned(), pool.name.clone());
+                labels.insert(label::WINDOWS_BUILD.to_owned(), os.build.to_string());
+                labels.extend(spec.labels.clone());
+                taints = [taints, wanted].concat();
+                taints.sort();
+            } else {
+                withheld = wanted;
+            }
         }
-        let mut taints: Vec<Taint> = node
-            .taints
-            .iter()
-            .filter(|taint| !taint.key.starts_with(PASSING_TAINTS))
-            .map(|taint| Taint {
-                key: taint.key.clone(),
-                value: taint.value.clone().unwrap_or_default(),
-                effect: taint.effect.clone(),
-            })
-            .chain(spec.into_iter().flat_map(|spec| &spec.taints).map(Taint::from))
-            .collect();
-        taints.sort();
-        taints.dedup();
         let architecture = node.labels.get(label::ARCH).map_or(ARCHITECTURE, String::as_str).to_owned();
         Some(Self {
+            exists: true,
             labels,
             taints,
+            withheld,
             host: Host { os, architecture, containerd: node.runtime.containerd() },
-            handlers: node.runtime.handlers(spec.is_some_and(|spec| spec.profile.is_some())),
+            handlers: node.runtime.handlers(pool.is_some_and(|(_, spec)| spec.profile.is_some())),
         })
     }
 
     /// The kind that a pool without nodes asks for.
-    fn asked_for(pool: &str, spec: &Spec) -> Self {
+    fn asked_for(pool: &Pool, spec: &Spec) -> Self {
         let own = [
             (label::OS, "windows".to_owned()),
             (label::ARCH, ARCHITECTURE.to_owned()),
             (label::WINDOWS_BUILD, spec.build.to_string()),
-            (label::POOL, pool.to_owned()),
+            (label::POOL, pool.name.clone()),
         ];
         let mut labels: BTreeMap<String, String> =
             own.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
@@ -212,12 +286,23 @@ impl Kind {
             labels.extend(selector.match_labels.clone());
         }
         let os = OsVersion { build: spec.build, revision: None };
+        let mut taints: Vec<Taint> = spec.taints.iter().map(Taint::from).collect();
+        taints.sort();
+        let (taints, withheld) = if pool.enforces() { (taints, Vec::new()) } else { (Vec::new(), taints) };
         Self {
+            exists: false,
             labels,
-            taints: spec.taints.iter().map(Taint::from).collect(),
+            taints,
+            withheld,
             host: Host { os, architecture: ARCHITECTURE.to_owned(), containerd: None },
             handlers: None,
         }
+    }
+
+    /// What kinds are ordered by.
+    fn order(&self) -> impl Ord + '_ {
+        let host = (self.host.os, &self.host.architecture, self.host.containerd);
+        (&self.labels, &self.taints, host, self.handlers)
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Pod, System, Template, WorkloadName,
-    ground::{Ground, Kind, NodeGround},
+    Container, Pod, System, Template, WorkloadName,
+    ground::{Class, Ground, Kind, NodeGround, PoolGround},
     placement::{Effective, Obstacle, Place},
 };
 use crate::{
@@ -14,7 +14,11 @@ use crate::{
         image::{Evidence, Host, Known, Lookup, Misfit, Reference, Said, Verdict, judge, tag},
         quantity::Quantity,
     },
-    facts::builds,
+    facts::{
+        Build,
+        builds::{self, Channel},
+        compatibility::{self, Fit, Isolation},
+    },
 };
 
 /// What is wrong with a workload, worst first.
@@ -122,13 +126,12 @@ pub fn judge_pod(ground: &Ground, pod: &Pod, lookups: &dyn Lookups, sandbox: Opt
     if pod.finished {
         return Judgement::default();
     }
-    let node = pod.node.as_deref().and_then(|name| ground.nodes.get(name));
-    let mut judgement = match node {
-        Some(node) => on_node(ground, pod, node, lookups, sandbox),
-        None if pod.node.is_some() => Judgement::default(),
-        None => bound(ground, pod, lookups),
-    };
-    if !KNOWN_CONTROLLERS.contains(&pod.workload.kind.as_str()) && node.is_none() && pod.node.is_none() {
+    if let Some(name) = &pod.node {
+        let node = ground.nodes.get(name);
+        return node.map(|node| on_node(ground, pod, node, lookups, sandbox)).unwrap_or_default();
+    }
+    let mut judgement = bound(ground, pod, lookups);
+    if !KNOWN_CONTROLLERS.contains(&pod.workload.kind.as_str()) {
         judgement.findings.extend(judge_template(ground, &pod.workload, &pod.template));
     }
     judgement
@@ -136,13 +139,16 @@ pub fn judge_pod(ground: &Ground, pod: &Pod, lookups: &dyn Lookups, sandbox: Opt
 
 /// Judges a pod that is on a Windows node.
 fn on_node(ground: &Ground, pod: &Pod, node: &NodeGround, lookups: &dyn Lookups, sandbox: Option<&Said>) -> Judgement {
-    let Some(pool) = &node.pool else { return Judgement::default() };
-    let mut judgement = Judgement { pool: Some(pool.clone()), ..Judgement::default() };
-    let mut find = |trap, story| judgement.findings.push(Finding { pool: pool.clone(), trap, story });
-    let effective = match Effective::of_pod(&pod.template, ground) {
+    let Some(pool) = node.pool.as_deref().and_then(|pool| ground.pool(pool)) else { return Judgement::default() };
+    let mut judgement = Judgement { pool: Some(pool.name.clone()), ..Judgement::default() };
+    let mut find = |trap, story| judgement.findings.push(Finding { pool: pool.name.clone(), trap, story });
+    let effective = Effective::of_pod(&pod.template, ground);
+    let effective = match effective {
         Ok(effective) => effective,
         Err(obstacle) => {
-            find(Trap::WouldNotReturn, format!("a restart would be its last: {obstacle}"));
+            if !pod.is_static && !ground.makes_up_for(&obstacle) {
+                find(Trap::WouldNotReturn, format!("a restart would be its last: {obstacle}"));
+            }
             Effective::alone(&pod.template)
         }
     };
@@ -152,26 +158,58 @@ fn on_node(ground: &Ground, pod: &Pod, node: &NodeGround, lookups: &dyn Lookups,
         find(Trap::LinuxPodOnWindowsNode, story.to_owned());
         return judgement;
     }
-    let taints = node.kind.as_ref().map(|kind| kind.taints.as_slice()).unwrap_or_default();
-    if let Some(taint) = effective.untolerated(taints) {
-        let story = format!(
-            "runs, and would not come back after a restart: it does not tolerate {taint}: add the toleration, or a RuntimeClass of the pool"
-        );
-        find(Trap::WouldNotReturn, story);
+    if let Some(kind) = node.kind.as_ref().filter(|_| !pod.is_static) {
+        if let Some(story) = would_not_return(ground, pod, pool, kind, &effective) {
+            find(Trap::WouldNotReturn, story);
+        }
+        if let Some((name, change)) = effective.class.and_then(|(name, class)| Some((name, moved(pod, class, kind)?))) {
+            let story = format!("was created when RuntimeClass {name} selected {change}: restart it to move it");
+            find(Trap::RuntimeClassChanged, story);
+        }
     }
-    if let Some((name, change)) = effective.class.and_then(|(name, class)| Some((name, stale(pod, class)?))) {
-        let story = format!("was created when RuntimeClass {name} selected {change}: restart it to move it");
-        find(Trap::RuntimeClassChanged, story);
-    }
-    judgement.memory_limit = pod.template.containers.iter().filter_map(|container| container.memory_limit).sum();
+    judgement.memory_limit = pod.template.memory_limit();
     if let Some(kind) = &node.kind {
-        judge_images(ground, pod, &[(pool.as_str(), kind)], lookups, sandbox, &mut judgement);
+        let said_nothing = pod.said.iter().all(Option::is_none);
+        match sandbox.filter(|_| said_nothing) {
+            Some(Said::Misfit(words)) => {
+                judgement.images = Images::CannotRun;
+                let story = sandbox_story(words, &kind.host);
+                judgement.findings.push(Finding { pool: pool.name.clone(), trap: Trap::ImagesCannotRun, story });
+            }
+            Some(Said::Started) | None => {
+                judge_images(ground, pod, &[(pool.name.as_str(), kind)], lookups, &effective, &mut judgement);
+            }
+        }
     }
     judgement
 }
 
-/// What a pod carries of its class as it was, as `key=value, now other`.
-fn stale(pod: &Pod, class: &super::ground::Class) -> Option<String> {
+/// What keeps a pod off its pool when it is made anew: a DaemonSet makes it for the same node, all others for any.
+fn would_not_return(
+    ground: &Ground,
+    pod: &Pod,
+    pool: &PoolGround,
+    own: &Kind,
+    effective: &Effective,
+) -> Option<String> {
+    let barred = |kind: &Kind| {
+        let now = effective.untolerated(&kind.taints).map(|taint| (taint.clone(), ""));
+        let then = || effective.untolerated(&kind.withheld).map(|taint| (taint.clone(), ", once the pool enforces it"));
+        now.or_else(then)
+    };
+    let (taint, once) = barred(own)?;
+    let others = pool.kinds.iter().filter(|kind| effective.selects(ground, &pool.name, kind));
+    if pod.workload.kind != "DaemonSet" && others.into_iter().any(|kind| barred(kind).is_none()) {
+        return None;
+    }
+    Some(format!(
+        "runs, and would not come back after a restart: it does not tolerate {taint}{once}: add the toleration, or a RuntimeClass of the pool"
+    ))
+}
+
+/// What a pod carries of its class as it was, as `key=value, now other`, if its node is none that the class leads to now.
+fn moved(pod: &Pod, class: &Class, kind: &Kind) -> Option<String> {
+    class.scheduling.misses(&kind.labels)?;
     let own = &pod.template.scheduling.node_selector;
     class.scheduling.node_selector.iter().find_map(|(key, now)| match own.get(key) {
         Some(then) if then == now => None,
@@ -183,19 +221,22 @@ fn stale(pod: &Pod, class: &super::ground::Class) -> Option<String> {
 /// Judges a pod that waits for a node.
 fn bound(ground: &Ground, pod: &Pod, lookups: &dyn Lookups) -> Judgement {
     let Ok(effective) = Effective::of_pod(&pod.template, ground) else { return Judgement::default() };
-    if !effective.is_for_windows(ground) {
-        return Judgement::default();
-    }
-    match effective.places(ground) {
-        Ok(places) => {
-            let mut judgement =
-                Judgement { pool: places.first().map(|(pool, _)| pool.name.clone()), ..Judgement::default() };
-            judge_images(ground, pod, &kinds(&places), lookups, None, &mut judgement);
-            judgement
-        }
-        // That no pool takes its template is told of the workload.
-        Err(_) => Judgement::default(),
-    }
+    let for_windows = match effective.system() {
+        Some(system) => system == System::Windows,
+        // A taint may be on Linux nodes too: then the image tells.
+        None => effective.is_for_windows(ground) && !pod.template.containers.iter().any(|one| is_foreign(one, lookups)),
+    };
+    // That no pool takes its template is told of the workload.
+    let Some(places) = effective.places(ground).ok().filter(|_| for_windows) else { return Judgement::default() };
+    let mut judgement = Judgement { pool: places.first().map(|(pool, _)| pool.name.clone()), ..Judgement::default() };
+    judge_images(ground, pod, &kinds(&places), lookups, &effective, &mut judgement);
+    judgement
+}
+
+/// Whether the registry says that an image is for other systems than Windows only.
+fn is_foreign(container: &Container, lookups: &dyn Lookups) -> bool {
+    let lookup = lookups.get(&container.image);
+    lookup.is_some_and(|lookup| matches!(&*lookup, Lookup::Found(content) if content.windows().next().is_none()))
 }
 
 fn kinds<'a>(places: &[Place<'a>]) -> Vec<(&'a str, &'a Kind)> {
@@ -208,12 +249,11 @@ fn judge_images(
     pod: &Pod,
     kinds: &[(&str, &Kind)],
     lookups: &dyn Lookups,
-    sandbox: Option<&Said>,
+    effective: &Effective,
     judgement: &mut Judgement,
 ) {
     let isolation = ground.isolation(pod.template.runtime_class.as_deref());
     for (container, said) in pod.template.containers.iter().zip(&pod.said) {
-        let said = said.as_ref().or(sandbox);
         let Ok(reference) = container.image.parse::<Reference>() else {
             judgement.images = judgement.images.max(Images::Unknown);
             continue;
@@ -222,7 +262,7 @@ fn judge_images(
         if said.is_none() {
             judgement.wanted.push(container.image.clone());
         }
-        let known = Known { said, lookup: lookup.as_deref(), reference: &reference };
+        let known = Known { said: said.as_ref(), lookup: lookup.as_deref(), reference: &reference };
         for (pool, kind) in kinds {
             match judge(known, &kind.host, isolation, container.host_process) {
                 Verdict::Runs(_) => {}
@@ -230,7 +270,9 @@ fn judge_images(
                 Verdict::CannotRun(evidence, misfit) => {
                     let images = if evidence == Evidence::Name { Images::Suspected } else { Images::CannotRun };
                     judgement.images = judgement.images.max(images);
-                    let story = image_story(ground, &container.image, evidence, &misfit, &kind.host);
+                    let (image, host) = (&container.image, &kind.host);
+                    let remedy = remedy(ground, image, &misfit, host, effective.system().is_some());
+                    let story = format!("{}: {remedy}", what_is_wrong(image, evidence, &misfit, host));
                     judgement.findings.push(Finding { pool: (*pool).to_owned(), trap: Trap::ImagesCannotRun, story });
                     break;
                 }
@@ -241,53 +283,84 @@ fn judge_images(
 
 /// What is wrong with an image on a host, by which evidence, and what to do.
 pub fn image_story(ground: &Ground, image: &str, evidence: Evidence, misfit: &Misfit, host: &Host) -> String {
-    let release =
-        builds::release(host.os.build).map_or_else(|| host.os.build.to_string(), |release| release.names[0].to_owned());
-    let what = match (evidence, misfit) {
+    format!("{}: {}", what_is_wrong(image, evidence, misfit, host), remedy(ground, image, misfit, host, true))
+}
+
+fn what_is_wrong(image: &str, evidence: Evidence, misfit: &Misfit, host: &Host) -> String {
+    match (evidence, misfit) {
         (Evidence::Runtime, Misfit::Said(words)) => {
             format!("{image} does not run on {}, says the runtime: {words}", host.os)
         }
         (Evidence::Name, _) => format!("{image} probably does not run on {}: by its name it {misfit}", host.os),
         _ => format!("{image} does not run on {}: by its registry it {misfit}", host.os),
+    }
+}
+
+/// A sandbox is made of the pause image before any image of the pod is looked at.
+fn sandbox_story(words: &str, host: &Host) -> String {
+    format!(
+        "its sandbox does not start on {}, says the runtime: {words}: configure a pause image with an entry for {} on the node",
+        host.os,
+        base_image(host.os.build)
+    )
+}
+
+/// The base image that is made for a host: version 23H2 runs those of the release before it.
+fn base_image(host: Build) -> String {
+    let of_its_own = builds::release(host).filter(|release| release.channel != Channel::Annual);
+    let release = of_its_own.or_else(|| builds::release(compatibility::oldest_image(host)));
+    release.map_or_else(|| host.to_string(), |release| release.names[0].to_owned())
+}
+
+/// What to do about an image; `for_windows`: whether the pod says that it is for Windows.
+fn remedy(ground: &Ground, image: &str, misfit: &Misfit, host: &Host, for_windows: bool) -> String {
+    let base = base_image(host.os.build);
+    let os = misfit.image().or_else(|| tag::suggested(&image.parse().ok()?)?.os);
+    let takes = |host: &Host| {
+        let fit = |os| compatibility::fit(host.os, Some(os), Isolation::Process, host.containerd);
+        os.is_some_and(|os| fit(os) == Fit::Runs)
     };
-    let known = misfit.image().or_else(|| tag::suggested(&image.parse().ok()?)?.os);
-    let elsewhere = known.and_then(|os| {
-        let takes = |kind: &Kind| {
-            crate::facts::compatibility::fit(
-                kind.host.os,
-                Some(os),
-                crate::facts::compatibility::Isolation::Process,
-                kind.host.containerd,
-            ) == crate::facts::compatibility::Fit::Runs
-        };
-        ground.pools.iter().find(|pool| pool.kinds.iter().all(takes))
-    });
-    let remedy = match (misfit, elsewhere) {
-        (Misfit::NotFor(systems), _) if systems.iter().any(|system| system.starts_with("linux")) => {
-            format!("build it for {release}, or select kubernetes.io/os=linux")
-        }
-        (_, Some(pool)) => format!("rebuild it on {release}, or use pool {}", pool.name),
-        _ => format!("rebuild it on {release}"),
+    let elsewhere = ground.pools.iter().find(|pool| pool.kinds.iter().all(|kind| takes(&kind.host)));
+    let foreign = match misfit {
+        Misfit::NotFor(systems) => systems.iter().any(|system| system.starts_with("linux")),
+        Misfit::Said(_) => !for_windows,
+        _ => false,
     };
-    format!("{what}: {remedy}")
+    match (misfit, elsewhere.filter(|_| !takes(host))) {
+        _ if foreign => format!("build it for {base}, or select kubernetes.io/os=linux"),
+        (Misfit::Containerd { needs, .. }, _) => format!("upgrade containerd to {needs}, or rebuild it on {base}"),
+        (_, Some(pool)) => format!("rebuild it on {base}, or use pool {}", pool.name),
+        _ => format!("rebuild it on {base}"),
+    }
 }
 
 /// Judges the template of a workload.
 pub fn judge_template(ground: &Ground, workload: &WorkloadName, template: &Template) -> Vec<Finding> {
     let Some(first) = ground.pools.first() else { return Vec::new() };
+    if template.node_name.is_some() {
+        // Its pods pass by the scheduler, and are judged where they are.
+        return Vec::new();
+    }
     let effective = match Effective::of(template, ground) {
         Ok(effective) => effective,
         Err(obstacle) => {
             let windows = template.system(|_| None) == Some(System::Windows) || names_windows(template);
-            return windows.then(|| no_pool(&first.name, &obstacle)).into_iter().collect();
+            let told = windows && !ground.makes_up_for(&obstacle);
+            return told.then(|| no_pool(&first.name, &obstacle)).into_iter().collect();
         }
     };
-    if !effective.is_for_windows(ground) {
-        return may_land(ground, workload, template, &effective);
+    match effective.system() {
+        Some(System::Windows) => {}
+        // Whoever tolerates the taint of a pool by name knows of it; where its pods belong is not said.
+        None if effective.is_for_windows(ground) => return Vec::new(),
+        Some(System::Linux) | None => return may_land(ground, workload, template, &effective),
     }
     let mut findings = match workload.kind.as_str() {
-        "DaemonSet" => daemon_set(ground, template, &effective, &first.name),
-        _ => effective.places(ground).err().map(|obstacle| no_pool(&first.name, &obstacle)).into_iter().collect(),
+        "DaemonSet" => daemon_set(ground, template, &effective),
+        _ => {
+            let obstacle = effective.places(ground).err().filter(|_| !effective.is_at_home_elsewhere(ground));
+            obstacle.map(|obstacle| no_pool(&first.name, &obstacle)).into_iter().collect()
+        }
     };
     let home = effective.selected(ground).first().map(|(pool, _)| pool.name.clone());
     findings.extend(home.into_iter().flat_map(|pool| advice(&pool, template)));
@@ -301,40 +374,44 @@ fn names_windows(template: &Template) -> bool {
 
 fn no_pool(first: &str, obstacle: &Obstacle) -> Finding {
     let pool = match obstacle {
-        Obstacle::Taint { pool, .. } | Obstacle::Handler { pool, .. } => pool,
-        Obstacle::NoClass { .. } | Obstacle::Conflict { .. } | Obstacle::Selector(_) => first,
+        Obstacle::Taint { pool, .. } | Obstacle::Handler { pool, .. } | Obstacle::Selector { pool, .. } => pool,
+        Obstacle::NoClass { .. } | Obstacle::Conflict { .. } => first,
     };
     Finding { pool: pool.to_owned(), trap: Trap::NoPoolTakes, story: format!("no pool takes its pods: {obstacle}") }
 }
 
-/// The DaemonSet controller reads the template alone: it adds nothing of the RuntimeClass before it chooses nodes.
-fn daemon_set(ground: &Ground, template: &Template, effective: &Effective, first: &str) -> Vec<Finding> {
+/// The DaemonSet controller reads the template alone: it adds nothing of the RuntimeClass before it chooses nodes. That
+/// it finds none is no mistake of a DaemonSet: many wait for nodes that a cluster may never have.
+fn daemon_set(ground: &Ground, template: &Template, effective: &Effective) -> Vec<Finding> {
     let alone = Effective::alone(template);
-    let mut findings = Vec::new();
-    let relied_on = effective
-        .class
-        .and_then(|(name, class)| Some((name, class.scheduling.misses(&template.scheduling.node_selector)?)));
-    let home = effective.selected(ground).first().map_or(first, |(pool, _)| pool.name.as_str()).to_owned();
-    if let Some((class, missed)) = relied_on {
+    let meant = effective.selected(ground);
+    let Some((home, _)) = meant.first() else { return Vec::new() };
+    let relied_on = || {
+        let (name, class) = effective.class?;
+        let missed = class.scheduling.misses(&template.scheduling.node_selector)?;
+        let enough = template.selects_some_nodes() && alone.selected(ground) == meant;
+        (!enough).then_some((name, missed))
+    };
+    if let Some((class, missed)) = relied_on() {
         let story = format!(
             "relies on RuntimeClass {class}, of which the DaemonSet controller ignores selector and tolerations: write {missed} into the nodeSelector of its template, and the tolerations of the class"
         );
-        findings.push(Finding { pool: home, trap: Trap::DaemonSetIgnoresRuntimeClass, story });
+        return vec![Finding { pool: home.name.clone(), trap: Trap::DaemonSetIgnoresRuntimeClass, story }];
     }
-    let selected = alone.selected(ground);
-    for (pool, kinds) in &selected {
-        if let Some(taint) = kinds.iter().find_map(|kind| alone.untolerated(&kind.taints)) {
-            let story = format!(
-                "selects nodes of pool {} and gets no pod there: it does not tolerate {taint}: add the toleration to its template",
-                pool.name
-            );
-            findings.push(Finding { pool: pool.name.clone(), trap: Trap::DaemonSetNotTolerating, story });
-        }
+    let barred = |(pool, kinds): &Place| {
+        let taints: Option<Vec<_>> = kinds.iter().map(|kind| alone.untolerated(&kind.taints)).collect();
+        let taint = *taints?.first()?;
+        let story = format!(
+            "selects nodes of pool {} and gets no pod there: it does not tolerate {taint}: add the toleration to its template",
+            pool.name
+        );
+        Some(Finding { pool: pool.name.clone(), trap: Trap::DaemonSetNotTolerating, story })
+    };
+    let findings: Vec<Finding> = meant.iter().filter_map(barred).collect();
+    match effective.places(ground) {
+        Err(obstacle @ Obstacle::Handler { .. }) if findings.is_empty() => vec![no_pool(&home.name, &obstacle)],
+        _ => findings,
     }
-    if selected.is_empty() && findings.is_empty() {
-        findings.extend(effective.places(ground).err().map(|obstacle| no_pool(first, &obstacle)));
-    }
-    findings
 }
 
 /// The pools where nothing keeps a workload off that is not for Windows.
@@ -345,14 +422,21 @@ fn may_land(ground: &Ground, workload: &WorkloadName, template: &Template, effec
     }
     let daemon_set = workload.kind == "DaemonSet";
     let places = if daemon_set { Effective::alone(template).places(ground) } else { effective.places(ground) };
-    let story =
-        "is not for Windows, and nothing keeps its pods off the nodes of this pool: select kubernetes.io/os=linux";
+    let story = match effective.system() {
+        Some(_) => {
+            "is for Linux, and nothing keeps its pods off the nodes of this pool: select kubernetes.io/os=linux too"
+        }
+        None => {
+            "does not say which system it is for, and nothing keeps its pods off the nodes of this pool: select kubernetes.io/os=linux"
+        }
+    };
     let finding = |(pool, _): Place<'_>| Finding {
         pool: pool.name.clone(),
         trap: Trap::LinuxPodMayLand,
         story: story.to_owned(),
     };
-    places.unwrap_or_default().into_iter().map(finding).collect()
+    let there_are_nodes = |(_, kinds): &Place| kinds.iter().any(|kind| kind.exists);
+    places.unwrap_or_default().into_iter().filter(there_are_nodes).map(finding).collect()
 }
 
 /// What is worth a look in a template for Windows.

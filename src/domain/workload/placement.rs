@@ -6,7 +6,7 @@ use super::{
     Scheduling, System, Template,
     ground::{Class, Ground, Kind, PoolGround, Taint},
 };
-use crate::facts::runtimes::HANDLERS;
+use crate::{api::names::label, facts::runtimes::HANDLERS};
 
 /// What is in the way of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,8 +27,13 @@ pub enum Obstacle {
         /// What the pod selects, as `key=value`.
         own: String,
     },
-    /// No pool has nodes with this.
-    Selector(String),
+    /// No node has all that it selects.
+    Selector {
+        /// The pool that comes nearest.
+        pool: String,
+        /// What its nodes do not have.
+        missed: String,
+    },
     /// A taint is not tolerated.
     Taint {
         /// The pool with the taint.
@@ -72,7 +77,8 @@ impl<'a> Effective<'a> {
             return Ok(Self { template, scheduling: template.scheduling.clone(), class: None });
         };
         let Some(class) = ground.classes.get(name) else {
-            let known = ground.pools.iter().flat_map(|pool| &pool.classes).map(|(class, _)| class.clone()).collect();
+            let of_pools = ground.pools.iter().flat_map(|pool| &pool.classes).map(|(class, _)| class);
+            let known = of_pools.filter(|class| ground.classes.contains_key(*class)).cloned().collect();
             return Err(Obstacle::NoClass { class: name.to_owned(), known });
         };
         let mut scheduling = template.scheduling.clone();
@@ -115,7 +121,7 @@ impl<'a> Effective<'a> {
         self.template.system(|_| self.class.and_then(|(_, class)| class.system))
     }
 
-    /// Whether it is for Windows beyond doubt, or by tolerating by name what a pool is tainted with.
+    /// Whether it says that it is for Windows, or tolerates by name what a pool is tainted with.
     pub fn is_for_windows(&self, ground: &Ground) -> bool {
         match self.system() {
             Some(system) => system == System::Windows,
@@ -130,28 +136,73 @@ impl<'a> Effective<'a> {
             .any(|toleration| toleration.key.is_some() && toleration.tolerates(&taint.key, &taint.value, &taint.effect))
     }
 
-    /// The part of the selector, or the affinity, that a kind of nodes does not have.
-    fn misses(&self, kind: &Kind) -> Option<String> {
-        let mut labels = kind.labels.clone();
-        // Every node has a name of its own, and a pod that asks for one knows it.
-        let hostname = crate::api::names::label::HOSTNAME;
-        if let Some(name) = self.scheduling.node_selector.get(hostname) {
-            labels.insert(hostname.to_owned(), name.clone());
-        }
-        self.scheduling.misses(&labels).or_else(|| self.template.misses(&labels, None))
+    /// The first part of the selector, or the affinity, that the nodes of a kind do not have: on those that it asks for
+    /// by name, or else on any.
+    fn misses(&self, ground: &Ground, pool: &str, kind: &Kind) -> Option<String> {
+        let of_kind = |host: &&str| {
+            let node = ground.node(host).filter(|node| node.pool.as_deref() == Some(pool));
+            node.is_some_and(|node| node.kind.as_ref() == Some(kind))
+        };
+        let missed = self.missed(kind, "").into_iter().next()?;
+        let mut named = self.hosts().filter(of_kind);
+        (!named.any(|host| self.missed(kind, host).is_empty())).then_some(missed)
     }
 
-    /// The taint of a kind that keeps the pod off.
+    /// The nodes that it asks for by name.
+    fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.scheduling.node_selector.get(label::HOSTNAME).map(String::as_str).into_iter().chain(self.template.hosts())
+    }
+
+    /// What a node of a kind, on a host of this name, does not have. A kind that is only asked for may have every label
+    /// that is not known of it.
+    fn missed(&self, kind: &Kind, host: &str) -> Vec<String> {
+        let mut labels = kind.labels.clone();
+        if kind.exists {
+            labels.insert(label::HOSTNAME.to_owned(), host.to_owned());
+        }
+        let known = |key: &str| kind.exists || labels.contains_key(key);
+        let selected = self.scheduling.node_selector.iter();
+        let mut missed: Vec<String> = selected
+            .filter(|(key, value)| known(key) && labels.get(*key) != Some(value))
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        if !self.template.prefers(&labels, host, known) {
+            missed.push("its node affinity".to_owned());
+        }
+        missed
+    }
+
+    /// The taint that keeps the pod off.
     pub fn untolerated<'k>(&self, taints: &'k [Taint]) -> Option<&'k Taint> {
         let hard = taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
         hard.into_iter().find(|taint| !self.scheduling.tolerates(&taint.key, &taint.value, &taint.effect))
     }
 
+    /// Whether the nodes of a kind have all that the pod selects, whatever their taints.
+    pub fn selects(&self, ground: &Ground, pool: &str, kind: &Kind) -> bool {
+        self.misses(ground, pool, kind).is_none()
+    }
+
     /// The places that the pod selects, whatever their taints.
     pub fn selected<'g>(&self, ground: &'g Ground) -> Vec<Place<'g>> {
-        let kinds = |pool: &'g PoolGround| pool.kinds.iter().filter(|kind| self.misses(kind).is_none()).collect();
+        let kinds =
+            |pool: &'g PoolGround| pool.kinds.iter().filter(|kind| self.selects(ground, &pool.name, kind)).collect();
         let places = ground.pools.iter().map(|pool| (pool, kinds(pool)));
         places.filter(|(_, kinds): &Place<'g>| !kinds.is_empty()).collect()
+    }
+
+    /// Whether Windows nodes outside the pools take the pod.
+    pub fn is_at_home_elsewhere(&self, ground: &Ground) -> bool {
+        let mut hosts = vec![""];
+        hosts.extend(self.hosts());
+        ground.outside.iter().any(|nodes| {
+            let has_all = |host: &&str| {
+                let mut labels = nodes.labels.clone();
+                labels.insert(label::HOSTNAME.to_owned(), (*host).to_owned());
+                self.scheduling.misses(&labels).is_none() && self.template.prefers(&labels, host, |_| true)
+            };
+            self.untolerated(&nodes.taints).is_none() && hosts.iter().any(has_all)
+        })
     }
 
     /// The places where the pod may land.
@@ -161,8 +212,7 @@ impl<'a> Effective<'a> {
     pub fn places<'g>(&self, ground: &'g Ground) -> Result<Vec<Place<'g>>, Obstacle> {
         let selected = self.selected(ground);
         if selected.is_empty() {
-            let missed = ground.pools.iter().flat_map(|pool| &pool.kinds).find_map(|kind| self.misses(kind));
-            return Err(Obstacle::Selector(missed.unwrap_or_else(|| "kubernetes.io/os=windows".to_owned())));
+            return Err(self.nearest(ground));
         }
         let open = |(pool, kinds): &Place<'g>| {
             let kinds: Vec<_> = kinds.iter().copied().filter(|kind| self.untolerated(&kind.taints).is_none()).collect();
@@ -173,7 +223,7 @@ impl<'a> Effective<'a> {
             tolerated.into_iter().partition(|place| self.missing_handler(place).is_none());
         let obstacle = || match lacking.first() {
             Some(place) => self.missing_handler(place),
-            None => self.first_taint(&selected),
+            None => self.first_taint(ground, &selected),
         };
         match handled.is_empty().then(obstacle).flatten() {
             Some(obstacle) => Err(obstacle),
@@ -181,10 +231,22 @@ impl<'a> Effective<'a> {
         }
     }
 
-    fn first_taint(&self, selected: &[Place<'_>]) -> Option<Obstacle> {
+    /// What the nodes do not have that have most of what the pod selects.
+    fn nearest(&self, ground: &Ground) -> Obstacle {
+        let kinds = ground.pools.iter().flat_map(|pool| pool.kinds.iter().map(move |kind| (pool, kind)));
+        let missed = kinds.map(|(pool, kind)| (&pool.name, self.missed(kind, "")));
+        let (pool, missed) = missed.min_by_key(|(_, missed)| missed.len()).unzip();
+        Obstacle::Selector {
+            pool: pool.cloned().unwrap_or_default(),
+            missed: missed.unwrap_or_default().into_iter().next().unwrap_or_default(),
+        }
+    }
+
+    fn first_taint(&self, ground: &Ground, selected: &[Place<'_>]) -> Option<Obstacle> {
         let all = selected.iter().flat_map(|(pool, kinds)| kinds.iter().map(move |kind| (*pool, *kind)));
         let (pool, taint) = all.filter_map(|(pool, kind)| Some((pool, self.untolerated(&kind.taints)?))).next()?;
-        let class = pool.classes.first().map(|(class, _)| class.clone()).filter(|_| self.class.is_none());
+        let class = pool.classes.iter().map(|(class, _)| class).find(|class| ground.classes.contains_key(*class));
+        let class = class.filter(|_| self.class.is_none()).cloned();
         Some(Obstacle::Taint { pool: pool.name.clone(), taint: taint.clone(), class })
     }
 
@@ -217,7 +279,9 @@ impl fmt::Display for Obstacle {
                 f,
                 "it selects {own} and RuntimeClass {class} selects {of_class}, so it is refused: remove one of the two"
             ),
-            Self::Selector(missed) => write!(f, "no pool has a node with {missed}: correct the selector"),
+            Self::Selector { pool, missed } => {
+                write!(f, "no node has all that it selects, those of pool {pool} not {missed}: correct the selector")
+            }
             Self::Taint { pool, taint, class: Some(class) } => write!(
                 f,
                 "it does not tolerate {taint} of pool {pool}: add the toleration, or runtimeClassName: {class}"

@@ -15,6 +15,8 @@ use crate::{
 
 /// The field of a node that affinity may ask for.
 const NODE_NAME: &str = "metadata.name";
+/// The labels of a node's processors.
+const PROCESSORS: [&str; 2] = [label::ARCH, "beta.kubernetes.io/arch"];
 
 /// The operating system of a pod's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,6 +88,8 @@ pub struct Container {
     pub name: String,
     /// Its image, as it is written.
     pub image: String,
+    /// Whether it ends before the others start: an init container that does not go on as a sidecar.
+    pub init: bool,
     /// Whether it is a HostProcess container.
     pub host_process: bool,
     /// The memory it asks for, in bytes.
@@ -111,7 +115,14 @@ impl From<&core::PodSpec> for Template {
             },
             affinity: required_affinity(spec),
             node_name: spec.node_name.clone().filter(|name| !name.is_empty()),
-            containers: containers().map(|container| Container::read(container, of_pod)).collect(),
+            containers: spec
+                .init_containers
+                .iter()
+                .flatten()
+                .map(|container| (container, container.restart_policy.as_deref() != Some("Always")))
+                .chain(spec.containers.iter().map(|container| (container, false)))
+                .map(|(container, init)| Container { init, ..Container::read(container, of_pod) })
+                .collect(),
             windows_options: options.is_some() || containers().any(in_container),
             pull_secrets: spec.image_pull_secrets.iter().flatten().map(|secret| secret.name.clone()).collect(),
             odd_fields: Vec::new(),
@@ -187,16 +198,41 @@ impl Template {
         self.affinity.iter().all(|term| of_term(term) == Some(first)).then_some(first)
     }
 
-    /// Whether a node with these labels and this name may have the pod, taints aside: the first key that forbids it.
-    pub fn misses(&self, labels: &BTreeMap<String, String>, name: Option<&str>) -> Option<String> {
-        if let Some(miss) = self.scheduling.misses(labels) {
-            return Some(miss);
-        }
-        let holds = |term: &Vec<Requirement>| {
-            !term.is_empty() && term.iter().all(|requirement| requirement.holds(labels, name))
+    /// Whether the pod's affinity lets it be on a node with these labels and this name. What it asks of a label that is
+    /// not `known` is taken to hold.
+    pub fn prefers(&self, labels: &BTreeMap<String, String>, name: &str, known: impl Fn(&str) -> bool) -> bool {
+        let holds = |requirement: &Requirement| {
+            !known(&requirement.key) || requirement.holds(labels, Some(name).filter(|name| !name.is_empty()))
         };
-        let any = self.affinity.is_empty() || self.affinity.iter().any(holds);
-        (!any).then(|| "its node affinity".to_owned())
+        let term = |term: &Vec<Requirement>| !term.is_empty() && term.iter().all(holds);
+        self.affinity.is_empty() || self.affinity.iter().any(term)
+    }
+
+    /// The nodes that the affinity asks for by name.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        let by_name = |requirement: &&Requirement| {
+            requirement.operator == "In" && [NODE_NAME, label::HOSTNAME].contains(&requirement.key.as_str())
+        };
+        self.affinity.iter().flatten().filter(by_name).flat_map(|requirement| &requirement.values).map(String::as_str)
+    }
+
+    /// Whether it asks for nodes by name.
+    pub fn names_hosts(&self) -> bool {
+        self.scheduling.node_selector.contains_key(label::HOSTNAME) || self.hosts().next().is_some()
+    }
+
+    /// Whether the nodes that it selects by itself are Windows nodes, as far as that can be said without its
+    /// RuntimeClass: a label that is not about processors is taken for one of theirs.
+    pub fn selects_some_nodes(&self) -> bool {
+        !self.affinity.is_empty() || self.scheduling.node_selector.keys().any(|key| !PROCESSORS.contains(&key.as_str()))
+    }
+
+    /// The memory that its containers may take at the same time, in bytes: an init container runs before the others.
+    pub fn memory_limit(&self) -> i64 {
+        let of = |init: bool| {
+            self.containers.iter().filter(move |container| container.init == init).filter_map(|one| one.memory_limit)
+        };
+        of(false).sum::<i64>().max(of(true).max().unwrap_or_default())
     }
 }
 
@@ -308,6 +344,7 @@ impl Container {
         Self {
             name: container.name.clone(),
             image: container.image.clone().unwrap_or_default(),
+            init: false,
             host_process: own.and_then(|options| options.host_process).unwrap_or(host_process_of_pod),
             memory_request: memory(resources.and_then(|resources| resources.requests.as_ref())),
             memory_limit: memory(resources.and_then(|resources| resources.limits.as_ref())),
@@ -394,33 +431,45 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_missed_by_the_first_thing_that_it_does_not_have() {
+    fn affinity_means_what_it_means_to_kubernetes() {
         let labels = BTreeMap::from([("a".to_owned(), "1".to_owned()), ("n".to_owned(), "7".to_owned())]);
-        let affinity = |terms: Value| {
-            json!({"containers": [], "affinity": {"nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
-            }}})
-        };
-        let expression = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
-        let forbids = Some("its node affinity");
+        let by_label = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        let by_name =
+            |name: &str| json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]});
         let table = [
-            (json!({"containers": []}), None),
-            (json!({"containers": [], "nodeSelector": {"a": "1"}}), None),
-            (json!({"containers": [], "nodeSelector": {"a": "1", "b": "2"}}), Some("b=2")),
-            (affinity(json!([expression("b", "Exists", &[]), expression("n", "Gt", &["6"])])), None),
-            (affinity(json!([expression("n", "Lt", &["6"])])), forbids),
-            (affinity(json!([{}])), forbids),
-            (
-                affinity(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["win-1"]}]}])),
-                None,
-            ),
-            (
-                affinity(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["win-2"]}]}])),
-                forbids,
-            ),
+            (json!([by_label("b", "Exists", &[]), by_label("n", "Gt", &["6"])]), true),
+            (json!([by_label("n", "Lt", &["6"])]), false),
+            (json!([by_label("a", "In", &["1", "2"])]), true),
+            (json!([by_label("a", "NotIn", &["1", "2"])]), false),
+            (json!([by_label("b", "NotIn", &["1"])]), true),
+            (json!([by_label("b", "DoesNotExist", &[])]), true),
+            (json!([by_label("a", "Near", &["1"])]), false),
+            (json!([{}]), false),
+            (json!([by_name("win-1")]), true),
+            (json!([by_name("win-2")]), false),
         ];
-        for (spec, expected) in table {
-            assert_eq!(template(spec.clone()).misses(&labels, Some("win-1")).as_deref(), expected, "{spec}");
+        for (terms, expected) in table {
+            let spec = json!({"containers": [], "affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+            }}});
+            assert_eq!(template(spec).prefers(&labels, "win-1", |_| true), expected, "{terms}");
+        }
+    }
+
+    #[test]
+    fn init_containers_take_their_memory_before_the_others_do() {
+        let container = |name: &str, limit: &str| json!({"name": name, "resources": {"limits": {"memory": limit}}});
+        let mut sidecar = container("sidecar", "1Gi");
+        sidecar["restartPolicy"] = json!("Always");
+        let table = [
+            (json!([]), 3),
+            (json!([container("small", "2Gi"), container("other", "2Gi")]), 3),
+            (json!([container("large", "4Gi")]), 4),
+            (json!([sidecar]), 4),
+        ];
+        for (init, expected) in table {
+            let spec = json!({"initContainers": init, "containers": [container("a", "1Gi"), container("b", "2Gi")]});
+            assert_eq!(template(spec).memory_limit() >> 30, expected, "{init}");
         }
     }
 
@@ -438,11 +487,18 @@ mod tests {
         let main = Container {
             name: "main".into(),
             image: "b".into(),
+            init: false,
             host_process: false,
             memory_request: Some(1 << 30),
             memory_limit: Some(2 << 30),
         };
-        let first = Container { name: "first".into(), image: "a".into(), host_process: true, ..Container::default() };
+        let first = Container {
+            name: "first".into(),
+            image: "a".into(),
+            init: true,
+            host_process: true,
+            ..Container::default()
+        };
         assert_eq!(template(spec).containers, [first, main]);
     }
 }
