@@ -93,7 +93,7 @@ impl Wake {
     pub fn sandbox(&self, change: &Change<SandboxEvent>) {
         let Some(event) = change.after.as_ref().or(change.before.as_ref()) else { return };
         let said = change.after.as_ref().and_then(|event| event.said.clone());
-        self.news(|| News::Sandbox { pod: event.pod.clone(), said });
+        self.news(|| News::Sandbox { pod: event.pod.clone(), event: change.name().to_owned(), said });
     }
 
     fn news(&self, news: impl FnOnce() -> News) {

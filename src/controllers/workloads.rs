@@ -41,10 +41,12 @@ pub enum News {
         /// What it is now.
         now: Option<Arc<Controller>>,
     },
-    /// A runtime said something of a sandbox, or no longer does.
+    /// An event says something of a sandbox, or no longer does.
     Sandbox {
         /// The key of the pod.
         pod: String,
+        /// The name of the event.
+        event: String,
         /// What it said.
         said: Option<Said>,
     },
@@ -106,7 +108,7 @@ impl Keeper {
         match news {
             News::Pod { key, now } => self.ledger.pod(&key, now),
             News::Controller { name, now } => self.ledger.controller(&name, now),
-            News::Sandbox { pod, said } => self.ledger.sandbox(&pod, said),
+            News::Sandbox { pod, event, said } => self.ledger.sandbox(&pod, &event, said),
             News::Ground => self.moved = true,
             // Every round takes what is known.
             News::Answer => {}

@@ -21,8 +21,8 @@ pub struct Ledger {
     ground: Ground,
     pods: HashMap<Arc<str>, Entry>,
     controllers: HashMap<Arc<WorkloadName>, Judged>,
-    /// What runtimes said of the sandboxes of pods, by the key of the pod.
-    sandboxes: HashMap<String, Said>,
+    /// What runtimes said of the sandboxes of pods, by the key of the pod and the name of the event that says so.
+    sandboxes: HashMap<String, BTreeMap<String, Said>>,
     lookups: Answers,
     /// The pods on each Windows node.
     by_node: HashMap<String, HashSet<Arc<str>>>,
@@ -137,12 +137,16 @@ impl Ledger {
         }
     }
 
-    /// What a runtime said of the sandbox of a pod, or that it is said no more.
-    pub fn sandbox(&mut self, pod: &str, said: Option<Said>) {
+    /// What an event says of the sandbox of a pod, or that it is said no more.
+    pub fn sandbox(&mut self, pod: &str, event: &str, said: Option<Said>) {
+        let events = self.sandboxes.entry(pod.to_owned()).or_default();
         match said {
-            Some(said) => self.sandboxes.insert(pod.to_owned(), said),
-            None => self.sandboxes.remove(pod),
+            Some(said) => events.insert(event.to_owned(), said),
+            None => events.remove(event),
         };
+        if events.is_empty() {
+            self.sandboxes.remove(pod);
+        }
         self.judge_again([Arc::from(pod)]);
     }
 
@@ -163,21 +167,29 @@ impl Ledger {
         if before == self.ground {
             return;
         }
-        if before.pools != self.ground.pools || before.classes != self.ground.classes {
+        if (&before.pools, &before.classes, &before.outside)
+            != (&self.ground.pools, &self.ground.classes, &self.ground.outside)
+        {
             self.judge_everything();
             return;
         }
         let names = before.nodes.keys().chain(self.ground.nodes.keys());
         let other = |name: &&String| before.nodes.get(*name) != self.ground.nodes.get(*name);
         let nodes: HashSet<String> = names.filter(other).cloned().collect();
-        // Pods may be on a node before it is known.
-        let on_new = |entry: &&Entry| {
-            entry.pod.node.as_ref().is_some_and(|node| nodes.contains(node) && !before.nodes.contains_key(node))
+        // Pods may be on a node before it is known, and ask for one by name that is no more or not yet.
+        let concerned = |entry: &&Entry| match &entry.pod.node {
+            Some(node) => nodes.contains(node) && !before.nodes.contains_key(node),
+            None => entry.pod.template.names_hosts(),
         };
         let mut keys: HashSet<Arc<str>> =
-            self.pods.values().filter(on_new).map(|entry| entry.pod.key.clone()).collect();
+            self.pods.values().filter(concerned).map(|entry| entry.pod.key.clone()).collect();
         keys.extend(nodes.iter().filter_map(|node| self.by_node.get(node)).flatten().cloned());
         self.judge_again(keys);
+        let controllers = self.controllers.values().map(|judged| &judged.controller);
+        let by_name: Vec<_> = controllers.filter(|controller| controller.template.names_hosts()).cloned().collect();
+        for controller in by_name {
+            self.controller(&controller.workload.clone(), Some(controller));
+        }
     }
 
     /// The pools whose workloads say something else than at the last call.
@@ -296,7 +308,8 @@ impl Ledger {
     }
 
     fn enter(&mut self, pod: Arc<Pod>) {
-        let judgement = judge_pod(&self.ground, &pod, &self.lookups, self.sandboxes.get(&*pod.key));
+        let sandbox = self.sandboxes.get(&*pod.key).and_then(|events| events.values().next_back());
+        let judgement = judge_pod(&self.ground, &pod, &self.lookups, sandbox);
         let judgement = Some(judgement).filter(|judgement| *judgement != Judgement::default()).map(Box::new);
         if let Some(judgement) = &judgement {
             for image in &judgement.wanted {
@@ -318,8 +331,11 @@ impl Ledger {
 
     fn forget(&mut self, key: &str) {
         let Some(Entry { pod, judgement }) = self.pods.remove(key) else { return };
-        if let Some(keys) = pod.node.as_ref().and_then(|node| self.by_node.get_mut(node)) {
+        if let Some((node, keys)) = pod.node.as_ref().and_then(|node| Some((node, self.by_node.get_mut(node)?))) {
             keys.remove(key);
+            if keys.is_empty() {
+                self.by_node.remove(node);
+            }
         }
         let Some(judgement) = judgement else { return };
         for image in &judgement.wanted {
