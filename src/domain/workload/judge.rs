@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Container, Pod, System, Template, WorkloadName,
+    Pod, System, Template, WorkloadName,
     ground::{Class, Ground, Kind, NodeGround, PoolGround},
     placement::{Effective, Obstacle, Place},
 };
@@ -221,21 +221,23 @@ fn moved(pod: &Pod, class: &Class, kind: &Kind) -> Option<String> {
 /// Judges a pod that waits for a node.
 fn bound(ground: &Ground, pod: &Pod, lookups: &dyn Lookups) -> Judgement {
     let Ok(effective) = Effective::of_pod(&pod.template, ground) else { return Judgement::default() };
-    let for_windows = match effective.system() {
-        Some(system) => system == System::Windows,
-        // A taint may be on Linux nodes too: then the image tells.
-        None => effective.is_for_windows(ground) && !pod.template.containers.iter().any(|one| is_foreign(one, lookups)),
-    };
     // That no pool takes its template is told of the workload.
-    let Some(places) = effective.places(ground).ok().filter(|_| for_windows) else { return Judgement::default() };
+    let Some(places) = effective.places(ground).ok().filter(|_| effective.is_for_windows(ground)) else {
+        return Judgement::default();
+    };
+    // Linux nodes may have the taint that it tolerates: then its images tell.
+    let images = || pod.template.containers.iter().map(|container| &container.image);
+    if effective.system().is_none() && images().any(|image| is_foreign(image, lookups)) {
+        return Judgement { wanted: images().cloned().collect(), ..Judgement::default() };
+    }
     let mut judgement = Judgement { pool: places.first().map(|(pool, _)| pool.name.clone()), ..Judgement::default() };
     judge_images(ground, pod, &kinds(&places), lookups, &effective, &mut judgement);
     judgement
 }
 
 /// Whether the registry says that an image is for other systems than Windows only.
-fn is_foreign(container: &Container, lookups: &dyn Lookups) -> bool {
-    let lookup = lookups.get(&container.image);
+fn is_foreign(image: &str, lookups: &dyn Lookups) -> bool {
+    let lookup = lookups.get(image);
     lookup.is_some_and(|lookup| matches!(&*lookup, Lookup::Found(content) if content.windows().next().is_none()))
 }
 
