@@ -1,5 +1,5 @@
 //! The kubelets of simulated nodes: they register Nodes, keep their status, and run (that is, report as running) the
-//! Pods that the scheduler gives them.
+//! Pods that the scheduler gives them, unless a runtime refuses an image.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, anyhow, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, ContainerStatus, Node, Pod, Taint},
+    api::core::v1::{ConfigMap, ContainerStatus, Event, Node, Pod, Taint},
     jiff::Timestamp,
 };
 use kube::{
@@ -51,9 +51,19 @@ struct Tasks {
     configuration: Option<JoinHandle<()>>,
 }
 
+/// What the container runtimes say instead of starting the containers of an image.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// This, of the image, when it is pulled: in the status of the container.
+    Image(String),
+    /// This, of the sandbox, before any image is pulled: in an event on the Pod.
+    Sandbox(String),
+}
+
 #[derive(Clone)]
 struct Shared {
     client: Client,
+    refusals: Arc<Mutex<BTreeMap<String, Refusal>>>,
     /// The API server's, for kubelets that have none of their own.
     version: String,
     machines: Arc<Mutex<BTreeMap<String, Machine>>>,
@@ -73,7 +83,7 @@ impl Kubelets {
     /// When a Node cannot be registered.
     pub async fn start(client: Client, nodes: Vec<SimulatedNode>) -> Result<Self> {
         let version = client.apiserver_version().await?.git_version;
-        let shared = Shared { client, version, machines: Arc::default() };
+        let shared = Shared { client, refusals: Arc::default(), version, machines: Arc::default() };
         let kubelets = Self { shared, tasks: Mutex::default() };
         kubelets.add(nodes).await?;
         let pods = tokio::spawn(run_pods(kubelets.shared.clone()));
@@ -148,6 +158,24 @@ impl Kubelets {
         self.change(name, |node| node.ready = ready).await
     }
 
+    /// Has the runtimes refuse an image, in Pods that do not run yet.
+    pub fn refuse(&self, image: &str, refusal: Refusal) {
+        self.shared.refusals().insert(image.to_owned(), refusal);
+    }
+
+    /// Has the runtimes start an image that they refused, in the Pods that wait for it too.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn accept(&self, image: &str) -> Result<()> {
+        self.shared.refusals().remove(image);
+        let nodes: Vec<String> = self.shared.machines().keys().cloned().collect();
+        for node in nodes {
+            self.shared.run_all_of(&node).await?;
+        }
+        Ok(())
+    }
+
     /// Deletes the Node object, as a cloud does when the machine is gone.
     ///
     /// # Errors
@@ -204,6 +232,17 @@ impl std::fmt::Debug for Shared {
 impl Shared {
     fn machines(&self) -> MutexGuard<'_, BTreeMap<String, Machine>> {
         self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, BTreeMap<String, Refusal>> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The image of a Pod that is refused, with what is said.
+    fn refused(&self, pod: &Pod) -> Option<(String, Refusal)> {
+        let refusals = self.refusals();
+        let images = pod.spec.iter().flat_map(|spec| &spec.containers).filter_map(|container| container.image.as_ref());
+        images.into_iter().find_map(|image| Some((image.clone(), refusals.get(image)?.clone())))
     }
 
     fn machine(&self, name: &str) -> Option<Machine> {
@@ -305,10 +344,41 @@ impl Shared {
             return unless_gone(pods.delete(&name, &gone).await);
         }
         if pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_none_or(|phase| phase == "Pending") {
-            let status = json!({ "metadata": { "uid": pod.uid() }, "status": running(&pod, &machine.node)? });
+            let status = match self.refused(&pod) {
+                None => running(&pod, &machine.node)?,
+                Some((image, Refusal::Image(message))) => waiting(&pod, &image, &message),
+                Some((image, Refusal::Sandbox(message))) => {
+                    self.tell_of_sandbox(&pod, node, &message).await?;
+                    waiting(&pod, &image, "")
+                }
+            };
+            let status = json!({ "metadata": { "uid": pod.uid() }, "status": status });
             return unless_gone(pods.patch_status(&name, &PatchParams::default(), &Patch::Strategic(status)).await);
         }
         Ok(())
+    }
+}
+
+impl Shared {
+    /// Tells in an event, once for each Pod, why its sandbox does not start.
+    async fn tell_of_sandbox(&self, pod: &Pod, node: &str, message: &str) -> Result<()> {
+        let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+        let now = Timestamp::now().to_string();
+        let event: Event = serde_json::from_value(json!({
+            "metadata": { "name": format!("{name}.sandbox"), "namespace": namespace },
+            "involvedObject": {
+                "apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": pod.uid(),
+            },
+            "type": "Warning",
+            "reason": "FailedCreatePodSandBox",
+            "message": message,
+            "source": { "component": "kubelet", "host": node },
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }))?;
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
+        unless_gone(events.create(&PostParams::default(), &event).await)
     }
 }
 
@@ -375,6 +445,25 @@ fn running(pod: &Pod, node: &SimulatedNode) -> Result<serde_json::Value> {
         "initContainerStatuses": statuses(spec.init_containers.as_deref().unwrap_or_default(), ended)?,
         "containerStatuses": statuses(&spec.containers, json!({ "running": { "startedAt": now } }))?,
     }))
+}
+
+/// The status of a Pod whose containers of `image` wait, with a message after a failed pull, and the others with them.
+/// It has no times, so that it is the same each time that it is written.
+fn waiting(pod: &Pod, image: &str, message: &str) -> serde_json::Value {
+    let state = |own: Option<&str>| match message {
+        message if !message.is_empty() && own == Some(image) => json!({ "reason": "ErrImagePull", "message": message }),
+        _ => json!({ "reason": "ContainerCreating" }),
+    };
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let statuses: Vec<_> = containers
+        .map(|container| {
+            json!({
+                "name": container.name, "image": container.image, "imageID": "", "ready": false, "started": false,
+                "restartCount": 0, "state": { "waiting": state(container.image.as_deref()) },
+            })
+        })
+        .collect();
+    json!({ "phase": "Pending", "containerStatuses": statuses })
 }
 
 /// An object that is gone, or another one by now, needs nothing more.

@@ -115,7 +115,7 @@ async fn remind(news: WeakUnboundedSender<News>) {
 
 impl Source {
     fn of(want: &Want, image: &Reference, snapshot: &Snapshot, reads_secrets: bool) -> Self {
-        let mirrors = snapshot.mirrors(&want.pool, image.registry());
+        let mirrors = want.pool.as_ref().map(|pool| snapshot.mirrors(pool, image.registry())).unwrap_or_default();
         match reads_secrets && !want.pull_secrets.is_empty() {
             true => Self { mirrors, namespace: want.namespace.clone(), secrets: want.pull_secrets.clone() },
             false => Self { mirrors, namespace: String::new(), secrets: Vec::new() },

@@ -174,9 +174,6 @@ impl Cluster {
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
         ledger.stand_on(self.ground());
-        for (image, lookup) in &self.lookups {
-            ledger.answer(image, Arc::new(lookup.clone()));
-        }
         for ((kind, _), object) in &self.controllers {
             let controller = read_controller(kind, object);
             ledger.controller(&controller.workload.clone(), Some(controller));
@@ -186,6 +183,9 @@ impl Cluster {
         }
         for (key, object) in &self.pods {
             ledger.pod(key, Some(read_pod(object)));
+        }
+        for (image, lookup) in &self.lookups {
+            ledger.answer(image, Arc::new(lookup.clone()));
         }
         ledger
     }
@@ -220,6 +220,13 @@ impl Cluster {
             "{what}\ntold: {told:#?}\nexpected: {expected:#?}"
         );
     }
+}
+
+/// The images that a ledger would ask registries for.
+pub fn wanted(ledger: &Ledger) -> Vec<String> {
+    let mut images: Vec<String> = ledger.wants().map(|want| want.image).collect();
+    images.sort();
+    images
 }
 
 pub fn read_pod(object: &Value) -> Arc<Pod> {

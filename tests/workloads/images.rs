@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use winpool::domain::image::{Lookup, Said};
 
-use crate::cluster::{CONTAINERD, Cluster, container, found, running, spec, tolerated, town, village, waiting};
+use crate::cluster::{CONTAINERD, Cluster, container, found, running, spec, tolerated, town, village, waiting, wanted};
 
 const APP: &str = "example.com/app:1";
 const NO_MATCH: &str = "rpc error: code = NotFound desc = failed to pull and unpack image \"example.com/app:1\": \
@@ -117,7 +117,7 @@ fn a_registry_that_does_not_answer_is_unknown_and_never_fits() {
     cluster.lookups.insert(APP.to_owned(), Lookup::Failed("429 Too Many Requests".to_owned()));
     cluster.tells(&[], &"nothing is known");
     assert_eq!(counts(&cluster, "web"), (1, 0, 0, 1));
-    assert_eq!(cluster.ledger().wants().map(|want| want.image).collect::<Vec<_>>(), [APP]);
+    assert_eq!(wanted(&cluster.ledger()), [APP]);
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn names_of_images_that_nobody_can_read() {
     // Without tag and digest it is the tag latest, of which the name says nothing.
     let cluster = with_image(town(), "example.com/app", &[], json!({}));
     assert_eq!(counts(&cluster, "web"), (1, 0, 0, 1));
-    assert_eq!(cluster.ledger().wants().map(|want| want.image).collect::<Vec<_>>(), ["example.com/app"]);
+    assert_eq!(wanted(&cluster.ledger()), ["example.com/app"]);
 }
 
 #[test]

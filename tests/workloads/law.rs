@@ -10,7 +10,9 @@ use winpool::domain::{
 };
 
 use crate::{
-    cluster::{CONTAINERD, Cluster, container, found, read_controller, read_pod, running, spec, tolerated, waiting},
+    cluster::{
+        CONTAINERD, Cluster, container, found, read_controller, read_pod, running, spec, tolerated, waiting, wanted,
+    },
     model::{CLASS, NODE, POOL},
 };
 
@@ -153,7 +155,6 @@ fn happen(cluster: &mut Cluster, ledger: &mut Ledger, step: &Step) {
         }
         Step::Answer(image, lookup) => {
             cluster.lookups.insert((*image).to_owned(), lookup.clone());
-            ledger.answer(image, Arc::new(lookup.clone()));
         }
         Step::Sandbox(pod, event, says) => {
             let key = (format!("shop/{pod}"), format!("shop/{event}"));
@@ -168,6 +169,10 @@ fn happen(cluster: &mut Cluster, ledger: &mut Ledger, step: &Step) {
             change_the_ground(cluster, step);
             ledger.stand_on(cluster.ground());
         }
+    }
+    // What registries said is told again at every round.
+    for (image, lookup) in &cluster.lookups {
+        ledger.answer(image, Arc::new(lookup.clone()));
     }
 }
 
@@ -209,7 +214,6 @@ proptest! {
         for pool in POOLS {
             prop_assert_eq!(ledger.summary(pool), fresh.summary(pool), "pool {}", pool);
         }
-        let wanted = |ledger: &Ledger| { let mut all: Vec<String> = ledger.wants().map(|want| want.image).collect(); all.sort(); all };
         prop_assert_eq!(wanted(&ledger), wanted(&fresh));
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Container, Pod, System, Template, WorkloadName,
+    Pod, System, Template, WorkloadName,
     ground::{Class, Ground, Kind, NodeGround, PoolGround},
     placement::{Effective, Obstacle, Place},
 };
@@ -221,21 +221,23 @@ fn moved(pod: &Pod, class: &Class, kind: &Kind) -> Option<String> {
 /// Judges a pod that waits for a node.
 fn bound(ground: &Ground, pod: &Pod, lookups: &dyn Lookups) -> Judgement {
     let Ok(effective) = Effective::of_pod(&pod.template, ground) else { return Judgement::default() };
-    let for_windows = match effective.system() {
-        Some(system) => system == System::Windows,
-        // A taint may be on Linux nodes too: then the image tells.
-        None => effective.is_for_windows(ground) && !pod.template.containers.iter().any(|one| is_foreign(one, lookups)),
-    };
     // That no pool takes its template is told of the workload.
-    let Some(places) = effective.places(ground).ok().filter(|_| for_windows) else { return Judgement::default() };
+    let Some(places) = effective.places(ground).ok().filter(|_| effective.is_for_windows(ground)) else {
+        return Judgement::default();
+    };
+    // Linux nodes may have the taint that it tolerates: then its images tell.
+    let images = || pod.template.containers.iter().map(|container| &container.image);
+    if effective.system().is_none() && images().any(|image| is_foreign(image, lookups)) {
+        return Judgement { wanted: images().cloned().collect(), ..Judgement::default() };
+    }
     let mut judgement = Judgement { pool: places.first().map(|(pool, _)| pool.name.clone()), ..Judgement::default() };
     judge_images(ground, pod, &kinds(&places), lookups, &effective, &mut judgement);
     judgement
 }
 
 /// Whether the registry says that an image is for other systems than Windows only.
-fn is_foreign(container: &Container, lookups: &dyn Lookups) -> bool {
-    let lookup = lookups.get(&container.image);
+fn is_foreign(image: &str, lookups: &dyn Lookups) -> bool {
+    let lookup = lookups.get(image);
     lookup.is_some_and(|lookup| matches!(&*lookup, Lookup::Found(content) if content.windows().next().is_none()))
 }
 
@@ -270,8 +272,9 @@ fn judge_images(
                 Verdict::CannotRun(evidence, misfit) => {
                     let images = if evidence == Evidence::Name { Images::Suspected } else { Images::CannotRun };
                     judgement.images = judgement.images.max(images);
-                    let remedy = remedy(ground, &reference, &misfit, &kind.host, effective.system().is_some());
-                    let story = format!("{}: {remedy}", image_story(&container.image, evidence, &misfit, &kind.host));
+                    let (image, host) = (&container.image, &kind.host);
+                    let remedy = remedy(ground, image, &misfit, host, effective.system().is_some());
+                    let story = format!("{}: {remedy}", what_is_wrong(image, evidence, &misfit, host));
                     judgement.findings.push(Finding { pool: (*pool).to_owned(), trap: Trap::ImagesCannotRun, story });
                     break;
                 }
@@ -280,8 +283,12 @@ fn judge_images(
     }
 }
 
-/// What is wrong with an image on a host, by which evidence.
-pub fn image_story(image: &str, evidence: Evidence, misfit: &Misfit, host: &Host) -> String {
+/// What is wrong with an image on a host, by which evidence, and what to do.
+pub fn image_story(ground: &Ground, image: &str, evidence: Evidence, misfit: &Misfit, host: &Host) -> String {
+    format!("{}: {}", what_is_wrong(image, evidence, misfit, host), remedy(ground, image, misfit, host, true))
+}
+
+fn what_is_wrong(image: &str, evidence: Evidence, misfit: &Misfit, host: &Host) -> String {
     match (evidence, misfit) {
         (Evidence::Runtime, Misfit::Said(words)) => {
             format!("{image} does not run on {}, says the runtime: {words}", host.os)
@@ -308,9 +315,9 @@ fn base_image(host: Build) -> String {
 }
 
 /// What to do about an image; `for_windows`: whether the pod says that it is for Windows.
-pub fn remedy(ground: &Ground, image: &Reference, misfit: &Misfit, host: &Host, for_windows: bool) -> String {
+fn remedy(ground: &Ground, image: &str, misfit: &Misfit, host: &Host, for_windows: bool) -> String {
     let base = base_image(host.os.build);
-    let os = misfit.image().or_else(|| tag::suggested(image)?.os);
+    let os = misfit.image().or_else(|| tag::suggested(&image.parse().ok()?)?.os);
     let takes = |host: &Host| {
         let fit = |os| compatibility::fit(host.os, Some(os), Isolation::Process, host.containerd);
         os.is_some_and(|os| fit(os) == Fit::Runs)

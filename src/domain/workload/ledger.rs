@@ -59,8 +59,8 @@ impl Lookups for Answers {
 pub struct Want {
     /// The image, as it is written.
     pub image: String,
-    /// The pool that a pod with it is on or bound for.
-    pub pool: String,
+    /// The pool that a pod with it is on or bound for, as far as that is known.
+    pub pool: Option<String>,
     /// The namespace of that pod.
     pub namespace: String,
     /// The pull secrets that the pod names.
@@ -215,7 +215,7 @@ impl Ledger {
                 entries.min_by_key(|entry| (entry.pod.template.pull_secrets.is_empty(), entry.pod.key.clone()))?;
             Some(Want {
                 image: image.clone(),
-                pool: entry.judgement.as_ref()?.pool.clone()?,
+                pool: entry.judgement.as_ref()?.pool.clone(),
                 namespace: entry.pod.workload.namespace.clone(),
                 pull_secrets: entry.pod.template.pull_secrets.clone(),
             })

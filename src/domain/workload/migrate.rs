@@ -8,7 +8,7 @@ use std::{
 use super::{
     Controller, Ground, Ledger, Pod, System, Template, WorkloadName,
     ground::{Class, Kind, PoolGround},
-    judge::{Lookups, image_story, remedy},
+    judge::{Lookups, image_story},
     placement::{Effective, Obstacle},
 };
 use crate::{
@@ -325,7 +325,7 @@ fn in_the_way(effective: &Effective, ground: &Ground, there: &PoolGround) -> Str
                 others => format!("RuntimeClass {class} leads elsewhere: use {others}"),
             }
         }
-        (None, Obstacle::Selector(missed)) => format!("no node there has {missed}: correct the selector"),
+        (None, Obstacle::Selector { missed, .. }) => format!("no node there has {missed}: correct the selector"),
         (None, obstacle) => obstacle.to_string(),
     }
 }
@@ -344,8 +344,7 @@ fn images(ground: &Ground, there: &PoolGround, template: &Template, lookups: &dy
         match judge(known, &kind.host, isolation, container.host_process) {
             Verdict::Runs(_) => Outcome::Runs,
             Verdict::CannotRun(evidence, misfit) => {
-                let remedy = remedy(ground, &reference, &misfit, &kind.host, true);
-                Outcome::NoImage(format!("{}: {remedy}", image_story(image, evidence, &misfit, &kind.host)))
+                Outcome::NoImage(image_story(ground, image, evidence, &misfit, &kind.host))
             }
             Verdict::Unknown(Some(why)) => Outcome::Unknown(format!("the registry of {image} does not say: {why}")),
             Verdict::Unknown(None) => Outcome::Unknown(match tag::suggested(&reference) {
