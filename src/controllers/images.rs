@@ -8,10 +8,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use tokio::{
-    sync::mpsc::{UnboundedSender, WeakUnboundedSender},
-    time::{Instant, sleep},
-};
+use tokio::{sync::mpsc::UnboundedSender, time::Instant};
 use tracing::debug;
 
 use super::workloads::News;
@@ -28,8 +25,6 @@ use crate::{
 const MOST: usize = 20_000;
 /// How long a failure stands before the Secrets are read again: somebody may have mended them, or allowed it.
 const MENDED: Duration = Duration::from_secs(60);
-/// How often it is looked for what is due to be asked again, though nothing else happens in the cluster.
-const REMINDER: Duration = Duration::from_secs(20);
 /// Where a Secret has the logins of registries: the type of today, and the one before it.
 const DOCKER_CONFIG: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
 
@@ -60,11 +55,8 @@ struct Source {
 }
 
 impl Images {
-    /// Asks through this client of registries; answers are news. To be called in a runtime.
+    /// Asks through this client of registries; answers are news.
     pub fn new(registry: Option<Registry>, secrets: Option<Client>, news: UnboundedSender<News>) -> Self {
-        if registry.is_some() {
-            tokio::spawn(remind(news.downgrade()));
-        }
         let answered = move |_: &_| {
             // After the end nobody listens, and nothing is to be done.
             let _ = news.send(News::Answer);
@@ -99,17 +91,6 @@ impl Images {
             }
         }
         ledger.forget_answers();
-    }
-}
-
-/// Keeps asking while anybody listens: tags move, and registries come back, without a word in the cluster.
-async fn remind(news: WeakUnboundedSender<News>) {
-    loop {
-        sleep(REMINDER).await;
-        let Some(news) = news.upgrade() else { return };
-        if news.send(News::Answer).is_err() {
-            return;
-        }
     }
 }
 
