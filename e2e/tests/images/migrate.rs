@@ -164,7 +164,7 @@ async fn migrate_says_what_becomes_of_each_workload_and_writes_nothing() {
     assert_eq!(lines.next(), Some("Pool web to pool large: 7 workloads, 7 pods"));
     assert!(lines.next().unwrap().starts_with("  has no image for it  Deployment default/billing (1 pod): "), "{told}");
     assert_eq!(told.lines().filter(|line| line.starts_with("  runs  ")).count(), 2, "{told}");
-    let room = "Room: 5 pods that request 10Gi of memory come, there is room for 110 pods and ";
+    let room = "Room: 5 pods with requests for 10Gi of memory would come, there is room for 110 pods and ";
     assert!(told.lines().last().unwrap().starts_with(room), "{told}");
 
     let page = std::fs::read_to_string(workspace().join("docs/workloads.md")).unwrap();
