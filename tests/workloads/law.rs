@@ -174,6 +174,7 @@ fn happen(cluster: &mut Cluster, ledger: &mut Ledger, step: &Step) {
     for (image, lookup) in &cluster.lookups {
         ledger.answer(image, Arc::new(lookup.clone()));
     }
+    ledger.forget_answers();
 }
 
 fn change_the_ground(cluster: &mut Cluster, step: &Step) {

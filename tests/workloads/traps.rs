@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::{Cluster, container, merge, running, spec, tolerated, town, village},
+    cluster::{CONTAINERD, Cluster, container, merge, running, spec, tolerated, town, village},
     model::{CLASS, NODE},
 };
 
@@ -94,7 +94,7 @@ fn what_the_daemon_set_controller_does_not_do_is_told() {
                 json!({"runtimeClassName": "windows-ltsc2019"}),
                 (
                     "batch DaemonSetIgnoresRuntimeClass DaemonSet shop/daemonset: relies on RuntimeClass windows-ltsc2019",
-                    "write kubernetes.io/arch=amd64 into the nodeSelector of its template, and the tolerations of the class",
+                    "write kubernetes.io/arch=amd64, kubernetes.io/os=windows, node.kubernetes.io/windows-build=10.0.17763 into the nodeSelector of its template, and the tolerations of the class",
                 ),
                 json!({
                     "nodeSelector": {"kubernetes.io/os": "windows", "node.kubernetes.io/windows-build": "10.0.17763"},
@@ -125,6 +125,19 @@ fn what_the_daemon_set_controller_does_not_do_is_told() {
             ),
         ],
     );
+}
+
+#[test]
+fn what_goes_by_a_class_is_told_at_the_pool_that_makes_it() {
+    let mut cluster = town();
+    // The older pool has a node of the other's build too.
+    cluster.node("web-3", 17763, CONTAINERD);
+    cluster.world.settle();
+    let class = json!({"runtimeClassName": "windows-ltsc2019"});
+    cluster.controller("DaemonSet", spec(class.clone()));
+    cluster.tells(&[("batch DaemonSetIgnoresRuntimeClass", "the tolerations of the class")], &"and not at pool web");
+    cluster.pod("app", json!({}), spec(class), json!({"phase": "Pending"}));
+    assert_eq!((cluster.summary("web").pods, cluster.summary("batch").pods), (0, 1));
 }
 
 #[test]

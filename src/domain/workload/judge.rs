@@ -390,13 +390,17 @@ fn daemon_set(ground: &Ground, template: &Template, effective: &Effective) -> Ve
     let Some((home, _)) = meant.first() else { return Vec::new() };
     let relied_on = || {
         let (name, class) = effective.class?;
-        let missed = class.scheduling.misses(&template.scheduling.node_selector)?;
-        let enough = template.selects_some_nodes() && alone.selected(ground) == meant;
-        (!enough).then_some((name, missed))
+        let own = &template.scheduling.node_selector;
+        let missing = class.scheduling.node_selector.iter().filter(|(key, value)| own.get(*key) != Some(value));
+        let missing: Vec<String> = missing.map(|(key, value)| format!("{key}={value}")).collect();
+        let kinds = |places: &[Place]| places.iter().map(|(_, kinds)| kinds.len()).sum::<usize>();
+        let picks_the_same = template.selects_some_nodes() && kinds(&alone.selected(ground)) == kinds(&meant);
+        let enough = missing.is_empty() || picks_the_same;
+        (!enough).then(|| (name, missing.join(", ")))
     };
-    if let Some((class, missed)) = relied_on() {
+    if let Some((class, missing)) = relied_on() {
         let story = format!(
-            "relies on RuntimeClass {class}, of which the DaemonSet controller ignores selector and tolerations: write {missed} into the nodeSelector of its template, and the tolerations of the class"
+            "relies on RuntimeClass {class}, of which the DaemonSet controller ignores selector and tolerations: write {missing} into the nodeSelector of its template, and the tolerations of the class"
         );
         return vec![Finding { pool: home.name.clone(), trap: Trap::DaemonSetIgnoresRuntimeClass, story }];
     }

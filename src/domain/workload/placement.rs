@@ -183,12 +183,16 @@ impl<'a> Effective<'a> {
         self.misses(ground, pool, kind).is_none()
     }
 
-    /// The places that the pod selects, whatever their taints.
+    /// The places that the pod selects, whatever their taints; those of the pool that makes its class first.
     pub fn selected<'g>(&self, ground: &'g Ground) -> Vec<Place<'g>> {
         let kinds =
             |pool: &'g PoolGround| pool.kinds.iter().filter(|kind| self.selects(ground, &pool.name, kind)).collect();
         let places = ground.pools.iter().map(|pool| (pool, kinds(pool)));
-        places.filter(|(_, kinds): &Place<'g>| !kinds.is_empty()).collect()
+        let mut places: Vec<Place<'g>> = places.filter(|(_, kinds): &Place<'g>| !kinds.is_empty()).collect();
+        let makes_the_class =
+            |pool: &PoolGround| self.class.is_some_and(|(class, _)| pool.classes.iter().any(|(name, _)| name == class));
+        places.sort_by_key(|(pool, _)| !makes_the_class(pool));
+        places
     }
 
     /// Whether Windows nodes outside the pools take the pod.

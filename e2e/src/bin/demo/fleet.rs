@@ -8,6 +8,32 @@ pub struct Fleet {
     pub nodes: Vec<SimulatedNode>,
     /// One Deployment for each pool of the samples, and one for Linux.
     pub workloads: Vec<Workload>,
+    /// What is wrong on purpose.
+    pub mistakes: Mistakes,
+}
+
+/// Two workloads for one pool that do not work: a Deployment of an image for another Windows, and a DaemonSet that relies
+/// on its RuntimeClass.
+#[derive(Clone, Copy)]
+pub struct Mistakes {
+    /// The pool that tells of them.
+    pub pool: &'static str,
+    /// The RuntimeClass of both, which leads to nodes of the pool.
+    pub class: &'static str,
+    /// The image of the DaemonSet, which would run there.
+    pub fits: &'static str,
+}
+
+impl Mistakes {
+    /// The name of the Deployment.
+    pub const DEPLOYMENT: &str = "legacy";
+    /// The name of the DaemonSet.
+    pub const DAEMON_SET: &str = "agent";
+    /// The Deployment's image, for Windows Server 2019.
+    pub const IMAGE: &str = "mcr.microsoft.com/dotnet/framework/aspnet:4.8-windowsservercore-ltsc2019";
+    /// What containerd says of it elsewhere, as containerd/containerd issue 6989 has it.
+    pub const REFUSAL: &str = "rpc error: code = NotFound desc = failed to pull and unpack image \
+        \"mcr.microsoft.com/dotnet/framework/aspnet:4.8-windowsservercore-ltsc2019\": no match for platform in manifest: not found";
 }
 
 /// A Deployment, and where its Pods belong.
@@ -60,9 +86,9 @@ fn current(minor: u32) -> Fleet {
     let nodes = vec![
         windows("web-1", SERVER_2022, 4529, minor, "containerd://2.3.4").taking_configuration(),
         windows("web-2", SERVER_2022, 4648, minor - 1, "containerd://2.2.7"),
-        windows("web-3", SERVER_2025, 4652, minor, "containerd://2.3.4"),
+        windows("web-3", SERVER_2022, 4648, minor, "containerd://2.3.4"),
         windows("batch-1", SERVER_2019, 7009, batch, "containerd://2.0.11").taking_configuration(),
-        windows("batch-2", SERVER_2019, 7009, batch, "containerd://2.0.11").taking_configuration(),
+        windows("batch-2", SERVER_2025, 4652, batch, "containerd://2.0.11").taking_configuration(),
         windows("batch-3", SERVER_2019, 5329, minor - 4, "containerd://1.7.34").taking_configuration(),
         guarded_by_hand(windows("spare-1", SERVER_2025, 4652, minor, "containerd://2.3.4")),
         guarded_by_hand(windows("spare-2", SERVER_2025, 4652, minor - 1, "containerd://2.3.4")),
@@ -73,7 +99,9 @@ fn current(minor: u32) -> Fleet {
         by_hand("trial", 2, SERVER_2025, "mcr.microsoft.com/windows/nanoserver:ltsc2025"),
         anywhere("proxy", 3),
     ];
-    Fleet { nodes: with_linux(nodes), workloads }
+    let mistakes =
+        Mistakes { pool: "web-2022", class: "windows-ltsc2022", fits: "mcr.microsoft.com/windows/nanoserver:ltsc2022" };
+    Fleet { nodes: with_linux(nodes), workloads, mistakes }
 }
 
 /// Windows Server 2019 with Docker, version 2004 with containerd, and one Windows Server 2022 that is too early.
@@ -83,9 +111,9 @@ fn old(minor: u32) -> Fleet {
     let nodes = vec![
         windows("web-1", VERSION_2004, 804, minor, "containerd://1.4.13").taking_configuration(),
         windows("web-2", VERSION_2004, 804, minor - 1, "containerd://1.5.18"),
-        windows("web-3", VERSION_1909, 1316, minor, "containerd://1.4.13"),
+        windows("web-3", VERSION_2004, 804, minor, "containerd://1.4.13"),
         windows("batch-1", SERVER_2019, 1757, minor, "docker://19.3.14").taking_configuration(),
-        windows("batch-2", SERVER_2019, 1757, minor - 1, "docker://19.3.14").taking_configuration(),
+        windows("batch-2", VERSION_1909, 1316, minor - 1, "docker://19.3.14").taking_configuration(),
         if minor - 4 < 17 { oldest.without_build_label() } else { oldest },
         windows("next-1", SERVER_2022, 230, minor, "containerd://1.5.18"),
         guarded_by_hand(windows("spare-1", VERSION_1909, 1316, minor, "containerd://1.4.13")),
@@ -97,7 +125,9 @@ fn old(minor: u32) -> Fleet {
         by_hand("trial", 1, VERSION_1909, "mcr.microsoft.com/windows/nanoserver:1909"),
         anywhere("proxy", 3),
     ];
-    Fleet { nodes: with_linux(nodes), workloads }
+    let mistakes =
+        Mistakes { pool: "web-2004", class: "windows-2004", fits: "mcr.microsoft.com/windows/nanoserver:2004" };
+    Fleet { nodes: with_linux(nodes), workloads, mistakes }
 }
 
 /// A Windows node named `<agentpool>-<number>`, as node groups name theirs.
@@ -155,7 +185,7 @@ mod tests {
     #[test]
     fn every_workload_has_a_node_of_its_build_that_is_within_the_version_skew_policy() {
         for minor in 20..=37 {
-            let Fleet { nodes, workloads } = fleet(minor);
+            let Fleet { nodes, workloads, .. } = fleet(minor);
             for build in workloads.iter().filter_map(|workload| workload.placement.build()) {
                 let fits = |node: &&SimulatedNode| {
                     let kubelet = node.kubelet_version.as_deref().and_then(|version| version.split('.').nth(1));

@@ -14,7 +14,7 @@ use e2e::{
     assets::{Assets, Component},
     control_plane::{ControlPlane, Options, User},
     install::{apply_samples, install},
-    kubelet::Kubelets,
+    kubelet::{Kubelets, Refusal},
     operator::{Operator, binary},
 };
 use futures::future::{Either, select};
@@ -25,7 +25,7 @@ use tokio::{
 };
 
 use crate::{
-    fleet::{Fleet, fleet},
+    fleet::{Fleet, Mistakes, fleet},
     progress::{News, blocking, step, step_with_news},
 };
 
@@ -86,12 +86,14 @@ async fn until_interrupted(work: impl Future<Output = Result<()>>) -> Result<()>
 async fn demonstrate(arguments: Arguments) -> Result<()> {
     let control_plane = start_control_plane().await?;
     let client = control_plane.client(User::Admin).await?;
-    let Fleet { nodes, workloads } = fleet(control_plane.version().minor);
+    let Fleet { nodes, workloads, mistakes } = fleet(control_plane.version().minor);
     let delivered = nodes.iter().filter(|node| node.takes_configuration).count();
 
     let _kubelets = step("registering nodes", async {
         let words = format!("{} nodes registered by simulated kubelets, 8 of them with Windows", nodes.len());
-        Ok((Kubelets::start(client.clone(), nodes).await?, words))
+        let kubelets = Kubelets::start(client.clone(), nodes).await?;
+        kubelets.refuse(Mistakes::IMAGE, Refusal::Image(Mistakes::REFUSAL.to_owned()));
+        Ok((kubelets, words))
     })
     .await?;
     let shared = control_plane.clone();
@@ -102,7 +104,8 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     .await?;
     let operator = step("starting the operator", async {
         blocking(binary).await?;
-        let operator = Operator::start(&control_plane, &[], &[]).await?;
+        // Nothing here leaves this machine: what images are for is told by their names and the simulated runtimes.
+        let operator = Operator::start(&control_plane, &["--registry=off"], &[]).await?;
         Ok((operator, format!("winpool run, as {} with the shipped RBAC and no more", User::Operator.name())))
     })
     .await?;
@@ -112,7 +115,7 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
         Ok((folder.clone(), format!("{folder} applied")))
     })
     .await?;
-    let demonstration = Demonstration { operator, control_plane, client, delivered, workloads };
+    let demonstration = Demonstration { operator, control_plane, client, delivered, workloads, mistakes };
     demonstration.settle(&samples).await?;
     if arguments.once {
         return Ok(());
@@ -149,6 +152,7 @@ struct Demonstration {
     /// How many nodes take the configuration that is rendered for them.
     delivered: usize,
     workloads: Vec<fleet::Workload>,
+    mistakes: Mistakes,
 }
 
 impl Demonstration {
@@ -158,6 +162,7 @@ impl Demonstration {
         let with_pods = self.places_pods();
         if with_pods {
             workloads::create(&self.client, &self.workloads).await?;
+            workloads::create_mistakes(&self.client, self.mistakes).await?;
             self.settled("waiting for the Pods", true).await?;
         }
         self.judge_requests()?;
@@ -180,7 +185,11 @@ impl Demonstration {
     async fn settled(&self, what: &str, with_pods: bool) -> Result<()> {
         let news = News::default();
         let words = match with_pods {
-            true => "every Pod runs on a node of its build".to_owned(),
+            true => format!(
+                "every Pod runs on a node of its build, but for those of {} and {}, which are wrong on purpose",
+                Mistakes::DEPLOYMENT,
+                Mistakes::DAEMON_SET
+            ),
             false => format!(
                 "every pool is as its spec says, and {} nodes show by their numbers that they took their configuration",
                 self.delivered
@@ -209,8 +218,10 @@ impl Demonstration {
 
     async fn missing(&self, with_pods: bool) -> Result<Vec<String>> {
         self.look_at_the_operator()?;
-        let mut missing = pools::missing(&pools::read(&self.client).await?, self.delivered);
+        let pools = pools::read(&self.client).await?;
+        let mut missing = pools::missing(&pools, self.delivered);
         if with_pods {
+            missing.extend(pools::untold(&pools, self.mistakes));
             missing.extend(workloads::missing(&self.client, &self.workloads).await?);
         }
         Ok(missing)

@@ -7,6 +7,8 @@ use kube::{
 };
 use serde::Deserialize;
 
+use crate::fleet::Mistakes;
+
 /// A pool, as far as the demonstration looks at it.
 #[derive(Debug, Deserialize)]
 pub struct Pool {
@@ -86,6 +88,15 @@ pub async fn read(client: &Client) -> Result<Vec<Pool>> {
     list.items.into_iter().map(|pool| Ok(serde_json::from_value(serde_json::to_value(pool)?)?)).collect()
 }
 
+/// What is still missing until a pool tells of what is wrong on purpose: an image, and a DaemonSet.
+pub fn untold(pools: &[Pool], mistakes: Mistakes) -> Vec<String> {
+    const TOLD: [(&str, &str); 2] = [("OSMismatch", Mistakes::DEPLOYMENT), ("WorkloadsPlaced", Mistakes::DAEMON_SET)];
+    let pool = pools.iter().find(|pool| pool.name() == mistakes.pool);
+    let message = |kind| pool.and_then(|pool| pool.condition(kind)).map_or("", |condition| condition.message.as_str());
+    let untold = TOLD.into_iter().filter(|(kind, name)| !message(kind).contains(&format!("default/{name}")));
+    untold.map(|(kind, name)| format!("{kind} of pool {} does not tell of {name} yet", mistakes.pool)).collect()
+}
+
 /// What is still missing until every pool is as its spec says and `delivered` nodes show their configuration in effect.
 pub fn missing(pools: &[Pool], delivered: usize) -> Vec<String> {
     let mut missing: Vec<String> = pools.iter().filter_map(Pool::missing).collect();
@@ -137,12 +148,13 @@ impl Pool {
         // A pool that only observes is not Ready by design; what it would change is said instead.
         const ASKED: [&str; 6] =
             ["SpecValid", "ProfileResolved", "ConfigRendered", "RuntimeClassReady", "NodesAssigned", "NodesConfigured"];
-        const FLAGS: [(&str, &[&str]); 5] = [
+        const FLAGS: [(&str, &[&str]); 6] = [
             ("OSMismatch", &["True"]),
             ("VersionSkew", &["True", "Unknown"]),
             ("OSSupported", &["False", "Unknown"]),
             ("RuntimeSupported", &["False", "Unknown"]),
             ("ConfigInEffect", &["False", "Unknown"]),
+            ("WorkloadsPlaced", &["False"]),
         ];
         let asked = ASKED.into_iter().map(|kind| (kind, &["False", "Unknown"][..])).filter(|_| !self.observes());
         let flags = FLAGS.into_iter().filter(|(kind, _)| !self.observes() || *kind != "ConfigInEffect");
@@ -205,6 +217,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_on_purpose_is_told_when_both_conditions_name_it() {
+        let mistakes = Mistakes { pool: "web", class: "", fits: "" };
+        let told = |images: &str, placed: &str| {
+            let condition =
+                |kind: &str, message: &str| json!({ "type": kind, "status": "x", "reason": "R", "message": message });
+            let both = json!([condition("OSMismatch", images), condition("WorkloadsPlaced", placed)]);
+            untold(&[pool("Enforce", "True", "AsSpecified", 3, both)], mistakes).len()
+        };
+        for (images, placed, untold) in [
+            ("Deployment default/legacy: words", "R: DaemonSet default/agent: words", 0),
+            ("Deployment default/legacy: words", "fine", 1),
+            ("fine", "fine", 2),
+        ] {
+            assert_eq!(told(images, placed), untold, "{images}; {placed}");
+        }
+    }
+
+    #[test]
     fn findings_know_which_conditions_are_good_and_which_are_bad_when_true() {
         let condition =
             |kind: &str, status: &str| json!({ "type": kind, "status": status, "reason": "R", "message": "m" });
@@ -215,6 +245,8 @@ mod tests {
             ("OSSupported", "True", false),
             ("OSSupported", "False", true),
             ("ConfigInEffect", "Unknown", true),
+            ("WorkloadsPlaced", "False", true),
+            ("WorkloadsPlaced", "Unknown", false),
             ("NodesConfigured", "False", true),
             ("Stalled", "True", false),
         ] {

@@ -25,13 +25,23 @@ const PODS: &[&str] = &[
     "-o",
     "custom-columns=POD:.metadata.name,STATUS:.status.phase,RUNTIMECLASS:.spec.runtimeClassName,NODE:.spec.nodeName",
 ];
+/// The warnings of the operator about workloads; what they say is in the conditions too.
+const WARNINGS: &[&str] = &[
+    "get",
+    "events",
+    "--field-selector",
+    "type=Warning,source=winpool,involvedObject.namespace=default",
+    "-o",
+    "custom-columns=WORKLOAD:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason,COUNT:.count",
+];
 
 /// Prints what `kubectl` shows.
 ///
 /// # Errors
 /// When `kubectl` fails.
 pub async fn tables(control_plane: &Arc<ControlPlane>, with_pods: bool) -> Result<()> {
-    for arguments in [NODES, POOLS, CLASSES].into_iter().chain(with_pods.then_some(PODS)) {
+    let of_pods = [PODS, WARNINGS].into_iter().filter(|_| with_pods);
+    for arguments in [NODES, POOLS, CLASSES].into_iter().chain(of_pods) {
         let shared = control_plane.clone();
         let text = blocking(move || kubectl(&shared, User::Admin, arguments)).await?;
         println!("\n{}\n{}", bold(&format!("$ kubectl {}", arguments.join(" "))), text.trim_end());
@@ -64,6 +74,7 @@ pub fn farewell(control_plane: &ControlPlane) {
     println!("  export PATH={folder}:$PATH");
     for (command, remark) in [
         ("kubectl describe wnp spare", "what a pool that only observes would change"),
+        ("kubectl describe daemonset agent", "a workload that does not work, and why"),
         ("kubectl taint nodes web-1 os-", "a taint removed by hand comes back"),
         ("kubectl get events --sort-by=.lastTimestamp", "what the operator did"),
     ] {

@@ -1,9 +1,9 @@
-//! The Deployments of the demonstration, and where their Pods landed.
+//! The Deployments of the demonstration, where their Pods landed, and the two workloads that are wrong on purpose.
 
 use anyhow::{Context, Result};
 use e2e::kubelet::WINDOWS_BUILD;
 use k8s_openapi::api::{
-    apps::v1::Deployment,
+    apps::v1::{DaemonSet, Deployment},
     core::v1::{Node, Pod},
 };
 use kube::{
@@ -12,7 +12,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::fleet::{Placement, Workload};
+use crate::fleet::{Mistakes, Placement, Workload};
 
 /// The namespace of the workloads.
 const NAMESPACE: &str = "default";
@@ -33,8 +33,46 @@ pub async fn create(client: &Client, workloads: &[Workload]) -> Result<()> {
     Ok(())
 }
 
+/// Creates what is wrong on purpose.
+///
+/// # Errors
+/// When the API server refuses one.
+pub async fn create_mistakes(client: &Client, mistakes: Mistakes) -> Result<()> {
+    let by_class = |image: &str| {
+        let mut pod = pod(image);
+        pod["runtimeClassName"] = json!(mistakes.class);
+        pod
+    };
+    let post = PostParams::default();
+    let deployment = of_template(Mistakes::DEPLOYMENT, by_class(Mistakes::IMAGE));
+    let deployments = Api::<Deployment>::namespaced(client.clone(), NAMESPACE);
+    deployments.create(&post, &serde_json::from_value(deployment)?).await.context("creating a Deployment")?;
+    let daemon_set = of_template(Mistakes::DAEMON_SET, by_class(mistakes.fits));
+    let daemon_sets = Api::<DaemonSet>::namespaced(client.clone(), NAMESPACE);
+    daemon_sets.create(&post, &serde_json::from_value(daemon_set)?).await.context("creating a DaemonSet")?;
+    Ok(())
+}
+
+/// A Pod's spec, with as much memory as it may take: Windows pages where Linux kills.
+fn pod(image: &str) -> Value {
+    let memory = json!({ "memory": "512Mi" });
+    json!({ "containers": [{ "name": "app", "image": image, "resources": { "requests": memory, "limits": memory } }] })
+}
+
+/// What makes Pods like this one, by the label `app`.
+fn of_template(name: &str, pod: Value) -> Value {
+    let labels = json!({ "app": name });
+    json!({
+        "metadata": { "name": name },
+        "spec": {
+            "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels }, "spec": pod },
+        },
+    })
+}
+
 fn object(workload: &Workload) -> Value {
-    let mut pod = json!({ "containers": [{ "name": "app", "image": workload.image }] });
+    let mut pod = pod(workload.image);
     match workload.placement {
         Placement::RuntimeClass { name, .. } => pod["runtimeClassName"] = json!(name),
         Placement::ByHand { build } => {
@@ -44,15 +82,9 @@ fn object(workload: &Workload) -> Value {
         }
         Placement::Anywhere => {}
     }
-    let labels = json!({ "app": workload.name });
-    json!({
-        "metadata": { "name": workload.name },
-        "spec": {
-            "replicas": workload.replicas,
-            "selector": { "matchLabels": labels },
-            "template": { "metadata": { "labels": labels }, "spec": pod },
-        },
-    })
+    let mut object = of_template(workload.name, pod);
+    object["spec"]["replicas"] = json!(workload.replicas);
+    object
 }
 
 /// What is still missing until every Pod runs where it belongs.
