@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
+use tracing::warn;
 
 use super::Failure;
 use crate::{
@@ -35,6 +36,21 @@ impl Args {
         let plain_http: BTreeSet<String> = self.registry_plain_http.into_iter().collect();
         let settings = Settings { certificates: self.registry_ca, plain_http, ..Settings::default() };
         Registry::new(settings).map_err(|error| Failure::Usage(format!("--registry-ca: {error}")))
+    }
+}
+
+impl Args {
+    /// The same for the operator, which goes on without one where the system trusts nobody.
+    pub(super) fn registry_if_any(self) -> Result<Option<Registry>, Failure> {
+        let named = self.registry_ca.is_some();
+        match self.registry() {
+            Ok(registry) => Ok(Some(registry)),
+            Err(failure) if named => Err(failure),
+            Err(failure) => {
+                warn!("registries are not asked what images are for, name certificates with --registry-ca: {failure}");
+                Ok(None)
+            }
+        }
     }
 }
 

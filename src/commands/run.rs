@@ -135,7 +135,7 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
             metrics: admin.metrics.clone(),
             readiness: admin.ready.clone(),
             workloads: settings.workloads,
-            registry: settings.registry.map(registry::Args::registry).transpose()?,
+            registry: settings.registry.map(registry::Args::registry_if_any).transpose()?.flatten(),
             pull_secrets: settings.pull_secrets,
         },
         stop.clone(),
