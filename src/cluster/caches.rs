@@ -168,7 +168,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::{contest::Touch, operation::NodePatch};
+    use crate::domain::{contest::Touch, operation::NodePatch, owned::Owned};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -178,7 +178,7 @@ mod tests {
         NodePatch {
             node: "win-1".into(),
             body: json!({}),
-            without_taints: Some(json!({})),
+            record_without_taints: Some(Owned::default()),
             words: vec![],
             touches: vec![Touch {
                 object: "Node win-1".into(),

@@ -170,13 +170,13 @@ impl Writer {
             self.send(label, WindowsNode::KIND, &patch.node, Missing::IsGone, request)
         };
         let (outcome, mark) = attempt(label, &patch.body).await;
-        let (Outcome::Refused(refusal), Some(body)) = (&outcome, &patch.without_taints) else {
+        let (Outcome::Refused(refusal), Some(body)) = (&outcome, patch.without_taints()) else {
             return (outcome, mark);
         };
         if refusal.contains(MAY_NOT) {
             return (outcome, mark);
         }
-        match attempt("patch-node-without-taints", body).await {
+        match attempt("patch-node-without-taints", &body).await {
             (Outcome::Done, mark) => (Outcome::WithoutTaints(refusal.clone()), mark),
             (Outcome::Refused(_), _) => (outcome, None),
             other => other,
@@ -322,6 +322,7 @@ mod tests {
     use kube::client::Body;
 
     use super::*;
+    use crate::domain::owned::Owned;
 
     /// A request as it went over the wire: method, path with query, content type, body.
     type Seen = (String, String, Option<String>, Value);
@@ -363,7 +364,7 @@ mod tests {
         Operation::PatchNode(Arc::new(NodePatch {
             node: node.into(),
             body: json!({"metadata": {"resourceVersion": "7", "labels": labels}, "spec": {"taints": []}}),
-            without_taints: Some(json!({"metadata": {"resourceVersion": "7", "labels": labels}})),
+            record_without_taints: Some(Owned::default()),
             words: vec![],
             touches: vec![],
             repair: false,
@@ -554,7 +555,8 @@ mod tests {
     #[tokio::test]
     async fn a_patch_without_taints_that_is_refused_is_refused() {
         let Operation::PatchNode(with) = patch("win-1") else { unreachable!() };
-        let operation = Operation::PatchNode(Arc::new(NodePatch { without_taints: None, ..with.as_ref().clone() }));
+        let operation =
+            Operation::PatchNode(Arc::new(NodePatch { record_without_taints: None, ..with.as_ref().clone() }));
         let (writer, seen) = writer(|_, _| failure(403, "denied"));
         let done = writer.run(&[vec![operation.clone()]]).await;
         assert_eq!(done.results, [(operation, Outcome::Refused("denied".into()))]);

@@ -2,9 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::contest::Touch;
+use super::{contest::Touch, owned::Owned};
+use crate::api::names::annotation;
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,14 +87,27 @@ pub struct NodePatch {
     pub node: String,
     /// The merge patch; it carries `metadata.resourceVersion`.
     pub body: Value,
-    /// The same without the taints, for an admission that refuses them; `None` where the patch has no taints.
-    pub without_taints: Option<Value>,
+    /// The record of what is ours if the taints are not written; `None` where the patch has no taints.
+    pub record_without_taints: Option<Owned>,
     /// What it changes, in words.
     pub words: Vec<String>,
     /// What it sets, for telling a war from a repair.
     pub touches: Vec<Touch>,
     /// Whether the node was already in the pool, so that this is a repair and not an arrival.
     pub repair: bool,
+}
+
+impl NodePatch {
+    /// The same patch without the taints, for an admission that refuses them; `None` where it has none. The record of what
+    /// is ours must not claim what is not written.
+    pub fn without_taints(&self) -> Option<Value> {
+        let record = self.record_without_taints.as_ref()?;
+        let mut metadata = self.body["metadata"].clone();
+        if !metadata["annotations"][annotation::OWNED].is_null() {
+            metadata["annotations"][annotation::OWNED] = json!(record.write());
+        }
+        Some(json!({"metadata": metadata}))
+    }
 }
 
 impl Operation {

@@ -324,14 +324,9 @@ impl<'a> Draft<'a> {
         if self.words.is_empty() {
             self.words.push("record what is ours".to_owned());
         }
-        let without_taints = taints.is_some().then(|| {
-            // The record must not claim what is not written.
-            let mut metadata = metadata.clone();
+        let record_without_taints = taints.is_some().then(|| {
             let taints = self.node.owned.as_ref().map(|owned| owned.taints.clone()).unwrap_or_default();
-            if !metadata["annotations"][annotation::OWNED].is_null() {
-                metadata["annotations"][annotation::OWNED] = json!(Owned { taints, ..self.owned }.write());
-            }
-            json!({"metadata": metadata})
+            Owned { taints, ..self.owned }
         });
         let mut body = json!({"metadata": metadata});
         if let Some(taints) = taints {
@@ -339,7 +334,7 @@ impl<'a> Draft<'a> {
         }
         let (words, touches) = (self.words, self.touches);
         let repair = pool.is_some() && self.node.pool() == pool;
-        let patch = NodePatch { node: self.node.name.clone(), body, without_taints, words, touches, repair };
+        let patch = NodePatch { node: self.node.name.clone(), body, record_without_taints, words, touches, repair };
         self.plan.patch = Some(Arc::new(patch));
         self.plan
     }
