@@ -155,7 +155,7 @@ fn the_worst_reason_is_the_condition_and_the_message_has_all() {
     assert_eq!(placed(&told), pair("False", "NoPoolTakes"));
     let message = condition(&told, "WorkloadsPlaced").2;
     let reasons = [
-        "NoPoolTakes: Deployment shop/lost",
+        "Deployment shop/lost",
         ". DaemonSetIgnoresRuntimeClass: DaemonSet shop/daemonset",
         ". LinuxPodOnWindowsNode: Pod shop/stray",
         ". MemoryNotReserved: Deployment shop/free",

@@ -54,7 +54,7 @@ async fn a_daemon_set_that_relies_on_its_class_gets_no_pod_until_its_template_sa
     town.create::<DaemonSet>("agent", of_template(pod(IMAGE, json!({ "runtimeClassName": "relies" })))).await;
 
     let message = town.until_placed("False", "DaemonSetIgnoresRuntimeClass").await;
-    let expected = "DaemonSetIgnoresRuntimeClass: DaemonSet relies/agent: relies on RuntimeClass relies, of which the DaemonSet controller ignores";
+    let expected = "DaemonSet relies/agent: relies on RuntimeClass relies, of which the DaemonSet controller ignores";
     assert!(message.starts_with(expected), "{message}");
     town.until_warned("agent", "DaemonSetIgnoresRuntimeClass").await;
     town.until_daemon_set_wants("agent", 0).await;

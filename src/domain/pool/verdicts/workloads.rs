@@ -70,8 +70,9 @@ pub fn workloads_placed(case: &Case) -> Verdict {
         let message = "every pod is where it should be, and would come back there";
         return verdict(Truth::True, reason::PLACED, message.to_owned());
     };
-    let message = traps.iter().map(|(trap, trapped)| format!("{}: {}", trap.reason(), stories(trapped)));
-    let message = message.collect::<Vec<_>>().join(". ");
+    // The first is the reason of the condition.
+    let others = traps.iter().skip(1).map(|(trap, trapped)| format!("{}: {}", trap.reason(), stories(trapped)));
+    let message = std::iter::once(stories(trapped)).chain(others).collect::<Vec<_>>().join(". ");
     if worst.is_advice() {
         return verdict(Truth::True, reason::PLACED_WITH_WARNINGS, message).about(trapped.count);
     }
