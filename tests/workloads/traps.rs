@@ -306,7 +306,7 @@ fn memory_limits_are_held_against_what_each_node_offers() {
     cluster.tells(&[], &"all that the nodes have");
     cluster.pod_on("c", "web-1", with_limit("512Mi"), running());
     let expected = (
-        "web MemoryOvercommitted Node /web-1: offers 16Gi to pods whose limits add up to",
+        "web MemoryOvercommitted Node web-1: offers 16Gi to pods whose limits add up to",
         "lower the limits, or spread the pods",
     );
     cluster.tells(&[expected], &"half a gibibyte too much");
