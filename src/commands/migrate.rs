@@ -1,21 +1,21 @@
 //! `winpool migrate`: what becomes of a pool's workloads on another Windows, or in another pool. Nothing is written.
 
-use std::{collections::HashMap, fmt::Write as _, sync::Arc};
+use std::{collections::HashMap, fmt::Write as _};
 
 use serde_json::{Value, json};
 
-use super::{Failure, connect, input, output, registry};
+use super::{
+    Failure, connect, input,
+    output::{self, ReportFormat},
+    registry,
+};
 use crate::{
     api::names::DEFAULT_NAMESPACE,
     cluster,
     domain::{
         conditions::counted,
-        image::Lookup,
         pool::Snapshot,
-        workload::{
-            judge::Lookups,
-            migrate::{Migration, Move, Outcome, Target, World},
-        },
+        workload::migrate::{Migration, Move, Outcome, Target, World},
     },
     facts::{OsVersion, builds},
 };
@@ -39,7 +39,7 @@ pub(super) struct Args {
     namespace: String,
     /// How to print what was found
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: ReportFormat,
     /// Ask the registries of the images what these are for, anonymously. Without it only their names tell
     #[arg(long)]
     registry: bool,
@@ -47,22 +47,12 @@ pub(super) struct Args {
     registries: registry::Args,
 }
 
-/// How it is printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// For people
-    #[default]
-    Text,
-    /// One object, for programs
-    Json,
-}
-
 /// What it means.
 pub(super) struct Settings {
     pool: String,
     to: String,
     namespace: String,
-    format: Format,
+    format: ReportFormat,
     registry: Option<registry::Args>,
 }
 
@@ -73,15 +63,6 @@ impl TryFrom<Args> for Settings {
         let namespace = input::namespace(args.namespace)?;
         let registry = args.registry.then_some(args.registries);
         Ok(Self { pool: args.pool, to: args.to, namespace, format: args.output, registry })
-    }
-}
-
-/// What registries said, by image.
-struct Answers(HashMap<String, Arc<Lookup>>);
-
-impl Lookups for Answers {
-    fn get(&self, image: &str) -> Option<Arc<Lookup>> {
-        self.0.get(image).cloned()
     }
 }
 
@@ -107,15 +88,15 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
         runtime
             .block_on(registry::ask(&registry, world.images(&pool), |image| snapshot.mirrors(pulls, image.registry())))
     });
-    let migration = world.migrate(&pool, &target, &Answers(answers)).ok_or_else(|| {
+    let migration = world.migrate(&pool, &target, &answers).ok_or_else(|| {
         Failure::Problems(format!(
             "WindowsNodePool {pool}{} has mistakes in its spec, or is being deleted: kubectl describe wnp",
             if matches!(target, Target::Pool(_)) { format!(" or {to}") } else { String::new() }
         ))
     })?;
     output::print(&match format {
-        Format::Text => text(&pool, &target, &migration),
-        Format::Json => format!("{:#}\n", as_json(&pool, &target, &migration)),
+        ReportFormat::Text => text(&pool, &target, &migration),
+        ReportFormat::Json => format!("{:#}\n", as_json(&pool, &target, &migration)),
     })?;
     verdict(&migration).map_or(Ok(()), |words| Err(Failure::Problems(words)))
 }

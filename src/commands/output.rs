@@ -22,6 +22,16 @@ pub enum Format {
     Json,
 }
 
+/// How commands print what they found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// For people
+    #[default]
+    Text,
+    /// One object, for programs
+    Json,
+}
+
 /// The objects as text. The same objects always give the same bytes.
 pub fn text(objects: &[Value], format: Format) -> String {
     let mut bytes = Vec::new();

@@ -5,7 +5,11 @@ mod text;
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::{Failure, connect, input, output, render};
+use super::{
+    Failure, connect, input,
+    output::{self, ReportFormat},
+    render,
+};
 use crate::{
     api::names::DEFAULT_NAMESPACE,
     cluster,
@@ -35,17 +39,7 @@ pub(super) struct Args {
     namespace: String,
     /// How to print the plan
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
-}
-
-/// How a plan is printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// For people
-    #[default]
-    Text,
-    /// One object, for programs
-    Json,
+    output: ReportFormat,
 }
 
 /// What it means.
@@ -53,7 +47,7 @@ pub(super) struct Settings {
     files: Vec<PathBuf>,
     upgrade: Option<Minor>,
     namespace: String,
-    format: Format,
+    format: ReportFormat,
 }
 
 impl TryFrom<Args> for Settings {
@@ -78,8 +72,8 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     }
     let preview = Preview::of(&snapshot, settings.upgrade);
     output::print(&match settings.format {
-        Format::Text => text::text(&preview),
-        Format::Json => format!("{:#}\n", serde_json::json!(preview)),
+        ReportFormat::Text => text::text(&preview),
+        ReportFormat::Json => format!("{:#}\n", serde_json::json!(preview)),
     })?;
     preview.verdict().map_or(Ok(()), |words| Err(Failure::Problems(words)))
 }

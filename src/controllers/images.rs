@@ -13,6 +13,7 @@ use tracing::debug;
 
 use super::workloads::News;
 use crate::{
+    cluster::Caches,
     domain::{
         image::{Lookup, Reference},
         pool::Snapshot,
@@ -71,14 +72,18 @@ impl Images {
     }
 
     /// Asks for what the ledger wants, and tells it what is known.
-    pub async fn look_up(&mut self, ledger: &mut Ledger, snapshot: &Snapshot) {
+    pub async fn look_up(&mut self, ledger: &mut Ledger, caches: &Caches) {
         let Some(lookups) = &self.lookups else { return };
         let wants: BTreeMap<String, Want> = ledger.wants().map(|want| (want.image.clone(), want)).collect();
         self.asked.retain(|image, _| wants.contains_key(image));
+        if wants.is_empty() {
+            return ledger.forget_answers();
+        }
+        let snapshot = caches.snapshot();
         let mut secrets = Secrets { client: self.secrets.as_ref(), read: HashMap::new() };
         for (image, want) in wants {
             let Ok(reference) = image.parse::<Reference>() else { continue };
-            let source = Source::of(&want, &reference, snapshot, self.secrets.is_some());
+            let source = Source::of(&want, &reference, &snapshot, self.secrets.is_some());
             if self.asked.get(&image).is_none_or(|asked| asked.source != source || asked.is_due(lookups)) {
                 let credentials = secrets.logins(&source).await.map(Arc::new);
                 let wanted = Wanted::new(reference, source.mirrors.clone(), credentials);

@@ -136,7 +136,7 @@ impl Keeper {
         if std::mem::take(&mut self.moved) {
             self.stand_on_the_ground().await;
         }
-        self.images.look_up(&mut self.ledger, &self.shell.caches.snapshot()).await;
+        self.images.look_up(&mut self.ledger, &self.shell.caches).await;
         let mut changed = self.ledger.take_changed();
         changed.append(&mut self.later);
         let first = *self.shell.caches.workloads.borrow() == Workloads::Waiting;

@@ -1,6 +1,6 @@
 //! The verdict on one workload.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{
     Pod, System, Template, WorkloadName,
@@ -116,6 +116,12 @@ pub struct Judgement {
 pub trait Lookups {
     /// What the registry said of an image, as it is written in a pod.
     fn get(&self, image: &str) -> Option<Arc<Lookup>>;
+}
+
+impl Lookups for HashMap<String, Arc<Lookup>> {
+    fn get(&self, image: &str) -> Option<Arc<Lookup>> {
+        self.get(image).cloned()
+    }
 }
 
 /// The kinds of workloads whose templates are known: their pods are not judged for what the template has wrong.

@@ -8,9 +8,12 @@ use std::{
 use super::{
     Controller, Pod, WorkloadName,
     ground::Ground,
-    judge::{Finding, Images, Judgement, Lookups, Trap, judge_pod, judge_template},
+    judge::{Finding, Images, Judgement, Trap, judge_pod, judge_template},
 };
-use crate::domain::image::{Lookup, Said};
+use crate::domain::{
+    image::{Lookup, Said},
+    quantity::Quantity,
+};
 
 /// How many workloads a summary names for each trap: as many as may be told in events.
 const NAMED: usize = 50;
@@ -23,7 +26,8 @@ pub struct Ledger {
     controllers: HashMap<Arc<WorkloadName>, Judged>,
     /// What runtimes said of the sandboxes of pods, by the key of the pod and the name of the event that says so.
     sandboxes: HashMap<String, BTreeMap<String, Said>>,
-    lookups: Answers,
+    /// What registries said, by image.
+    lookups: HashMap<String, Arc<Lookup>>,
     /// The pods on each Windows node.
     by_node: HashMap<String, HashSet<Arc<str>>>,
     /// The pods that wait for what the registry says of an image.
@@ -43,15 +47,6 @@ struct Entry {
 struct Judged {
     controller: Arc<Controller>,
     findings: Vec<Finding>,
-}
-
-#[derive(Debug, Default)]
-struct Answers(HashMap<String, Arc<Lookup>>);
-
-impl Lookups for Answers {
-    fn get(&self, image: &str) -> Option<Arc<Lookup>> {
-        self.0.get(image).cloned()
-    }
 }
 
 /// An image of which the registry would tell more.
@@ -152,17 +147,17 @@ impl Ledger {
 
     /// What the registry said of an image.
     pub fn answer(&mut self, image: &str, lookup: Arc<Lookup>) {
-        if self.lookups.get(image).as_ref() == Some(&lookup) {
+        if self.lookups.get(image) == Some(&lookup) {
             return;
         }
-        self.lookups.0.insert(image.to_owned(), lookup);
+        self.lookups.insert(image.to_owned(), lookup);
         let asked = self.by_image.get(image).cloned().unwrap_or_default();
         self.judge_again(asked);
     }
 
     /// Forgets what registries said of images that nobody waits for any more.
     pub fn forget_answers(&mut self) {
-        self.lookups.0.retain(|image, _| self.by_image.contains_key(image));
+        self.lookups.retain(|image, _| self.by_image.contains_key(image));
     }
 
     /// The ground changed: what stands on the part that did is judged again.
@@ -272,7 +267,7 @@ impl Ledger {
     fn overcommitted(&self, tally: &Tally) -> Trapped {
         let over = |(node, limits): (&String, &i64)| {
             let memory = self.ground.nodes.get(node)?.memory.filter(|memory| limits > memory)?;
-            let bytes = crate::domain::quantity::Quantity::of_bytes;
+            let bytes = Quantity::of_bytes;
             let story = format!(
                 "offers {} to pods whose limits add up to {}: Windows pages then, and everything there slows down: lower the limits, or spread the pods",
                 bytes(memory),
