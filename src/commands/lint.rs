@@ -12,6 +12,7 @@ use std::{
 
 use clap::ValueEnum;
 use k8s_openapi::api::node::v1::RuntimeClass;
+use serde_json::Value;
 
 use self::silence::Silences;
 use super::{
@@ -28,7 +29,7 @@ use crate::{
         workload::Ground,
     },
     facts::{Minor, runtimes::Runtime, support},
-    manifests::{Budget, Manifest, Manifests, Mistake, Resources},
+    manifests::{Budget, Manifest, Manifests, Mistake, Object, Place, Resources},
 };
 
 /// What was typed.
@@ -131,8 +132,8 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
 
 /// What registries say of the images in manifests, by image.
 fn answers(manifests: &Manifests, args: registry::Args) -> Result<HashMap<Reference, Lookup>, Failure> {
-    let workloads = manifests.objects.iter().filter_map(|manifest| Workload::of(&manifest.object));
-    let templates = workloads.filter_map(|workload| workload.template().ok());
+    let template = |object: Value| Workload::of(&object)?.template().ok();
+    let templates = manifests.objects.iter().filter_map(|manifest| template(manifest.object.value()));
     let images = templates.flat_map(|template| template.containers).map(|container| container.image).collect();
     let registry = args.registry()?;
     let answers = connect::runtime()?.block_on(registry::ask(&registry, images, |_| Arc::default()));
@@ -199,10 +200,10 @@ pub fn check(manifests: Manifests, target: Target, lookups: &dyn Fn(&Reference) 
     report.findings.extend(mistakes.into_iter().map(|mistake| of_mistake(Code::Unreadable, mistake)));
     let (ground, mistakes) = ground(&objects, target.minor);
     report.findings.extend(mistakes.into_iter().map(|mistake| of_mistake(Code::ResourceInvalid, mistake)));
-    let world = World::new(target, &ground, objects.iter().map(|manifest| &manifest.object), lookups);
+    let mut world = World::new(target, &ground, lookups);
+    objects.iter().for_each(|manifest| world.add(&manifest.object.value()));
     let silences = Silences::of(&objects);
-    // Each object is dropped when it is judged, which makes room for the findings.
-    objects.into_iter().for_each(|manifest| report.add(&manifest, &world));
+    objects.iter().for_each(|manifest| report.add(manifest, &world));
     silences.apply(&mut report.findings);
     report.findings.sort();
     report.findings.dedup();
@@ -211,56 +212,56 @@ pub fn check(manifests: Manifests, target: Target, lookups: &dyn Fn(&Reference) 
 
 impl Report {
     fn add(&mut self, manifest: &Manifest, world: &World<'_>) {
-        let object = &manifest.object;
-        let findings = match Workload::of(object) {
+        let object = manifest.object.value();
+        let findings = match Workload::of(&object) {
             Some(workload) => lint::workload(&workload, world),
-            None if is(manifest, "Service", "v1") => lint::service(object, world),
-            None if is_known(manifest) => Vec::new(),
+            None if is_service(&manifest.object) => lint::service(&object, world),
+            None if is_known(&manifest.object) => Vec::new(),
             None => {
-                *self.passed_over.entry(manifest.kind().to_owned()).or_default() += 1;
+                *self.passed_over.entry(manifest.object.kind().to_owned()).or_default() += 1;
                 return;
             }
         };
         self.objects += 1;
-        self.findings.extend(findings.into_iter().map(|finding| Found::new(manifest, finding)));
+        self.findings.extend(findings.into_iter().map(|finding| Found::new(&manifest.place, finding, &object)));
     }
 }
 
 impl Found {
-    fn new(manifest: &Manifest, finding: Finding) -> Self {
-        let place = &manifest.place;
-        Self { file: place.file().to_owned(), line: place.line(&finding.path), finding, object: named(manifest) }
+    fn new(place: &Place, finding: Finding, object: &Value) -> Self {
+        Self { file: place.file().to_owned(), line: place.line(&finding.path), finding, object: named(object) }
     }
 }
 
 /// `Kind namespace/name`
-fn named(manifest: &Manifest) -> String {
-    let namespace =
-        manifest.object["metadata"]["namespace"].as_str().map(|name| format!("{name}/")).unwrap_or_default();
-    format!("{} {namespace}{}", manifest.kind(), manifest.name())
-}
-
-fn is(manifest: &Manifest, kind: &str, version: &str) -> bool {
-    manifest.kind() == kind && manifest.api_version() == version
+fn named(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let namespace = metadata["namespace"].as_str().map(|name| format!("{name}/")).unwrap_or_default();
+    let [kind, name] = [&object["kind"], &metadata["name"]].map(|text| text.as_str().unwrap_or_default());
+    format!("{kind} {namespace}{name}")
 }
 
 /// The group and kind of an object.
-fn kind(manifest: &Manifest) -> (&str, &str) {
-    (manifest.api_version().split_once('/').map_or("", |(group, _)| group), manifest.kind())
+fn kind(object: &Object) -> (&str, &str) {
+    (object.api_version().split_once('/').map_or("", |(group, _)| group), object.kind())
+}
+
+fn is_service(object: &Object) -> bool {
+    (object.api_version(), object.kind()) == ("v1", "Service")
 }
 
 /// Whether the object is one that the rules read beside those that they judge.
-fn is_known(manifest: &Manifest) -> bool {
+fn is_known(object: &Object) -> bool {
     let read = [("discovery.k8s.io", "EndpointSlice"), ("", "Endpoints")];
-    read.contains(&kind(manifest)) || is_class(manifest) || is_own(manifest)
+    read.contains(&kind(object)) || is_class(object) || is_own(object)
 }
 
-fn is_class(manifest: &Manifest) -> bool {
-    kind(manifest) == ("node.k8s.io", "RuntimeClass")
+fn is_class(object: &Object) -> bool {
+    kind(object) == ("node.k8s.io", "RuntimeClass")
 }
 
-fn is_own(manifest: &Manifest) -> bool {
-    [(GROUP, "WindowsNodePool"), (GROUP, "WindowsRuntimeProfile")].contains(&kind(manifest))
+fn is_own(object: &Object) -> bool {
+    [(GROUP, "WindowsNodePool"), (GROUP, "WindowsRuntimeProfile")].contains(&kind(object))
 }
 
 fn of_mistake(code: Code, mistake: Mistake) -> Found {
@@ -272,7 +273,7 @@ fn of_mistake(code: Code, mistake: Mistake) -> Found {
 /// The pools and RuntimeClasses among the manifests, with those that the operator makes for the pools, and what is wrong
 /// with our own resources: they are checked as `render` does it.
 fn ground(objects: &[Manifest], minor: Minor) -> (Ground, Vec<Mistake>) {
-    let own = objects.iter().filter(|manifest| is_own(manifest)).cloned().collect();
+    let own = objects.iter().filter(|manifest| is_own(&manifest.object)).cloned().collect();
     let mut mistakes = Vec::new();
     let resources = Resources::of(Manifests { objects: own, ..Manifests::default() });
     let resources = resources.unwrap_or_else(|wrong| {
@@ -285,7 +286,7 @@ fn ground(objects: &[Manifest], minor: Minor) -> (Ground, Vec<Mistake>) {
         mistakes.extend(wrong);
         Rendered::default()
     });
-    let written = objects.iter().filter(|manifest| is_class(manifest)).map(|manifest| manifest.object.clone());
+    let written = objects.iter().map(|manifest| &manifest.object).filter(|object| is_class(object)).map(Object::value);
     for class in rendered.runtime_classes.into_values().chain(written) {
         if let Ok(class) = serde_json::from_value::<RuntimeClass>(class) {
             let view = RuntimeClassView::from(class);

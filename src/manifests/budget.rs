@@ -2,8 +2,7 @@
 
 use std::io::{self, Read};
 
-use serde_json::Value;
-
+use super::object::Document;
 use crate::domain::Problem;
 
 /// What may still be read, of all files together.
@@ -20,8 +19,8 @@ struct Limits {
 
 /// 10,000 manifests of Deployments and Services have about 8 MB; a value takes about a hundred bytes.
 const BOUNDED: Limits = Limits { bytes: 32 << 20, nodes: 2_000_000 };
-/// As deep as an object may be: serde_json's own limit.
-const DEPTH: usize = 128;
+/// As deep as an object may be: serde_json reads less than 128 levels.
+const DEPTH: usize = 120;
 
 /// As many values as may be kept for repeating them.
 const MOST_REPEATED: usize = 100_000;
@@ -61,31 +60,25 @@ impl Budget {
         self.0.is_none_or(|limits| at_most() <= limits.nodes)
     }
 
-    /// The limits for a reader of YAML. Repeated parts are limited in any case.
+    /// The limits for a reader of YAML. Depth and repeated parts are limited in any case.
     pub(super) fn of_yaml(&self) -> Option<serde_saphyr::Budget> {
-        let limits = self.0?;
+        let most = self.0.map_or(usize::MAX, |limits| limits.nodes);
         serde_saphyr::budget! {
-            max_events: limits.nodes.saturating_mul(2),
-            max_nodes: limits.nodes,
-            max_documents: limits.nodes,
+            max_events: most.saturating_mul(2),
+            max_nodes: most,
+            max_documents: most,
+            max_total_scalar_bytes: usize::MAX,
+            max_total_comment_bytes: usize::MAX,
             max_depth: DEPTH,
             max_recorded_anchor_events: MOST_REPEATED,
         }
     }
 
     /// Takes off what was read.
-    pub(super) fn spend(&mut self, values: &[Value]) {
+    pub(super) fn spend(&mut self, documents: &[Document]) {
         if let Some(limits) = &mut self.0 {
-            limits.nodes = limits.nodes.saturating_sub(values.iter().map(nodes).sum());
+            limits.nodes = limits.nodes.saturating_sub(documents.iter().map(|document| document.nodes).sum());
         }
-    }
-}
-
-fn nodes(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(items) => items.iter().map(nodes).sum(),
-        Value::Object(fields) => fields.values().map(|value| 1 + nodes(value)).sum::<usize>(),
-        _ => 0,
     }
 }
 
@@ -103,7 +96,7 @@ mod tests {
         let wrong = budget.read(&b"1"[..]).unwrap().unwrap_err().wrong;
         assert_eq!(wrong, "all input together is larger than 32 MiB");
         assert!(budget.may_be_json("[1, 2, 3]"));
-        budget.spend(&[json!({"a": [1, 2]})]);
+        budget.spend(&[json!({"a": [1, 2]}).into()]);
         assert!(!budget.may_be_json("[1, 2, 3]"), "five of ten are spent");
         assert_eq!(Budget::unbounded().read(&b"12345678901"[..]).unwrap().unwrap().len(), 11);
     }

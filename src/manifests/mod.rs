@@ -4,6 +4,7 @@
 
 mod budget;
 mod language;
+mod object;
 mod positions;
 mod resources;
 mod strict;
@@ -16,12 +17,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use serde_json::Value;
-
-use self::positions::Positions;
+use self::{object::Document, positions::Positions};
 use crate::domain::Problem;
 
 pub use budget::Budget;
+pub use object::Object;
 pub use resources::{Resources, nodes};
 
 /// The name under which standard input is read and told.
@@ -44,7 +44,7 @@ pub struct Manifests {
 #[derive(Clone, Debug)]
 pub struct Manifest {
     /// The object.
-    pub object: Value,
+    pub object: Object,
     /// Where it is written.
     pub place: Place,
 }
@@ -121,23 +121,6 @@ impl Place {
     }
 }
 
-impl Manifest {
-    /// Its kind.
-    pub fn kind(&self) -> &str {
-        self.object["kind"].as_str().unwrap_or_default()
-    }
-
-    /// Its API version.
-    pub fn api_version(&self) -> &str {
-        self.object["apiVersion"].as_str().unwrap_or_default()
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        self.object["metadata"]["name"].as_str().unwrap_or_default()
-    }
-}
-
 impl Manifests {
     /// Reads files, folders with everything below them, and standard input where a path is `-`.
     ///
@@ -199,24 +182,19 @@ impl Manifests {
             }
         };
         for (number, document) in documents.into_iter().enumerate() {
-            self.add_document(document, Place { source: source.clone(), document: number, item: None }, found);
+            self.add_document(document, &Place { source: source.clone(), document: number, item: None }, found);
         }
     }
 
-    fn add_document(&mut self, mut document: Value, place: Place, found: Found) {
-        if document["kind"] == "List" && document["items"].is_array() {
-            let items = document["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-            for (item, object) in items.into_iter().enumerate() {
-                self.add_object(object, Place { item: Some(item), ..place.clone() }, found);
-            }
-        } else {
-            self.add_object(document, place, found);
+    fn add_document(&mut self, document: Document, place: &Place, found: Found) {
+        for (index, object) in document.objects.into_iter().enumerate() {
+            let place = Place { item: document.is_list.then_some(index), ..place.clone() };
+            self.add_object(Manifest { object, place }, found);
         }
     }
 
-    fn add_object(&mut self, object: Value, place: Place, found: Found) {
-        let manifest = Manifest { object, place };
-        if !manifest.kind().is_empty() {
+    fn add_object(&mut self, manifest: Manifest, found: Found) {
+        if !manifest.object.kind().is_empty() {
             self.objects.push(manifest);
         } else if matches!(found, Found::InFolder) {
             self.ignored.push(format!("{} has no kind", manifest.place.begin()));
@@ -274,14 +252,14 @@ fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), ReadError>
 }
 
 /// The documents of a file, without empty ones. The error has a line and what is wrong there.
-fn documents(text: &str, budget: &mut Budget) -> Result<Vec<Value>, (usize, Problem)> {
+fn documents(text: &str, budget: &mut Budget) -> Result<Vec<Document>, (usize, Problem)> {
     let begin = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
     if begin.starts_with('{')
         && budget.may_be_json(begin)
-        && let Ok(objects) = serde_json::Deserializer::from_str(begin).into_iter().collect::<Result<Vec<_>, _>>()
+        && let Ok(documents) = serde_json::Deserializer::from_str(begin).into_iter().collect::<Result<Vec<_>, _>>()
     {
-        budget.spend(&objects);
-        return Ok(objects);
+        budget.spend(&documents);
+        return Ok(documents);
     }
     // kubectl reads a mode such as 0400 as octal too.
     let options = serde_saphyr::options! { budget: budget.of_yaml(), with_snippet: false, legacy_octal_numbers: true };
@@ -322,13 +300,13 @@ mod tests {
     fn documents_and_lists_are_read_one_by_one() {
         let text = "# comment\n---\nkind: A\n---\n\n---\napiVersion: v1\nkind: List\nitems:\n- kind: B\n- kind: C\n";
         let manifests = read(text);
-        assert_eq!(manifests.objects.iter().map(Manifest::kind).collect::<Vec<_>>(), ["A", "B", "C"]);
+        assert_eq!(manifests.objects.iter().map(|manifest| manifest.object.kind()).collect::<Vec<_>>(), ["A", "B", "C"]);
         assert_eq!(
             manifests.objects.iter().map(|object| object.place.begin()).collect::<Vec<_>>(),
             ["pool.yaml:3", "pool.yaml:10", "pool.yaml:11"]
         );
         let json = read(r#"{"kind": "List", "items": [{"kind": "B"}]} {"kind": "C"}"#);
-        assert_eq!(json.objects.iter().map(Manifest::kind).collect::<Vec<_>>(), ["B", "C"]);
+        assert_eq!(json.objects.iter().map(|manifest| manifest.object.kind()).collect::<Vec<_>>(), ["B", "C"]);
         assert_eq!(read("{kind: A}").objects.len(), 1, "what begins like JSON may be YAML");
     }
 
@@ -391,7 +369,7 @@ mod tests {
             std::fs::write(path, format!("{{\"kind\": \"{kind}\"}}")).unwrap();
         }
         let manifests = Manifests::read(&[folder.path().to_owned()], &mut Budget::unbounded()).unwrap();
-        assert_eq!(manifests.objects.iter().map(Manifest::kind).collect::<Vec<_>>(), ["C", "Z", "B"]);
+        assert_eq!(manifests.objects.iter().map(|manifest| manifest.object.kind()).collect::<Vec<_>>(), ["C", "Z", "B"]);
         let empty =
             Manifests::read(&[folder.path().join(".git/none")], &mut Budget::unbounded()).unwrap_err().to_string();
         assert!(empty.contains(".git/none: No such file"), "{empty}");

@@ -53,8 +53,8 @@ impl Resources {
     }
 
     fn add(&mut self, manifest: Manifest, mistakes: &mut Vec<Mistake>) {
-        let kind = manifest.kind().to_owned();
-        let in_group = manifest.api_version().split('/').next() == Some(GROUP);
+        let kind = manifest.object.kind().to_owned();
+        let in_group = manifest.object.api_version().split('/').next() == Some(GROUP);
         let schema = match kind.as_str() {
             "WindowsNodePool" if in_group => &SCHEMAS[0],
             "WindowsRuntimeProfile" if in_group => &SCHEMAS[1],
@@ -63,8 +63,9 @@ impl Resources {
                 return;
             }
         };
-        let mut problems = check_object(&manifest, schema);
         let Manifest { object, place } = manifest;
+        let object = object.value();
+        let mut problems = check_object(&kind, &object, schema);
         match check::decode::<DynamicObject>("", object) {
             Err(problem) => problems.push(Problem { path: problem.path.trim_start_matches('.').to_owned(), ..problem }),
             Ok(object) if kind == "WindowsNodePool" => {
@@ -99,29 +100,30 @@ static SCHEMAS: LazyLock<Vec<Value>> = LazyLock::new(|| {
 });
 
 /// What the API server would check of an object, beside its spec.
-fn check_object(manifest: &Manifest, schema: &Value) -> Vec<Problem> {
+fn check_object(kind: &str, object: &Value, schema: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
-    if manifest.api_version() != API_VERSION {
-        let wrong = format!("there is no version {}", manifest.api_version());
+    let version = object["apiVersion"].as_str().unwrap_or_default();
+    if version != API_VERSION {
+        let wrong = format!("there is no version {version}");
         problems.push(Problem::new("apiVersion", wrong, format!("write {API_VERSION}")));
     }
-    let name = manifest.name();
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
     if !syntax::is_dns_subdomain(name) {
         let wrong = format!("{name:?} is not the name of an object");
         let remedy = "write lower-case letters, digits, '-' and '.', such as web-2022";
         problems.push(Problem::new("metadata.name", wrong, remedy));
     }
-    if manifest.object["metadata"].get("namespace").is_some() {
-        let wrong = format!("a {} is in no namespace", manifest.kind());
+    if object["metadata"].get("namespace").is_some() {
+        let wrong = format!("a {kind} is in no namespace");
         problems.push(Problem::new("metadata.namespace", wrong, "remove it"));
     }
-    for field in manifest.object.as_object().into_iter().flatten().map(|(field, _)| field) {
+    for field in object.as_object().into_iter().flatten().map(|(field, _)| field) {
         if !["apiVersion", "kind", "metadata", "spec", "status"].contains(&field.as_str()) {
             let remedy = "move it below spec, or remove it";
             problems.push(Problem::new(field, "there is no such field", remedy));
         }
     }
-    problems.extend(strict::unknown_fields(&schema["properties"]["spec"], &manifest.object["spec"], "spec"));
+    problems.extend(strict::unknown_fields(&schema["properties"]["spec"], &object["spec"], "spec"));
     problems
 }
 
@@ -137,8 +139,9 @@ fn duplicate(kind: &str, name: &str, first: Option<&Place>) -> Option<Problem> {
 pub fn nodes(manifests: Manifests) -> Result<BTreeMap<String, Arc<WindowsNode>>, Vec<Mistake>> {
     let mut mistakes = manifests.mistakes;
     let mut nodes: BTreeMap<String, (Arc<WindowsNode>, Place)> = BTreeMap::new();
-    for Manifest { object, place } in manifests.objects {
-        if object["kind"] != "Node" || object["metadata"]["labels"][label::OS] != "windows" {
+    for Manifest { object, place } in manifests.objects.into_iter().filter(|manifest| manifest.object.kind() == "Node") {
+        let object = object.value();
+        if object["metadata"]["labels"][label::OS] != "windows" {
             continue;
         }
         match check::decode::<Node>("", object) {

@@ -145,18 +145,21 @@ fn codes(words: &str) -> impl Iterator<Item = String> + use<'_> {
 }
 
 fn annotations(manifest: &Manifest) -> Vec<Silence> {
-    let place = &manifest.place;
+    if !manifest.object.may_have(LINT_IGNORE) {
+        return Vec::new();
+    }
+    let (place, object) = (&manifest.place, manifest.object.value());
     let on_object = |value: &str| (format!("metadata.annotations[{LINT_IGNORE}]"), value.to_owned());
-    let found: Vec<(String, String)> = match Workload::of(&manifest.object) {
+    let found: Vec<(String, String)> = match Workload::of(&object) {
         Some(workload) => workload.annotations(LINT_IGNORE).map(|(path, value)| (path, value.to_owned())).collect(),
-        None => manifest.object["metadata"]["annotations"][LINT_IGNORE].as_str().map(on_object).into_iter().collect(),
+        None => object["metadata"]["annotations"][LINT_IGNORE].as_str().map(on_object).into_iter().collect(),
     };
     let silence = |path: &str, word: String| Silence {
         file: place.file().to_owned(),
         line: place.line(path),
         path: path.to_owned(),
         word,
-        scope: Scope::Object(named(manifest), place.line("")),
+        scope: Scope::Object(named(&object), place.line("")),
         used: false,
     };
     found.iter().flat_map(|(path, value)| codes(value).map(|word| silence(path, word)).collect::<Vec<_>>()).collect()

@@ -29,7 +29,7 @@ type ByLabel = (String, String, String);
 /// The label of an EndpointSlice with the name of its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// The manifests together. Nothing of the objects is borrowed: each may be dropped once it is judged.
+/// The manifests together. Nothing of the objects is borrowed: each may be dropped once it is added.
 pub struct World<'a> {
     target: Target,
     ground: &'a Ground,
@@ -76,21 +76,17 @@ impl Bound<'_> {
 }
 
 impl<'a> World<'a> {
-    /// The manifests together, on the ground of the pools and RuntimeClasses among them.
-    pub fn new<'o>(
-        target: Target,
-        ground: &'a Ground,
-        objects: impl IntoIterator<Item = &'o Value>,
-        lookups: &'a Lookups<'a>,
-    ) -> Self {
-        let mut world = World { target, ground, lookups, selectable: HashMap::new(), endpoints: HashMap::new() };
-        for object in objects {
-            match (object["kind"].as_str().unwrap_or_default(), group(object)) {
-                ("Endpoints", "") | ("EndpointSlice", "discovery.k8s.io") => world.add_endpoints(object),
-                _ => Workload::of(object).into_iter().for_each(|workload| world.add_selectable(workload)),
-            }
+    /// No manifests yet, on the ground of the pools and RuntimeClasses among them.
+    pub fn new(target: Target, ground: &'a Ground, lookups: &'a Lookups<'a>) -> Self {
+        Self { target, ground, lookups, selectable: HashMap::new(), endpoints: HashMap::new() }
+    }
+
+    /// One of the manifests.
+    pub fn add(&mut self, object: &Value) {
+        match (object["kind"].as_str().unwrap_or_default(), group(object)) {
+            ("Endpoints", "") | ("EndpointSlice", "discovery.k8s.io") => self.add_endpoints(object),
+            _ => Workload::of(object).into_iter().for_each(|workload| self.add_selectable(workload)),
         }
-        world
     }
 
     fn add_endpoints(&mut self, object: &Value) {

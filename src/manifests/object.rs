@@ -1,0 +1,100 @@
+//! Objects kept as compact text: as values, the many small maps of an object take ten times the room of its text.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// A Kubernetes object.
+#[derive(Clone, Debug)]
+pub struct Object {
+    kind: Box<str>,
+    api_version: Box<str>,
+    json: Box<str>,
+}
+
+impl Object {
+    /// Its kind; empty where it has none.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Its API version.
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    /// Whether a word may be in it. It may also be part of another.
+    pub fn may_have(&self, word: &str) -> bool {
+        self.json.contains(word)
+    }
+
+    /// The object as values.
+    pub fn value(&self) -> Value {
+        // The text was written from values that are no deeper than a reader accepts.
+        serde_json::from_str(&self.json).unwrap_or_default()
+    }
+}
+
+impl From<Value> for Object {
+    fn from(value: Value) -> Self {
+        let text = |field: &str| value[field].as_str().unwrap_or_default().into();
+        Self { kind: text("kind"), api_version: text("apiVersion"), json: value.to_string().into() }
+    }
+}
+
+/// A document of a file. Its values are dropped as soon as it is read.
+pub(super) struct Document {
+    /// Its objects: itself, or the items of a `List`.
+    pub objects: Vec<Object>,
+    /// Whether it is a `List`.
+    pub is_list: bool,
+    /// How many mappings, sequences and scalars it has.
+    pub nodes: usize,
+}
+
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl From<Value> for Document {
+    fn from(mut value: Value) -> Self {
+        let nodes = nodes(&value);
+        let items = if value["kind"] == "List" { value["items"].as_array_mut().map(std::mem::take) } else { None };
+        let is_list = items.is_some();
+        let objects = items.unwrap_or_else(|| vec![value]).into_iter().map(Object::from).collect();
+        Self { objects, is_list, nodes }
+    }
+}
+
+fn nodes(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(nodes).sum(),
+        Value::Object(fields) => fields.values().map(|value| 1 + nodes(value)).sum::<usize>(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_document_gives_its_objects_as_they_were_written() {
+        let (one, other) = (json!({"kind": "A", "spec": {"b": [1, "x"]}}), json!({"kind": "B", "apiVersion": "v1"}));
+        let table = [
+            (one.clone(), vec![one.clone()]),
+            (json!({"kind": "List", "items": [one, other]}), vec![one.clone(), other.clone()]),
+            (json!({"kind": "List", "items": "none"}), vec![json!({"kind": "List", "items": "none"})]),
+            (json!("text"), vec![json!("text")]),
+        ];
+        for (document, expected) in table {
+            let objects = Document::from(document).objects;
+            assert_eq!(objects.iter().map(Object::value).collect::<Vec<_>>(), expected);
+        }
+        let object = Object::from(other);
+        assert_eq!((object.kind(), object.api_version()), ("B", "v1"));
+    }
+}
