@@ -186,7 +186,7 @@ fn worlds() -> (Snapshot, Snapshot) {
     for operation in done.steps.into_iter().flatten() {
         match operation {
             Operation::PatchNode(patch) => {
-                merge(&mut objects[places[&patch.node]], &patch.body);
+                merge(&mut objects[places[&patch.node]], &patch.body());
             }
             Operation::RecordApplied { body, .. } => pool_now["status"] = body["status"].clone(),
             Operation::ApplyRuntimeClass { name, body, .. } => {

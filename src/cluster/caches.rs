@@ -145,7 +145,9 @@ impl Memory {
     fn remember(&mut self, done: &Done, now: Timestamp) {
         for (operation, outcome) in &done.results {
             match (operation, outcome) {
-                (_, Outcome::Done) => Arc::make_mut(&mut self.contests).note(operation.touches(), now),
+                (_, Outcome::Done) => {
+                    Arc::make_mut(&mut self.contests).note(operation.object(), operation.touches(), now);
+                }
                 (Operation::PatchNode(patch), Outcome::WithoutTaints(text)) => {
                     let refusal = Refusal { text: text.clone(), until: now + REFUSED_FOR };
                     self.refusals.insert(patch.node.clone(), refusal);
@@ -168,25 +170,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::{contest::Touch, operation::NodePatch, owned::Owned};
+    use crate::domain::{
+        contest::Touch,
+        operation::{NodeChange, NodePatch, Purpose},
+        owned::Owned,
+    };
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
     fn patch() -> NodePatch {
-        NodePatch {
-            node: "win-1".into(),
+        let change = NodeChange {
             body: json!({}),
             record_without_taints: Some(Owned::default()),
             words: vec![],
-            touches: vec![Touch {
-                object: "Node win-1".into(),
-                field: "taint os:NoSchedule".into(),
-                value: "windows".into(),
-            }],
-            repair: true,
-        }
+            touches: vec![Touch { field: "taint os:NoSchedule".into(), value: "windows".into() }],
+            purpose: Purpose::Repair,
+        };
+        NodePatch { node: "win-1".into(), resource_version: "7".into(), change: Arc::new(change) }
     }
 
     fn done(outcome: Outcome) -> Done {
@@ -211,11 +213,11 @@ mod tests {
                 memory.remember(&done(outcome.clone()), at(0));
             }
         }
-        let touch = &patch().touches[0];
-        assert_eq!(memory.contests.left_until(touch, at(1)), None);
+        let touch = &patch().change.touches[0];
+        assert_eq!(memory.contests.left_until("win-1", touch, at(1)), None);
         for _ in 0..6 {
             memory.remember(&done(Outcome::Done), at(0));
         }
-        assert!(memory.contests.left_until(touch, at(1)).is_some());
+        assert!(memory.contests.left_until("win-1", touch, at(1)).is_some());
     }
 }

@@ -169,7 +169,8 @@ impl Writer {
             let request = self.merge_node(&patch.node, body);
             self.send(label, WindowsNode::KIND, &patch.node, Missing::IsGone, request)
         };
-        let (outcome, mark) = attempt(label, &patch.body).await;
+        let body = patch.body();
+        let (outcome, mark) = attempt(label, &body).await;
         let (Outcome::Refused(refusal), Some(body)) = (&outcome, patch.without_taints()) else {
             return (outcome, mark);
         };
@@ -322,7 +323,10 @@ mod tests {
     use kube::client::Body;
 
     use super::*;
-    use crate::domain::owned::Owned;
+    use crate::domain::{
+        operation::{NodeChange, Purpose},
+        owned::Owned,
+    };
 
     /// A request as it went over the wire: method, path with query, content type, body.
     type Seen = (String, String, Option<String>, Value);
@@ -360,15 +364,19 @@ mod tests {
     }
 
     fn patch(node: &str) -> Operation {
-        let labels = json!({"winpool.dev/pool": "web"});
-        Operation::PatchNode(Arc::new(NodePatch {
-            node: node.into(),
-            body: json!({"metadata": {"resourceVersion": "7", "labels": labels}, "spec": {"taints": []}}),
-            record_without_taints: Some(Owned::default()),
+        patch_with(node, Some(Owned::default()))
+    }
+
+    fn patch_with(node: &str, record_without_taints: Option<Owned>) -> Operation {
+        let change = NodeChange {
+            body: json!({"metadata": {"labels": {"winpool.dev/pool": "web"}}, "spec": {"taints": []}}),
+            record_without_taints,
             words: vec![],
             touches: vec![],
-            repair: false,
-        }))
+            purpose: Purpose::Guard,
+        };
+        let patch = NodePatch { node: node.into(), resource_version: "7".into(), change: Arc::new(change) };
+        Operation::PatchNode(Arc::new(patch))
     }
 
     fn add_finalizer() -> Operation {
@@ -554,9 +562,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_patch_without_taints_that_is_refused_is_refused() {
-        let Operation::PatchNode(with) = patch("win-1") else { unreachable!() };
-        let operation =
-            Operation::PatchNode(Arc::new(NodePatch { record_without_taints: None, ..with.as_ref().clone() }));
+        let operation = patch_with("win-1", None);
         let (writer, seen) = writer(|_, _| failure(403, "denied"));
         let done = writer.run(&[vec![operation.clone()]]).await;
         assert_eq!(done.results, [(operation, Outcome::Refused("denied".into()))]);

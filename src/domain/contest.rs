@@ -1,14 +1,12 @@
 //! Telling a war from a repair: after five reversals of one field within ten minutes we leave it for ten.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 
 /// A field of an object, and the value that a write gives it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Touch {
-    /// The object, such as `Node win-1`.
-    pub object: String,
     /// The field, such as `taint os:NoSchedule`.
     pub field: String,
     /// The value, or `absent`.
@@ -25,14 +23,16 @@ const WINDOW: SignedDuration = SignedDuration::from_mins(10);
 /// Writing the same value again means that somebody undid it: the first write is ours, each further one a reversal.
 #[derive(Clone, Debug, Default)]
 pub struct Contests {
-    writes: BTreeMap<Touch, VecDeque<Timestamp>>,
+    /// By the name of the object: those of nodes and of RuntimeClasses have no field in common.
+    writes: HashMap<String, HashMap<Touch, VecDeque<Timestamp>>>,
 }
 
 impl Contests {
     /// Notes a write that was done.
-    pub fn note(&mut self, touches: &[Touch], now: Timestamp) {
+    pub fn note(&mut self, object: &str, touches: &[Touch], now: Timestamp) {
         for touch in touches {
-            let times = self.writes.entry(touch.clone()).or_default();
+            let of_object = self.writes.entry(object.to_owned()).or_default();
+            let times = of_object.entry(touch.clone()).or_default();
             times.push_back(now);
             if times.len() > REVERSALS + 1 {
                 times.pop_front();
@@ -41,8 +41,8 @@ impl Contests {
     }
 
     /// Until when a field is left alone, if it is.
-    pub fn left_until(&self, touch: &Touch, now: Timestamp) -> Option<Timestamp> {
-        let times = self.writes.get(touch)?;
+    pub fn left_until(&self, object: &str, touch: &Touch, now: Timestamp) -> Option<Timestamp> {
+        let times = self.writes.get(object)?.get(touch)?;
         if times.len() <= REVERSALS {
             return None;
         }
@@ -53,7 +53,10 @@ impl Contests {
 
     /// Forgets what is too old to matter.
     pub fn forget(&mut self, now: Timestamp) {
-        self.writes.retain(|_, times| times.back().is_some_and(|last| now.duration_since(*last) < WINDOW));
+        self.writes.retain(|_, of_object| {
+            of_object.retain(|_, times| times.back().is_some_and(|last| now.duration_since(*last) < WINDOW));
+            !of_object.is_empty()
+        });
     }
 }
 
@@ -62,7 +65,7 @@ mod tests {
     use super::*;
 
     fn touch(value: &str) -> Touch {
-        Touch { object: "Node win-1".into(), field: "taint os:NoSchedule".into(), value: value.into() }
+        Touch { field: "taint os:NoSchedule".into(), value: value.into() }
     }
 
     fn at(second: i64) -> Timestamp {
@@ -73,27 +76,27 @@ mod tests {
     fn the_fifth_reversal_within_ten_minutes_makes_us_leave_the_field_for_ten() {
         let mut contests = Contests::default();
         for write in 0..6 {
-            assert_eq!(contests.left_until(&touch("windows"), at(write * 60)), None, "write {write}");
-            contests.note(&[touch("windows")], at(write * 60));
+            assert_eq!(contests.left_until("win-1", &touch("windows"), at(write * 60)), None, "write {write}");
+            contests.note("win-1", &[touch("windows")], at(write * 60));
         }
-        assert_eq!(contests.left_until(&touch("windows"), at(301)), Some(at(900)));
-        assert_eq!(contests.left_until(&touch("windows"), at(900)), None);
-        assert_eq!(contests.left_until(&touch("other"), at(301)), None, "another value is another wish");
+        assert_eq!(contests.left_until("win-1", &touch("windows"), at(301)), Some(at(900)));
+        assert_eq!(contests.left_until("win-1", &touch("windows"), at(900)), None);
+        assert_eq!(contests.left_until("win-1", &touch("other"), at(301)), None, "another value is another wish");
     }
 
     #[test]
     fn slow_reversals_are_repairs() {
         let mut contests = Contests::default();
         for write in 0..20 {
-            contests.note(&[touch("windows")], at(write * 121));
-            assert_eq!(contests.left_until(&touch("windows"), at(write * 121 + 1)), None);
+            contests.note("win-1", &[touch("windows")], at(write * 121));
+            assert_eq!(contests.left_until("win-1", &touch("windows"), at(write * 121 + 1)), None);
         }
     }
 
     #[test]
     fn what_is_too_old_is_forgotten() {
         let mut contests = Contests::default();
-        contests.note(&[touch("windows")], at(0));
+        contests.note("win-1", &[touch("windows")], at(0));
         contests.forget(at(601));
         assert!(contests.writes.is_empty());
     }

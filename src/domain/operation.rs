@@ -85,7 +85,16 @@ pub enum Operation {
 pub struct NodePatch {
     /// The node.
     pub node: String,
-    /// The merge patch; it carries `metadata.resourceVersion`.
+    /// Its version, as an optimistic lock.
+    pub resource_version: String,
+    /// What changes.
+    pub change: Arc<NodeChange>,
+}
+
+/// What changes on a node; nodes that are alike share one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeChange {
+    /// The merge patch, without the version of a node.
     pub body: Value,
     /// The record of what is ours if the taints are not written; `None` where the patch has no taints.
     pub record_without_taints: Option<Owned>,
@@ -93,16 +102,36 @@ pub struct NodePatch {
     pub words: Vec<String>,
     /// What it sets, for telling a war from a repair.
     pub touches: Vec<Touch>,
-    /// Whether the node was already in the pool, so that this is a repair and not an arrival.
-    pub repair: bool,
+    /// What it is for.
+    pub purpose: Purpose,
+}
+
+/// What a change of a node is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The node joins the pool.
+    Guard,
+    /// What the pool asks for is not on the node.
+    Repair,
+    /// The node is to run another configuration, and has everything else.
+    Configure,
+    /// What is ours comes off.
+    Release,
 }
 
 impl NodePatch {
+    /// The merge patch.
+    pub fn body(&self) -> Value {
+        let mut body = self.change.body.clone();
+        body["metadata"]["resourceVersion"] = json!(self.resource_version);
+        body
+    }
+
     /// The same patch without the taints, for an admission that refuses them; `None` where it has none. The record of what
     /// is ours must not claim what is not written.
     pub fn without_taints(&self) -> Option<Value> {
-        let record = self.record_without_taints.as_ref()?;
-        let mut metadata = self.body["metadata"].clone();
+        let record = self.change.record_without_taints.as_ref()?;
+        let mut metadata = self.body()["metadata"].take();
         if !metadata["annotations"][annotation::OWNED].is_null() {
             metadata["annotations"][annotation::OWNED] = json!(record.write());
         }
@@ -141,11 +170,11 @@ impl Operation {
         }
     }
 
-    /// What it would set on its object, for telling a war from a repair.
+    /// What it sets on its object, for telling a war from a repair.
     pub fn touches(&self) -> &[Touch] {
         match self {
             Self::ApplyRuntimeClass { touches, .. } => touches,
-            Self::PatchNode(patch) => &patch.touches,
+            Self::PatchNode(patch) => &patch.change.touches,
             _ => &[],
         }
     }
@@ -159,7 +188,7 @@ impl Operation {
             Self::DeleteRuntimeClass { name, .. } => Some(format!("RuntimeClass {name}: delete")),
             Self::ApplyConfigMap { name, .. } => Some(format!("ConfigMap {name}: create")),
             Self::DeleteConfigMap { name, .. } => Some(format!("ConfigMap {name}: delete")),
-            Self::PatchNode(patch) => Some(format!("Node {}: {}", patch.node, patch.words.join(", "))),
+            Self::PatchNode(patch) => Some(format!("Node {}: {}", patch.node, patch.change.words.join(", "))),
         }
     }
 }

@@ -300,7 +300,10 @@ mod tests {
     fn documents_and_lists_are_read_one_by_one() {
         let text = "# comment\n---\nkind: A\n---\n\n---\napiVersion: v1\nkind: List\nitems:\n- kind: B\n- kind: C\n";
         let manifests = read(text);
-        assert_eq!(manifests.objects.iter().map(|manifest| manifest.object.kind()).collect::<Vec<_>>(), ["A", "B", "C"]);
+        assert_eq!(
+            manifests.objects.iter().map(|manifest| manifest.object.kind()).collect::<Vec<_>>(),
+            ["A", "B", "C"]
+        );
         assert_eq!(
             manifests.objects.iter().map(|object| object.place.begin()).collect::<Vec<_>>(),
             ["pool.yaml:3", "pool.yaml:10", "pool.yaml:11"]
@@ -369,7 +372,10 @@ mod tests {
             std::fs::write(path, format!("{{\"kind\": \"{kind}\"}}")).unwrap();
         }
         let manifests = Manifests::read(&[folder.path().to_owned()], &mut Budget::unbounded()).unwrap();
-        assert_eq!(manifests.objects.iter().map(|manifest| manifest.object.kind()).collect::<Vec<_>>(), ["C", "Z", "B"]);
+        assert_eq!(
+            manifests.objects.iter().map(|manifest| manifest.object.kind()).collect::<Vec<_>>(),
+            ["C", "Z", "B"]
+        );
         let empty =
             Manifests::read(&[folder.path().join(".git/none")], &mut Budget::unbounded()).unwrap_err().to_string();
         assert!(empty.contains(".git/none: No such file"), "{empty}");

@@ -139,7 +139,8 @@ fn duplicate(kind: &str, name: &str, first: Option<&Place>) -> Option<Problem> {
 pub fn nodes(manifests: Manifests) -> Result<BTreeMap<String, Arc<WindowsNode>>, Vec<Mistake>> {
     let mut mistakes = manifests.mistakes;
     let mut nodes: BTreeMap<String, (Arc<WindowsNode>, Place)> = BTreeMap::new();
-    for Manifest { object, place } in manifests.objects.into_iter().filter(|manifest| manifest.object.kind() == "Node") {
+    for Manifest { object, place } in manifests.objects.into_iter().filter(|manifest| manifest.object.kind() == "Node")
+    {
         let object = object.value();
         if object["metadata"]["labels"][label::OS] != "windows" {
             continue;

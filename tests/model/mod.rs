@@ -178,7 +178,7 @@ impl World {
             Operation::ApplyConfigMap { name, body } => self.apply(CONFIG, name, body),
             Operation::DeleteRuntimeClass { name, uid } => self.delete_exactly(CLASS, name, uid),
             Operation::DeleteConfigMap { name, uid } => self.delete_exactly(CONFIG, name, uid),
-            Operation::PatchNode(patch) => self.merge(NODE, &patch.node, &patch.body),
+            Operation::PatchNode(patch) => self.merge(NODE, &patch.node, &patch.body()),
         }
     }
 

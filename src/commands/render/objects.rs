@@ -98,15 +98,12 @@ impl Rendered {
     }
 }
 
-/// The patch of a node as an object: the lock that goes with it means nothing in a file.
+/// The patch of a node as an object, without the version: the lock means nothing in a file.
 fn node(patch: &NodePatch) -> Value {
-    let mut object = patch.body.clone();
+    let mut object = patch.change.body.clone();
     object["apiVersion"] = json!("v1");
     object["kind"] = json!("Node");
     object["metadata"]["name"] = json!(patch.node);
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        metadata.remove("resourceVersion");
-    }
     object
 }
 

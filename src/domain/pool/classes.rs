@@ -193,7 +193,8 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, settled: Wanted) -> 
     }
     let words = if existing.ours() { differences.join(", ") } else { format!("adopt: {}", differences.join(", ")) };
     let settle = settled.operation(true, &words);
-    let contested = settle.touches().iter().find_map(|touch| snapshot.contests.left_until(touch, snapshot.now));
+    let contested =
+        settle.touches().iter().find_map(|touch| snapshot.contests.left_until(settle.object(), touch, snapshot.now));
     if let Some(until) = contested {
         let rival = existing.other_writer.as_deref().unwrap_or("another writer");
         let message = format!(
@@ -391,11 +392,7 @@ impl Wanted<'_> {
 
     fn operation(&self, force: bool, words: &str) -> Operation {
         let body = self.body();
-        let touch = Touch {
-            object: format!("RuntimeClass {}", self.name),
-            field: "scheduling".to_owned(),
-            value: body["scheduling"].to_string(),
-        };
+        let touch = Touch { field: "scheduling".to_owned(), value: body["scheduling"].to_string() };
         Operation::ApplyRuntimeClass {
             name: self.name.to_owned(),
             body,

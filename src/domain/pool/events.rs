@@ -11,7 +11,7 @@ use crate::{
     domain::{
         conditions::{counted, some_of_many},
         note::{About, Note},
-        operation::{Done, NodePatch, Operation, Outcome},
+        operation::{Done, NodePatch, Operation, Outcome, Purpose},
     },
 };
 
@@ -37,15 +37,17 @@ pub fn notes(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<No
             notes.push(note(true, "CleaningUp", "Cleanup", message));
         }
     }
-    let written: Vec<&NodePatch> = node_patches(done).collect();
-    let cleaning = matches!(plan.phase, Phase::CleaningUp { .. });
-    let (repaired, arrived): (Vec<_>, Vec<_>) = written.into_iter().partition(|patch| patch.repair);
-    let (left, arrived): (Vec<_>, Vec<_>) = arrived.into_iter().partition(|patch| cleaning || released(patch));
-    for (patches, reason, action) in
-        [(arrived, "NodesGuarded", "Guard"), (repaired, "NodesRepaired", "Repair"), (left, "NodesReleased", "Release")]
-    {
+    let asked_anew = plan.pool.status.observed_generation != Some(plan.pool.generation);
+    let purposes = [
+        (Purpose::Guard, "NodesGuarded", "Guard"),
+        (Purpose::Repair, if asked_anew { "NodesUpdated" } else { "NodesRepaired" }, "Repair"),
+        (Purpose::Configure, "NodesConfigured", "Configure"),
+        (Purpose::Release, "NodesReleased", "Release"),
+    ];
+    for (purpose, reason, action) in purposes {
+        let patches: Vec<&NodePatch> = node_patches(done).filter(|patch| patch.change.purpose == purpose).collect();
         if !patches.is_empty() {
-            let details = some_of_many(&patches, |patch| format!("{} ({})", patch.node, patch.words.join(", ")));
+            let details = some_of_many(&patches, |patch| format!("{} ({})", patch.node, patch.change.words.join(", ")));
             notes.push(note(false, reason, action, details));
         }
     }
@@ -73,11 +75,6 @@ fn node_patches(done: &Done) -> impl Iterator<Item = &NodePatch> {
         (Operation::PatchNode(patch), Outcome::Done | Outcome::WithoutTaints(_)) => Some(patch.as_ref()),
         _ => None,
     })
-}
-
-/// Whether a patch takes the pool's label off.
-fn released(patch: &NodePatch) -> bool {
-    patch.body["metadata"]["labels"].get(crate::api::names::label::POOL).is_some_and(serde_json::Value::is_null)
 }
 
 /// The conditions whose status or reason turned, and whether for the worse. To observe is no change for the worse.

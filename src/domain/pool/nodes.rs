@@ -1,6 +1,9 @@
 //! What has to change on one node: one merge patch that keeps everything that others own.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
 use serde_json::{Map, Value, json};
@@ -14,7 +17,7 @@ use crate::{
     domain::{
         contest::Touch,
         node::WindowsNode,
-        operation::NodePatch,
+        operation::{NodeChange, NodePatch, Purpose},
         owned::{Origin, Owned, Proof, TaintKey},
     },
 };
@@ -46,8 +49,8 @@ pub enum Config<'a> {
 /// The plan for one node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodePlan {
-    /// The write, if anything has to change.
-    pub patch: Option<Arc<NodePatch>>,
+    /// What changes, if anything has to.
+    pub change: Option<Arc<NodeChange>>,
     /// Taints of the same key and effect with another value: left as they are.
     pub taint_conflicts: Vec<String>,
     /// Labels with another value: left as they are.
@@ -74,30 +77,103 @@ impl NodePlan {
     }
 }
 
-/// Plans one node: with a wish to make it so, without one to take off what is ours.
+/// How many kinds of nodes are remembered: the nodes of a pool are mostly alike.
+const KINDS: usize = 16;
+
+/// Plans nodes: with a wish to make them so, without one to take off what is ours.
 ///
-/// `registered` says that the node runs a configuration that we rendered, so that its taints came with it.
-pub fn plan(
-    snapshot: &Snapshot,
-    proof: &Proof,
-    node: &WindowsNode,
-    wish: Option<(&Wish, Config)>,
+/// Nodes that are alike in everything that matters have one plan, which is made once.
+pub struct Planner<'a> {
+    snapshot: &'a Snapshot,
+    proof: &'a Proof,
+    wish: Option<Wish<'a>>,
+    kinds: VecDeque<Kind<'a>>,
+}
+
+/// The plan of a node, and what it depends on.
+struct Kind<'a> {
+    node: &'a WindowsNode,
+    config: Config<'a>,
     registered: bool,
-) -> NodePlan {
-    let mut draft = Draft::new(snapshot, proof, node);
-    match wish {
-        Some((wish, config)) => {
-            draft.want_labels(wish);
-            draft.want_taints(wish, registered);
-            draft.drop_rest();
-            draft.annotate(config);
-        }
-        None => {
-            draft.drop_rest();
-            draft.let_go();
-        }
+    /// The labels that matter, with what the node has.
+    labels: Vec<(&'a str, Option<&'a String>)>,
+    plan: Arc<NodePlan>,
+}
+
+impl<'a> Planner<'a> {
+    /// Prepares the plans for the nodes of one pool.
+    pub fn new(snapshot: &'a Snapshot, proof: &'a Proof, wish: Option<Wish<'a>>) -> Self {
+        Self { snapshot, proof, wish, kinds: VecDeque::new() }
     }
-    draft.finish(wish.map(|(wish, _)| wish.pool))
+
+    /// Plans one node, which should run this configuration.
+    ///
+    /// `registered` says that the node runs a configuration that we rendered, so that its taints came with it.
+    pub fn plan(&mut self, node: &'a WindowsNode, config: Config<'a>, registered: bool) -> Arc<NodePlan> {
+        let alike = |kind: &&Kind| kind.registered == registered && kind.config == config && kind.has(node);
+        if let Some(kind) = self.kinds.iter().find(alike)
+            && self.may_all(node, &kind.plan)
+        {
+            return kind.plan.clone();
+        }
+        let plan = Arc::new(self.plan_alone(node, config, registered));
+        // What is left to a rival or refused concerns this node alone.
+        if plan.contested.is_empty() && plan.refused.is_none() {
+            let labels = self.labels_that_matter(node).map(|key| (key, node.labels.get(key))).collect();
+            self.kinds.push_front(Kind { node, config, registered, labels, plan: plan.clone() });
+            self.kinds.truncate(KINDS);
+        }
+        plan
+    }
+
+    fn plan_alone(&self, node: &WindowsNode, config: Config, registered: bool) -> NodePlan {
+        let mut draft = Draft::new(self.snapshot, self.proof, node);
+        match &self.wish {
+            Some(wish) => {
+                draft.want_labels(wish);
+                draft.want_taints(wish, registered);
+                draft.drop_rest();
+                draft.annotate(config);
+            }
+            None => {
+                draft.drop_rest();
+                draft.let_go();
+            }
+        }
+        draft.finish(self.wish.as_ref().map(|wish| wish.pool))
+    }
+
+    fn labels_that_matter(&self, node: &'a WindowsNode) -> impl Iterator<Item = &'a str> {
+        let wished = self.wish.iter().flat_map(|wish| wish.labels.keys());
+        let recorded = node.owned.iter().flat_map(|owned| owned.labels.keys());
+        [label::POOL, label::WINDOWS_BUILD].into_iter().chain(wished.chain(recorded).map(String::as_str))
+    }
+
+    /// Whether nothing of a plan is left to a rival or refused on this node.
+    fn may_all(&self, node: &WindowsNode, plan: &NodePlan) -> bool {
+        let Some(change) = &plan.change else { return true };
+        let left = |touch: &Touch| self.snapshot.contests.left_until(&node.name, touch, self.snapshot.now).is_some();
+        !self.snapshot.refusals.contains_key(&node.name) && !change.touches.iter().any(left)
+    }
+}
+
+impl Kind<'_> {
+    /// Whether a node is of this kind.
+    fn has(&self, node: &WindowsNode) -> bool {
+        self.node.os == node.os
+            && self.node.config == node.config
+            && self.node.taints == node.taints
+            && self.node.owned == node.owned
+            && self.node.from_machine == node.from_machine
+            && self.labels.iter().all(|(key, value)| node.labels.get(*key) == *value)
+    }
+}
+
+/// The write of a plan, if it has any.
+pub fn patch(node: &WindowsNode, plan: &NodePlan) -> Option<Arc<NodePatch>> {
+    let change = plan.change.clone()?;
+    let (node, resource_version) = (node.name.clone(), node.resource_version.clone());
+    Some(Arc::new(NodePatch { node, resource_version, change }))
 }
 
 /// A node's plan in the making.
@@ -295,9 +371,8 @@ impl<'a> Draft<'a> {
 
     /// Whether a field may be written now, or is left to whoever keeps undoing it.
     fn may_write(&mut self, field: &str, value: &str, rival: Option<&str>) -> bool {
-        let touch =
-            Touch { object: format!("Node {}", self.node.name), field: field.to_owned(), value: value.to_owned() };
-        match self.snapshot.contests.left_until(&touch, self.snapshot.now) {
+        let touch = Touch { field: field.to_owned(), value: value.to_owned() };
+        match self.snapshot.contests.left_until(&self.node.name, &touch, self.snapshot.now) {
             Some(until) => {
                 let rival = rival.unwrap_or("another writer");
                 self.plan.contested.push(format!("{field} is undone by {rival}; left alone until {until:.0}"));
@@ -315,10 +390,16 @@ impl<'a> Draft<'a> {
         if self.labels.is_empty() && self.annotations.is_empty() && taints.is_none() {
             return self.plan;
         }
-        let mut metadata = json!({"resourceVersion": self.node.resource_version});
+        let purpose = match pool {
+            None => Purpose::Release,
+            Some(pool) if self.node.pool() != Some(pool) => Purpose::Guard,
+            Some(_) if self.labels.is_empty() && taints.is_none() => Purpose::Configure,
+            Some(_) => Purpose::Repair,
+        };
+        let mut body = json!({"metadata": {}});
         for (field, map) in [("labels", self.labels), ("annotations", self.annotations)] {
             if !map.is_empty() {
-                metadata[field] = Value::Object(map);
+                body["metadata"][field] = Value::Object(map);
             }
         }
         if self.words.is_empty() {
@@ -328,14 +409,11 @@ impl<'a> Draft<'a> {
             let taints = self.node.owned.as_ref().map(|owned| owned.taints.clone()).unwrap_or_default();
             Owned { taints, ..self.owned }
         });
-        let mut body = json!({"metadata": metadata});
         if let Some(taints) = taints {
             body["spec"] = json!({"taints": taints});
         }
         let (words, touches) = (self.words, self.touches);
-        let repair = pool.is_some() && self.node.pool() == pool;
-        let patch = NodePatch { node: self.node.name.clone(), body, record_without_taints, words, touches, repair };
-        self.plan.patch = Some(Arc::new(patch));
+        self.plan.change = Some(Arc::new(NodeChange { body, record_without_taints, words, touches, purpose }));
         self.plan
     }
 }
@@ -346,4 +424,77 @@ fn in_words(key: &TaintKey, value: &str) -> String {
 
 fn some_text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::api::core::v1::Node;
+
+    use super::*;
+    use crate::{api::TaintEffect, domain::contest::Contests};
+
+    fn node(name: &str, metadata: &Value, taints: &Value) -> WindowsNode {
+        let mut object = json!({
+            "metadata": metadata, "spec": {"taints": taints},
+            "status": {"nodeInfo": {
+                "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "containerd://1.7.28",
+                "kernelVersion": "10.0.20348.4529", "kubeProxyVersion": "", "kubeletVersion": "v1.34.2",
+                "machineID": "", "operatingSystem": "windows", "osImage": "", "systemUUID": "",
+            }},
+        });
+        object["metadata"]["name"] = json!(name);
+        object["metadata"]["resourceVersion"] = json!(format!("of {name}"));
+        serde_json::from_value::<Node>(object).unwrap().into()
+    }
+
+    #[test]
+    fn nodes_that_are_alike_are_planned_as_each_would_be_alone() {
+        let host = |name: &str| json!({"labels": {"kubernetes.io/hostname": name}});
+        let owned =
+            json!({"labels": {"old": "x"}, "annotations": {annotation::OWNED: r#"{"labels":{"old":"added"}}"#}});
+        let nodes = [
+            node("new-1", &host("new-1"), &json!([])),
+            node("new-2", &host("new-2"), &json!([])),
+            node("contested", &host("contested"), &json!([])),
+            node("refused", &host("refused"), &json!([])),
+            node("new-3", &host("new-3"), &json!([])),
+            node("team", &json!({"labels": {"team": "other"}}), &json!([])),
+            node("tainted", &host("tainted"), &json!([{"key": "os", "value": "linux", "effect": "NoSchedule"}])),
+            node("pooled", &json!({"labels": {label::POOL: "web"}}), &json!([])),
+            node("owned", &owned, &json!([])),
+            node("machine", &json!({"annotations": {annotation::TAINTS_FROM_MACHINE: "os:NoSchedule"}}), &json!([])),
+        ];
+        let mut contests = Contests::default();
+        let touch = Touch { field: "taint os:NoSchedule".into(), value: "windows".into() };
+        (0..6).for_each(|_| contests.note("contested", std::slice::from_ref(&touch), Timestamp::UNIX_EPOCH));
+        let snapshot = Snapshot {
+            contests: Arc::new(contests),
+            refusals: [("refused".to_owned(), "denied".to_owned())].into(),
+            ..Snapshot::default()
+        };
+        let (proof, labels) = (Proof::default(), BTreeMap::from([("team".to_owned(), "web".to_owned())]));
+        let taints = [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }];
+        let wish = Wish { pool: "web", labels: &labels, taints: &taints, withheld: &[] };
+        for wish in [Some(wish), None] {
+            let mut shared = Planner::new(&snapshot, &proof, wish.clone());
+            let mut distinct = Vec::new();
+            for (node, config, registered) in nodes
+                .iter()
+                .flat_map(|node| {
+                    [Config::None, Config::Named("web-1")]
+                        .map(|config| [false, true].map(|registered| (node, config, registered)))
+                })
+                .flatten()
+            {
+                let plan = shared.plan(node, config, registered);
+                let alone = Planner::new(&snapshot, &proof, wish.clone()).plan(node, config, registered);
+                assert_eq!(plan, alone, "{}", node.name);
+                if !distinct.iter().any(|other| Arc::ptr_eq(other, &plan)) {
+                    distinct.push(plan);
+                }
+            }
+            assert!(distinct.len() < nodes.len() * 4, "some are shared");
+        }
+    }
 }

@@ -21,7 +21,7 @@ use crate::{
     },
     domain::{
         node::WindowsNode,
-        operation::Operation,
+        operation::{NodePatch, Operation},
         owned::{Origin, Proof, TaintKey},
     },
 };
@@ -83,7 +83,7 @@ pub struct Member {
     /// Whether it no longer matches, and is kept guarded.
     pub held: bool,
     /// What changes on it.
-    pub plan: NodePlan,
+    pub plan: Arc<NodePlan>,
     /// What its own numbers say about its configuration.
     pub delivery: Option<delivery::State>,
 }
@@ -205,7 +205,9 @@ impl<'a> Planner<'a> {
         let configs = configs::plan(snapshot, pool, spec, &nodes, &self.newcomers);
         let classes = classes::plan(snapshot, pool, spec, &nodes);
         let mut judge = delivery::Judge::new(snapshot, spec);
-        let member = |(node, held): &(Arc<WindowsNode>, bool)| {
+        let mut planner = nodes::Planner::new(snapshot, &self.proof, Some(wish));
+        let mut members = Vec::with_capacity(territory.members.len());
+        for (node, held) in &territory.members {
             let delivery = judge.of(node);
             let registered = delivery == Some(delivery::State::InEffect);
             let config = match (&configs.state, configs.name_for(node)) {
@@ -213,14 +215,11 @@ impl<'a> Planner<'a> {
                 (_, Some(name)) => Config::Named(name),
                 (_, None) => Config::AsItIs,
             };
-            let plan = nodes::plan(snapshot, &self.proof, node, Some((&wish, config)), registered);
-            Member { node: node.clone(), held: *held, plan, delivery }
-        };
-        let members: Vec<Member> = territory.members.iter().map(member).collect();
-        let released =
-            territory.released.iter().map(|node| nodes::plan(snapshot, &self.proof, node, None, false).patch);
-        let patches: Vec<_> =
-            members.iter().map(|member| member.plan.patch.clone()).chain(released).flatten().collect();
+            let plan = planner.plan(node, config, registered);
+            members.push(Member { node: node.clone(), held: *held, plan, delivery });
+        }
+        let guarded = members.iter().filter_map(|member| nodes::patch(&member.node, &member.plan));
+        let patches: Vec<_> = guarded.chain(self.released(&territory.released)).collect();
         let applied = applied(snapshot, &self.proof, pool, spec, &withheld, &members);
 
         let before = [finalizer(pool, spec, has_finalizer), record(pool, &applied)];
@@ -243,6 +242,15 @@ impl<'a> Planner<'a> {
         Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase: Phase::Active(Box::new(active)) }
     }
 
+    /// The writes that take what is ours off nodes.
+    fn released<'n>(
+        &'n self,
+        nodes: impl IntoIterator<Item = &'n Arc<WindowsNode>>,
+    ) -> impl Iterator<Item = Arc<NodePatch>> {
+        let mut planner = nodes::Planner::new(self.snapshot, &self.proof, None);
+        nodes.into_iter().filter_map(move |node| nodes::patch(node, &planner.plan(node, Config::None, false)))
+    }
+
     /// Takes off what is ours, in reverse order: nodes, then classes and configurations, then the finalizer. A node that
     /// another pool is about to take is left to it, so that it is never unguarded between the two.
     fn clean_up(&self, pool: &Arc<Pool>) -> Plan {
@@ -253,7 +261,7 @@ impl<'a> Planner<'a> {
         };
         let ours = snapshot.nodes.values().filter(|node| node.pool() == Some(&pool.name));
         let (handed_over, let_go): (Vec<_>, Vec<_>) = ours.partition(|node| taken(node));
-        let patches = let_go.iter().filter_map(|node| nodes::plan(snapshot, &self.proof, node, None, false).patch);
+        let patches = self.released(let_go.iter().copied());
         let mut steps = vec![patches.map(Operation::PatchNode).collect::<Vec<_>>()];
         if handed_over.is_empty() {
             let (stripped, given_up) = given_up_classes(snapshot, pool);
@@ -298,8 +306,8 @@ fn applied(
     let mut labels: BTreeSet<String> = spec.labels.keys().cloned().collect();
     // The build is a label that only some nodes need; a node taken over from another pool may have it from there.
     let has_our_build = |member: &Member| {
-        let added =
-            member.plan.patch.as_ref().and_then(|patch| patch.body["metadata"]["labels"].get(label::WINDOWS_BUILD));
+        let change = member.plan.change.as_ref();
+        let added = change.and_then(|change| change.body["metadata"]["labels"].get(label::WINDOWS_BUILD));
         added.is_some_and(|value| !value.is_null()) || proof.has_label(member.node.owned.as_ref(), label::WINDOWS_BUILD)
     };
     labels.extend(members.iter().any(has_our_build).then(|| label::WINDOWS_BUILD.to_owned()));
@@ -307,12 +315,13 @@ fn applied(
     if before.taints.is_empty() && before.labels.is_empty() {
         return Applied { taints: taints.into_iter().collect(), labels: labels.into_iter().collect() };
     }
+    let (mut owned_taints, mut owned_labels) = (BTreeSet::new(), BTreeSet::new());
     for owned in snapshot.nodes.values().filter_map(|node| node.owned.as_ref()) {
-        let added = owned.taints.iter().filter(|(_, origin)| **origin == Origin::Added).map(|(key, _)| key.to_string());
-        taints.extend(added.filter(|key| before.taints.contains(key)));
-        let added = owned.labels.iter().filter(|(_, origin)| **origin == Origin::Added).map(|(key, _)| key.clone());
-        labels.extend(added.filter(|key| before.labels.contains(key)));
+        owned_taints.extend(owned.taints.iter().filter(|(_, origin)| **origin == Origin::Added).map(|(key, _)| key));
+        owned_labels.extend(owned.labels.iter().filter(|(_, origin)| **origin == Origin::Added).map(|(key, _)| key));
     }
+    taints.extend(owned_taints.into_iter().map(ToString::to_string).filter(|key| before.taints.contains(key)));
+    labels.extend(owned_labels.into_iter().filter(|key| before.labels.contains(key)).cloned());
     Applied { taints: taints.into_iter().collect(), labels: labels.into_iter().collect() }
 }
 

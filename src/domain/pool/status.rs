@@ -220,7 +220,7 @@ fn ready(case: &Case, asked: &[Verdict], nodes: NodeCounts) -> (Verdict, Option<
 }
 
 fn withheld_message(case: &Case, why: &str) -> String {
-    let waiting = case.active.members.iter().filter(|member| member.plan.patch.is_some()).count();
+    let waiting = case.active.members.iter().filter(|member| member.plan.change.is_some()).count();
     match waiting {
         0 => format!("{why}, and no node differs from what it asks"),
         1 => format!("{why}, and 1 node differs from what it asks; status.pending has the differences"),

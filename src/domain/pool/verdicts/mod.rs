@@ -66,7 +66,7 @@ impl Case<'_> {
 
     /// Whether a node has everything now.
     pub fn guarded(&self, member: &Member) -> bool {
-        member.plan.complete() && (member.plan.patch.is_none() || self.written(member))
+        member.plan.complete() && (member.plan.change.is_none() || self.written(member))
     }
 
     fn written(&self, member: &Member) -> bool {
