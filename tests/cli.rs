@@ -240,6 +240,21 @@ fn wrong_usage_ends_with_2_and_no_cluster_with_3() {
 }
 
 #[test]
+fn lint_says_which_registries_did_not_answer() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  os: {name: windows}\n  nodeSelector: {kubernetes.io/os: windows}\n  \
+               containers: [{name: a, image: '127.0.0.1:1/team/app:1', resources: {limits: {memory: 1Gi}}}]\n";
+    let folder = folder(&[("pod.yaml", pod)]);
+    let args = ["lint", "-f", "pod.yaml", "--registry", "--registry-plain-http", "127.0.0.1:1"];
+    let ended = winpool(folder.path(), &args);
+    assert_eq!(ended.status, 0, "{} {}", ended.stdout, ended.stderr);
+    let told = "winpool: nobody knows what 127.0.0.1:1/team/app:1 is for: ";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let ended = winpool(folder.path(), &[&args[..], &["-o", "json"]].concat());
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert!(report["summary"]["unanswered"]["127.0.0.1:1/team/app:1"].is_string(), "{report}");
+}
+
+#[test]
 fn objects_of_other_kinds_are_passed_over_and_named() {
     let folder = folder(&[
         ("pools.yaml", POOLS),

@@ -88,6 +88,7 @@ fn the_operator_may_do_this_and_nothing_else() {
         ("*", "winpool.dev", "windowsruntimeprofiles/status", vec!["patch"]),
         (DEFAULT_NAMESPACE, "", "configmaps", all.to_vec()),
         ("default", "", "events", vec!["create", "patch"]),
+        ("*", "", "limitranges", vec!["list", "watch"]),
         ("*", "", "pods", vec!["list", "watch"]),
         ("*", "apps", "daemonsets", vec!["list", "watch"]),
         ("*", "apps", "deployments", vec!["list", "watch"]),

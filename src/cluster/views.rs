@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use k8s_openapi::api::{
-    core::v1::{self as core, ConfigMap, Node},
+    core::v1::{self as core, ConfigMap, LimitRange, Node},
     node::v1::RuntimeClass,
 };
 use kube::core::DynamicObject;
@@ -12,7 +12,7 @@ use crate::domain::{
     image::Said,
     node::WindowsNode,
     pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView},
-    workload::{Controller, Pod, PodController, Shared},
+    workload::{Controller, MemoryDefaults, Pod, PodController, Shared},
 };
 use crate::facts::mismatch;
 
@@ -167,6 +167,22 @@ impl<T: PodController + Send + 'static> View for ControllerView<T> {
     }
     fn says_the_same_as(&self, other: &Self) -> bool {
         self.controller == other.controller
+    }
+}
+
+impl View for MemoryDefaults {
+    type Object = LimitRange;
+    const KIND: &'static str = "LimitRange";
+    type Shared = ();
+
+    fn read(object: LimitRange, (): &mut ()) -> Self {
+        object.into()
+    }
+    fn name(&self) -> &str {
+        &self.key
+    }
+    fn says_the_same_as(&self, other: &Self) -> bool {
+        self == other
     }
 }
 

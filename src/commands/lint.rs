@@ -115,6 +115,7 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let manifests = input::read_within(&settings.files, &mut Budget::bounded())?;
     let answers = settings.registry.map(|args| answers(&manifests, args)).transpose()?.unwrap_or_default();
     let mut report = check(manifests, settings.target, &|image| answers.get(image).cloned());
+    report.unanswered = unanswered(&answers);
     report.findings.retain(|found| !settings.ignored.contains(&found.finding.code));
     output::print(&match settings.format {
         Format::Text => report::text(&report),
@@ -141,6 +142,15 @@ fn answers(manifests: &Manifests, args: registry::Args) -> Result<HashMap<Refere
     Ok(parsed.collect())
 }
 
+/// The images that a registry did not tell of, with why not.
+fn unanswered(answers: &HashMap<Reference, Lookup>) -> BTreeMap<String, String> {
+    let failed = answers.iter().filter_map(|(image, lookup)| match lookup {
+        Lookup::Failed(words) => Some((image.to_string(), words.clone())),
+        Lookup::Found(_) => None,
+    });
+    failed.collect()
+}
+
 /// What was found in manifests.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -152,6 +162,8 @@ pub struct Report {
     pub passed_over: BTreeMap<String, usize>,
     /// Documents that are no Kubernetes objects.
     pub ignored: Vec<String>,
+    /// The images that a registry was asked for in vain, with what it said.
+    pub unanswered: BTreeMap<String, String>,
 }
 
 /// A finding, and where it is written.
@@ -185,11 +197,13 @@ impl Report {
         format!("{errors}, {warnings}, {notes} in {}", counted(self.objects, "object"))
     }
 
-    /// What was not looked at.
+    /// What was not looked at, or is not known.
     pub fn notes(&self) -> Vec<String> {
         let kinds: Vec<_> = self.passed_over.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         let kinds = (!kinds.is_empty()).then(|| format!("passed over: {}", kinds.join(", ")));
-        self.ignored.iter().map(|text| format!("passed over: {text}")).chain(kinds).collect()
+        let unknown = |(image, words): (&String, &String)| format!("nobody knows what {image} is for: {words}");
+        let unanswered = self.unanswered.iter().map(unknown);
+        self.ignored.iter().map(|text| format!("passed over: {text}")).chain(kinds).chain(unanswered).collect()
     }
 }
 

@@ -22,7 +22,7 @@ use std::{
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     batch::v1::Job,
-    core::v1::{self as core, ConfigMap, Node},
+    core::v1::{self as core, ConfigMap, LimitRange, Node},
     node::v1::RuntimeClass,
 };
 use kube::{
@@ -262,6 +262,7 @@ impl Hubs {
         let (pods, sandboxes) = (Store::<Pod>::default(), Store::<SandboxEvent>::default());
         let (deployments, stateful_sets) = (Store::default(), Store::default());
         let (daemon_sets, jobs) = (Store::default(), Store::default());
+        let limit_ranges = Store::default();
         let all = watcher::Config::default;
         let of_sandboxes = all().fields("involvedObject.kind=Pod,reason=FailedCreatePodSandBox");
         self.follow(hubs, Api::<core::Pod>::all(client()), all(), &pods, wake, Wake::pod);
@@ -270,6 +271,7 @@ impl Hubs {
         self.follow(hubs, Api::<StatefulSet>::all(client()), all(), &stateful_sets, wake, Wake::controller);
         self.follow(hubs, Api::<DaemonSet>::all(client()), all(), &daemon_sets, wake, Wake::controller);
         self.follow(hubs, Api::<Job>::all(client()), all(), &jobs, wake, Wake::controller);
+        self.follow(hubs, Api::<LimitRange>::all(client()), all(), &limit_ranges, wake, Wake::defaults);
         async move {
             tokio::join!(
                 pods.full(),
@@ -277,7 +279,8 @@ impl Hubs {
                 deployments.full(),
                 stateful_sets.full(),
                 daemon_sets.full(),
-                jobs.full()
+                jobs.full(),
+                limit_ranges.full()
             );
         }
     }

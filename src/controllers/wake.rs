@@ -11,7 +11,7 @@ use crate::{
     domain::{
         node::WindowsNode,
         pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, assignment},
-        workload::{Pod, PodController},
+        workload::{MemoryDefaults, Pod, PodController},
     },
 };
 
@@ -87,6 +87,13 @@ impl Wake {
         let of = |view: &Arc<ControllerView<T>>| view.controller.clone();
         let Some(known) = change.after.as_ref().or(change.before.as_ref()).map(of) else { return };
         self.news(|| News::Controller { name: known.workload, now: change.after.as_ref().map(of).map(Arc::new) });
+    }
+
+    /// A LimitRange changed: the verdicts on what makes pods in its namespace.
+    pub fn defaults(&self, change: &Change<MemoryDefaults>) {
+        let Some(known) = change.after.as_ref().or(change.before.as_ref()) else { return };
+        let (namespace, key) = (known.namespace.clone(), known.key.clone());
+        self.news(|| News::Defaults { namespace, key, now: change.after.clone() });
     }
 
     /// A runtime said something of the sandbox of a pod: the verdict on the pod.

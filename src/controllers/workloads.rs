@@ -19,7 +19,7 @@ use super::{cause::Cause, images::Images, queue::Asker, shell::Shell};
 use crate::domain::{
     image::Said,
     note::{About, Note},
-    workload::{Controller, Ground, Ledger, Pod, PoolWorkloads, Trap, WorkloadName, Workloads},
+    workload::{Controller, Ground, Ledger, MemoryDefaults, Pod, PoolWorkloads, Trap, WorkloadName, Workloads},
 };
 
 /// The least time between two rounds: what happens in between is one round.
@@ -47,6 +47,15 @@ pub enum News {
         name: Arc<WorkloadName>,
         /// What it is now.
         now: Option<Arc<Controller>>,
+    },
+    /// A LimitRange changed, or is gone.
+    Defaults {
+        /// Its namespace.
+        namespace: String,
+        /// Its key.
+        key: String,
+        /// What it is now.
+        now: Option<Arc<MemoryDefaults>>,
     },
     /// An event says something of a sandbox, or no longer does.
     Sandbox {
@@ -125,6 +134,7 @@ impl Keeper {
         match news {
             News::Pod { key, now } => self.ledger.pod(&key, now),
             News::Controller { name, now } => self.ledger.controller(&name, now),
+            News::Defaults { namespace, key, now } => self.ledger.defaults(&namespace, &key, now),
             News::Sandbox { pod, event, said } => self.ledger.sandbox(&pod, &event, said),
             News::Ground => self.moved = true,
             // Every round takes what is known.

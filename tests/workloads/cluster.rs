@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 use serde_json::{Value, json};
 use winpool::domain::{
     image::{Content, Lookup, Platform, Said},
-    workload::{Controller, Ground, Ledger, Pod, PodController, PoolWorkloads, Shared},
+    workload::{Controller, Ground, Ledger, MemoryDefaults, Pod, PodController, PoolWorkloads, Shared},
 };
 
 use crate::model::{CLASS, NODE, POOL, World, node, pool};
@@ -26,6 +26,8 @@ pub struct Cluster {
     pub pods: BTreeMap<String, Value>,
     /// What makes pods, by kind and `namespace/name`.
     pub controllers: BTreeMap<(&'static str, String), Value>,
+    /// The LimitRange of the namespace `shop`: request and limit of a container's memory.
+    pub defaults: Option<(&'static str, &'static str)>,
     /// What the registry said, by image.
     pub lookups: BTreeMap<String, Lookup>,
     /// What events said of sandboxes, by the pod's key and the event's name.
@@ -112,6 +114,7 @@ impl Cluster {
             world: World::new(),
             pods: BTreeMap::new(),
             controllers: BTreeMap::new(),
+            defaults: None,
             lookups: BTreeMap::new(),
             sandboxes: BTreeMap::new(),
         }
@@ -170,10 +173,21 @@ impl Cluster {
         Ground::of(&self.world.snapshot())
     }
 
+    /// Tells a ledger of the LimitRange.
+    pub fn tell_defaults(&self, ledger: &mut Ledger) {
+        let range = |(request, limit)| {
+            let of_container = json!({"type": "Container", "defaultRequest": {"memory": request}, "default": {"memory": limit}});
+            let range = json!({"metadata": {"namespace": "shop", "name": "memory"}, "spec": {"limits": [of_container]}});
+            Arc::new(MemoryDefaults::from(serde_json::from_value::<core::LimitRange>(range).unwrap()))
+        };
+        ledger.defaults("shop", "shop/memory", self.defaults.map(range));
+    }
+
     /// A ledger that has heard of everything once.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
         ledger.stand_on(self.ground());
+        self.tell_defaults(&mut ledger);
         for ((kind, _), object) in &self.controllers {
             let controller = read_controller(kind, object);
             ledger.controller(&controller.workload.clone(), Some(controller));

@@ -32,6 +32,7 @@ enum Step {
     Node(&'static str, Option<(u32, &'static str, Value)>),
     Pool(&'static str, Option<Value>),
     Class(&'static str, Option<Value>),
+    Defaults(Option<(&'static str, &'static str)>),
     Answer(&'static str, Lookup),
     Sandbox(&'static str, &'static str, bool),
     /// The operator makes its passes.
@@ -56,11 +57,14 @@ prop_compose! {
         tolerations in select(vec![json!([]), tolerated(), json!([{"operator": "Exists"}])]),
         class in prop::option::of(select(CLASSES.to_vec())),
         image in select(IMAGES.to_vec()),
-        limit in select(vec!["1Gi", "20Gi"]),
+        limit in select(vec![Some("1Gi"), Some("20Gi"), None]),
         host in prop::option::weighted(0.2, select(NODES.to_vec())),
     ) -> Value {
         let mut one = container(image);
-        one["resources"]["limits"]["memory"] = json!(limit);
+        match limit {
+            Some(limit) => one["resources"]["limits"]["memory"] = json!(limit),
+            None => one["resources"] = json!({}),
+        }
         let mut fields = json!({"containers": [one], "nodeSelector": selector, "tolerations": tolerations, "runtimeClassName": class});
         if let Some(host) = host {
             fields["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
@@ -112,6 +116,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         4 => (select(NODES.to_vec()), prop::option::weighted(0.8, node)).prop_map(|(name, node)| Step::Node(name, node)),
         2 => (select(POOLS.to_vec()), prop::option::weighted(0.8, pool)).prop_map(|(name, pool)| Step::Pool(name, pool)),
         1 => (select(CLASSES.to_vec()), prop::option::weighted(0.6, class)).prop_map(|(name, class)| Step::Class(name, class)),
+        1 => select(vec![None, Some(("1Gi", "1Gi")), Some(("1Gi", "2Gi"))]).prop_map(Step::Defaults),
         2 => (select(IMAGES.to_vec()), lookup).prop_map(|(image, lookup)| Step::Answer(image, lookup)),
         2 => (select(PODS.to_vec()), select(EVENTS.to_vec()), any::<bool>()).prop_map(|(pod, event, says)| Step::Sandbox(pod, event, says)),
         2 => Just(Step::Settle),
@@ -152,6 +157,10 @@ fn happen(cluster: &mut Cluster, ledger: &mut Ledger, step: &Step) {
             if let Some(known) = known {
                 ledger.controller(&known.workload, now);
             }
+        }
+        Step::Defaults(defaults) => {
+            cluster.defaults = *defaults;
+            cluster.tell_defaults(ledger);
         }
         Step::Answer(image, lookup) => {
             cluster.lookups.insert((*image).to_owned(), lookup.clone());

@@ -282,7 +282,7 @@ fn a_pool_that_only_looks() {
     let mut without_class = observed;
     without_class.controller("Deployment", spec(json!({"runtimeClassName": "windows-ltsc2022"})));
     let expected = (
-        "web NoPoolTakes Deployment shop/deployment: no pool takes its pods: there is no RuntimeClass windows-ltsc2022",
+        "web NoPoolTakes Deployment shop/deployment: no pool takes a new pod of it: there is no RuntimeClass windows-ltsc2022",
         "create it, or remove runtimeClassName",
     );
     without_class.tells(&[expected], &"such a pool makes no class");
@@ -374,4 +374,20 @@ fn a_cluster_without_pools() {
     cluster.pod_on("app", "web-1", json!({"nodeSelector": windows()}), running());
     assert!(cluster.world.names(POOL).is_empty());
     cluster.tells(&[], &"there is nowhere to tell anything");
+}
+
+#[test]
+fn nodes_that_each_have_a_label_of_their_own() {
+    let mut cluster = Cluster::new();
+    for number in 0..40 {
+        let name = format!("web-{number}");
+        cluster.node(&name, 20348, CONTAINERD);
+        cluster.world.edit(NODE, &name, |node| node["metadata"]["labels"]["machine"] = json!(format!("i-{number}")));
+    }
+    cluster.pool("web", json!({"windowsVersion": "ltsc2022"}));
+    cluster.world.settle();
+    assert_eq!(cluster.ground().pools[0].kinds.len(), 1, "they are of one kind");
+    let selector = json!({"kubernetes.io/os": "windows", "machine": "i-7"});
+    let pinned = json!({"nodeSelector": selector, "tolerations": tolerated()});
+    nothing_is_told_of(&cluster, vec![("Deployment", spec(pinned.clone())), ("DaemonSet", spec(pinned))]);
 }

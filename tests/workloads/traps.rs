@@ -39,7 +39,7 @@ fn what_no_pool_takes_is_told_at_the_pool_that_comes_nearest() {
                 "Deployment",
                 json!({"runtimeClassName": "windows-ltsc2025"}),
                 (
-                    "web NoPoolTakes Deployment shop/deployment: no pool takes its pods: there is no RuntimeClass",
+                    "web NoPoolTakes Deployment shop/deployment: no pool takes a new pod of it: there is no RuntimeClass",
                     "windows-ltsc2025: name one of windows-ltsc2022, windows-ltsc2019",
                 ),
                 json!({"runtimeClassName": "windows-ltsc2022"}),
@@ -48,7 +48,7 @@ fn what_no_pool_takes_is_told_at_the_pool_that_comes_nearest() {
                 "StatefulSet",
                 json!({"runtimeClassName": "windows-ltsc2022", "nodeSelector": {"node.kubernetes.io/windows-build": "10.0.17763"}}),
                 (
-                    "web NoPoolTakes StatefulSet shop/statefulset: no pool takes its pods: it selects node.kubernetes.io/windows-build=10.0.17763",
+                    "web NoPoolTakes StatefulSet shop/statefulset: no pool takes a new pod of it: it selects node.kubernetes.io/windows-build=10.0.17763",
                     "RuntimeClass windows-ltsc2022 selects node.kubernetes.io/windows-build=10.0.20348, so it is refused: remove one of the two",
                 ),
                 json!({"nodeSelector": {"node.kubernetes.io/windows-build": "10.0.20348"}}),
@@ -57,7 +57,7 @@ fn what_no_pool_takes_is_told_at_the_pool_that_comes_nearest() {
                 "Job",
                 json!({"nodeSelector": {"kubernetes.io/os": "windows", "agentpool": "batch", "disk": "ssd"}, "tolerations": tolerated()}),
                 (
-                    "batch NoPoolTakes Job shop/job: no pool takes its pods: no node has all that it selects",
+                    "batch NoPoolTakes Job shop/job: no pool takes a new pod of it: no node has all that it selects",
                     "those of pool batch not disk=ssd: correct the selector",
                 ),
                 json!({"nodeSelector": {"kubernetes.io/os": "windows", "agentpool": "batch"}}),
@@ -66,7 +66,7 @@ fn what_no_pool_takes_is_told_at_the_pool_that_comes_nearest() {
                 "Deployment",
                 json!({"nodeSelector": windows()}),
                 (
-                    "web NoPoolTakes Deployment shop/deployment: no pool takes its pods: it does not tolerate os=windows:NoSchedule of pool web",
+                    "web NoPoolTakes Deployment shop/deployment: no pool takes a new pod of it: it does not tolerate os=windows:NoSchedule of pool web",
                     "add the toleration, or runtimeClassName: windows-ltsc2022",
                 ),
                 json!({"tolerations": tolerated()}),
@@ -75,7 +75,7 @@ fn what_no_pool_takes_is_told_at_the_pool_that_comes_nearest() {
                 "Deployment",
                 json!({"runtimeClassName": "mine"}),
                 (
-                    "batch NoPoolTakes Deployment shop/deployment: no pool takes its pods: the container runtime of pool batch has no handler docker",
+                    "batch NoPoolTakes Deployment shop/deployment: no pool takes a new pod of it: the container runtime of pool batch has no handler docker",
                     "only runhcs-wcow-process, runhcs-wcow-hypervisor: use a class with one of these",
                 ),
                 json!({"runtimeClassName": "windows-ltsc2019"}),
@@ -225,6 +225,23 @@ fn memory_that_is_not_reserved_is_worth_a_look() {
 }
 
 #[test]
+fn what_a_namespace_gives_to_containers_counts_as_their_own() {
+    let class = json!({"runtimeClassName": "windows-ltsc2022", "containers": [{"name": "app", "image": "example.com/app:1"}]});
+    let expected = |end: &'static str| vec![("web MemoryNotReserved Deployment shop/deployment: container app", end)];
+    let table = [
+        (None, expected("has no memory limit: Windows pages instead of killing: set one, and request as much")),
+        (Some(("1Gi", "2Gi")), expected("request as much as the limit")),
+        (Some(("2Gi", "2Gi")), vec![]),
+    ];
+    for (defaults, expected) in table {
+        let mut cluster = town();
+        cluster.controller("Deployment", class.clone());
+        cluster.defaults = defaults;
+        cluster.tells(&expected, &format!("{defaults:?}"));
+    }
+}
+
+#[test]
 fn a_linux_pod_on_a_windows_node_is_told_until_it_is_gone() {
     let mut cluster = town();
     cluster.pod_on("stray", "batch-1", json!({"nodeSelector": {"kubernetes.io/os": "linux"}}), running());
@@ -326,7 +343,7 @@ fn a_pod_of_a_controller_that_nobody_reads_is_judged_itself() {
     cluster.pod("bare", json!({}), pod.clone(), json!({"phase": "Pending"}));
     cluster.pod("rollout-1", owned("ReplicaSet", "rollout"), pod.clone(), json!({"phase": "Pending"}));
     cluster.pod("deployed-1", owned("StatefulSet", "deployed"), pod, json!({"phase": "Pending"}));
-    let line = |workload: &str| format!("web NoPoolTakes {workload}: no pool takes its pods");
+    let line = |workload: &str| format!("web NoPoolTakes {workload}: no pool takes a new pod of it");
     cluster.tells(
         &[(&line("Pod shop/bare"), ""), (&line("ReplicaSet shop/rollout"), "")],
         &"the StatefulSet is read, and would be told of itself",

@@ -36,6 +36,7 @@ pub fn json(report: &Report) -> String {
             notes: report.count(Severity::Note),
             objects: report.objects,
             passed_over: &report.passed_over,
+            unanswered: &report.unanswered,
         },
     };
     // Texts and numbers can always be written.
@@ -68,6 +69,7 @@ struct Summary<'a> {
     notes: usize,
     objects: usize,
     passed_over: &'a BTreeMap<String, usize>,
+    unanswered: &'a BTreeMap<String, String>,
 }
 
 impl<'a> Entry<'a> {

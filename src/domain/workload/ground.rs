@@ -1,6 +1,9 @@
 //! The ground that workloads stand on: pools, the kinds of nodes in them, and RuntimeClasses.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{Scheduling, System, placement::Obstacle, system_of_class};
 use crate::{
@@ -31,6 +34,10 @@ const PASSING_TAINTS: [&str; 10] = [
     "karpenter.sh/",
 ];
 
+/// A label with more values than this among nodes tells one node from another, such as the name of a machine, and no
+/// kind of nodes from another.
+const MOST_VALUES: usize = 32;
+
 /// Everything that a workload is judged against.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ground {
@@ -49,8 +56,10 @@ pub struct Ground {
 /// Windows nodes in no pool that are alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Outside {
-    /// The labels that they have in common: all but the name of the host.
+    /// The labels that they have in common.
     pub labels: BTreeMap<String, String>,
+    /// The keys of labels that each of them has for itself.
+    pub individual: Arc<BTreeSet<String>>,
     /// Their taints.
     pub taints: Vec<Taint>,
 }
@@ -77,8 +86,10 @@ pub struct PoolGround {
 pub struct Kind {
     /// Whether there are such nodes; one that is only asked for may have more labels than anybody knows.
     pub exists: bool,
-    /// The labels that they have in common: all but the name of the host.
+    /// The labels that they have in common.
     pub labels: BTreeMap<String, String>,
+    /// The keys of labels that each of them has for itself.
+    pub individual: Arc<BTreeSet<String>>,
     /// The taints that they have or are about to have.
     pub taints: Vec<Taint>,
     /// The taints that they would have if the pool, which only looks, enforced.
@@ -126,16 +137,17 @@ impl Ground {
     /// The ground in a snapshot.
     pub fn of(snapshot: &Snapshot) -> Self {
         let planner = Planner::new(snapshot);
-        let mut nodes: HashMap<String, NodeGround> =
-            snapshot.nodes.values().map(|node| (node.name.clone(), NodeGround::of(node, None))).collect();
+        let without_pool = |node: &Arc<WindowsNode>| (node.name.clone(), NodeGround::of(node, None, &Arc::default()));
+        let mut nodes: HashMap<String, NodeGround> = snapshot.nodes.values().map(without_pool).collect();
         let mut active: Vec<(&Pool, &Spec)> =
             snapshot.pools.values().filter_map(|pool| Some((pool.as_ref(), pool.spec.as_ref().ok()?))).collect();
         active.sort_by_key(|(pool, _)| pool.precedence());
         let mut pools = Vec::new();
         for (pool, spec) in active.into_iter().filter(|(pool, _)| !pool.deleting) {
             let mut kinds = HashSet::new();
+            let individual = individual_labels(planner.members(&pool.name));
             for node in planner.members(&pool.name) {
-                let ground = NodeGround::of(node, Some((pool, spec)));
+                let ground = NodeGround::of(node, Some((pool, spec)), &individual);
                 kinds.extend(ground.kind.clone());
                 nodes.insert(node.name.clone(), ground);
             }
@@ -146,8 +158,9 @@ impl Ground {
             }
             pools.push(PoolGround::new(pool, spec, kinds));
         }
-        let outside = snapshot.nodes.values().filter(|node| nodes[&node.name].pool.is_none());
-        let mut outside: Vec<Outside> = outside.map(|node| Outside::of(node)).collect();
+        let outside = || snapshot.nodes.values().map(AsRef::as_ref).filter(|node| nodes[&node.name].pool.is_none());
+        let individual = individual_labels(outside());
+        let mut outside: Vec<Outside> = outside().map(|node| Outside::of(node, &individual)).collect();
         outside.sort();
         outside.dedup();
         let host = |node: &WindowsNode| node.labels.get(label::HOSTNAME).filter(|host| **host != node.name).cloned();
@@ -209,23 +222,36 @@ impl PoolGround {
 }
 
 impl NodeGround {
-    fn of(node: &WindowsNode, pool: Option<(&Pool, &Spec)>) -> Self {
+    fn of(node: &WindowsNode, pool: Option<(&Pool, &Spec)>, individual: &Arc<BTreeSet<String>>) -> Self {
         let name = pool.map(|(pool, _)| pool.name.clone());
-        Self { pool: name, kind: Kind::of(node, pool), memory: node.allocatable.memory }
+        Self { pool: name, kind: Kind::of(node, pool, individual), memory: node.allocatable.memory }
     }
 }
 
 impl Outside {
-    fn of(node: &WindowsNode) -> Self {
-        Self { labels: labels_in_common(node), taints: lasting_taints(node) }
+    fn of(node: &WindowsNode, individual: &Arc<BTreeSet<String>>) -> Self {
+        let labels = labels_in_common(node, individual);
+        Self { labels, individual: individual.clone(), taints: lasting_taints(node) }
     }
 }
 
-/// The labels of a node without the name of its host.
-fn labels_in_common(node: &WindowsNode) -> BTreeMap<String, String> {
-    let mut labels = node.labels.clone();
-    labels.remove(label::HOSTNAME);
-    labels
+/// The keys of the labels that tell one of these nodes from another. The name of the host is known all the same.
+fn individual_labels<'n>(nodes: impl Iterator<Item = &'n WindowsNode>) -> Arc<BTreeSet<String>> {
+    let mut values: HashMap<&str, HashSet<&str>> = HashMap::new();
+    for (key, value) in nodes.flat_map(|node| &node.labels).filter(|(key, _)| *key != label::HOSTNAME) {
+        let seen = values.entry(key).or_default();
+        if seen.len() <= MOST_VALUES {
+            seen.insert(value);
+        }
+    }
+    let individual = values.into_iter().filter(|(_, seen)| seen.len() > MOST_VALUES);
+    Arc::new(individual.map(|(key, _)| key.to_owned()).collect())
+}
+
+/// The labels of a node without those that it has for itself.
+fn labels_in_common(node: &WindowsNode, individual: &BTreeSet<String>) -> BTreeMap<String, String> {
+    let common = node.labels.iter().filter(|(key, _)| *key != label::HOSTNAME && !individual.contains(*key));
+    common.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// The taints of a node that do not pass with its state, in order.
@@ -243,9 +269,9 @@ fn lasting_taints(node: &WindowsNode) -> Vec<Taint> {
 
 impl Kind {
     /// The kind of a node as its pool makes it; `None` when it did not report its Windows.
-    fn of(node: &WindowsNode, pool: Option<(&Pool, &Spec)>) -> Option<Self> {
+    fn of(node: &WindowsNode, pool: Option<(&Pool, &Spec)>, individual: &Arc<BTreeSet<String>>) -> Option<Self> {
         let os = node.os.as_ref().ok().copied().or(node.build().map(|build| OsVersion { build, revision: None }))?;
-        let (mut labels, mut taints, mut withheld) = (labels_in_common(node), lasting_taints(node), Vec::new());
+        let (mut labels, mut taints, mut withheld) = (labels_in_common(node, individual), lasting_taints(node), Vec::new());
         if let Some((pool, spec)) = pool {
             // One of the same key and effect stays until it is replaced.
             let there = |taint: &Taint| taints.iter().any(|own| (&own.key, &own.effect) == (&taint.key, &taint.effect));
@@ -264,6 +290,7 @@ impl Kind {
         Some(Self {
             exists: true,
             labels,
+            individual: individual.clone(),
             taints,
             withheld,
             host: Host { os, architecture, containerd: node.runtime.containerd() },
@@ -292,11 +319,23 @@ impl Kind {
         Self {
             exists: false,
             labels,
+            individual: Arc::default(),
             taints,
             withheld,
             host: Host { os, architecture: ARCHITECTURE.to_owned(), containerd: None },
             handlers: None,
         }
+    }
+
+    /// Whether it is known what these nodes have of a label. One that is only asked for may have more than anybody knows.
+    pub fn knows(&self, key: &str) -> bool {
+        if self.exists { !self.individual.contains(key) } else { self.labels.contains_key(key) }
+    }
+
+    /// Whether these nodes do not have what a class selects.
+    pub fn lacks(&self, scheduling: &Scheduling) -> bool {
+        let mut selected = scheduling.node_selector.iter().filter(|(key, _)| !self.individual.contains(*key));
+        selected.any(|(key, value)| self.labels.get(key) != Some(value))
     }
 
     /// What kinds are ordered by.

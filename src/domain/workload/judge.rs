@@ -215,7 +215,9 @@ fn would_not_return(
 
 /// What a pod carries of its class as it was, as `key=value, now other`, if its node is none that the class leads to now.
 fn moved(pod: &Pod, class: &Class, kind: &Kind) -> Option<String> {
-    class.scheduling.misses(&kind.labels)?;
+    if !kind.lacks(&class.scheduling) {
+        return None;
+    }
     let own = &pod.template.scheduling.node_selector;
     class.scheduling.node_selector.iter().find_map(|(key, now)| match own.get(key) {
         Some(then) if then == now => None,
@@ -385,7 +387,7 @@ fn no_pool(first: &str, obstacle: &Obstacle) -> Finding {
         Obstacle::Taint { pool, .. } | Obstacle::Handler { pool, .. } | Obstacle::Selector { pool, .. } => pool,
         Obstacle::NoClass { .. } | Obstacle::Conflict { .. } => first,
     };
-    Finding { pool: pool.to_owned(), trap: Trap::NoPoolTakes, story: format!("no pool takes its pods: {obstacle}") }
+    Finding { pool: pool.to_owned(), trap: Trap::NoPoolTakes, story: format!("no pool takes a new pod of it: {obstacle}") }
 }
 
 /// The DaemonSet controller reads the template alone: it adds nothing of the RuntimeClass before it chooses nodes. That

@@ -1,12 +1,13 @@
 //! The verdicts on all workloads, kept up with every change: a pod that changes costs its own verdict and no more.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
 use super::{
-    Controller, Pod, WorkloadName,
+    Controller, MemoryDefaults, Pod, Template, WorkloadName,
     ground::Ground,
     judge::{Finding, Images, Judgement, Trap, judge_pod, judge_template},
 };
@@ -24,6 +25,8 @@ pub struct Ledger {
     ground: Ground,
     pods: HashMap<Arc<str>, Entry>,
     controllers: HashMap<Arc<WorkloadName>, Judged>,
+    /// The LimitRanges of each namespace, by key.
+    defaults: HashMap<String, BTreeMap<String, Arc<MemoryDefaults>>>,
     /// What runtimes said of the sandboxes of pods, by the key of the pod and the name of the event that says so.
     sandboxes: HashMap<String, BTreeMap<String, Said>>,
     /// What registries said, by image.
@@ -132,6 +135,19 @@ impl Ledger {
         }
     }
 
+    /// A LimitRange changed, or is gone: what makes pods in its namespace is judged again.
+    pub fn defaults(&mut self, namespace: &str, key: &str, defaults: Option<Arc<MemoryDefaults>>) {
+        let of_namespace = self.defaults.entry(namespace.to_owned()).or_default();
+        match defaults {
+            Some(defaults) => of_namespace.insert(key.to_owned(), defaults),
+            None => of_namespace.remove(key),
+        };
+        if of_namespace.is_empty() {
+            self.defaults.remove(namespace);
+        }
+        self.judge_controllers_again(|controller| controller.workload.namespace == namespace);
+    }
+
     /// What an event says of the sandbox of a pod, or that it is said no more.
     pub fn sandbox(&mut self, pod: &str, event: &str, said: Option<Said>) {
         let events = self.sandboxes.entry(pod.to_owned()).or_default();
@@ -184,11 +200,7 @@ impl Ledger {
             self.pods.values().filter(concerned).map(|entry| entry.pod.key.clone()).collect();
         keys.extend(nodes.iter().filter_map(|node| self.by_node.get(node)).flatten().cloned());
         self.judge_again(keys);
-        let controllers = self.controllers.values().map(|judged| &judged.controller);
-        let by_name: Vec<_> = controllers.filter(|controller| controller.template.names_hosts()).cloned().collect();
-        for controller in by_name {
-            self.controller(&controller.workload.clone(), Some(controller));
-        }
+        self.judge_controllers_again(|controller| controller.template.names_hosts());
     }
 
     /// The pools whose workloads say something else than at the last call.
@@ -243,6 +255,11 @@ impl Ledger {
         let of = |images| tally.images.get(&images).copied().unwrap_or_default();
         let mut traps: BTreeMap<Trap, Trapped> = BTreeMap::new();
         for ((trap, workload), stories) in &tally.findings {
+            // That no pool takes a new pod says as much of those that run.
+            let said = (Trap::NoPoolTakes, workload.clone());
+            if *trap == Trap::WouldNotReturn && tally.findings.contains_key(&said) {
+                continue;
+            }
             let trapped = traps.entry(*trap).or_default();
             trapped.count += 1;
             if let Some(story) = stories.keys().next().filter(|_| trapped.first.len() < NAMED) {
@@ -306,6 +323,14 @@ impl Ledger {
         }
     }
 
+    fn judge_controllers_again(&mut self, concerned: impl Fn(&Controller) -> bool) {
+        let controllers = self.controllers.values().map(|judged| &judged.controller);
+        let concerned: Vec<_> = controllers.filter(|controller| concerned(controller)).cloned().collect();
+        for controller in concerned {
+            self.controller(&controller.workload.clone(), Some(controller));
+        }
+    }
+
     fn enter(&mut self, pod: Arc<Pod>) {
         let sandbox = self.sandboxes.get(&*pod.key).and_then(|events| events.values().next_back());
         let judgement = judge_pod(&self.ground, &pod, &self.lookups, sandbox);
@@ -321,11 +346,19 @@ impl Ledger {
 
     fn enter_controller(&mut self, controller: Arc<Controller>) {
         let findings = match controller.active {
-            true => judge_template(&self.ground, &controller.workload, &controller.template),
+            true => judge_template(&self.ground, &controller.workload, &self.as_its_pods(&controller)),
             false => Vec::new(),
         };
         self.count_findings(&controller.workload, &findings, true);
         self.controllers.insert(controller.workload.clone(), Judged { controller, findings });
+    }
+
+    /// The template of a controller as its pods will have it.
+    fn as_its_pods<'c>(&self, controller: &'c Controller) -> Cow<'c, Template> {
+        match self.defaults.get(&controller.workload.namespace).and_then(|ranges| ranges.values().next()) {
+            Some(defaults) => Cow::Owned(defaults.fill_in(controller.template.as_ref().clone())),
+            None => Cow::Borrowed(&controller.template),
+        }
     }
 
     fn forget(&mut self, key: &str) {

@@ -223,8 +223,7 @@ fn selected_host(template: &Template) -> Option<&str> {
 
 /// What a pod asks for on top of a sum: memory in bytes, and itself.
 fn add(sum: (i64, i64), pod: &Arc<Pod>) -> (i64, i64) {
-    let asked = |container: &super::Container| container.memory_request.or(container.memory_limit);
-    (sum.0 + pod.template.containers.iter().filter_map(asked).sum::<i64>(), sum.1 + 1)
+    (sum.0 + pod.template.memory_request(), sum.1 + 1)
 }
 
 /// The world after the migration, as the operator would make it.
@@ -314,7 +313,7 @@ fn in_the_way(effective: &Effective, ground: &Ground, there: &PoolGround) -> Str
     let alone = Ground { pools: vec![there.clone()], ..ground.clone() };
     let Err(obstacle) = effective.places(&alone) else { return "another pool takes it first".to_owned() };
     let leads_elsewhere =
-        |class: &Class| there.kinds.iter().all(|kind| class.scheduling.misses(&kind.labels).is_some());
+        |class: &Class| there.kinds.iter().all(|kind| kind.lacks(&class.scheduling));
     match (effective.class.filter(|(_, class)| leads_elsewhere(class)), obstacle) {
         (Some((class, _)), _) => {
             let others = there.classes.iter().map(|(name, _)| name.as_str()).filter(|name| *name != class);

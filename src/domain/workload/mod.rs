@@ -1,5 +1,6 @@
 //! Workloads against the nodes they need: what will not start, or is where it should not be, and why.
 
+mod defaults;
 pub mod ground;
 pub mod judge;
 pub mod ledger;
@@ -8,6 +9,7 @@ pub mod placement;
 mod pod;
 mod template;
 
+pub use defaults::MemoryDefaults;
 pub use ground::Ground;
 pub use judge::Trap;
 pub use ledger::{Ledger, PoolWorkloads, Trapped, Want, Workloads};

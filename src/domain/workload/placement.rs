@@ -153,14 +153,13 @@ impl<'a> Effective<'a> {
         self.scheduling.node_selector.get(label::HOSTNAME).map(String::as_str).into_iter().chain(self.template.hosts())
     }
 
-    /// What a node of a kind, on a host of this name, does not have. A kind that is only asked for may have every label
-    /// that is not known of it.
+    /// What a node of a kind, on a host of this name, does not have. It may have every label that is not known of it.
     fn missed(&self, kind: &Kind, host: &str) -> Vec<String> {
         let mut labels = kind.labels.clone();
         if kind.exists {
             labels.insert(label::HOSTNAME.to_owned(), host.to_owned());
         }
-        let known = |key: &str| kind.exists || labels.contains_key(key);
+        let known = |key: &str| kind.knows(key);
         let selected = self.scheduling.node_selector.iter();
         let mut missed: Vec<String> = selected
             .filter(|(key, value)| known(key) && labels.get(*key) != Some(value))
@@ -203,7 +202,10 @@ impl<'a> Effective<'a> {
             let has_all = |host: &&str| {
                 let mut labels = nodes.labels.clone();
                 labels.insert(label::HOSTNAME.to_owned(), (*host).to_owned());
-                self.scheduling.misses(&labels).is_none() && self.template.prefers(&labels, host, |_| true)
+                let known = |key: &str| !nodes.individual.contains(key);
+                let selected = self.scheduling.node_selector.iter().filter(|(key, _)| known(key));
+                selected.into_iter().all(|(key, value)| labels.get(key) == Some(value))
+                    && self.template.prefers(&labels, host, known)
             };
             self.untolerated(&nodes.taints).is_none() && hosts.iter().any(has_all)
         })

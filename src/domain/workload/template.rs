@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::{api::core::v1 as core, apimachinery::pkg::api::resource};
 
 use crate::{
     api::names::label,
@@ -42,6 +42,8 @@ pub struct Template {
     pub node_name: Option<String>,
     /// All containers, init containers first.
     pub containers: Vec<Container>,
+    /// The memory of `spec.overhead`, in bytes: what the pod costs beside its containers.
+    pub overhead: i64,
     /// Whether `securityContext.windowsOptions` is written anywhere.
     pub windows_options: bool,
     /// The names in `spec.imagePullSecrets`; those of the ServiceAccount are put there when a pod is created.
@@ -123,6 +125,7 @@ impl From<&core::PodSpec> for Template {
                 .chain(spec.containers.iter().map(|container| (container, false)))
                 .map(|(container, init)| Container { init, ..Container::read(container, of_pod) })
                 .collect(),
+            overhead: memory(spec.overhead.as_ref()).unwrap_or_default(),
             windows_options: options.is_some() || containers().any(in_container),
             pull_secrets: spec.image_pull_secrets.iter().flatten().map(|secret| secret.name.clone()).collect(),
             odd_fields: Vec::new(),
@@ -133,6 +136,11 @@ impl From<&core::PodSpec> for Template {
         }
         template
     }
+}
+
+/// The memory among resources, in bytes.
+pub(super) fn memory(resources: Option<&BTreeMap<String, resource::Quantity>>) -> Option<i64> {
+    resources?.get("memory")?.0.parse::<Quantity>().ok().map(|quantity| quantity.bytes())
 }
 
 fn odd_fields(spec: &core::PodSpec) -> Vec<String> {
@@ -227,12 +235,28 @@ impl Template {
         !self.affinity.is_empty() || self.scheduling.node_selector.keys().any(|key| !PROCESSORS.contains(&key.as_str()))
     }
 
-    /// The memory that its containers may take at the same time, in bytes: an init container runs before the others.
+    /// The memory that a pod may take, in bytes; nothing where no container has a limit.
     pub fn memory_limit(&self) -> i64 {
-        let of = |init: bool| {
-            self.containers.iter().filter(move |container| container.init == init).filter_map(|one| one.memory_limit)
+        match self.at_once(|container| container.memory_limit) {
+            0 => 0,
+            limit => limit + self.overhead,
+        }
+    }
+
+    /// The memory that the scheduler sets aside for a pod, in bytes.
+    pub fn memory_request(&self) -> i64 {
+        self.at_once(|container| container.memory_request.or(container.memory_limit)) + self.overhead
+    }
+
+    /// The most that containers have at the same time: each init container runs before the next, beside the sidecars that
+    /// began before it (kubernetes/kubernetes, component-helpers `resource/helpers.go`).
+    fn at_once(&self, of: impl Fn(&Container) -> Option<i64>) -> i64 {
+        let step = |(most, running): (i64, i64), container: &Container| {
+            let own = of(container).unwrap_or_default();
+            if container.init { (most.max(running + own), running) } else { (most, running + own) }
         };
-        of(false).sum::<i64>().max(of(true).max().unwrap_or_default())
+        let (most, running) = self.containers.iter().fold((0, 0), step);
+        most.max(running)
     }
 }
 
@@ -337,9 +361,6 @@ impl Requirement {
 impl Container {
     fn read(container: &core::Container, host_process_of_pod: bool) -> Self {
         let own = container.security_context.as_ref().and_then(|context| context.windows_options.as_ref());
-        let memory = |map: Option<&BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>| {
-            map?.get("memory")?.0.parse::<Quantity>().ok().map(|quantity| quantity.bytes())
-        };
         let resources = container.resources.as_ref();
         Self {
             name: container.name.clone(),
@@ -462,15 +483,23 @@ mod tests {
         let mut sidecar = container("sidecar", "1Gi");
         sidecar["restartPolicy"] = json!("Always");
         let table = [
-            (json!([]), 3),
-            (json!([container("small", "2Gi"), container("other", "2Gi")]), 3),
-            (json!([container("large", "4Gi")]), 4),
-            (json!([sidecar]), 4),
+            (json!([]), json!(null), 3),
+            (json!([container("small", "2Gi"), container("other", "2Gi")]), json!(null), 3),
+            (json!([container("large", "4Gi")]), json!(null), 4),
+            (json!([sidecar]), json!(null), 4),
+            (json!([sidecar, container("large", "4Gi")]), json!(null), 5),
+            (json!([container("large", "4Gi"), sidecar]), json!(null), 4),
+            (json!([]), json!({"memory": "2Gi", "cpu": "1"}), 5),
         ];
-        for (init, expected) in table {
-            let spec = json!({"initContainers": init, "containers": [container("a", "1Gi"), container("b", "2Gi")]});
-            assert_eq!(template(spec).memory_limit() >> 30, expected, "{init}");
+        for (init, overhead, expected) in table {
+            let told = format!("{init} {overhead}");
+            let containers = json!([container("a", "1Gi"), container("b", "2Gi")]);
+            let spec = json!({"initContainers": init, "containers": containers, "overhead": overhead});
+            let template = template(spec);
+            assert_eq!((template.memory_limit() >> 30, template.memory_request() >> 30), (expected, expected), "{told}");
         }
+        let unlimited = template(json!({"containers": [{"name": "a"}], "overhead": {"memory": "1Gi"}}));
+        assert_eq!((unlimited.memory_limit(), unlimited.memory_request()), (0, 1 << 30));
     }
 
     #[test]
