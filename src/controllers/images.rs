@@ -34,11 +34,11 @@ pub struct Images {
     lookups: Option<Lookups>,
     /// The way to pull secrets, if they are used.
     secrets: Option<Client>,
-    /// What was asked for, by the image as pods write it.
-    asked: BTreeMap<String, Asked>,
+    /// What was asked for, by the image as pods write it: the ways that were tried.
+    asked: BTreeMap<String, Vec<Asked>>,
 }
 
-/// An image as it was asked for.
+/// A way to ask for an image.
 struct Asked {
     source: Source,
     wanted: Wanted,
@@ -74,29 +74,63 @@ impl Images {
     /// Asks for what the ledger wants, and tells it what is known.
     pub async fn look_up(&mut self, ledger: &mut Ledger, caches: &Caches) {
         let Some(lookups) = &self.lookups else { return };
-        let wants: BTreeMap<String, Want> = ledger.wants().map(|want| (want.image.clone(), want)).collect();
+        let wants: BTreeMap<String, Vec<Want>> =
+            ledger.wants().map(|(image, wants)| (image.to_owned(), wants)).collect();
         self.asked.retain(|image, _| wants.contains_key(image));
         if wants.is_empty() {
             return ledger.forget_answers();
         }
         let snapshot = caches.snapshot();
         let mut secrets = Secrets { client: self.secrets.as_ref(), read: HashMap::new() };
-        for (image, want) in wants {
+        for (image, wants) in wants {
             let Ok(reference) = image.parse::<Reference>() else { continue };
-            let source = Source::of(&want, &reference, &snapshot, self.secrets.is_some());
-            if self.asked.get(&image).is_none_or(|asked| asked.source != source || asked.is_due(lookups)) {
-                let credentials = secrets.logins(&source).await.map(Arc::new);
-                let wanted = Wanted::new(reference, source.mirrors.clone(), credentials);
-                self.asked.insert(image.clone(), Asked { source, wanted, read: Instant::now() });
+            let mut sources: Vec<Source> = Vec::new();
+            for want in wants {
+                let source = Source::of(&want, &reference, &snapshot, secrets.client.is_some());
+                if !sources.contains(&source) {
+                    sources.push(source);
+                }
             }
-            let Some(Asked { wanted, .. }) = self.asked.get(&image) else { continue };
-            lookups.want([wanted.clone()]);
-            if let Some(lookup) = lookups.get(wanted) {
-                ledger.answer(&image, lookup);
+            let asked = self.asked.entry(image.clone()).or_default();
+            asked.retain(|asked| sources.contains(&asked.source));
+            if let Some(answer) = ask(lookups, asked, &reference, sources, &mut secrets).await {
+                ledger.answer(&image, answer);
             }
         }
         ledger.forget_answers();
     }
+}
+
+/// Asks in one way after the other, until a registry shows the image to somebody; else what the first was told. `None` while
+/// an answer is on its way.
+async fn ask(
+    lookups: &Lookups,
+    asked: &mut Vec<Asked>,
+    image: &Reference,
+    sources: Vec<Source>,
+    secrets: &mut Secrets<'_>,
+) -> Option<Arc<Lookup>> {
+    let mut answer = None;
+    for source in sources {
+        let known = asked.iter().position(|asked| asked.source == source);
+        if known.is_none_or(|known| asked[known].is_due(lookups)) {
+            let credentials = secrets.logins(&source).await.map(Arc::new);
+            let wanted = Wanted::new(image.clone(), source.mirrors.clone(), credentials);
+            let now = Asked { source, wanted, read: Instant::now() };
+            match known {
+                Some(known) => asked[known] = now,
+                None => asked.push(now),
+            }
+        }
+        let Asked { wanted, .. } = &asked[known.unwrap_or(asked.len() - 1)];
+        lookups.want([wanted.clone()]);
+        let lookup = lookups.get(wanted)?;
+        if matches!(*lookup, Lookup::Found(_)) {
+            return Some(lookup);
+        }
+        answer.get_or_insert(lookup);
+    }
+    answer
 }
 
 impl Source {

@@ -176,8 +176,10 @@ impl Cluster {
     /// Tells a ledger of the LimitRange.
     pub fn tell_defaults(&self, ledger: &mut Ledger) {
         let range = |(request, limit)| {
-            let of_container = json!({"type": "Container", "defaultRequest": {"memory": request}, "default": {"memory": limit}});
-            let range = json!({"metadata": {"namespace": "shop", "name": "memory"}, "spec": {"limits": [of_container]}});
+            let of_container =
+                json!({"type": "Container", "defaultRequest": {"memory": request}, "default": {"memory": limit}});
+            let range =
+                json!({"metadata": {"namespace": "shop", "name": "memory"}, "spec": {"limits": [of_container]}});
             Arc::new(MemoryDefaults::from(serde_json::from_value::<core::LimitRange>(range).unwrap()))
         };
         ledger.defaults("shop", "shop/memory", self.defaults.map(range));
@@ -238,7 +240,7 @@ impl Cluster {
 
 /// The images that a ledger would ask registries for.
 pub fn wanted(ledger: &Ledger) -> Vec<String> {
-    let mut images: Vec<String> = ledger.wants().map(|want| want.image).collect();
+    let mut images: Vec<String> = ledger.wants().map(|(image, _)| image.to_owned()).collect();
     images.sort();
     images
 }

@@ -289,6 +289,26 @@ fn names_of_images_that_nobody_can_read() {
 }
 
 #[test]
+fn an_image_is_asked_for_in_every_way_that_its_pods_have_those_with_secrets_first() {
+    let mut cluster = town();
+    let pods = [
+        ("one", "web-1", json!([])),
+        ("two", "web-2", json!([{"name": "b"}])),
+        ("three", "batch-1", json!([{"name": "a"}])),
+    ];
+    for (name, node, secrets) in pods {
+        let fields = json!({"imagePullSecrets": secrets, "runtimeClassName": "windows-ltsc2022", "containers": [container(APP)]});
+        cluster.pod_on(name, node, fields.clone(), json!({}));
+        cluster.pod_on(&format!("{name}-more"), node, fields, json!({}));
+    }
+    let ledger = cluster.ledger();
+    let [(APP, ways)] = &ledger.wants().collect::<Vec<_>>()[..] else { panic!("one image") };
+    let told: Vec<_> =
+        ways.iter().map(|way| format!("{} {:?}", way.pool.as_deref().unwrap_or("-"), way.pull_secrets)).collect();
+    assert_eq!(told, [r#"batch ["a"]"#, r#"web ["b"]"#, "web []"]);
+}
+
+#[test]
 fn the_registry_is_asked_only_of_what_the_runtime_did_not_say() {
     let cluster = with_image(town(), APP, &[], running());
     assert_eq!(cluster.ledger().wants().count(), 0);

@@ -226,7 +226,8 @@ fn memory_that_is_not_reserved_is_worth_a_look() {
 
 #[test]
 fn what_a_namespace_gives_to_containers_counts_as_their_own() {
-    let class = json!({"runtimeClassName": "windows-ltsc2022", "containers": [{"name": "app", "image": "example.com/app:1"}]});
+    let class =
+        json!({"runtimeClassName": "windows-ltsc2022", "containers": [{"name": "app", "image": "example.com/app:1"}]});
     let expected = |end: &'static str| vec![("web MemoryNotReserved Deployment shop/deployment: container app", end)];
     let table = [
         (None, expected("has no memory limit: Windows pages instead of killing: set one, and request as much")),

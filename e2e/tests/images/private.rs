@@ -22,12 +22,16 @@ use crate::{
 };
 
 fn auth() -> String {
-    STANDARD.encode(format!("{}:{}", LOGIN.0, LOGIN.1))
+    auth_with(LOGIN.1)
+}
+
+fn auth_with(password: &str) -> String {
+    STANDARD.encode(format!("{}:{password}", LOGIN.0))
 }
 
 /// A pull secret for this registry.
-fn secret(name: &str, host: &str) -> Value {
-    let file = json!({ "auths": { host: { "auth": auth() } } }).to_string();
+fn secret(name: &str, host: &str, auth: &str) -> Value {
+    let file = json!({ "auths": { host: { "auth": auth } } }).to_string();
     json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },
         "type": "kubernetes.io/dockerconfigjson", "stringData": { ".dockerconfigjson": file },
@@ -60,8 +64,8 @@ async fn a_private_image_is_unknown_until_pull_secrets_are_turned_on_and_allowed
     let node = SimulatedNode::windows("private-1", "10.0.20348.2700").label("agentpool", "private");
     let _kubelets = Kubelets::start(world.client.clone(), vec![node]).await.unwrap();
     world.apply_pool("private", "ltsc2022", ("os", "windows")).await.unwrap();
-    for name in ["named", "unnamed"] {
-        let secret = secret(name, &registry.host()).to_string();
+    for (name, auth) in [("named", auth()), ("another", auth_with("of yesterday")), ("unnamed", auth())] {
+        let secret = secret(name, &registry.host(), &auth).to_string();
         kubectl_with_input(&world.control_plane, User::Admin, &["create", "-f", "-"], &secret).unwrap();
     }
     let ca = authority.file();
@@ -71,9 +75,11 @@ async fn a_private_image_is_unknown_until_pull_secrets_are_turned_on_and_allowed
     };
 
     let without = start(&[]).await;
-    for name in ["private-1", "private-2"] {
+    // What the registry does not show to one of them, it shows to the other.
+    let secrets = [json!([{ "name": "another" }]), json!([{ "name": "named" }, { "name": "missing" }])];
+    for (name, secrets) in ["private-1", "private-2"].into_iter().zip(secrets) {
         let mut pod = pod(name, "windows-ltsc2022", &format!("{}/private/app:1", registry.host()));
-        pod["spec"]["imagePullSecrets"] = json!([{ "name": "named" }, { "name": "missing" }]);
+        pod["spec"]["imagePullSecrets"] = secrets;
         create(&world.client, pod).await;
     }
     until_unknown(&world, 2).await;
@@ -102,9 +108,11 @@ async fn a_private_image_is_unknown_until_pull_secrets_are_turned_on_and_allowed
     let requests = of_secrets(&world.control_plane);
     for request in &requests {
         assert_eq!((request.verb.as_str(), request.namespace.as_str()), ("get", "default"), "{request:?}");
-        assert!(["named", "missing"].contains(&request.name.as_str()), "{request:?}");
+        assert!(["another", "named", "missing"].contains(&request.name.as_str()), "{request:?}");
     }
-    assert!(requests.iter().any(|request| request.name == "named" && request.code == 200), "{requests:#?}");
+    for name in ["another", "named"] {
+        assert!(requests.iter().any(|request| request.name == name && request.code == 200), "{name}: {requests:#?}");
+    }
 
     let events = kubectl(&world.control_plane, User::Admin, &["get", "events", "-A", "-o", "json"]).unwrap();
     let places = [

@@ -271,7 +271,8 @@ impl Kind {
     /// The kind of a node as its pool makes it; `None` when it did not report its Windows.
     fn of(node: &WindowsNode, pool: Option<(&Pool, &Spec)>, individual: &Arc<BTreeSet<String>>) -> Option<Self> {
         let os = node.os.as_ref().ok().copied().or(node.build().map(|build| OsVersion { build, revision: None }))?;
-        let (mut labels, mut taints, mut withheld) = (labels_in_common(node, individual), lasting_taints(node), Vec::new());
+        let (mut labels, mut taints, mut withheld) =
+            (labels_in_common(node, individual), lasting_taints(node), Vec::new());
         if let Some((pool, spec)) = pool {
             // One of the same key and effect stays until it is replaced.
             let there = |taint: &Taint| taints.iter().any(|own| (&own.key, &own.effect) == (&taint.key, &taint.effect));

@@ -387,7 +387,11 @@ fn no_pool(first: &str, obstacle: &Obstacle) -> Finding {
         Obstacle::Taint { pool, .. } | Obstacle::Handler { pool, .. } | Obstacle::Selector { pool, .. } => pool,
         Obstacle::NoClass { .. } | Obstacle::Conflict { .. } => first,
     };
-    Finding { pool: pool.to_owned(), trap: Trap::NoPoolTakes, story: format!("no pool takes a new pod of it: {obstacle}") }
+    Finding {
+        pool: pool.to_owned(),
+        trap: Trap::NoPoolTakes,
+        story: format!("no pool takes a new pod of it: {obstacle}"),
+    }
 }
 
 /// The DaemonSet controller reads the template alone: it adds nothing of the RuntimeClass before it chooses nodes. That

@@ -16,6 +16,8 @@ use crate::domain::{
     quantity::Quantity,
 };
 
+/// How many ways to ask for an image are tried.
+const WAYS: usize = 8;
 /// How many workloads a summary names for each trap: as many as may be told in events.
 const NAMED: usize = 50;
 
@@ -52,17 +54,31 @@ struct Judged {
     findings: Vec<Finding>,
 }
 
-/// An image of which the registry would tell more.
+/// A way to ask for an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// The image, as it is written.
-    pub image: String,
     /// The pool that a pod with it is on or bound for, as far as that is known.
     pub pool: Option<String>,
     /// The namespace of that pod.
     pub namespace: String,
     /// The pull secrets that the pod names.
     pub pull_secrets: Vec<String>,
+}
+
+/// The ways with secrets come first: whether there are none, these, the namespace, and the pool.
+type Way<'e> = (bool, &'e [String], &'e str, Option<&'e str>);
+
+impl Entry {
+    fn way(&self) -> Option<Way<'_>> {
+        let (secrets, pool) = (&self.pod.template.pull_secrets, self.judgement.as_ref()?.pool.as_deref());
+        Some((secrets.is_empty(), secrets, &self.pod.workload.namespace, pool))
+    }
+}
+
+impl From<Way<'_>> for Want {
+    fn from((_, secrets, namespace, pool): Way<'_>) -> Self {
+        Self { pool: pool.map(str::to_owned), namespace: namespace.to_owned(), pull_secrets: secrets.to_vec() }
+    }
 }
 
 /// What the verdicts on the workloads of one pool add up to.
@@ -213,19 +229,13 @@ impl Ledger {
         self.pods.get(key)?.judgement.as_ref()?.pool.as_deref()
     }
 
-    /// The images of which the registry would tell more, each with a pod that waits for it.
-    pub fn wants(&self) -> impl Iterator<Item = Want> {
-        self.by_image.iter().filter_map(|(image, keys)| {
-            // One that has a login sees more than one that has none.
+    /// The images of which the registry would tell more, each with the different ways to ask that the pods have which
+    /// wait for it: one that has a login sees more than one that has none.
+    pub fn wants(&self) -> impl Iterator<Item = (&str, Vec<Want>)> {
+        self.by_image.iter().map(|(image, keys)| {
             let entries = keys.iter().filter_map(|key| self.pods.get(key));
-            let entry =
-                entries.min_by_key(|entry| (entry.pod.template.pull_secrets.is_empty(), entry.pod.key.clone()))?;
-            Some(Want {
-                image: image.clone(),
-                pool: entry.judgement.as_ref()?.pool.clone(),
-                namespace: entry.pod.workload.namespace.clone(),
-                pull_secrets: entry.pod.template.pull_secrets.clone(),
-            })
+            let ways: BTreeSet<Way> = entries.filter_map(Entry::way).collect();
+            (image.as_str(), ways.into_iter().take(WAYS).map(Want::from).collect())
         })
     }
 

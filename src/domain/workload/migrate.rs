@@ -312,8 +312,7 @@ fn takes(effective: &Effective, ground: &Ground, there: &PoolGround) -> bool {
 fn in_the_way(effective: &Effective, ground: &Ground, there: &PoolGround) -> String {
     let alone = Ground { pools: vec![there.clone()], ..ground.clone() };
     let Err(obstacle) = effective.places(&alone) else { return "another pool takes it first".to_owned() };
-    let leads_elsewhere =
-        |class: &Class| there.kinds.iter().all(|kind| kind.lacks(&class.scheduling));
+    let leads_elsewhere = |class: &Class| there.kinds.iter().all(|kind| kind.lacks(&class.scheduling));
     match (effective.class.filter(|(_, class)| leads_elsewhere(class)), obstacle) {
         (Some((class, _)), _) => {
             let others = there.classes.iter().map(|(name, _)| name.as_str()).filter(|name| *name != class);

@@ -496,7 +496,11 @@ mod tests {
             let containers = json!([container("a", "1Gi"), container("b", "2Gi")]);
             let spec = json!({"initContainers": init, "containers": containers, "overhead": overhead});
             let template = template(spec);
-            assert_eq!((template.memory_limit() >> 30, template.memory_request() >> 30), (expected, expected), "{told}");
+            assert_eq!(
+                (template.memory_limit() >> 30, template.memory_request() >> 30),
+                (expected, expected),
+                "{told}"
+            );
         }
         let unlimited = template(json!({"containers": [{"name": "a"}], "overhead": {"memory": "1Gi"}}));
         assert_eq!((unlimited.memory_limit(), unlimited.memory_request()), (0, 1 << 30));
