@@ -483,7 +483,9 @@ fn may_land(ground: &Ground, workload: &WorkloadName, template: &Template, effec
 
 /// What is worth a look in a template for Windows.
 fn advice(pool: &str, template: &Template) -> Vec<Finding> {
-    let memory = template.containers.iter().filter(|container| !container.host_process).find_map(|container| {
+    // What an init container takes is given back before the others start.
+    let lasting = template.containers.iter().filter(|container| !container.host_process && !container.init);
+    let memory = lasting.into_iter().find_map(|container| {
         let name = &container.name;
         match (container.memory_request, container.memory_limit) {
             (_, None) => Some(format!("container {name} has no memory limit: Windows pages instead of killing: set one, and request as much")),
