@@ -28,16 +28,22 @@ async fn what_the_runtime_says_of_a_deployment_is_told_until_it_has_another_imag
     spec["replicas"] = json!(2);
     town.create::<Deployment>("app", spec).await;
 
+    town.until_counts([2, 2, 0, 0]).await;
     let message = town.until_images_cannot_run().await;
     let expected = format!(
-        "Deployment rollout/app: {old} does not run on 10.0.20348.2700, says the runtime: no match for platform in manifest: rebuild it on ltsc2022"
+        "Deployment rollout/app: {old} does not run on 10.0.20348.2700, says the runtime: no match for platform in \
+         manifest; by its name it is for 10.0.17763 (ltsc2019), the host runs images of 10.0.20348 (ltsc2022) only: \
+         rebuild it on ltsc2022"
     );
     assert!(message.starts_with(&expected), "{message}");
-    town.until_counts([2, 2, 0, 0]).await;
     let classes = town.status("rollout").await.unwrap().workloads.unwrap().runtime_classes;
     assert_eq!(classes.iter().map(|class| (class.name.as_str(), class.pods)).collect::<Vec<_>>(), [("rollout", 2)]);
     let warned = town.until_warned("app", "ImagesCannotRun").await;
-    assert!(warned.starts_with(&format!("WindowsNodePool rollout: {old} does not run")), "{warned}");
+    // It may have been told before the runtime had said anything.
+    assert!(
+        warned.starts_with(&format!("WindowsNodePool rollout: {old} ")) && warned.contains("run on 10.0.20348"),
+        "{warned}"
+    );
 
     town.patch::<Deployment>("app", template(new)).await;
     town.until_images_run().await;

@@ -370,9 +370,8 @@ fn remedy(ground: &Ground, image: &str, misfit: &Misfit, host: &Host, for_window
 
 /// Judges the template of a workload.
 pub fn judge_template(ground: &Ground, workload: &WorkloadName, template: &Template) -> Vec<Finding> {
-    let Some(first) = ground.pools.first() else { return Vec::new() };
-    if template.node_name.is_some() {
-        // Its pods pass by the scheduler, and are judged where they are.
+    // Pods of a template that names a node pass by the scheduler, and are judged where they are.
+    if ground.pools.is_empty() || template.node_name.is_some() {
         return Vec::new();
     }
     let effective = match Effective::of(template, ground) {
@@ -380,7 +379,7 @@ pub fn judge_template(ground: &Ground, workload: &WorkloadName, template: &Templ
         Err(obstacle) => {
             let windows = template.system(|_| None) == Some(System::Windows) || names_windows(template);
             let told = windows && !ground.makes_up_for(&obstacle);
-            return told.then(|| no_pool(&first.name, &obstacle)).into_iter().collect();
+            return told.then(|| no_pool(ground, &obstacle)).into_iter().collect();
         }
     };
     match effective.system() {
@@ -393,7 +392,7 @@ pub fn judge_template(ground: &Ground, workload: &WorkloadName, template: &Templ
         "DaemonSet" => daemon_set(ground, template, &effective),
         _ => {
             let obstacle = effective.places(ground).err().filter(|_| !effective.is_at_home_elsewhere(ground));
-            obstacle.map(|obstacle| no_pool(&first.name, &obstacle)).into_iter().collect()
+            obstacle.map(|obstacle| no_pool(ground, &obstacle)).into_iter().collect()
         }
     };
     let home = effective.selected(ground).first().map(|(pool, _)| pool.name.clone());
@@ -406,16 +405,16 @@ fn names_windows(template: &Template) -> bool {
     template.runtime_class.as_deref().is_some_and(|class| class.to_lowercase().contains("windows"))
 }
 
-fn no_pool(first: &str, obstacle: &Obstacle) -> Finding {
+/// What is in the way is told at the pool that comes nearest: that of the RuntimeClass, and without any the first.
+fn no_pool(ground: &Ground, obstacle: &Obstacle) -> Finding {
+    let of_class = |class: &String| ground.pools.iter().find(|pool| pool.classes.iter().any(|(name, _)| name == class));
     let pool = match obstacle {
-        Obstacle::Taint { pool, .. } | Obstacle::Handler { pool, .. } | Obstacle::Selector { pool, .. } => pool,
-        Obstacle::NoClass { .. } | Obstacle::Conflict { .. } => first,
+        Obstacle::Taint { pool, .. } | Obstacle::Handler { pool, .. } | Obstacle::Selector { pool, .. } => pool.clone(),
+        Obstacle::NoClass { class, .. } | Obstacle::Conflict { class, .. } => {
+            of_class(class).or(ground.pools.first()).map(|pool| pool.name.clone()).unwrap_or_default()
+        }
     };
-    Finding {
-        pool: pool.to_owned(),
-        trap: Trap::NoPoolTakes,
-        story: format!("no pool takes a new pod of it: {obstacle}"),
-    }
+    Finding { pool, trap: Trap::NoPoolTakes, story: format!("no pool takes a new pod of it: {obstacle}") }
 }
 
 /// The DaemonSet controller reads the template alone: it adds nothing of the RuntimeClass before it chooses nodes. That
@@ -451,7 +450,7 @@ fn daemon_set(ground: &Ground, template: &Template, effective: &Effective) -> Ve
     };
     let findings: Vec<Finding> = meant.iter().filter_map(barred).collect();
     match effective.places(ground) {
-        Err(obstacle @ Obstacle::Handler { .. }) if findings.is_empty() => vec![no_pool(&home.name, &obstacle)],
+        Err(obstacle @ Obstacle::Handler { .. }) if findings.is_empty() => vec![no_pool(ground, &obstacle)],
         _ => findings,
     }
 }

@@ -140,14 +140,19 @@ impl World<'_> {
         let mut ledger = Ledger::default();
         ledger.stand_on(Ground::of(self.snapshot));
         let mut pods: BTreeMap<Arc<WorkloadName>, Vec<Arc<Pod>>> = BTreeMap::new();
+        let mut elsewhere = HashSet::new();
         for pod in &self.pods {
             ledger.pod(&pod.key, Some(pod.clone()));
-            if ledger.pool_of(&pod.key) == Some(pool) {
-                pods.entry(pod.workload.clone()).or_default().push(pod.clone());
+            match ledger.pool_of(&pod.key) {
+                Some(own) if own == pool => pods.entry(pod.workload.clone()).or_default().push(pod.clone()),
+                Some(_) => {
+                    elsewhere.insert(pod.workload.as_ref());
+                }
+                None => {}
             }
         }
         let ended = |controller: &Controller| controller.workload.kind == "Job" && !controller.active;
-        let idle = self.controllers.iter().filter(|controller| !ended(controller));
+        let idle = self.controllers.iter().filter(|one| !ended(one) && !elsewhere.contains(one.workload.as_ref()));
         let idle = idle.filter(|controller| is_bound_for(pool, &controller.template, ledger.ground()));
         for controller in idle {
             pods.entry(controller.workload.clone()).or_default();
