@@ -62,8 +62,8 @@ fn object(
     // Where a rule ties the fields together, those that are left say nothing alone.
     let tied = schema.rules.is_some() && !schema.properties.is_empty();
     let emptied = sound.is_empty() && !fields.is_empty();
-    let whole = !emptied && !schema.required.iter().any(lost) && !(tied && fields.keys().any(lost));
-    whole.then_some(Value::Object(sound))
+    let broken = emptied || schema.required.iter().any(lost) || tied && fields.keys().any(lost);
+    (!broken).then_some(Value::Object(sound))
 }
 
 fn sound_fields(

@@ -1,7 +1,8 @@
 //! From a stored pool to one that can be acted on: every mistake at once, with its path and the remedy.
 //!
 //! The schema refuses most of these at `kubectl apply` where the API server knows CEL; these checks are for the others,
-//! and for files that no server has seen.
+//! for what was stored under an older schema, and for files that no server has seen, once `manifests` has held these to
+//! the schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
