@@ -1,9 +1,12 @@
 //! The validation rules in the CRDs, run in process: what is refused at `kubectl apply`, where, and with which words.
 //!
-//! Lengths, patterns and enumerations are checked by the API server, not by these rules; the tests here leave them alone.
+//! Lengths, patterns and enumerations are checked by the API server, not by these rules. The command line has to refuse
+//! by both, without a server.
 
-#![allow(clippy::panic)] // what cannot be read fails the test that reads it
+#![allow(clippy::panic, clippy::unwrap_used)] // what cannot be read fails the test that reads it
 
+#[path = "cel/accepted.rs"]
+mod accepted;
 #[path = "cel/refused.rs"]
 mod refused;
 
@@ -11,7 +14,10 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use kube::core::cel::Validator;
 use serde_json::{Value, json};
-use winpool::api::custom_resource_definitions;
+use winpool::{
+    api::custom_resource_definitions,
+    manifests::{Budget, Manifests, Resources},
+};
 
 use refused::{LONG_NAME, UNKNOWN_VERSION, UNKNOWN_VERSIONS, pool};
 
@@ -39,46 +45,64 @@ fn judge(kind: &str, object: &Value) -> Vec<String> {
     found.map(|error| format!("{}: {}", error.field_path, error.message)).collect()
 }
 
-#[test]
-fn good_pools_pass() {
-    for spec in [
-        "{windowsVersion: ltsc2022, fallback: true}",
-        "{windowsVersion: ltsc2022, nodeSelector: {matchLabels: {agentpool: web}}}",
-        "{windowsVersion: ltsc2022, fallback: false, nodeSelector: {matchLabels: {agentpool: web}}}",
-        "{windowsVersion: ltsc2022, nodeSelector: {matchExpressions: [{key: a/b, operator: In, values: [c]}, {key: d, operator: Exists}]}}",
-    ] {
-        assert_eq!(refused(POOL, "web", spec), [""; 0], "{spec}");
-    }
-    for version in
-        ["ltsc2016", "1809", "20H2", "20h2", "LTSC2025", "23H2", "10.0.17763", "10.0.26100", "10.0.27842", "10.0.31000"]
-    {
-        let spec = format!("{{windowsVersion: \"{version}\", fallback: true}}");
-        assert_eq!(refused(POOL, "web", &spec), [""; 0], "{version}");
-    }
-    for rest in [
-        "taints: []",
-        "taints: [{key: os, value: windows, effect: NoSchedule}, {key: os, value: windows, effect: NoExecute}]",
-        "labels: {team: web, example.com/team: web}",
-        "runtimeClasses: []",
-        "runtimeClasses: [{name: a}, {name: b, isolation: HyperV, tolerations: [{key: os, value: Windows}, {operator: Exists}]}]",
-    ] {
-        assert_eq!(refused(POOL, "web", &pool(rest)), [""; 0], "{rest}");
-    }
-    assert_eq!(refused(POOL, &"a".repeat(63), &pool("")), [""; 0]);
+/// What the command line says about a spec in YAML: the paths.
+fn refused_offline(kind: &str, name: &str, spec: &str) -> Vec<String> {
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    let text = format!("apiVersion: winpool.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n");
+    fs::write(file.path(), text).unwrap();
+    let manifests = Manifests::read(&[file.path().to_owned()], &mut Budget::unbounded()).unwrap();
+    let mistakes = Resources::of(manifests).err().unwrap_or_default().into_iter();
+    mistakes.map(|mistake| mistake.problem.path).collect()
+}
+
+/// Every spec that is accepted: kind and YAML.
+fn accepted() -> Vec<(&'static str, String)> {
+    let versions =
+        accepted::VERSIONS.iter().map(|version| format!("{{windowsVersion: \"{version}\", fallback: true}}"));
+    let pools = accepted::POOLS.iter().map(|spec| (*spec).to_owned());
+    let pools = pools.chain(versions).chain(accepted::PARTS_OF_POOLS.iter().map(|part| pool(part)));
+    let profiles = accepted::PROFILES.iter().map(|spec| (PROFILE, (*spec).to_owned()));
+    pools.map(|spec| (POOL, spec)).chain(profiles).collect()
 }
 
 #[test]
-fn good_profiles_pass() {
-    for spec in [
-        "{}",
-        "{kubelet: {systemReserved: {cpu: 500m, memory: 2Gi, ephemeral-storage: 1Gi}, kubeReserved: {}}}",
-        "{kubelet: {evictionHard: {memory.available: 500Mi, nodefs.available: 10%, imagefs.available: 15%}}}",
-        "{kubelet: {imageGC: {lowThresholdPercent: 70}, extra: {registryPullQPS: 10}}}",
-        "{pauseImage: {source: Upstream}}",
-        "{pauseImage: {source: Custom, repository: registry.example/pause, tag: '3.10'}}",
-        "{containerd: {registryMirrors: [{registry: a.example, endpoints: ['https://m']}, {registry: b.example, endpoints: ['https://m']}]}}",
-    ] {
-        assert_eq!(refused(PROFILE, "standard", spec), [""; 0], "{spec}");
+fn what_is_good_passes_the_rules_and_the_command_line() {
+    for (kind, spec) in accepted() {
+        // The API server drops nulls before it looks at the rules.
+        if !spec.contains("null") {
+            assert_eq!(refused(kind, "web", &spec), [""; 0], "{spec}");
+        }
+        assert_eq!(refused_offline(kind, "web", &spec), [""; 0], "{spec}");
+    }
+    assert_eq!(refused(POOL, &"a".repeat(63), &pool("")), [""; 0]);
+    assert_eq!(refused_offline(POOL, &"a".repeat(63), &pool("")), [""; 0]);
+}
+
+#[test]
+fn the_command_line_refuses_what_an_api_server_refuses_once_and_where_it_does() {
+    let by_rules = refused::pools().into_iter().map(|(spec, said)| (POOL, spec, said));
+    let by_rules = by_rules.chain(refused::profiles().into_iter().map(|(spec, said)| (PROFILE, spec.to_owned(), said)));
+    let path = |said: &'static str| said.split_once(": ").map_or("", |(path, _)| path);
+    let by_rules = by_rules.map(|(kind, spec, said)| (kind, spec, path(said)));
+    for (kind, spec, path) in by_rules.chain(refused::by_schema()) {
+        let found = refused_offline(kind, "web", &spec);
+        let [found] = &found[..] else { panic!("{spec}: {found:?}") };
+        assert!(found.starts_with(path), "{spec}: {found} is not in {path}");
+    }
+    for version in UNKNOWN_VERSIONS {
+        let spec = format!("{{windowsVersion: \"{version}\", fallback: true}}");
+        assert_eq!(refused_offline(POOL, "web", &spec), ["spec.windowsVersion"], "{version}");
+    }
+    assert_eq!(refused_offline(POOL, &"a".repeat(64), &pool("")), ["metadata.name"]);
+}
+
+#[test]
+fn the_rule_for_builds_and_the_command_line_agree_on_every_one() {
+    let edges = [0, 14393, 17763, 20347, 20349, 22621, 26100, 26101, 26999, 27000, 29999, 30000, 99999, 100_000];
+    for build in edges.into_iter().chain((10_000..101_000).step_by(997)) {
+        let spec = format!("{{windowsVersion: \"10.0.{build}\", fallback: true}}");
+        let [rule, offline] = [refused(POOL, "web", &spec), refused_offline(POOL, "web", &spec)];
+        assert_eq!(rule.len(), offline.len(), "10.0.{build}: {rule:?}, {offline:?}");
     }
 }
 

@@ -219,6 +219,69 @@ fn what_cannot_be_rendered_for_a_minor_is_a_mistake_of_the_profile() {
 }
 
 #[test]
+fn every_mistake_is_told_at_once_in_words_that_know_nothing_of_types() {
+    let bad = POOLS
+        .replace(
+            "windowsVersion: \"ltsc2022\"\n  nodeSelector: {matchLabels: {agentpool: web}}",
+            "windowsVersion: 1809\n  mode: Watch",
+        )
+        .replace("effect: NoSchedule}]", "effect: NoSchedule}, {key: batch, effect: NoSchedule}]\n  paused: 1")
+        .replace("endpoints: [", "endpoints: [5, ");
+    let folder = folder(&[("pools.yaml", &bad)]);
+    let ended = winpool(folder.path(), &["render", "-f", "pools.yaml"]);
+    assert_eq!(ended.status, 1, "{}", ended.stderr);
+    let told: Vec<_> = ended.stderr.lines().skip(1).collect();
+    let expected = [
+        "pools.yaml:6: spec.containerd.registryMirrors[0].endpoints[0]: 5 is not a text: write it in quotes",
+        "pools.yaml:11: spec.nodeSelector: no nodes are chosen: write either spec.nodeSelector, or spec.fallback: true for \
+         the nodes that no other pool matches",
+        "pools.yaml:12: spec.windowsVersion: 1809 is not a text: write it in quotes",
+        "pools.yaml:13: spec.mode: \"Watch\" is not a value of this field: write one of Enforce, Observe",
+        "pools.yaml:22: spec.taints[1]: a node can have one taint batch:NoSchedule: remove the duplicate",
+        "pools.yaml:23: spec.paused: 1 is not true or false: write true or false",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn what_cannot_work_on_a_node_is_a_mistake_of_the_profile_that_names_the_node() {
+    let with = |settings: &str| POOLS.replace("spec:\n  containerd:", &format!("spec:\n  {settings}\n  containerd:"));
+    let small = NODES.replace("  status:\n", "  status:\n    capacity: {cpu: \"4\", memory: 1Gi, pods: \"110\"}\n");
+    let folder = folder(&[
+        ("reserves.yaml", &with("kubelet: {systemReserved: {memory: 8Gi}}")),
+        ("pause.yaml", &with("pauseImage: {source: Upstream, tag: \"3.5\"}")),
+        ("fits.yaml", &with("pauseImage: {source: Upstream, tag: \"3.9\"}")),
+        ("nodes.yaml", NODES),
+        ("small.yaml", &small),
+    ]);
+    let pause = "\npause.yaml:5: spec.pauseImage.tag: registry.k8s.io/pause:3.5 has no entry that 10.0.20348 can run: no pod could \
+                 start there (pool web-2022";
+    let table: [(&[&str], i32, String); 6] = [
+        (&["-f", "reserves.yaml", "--nodes", "nodes.yaml"], 0, String::new()),
+        (
+            &["-f", "reserves.yaml", "--nodes", "small.yaml"],
+            1,
+            "\nreserves.yaml:5: spec.kubelet.systemReserved.memory: 8692Mi of memory are kept and the node has 1Gi (pool web-2022, win-1): \
+             write less, or give these nodes a profile of their own"
+                .to_owned(),
+        ),
+        (&["-f", "pause.yaml", "--nodes", "nodes.yaml"], 1, format!("{pause}, win-1): write a tag")),
+        (&["-f", "pause.yaml", "--kubernetes", "1.34", "--containerd", "1.7"], 1, format!("{pause}): write a tag")),
+        (&["-f", "fits.yaml", "--nodes", "nodes.yaml"], 0, String::new()),
+        (&["-f", "fits.yaml"], 0, String::new()),
+    ];
+    for (args, status, told) in table {
+        let ended = winpool(folder.path(), &[&["render"], args].concat());
+        assert_eq!(ended.status, status, "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(&told), "{args:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout.is_empty(), status == 1, "{args:?}");
+    }
+    let linted = winpool(folder.path(), &["lint", "-f", "pause.yaml"]);
+    assert_eq!(linted.status, 1, "{}", linted.stdout);
+    assert!(linted.stdout.contains("spec.pauseImage.tag"), "{}", linted.stdout);
+}
+
+#[test]
 fn wrong_usage_ends_with_2_and_no_cluster_with_3() {
     let folder = folder(&[("pools.yaml", POOLS), ("empty/readme.txt", "")]);
     let table: [(&[&str], i32, &str); 9] = [

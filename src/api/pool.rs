@@ -114,9 +114,10 @@ fn windows_version_rule() -> String {
     let names: Vec<_> = builds::names().collect();
     let known: Vec<_> = builds::RELEASES.iter().map(|release| release.build.0.to_string()).collect();
     format!(
-        "self.matches('(?i)^({})$') || self.matches('^10\\\\.0\\\\.({}|2[7-9][0-9]{{3}}|[3-9][0-9]{{4}})$')",
+        "self.matches('(?i)^({})$') || self.matches('^10\\\\.0\\\\.({}|{})$')",
         names.join("|"),
         known.join("|"),
+        builds::TO_COME_PATTERN,
     )
 }
 

@@ -1,5 +1,6 @@
 //! `winpool render`: what the operator would write for the resources in files, without a cluster.
 
+mod fit;
 mod folder;
 mod objects;
 

@@ -2,6 +2,7 @@
 
 pub mod conditions;
 pub mod contest;
+mod decode;
 pub mod image;
 pub mod lint;
 pub mod node;
@@ -18,4 +19,5 @@ pub mod syntax;
 pub mod upgrade;
 pub mod workload;
 
+pub use decode::decode;
 pub use problem::Problem;

@@ -16,6 +16,16 @@ pub fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_name(text)
 }
 
+/// A resource that containers and RuntimeClasses can ask for: one of Kubernetes' own, or one with a DNS prefix.
+///
+/// Source: `validateContainerResourceName` of kubernetes/kubernetes `pkg/apis/core/validation/validation.go`, with
+/// `pkg/apis/core/helper/helpers.go`.
+pub fn is_resource(text: &str) -> bool {
+    let own = ["cpu", "memory", "ephemeral-storage"].contains(&text) || text.starts_with("hugepages-");
+    let extended = text.contains("kubernetes.io/") || is_qualified_name(&format!("requests.{text}"));
+    is_qualified_name(text) && if text.contains('/') { extended && !text.starts_with("requests.") } else { own }
+}
+
 /// Lower-case words of letters, digits and dashes, joined by dots; at most 253 characters.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_part)
@@ -56,6 +66,18 @@ mod tests {
         }
         for value in [" ", "a b", "-", "é", &long] {
             assert!(!is_label_value(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn resources_are_kubernetes_own_or_have_a_prefix() {
+        for resource in
+            ["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "example.com/gpu", "microsoft.com/directx"]
+        {
+            assert!(is_resource(resource), "{resource}");
+        }
+        for resource in ["", "not a resource!!", "gpu", "requests.cpu", "requests.example.com/gpu", "a b/c", "/gpu"] {
+            assert!(!is_resource(resource), "{resource}");
         }
     }
 

@@ -7,6 +7,8 @@
 //! `products/windows-server.md` (2026-08); tags from microsoft/hcsshim, `test/pkg/images/images.go` (2026-08-20), and
 //! Microsoft's `version-compatibility.md` beside the first file.
 
+use std::ops::RangeInclusive;
+
 use jiff::civil::{Date, date};
 
 use super::Build;
@@ -100,6 +102,12 @@ pub const RELEASES: &[Release] = &[
     row(26100, LTSC, "Windows Server 2025",          &["ltsc2025"],         (2024, 11, 1),  (2029, 10, 9),  Some((2034, 10, 10))),
 ];
 
+/// The builds of Windows to come, in later series than that of the newest release: any of them is taken for a release
+/// that the table does not have yet.
+pub const TO_COME: RangeInclusive<u32> = 27_000..=99_999;
+/// A regular expression for the numbers of [`TO_COME`].
+pub const TO_COME_PATTERN: &str = "2[7-9][0-9]{3}|[3-9][0-9]{4}";
+
 /// The release of a build, if Microsoft has made a Windows Server of it.
 pub fn release(build: Build) -> Option<&'static Release> {
     RELEASES.iter().find(|release| release.build == build)
@@ -176,6 +184,16 @@ mod tests {
             }
         }
         assert_eq!(release(Build(22621)), None, "a Windows client is no release of Windows Server");
+    }
+
+    #[test]
+    fn the_pattern_of_builds_to_come_has_all_of_them_and_no_other() {
+        let pattern =
+            regex::bytes::RegexBuilder::new(&format!("^({TO_COME_PATTERN})$")).unicode(false).build().unwrap();
+        for build in 0..=120_000_u32 {
+            assert_eq!(pattern.is_match(build.to_string().as_bytes()), TO_COME.contains(&build), "{build}");
+            assert!(release(Build(build)).is_none() || !TO_COME.contains(&build), "{build} is known");
+        }
     }
 
     #[test]

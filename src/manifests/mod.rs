@@ -7,6 +7,8 @@ mod language;
 mod object;
 mod positions;
 mod resources;
+mod schema;
+mod sound;
 mod strict;
 
 use std::{

@@ -1,4 +1,5 @@
-//! Specs that the validation rules refuse, each with where and what is said: `path: message`.
+//! Specs that an API server refuses: by the validation rules, each with where and what is said (`path: message`), or by
+//! the rest of the schema, each with its path.
 
 /// The spec of a pool, in YAML, with what is said about it.
 pub fn pools() -> Vec<(String, &'static str)> {
@@ -70,13 +71,16 @@ pub fn pool(part: &str) -> String {
 pub const LONG_NAME: &str = "metadata.name becomes a label value on the nodes: write at most 63 characters";
 
 /// Windows versions that nobody knows.
-pub const UNKNOWN_VERSIONS: [&str; 10] = [
+pub const UNKNOWN_VERSIONS: [&str; 13] = [
     "",
     "ltsc2024",
     "windows-ltsc2022",
     "xltsc2022",
     "10.0.20349",
     "10.0.26099",
+    "10.0.26200",
+    "10.0.026100",
+    "10.0.100000",
     "10.0.2",
     "10.0.20348.4529",
     "20348",
@@ -114,4 +118,73 @@ pub fn profiles() -> Vec<(&'static str, &'static str)> {
             "spec.containerd.registryMirrors: write the endpoints of a registry in one entry: merge the duplicates",
         ),
     ]
+}
+
+/// Specs that every API server refuses, with or without validation rules: kind, spec in YAML, and path.
+pub fn by_schema() -> Vec<(&'static str, String, &'static str)> {
+    let taints = |count: usize| (0..count).map(|n| format!("{{key: a{n}, effect: NoExecute}}")).collect::<Vec<_>>();
+    let classes = |count: usize| (0..count).map(|n| format!("{{name: a{n}}}")).collect::<Vec<_>>();
+    let labels = |count: usize| (0..count).map(|n| format!("a{n}: b")).collect::<Vec<_>>();
+    let long = format!("profileRef: {{name: {}}}", "a".repeat(254));
+    let many_taints = format!("taints: [{}]", taints(17).join(", "));
+    let many_classes = format!("runtimeClasses: [{}]", classes(9).join(", "));
+    let many_labels = format!("labels: {{{}}}", labels(33).join(", "));
+    let pools = [
+        ("windowsVersion: 1809", "spec.windowsVersion"),
+        ("windowsVersion: null", "spec.windowsVersion"),
+        ("taints: [{key: a b, effect: NoSchedule}]", "spec.taints[0].key"),
+        ("taints: [{key: a, effect: Never}]", "spec.taints[0].effect"),
+        ("taints: [{key: a}]", "spec.taints[0].effect"),
+        ("taints: [{key: a, value: b c, effect: NoSchedule}]", "spec.taints[0].value"),
+        (&many_taints, "spec.taints"),
+        ("labels: {team: a b}", "spec.labels.team"),
+        ("labels: {team: 5}", "spec.labels.team"),
+        (&many_labels, "spec.labels"),
+        ("mode: Watch", "spec.mode"),
+        ("paused: 'true'", "spec.paused"),
+        ("deletionPolicy: Delete", "spec.deletionPolicy"),
+        (&long, "spec.profileRef.name"),
+        ("profileRef: {name: ''}", "spec.profileRef.name"),
+        ("runtimeClasses: [{name: Upper}]", "spec.runtimeClasses[0].name"),
+        ("runtimeClasses: [{name: a, handler: A_b}]", "spec.runtimeClasses[0].handler"),
+        ("runtimeClasses: [{name: a, overhead: {cpu: some}}]", "spec.runtimeClasses[0].overhead.cpu"),
+        ("runtimeClasses: [{name: a, overhead: {cpu: 1.5}}]", "spec.runtimeClasses[0].overhead.cpu"),
+        (&many_classes, "spec.runtimeClasses"),
+    ];
+    let profiles = [
+        ("{kubelet: {systemReserved: {memory: 2 GB}}}", "spec.kubelet.systemReserved.memory"),
+        ("{kubelet: {evictionHard: {memory.available: '-1'}}}", "spec.kubelet.evictionHard.memory.available"),
+        ("{kubelet: {priorityClass: Highest}}", "spec.kubelet.priorityClass"),
+        ("{kubelet: {maxPods: 0}}", "spec.kubelet.maxPods"),
+        ("{kubelet: {maxPods: 1001}}", "spec.kubelet.maxPods"),
+        ("{kubelet: {maxPods: 1.5}}", "spec.kubelet.maxPods"),
+        ("{kubelet: {imageGC: {highThresholdPercent: 101}}}", "spec.kubelet.imageGC.highThresholdPercent"),
+        ("{kubelet: {containerLogs: {maxFiles: 1}}}", "spec.kubelet.containerLogs.maxFiles"),
+        ("{kubelet: {containerLogs: {maxFiles: 5000}}}", "spec.kubelet.containerLogs.maxFiles"),
+        ("{kubelet: {featureGates: {A: 'yes'}}}", "spec.kubelet.featureGates.A"),
+        ("{kubelet: [maxPods]}", "spec.kubelet"),
+        ("{pauseImage: {source: Mine}}", "spec.pauseImage.source"),
+        ("{pauseImage: {source: Custom, repository: registry.example/Pause}}", "spec.pauseImage.repository"),
+        ("{pauseImage: {tag: '-3.9'}}", "spec.pauseImage.tag"),
+        (
+            "{containerd: {registryMirrors: [{registry: a, endpoints: []}]}}",
+            "spec.containerd.registryMirrors[0].endpoints",
+        ),
+        (
+            "{containerd: {registryMirrors: [{registry: a, endpoints: ['ftp://m']}]}}",
+            "spec.containerd.registryMirrors[0].endpoints[0]",
+        ),
+        (
+            "{containerd: {registryMirrors: [{registry: 'https://a', endpoints: ['https://m']}]}}",
+            "spec.containerd.registryMirrors[0].registry",
+        ),
+    ];
+    let pools = pools.map(|(part, path)| ("WindowsNodePool", pool_with(part), path));
+    let profiles = profiles.map(|(spec, path)| ("WindowsRuntimeProfile", spec.to_owned(), path));
+    pools.into_iter().chain(profiles).collect()
+}
+
+/// As [`pool`]; the part may also be about the version.
+fn pool_with(part: &str) -> String {
+    if part.starts_with("windowsVersion") { format!("{{fallback: true, {part}}}") } else { pool(part) }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::fit;
 use crate::{
     api::{RuntimeClassState, names::annotation},
     domain::{
@@ -53,7 +54,7 @@ pub fn render(snapshot: &Snapshot, newcomers: &[Newcomer], resources: &Resources
         let (Some(plan), Some((_, place))) = (planner.plan(name), resources.pools.get(name)) else { continue };
         if let (Phase::Active(active), Ok(spec)) = (&plan.phase, &plan.pool.spec) {
             mistakes.extend(class_mistakes(spec, active).map(|problem| place.mistake(problem)));
-            mistakes.extend(config_mistakes(&plan.pool, spec, active, place, resources));
+            mistakes.extend(config_mistakes(&plan.pool, spec, active, newcomers, place, resources));
             rendered.for_newcomers |= active.members.is_empty() && spec.profile.is_some();
             rendered.notes.extend(notes(&plan, spec, active));
         } else {
@@ -118,8 +119,16 @@ fn class_mistakes(spec: &Spec, active: &Active) -> impl Iterator<Item = Problem>
 }
 
 /// Configurations that the operator would not make.
-fn config_mistakes(pool: &Pool, spec: &Spec, active: &Active, place: &Place, resources: &Resources) -> Vec<Mistake> {
+fn config_mistakes(
+    pool: &Pool,
+    spec: &Spec,
+    active: &Active,
+    newcomers: &[Newcomer],
+    place: &Place,
+    resources: &Resources,
+) -> Vec<Mistake> {
     let profile = spec.profile.as_deref().unwrap_or_default();
+    let given = resources.profiles.get(profile);
     match &active.configs.state {
         // The mistakes of an invalid profile were told when it was read.
         ConfigState::NotUsed | ConfigState::Invalid(_) => Vec::new(),
@@ -130,9 +139,12 @@ fn config_mistakes(pool: &Pool, spec: &Spec, active: &Active, place: &Place, res
         }
         ConfigState::Rendered(failures) => {
             // What is wrong with a profile is in its file; what is wrong with a node, is told where the pool asks for it.
-            let of_profile = resources.profiles.get(profile).map_or(place, |(_, place)| place);
+            let of_profile = given.map_or(place, |(_, place)| place);
             let place_of = |problem: &Problem| if problem.path.starts_with("spec.") { of_profile } else { place };
-            by_problem(pool, failures).map(|problem| place_of(&problem).mistake(problem)).collect()
+            let valid = given.and_then(|(profile, _)| profile.profile.as_ref().ok());
+            let unfit = valid.map(|profile| fit::problems(profile, &pool.name, spec, &active.members, newcomers));
+            let problems = by_problem(pool, failures).chain(unfit.into_iter().flatten());
+            problems.map(|problem| place_of(&problem).mistake(problem)).collect()
         }
     }
 }

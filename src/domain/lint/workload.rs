@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::Value;
 
 use super::{Code, Finding, join};
-use crate::domain::{pool::check, workload::Template};
+use crate::domain::{decode, workload::Template};
 
 /// The kinds, their groups, and where each has its pod template; a Pod is its own.
 const KINDS: [(&str, &[&str], &str); 9] = [
@@ -100,7 +100,7 @@ impl<'a> Workload<'a> {
         if spec.is_null() {
             return Err(Finding::new(Code::PodInvalid, path, format!("this {} has no spec of a pod", self.kind)));
         }
-        let decoded = check::decode::<PodSpec>(&path, spec.clone());
+        let decoded = decode::<PodSpec>(&path, spec.clone());
         let decoded = decoded.map_err(|problem| Finding::new(Code::PodInvalid, problem.path, problem.wrong))?;
         if decoded.containers.is_empty() {
             return Err(Finding::new(Code::PodInvalid, join(&path, "containers"), "a pod has at least one container"));
@@ -147,7 +147,7 @@ mod tests {
             (json!({"spec": {}}), "spec.containers: a pod has at least one container. The API server refuses it."),
             (
                 json!({"spec": {"containers": [{"name": "a", "ports": [{"containerPort": "http"}]}]}}),
-                "spec.containers[0].ports[0].containerPort: invalid type: string \"http\", expected i32. The API server refuses it.",
+                "spec.containers[0].ports[0].containerPort: \"http\" is not a whole number. The API server refuses it.",
             ),
         ];
         for (mut object, expected) in table {

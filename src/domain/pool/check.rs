@@ -1,7 +1,8 @@
 //! From a stored pool to one that can be acted on: every mistake at once, with its path and the remedy.
 //!
 //! The schema refuses most of these at `kubectl apply` where the API server knows CEL; these checks are for the others,
-//! and for files that no server has seen.
+//! for what was stored under an older schema, and for files that no server has seen, once `manifests` has held these to
+//! the schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use crate::{
         Taint, Toleration, TolerationOperator, WindowsNodePoolSpec, WindowsRuntimeProfileSpec, names::label,
     },
     domain::{
-        Problem,
+        Problem, decode,
         owned::TaintKey,
         profile::{self, Profile},
         quantity::Quantity,
@@ -83,29 +84,6 @@ pub fn profile(spec: Value) -> Result<Profile, Vec<Problem>> {
     profile::check(&written)
 }
 
-/// Reads a value as a type of the API; the problem has the path below `root`.
-///
-/// # Errors
-/// The value is not of that type.
-pub fn decode<T: DeserializeOwned>(root: &str, value: Value) -> Result<T, Problem> {
-    let value = if value.is_null() { Value::Object(serde_json::Map::new()) } else { value };
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = match error.path().to_string() {
-            path if path == "." => root.to_owned(),
-            path => format!("{root}.{path}"),
-        };
-        let wrong = error.into_inner().to_string();
-        let scalar = ["integer", "floating point", "boolean"]
-            .iter()
-            .any(|kind| wrong.contains(&format!("invalid type: {kind}")));
-        let remedy = match scalar && wrong.contains("expected a string") {
-            true => "write it in quotes",
-            false => "write what `kubectl explain` says of the field",
-        };
-        Problem::new(path, wrong, remedy)
-    })
-}
-
 /// Reads a stored status, leaving out the fields that are not of this version's schema.
 pub fn status<T: DeserializeOwned + Default>(stored: Option<&Value>) -> T {
     let Some(Value::Object(fields)) = stored else { return T::default() };
@@ -120,9 +98,9 @@ pub fn status<T: DeserializeOwned + Default>(stored: Option<&Value>) -> T {
 }
 
 fn windows_build(version: &str, problems: &mut Vec<Problem>) -> Option<Build> {
-    // A build after the newest that this operator knows is a Windows to come; one before it that no table has is a typo.
-    let newest = builds::RELEASES.iter().map(|release| release.build).max();
-    let build = version.parse().ok().filter(|build| builds::release(*build).is_some() || Some(*build) > newest);
+    // Of the builds that no table has, those of later series are a Windows to come, any other is a typo.
+    let known = |build: &Build| builds::release(*build).is_some() || builds::TO_COME.contains(&build.0);
+    let build = version.parse().ok().filter(|build: &Build| known(build) && build.to_string() == version);
     let build = build.or_else(|| builds::named(version));
     if build.is_none() {
         let names: Vec<_> = builds::names().collect();
@@ -333,6 +311,14 @@ fn overhead(path: &str, class: &RuntimeClassSpec, problems: &mut Vec<Problem>) -
     };
     let mut parsed = BTreeMap::new();
     for (resource, text) in written {
+        if !syntax::is_resource(&resource) {
+            problems.push(Problem::new(
+                format!("{path}.overhead.{resource}"),
+                format!("{resource:?} is not a resource"),
+                "write cpu, memory, ephemeral-storage, or a name with a DNS prefix: example.com/device",
+            ));
+            continue;
+        }
         match text.0.parse::<Quantity>() {
             Ok(quantity) if quantity.milli() >= 0 => {
                 parsed.insert(resource, quantity);
@@ -396,6 +382,7 @@ mod tests {
         let table = [
             (with("windowsVersion", json!("ltsc2032")), "spec.windowsVersion"),
             (with("windowsVersion", json!("10.0.20384")), "spec.windowsVersion"),
+            (with("windowsVersion", json!("10.0.26200")), "spec.windowsVersion"),
             (with("windowsVersion", json!(1809)), "spec.windowsVersion"),
             (with("nodeSelector", json!({})), "spec.nodeSelector"),
             (with("fallback", json!(true)), "spec.nodeSelector"),
@@ -434,6 +421,10 @@ mod tests {
                 "spec.runtimeClasses[0].overhead.cpu",
             ),
             (
+                with("runtimeClasses", json!([{"name": "a", "overhead": {"not a resource!!": "1"}}])),
+                "spec.runtimeClasses[0].overhead.not a resource!!",
+            ),
+            (
                 with(
                     "runtimeClasses",
                     json!([{"name": "a", "tolerations": [{"key": "b", "operator": "Exists", "value": "c"}]}]),
@@ -466,7 +457,10 @@ mod tests {
 
     #[test]
     fn a_windows_to_come_is_accepted_by_its_build() {
-        assert_eq!(spec("web", with("windowsVersion", json!("10.0.29000"))).unwrap().build, Build(29000));
+        for build in [27000, 29000, 99999] {
+            let version = Build(build).to_string();
+            assert_eq!(spec("web", with("windowsVersion", json!(version))).unwrap().build, Build(build));
+        }
     }
 
     #[test]
