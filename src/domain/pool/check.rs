@@ -95,15 +95,21 @@ pub fn decode<T: DeserializeOwned>(root: &str, value: Value) -> Result<T, Proble
             path => format!("{root}.{path}"),
         };
         let wrong = error.into_inner().to_string();
-        let scalar = ["integer", "floating point", "boolean"]
-            .iter()
-            .any(|kind| wrong.contains(&format!("invalid type: {kind}")));
-        let remedy = match scalar && wrong.contains("expected a string") {
-            true => "write it in quotes",
+        let remedy = match reads_as_other(&wrong) {
+            true => IN_QUOTES,
             false => "write what `kubectl explain` says of the field",
         };
         Problem::new(path, wrong, remedy)
     })
+}
+
+/// What to do with a text that YAML reads as a number or as true or false.
+pub const IN_QUOTES: &str = "write it in quotes";
+
+/// Whether a reader of values complains of a text that YAML has read as something else.
+pub fn reads_as_other(wrong: &str) -> bool {
+    let scalar = ["integer", "floating point", "boolean"];
+    wrong.contains("expected a string") && scalar.iter().any(|kind| wrong.contains(&format!("invalid type: {kind}")))
 }
 
 /// Reads a stored status, leaving out the fields that are not of this version's schema.
