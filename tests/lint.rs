@@ -321,6 +321,50 @@ fn images_that_are_no_references_and_pods_without_a_spec_are_findings() {
     }
 }
 
+#[test]
+fn one_mistake_hides_no_other() {
+    let latest = format!("{POD}    image: example.com/web:latest\n");
+    // A value of another type, and the fields and images of the same pod.
+    let typed =
+        format!("{latest}    env:\n    - {{name: PORT, value: 8080}}\n    securityContext: {{privileged: true}}\n");
+    assert_eq!(linted(&typed).found(), ["10 image-latest", "12 pod-invalid", "13 field-refused"]);
+    // What follows from the value alone is not told.
+    let image = format!("{POD}    image: 7\n").replace("{limits: {memory: 1Gi}}", "[memory]");
+    assert_eq!(linted(&image).found(), ["9 pod-invalid", "10 pod-invalid"]);
+    // A document that cannot be read, among others.
+    let stream = format!("{latest}---\nkind: [\n---\n{latest}---\nkind: Pod\nkind: Pod\n---\n{latest}");
+    let expected =
+        ["10 image-latest", "12 unreadable", "23 image-latest", "25 pod-invalid", "26 unreadable", "37 image-latest"];
+    assert_eq!(linted(&stream).found(), expected);
+}
+
+#[test]
+fn a_system_in_another_case_is_that_system_and_wrong() {
+    let text = format!("{POD}    image: example.com/web:latest\n").replace("{name: windows}", "{name: Windows}");
+    assert_eq!(linted(&text).found(), ["5 pod-invalid", "10 image-latest"]);
+    let alone = text.replace("  nodeSelector: {kubernetes.io/os: windows}\n", "");
+    let found = linted(&alone).found();
+    assert_eq!(found, ["4 os-selector-missing", "5 pod-invalid", "9 image-latest"]);
+}
+
+#[test]
+fn lists_of_one_kind_are_judged_item_by_item() {
+    let pod = format!("{POD}    image: example.com/web:latest\n");
+    let (_, body) = pod.split_once("kind: Pod\n").unwrap();
+    let item: String = body.lines().map(|line| format!("  {line}\n")).collect();
+    let list = format!("apiVersion: v1\nkind: PodList\nitems:\n- {}", item.trim_start());
+    let ended = linted(&list);
+    assert_eq!(ended.found(), ["11 image-latest"]);
+    assert_eq!(ended.json()["findings"][0]["object"], "Pod web");
+}
+
+#[test]
+fn a_long_stream_with_a_mistake_is_judged_whole() {
+    let report = check(&(format!("{POD}    image: example.com/web:7\n---\n").repeat(1_000) + "kind: [\n"));
+    assert_eq!(told(&report), ["11001 unreadable"]);
+    assert_eq!(report.objects, 1_000);
+}
+
 /// A document that is a few lines long, and unfolded would have 9^12 items.
 fn yaml_bomb() -> String {
     let level = |index: u8| {

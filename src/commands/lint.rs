@@ -136,10 +136,21 @@ fn answers(manifests: &Manifests, args: registry::Args) -> Result<HashMap<Refere
     let template = |object: Value| Workload::of(&object)?.template().ok();
     let templates = manifests.objects.iter().filter_map(|manifest| template(manifest.object.value()));
     let images = templates.flat_map(|template| template.containers).map(|container| container.image).collect();
+    let (resources, _) = own_resources(&manifests.objects);
+    let mirrors = |image: &Reference| mirrors(&resources, image.registry());
     let registry = args.registry()?;
-    let answers = connect::runtime()?.block_on(registry::ask(&registry, images, |_| Arc::default()));
+    let answers = connect::runtime()?.block_on(registry::ask(&registry, images, mirrors));
     let parsed = answers.into_iter().filter_map(|(image, lookup)| Some((image.parse().ok()?, lookup.as_ref().clone())));
     Ok(parsed.collect())
+}
+
+/// The mirrors of a registry in all profiles among the manifests: several pools may pull one image.
+fn mirrors(resources: &Resources, registry: &str) -> Arc<[String]> {
+    let profiles = resources.profiles.values().filter_map(|(profile, _)| profile.profile.as_ref().ok());
+    let mirrors = profiles.flat_map(|profile| &profile.containerd.registry_mirrors);
+    let endpoints = mirrors.filter(|mirror| mirror.registry == registry).flat_map(|mirror| &mirror.endpoints);
+    let mut seen = BTreeSet::new();
+    endpoints.filter(|endpoint| seen.insert(*endpoint)).cloned().collect()
 }
 
 /// The images that a registry did not tell of, with why not.
@@ -211,6 +222,7 @@ impl Report {
 pub fn check(manifests: Manifests, target: Target, lookups: &dyn Fn(&Reference) -> Option<Lookup>) -> Report {
     let Manifests { objects, mistakes, ignored } = manifests;
     let mut report = Report { ignored, ..Report::default() };
+    let unread: BTreeSet<_> = mistakes.iter().map(|mistake| mistake.file.clone()).collect();
     report.findings.extend(mistakes.into_iter().map(|mistake| of_mistake(Code::Unreadable, mistake)));
     let (ground, mistakes) = ground(&objects, target.minor);
     report.findings.extend(mistakes.into_iter().map(|mistake| of_mistake(Code::ResourceInvalid, mistake)));
@@ -219,6 +231,8 @@ pub fn check(manifests: Manifests, target: Target, lookups: &dyn Fn(&Reference) 
     let silences = Silences::of(&objects);
     objects.iter().for_each(|manifest| report.add(manifest, &world));
     silences.apply(&mut report.findings);
+    // What could not be read may be what a comment is for.
+    report.findings.retain(|found| found.finding.code != Code::UnusedIgnore || !unread.contains(&found.file));
     report.findings.sort();
     report.findings.dedup();
     report
@@ -284,16 +298,19 @@ fn of_mistake(code: Code, mistake: Mistake) -> Found {
     Found { file, line, finding, object: String::new() }
 }
 
+/// Our own resources among the manifests; if anything is wrong with them, that and none.
+fn own_resources(objects: &[Manifest]) -> (Resources, Vec<Mistake>) {
+    let own = objects.iter().filter(|manifest| is_own(&manifest.object)).cloned().collect();
+    match Resources::of(Manifests { objects: own, ..Manifests::default() }) {
+        Ok(resources) => (resources, Vec::new()),
+        Err(mistakes) => (Resources::default(), mistakes),
+    }
+}
+
 /// The pools and RuntimeClasses among the manifests, with those that the operator makes for the pools, and what is wrong
 /// with our own resources: they are checked as `render` does it.
 fn ground(objects: &[Manifest], minor: Minor) -> (Ground, Vec<Mistake>) {
-    let own = objects.iter().filter(|manifest| is_own(&manifest.object)).cloned().collect();
-    let mut mistakes = Vec::new();
-    let resources = Resources::of(Manifests { objects: own, ..Manifests::default() });
-    let resources = resources.unwrap_or_else(|wrong| {
-        mistakes = wrong;
-        Resources::default()
-    });
+    let (resources, mut mistakes) = own_resources(objects);
     let mut snapshot = render::snapshot(&resources, BTreeMap::new(), "");
     let newcomers = [Newcomer { kubelet: minor, containerd: None }];
     let rendered = render::render(&snapshot, &newcomers, &resources).unwrap_or_else(|wrong| {
@@ -308,4 +325,28 @@ fn ground(objects: &[Manifest], minor: Minor) -> (Ground, Vec<Mistake>) {
         }
     }
     (Ground::of(&snapshot), mistakes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifests::Manifests;
+
+    #[test]
+    fn the_mirrors_of_every_profile_are_asked_once() {
+        let profile = |name: &str, endpoints: &str| {
+            format!(
+                "---\napiVersion: winpool.dev/v1alpha1\nkind: WindowsRuntimeProfile\nmetadata: {{name: {name}}}\nspec: \
+                 {{containerd: {{registryMirrors: [{{registry: docker.io, endpoints: [{endpoints}]}}]}}}}\n"
+            )
+        };
+        let (one, other) = ("'https://a.example'", "'https://b.example', 'https://a.example'");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), profile("a", one) + &profile("b", other)).unwrap();
+        let manifests = Manifests::read(&[file.path().to_owned()], &mut Budget::bounded()).unwrap();
+        let (resources, mistakes) = own_resources(&manifests.objects);
+        assert_eq!(mistakes, []);
+        assert_eq!(*mirrors(&resources, "docker.io"), ["https://a.example", "https://b.example"]);
+        assert!(mirrors(&resources, "example.com").is_empty());
+    }
 }

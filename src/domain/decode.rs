@@ -22,7 +22,7 @@ pub fn decode<T: DeserializeOwned>(root: &str, value: Value) -> Result<T, Proble
 }
 
 /// What the reader of a type says, in words that know nothing of types: what is wrong, and what to write.
-fn plain(said: &str) -> (String, String) {
+pub fn plain(said: &str) -> (String, String) {
     let misfit = ["invalid type: ", "invalid value: "].iter().find_map(|start| said.strip_prefix(start));
     if let Some((found, wanted)) = misfit.and_then(|rest| rest.split_once(", expected ")) {
         let (found, is_scalar) = found_in_words(found);

@@ -7,7 +7,8 @@
 //! ("API compatibility"), `docs/concepts/storage/windows-storage.md` and
 //! `docs/concepts/services-networking/windows-networking.md` (1.31 to 1.36). For [`IDLE`]: subPath also from the release
 //! notes of Kubernetes 1.37 (kubernetes/kubernetes pull request 138367), which mend it on Windows where those pages still
-//! call it unsupported; NFS and file modes from `windows-storage.md`.
+//! call it unsupported; NFS and file modes from `windows-storage.md`; resizePolicy from kubernetes/kubernetes issue 128617 and
+//! pull request 129216 (1.32: "Resizing Windows pods is not supported").
 
 use super::Minor;
 
@@ -42,10 +43,16 @@ pub struct Refused {
     pub written: Written,
     /// What to write instead.
     pub instead: &'static str,
+    /// Whether it limits what the processes of a container may do, where it is not ignored.
+    pub protects: bool,
 }
 
 const fn refused(since: u32, path: &'static str, written: Written, instead: &'static str) -> Refused {
-    Refused { path, since: Minor(since), written, instead }
+    Refused { path, since: Minor(since), written, instead, protects: false }
+}
+
+const fn guarded(since: u32, path: &'static str, written: Written, instead: &'static str) -> Refused {
+    Refused { protects: true, ..refused(since, path, written, instead) }
 }
 
 const REMOVE: &str = "remove it";
@@ -61,26 +68,26 @@ pub const REFUSED: &[Refused] = &[
     refused(23, "hostPID",                                                Written::True,   HOST),
     refused(23, "hostIPC",                                                Written::True,   REMOVE),
     refused(23, "shareProcessNamespace",                                  Written::Any,    "remove it; containers of a Windows pod share its network and nothing else"),
-    refused(23, "securityContext.seLinuxOptions",                         Written::Any,    REMOVE),
-    refused(23, "securityContext.seccompProfile",                         Written::Any,    REMOVE),
+    guarded(23, "securityContext.seLinuxOptions",                         Written::Any,    REMOVE),
+    guarded(23, "securityContext.seccompProfile",                         Written::Any,    REMOVE),
     refused(23, "securityContext.fsGroup",                                Written::Any,    OWNERS),
     refused(23, "securityContext.fsGroupChangePolicy",                    Written::Any,    OWNERS),
     refused(23, "securityContext.sysctls",                                Written::Filled, REMOVE),
     refused(23, "securityContext.runAsUser",                              Written::Any,    USER),
     refused(23, "securityContext.runAsGroup",                             Written::Any,    USER),
     refused(23, "securityContext.supplementalGroups",                     Written::Any,    OWNERS),
-    refused(23, "containers[].securityContext.seLinuxOptions",            Written::Any,    REMOVE),
-    refused(23, "containers[].securityContext.seccompProfile",            Written::Any,    REMOVE),
-    refused(23, "containers[].securityContext.capabilities",              Written::Any,    REMOVE),
-    refused(23, "containers[].securityContext.readOnlyRootFilesystem",    Written::Any,    "remove it; Windows writes to the registry of every container. Volumes may be readOnly"),
+    guarded(23, "containers[].securityContext.seLinuxOptions",            Written::Any,    REMOVE),
+    guarded(23, "containers[].securityContext.seccompProfile",            Written::Any,    REMOVE),
+    guarded(23, "containers[].securityContext.capabilities",              Written::Any,    REMOVE),
+    guarded(23, "containers[].securityContext.readOnlyRootFilesystem",    Written::Any,    "remove it; Windows writes to the registry of every container. Volumes may be readOnly"),
     refused(23, "containers[].securityContext.privileged",                Written::Any,    PRIVILEGED),
-    refused(23, "containers[].securityContext.allowPrivilegeEscalation",  Written::Any,    "remove it; write runAsUserName: ContainerUser for a user without rights"),
+    guarded(23, "containers[].securityContext.allowPrivilegeEscalation",  Written::Any,    "remove it; write runAsUserName: ContainerUser for a user without rights"),
     refused(23, "containers[].securityContext.procMount",                 Written::Any,    REMOVE),
     refused(23, "containers[].securityContext.runAsUser",                 Written::Any,    USER),
     refused(23, "containers[].securityContext.runAsGroup",                Written::Any,    USER),
-    refused(25, "hostUsers",                                              Written::Any,    REMOVE),
-    refused(30, "securityContext.appArmorProfile",                        Written::Any,    REMOVE),
-    refused(30, "containers[].securityContext.appArmorProfile",           Written::Any,    REMOVE),
+    guarded(25, "hostUsers",                                              Written::Any,    REMOVE),
+    guarded(30, "securityContext.appArmorProfile",                        Written::Any,    REMOVE),
+    guarded(30, "containers[].securityContext.appArmorProfile",           Written::Any,    REMOVE),
     refused(31, "securityContext.supplementalGroupsPolicy",               Written::Any,    REMOVE),
     refused(34, "resources",                                              Written::Any,    "write resources in each container"),
 ];
@@ -115,6 +122,8 @@ pub enum Topic {
     Nfs,
     /// Modes of files.
     FileMode,
+    /// What a container does when its resources change.
+    Resize,
 }
 
 /// A field that the API server takes, and that does nothing on Windows or cannot work there.
@@ -159,6 +168,11 @@ pub const IDLE: &[Idle] = &[
     idle(Topic::FileMode,         "volumes[].downwardAPI.defaultMode",               Written::NotNumber(DEFAULT_MODE)),
     idle(Topic::FileMode,         "volumes[].configMap.items[].mode",                Written::Any),
     idle(Topic::FileMode,         "volumes[].secret.items[].mode",                   Written::Any),
+    idle(Topic::FileMode,         "volumes[].downwardAPI.items[].mode",              Written::Any),
+    idle(Topic::FileMode,         "volumes[].projected.sources[].secret.items[].mode",      Written::Any),
+    idle(Topic::FileMode,         "volumes[].projected.sources[].configMap.items[].mode",   Written::Any),
+    idle(Topic::FileMode,         "volumes[].projected.sources[].downwardAPI.items[].mode", Written::Any),
+    idle(Topic::Resize,           "containers[].resizePolicy",                       Written::Filled),
 ];
 
 /// The first minor with which several subPath mounts in one Windows pod work.

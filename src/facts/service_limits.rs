@@ -4,7 +4,9 @@
 //! Service Settings" and "Limitations") and `docs/reference/networking/virtual-ips.md` (session stickiness timeout);
 //! kubernetes/enhancements, KEP 5100 (2025-02) for Direct Server Return: the gate WinDSR is off by default up to 1.32 and
 //! on from 1.33, and `--enable-dsr=true` is asked for with either; aws/eks user guide, `windows-support.adoc` (2024), and
-//! Microsoft's KB5011551 (2022-03-22) for the 64 endpoints of earlier Windows Server 2019.
+//! Microsoft's KB5011551 (2022-03-22) for the 64 endpoints of earlier Windows Server 2019. That Windows nodes have no IPv6
+//! alone, and Services of one family on a dual-stack network only: kubernetes/website,
+//! `docs/concepts/services-networking/dual-stack.md`, "Windows support".
 
 use super::{Build, Minor, OsVersion};
 

@@ -6,6 +6,7 @@ mod budget;
 mod language;
 mod object;
 mod positions;
+mod reader;
 mod resources;
 mod schema;
 mod sound;
@@ -19,7 +20,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use self::{object::Document, positions::Positions};
+use self::{
+    object::Document,
+    positions::Positions,
+    reader::{Contents, Part},
+};
 use crate::domain::Problem;
 
 pub use budget::Budget;
@@ -34,7 +39,7 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 /// Everything that was read: the objects in the order of the files, and what is wrong in these.
 #[derive(Debug, Default)]
 pub struct Manifests {
-    /// The objects; those of a `v1 List` one by one.
+    /// The objects; those of a list one by one.
     pub objects: Vec<Manifest>,
     /// What could not be read.
     pub mistakes: Vec<Mistake>,
@@ -66,6 +71,8 @@ pub struct Place {
 struct Source {
     name: String,
     text: String,
+    /// The parts that the documents are in.
+    parts: Vec<Part>,
     /// Found when they are needed first, which is when there is a mistake.
     positions: OnceLock<Positions>,
 }
@@ -115,7 +122,9 @@ impl Place {
 
     /// The line of a field of the object, or of the nearest that is written of those around it.
     pub fn line(&self, path: &str) -> usize {
-        let positions = self.source.positions.get_or_init(|| Positions::of(&self.source.text));
+        let Source { text, parts, positions, .. } = &*self.source;
+        let parts = || parts.iter().map(|part| (part.lines_before, part.of(text)));
+        let positions = positions.get_or_init(|| Positions::of(parts()));
         match self.item {
             Some(item) => positions.line(self.document, &format!("items[{item}].{path}")),
             None => positions.line(self.document, path),
@@ -171,18 +180,14 @@ impl Manifests {
     }
 
     fn add(&mut self, name: &str, text: String, found: Found, budget: &mut Budget) {
-        let documents = documents(&text, budget);
-        let source = Arc::new(Source { name: name.to_owned(), text, positions: OnceLock::new() });
-        let documents = match documents {
-            Ok(documents) => documents,
-            Err((line, mut problem)) => {
-                if let Some(remedy) = language::remedy(name, &source.text) {
-                    problem.remedy = remedy.to_owned();
-                }
-                self.mistakes.push(Mistake { file: name.to_owned(), line, problem });
-                return;
+        let Contents { documents, parts, problems } = reader::read(&text, budget);
+        for (line, mut problem) in problems {
+            if let Some(remedy) = language::remedy(name, &text) {
+                problem.remedy = remedy.to_owned();
             }
-        };
+            self.mistakes.push(Mistake { file: name.to_owned(), line, problem });
+        }
+        let source = Arc::new(Source { name: name.to_owned(), text, parts, positions: OnceLock::new() });
         for (number, document) in documents.into_iter().enumerate() {
             self.add_document(document, &Place { source: source.clone(), document: number, item: None }, found);
         }
@@ -201,7 +206,7 @@ impl Manifests {
         } else if matches!(found, Found::InFolder) {
             self.ignored.push(format!("{} has no kind", manifest.place.begin()));
         } else {
-            let written = "write apiVersion and kind, such as winpool.dev/v1alpha1 and WindowsNodePool";
+            let written = "write apiVersion and kind";
             let remedy = language::remedy(manifest.place.file(), manifest.place.text()).unwrap_or(written);
             let problem = Problem::new("kind", "this is no Kubernetes object", remedy);
             self.mistakes.push(manifest.place.mistake(problem));
@@ -251,37 +256,6 @@ fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), ReadError>
         }
     }
     Ok(())
-}
-
-/// The documents of a file, without empty ones. The error has a line and what is wrong there.
-fn documents(text: &str, budget: &mut Budget) -> Result<Vec<Document>, (usize, Problem)> {
-    let begin = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
-    if begin.starts_with('{')
-        && budget.may_be_json(begin)
-        && let Ok(documents) = serde_json::Deserializer::from_str(begin).into_iter().collect::<Result<Vec<_>, _>>()
-    {
-        budget.spend(&documents);
-        return Ok(documents);
-    }
-    // kubectl reads a mode such as 0400 as octal too.
-    let options = serde_saphyr::options! { budget: budget.of_yaml(), with_snippet: false, legacy_octal_numbers: true };
-    let documents = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
-        let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1));
-        (line.max(1), problem(error.without_snippet()))
-    })?;
-    budget.spend(&documents);
-    Ok(documents)
-}
-
-/// What a reader of YAML says, without its repeated place.
-fn problem(error: &serde_saphyr::Error) -> Problem {
-    let plain = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
-    if plain.contains("limits breached") {
-        let wrong = "all input together has too many values, levels or repeated parts to be read";
-        return Problem::new("", wrong, "name the files and folders in several runs");
-    }
-    let first = plain.lines().next().unwrap_or_default();
-    Problem::new("", first.split(" at line ").next().unwrap_or(first), "correct the YAML")
 }
 
 #[cfg(test)]
@@ -344,8 +318,24 @@ mod tests {
             assert_eq!(told.len(), 1, "{told:?}");
             assert!(told[0].starts_with("pool.yaml:2: ") || told[0].starts_with("pool.yaml:3: "), "{told:?}");
         }
-        let twice = mistakes(&read("kind: A\nkind: B\n"));
-        assert_eq!(twice, ["pool.yaml:2: duplicate mapping key: kind not allowed here: correct the YAML"]);
+        let escape = mistakes(&read("kind: A\npath: \"C:\\inetpub\\logs\"\n"));
+        assert!(escape[0].starts_with("pool.yaml:2: ") && escape[0].contains("single quotes"), "{escape:?}");
+    }
+
+    #[test]
+    fn one_document_that_cannot_be_read_hides_no_other() {
+        let text = "kind: A\n---\nkind: [\n---\nkind: B\nkind: C\nspec: {x: 1}\n---\nmore: {\n---\n# none\n---\nkind: D\nspec:\n  y: 1\n";
+        let manifests = read(text);
+        let found: Vec<_> = manifests.objects.iter().map(|one| (one.object.kind(), one.place.begin())).collect();
+        let expected = [("A", "pool.yaml:1"), ("C", "pool.yaml:5"), ("D", "pool.yaml:13")];
+        assert_eq!(found, expected.map(|(kind, place)| (kind, place.to_owned())));
+        assert_eq!(manifests.objects[2].place.line("spec.y"), 15);
+        assert_eq!(manifests.mistakes.iter().map(|mistake| mistake.line).collect::<Vec<_>>().len(), 3);
+        assert_eq!(
+            manifests.mistakes[1].to_string(),
+            "pool.yaml:6: the key kind is written twice: an older kubectl takes the last, a newer one refuses it: remove one \
+             of them"
+        );
     }
 
     #[test]
@@ -353,10 +343,7 @@ mod tests {
         let text = "resources: [a.yaml]\n";
         assert_eq!(
             mistakes(&read(text)),
-            [
-                "pool.yaml:1: kind: this is no Kubernetes object: write apiVersion and kind, such as winpool.dev/v1alpha1 and \
-              WindowsNodePool"
-            ]
+            ["pool.yaml:1: kind: this is no Kubernetes object: write apiVersion and kind"]
         );
         let mut in_folder = Manifests::default();
         in_folder.add("kustomization.yaml", text.to_owned(), Found::InFolder, &mut Budget::unbounded());

@@ -43,9 +43,9 @@ impl From<Value> for Object {
 
 /// A document of a file. Its values are dropped as soon as it is read.
 pub(super) struct Document {
-    /// Its objects: itself, or the items of a `List`.
+    /// Its objects: itself, or the items of a list.
     pub objects: Vec<Object>,
-    /// Whether it is a `List`.
+    /// Whether it is a list.
     pub is_list: bool,
     /// How many mappings, sequences and scalars it has.
     pub nodes: usize,
@@ -60,11 +60,24 @@ impl<'de> Deserialize<'de> for Document {
 impl From<Value> for Document {
     fn from(mut value: Value) -> Self {
         let nodes = nodes(&value);
-        let items = if value["kind"] == "List" { value["items"].as_array_mut().map(std::mem::take) } else { None };
+        let items = items(&mut value);
         let is_list = items.is_some();
         let objects = items.unwrap_or_else(|| vec![value]).into_iter().map(Object::from).collect();
         Self { objects, is_list, nodes }
     }
+}
+
+/// The items of a list of objects, such as a `List` or a `PodList`; the API server leaves out their kind and version in
+/// lists of one kind.
+fn items(list: &mut Value) -> Option<Vec<Value>> {
+    let kind = list["kind"].as_str()?.strip_suffix("List")?.to_owned();
+    let is_one = list["items"].as_array().is_some_and(|items| kind.is_empty() || items.iter().all(Value::is_object));
+    let mut items = list.get_mut("items").filter(|_| is_one)?.as_array_mut().map(std::mem::take)?;
+    for item in items.iter_mut().filter_map(Value::as_object_mut).filter(|_| !kind.is_empty()) {
+        item.entry("kind").or_insert_with(|| kind.as_str().into());
+        item.entry("apiVersion").or_insert_with(|| list["apiVersion"].clone());
+    }
+    Some(items)
 }
 
 fn nodes(value: &Value) -> usize {
@@ -88,6 +101,11 @@ mod tests {
             (one.clone(), vec![one.clone()]),
             (json!({"kind": "List", "items": [one, other]}), vec![one.clone(), other.clone()]),
             (json!({"kind": "List", "items": "none"}), vec![json!({"kind": "List", "items": "none"})]),
+            (json!({"kind": "PodList", "items": ["none"]}), vec![json!({"kind": "PodList", "items": ["none"]})]),
+            (
+                json!({"kind": "PodList", "apiVersion": "v1", "items": [{"a": 1}, {"kind": "B"}]}),
+                vec![json!({"kind": "Pod", "apiVersion": "v1", "a": 1}), json!({"kind": "B", "apiVersion": "v1"})],
+            ),
             (json!("text"), vec![json!("text")]),
         ];
         for (document, expected) in table {

@@ -21,12 +21,16 @@ struct Document {
 }
 
 impl Positions {
-    /// Finds them. What comes behind a syntax error is left out.
-    pub fn of(text: &str) -> Self {
+    /// Finds them in the parts of a text, each with the lines before it. What comes behind a syntax error in a part is left
+    /// out.
+    pub fn of<'t>(parts: impl IntoIterator<Item = (usize, &'t str)>) -> Self {
         let mut walk = Walk::default();
-        let mut parser = Parser::new_from_str(text);
-        while let Some(Ok((event, span))) = parser.next_event() {
-            walk.step(&event, span.start.line());
+        for (before, text) in parts {
+            walk.around.clear();
+            let mut parser = Parser::new_from_str(text);
+            while let Some(Ok((event, span))) = parser.next_event() {
+                walk.step(&event, before + span.start.line());
+            }
         }
         Self(walk.documents)
     }
@@ -150,7 +154,7 @@ mod tests {
     #[test]
     fn every_document_has_its_own_lines() {
         let text = "---\n# nothing\n---\na: {b: [1, {c: d}]}\n---\n? [x]\n: y\na:\n  b: *z\n";
-        let positions = Positions::of(text);
+        let positions = Positions::of([(0, text)]);
         assert_eq!(positions.0.len(), 2);
         assert_eq!(positions.line(0, "a.b[1].c"), 4);
         assert_eq!(positions.line(1, ""), 6);

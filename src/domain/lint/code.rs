@@ -77,14 +77,14 @@ macro_rules! codes {
 codes! {
     Unreadable "unreadable" Error
         "The text is no Kubernetes manifest"
-        "What cannot be read is not checked, and kubectl would not read it either."
+        "What cannot be read is not checked."
         "correct the YAML; render a template first, and pass its output: helm template … | winpool lint -f -"
     ResourceInvalid "resource-invalid" Error
         "A WindowsNodePool or WindowsRuntimeProfile has a mistake"
         "The operator does not act on a pool or profile with a mistake in it."
         "write what the message says"
     PodInvalid "pod-invalid" Error
-        "The pod's spec is missing, or a field has a value of another type"
+        "The pod's spec is missing, or a field has a value that it cannot have"
         "The API server refuses it."
         "write the field as `kubectl explain pod.spec` describes it"
     FieldRefused "field-refused" Error
@@ -93,7 +93,7 @@ codes! {
         "remove the field, or write what Windows has instead"
     FieldIgnored "field-ignored" Warning
         "A field that does nothing on Windows"
-        "Windows has nothing like it, so that what it should protect is not protected. With spec.os.name: windows the API server refuses it."
+        "On Windows a pod runs as if it were not written, and with spec.os.name: windows the API server refuses it."
         "remove the field, or write what Windows has instead"
     WindowsOptionsRefused "windows-options-refused" Error
         "securityContext.windowsOptions in a pod with spec.os.name: linux"
@@ -142,6 +142,10 @@ codes! {
     FileMode "file-mode" Note
         "Modes of files in a volume"
         "Windows has no file modes: who may read the files is not limited by them."
+        "remove it"
+    ResizePolicy "resize-policy" Note
+        "resizePolicy"
+        "Kubernetes 1.32 and later do not resize pods in place on Windows nodes: a change of resources needs a new pod."
         "remove it"
     OsSelectorMissing "os-selector-missing" Warning
         "A pod for Windows that may be scheduled onto Linux nodes"
@@ -217,7 +221,11 @@ codes! {
         "leave out the memory request, or write it equal to the limit"
     MountPathEscape "mount-path-escape" Error
         "A path whose backslashes YAML has read otherwise"
-        "In double quotes YAML reads \\t as a tab and \\n as a new line; in single quotes or none it keeps both of two backslashes."
+        "In double quotes YAML reads \\t as a tab and \\n as a new line; in single quotes or none it keeps both of two backslashes, which neither Docker nor the name of a pipe takes."
+        "write C:\\data without quotes or in single quotes, or \"C:\\\\data\" in double quotes"
+    MountPathDoubled "mount-path-doubled" Note
+        "A path with doubled backslashes"
+        "In single quotes or none YAML keeps both. containerd takes them for one; Docker does not start the container."
         "write C:\\data without quotes or in single quotes, or \"C:\\\\data\" in double quotes"
     MountPathInvalid "mount-path-invalid" Error
         "A mount path that Windows does not have"
@@ -251,6 +259,10 @@ codes! {
         "A Service with more endpoints than Windows takes"
         "Windows nodes cannot reach a Service with more than 1024 endpoints; Windows Server 2019 before KB5011551 takes 64."
         "make several Services, or update the hosts"
+    IpFamily "ip-family" Note
+        "A Service of IPv6 alone, for pods on Windows"
+        "Windows nodes have IPv6 beside IPv4 only, and not in overlay networks: elsewhere they do not reach the Service."
+        "write ipFamilies: [IPv4], or run the nodes in a dual-stack cluster with an l2bridge network"
     UnusedIgnore "unused-ignore" Note
         "A comment or annotation that silences nothing"
         "What it was for is gone, or its code is mistyped."

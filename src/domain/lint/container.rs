@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Code, Finding, Target, image::container_paths, path::fields as at};
+use super::{Code, Finding, Target, path::fields as at};
 use crate::{
-    domain::workload::Template,
-    facts::{Minor, pod_fields::ENV_COLON_SINCE},
+    domain::workload::{Container, Template},
+    facts::{Minor, pod_fields::ENV_COLON_SINCE, runtimes::Runtime},
 };
 
 /// Characters that no path of Windows has.
@@ -13,21 +13,27 @@ const FORBIDDEN: [char; 6] = ['*', '?', '"', '<', '>', '|'];
 
 pub fn check(template: &Template, spec: &Value, target: Target) -> Vec<Finding> {
     let mut findings = memory(template, spec);
-    findings.extend(at(spec, "containers[].volumeMounts[].mountPath").iter().filter_map(mount_path));
-    findings.extend(at(spec, "volumes[].hostPath.path").iter().filter_map(escaped));
+    let mounts = at(spec, "containers[].volumeMounts[].mountPath");
+    findings.extend(mounts.iter().filter_map(|mount| mount_path(mount, target.runtime)));
+    let sources = at(spec, "volumes[].hostPath.path");
+    findings.extend(sources.iter().filter_map(|source| escaped(source, target.runtime)));
     findings.extend(env_names(spec, target.minor));
     findings
 }
 
-/// Init containers run before the others and not beside them, and HostProcess containers are processes of the host: only
-/// the others count.
+/// Init containers run before the others and not beside them, unless they are sidecars, and HostProcess containers are
+/// processes of the host: these do not count.
 fn memory(template: &Template, spec: &Value) -> Vec<Finding> {
-    let containers = template.containers.iter().zip(container_paths(spec));
-    let finding = |(container, path): (&crate::domain::workload::Container, String)| match (
-        container.memory_request,
-        container.memory_limit,
-    ) {
-        (_, None) => {
+    let written = at(spec, "containers[]");
+    let containers = template.containers.iter().zip(&written);
+    let counted = containers.filter(|(container, _)| !container.host_process && !container.init);
+    counted.filter_map(|(container, (path, written))| memory_of(container, path, written)).collect()
+}
+
+fn memory_of(container: &Container, path: &str, written: &Value) -> Option<Finding> {
+    match (container.memory_request, container.memory_limit) {
+        // A limit that is no amount is told as such.
+        (_, None) if written["resources"]["limits"]["memory"].is_null() => {
             let what = format!("container {} has no memory limit", container.name);
             Some(Finding::new(Code::MemoryLimitMissing, path, what))
         }
@@ -36,34 +42,39 @@ fn memory(template: &Template, spec: &Value) -> Vec<Finding> {
             Some(Finding::new(Code::MemoryRequestDiffers, format!("{path}.resources.requests.memory"), what))
         }
         _ => None,
-    };
-    containers
-        .filter(|(container, path)| !container.host_process && !path.starts_with("init"))
-        .filter_map(finding)
-        .collect()
+    }
 }
 
-fn mount_path(field: &(String, &Value)) -> Option<Finding> {
+fn mount_path(field: &(String, &Value), runtime: Runtime) -> Option<Finding> {
     let path = field.1.as_str()?;
-    escaped(field).or_else(|| {
+    escaped(field, runtime).or_else(|| {
         let wrong = wrong_with(path)?;
         Some(Finding::new(Code::MountPathInvalid, &field.0, format!("{path:?} {wrong}")))
     })
 }
 
-/// A finding about backslashes that are not what was meant.
-fn escaped((field, value): &(String, &Value)) -> Option<Finding> {
+/// A finding about backslashes that are not what was meant. containerd cleans every path but those of named pipes
+/// (containerd/containerd, `internal/cri/opts/spec_windows_opts.go`, `parseMount`, 2.x); Docker's patterns have no two
+/// backslashes one after the other (moby/moby, `volume/mounts/windows_parser.go`, 2025-04).
+fn escaped((field, value): &(String, &Value), runtime: Runtime) -> Option<Finding> {
     let path = value.as_str()?;
+    let single = path.replace(r"\\", r"\");
     // Shares and named pipes begin with two backslashes.
     let behind = path.strip_prefix(r"\\").unwrap_or(path);
-    let wrong = if path.chars().any(char::is_control) {
-        "has a control character"
-    } else if behind.contains(r"\\") {
-        "has doubled backslashes"
-    } else {
+    let is_pipe =
+        [path, &single].iter().any(|path| path.trim_start_matches('\\').to_lowercase().starts_with(r".\pipe\"));
+    let (code, wrong) = if path.chars().any(char::is_control) {
+        (Code::MountPathEscape, "has a control character")
+    } else if !behind.contains(r"\\") {
         return None;
+    } else if is_pipe {
+        (Code::MountPathEscape, "has doubled backslashes, and the name of a pipe is taken as it is written")
+    } else if runtime != Runtime::Containerd {
+        (Code::MountPathEscape, "has doubled backslashes, and Docker takes no such path")
+    } else {
+        (Code::MountPathDoubled, "has doubled backslashes")
     };
-    Some(Finding::new(Code::MountPathEscape, field, format!("{path:?} {wrong}")))
+    Some(Finding::new(code, field, format!("{path:?} {wrong}")))
 }
 
 /// What is wrong with a path in a container (moby/moby, `volume/mounts/windows_parser.go`, 2025-04, and the kubelet's
@@ -124,15 +135,45 @@ mod tests {
             ("C:data", "is relative to the drive"),
             ("/data/a:b", "has a character that no path has"),
             ("C:\\data*", "has a character that no path has"),
-            ("C:\\\\data", "has doubled backslashes"),
-            (r"\\\\.\\pipe\\docker_engine", "has doubled backslashes"),
             ("C:\temp", "has a control character"),
         ];
         for (path, expected) in table {
-            let found = mount_path(&(String::new(), &json!(path)));
+            let found = mount_path(&(String::new(), &json!(path)), Runtime::Containerd);
             let wrong = found.map(|finding| finding.message).unwrap_or_default();
             assert!(wrong.contains(expected), "{path}: {wrong}");
             assert_eq!(wrong.is_empty(), expected.is_empty(), "{path}: {wrong}");
         }
+    }
+
+    #[test]
+    fn doubled_backslashes_fail_where_nobody_cleans_the_path() {
+        let (error, note) = (Some(Code::MountPathEscape), Some(Code::MountPathDoubled));
+        let table = [
+            (r"C:\\data", note, error),
+            (r"\data\\logs", note, error),
+            (r"\\server\share\\data", note, error),
+            (r"\\.\pipe\docker_engine", None, None),
+            (r"\\\\.\\pipe\\docker_engine", error, error),
+            (r"\\.\pipe\\docker_engine", error, error),
+            (r"\\server\share", None, None),
+        ];
+        for (path, containerd, docker) in table {
+            for (runtime, expected) in [(Runtime::Containerd, containerd), (Runtime::CriDockerd, docker)] {
+                let found = escaped(&(String::new(), &json!(path)), runtime).map(|finding| finding.code);
+                assert_eq!(found, expected, "{path} {runtime:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn sidecars_have_memory_beside_the_others_and_init_containers_have_not() {
+        let spec = json!({
+            "initContainers": [{"name": "first"}, {"name": "log", "restartPolicy": "Always"}],
+            "containers": [{"name": "web", "resources": {"limits": {"memory": "1GB"}}}],
+        });
+        let template =
+            Template::from(&serde_json::from_value::<k8s_openapi::api::core::v1::PodSpec>(spec.clone()).unwrap());
+        let paths: Vec<_> = memory(&template, &spec).into_iter().map(|finding| finding.path).collect();
+        assert_eq!(paths, ["initContainers[1]"], "of a limit that is no amount something else is said");
     }
 }

@@ -54,11 +54,7 @@ pub fn check(template: &Template, spec: &Value, bound: &Bound<'_>, world: &World
     if bound.is_windows() {
         findings.extend(images.iter().filter_map(unpinned));
         findings.extend(images.iter().filter_map(|image| misfit(image, template, bound)));
-        findings.extend(
-            images.iter().filter(|image| image.reference.repository().contains("node-problem-detector")).map(|image| {
-                Finding::new(Code::NodeProblemDetector, &image.path, format!("image {}", image.container.image))
-            }),
-        );
+        findings.extend(images.iter().filter_map(node_problem_detector));
     }
     findings.extend(systems(&images, bound));
     findings
@@ -85,6 +81,15 @@ fn invalid(path: String, image: &str, error: &str) -> Finding {
         return finding.instead("render the template first: helm template … | winpool lint -f -");
     }
     finding
+}
+
+/// A finding about node-problem-detector, unless it is its build for Windows in a HostProcess container.
+fn node_problem_detector(image: &Image<'_>) -> Option<Finding> {
+    let written = &image.container.image;
+    let is_it = image.reference.repository().contains("node-problem-detector");
+    let for_windows = system(image) == Some(System::Windows) || written.to_lowercase().contains("windows");
+    (is_it && !(for_windows && image.container.host_process))
+        .then(|| Finding::new(Code::NodeProblemDetector, &image.path, format!("image {written}")))
 }
 
 /// A finding about an image whose name does not say which it is.

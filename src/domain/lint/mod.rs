@@ -4,6 +4,7 @@
 mod code;
 mod container;
 mod image;
+mod mend;
 mod path;
 mod placement;
 pub mod pod;
@@ -13,8 +14,10 @@ mod world;
 
 use std::fmt;
 
+use serde_json::Value;
+
 use crate::{
-    domain::workload::System,
+    domain::workload::{System, Template},
     facts::{Minor, runtimes::Runtime},
 };
 
@@ -72,30 +75,53 @@ pub struct Target {
 
 /// Everything that is wrong with a workload.
 pub fn workload(workload: &Workload<'_>, world: &World<'_>) -> Vec<Finding> {
-    let template = match workload.template() {
-        Ok(template) => template,
-        Err(finding) => return vec![finding],
-    };
-    let bound = world.bound(&template);
-    let mut findings = placement::check(workload, &template, &bound, world);
-    findings.extend(image::check(&template, workload.spec(), &bound, world));
+    let read = workload.read();
+    let mut findings = read.findings;
+    if let Some(template) = &read.template {
+        let refused: Vec<_> = findings.iter().map(|finding| finding.path.clone()).collect();
+        let of_rules = rules(workload, template, &read.spec, world);
+        findings.extend(of_rules.into_iter().filter(|finding| !follows(finding, &refused)));
+    }
+    findings.sort();
+    findings
+}
+
+/// What the rules find in a spec that could be read.
+fn rules(workload: &Workload<'_>, template: &Template, spec: &Value, world: &World<'_>) -> Vec<Finding> {
+    let bound = world.bound(template);
+    let mut findings = placement::check(workload, template, &bound, world);
+    findings.extend(image::check(template, spec, &bound, world));
     if bound.is_windows() {
-        findings.extend(pod::check(workload.spec(), world.target()));
-        findings.extend(container::check(&template, workload.spec(), world.target()));
+        findings.extend(pod::check(spec, world.target()));
+        findings.extend(container::check(template, spec, world.target()));
     } else if template.os == Some(System::Linux) {
-        findings.extend(pod::refused_on_linux(workload.spec(), world.target().minor));
+        findings.extend(pod::refused_on_linux(spec, world.target().minor));
+    }
+    if !workload.spec()["os"].is_null() {
+        findings.retain(|finding| finding.code != Code::OsNameMissing);
+        findings.extend(pod::os_name(spec, world.target().minor));
     }
     let prefix = workload.spec_path();
     let mut findings: Vec<_> = findings.into_iter().map(|finding| finding.below(&prefix)).collect();
     if bound.is_windows() {
         findings.extend(workload.hyperv_annotation());
     }
-    findings.sort();
     findings
 }
 
+/// Whether there would be nothing to find if the API server refused nothing: what it refuses is as good as not written.
+fn follows(finding: &Finding, refused: &[String]) -> bool {
+    let is_in = |outer: &str, inner: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let resources = join(&finding.path, "resources");
+    refused
+        .iter()
+        .any(|path| is_in(path, &finding.path) || finding.code == Code::MemoryLimitMissing && is_in(&resources, path))
+}
+
 /// Everything that is wrong with a Service of core/v1.
-pub fn service(object: &serde_json::Value, world: &World<'_>) -> Vec<Finding> {
+pub fn service(object: &Value, world: &World<'_>) -> Vec<Finding> {
     let mut findings = service::check(object, world);
     findings.sort();
     findings

@@ -61,6 +61,7 @@ fn refused(code: Code, field: &Refused, path: String) -> Finding {
     let name = field.path.rsplit('.').next().unwrap_or_default();
     let what = match code {
         Code::FieldRefused => format!("{name}, refused since Kubernetes {}", field.since),
+        _ if field.protects => format!("{name}, so that what it should protect is not protected"),
         _ => name.to_owned(),
     };
     Finding::new(code, path, what).instead(field.instead)
@@ -77,6 +78,7 @@ fn of_topic(field: &Idle, path: String, what: &str) -> Finding {
         Topic::SubPath => Code::SubPath,
         Topic::Nfs => Code::NfsVolume,
         Topic::FileMode => Code::FileMode,
+        Topic::Resize => Code::ResizePolicy,
     };
     Finding::new(code, path, what)
 }
@@ -93,6 +95,7 @@ fn in_words(topic: Topic, several_sub_paths_fail: bool) -> &'static str {
         Topic::SubPath => "a part of a volume",
         Topic::Nfs => "an NFS volume",
         Topic::FileMode => "the mode of a file",
+        Topic::Resize => "resizePolicy",
     }
 }
 
@@ -103,6 +106,19 @@ pub(super) fn check(spec: &Value, target: Target) -> Vec<Finding> {
     findings.extend(administrator(spec));
     findings.extend(grace_period(spec, target.runtime));
     findings
+}
+
+/// A system of which the API server knows nothing.
+pub(super) fn os_name(spec: &Value, minor: Minor) -> Option<Finding> {
+    let os = Some(&spec["os"]).filter(|os| os.is_object() && minor >= OS_NAME_SINCE)?;
+    let name = os["name"].as_str().unwrap_or_default();
+    let what = match name {
+        "windows" | "linux" => return None,
+        "" => "os has no name".to_owned(),
+        _ => format!("{name:?} is no system: there are windows and linux, in lower case"),
+    };
+    let instead = if name.eq_ignore_ascii_case("linux") { "write name: linux" } else { "write name: windows" };
+    Some(Finding::new(Code::PodInvalid, "os.name", what).instead(instead))
 }
 
 /// Windows options in a pod that says it is for Linux.
@@ -213,6 +229,37 @@ mod tests {
                 assert_eq!(found.len(), 1, "{} in {minor}: {found:?}", field.path);
                 assert_eq!(found[0].path, field.path.replace("[]", "[0]"));
             }
+        }
+    }
+
+    #[test]
+    fn a_field_that_does_nothing_is_said_to_leave_something_open_only_if_it_would_protect() {
+        let table = [
+            ("containers[].securityContext.readOnlyRootFilesystem", true),
+            ("securityContext.seccompProfile", true),
+            ("containers[].securityContext.privileged", false),
+            ("securityContext.runAsUser", false),
+            ("hostPID", false),
+        ];
+        for (path, expected) in table {
+            let found = fields(&with(path, json!(true)), Minor(22));
+            assert_eq!(found[0].message.contains("not protected"), expected, "{path}: {}", found[0].message);
+        }
+    }
+
+    #[test]
+    fn a_system_is_named_in_lower_case() {
+        let table = [
+            (json!({"os": {"name": "Windows"}}), Some("write name: windows")),
+            (json!({"os": {"name": "LINUX"}}), Some("write name: linux")),
+            (json!({"os": {}}), Some("write name: windows")),
+            (json!({"os": {"name": "windows"}}), None),
+            (json!({}), None),
+        ];
+        for (spec, expected) in table {
+            let found = os_name(&spec, Minor(34)).map(|finding| finding.remedy);
+            assert_eq!(found.as_deref(), expected, "{spec}");
+            assert_eq!(os_name(&spec, Minor(22)), None, "the field is not there yet");
         }
     }
 

@@ -28,6 +28,9 @@ pub fn check(object: &Value, world: &World<'_>) -> Vec<Finding> {
     if spec["externalTrafficPolicy"] == "Local" {
         findings.push(needs_dsr(Code::LocalTrafficPolicy, "spec.externalTrafficPolicy", world));
     }
+    if spec["ipFamilies"].as_array().is_some_and(|families| families.len() == 1 && families[0] == "IPv6") {
+        findings.push(Finding::new(Code::IpFamily, "spec.ipFamilies", "ipFamilies has IPv6 alone"));
+    }
     let hosts: Vec<_> = selected.iter().filter_map(|one| one.host.as_ref()).collect();
     findings.extend(session_affinity(spec, &hosts));
     let replicas = selected.iter().map(|one| one.replicas).sum::<u64>();

@@ -1,10 +1,14 @@
 //! Objects that have a pod or make pods.
 
-use k8s_openapi::api::core::v1::PodSpec;
+use std::borrow::Cow;
+
 use serde_json::Value;
 
-use super::{Code, Finding, join};
-use crate::domain::{decode, workload::Template};
+use super::{Code, Finding, join, mend::Mended, path::fields};
+use crate::domain::{
+    quantity::Quantity,
+    workload::{System, Template},
+};
 
 /// The kinds, their groups, and where each has its pod template; a Pod is its own.
 const KINDS: [(&str, &[&str], &str); 9] = [
@@ -93,19 +97,35 @@ impl<'a> Workload<'a> {
     /// What the rules read of the pod's spec.
     ///
     /// # Errors
-    /// There is none, or it is not of the shape that the API has.
-    pub fn template(&self) -> Result<Template, Finding> {
-        let path = self.spec_path();
-        let spec = self.spec();
+    /// There is none, or so much is wrong with it that nothing is known of it.
+    pub fn template(&self) -> Result<Template, Vec<Finding>> {
+        let read = self.read();
+        read.template.ok_or(read.findings)
+    }
+
+    /// The pod's spec, with what the API server refuses in it.
+    pub(super) fn read(&self) -> Read<'a> {
+        let (path, spec) = (self.spec_path(), self.spec());
         if spec.is_null() {
-            return Err(Finding::new(Code::PodInvalid, path, format!("this {} has no spec of a pod", self.kind)));
+            let finding = Finding::new(Code::PodInvalid, path, format!("this {} has no spec of a pod", self.kind));
+            return Read { template: None, spec: Cow::Borrowed(spec), findings: vec![finding] };
         }
-        let decoded = decode::<PodSpec>(&path, spec.clone());
-        let decoded = decoded.map_err(|problem| Finding::new(Code::PodInvalid, problem.path, problem.wrong))?;
-        if decoded.containers.is_empty() {
-            return Err(Finding::new(Code::PodInvalid, join(&path, "containers"), "a pod has at least one container"));
+        let Mended { decoded, value: spec, mut findings } = Mended::of(spec);
+        if let Some(decoded) = decoded.as_ref().filter(|_| findings.is_empty())
+            && decoded.containers.is_empty()
+        {
+            findings.push(Finding::new(Code::PodInvalid, "containers", "a pod has at least one container"));
         }
-        Ok(Template::from(&decoded))
+        findings.extend(quantities(&spec));
+        let template = decoded.map(|decoded| {
+            let mut template = Template::from(&decoded);
+            // Whoever writes Windows means windows.
+            let says_windows = decoded.os.is_some_and(|os| os.name.eq_ignore_ascii_case("windows"));
+            template.os = if says_windows { Some(System::Windows) } else { template.os };
+            template
+        });
+        let findings = findings.into_iter().map(|finding| finding.below(&path)).collect();
+        Read { template, spec, findings }
     }
 
     /// The annotation with which Kubernetes up to 1.20 was asked for Hyper-V isolation.
@@ -115,6 +135,36 @@ impl<'a> Workload<'a> {
             .map(|(path, value)| Finding::new(Code::HypervAnnotation, path, format!("{value:?} does nothing")))
             .collect()
     }
+}
+
+/// A pod's spec, read as far as it can be.
+pub(super) struct Read<'a> {
+    /// What the rules read of it.
+    pub template: Option<Template>,
+    /// The spec without the values that the API server refuses for their type.
+    pub spec: Cow<'a, Value>,
+    /// What it refuses.
+    pub findings: Vec<Finding>,
+}
+
+/// Amounts that are none.
+fn quantities(spec: &Value) -> Vec<Finding> {
+    let lists = ["containers[].resources.limits", "containers[].resources.requests"].into_iter();
+    let amounts = lists.flat_map(|list| fields(spec, list)).flat_map(|(path, amounts)| {
+        let amounts = amounts.as_object().into_iter().flatten();
+        amounts.filter_map(move |(name, amount)| Some((format!("{path}[{name}]"), amount.as_str()?)))
+    });
+    amounts.filter_map(|(path, amount)| Some(no_quantity(path, amount, amount.parse::<Quantity>().err()?))).collect()
+}
+
+fn no_quantity(path: String, amount: &str, error: impl std::fmt::Display) -> Finding {
+    // GB and GiB are everywhere but in Kubernetes.
+    let instead = amount.strip_suffix(['B', 'b']).filter(|amount| amount.parse::<Quantity>().is_ok());
+    let instead = instead
+        .map_or("write a number with k, M, G, T, or Ki, Mi, Gi, Ti, such as 1Gi".to_owned(), |amount| {
+            format!("write {amount}")
+        });
+    Finding::new(Code::PodInvalid, path, error).instead(instead)
 }
 
 #[cfg(test)]
@@ -152,8 +202,35 @@ mod tests {
         ];
         for (mut object, expected) in table {
             object["kind"] = json!("Pod");
-            let finding = Workload::of(&object).unwrap().template().unwrap_err();
-            assert_eq!(format!("{}: {}", finding.path, finding.message), expected);
+            assert_eq!(told(&object), [expected]);
+        }
+    }
+
+    fn told(object: &Value) -> Vec<String> {
+        let findings = Workload::of(object).unwrap().read().findings;
+        findings.into_iter().map(|finding| format!("{}: {}", finding.path, finding.message)).collect()
+    }
+
+    #[test]
+    fn an_amount_is_a_number_with_a_suffix_of_kubernetes() {
+        let table = [
+            (json!("1GB"), Some("write 1G")),
+            (json!("512MiB"), Some("write 512Mi")),
+            (json!("1 Gi"), Some("write a number with k, M, G, T, or Ki, Mi, Gi, Ti, such as 1Gi")),
+            (json!("1Gi"), None),
+            (json!(1_073_741_824), None),
+            (json!(0.5), None),
+        ];
+        for (amount, expected) in table {
+            let object =
+                json!({"kind": "Pod", "spec": {"containers": [{"resources": {"limits": {"memory": amount}}}]}});
+            let findings = Workload::of(&object).unwrap().read().findings;
+            let found = findings.first().map(|finding| (finding.path.as_str(), finding.remedy.as_str()));
+            assert_eq!(
+                found,
+                expected.map(|remedy| ("spec.containers[0].resources.limits[memory]", remedy)),
+                "{amount}"
+            );
         }
     }
 }
