@@ -4,6 +4,7 @@
 mod code;
 mod container;
 mod image;
+mod led;
 mod path;
 mod placement;
 pub mod pod;
