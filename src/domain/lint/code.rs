@@ -175,6 +175,10 @@ codes! {
         "A pod that tolerates the taints of no pool it could run in"
         "The pod stays Pending: 0 nodes are available, untolerated taint."
         "write runtimeClassName with a class of the pool, or the tolerations"
+    NoPool "no-pool" Warning
+        "A pod for Windows that selects a pool or a build that no pool has"
+        "The pod stays Pending: winpool.dev/pool is the name of a pool, and among the manifests no pool has that name or that build."
+        "write the name or the build of a pool, or lint the manifest of the pool too"
     ImageInvalid "image-invalid" Error
         "An image that is missing or no reference"
         "The kubelet cannot pull it: InvalidImageName."
@@ -190,7 +194,7 @@ codes! {
     ImageBuild "image-build" Warning
         "The name of an image suggests a Windows that its hosts do not run"
         "A container does not start on a host whose Windows does not fit its image: The container operating system does not match the host operating system. A name is a suspicion only."
-        "use the image for the build of the hosts, or hosts for the build of the image"
+        "rebuild the image for the build of the hosts, or use a pool with the build of the image"
     ImageCannotRun "image-cannot-run" Error
         "The registry has no image that the hosts run"
         "The image cannot be pulled or does not start on any host that the pod is for."

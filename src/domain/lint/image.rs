@@ -4,10 +4,17 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Code, Finding, World, path::CONTAINERS, world::Bound};
+use super::{
+    Code, Finding, World,
+    path::CONTAINERS,
+    world::{Bound, is_of_windows},
+};
 use crate::domain::{
-    image::{Content, Evidence, Known, Lookup, Misfit, Reference, Verdict, judge, tag},
-    workload::{Container, System, Template},
+    image::{Content, Evidence, Host, Known, Lookup, Misfit, Reference, Verdict, judge},
+    workload::{
+        Container, System, Template,
+        judge::{remedy, what_is_wrong},
+    },
 };
 
 /// Words that only names of Linux images have: distributions, and their releases as tags of images name them.
@@ -53,10 +60,13 @@ pub fn check(template: &Template, spec: &Value, bound: &Bound<'_>, world: &World
     }
     if bound.is_windows() {
         findings.extend(images.iter().filter_map(unpinned));
-        findings.extend(images.iter().filter_map(|image| misfit(image, template, bound)));
         findings.extend(images.iter().filter_map(node_problem_detector));
     }
-    findings.extend(systems(&images, bound));
+    // Where a spec contradicts itself nobody can say what its images should be.
+    if !bound.contradicts_itself {
+        findings.extend(images.iter().filter(|_| bound.is_windows()).filter_map(|image| misfit(image, bound, world)));
+        findings.extend(systems(&images, bound));
+    }
     findings
 }
 
@@ -108,32 +118,29 @@ fn unpinned(image: &Image<'_>) -> Option<Finding> {
     }
 }
 
-/// A finding about an image that the hosts do not run.
-fn misfit(image: &Image<'_>, template: &Template, bound: &Bound<'_>) -> Option<Finding> {
-    let written = &image.container.image;
-    let Some(host) = &bound.host else {
+/// A finding about an image that one of the hosts does not run.
+fn misfit(image: &Image<'_>, bound: &Bound<'_>, world: &World<'_>) -> Option<Finding> {
+    if bound.places.is_empty() {
         // Of hosts nothing is known but that they have Windows.
         let Some(Lookup::Found(content)) = &image.lookup else { return None };
         let misfit = Misfit::NotFor(content.systems().into_iter().collect());
-        return content.windows().next().is_none().then(|| cannot_run(image, &misfit));
-    };
-    let known = Known { said: None, lookup: image.lookup.as_ref(), reference: &image.reference };
-    match judge(known, host, bound.isolation, image.container.host_process) {
-        Verdict::CannotRun(Evidence::Name, misfit) => {
-            let led = match &template.runtime_class {
-                Some(class) => format!(" (RuntimeClass {class})"),
-                None => String::new(),
-            };
-            let what = format!("{written} by its name {misfit}; its hosts are {}{led}", host.os);
-            Some(Finding::new(Code::ImageBuild, &image.path, what))
-        }
-        Verdict::CannotRun(_, misfit) => Some(cannot_run(image, &misfit)),
-        Verdict::Runs(_) | Verdict::Unknown(_) => None,
+        let what = format!("{} {misfit}", image.container.image);
+        return content.windows().next().is_none().then(|| Finding::new(Code::ImageCannotRun, &image.path, what));
     }
+    bound.kinds().find_map(|(pool, kind)| on_host(image, pool, &kind.host, bound, world))
 }
 
-fn cannot_run(image: &Image<'_>, misfit: &Misfit) -> Finding {
-    Finding::new(Code::ImageCannotRun, &image.path, format!("{} {misfit}", image.container.image))
+/// A finding about an image that a host of a pool does not run, in the words of the operator.
+fn on_host(image: &Image<'_>, pool: &str, host: &Host, bound: &Bound<'_>, world: &World<'_>) -> Option<Finding> {
+    let known = Known { said: None, lookup: image.lookup.as_ref(), reference: &image.reference };
+    let verdict = judge(known, host, bound.isolation, image.container.host_process);
+    let Verdict::CannotRun(evidence, misfit) = verdict else { return None };
+    let code = if evidence == Evidence::Name { Code::ImageBuild } else { Code::ImageCannotRun };
+    let written = &image.container.image;
+    let whose = if pool.is_empty() { String::new() } else { format!(" (pool {pool})") };
+    let what = format!("{}{whose}", what_is_wrong(written, evidence, &misfit, host));
+    let for_windows = bound.system == Some(System::Windows);
+    Some(Finding::new(code, &image.path, what).instead(remedy(world.ground(), written, &misfit, host, for_windows)))
 }
 
 /// Findings about images for another system than the pod's, or for several systems.
@@ -164,9 +171,7 @@ fn told(system: System) -> &'static str {
 fn system(image: &Image<'_>) -> Option<System> {
     match &image.lookup {
         Some(Lookup::Found(content)) => of_content(content),
-        _ if tag::suggested(&image.reference).is_some_and(|suggestion| suggestion.os.is_some()) => {
-            Some(System::Windows)
-        }
+        _ if is_of_windows(&image.reference) => Some(System::Windows),
         _ if suggests_linux(&image.reference) => Some(System::Linux),
         _ => None,
     }

@@ -4,6 +4,7 @@
 mod code;
 mod container;
 mod image;
+mod led;
 mod mend;
 mod path;
 mod placement;

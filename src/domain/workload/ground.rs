@@ -1,6 +1,7 @@
 //! The ground that workloads stand on: pools, the kinds of nodes in them, and RuntimeClasses.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
@@ -342,6 +343,15 @@ impl Kind {
     /// Whether it is known what these nodes have of a label. One that is only asked for may have more than anybody knows.
     pub fn knows(&self, key: &str) -> bool {
         if self.exists { !self.individual.contains(key) } else { self.labels.contains_key(key) }
+    }
+
+    /// The labels of such a node on a host of this name.
+    pub fn labels_on(&self, host: &str) -> Cow<'_, BTreeMap<String, String>> {
+        let mut labels = Cow::Borrowed(&self.labels);
+        if self.exists {
+            labels.to_mut().insert(label::HOSTNAME.to_owned(), host.to_owned());
+        }
+        labels
     }
 
     /// Whether these nodes do not have what a class selects.

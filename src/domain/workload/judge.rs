@@ -309,7 +309,8 @@ pub fn image_story(ground: &Ground, image: &str, evidence: Evidence, misfit: &Mi
     format!("{}: {}", what_is_wrong(image, evidence, misfit, host), remedy(ground, image, misfit, host, true))
 }
 
-fn what_is_wrong(image: &str, evidence: Evidence, misfit: &Misfit, host: &Host) -> String {
+/// What is wrong with an image on a host, and by which evidence.
+pub fn what_is_wrong(image: &str, evidence: Evidence, misfit: &Misfit, host: &Host) -> String {
     match (evidence, misfit) {
         (Evidence::Runtime, Misfit::Said(words)) => {
             format!("{image} does not run on {}, says the runtime: {words}", host.os)
@@ -347,7 +348,7 @@ fn base_image(host: Build) -> String {
 }
 
 /// What to do about an image; `for_windows`: whether the pod says that it is for Windows.
-fn remedy(ground: &Ground, image: &str, misfit: &Misfit, host: &Host, for_windows: bool) -> String {
+pub fn remedy(ground: &Ground, image: &str, misfit: &Misfit, host: &Host, for_windows: bool) -> String {
     let base = base_image(host.os.build);
     let os = misfit.image().or_else(|| tag::suggested(&image.parse().ok()?)?.os);
     let takes = |host: &Host| {
@@ -423,25 +424,15 @@ fn daemon_set(ground: &Ground, template: &Template, effective: &Effective) -> Ve
     let alone = Effective::alone(template);
     let meant = effective.selected(ground);
     let Some((home, _)) = meant.first() else { return Vec::new() };
-    let relied_on = || {
-        let (name, class) = effective.class?;
-        let own = &template.scheduling.node_selector;
-        let missing = class.scheduling.node_selector.iter().filter(|(key, value)| own.get(*key) != Some(value));
-        let missing: Vec<String> = missing.map(|(key, value)| format!("{key}={value}")).collect();
-        let kinds = |places: &[Place]| places.iter().map(|(_, kinds)| kinds.len()).sum::<usize>();
-        let picks_the_same = template.selects_some_nodes() && kinds(&alone.selected(ground)) == kinds(&meant);
-        let enough = missing.is_empty() || picks_the_same;
-        (!enough).then(|| (name, missing.join(", ")))
-    };
-    if let Some((class, missing)) = relied_on() {
+    if let Some((class, missing)) = effective.relied_on(ground, &meant) {
+        let missing = missing.join(", ");
         let story = format!(
             "relies on RuntimeClass {class}, of which the DaemonSet controller ignores selector and tolerations: write {missing} into the nodeSelector of its template, and the tolerations of the class"
         );
         return vec![Finding { pool: home.name.clone(), trap: Trap::DaemonSetIgnoresRuntimeClass, story }];
     }
     let barred = |(pool, kinds): &Place| {
-        let taints: Option<Vec<_>> = kinds.iter().map(|kind| alone.untolerated(&kind.taints)).collect();
-        let taint = *taints?.first()?;
+        let taint = alone.barred(kinds)?;
         let story = format!(
             "selects nodes of pool {} and gets no pod there: it does not tolerate {taint}: add the toleration to its template",
             pool.name

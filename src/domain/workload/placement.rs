@@ -1,6 +1,6 @@
 //! Which pools take a pod, and if none does, what is in the way.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use super::{
     Scheduling, System, Template,
@@ -136,39 +136,43 @@ impl<'a> Effective<'a> {
             .any(|toleration| toleration.key.is_some() && toleration.tolerates(&taint.key, &taint.value, &taint.effect))
     }
 
-    /// The first part of the selector, or the affinity, that the nodes of a kind do not have: on those that it asks for
-    /// by name, or else on any.
-    fn misses(&self, ground: &Ground, pool: &str, kind: &Kind) -> Option<String> {
-        let of_kind = |host: &&str| {
-            let node = ground.node(host).filter(|node| node.pool.as_deref() == Some(pool));
-            node.is_some_and(|node| node.kind.as_ref() == Some(kind))
-        };
-        let missed = self.missed(kind, "").into_iter().next()?;
-        let mut named = self.hosts().filter(of_kind);
-        (!named.any(|host| self.missed(kind, host).is_empty())).then_some(missed)
-    }
-
     /// The nodes that it asks for by name.
     fn hosts(&self) -> impl Iterator<Item = &str> {
         self.scheduling.node_selector.get(label::HOSTNAME).map(String::as_str).into_iter().chain(self.template.hosts())
     }
 
-    /// What a node of a kind, on a host of this name, does not have. It may have every label that is not known of it.
-    fn missed(&self, kind: &Kind, host: &str) -> Vec<String> {
-        let mut labels = kind.labels.clone();
-        if kind.exists {
-            labels.insert(label::HOSTNAME.to_owned(), host.to_owned());
-        }
-        let known = |key: &str| kind.knows(key);
+    /// What the selector and the affinity say of a label: the values that they name.
+    pub fn asked<'s>(&'s self, key: &'s str) -> impl Iterator<Item = &'s str> {
+        let required = self.template.affinity.iter().flatten().filter(move |requirement| requirement.key == key);
+        let selected = self.scheduling.node_selector.get(key);
+        selected.into_iter().chain(required.flat_map(|requirement| &requirement.values)).map(String::as_str)
+    }
+
+    /// Whether a node with these labels, on a host of this name, has all that the pod selects, whatever its taints. What
+    /// is asked of a label that is not `known` is taken to hold.
+    pub fn fits(&self, labels: &BTreeMap<String, String>, host: &str, known: impl Fn(&str) -> bool) -> bool {
+        let mut selected = self.scheduling.node_selector.iter().filter(|(key, _)| known(key));
+        selected.all(|(key, value)| labels.get(key) == Some(value)) && self.template.prefers(labels, host, &known)
+    }
+
+    /// What a node with these labels, on a host of this name, does not have of what the pod selects, with the same mercy
+    /// as [`Self::fits`].
+    pub fn missed(&self, labels: &BTreeMap<String, String>, host: &str, known: impl Fn(&str) -> bool) -> Vec<String> {
         let selected = self.scheduling.node_selector.iter();
         let mut missed: Vec<String> = selected
             .filter(|(key, value)| known(key) && labels.get(*key) != Some(value))
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
-        if !self.template.prefers(&labels, host, known) {
+        if !self.template.prefers(labels, host, known) {
             missed.push("its node affinity".to_owned());
         }
         missed
+    }
+
+    /// The first taint that keeps the pod off, if every kind of a place has one.
+    pub fn barred<'k>(&self, kinds: &[&'k Kind]) -> Option<&'k Taint> {
+        let taints: Option<Vec<_>> = kinds.iter().map(|kind| self.untolerated(&kind.taints)).collect();
+        taints?.first().copied()
     }
 
     /// The taint that keeps the pod off.
@@ -177,9 +181,15 @@ impl<'a> Effective<'a> {
         hard.into_iter().find(|taint| !self.scheduling.tolerates(&taint.key, &taint.value, &taint.effect))
     }
 
-    /// Whether the nodes of a kind have all that the pod selects, whatever their taints.
+    /// Whether the nodes of a kind have all that the pod selects, whatever their taints: those that it asks for by name,
+    /// or else any.
     pub fn selects(&self, ground: &Ground, pool: &str, kind: &Kind) -> bool {
-        self.misses(ground, pool, kind).is_none()
+        let of_kind = |host: &&str| {
+            let node = ground.node(host).filter(|node| node.pool.as_deref() == Some(pool));
+            node.is_some_and(|node| node.kind.as_ref() == Some(kind))
+        };
+        let fits = |host| self.fits(&kind.labels_on(host), host, |key| kind.knows(key));
+        fits("") || self.hosts().filter(of_kind).any(fits)
     }
 
     /// The places that the pod selects, whatever their taints; those of the pool that makes its class first.
@@ -202,10 +212,7 @@ impl<'a> Effective<'a> {
             let has_all = |host: &&str| {
                 let mut labels = nodes.labels.clone();
                 labels.insert(label::HOSTNAME.to_owned(), (*host).to_owned());
-                let known = |key: &str| !nodes.individual.contains(key);
-                let selected = self.scheduling.node_selector.iter().filter(|(key, _)| known(key));
-                selected.into_iter().all(|(key, value)| labels.get(key) == Some(value))
-                    && self.template.prefers(&labels, host, known)
+                self.fits(&labels, host, |key| !nodes.individual.contains(key))
             };
             self.untolerated(&nodes.taints).is_none() && hosts.iter().any(has_all)
         })
@@ -240,12 +247,35 @@ impl<'a> Effective<'a> {
     /// What the nodes do not have that have most of what the pod selects.
     fn nearest(&self, ground: &Ground) -> Obstacle {
         let kinds = ground.pools.iter().flat_map(|pool| pool.kinds.iter().map(move |kind| (pool, kind)));
-        let missed = kinds.map(|(pool, kind)| (&pool.name, self.missed(kind, "")));
+        let missed =
+            kinds.map(|(pool, kind)| (&pool.name, self.missed(&kind.labels_on(""), "", |key| kind.knows(key))));
         let (pool, missed) = missed.min_by_key(|(_, missed)| missed.len()).unzip();
         Obstacle::Selector {
             pool: pool.cloned().unwrap_or_default(),
             missed: missed.unwrap_or_default().into_iter().next().unwrap_or_default(),
         }
+    }
+
+    /// The class that a DaemonSet relies on to select its nodes, of which its controller knows nothing, and what its
+    /// template lacks of the selector of the class; `meant` is what it selects with the class. A template that selects the
+    /// same nodes in its own words relies on nothing.
+    pub fn relied_on(&self, ground: &Ground, meant: &[Place<'_>]) -> Option<(&str, Vec<String>)> {
+        let (name, class) = self.class?;
+        let own = &self.template.scheduling.node_selector;
+        let selected = class.scheduling.node_selector.iter();
+        let missing: Vec<_> = selected.filter(|(key, value)| own.get(*key) != Some(value)).collect();
+        let kinds = |places: &[Place<'_>]| places.iter().map(|(_, kinds)| kinds.len()).sum::<usize>();
+        // Nodes with and without a label of which nobody knows cannot be told apart.
+        let told_apart = || {
+            let mut kinds = meant.iter().flat_map(|(_, kinds)| kinds);
+            kinds.all(|kind| missing.iter().all(|(key, _)| kind.knows(key)))
+        };
+        let picks_the_same = || {
+            let alone = Self::alone(self.template);
+            self.template.selects_some_nodes() && told_apart() && kinds(&alone.selected(ground)) == kinds(meant)
+        };
+        let enough = missing.is_empty() || picks_the_same();
+        (!enough).then(|| (name, missing.into_iter().map(|(key, value)| format!("{key}={value}")).collect()))
     }
 
     fn first_taint(&self, ground: &Ground, selected: &[Place<'_>]) -> Option<Obstacle> {
