@@ -1,8 +1,22 @@
 //! `winpool cleanup`: nodes, RuntimeClasses and ConfigMaps are as they were before there was a winpool.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use e2e::{audit::Request, control_plane::OPERATOR_NAMESPACE, kubelet::Kubelets, operator::Operator, world::World};
+use e2e::{
+    audit::Request,
+    control_plane::{OPERATOR_NAMESPACE, User},
+    kubelet::Kubelets,
+    operator::{Operator, binary},
+    world::World,
+};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Node},
@@ -14,7 +28,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{node, pool, run, run_without_server, writes};
+use crate::{Ended, node, pool, run, run_without_server, writes};
 
 /// What people and machines see of a node, as text: its labels, annotations and taints.
 pub fn as_found(node: &Node) -> String {
@@ -82,6 +96,10 @@ async fn cleanup_gives_everything_back_as_it_was_found() {
         }),
     )
     .await;
+    let bare = json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": "bare" }, "handler": "runhcs-wcow-process",
+    });
+    create_class(&world, bare).await;
     let bystander = json!({
         "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": "gvisor" }, "handler": "runsc",
     });
@@ -107,7 +125,8 @@ async fn cleanup_gives_everything_back_as_it_was_found() {
     let maps_before = names_of_config_maps(&world).await;
 
     world.apply("WindowsRuntimeProfile", "standard", &json!({})).await.unwrap();
-    let named = json!([{ "name": "windows-web" }, { "name": "theirs", "adopt": true }]);
+    let named =
+        json!([{ "name": "windows-web" }, { "name": "theirs", "adopt": true }, { "name": "bare", "adopt": true }]);
     let more = json!({ "labels": { "team": "web" }, "profileRef": { "name": "standard" }, "runtimeClasses": named });
     pool(&world, "web", more).await;
     let more = json!({
@@ -126,7 +145,9 @@ async fn cleanup_gives_everything_back_as_it_was_found() {
     for (before, after) in nodes_before.iter().zip(&settled) {
         assert_eq!(before != after, before.0 != "alone-1", "{after:?}");
     }
-    assert_eq!(classes(&world).await.len(), classes_before.len() + 2);
+    let changed = classes(&world).await.into_iter().filter(|class| !classes_before.contains(class));
+    let changed: Vec<String> = changed.map(|(name, _)| name).collect();
+    assert_eq!(changed, ["bare", "theirs", "windows-ltsc2019", "windows-web"]);
     assert_eq!(names_of_config_maps(&world).await.len(), maps_before.len() + 2);
 
     // What would be done is said.
@@ -140,6 +161,7 @@ async fn cleanup_gives_everything_back_as_it_was_found() {
     for line in [
         "pool web: RuntimeClass windows-web: delete",
         "pool web: RuntimeClass theirs: give back as it was before it was adopted",
+        "pool web: RuntimeClass bare: give back as it was before it was adopted",
         "pool batch: RuntimeClass windows-ltsc2019: delete",
         "pool batch: WindowsNodePool batch: remove the finalizer",
     ] {
@@ -195,4 +217,56 @@ async fn cleanup_gives_everything_back_as_it_was_found() {
     assert_eq!((ended.status, ended.stdout.as_str()), (0, "nothing is there to take off\n"), "{}", ended.stderr);
     assert_eq!(run(&world, &["cleanup"]).status, 0);
     assert_eq!(writes(&world).len(), before);
+}
+
+#[tokio::test]
+async fn cleanup_goes_on_while_others_write_the_same_nodes_and_loses_none_of_theirs() {
+    let world = World::start().await.unwrap();
+    let names: Vec<String> = (1..=30).map(|number| format!("web-{number}")).collect();
+    let machines = names.iter().map(|name| node(name, "web")).collect();
+    let _kubelets = Kubelets::start(world.client.clone(), machines).await.unwrap();
+    pool(&world, "web", json!({ "labels": { "team": "web" } })).await;
+    let found = nodes(&world).await;
+    let operator = Operator::start(&world.control_plane, &[], &[]).await.unwrap();
+    world.until_guarded("web", ("os", "windows"), names.len()).await.unwrap();
+    world.until_as_specified("web").await.unwrap();
+    operator.stop().await.unwrap();
+
+    // Another controller counts on every node, twenty times a second.
+    let count = |all: Api<Node>, name: String, number: usize| async move {
+        let patch = json!({ "metadata": { "annotations": { "example.com/count": number.to_string() } } });
+        all.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    };
+    let (all, ended) = (world.nodes(), Arc::new(AtomicBool::new(false)));
+    let rival = tokio::spawn({
+        let (names, ended) = (names.clone(), ended.clone());
+        async move {
+            let mut counted = 0;
+            while !ended.load(Ordering::Relaxed) || counted < names.len() {
+                count(all.clone(), names[counted % names.len()].clone(), counted).await;
+                counted += 1;
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            counted
+        }
+    });
+    let cleanup = tokio::task::spawn_blocking({
+        let config = world.control_plane.kubeconfig(User::RivalA);
+        move || Ended::from(Command::new(binary().unwrap()).arg("cleanup").env("KUBECONFIG", config).output().unwrap())
+    });
+    let cleanup = cleanup.await.unwrap();
+    ended.store(true, Ordering::Relaxed);
+    let counted = rival.await.unwrap();
+    assert_eq!(cleanup.status, 0, "{}{}", cleanup.stdout, cleanup.stderr);
+    assert_eq!(cleanup.lines().last(), Some(&"done"));
+
+    let mut now = world.nodes().list(&ListParams::default()).await.unwrap().items;
+    for (index, name) in names.iter().enumerate() {
+        let node = now.iter_mut().find(|node| node.name_any() == *name).unwrap();
+        let last = (0..counted).rev().find(|number| number % names.len() == index).unwrap();
+        let theirs = node.annotations_mut().remove("example.com/count");
+        assert_eq!(theirs, Some(last.to_string()), "{name} has what the other wrote last");
+        node.metadata.annotations = node.metadata.annotations.take().filter(|all| !all.is_empty());
+        assert!(found.contains(&(name.clone(), as_found(node))), "{node:#?}");
+    }
 }
