@@ -77,8 +77,8 @@ fn removing_the_operator_leaves_the_crds_and_every_pool() {
 
 #[test]
 fn the_operator_may_do_this_and_nothing_else() {
-    let all = ["get", "list", "watch", "create", "patch", "delete"];
-    let read = ["get", "list", "watch"];
+    let all = ["list", "watch", "create", "patch", "delete"];
+    let read = ["list", "watch"];
     let wanted = [
         ("*", "", "nodes", [&read[..], &["patch"]].concat()),
         ("*", "node.k8s.io", "runtimeclasses", all.to_vec()),

@@ -314,6 +314,23 @@ fn a_changed_version_waits_for_a_ready_node_of_the_new_build() {
 }
 
 #[test]
+fn a_class_of_a_former_name_does_not_let_another_strand() {
+    let mut world = settled(json!({"windowsVersion": "ltsc2025"}), json!([]));
+    assert_eq!(world.names(CLASS), ["windows-ltsc2025"]);
+    world.edit(POOL, "web", |pool| {
+        pool["spec"]["windowsVersion"] = json!("ltsc2022");
+        pool["spec"]["runtimeClasses"] = json!([{"name": "windows"}]);
+    });
+    world.settle();
+    world.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2025"));
+    world.settle();
+    let (_, reason, message) = condition(&world, "web", "RuntimeClassReady");
+    assert_eq!(reason, "WouldStrand", "{message}");
+    let remedy = "kubectl annotate wnp web winpool.dev/allow-strand=3 --overwrite";
+    assert!(message.contains(remedy), "{message}");
+}
+
+#[test]
 fn a_changed_version_is_held_for_the_default_class_too_and_the_old_one_stays() {
     let mut world = settled(json!({}), json!([]));
     world.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2025"));
@@ -339,6 +356,24 @@ fn a_new_no_execute_taint_waits_for_permission_on_a_pool_with_nodes() {
     world.edit(POOL, "web", |pool| pool["metadata"]["annotations"] = json!({"winpool.dev/allow-evict": "2"}));
     world.settle();
     assert_eq!(taints(win(&world)), ["os=windows:NoSchedule", "drain=:NoExecute"]);
+}
+
+#[test]
+fn a_no_execute_taint_gets_another_value_with_permission_only() {
+    let drain = |value: &str| json!([{"key": "drain", "value": value, "effect": "NoExecute"}]);
+    let mut world = World::new();
+    world.put(POOL, "web", web(json!({"taints": drain("a")})));
+    world.settle();
+    world.put(NODE, "win-1", web_node(json!([])));
+    world.settle();
+    assert_eq!(taints(win(&world)), ["drain=a:NoExecute"]);
+    world.edit(POOL, "web", |pool| pool["spec"]["taints"] = drain("b"));
+    world.settle();
+    assert_eq!(taints(win(&world)), ["drain=a:NoExecute"]);
+    assert_eq!(reason(&world, "web", "NodesConfigured"), "WouldEvict");
+    world.edit(POOL, "web", |pool| pool["metadata"]["annotations"] = json!({"winpool.dev/allow-evict": "2"}));
+    world.settle();
+    assert_eq!(taints(win(&world)), ["drain=b:NoExecute"]);
 }
 
 #[test]
@@ -447,6 +482,20 @@ fn retain_leaves_everything_and_a_pool_made_again_takes_it_back_without_a_write(
     world.settle();
     assert_eq!(*win(&world), before);
     assert_eq!(status(&world, "web").applied.taints, ["os:NoSchedule"]);
+}
+
+#[test]
+fn a_paused_pool_whose_policy_became_retain_can_be_deleted() {
+    let mut world = settled(json!({"deletionPolicy": "Cleanup"}), json!([]));
+    world.edit(POOL, "web", |pool| {
+        pool["spec"]["paused"] = json!(true);
+        pool["spec"]["deletionPolicy"] = json!("Retain");
+    });
+    world.settle();
+    world.delete(POOL, "web");
+    world.settle();
+    assert_eq!(world.names(POOL), Vec::<String>::new());
+    assert_eq!(taints(win(&world)), ["os=windows:NoSchedule"]);
 }
 
 #[test]

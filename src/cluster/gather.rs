@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
-    batch::v1::Job,
+    batch::v1::{CronJob, Job},
     core::v1::{self as core, ConfigMap, Node},
     node::v1::RuntimeClass,
 };
@@ -89,7 +89,7 @@ pub async fn gather(client: &Client, namespace: &str) -> Result<Snapshot, Gather
 pub struct Workloads {
     /// All pods.
     pub pods: Vec<Arc<Pod>>,
-    /// All Deployments, StatefulSets, DaemonSets and Jobs.
+    /// All Deployments, StatefulSets, DaemonSets, Jobs and CronJobs.
     pub controllers: Vec<Arc<Controller>>,
 }
 
@@ -103,6 +103,7 @@ pub async fn gather_workloads(client: &Client) -> Result<Workloads, GatherError>
     made_by.extend(controllers::<StatefulSet>(client).await?);
     made_by.extend(controllers::<DaemonSet>(client).await?);
     made_by.extend(controllers::<Job>(client).await?);
+    made_by.extend(controllers::<CronJob>(client).await?);
     Ok(Workloads { pods: pods.into_values().collect(), controllers: made_by })
 }
 
@@ -111,7 +112,8 @@ async fn controllers<T>(client: &Client) -> Result<Vec<Arc<Controller>>, GatherE
 where
     T: PodController + Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let all = list::<ControllerView<T>>(Api::all(client.clone()), ListParams::default(), false).await?;
+    // CronJobs of batch/v1 came with 1.21.
+    let all = list::<ControllerView<T>>(Api::all(client.clone()), ListParams::default(), true).await?;
     Ok(all.into_values().map(|view| Arc::new(view.controller.clone())).collect())
 }
 

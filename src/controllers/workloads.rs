@@ -203,14 +203,17 @@ impl Keeper {
         notes
     }
 
-    /// The event on a workload; `None` if the object that it is about is not known.
+    /// The event on a workload; `None` if it is gone meanwhile.
     fn note(&self, pool: &str, trap: Trap, workload: &Arc<WorkloadName>, story: &str) -> Option<Note> {
         let about = match workload.kind.as_str() {
             "Node" => {
                 let uid = self.shell.caches.nodes.get(&workload.name)?.uid.clone();
                 About::Node { name: workload.name.clone(), uid }
             }
-            _ => About::Workload { workload: workload.clone(), uid: self.ledger.uid(workload)?.to_owned() },
+            _ => {
+                let (workload, uid) = self.ledger.subject(workload)?;
+                About::Workload { workload, uid: uid.to_owned() }
+            }
         };
         let message = format!("WindowsNodePool {pool}: {story}");
         Some(Note { about, warning: true, reason: trap.reason().to_owned(), action: "Check", message })

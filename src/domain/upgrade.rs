@@ -7,12 +7,12 @@ use super::{
     node::{ContainerRuntime, WindowsNode},
     pool::{Pool, Snapshot, configs::variant},
     profile::Profile,
-    render::{self, Runtime, Variant, pause},
+    render::{self, Configuration, KUBELET_ARGS, Runtime, Variant, pause},
 };
 use crate::{
     api::Taint,
     facts::{
-        Build, Minor, builds, containerd, runtimes,
+        Build, Minor, builds, containerd, kubelet_flags, runtimes,
         skew::{Skew, skew},
         support,
     },
@@ -42,6 +42,8 @@ pub enum Concern {
     OSSupport,
     /// The profile, rendered for kubelets of the new minor.
     Configuration,
+    /// The flags that a kubelet is started with now.
+    KubeletFlags,
     /// The pause image of kubelets of the new minor.
     PauseImage,
 }
@@ -54,6 +56,7 @@ impl Concern {
             Self::ContainerRuntime => "ContainerRuntime",
             Self::OSSupport => "OSSupport",
             Self::Configuration => "Configuration",
+            Self::KubeletFlags => "KubeletFlags",
             Self::PauseImage => "PauseImage",
         }
     }
@@ -186,6 +189,9 @@ impl Findings {
                 let message = format!("WindowsRuntimeProfile {path}: {wrong}: {remedy}");
                 self.add(Concern::Configuration, true, message, nodes.iter().copied());
             }
+            if let Ok(configuration) = render::render(taints, profile, &now) {
+                self.flags(&configuration, nodes.iter().copied(), target);
+            }
             if let (Ok(image), Ok(before)) = (pause::image(profile, &then), pause::image(profile, &now))
                 && image != before
             {
@@ -195,6 +201,23 @@ impl Findings {
                 self.add(Concern::PauseImage, false, message, nodes.iter().copied());
             }
         }
+    }
+
+    /// Flags of today that kubelets of tomorrow do not start with.
+    fn flags<'n>(&mut self, configuration: &Configuration, nodes: impl IntoIterator<Item = &'n String>, target: Minor) {
+        let args = configuration.files.get(KUBELET_ARGS).map(String::as_str).unwrap_or_default();
+        let name = |line: &'_ str| kubelet_flags::flag(line.trim_start_matches('-').split('=').next()?);
+        let gone: Vec<_> = args.lines().filter_map(name).filter(|flag| !flag.known_in(target)).collect();
+        if gone.is_empty() {
+            return;
+        }
+        let gone: Vec<_> = gone.iter().map(|flag| format!("--{}", flag.name)).collect();
+        let message = format!(
+            "kubelet {target} does not start with {}: put the {KUBELET_ARGS} that is rendered for it on the node together \
+             with the new kubelet",
+            gone.join(", ")
+        );
+        self.add(Concern::KubeletFlags, true, message, nodes);
     }
 }
 
@@ -307,6 +330,21 @@ mod tests {
         let nodes = [node("a", "10.0.20348.1", "v1.27.2", "containerd://1.7.28")];
         let gates = json!({"kubelet": {"featureGates": {"WindowsHostProcessContainers": true}}});
         insta::assert_snapshot!(messages(gates, &nodes, 28).join("\n"), @"breaks Configuration: WindowsRuntimeProfile spec.kubelet.featureGates.WindowsHostProcessContainers: kubelets know it up to 1.27, and 1.28 does not start with it: remove it, or give these nodes a profile of their own [a]");
+    }
+
+    #[test]
+    fn a_flag_that_is_gone_is_told() {
+        let nodes = [node("a", "10.0.20348.1", "v1.26.2", "containerd://1.7.28")];
+        let found = messages(json!({}), &nodes, 27);
+        let told: Vec<_> = found.iter().filter(|message| message.contains("KubeletFlags")).collect();
+        assert_eq!(
+            told,
+            [
+                "breaks KubeletFlags: kubelet 1.27 does not start with --container-runtime: put the kubelet.args that is \
+              rendered for it on the node together with the new kubelet [a]"
+            ]
+        );
+        assert!(messages(json!({}), &nodes, 26).is_empty());
     }
 
     #[test]

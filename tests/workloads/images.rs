@@ -309,6 +309,27 @@ fn an_image_is_asked_for_in_every_way_that_its_pods_have_those_with_secrets_firs
 }
 
 #[test]
+fn a_pod_that_does_not_say_its_system_is_nothing_to_a_pool_when_its_image_is_for_linux() {
+    let mut cluster = town();
+    cluster.pod("unclear", json!({}), spec(json!({"tolerations": tolerated()})), running());
+    assert_eq!(counts(&cluster, "web").0, 1, "it may be for Windows");
+    cluster.lookups.insert("example.com/app:1".to_owned(), found(&["linux/amd64"]));
+    assert_eq!(counts(&cluster, "web").0, 0);
+}
+
+#[test]
+fn what_does_not_start_is_told_with_what_else_is_known_of_its_image() {
+    let mut cluster = with_image(town(), "example.com/app:7", &[], waiting(NO_MATCH));
+    let told =
+        |more: &'static str| [("web ImagesCannotRun Pod shop/app: example.com/app:7 does not run on 10.0.20348", more)];
+    cluster
+        .tells(&told("says the runtime: no match for platform in manifest: rebuild it on ltsc2022"), &"nothing else");
+    cluster.lookups.insert("example.com/app:7".to_owned(), found(&["windows/amd64 10.0.17763.1"]));
+    let more = "by its registry it is for 10.0.17763.1 (ltsc2019), the host runs images of 10.0.20348 (ltsc2022) only: rebuild it on ltsc2022, or use pool batch";
+    cluster.tells(&told(more), &"its registry");
+}
+
+#[test]
 fn the_registry_is_asked_only_of_what_the_runtime_did_not_say() {
     let cluster = with_image(town(), APP, &[], running());
     assert_eq!(cluster.ledger().wants().count(), 0);

@@ -17,7 +17,7 @@ pub fn text(preview: &Preview) -> String {
     preview.pools.iter().for_each(|pool| pool_text(pool, &mut text));
     if !preview.nodes_in_no_pool.is_empty() {
         let nodes = some_of(&preview.nodes_in_no_pool);
-        let _ = writeln!(text, "\nIn no pool, so nothing keeps Linux pods off: {nodes}");
+        let _ = writeln!(text, "\nIn no pool, so no pool keeps Linux pods off: {nodes}");
     }
     if let Some(upgrade) = &preview.upgrade {
         upgrade_text(upgrade, &mut text);
@@ -152,7 +152,7 @@ mod tests {
           held back: NodesAssigned/ReleaseHeld  win-9 no longer match
           as it is: VersionSkew/KubeletTooOld   win-2 is behind
 
-        In no pool, so nothing keeps Linux pods off: win-8
+        In no pool, so no pool keeps Linux pods off: win-8
 
         Upgrade from Kubernetes 1.34 to 1.36:
           breaks VersionSkew (pool web)  win-2: this and that

@@ -65,7 +65,7 @@ pub fn render(snapshot: &Snapshot, newcomers: &[Newcomer], resources: &Resources
     }
     let alone: Vec<_> = planner.in_no_pool().map(|node| node.name.as_str()).collect();
     if !alone.is_empty() {
-        rendered.notes.push(format!("in no pool, so nothing keeps Linux pods off: {}", some_of(&alone)));
+        rendered.notes.push(format!("in no pool, so no pool keeps Linux pods off: {}", some_of(&alone)));
     }
     if mistakes.is_empty() {
         return Ok(rendered);

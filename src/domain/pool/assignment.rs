@@ -121,7 +121,7 @@ pub fn unassigned(snapshot: &Snapshot) -> Vec<Note> {
             warning: true,
             reason: "NoPool".to_owned(),
             action: "Assign",
-            message: "No WindowsNodePool matches this Windows node, so nothing keeps Linux pods off it. \
+            message: "No WindowsNodePool matches this Windows node, so no pool keeps Linux pods off it. \
                       Label it for a pool, or make a pool with spec.fallback: true."
                 .to_owned(),
         })

@@ -87,7 +87,9 @@ fn strands(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNod
     };
     let has_old = |old: &str| members.iter().any(|node| node.build().is_some_and(|build| build.to_string() == old));
     let ready_for_new = members.iter().any(|node| node.ready && node.build() == Some(spec.build));
-    let done = ours().any(|old| old == build);
+    // One of a former name may have it, and leads no pod of the pool's classes of today anywhere.
+    let named = spec.runtime_classes.iter().filter_map(|class| snapshot.runtime_classes.get(&class.name));
+    let done = named.into_iter().any(|class| class.ours() && class.build() == Some(&build));
     !done
         && !ready_for_new
         && ours().any(|old| old != build && has_old(old))
@@ -122,7 +124,7 @@ fn plan_one(snapshot: &Snapshot, pool: &Pool, spec: &Spec, class: &RuntimeClass,
         adopted: None,
     };
     if stranding {
-        return hold(class, existing, wanted, spec.build);
+        return hold(pool, class, existing, wanted, spec.build);
     }
     match existing {
         None => ClassPlan {
@@ -165,12 +167,21 @@ fn not_ours(existing: &RuntimeClassView, wanted: &Wanted) -> ClassPlan {
 
 /// Leaves the class on the build that it leads to, and still widens its tolerations, so that a taint changed in the same
 /// edit keeps nobody off.
-fn hold(class: &RuntimeClass, existing: Option<&RuntimeClassView>, mut wanted: Wanted, build: Build) -> ClassPlan {
+fn hold(
+    pool: &Pool,
+    class: &RuntimeClass,
+    existing: Option<&RuntimeClassView>,
+    mut wanted: Wanted,
+    build: Build,
+) -> ClassPlan {
     let message = format!(
         "RuntimeClass {} is not moved to {build}: the pool has nodes of the old build and none ready of the new, so its \
-         pods would have nowhere to run. Add nodes of {build}, or annotate the pool with {}: \"<metadata.generation>\"",
+         pods would have nowhere to run. Add nodes of {build}, or move it all the same with: kubectl annotate wnp {} {}={} \
+         --overwrite",
         class.name,
-        annotation::ALLOW_STRAND
+        pool.name,
+        annotation::ALLOW_STRAND,
+        pool.generation
     );
     let mut plan = ClassPlan::left_alone(&class.name, RuntimeClassState::WouldStrand, message);
     if let Some(existing) = existing.filter(|existing| existing.ours() && existing.object.handler == *wanted.handler) {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::Snapshot;
 use crate::{
     api::{
-        Taint,
+        Taint, TaintEffect,
         names::{annotation, label},
     },
     domain::{
@@ -33,6 +33,8 @@ pub struct Wish<'a> {
     pub taints: &'a [Taint],
     /// NoExecute taints that may not be added for now, because they would evict pods.
     pub withheld: &'a [TaintKey],
+    /// Whether a NoExecute taint may get another value, which evicts the pods that tolerate the present one.
+    pub may_evict: bool,
 }
 
 /// The configuration that a node should run.
@@ -251,11 +253,11 @@ impl<'a> Draft<'a> {
 
     fn want_taints(&mut self, wish: &Wish, registered: bool) {
         for taint in wish.taints {
-            self.want_taint(taint, wish.withheld, registered);
+            self.want_taint(taint, wish, registered);
         }
     }
 
-    fn want_taint(&mut self, taint: &Taint, withheld: &[TaintKey], registered: bool) {
+    fn want_taint(&mut self, taint: &Taint, wish: &Wish, registered: bool) {
         let key = TaintKey::from(taint);
         let position = self.taints.iter().position(|present| TaintKey::from(present) == key);
         let recorded = self.node.owned.as_ref().and_then(|owned| owned.taints.get(&key)).copied();
@@ -273,6 +275,9 @@ impl<'a> Draft<'a> {
                 let (present, wanted) = (in_words(&key, &value), in_words(&key, &taint.value));
                 self.plan.taint_conflicts.push(format!("{present} instead of {wanted}"));
             }
+            (Some(_), _) if taint.effect == TaintEffect::NoExecute && !wish.may_evict => {
+                self.plan.would_evict.push(key.clone());
+            }
             (Some(position), _) => {
                 if self.may_write_taint(&key, &taint.value) {
                     self.taints[position].value = some_text(&taint.value);
@@ -280,7 +285,7 @@ impl<'a> Draft<'a> {
                 }
             }
             _ if of_machine => self.plan.left_to_machine.push(key.clone()),
-            _ if withheld.contains(&key) => self.plan.would_evict.push(key.clone()),
+            _ if wish.withheld.contains(&key) => self.plan.would_evict.push(key.clone()),
             _ => {
                 if self.may_write_taint(&key, &taint.value) {
                     let (name, effect) = (key.key.clone(), key.effect.clone());
@@ -432,7 +437,7 @@ mod tests {
     use k8s_openapi::api::core::v1::Node;
 
     use super::*;
-    use crate::{api::TaintEffect, domain::contest::Contests};
+    use crate::domain::contest::Contests;
 
     fn node(name: &str, metadata: &Value, taints: &Value) -> WindowsNode {
         let mut object = json!({
@@ -475,7 +480,7 @@ mod tests {
         };
         let (proof, labels) = (Proof::default(), BTreeMap::from([("team".to_owned(), "web".to_owned())]));
         let taints = [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }];
-        let wish = Wish { pool: "web", labels: &labels, taints: &taints, withheld: &[] };
+        let wish = Wish { pool: "web", labels: &labels, taints: &taints, withheld: &[], may_evict: true };
         for wish in [Some(wish), None] {
             let mut shared = Planner::new(&snapshot, &proof, wish.clone());
             let mut distinct = Vec::new();

@@ -189,7 +189,8 @@ impl<'a> Planner<'a> {
         };
         plan.steps.retain(|step| !step.is_empty());
         let observing = pool.spec.as_ref().is_ok_and(|spec| spec.paused || (!pool.deleting && !pool.enforces()));
-        if observing {
+        // A pool that leaves everything as it is has nothing to wait for.
+        if observing && !matches!(plan.phase, Phase::Leaving) {
             plan.withheld = std::mem::take(&mut plan.steps).into_iter().flatten().collect();
         }
         Some(plan)
@@ -200,8 +201,10 @@ impl<'a> Planner<'a> {
         let nobodys = Territory::default();
         let territory = self.territories.get(pool.name.as_str()).unwrap_or(&nobodys);
         let nodes: Vec<&WindowsNode> = territory.members.iter().map(|(node, _)| node.as_ref()).collect();
-        let withheld = withheld_taints(pool, spec, &nodes);
-        let wish = Wish { pool: &pool.name, labels: &spec.labels, taints: &spec.taints, withheld: &withheld };
+        let may_evict = nodes.is_empty() || pool.allows(pool.allow_evict.as_ref());
+        let withheld = withheld_taints(pool, spec, may_evict);
+        let wish =
+            Wish { pool: &pool.name, labels: &spec.labels, taints: &spec.taints, withheld: &withheld, may_evict };
         let configs = configs::plan(snapshot, pool, spec, &nodes, &self.newcomers);
         let classes = classes::plan(snapshot, pool, spec, &nodes);
         let mut judge = delivery::Judge::new(snapshot, spec);
@@ -283,8 +286,8 @@ impl<'a> Planner<'a> {
 }
 
 /// NoExecute taints that the pool has not set before and that would evict pods from nodes it has.
-fn withheld_taints(pool: &Pool, spec: &Spec, nodes: &[&WindowsNode]) -> Vec<TaintKey> {
-    if nodes.is_empty() || pool.allows(pool.allow_evict.as_ref()) {
+fn withheld_taints(pool: &Pool, spec: &Spec, may_evict: bool) -> Vec<TaintKey> {
+    if may_evict {
         return Vec::new();
     }
     let evicting = spec.taints.iter().filter(|taint| taint.effect == TaintEffect::NoExecute).map(TaintKey::from);

@@ -11,7 +11,7 @@ use crate::{
     domain::{
         image::Host,
         node::WindowsNode,
-        pool::{Members, Pool, RuntimeClassView, Snapshot, Spec, plan::Planner},
+        pool::{Members, Pool, RuntimeClassView, Snapshot, Spec, delivery, plan::Planner},
     },
     facts::{Build, OsVersion, compatibility::Isolation, containerd::HYPERV_HANDLER},
 };
@@ -137,7 +137,7 @@ impl Ground {
     /// The ground in a snapshot.
     pub fn of(snapshot: &Snapshot) -> Self {
         let planner = Planner::new(snapshot);
-        let without_pool = |node: &Arc<WindowsNode>| (node.name.clone(), NodeGround::of(node, None, &Arc::default()));
+        let without_pool = |node: &Arc<WindowsNode>| (node.name.clone(), NodeGround::of(node, None));
         let mut nodes: HashMap<String, NodeGround> = snapshot.nodes.values().map(without_pool).collect();
         let mut active: Vec<(&Pool, &Spec)> =
             snapshot.pools.values().filter_map(|pool| Some((pool.as_ref(), pool.spec.as_ref().ok()?))).collect();
@@ -146,8 +146,9 @@ impl Ground {
         for (pool, spec) in active.into_iter().filter(|(pool, _)| !pool.deleting) {
             let mut kinds = HashSet::new();
             let individual = individual_labels(planner.members(&pool.name));
+            let mut home = Home { pool, spec, individual, judge: delivery::Judge::new(snapshot, spec) };
             for node in planner.members(&pool.name) {
-                let ground = NodeGround::of(node, Some((pool, spec)), &individual);
+                let ground = NodeGround::of(node, Some(&mut home));
                 kinds.extend(ground.kind.clone());
                 nodes.insert(node.name.clone(), ground);
             }
@@ -221,10 +222,18 @@ impl PoolGround {
     }
 }
 
+/// The pool of nodes, and what is worked out once for all of them.
+struct Home<'a> {
+    pool: &'a Pool,
+    spec: &'a Spec,
+    individual: Arc<BTreeSet<String>>,
+    judge: delivery::Judge<'a>,
+}
+
 impl NodeGround {
-    fn of(node: &WindowsNode, pool: Option<(&Pool, &Spec)>, individual: &Arc<BTreeSet<String>>) -> Self {
-        let name = pool.map(|(pool, _)| pool.name.clone());
-        Self { pool: name, kind: Kind::of(node, pool, individual), memory: node.allocatable.memory }
+    fn of(node: &WindowsNode, home: Option<&mut Home>) -> Self {
+        let pool = home.as_ref().map(|home| home.pool.name.clone());
+        Self { pool, kind: Kind::of(node, home), memory: node.allocatable.memory }
     }
 }
 
@@ -269,11 +278,13 @@ fn lasting_taints(node: &WindowsNode) -> Vec<Taint> {
 
 impl Kind {
     /// The kind of a node as its pool makes it; `None` when it did not report its Windows.
-    fn of(node: &WindowsNode, pool: Option<(&Pool, &Spec)>, individual: &Arc<BTreeSet<String>>) -> Option<Self> {
+    fn of(node: &WindowsNode, home: Option<&mut Home>) -> Option<Self> {
         let os = node.os.as_ref().ok().copied().or(node.build().map(|build| OsVersion { build, revision: None }))?;
-        let (mut labels, mut taints, mut withheld) =
-            (labels_in_common(node, individual), lasting_taints(node), Vec::new());
-        if let Some((pool, spec)) = pool {
+        let individual = home.as_ref().map(|home| home.individual.clone()).unwrap_or_default();
+        let (mut labels, mut taints) = (labels_in_common(node, &individual), lasting_taints(node));
+        let (mut withheld, mut rendered) = (Vec::new(), false);
+        if let Some(Home { pool, spec, judge, .. }) = home {
+            rendered = judge.of(node) == Some(delivery::State::InEffect);
             // One of the same key and effect stays until it is replaced.
             let there = |taint: &Taint| taints.iter().any(|own| (&own.key, &own.effect) == (&taint.key, &taint.effect));
             let wanted: Vec<Taint> = spec.taints.iter().map(Taint::from).filter(|taint| !there(taint)).collect();
@@ -291,11 +302,11 @@ impl Kind {
         Some(Self {
             exists: true,
             labels,
-            individual: individual.clone(),
+            individual,
             taints,
             withheld,
             host: Host { os, architecture, containerd: node.runtime.containerd() },
-            handlers: node.runtime.handlers(pool.is_some_and(|(_, spec)| spec.profile.is_some())),
+            handlers: node.runtime.handlers(rendered),
         })
     }
 

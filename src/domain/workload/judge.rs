@@ -234,12 +234,16 @@ fn bound(ground: &Ground, pod: &Pod, lookups: &dyn Lookups) -> Judgement {
         return Judgement::default();
     };
     // Linux nodes may have the taint that it tolerates: then its images tell.
+    let unclear = effective.system().is_none();
     let images = || pod.template.containers.iter().map(|container| &container.image);
-    if effective.system().is_none() && images().any(|image| is_foreign(image, lookups)) {
+    if unclear && images().any(|image| is_foreign(image, lookups)) {
         return Judgement { wanted: images().cloned().collect(), ..Judgement::default() };
     }
     let mut judgement = Judgement { pool: places.first().map(|(pool, _)| pool.name.clone()), ..Judgement::default() };
     judge_images(ground, pod, &kinds(&places), lookups, &effective, &mut judgement);
+    if unclear {
+        judgement.wanted = images().cloned().collect();
+    }
     judgement
 }
 
@@ -269,7 +273,8 @@ fn judge_images(
             continue;
         };
         let lookup = lookups.get(&container.image);
-        if said.is_none() {
+        // Of what does not start one wants to know for what it is.
+        if *said != Some(Said::Started) {
             judgement.wanted.push(container.image.clone());
         }
         let known = Known { said: said.as_ref(), lookup: lookup.as_deref(), reference: &reference };
@@ -281,8 +286,16 @@ fn judge_images(
                     let images = if evidence == Evidence::Name { Images::Suspected } else { Images::CannotRun };
                     judgement.images = judgement.images.max(images);
                     let (image, host) = (&container.image, &kind.host);
+                    let told = what_is_wrong(image, evidence, &misfit, host);
+                    let beside = judge(Known { said: None, ..known }, host, isolation, container.host_process);
+                    let (told, misfit) = match (evidence, beside) {
+                        (Evidence::Runtime, Verdict::CannotRun(by, misfit)) => {
+                            (format!("{told}; {} it {misfit}", source(by)), misfit)
+                        }
+                        _ => (told, misfit),
+                    };
                     let remedy = remedy(ground, image, &misfit, host, effective.system().is_some());
-                    let story = format!("{}: {remedy}", what_is_wrong(image, evidence, &misfit, host));
+                    let story = format!("{told}: {remedy}");
                     judgement.findings.push(Finding { pool: (*pool).to_owned(), trap: Trap::ImagesCannotRun, story });
                     break;
                 }
@@ -301,8 +314,19 @@ fn what_is_wrong(image: &str, evidence: Evidence, misfit: &Misfit, host: &Host) 
         (Evidence::Runtime, Misfit::Said(words)) => {
             format!("{image} does not run on {}, says the runtime: {words}", host.os)
         }
-        (Evidence::Name, _) => format!("{image} probably does not run on {}: by its name it {misfit}", host.os),
-        _ => format!("{image} does not run on {}: by its registry it {misfit}", host.os),
+        (Evidence::Name, _) => {
+            format!("{image} probably does not run on {}: {} it {misfit}", host.os, source(evidence))
+        }
+        _ => format!("{image} does not run on {}: {} it {misfit}", host.os, source(evidence)),
+    }
+}
+
+/// By what an image is judged, in words.
+fn source(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Runtime => "by its runtime",
+        Evidence::Registry => "by its registry",
+        Evidence::Name => "by its name",
     }
 }
 
@@ -459,7 +483,9 @@ fn may_land(ground: &Ground, workload: &WorkloadName, template: &Template, effec
 
 /// What is worth a look in a template for Windows.
 fn advice(pool: &str, template: &Template) -> Vec<Finding> {
-    let memory = template.containers.iter().filter(|container| !container.host_process).find_map(|container| {
+    // What an init container takes is given back before the others start.
+    let lasting = template.containers.iter().filter(|container| !container.host_process && !container.init);
+    let memory = lasting.into_iter().find_map(|container| {
         let name = &container.name;
         match (container.memory_request, container.memory_limit) {
             (_, None) => Some(format!("container {name} has no memory limit: Windows pages instead of killing: set one, and request as much")),

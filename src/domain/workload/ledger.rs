@@ -219,6 +219,11 @@ impl Ledger {
         self.judge_controllers_again(|controller| controller.template.names_hosts());
     }
 
+    /// The ground that the workloads stand on.
+    pub fn ground(&self) -> &Ground {
+        &self.ground
+    }
+
     /// The pools whose workloads say something else than at the last call.
     pub fn take_changed(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.changed)
@@ -239,13 +244,17 @@ impl Ledger {
         })
     }
 
-    /// The uid of a workload, if the object itself is known.
-    pub fn uid(&self, workload: &WorkloadName) -> Option<&str> {
-        let of_pod = || {
-            let key = format!("{}/{}", workload.namespace, workload.name);
-            self.pods.get(key.as_str()).filter(|_| workload.kind == "Pod").map(|entry| entry.pod.uid.as_str())
-        };
-        self.controllers.get(workload).map(|judged| judged.controller.uid.as_str()).or_else(of_pod)
+    /// The object that is told what is wrong with a workload, with its uid: the workload itself where it is known, and else
+    /// the first of its pods.
+    pub fn subject(&self, workload: &Arc<WorkloadName>) -> Option<(Arc<WorkloadName>, &str)> {
+        if let Some(judged) = self.controllers.get(workload) {
+            return Some((workload.clone(), &judged.controller.uid));
+        }
+        let of_workload = self.pods.values().map(|entry| &entry.pod).filter(|pod| pod.workload == *workload);
+        let pod = of_workload.min_by(|a, b| a.key.cmp(&b.key))?;
+        let name = pod.key.rsplit('/').next()?.to_owned();
+        let name = WorkloadName { kind: "Pod".to_owned(), namespace: workload.namespace.clone(), name };
+        Some((Arc::new(name), &pod.uid))
     }
 
     /// The number of pods.

@@ -118,31 +118,54 @@ pub struct World<'a> {
     pub controllers: Vec<Arc<Controller>>,
 }
 
+/// A workload of a pool.
+struct Moving<'w> {
+    workload: Arc<WorkloadName>,
+    /// What its pods are made of; `None` if nobody makes them anew.
+    template: Option<&'w Template>,
+    /// Its pods on the pool, and those that wait for it.
+    pods: Vec<Arc<Pod>>,
+}
+
+impl Moving<'_> {
+    /// The template of its next pods: of those that nobody makes anew, their own.
+    fn next(&self) -> Option<&Template> {
+        self.template.or_else(|| Some(&self.pods.first()?.template))
+    }
+}
+
 impl World<'_> {
-    /// The pods of a pool by workload: those on it, and those that wait for it.
-    fn of_pool(&self, pool: &str) -> BTreeMap<Arc<WorkloadName>, Vec<Arc<Pod>>> {
+    /// The workloads of a pool: those with pods, and those that would have some there if they wanted any.
+    fn workloads(&self, pool: &str) -> Vec<Moving<'_>> {
         let mut ledger = Ledger::default();
         ledger.stand_on(Ground::of(self.snapshot));
-        let mut by_workload: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        let mut pods: BTreeMap<Arc<WorkloadName>, Vec<Arc<Pod>>> = BTreeMap::new();
         for pod in &self.pods {
             ledger.pod(&pod.key, Some(pod.clone()));
             if ledger.pool_of(&pod.key) == Some(pool) {
-                by_workload.entry(pod.workload.clone()).or_default().push(pod.clone());
+                pods.entry(pod.workload.clone()).or_default().push(pod.clone());
             }
         }
-        by_workload
-    }
-
-    /// What makes the pods of a workload, if that is known.
-    fn templates(&self) -> HashMap<&WorkloadName, &Template> {
-        let controllers = self.controllers.iter();
-        controllers.map(|controller| (controller.workload.as_ref(), controller.template.as_ref())).collect()
+        let ended = |controller: &Controller| controller.workload.kind == "Job" && !controller.active;
+        let idle = self.controllers.iter().filter(|controller| !ended(controller));
+        let idle = idle.filter(|controller| is_bound_for(pool, &controller.template, ledger.ground()));
+        for controller in idle {
+            pods.entry(controller.workload.clone()).or_default();
+        }
+        let templates: HashMap<&WorkloadName, &Template> =
+            self.controllers.iter().map(|one| (one.workload.as_ref(), one.template.as_ref())).collect();
+        let moving = |(workload, pods): (Arc<WorkloadName>, Vec<Arc<Pod>>)| Moving {
+            template: templates.get(workload.as_ref()).copied(),
+            workload,
+            pods,
+        };
+        pods.into_iter().map(moving).collect()
     }
 
     /// The images that the pods of a pool would have after a restart: what a registry may be asked for.
     pub fn images(&self, pool: &str) -> BTreeSet<String> {
-        let (templates, pods) = (self.templates(), self.of_pool(pool));
-        let next = pods.iter().map(|(workload, pods)| next(&templates, workload, pods));
+        let workloads = self.workloads(pool);
+        let next = workloads.iter().filter_map(Moving::next);
         next.flat_map(|template| &template.containers).map(|container| container.image.clone()).collect()
     }
 
@@ -155,29 +178,27 @@ impl World<'_> {
             Target::Pool(other) => other,
         };
         let destination = ground.pool(there)?;
-        let templates = self.templates();
         let planner = Planner::new(&after);
         let hosts: HashSet<&str> = planner.members(there).filter_map(hostname).collect();
-        let pods = self.of_pool(pool);
-        let mut moves: Vec<Move> = pods
+        let workloads = self.workloads(pool);
+        let outcome = |moving: &Moving| {
+            let host = moving.next().and_then(selected_host).filter(|host| !hosts.contains(host));
+            match host {
+                Some(host) => Outcome::Pinned(format!("it selects the node {host}, which is not there")),
+                None => outcome(&ground, destination, moving, lookups),
+            }
+        };
+        let mut moves: Vec<Move> = workloads
             .iter()
-            .map(|(workload, pods)| {
-                let template = templates.get(workload.as_ref()).copied();
-                let host = selected_host(next(&templates, workload, pods)).filter(|host| !hosts.contains(host));
-                let outcome = match host {
-                    Some(host) => Outcome::Pinned(format!("it selects the node {host}, which is not there")),
-                    None => outcome(&ground, destination, workload, template, &pods[0], lookups),
-                };
-                Move { workload: workload.clone(), pods: pods.len(), outcome }
-            })
+            .map(|moving| Move { workload: moving.workload.clone(), pods: moving.pods.len(), outcome: outcome(moving) })
             .collect();
         moves.sort_by(|a, b| (&a.outcome, &a.workload).cmp(&(&b.outcome, &b.workload)));
         let room = match target {
             Target::Version { .. } => None,
             Target::Pool(other) => {
                 // A DaemonSet has its pods by the node, whatever else comes.
-                let come = pods.iter().filter(|(workload, _)| workload.kind != "DaemonSet");
-                Some(self.room(other, come.flat_map(|(_, pods)| pods)))
+                let come = workloads.iter().filter(|moving| moving.workload.kind != "DaemonSet");
+                Some(self.room(other, come.flat_map(|moving| &moving.pods)))
             }
         };
         Some(Migration { moves, room })
@@ -197,13 +218,11 @@ impl World<'_> {
     }
 }
 
-/// The template that a workload's next pods are made of; of one that nobody makes anew, its own.
-fn next<'t>(
-    templates: &HashMap<&WorkloadName, &'t Template>,
-    workload: &WorkloadName,
-    pods: &'t [Arc<Pod>],
-) -> &'t Template {
-    templates.get(workload).copied().unwrap_or(&pods[0].template)
+/// Whether pods of a template would go to a pool first.
+fn is_bound_for(pool: &str, template: &Template, ground: &Ground) -> bool {
+    let Ok(effective) = Effective::of(template, ground) else { return false };
+    let places = effective.places(ground).ok().filter(|_| effective.is_for_windows(ground));
+    places.is_some_and(|places| places.first().is_some_and(|(first, _)| first.name == pool))
 }
 
 /// Whether a node takes pods at the moment: it is ready and not cordoned.
@@ -274,27 +293,20 @@ fn classes(spec: &Spec, version: &str) -> Vec<crate::domain::pool::RuntimeClass>
     classes
 }
 
-fn outcome(
-    ground: &Ground,
-    there: &PoolGround,
-    workload: &WorkloadName,
-    template: Option<&Template>,
-    pod: &Pod,
-    lookups: &dyn Lookups,
-) -> Outcome {
-    let effective = match template {
+fn outcome(ground: &Ground, there: &PoolGround, moving: &Moving, lookups: &dyn Lookups) -> Outcome {
+    let Some(template) = moving.next() else { return Outcome::Runs };
+    let effective = match moving.template {
         Some(template) => Effective::of(template, ground),
-        None => Effective::of_pod(&pod.template, ground),
+        None => Effective::of_pod(template, ground),
     };
     let effective = match effective {
         Ok(effective) => effective,
         Err(obstacle) => return Outcome::Pinned(obstacle.to_string()),
     };
-    let template = template.unwrap_or(&pod.template);
     if effective.system() == Some(System::Linux) {
         return Outcome::Pinned("it is for Linux".to_owned());
     }
-    if workload.kind == "DaemonSet" && !takes(&Effective::alone(template), ground, there) {
+    if moving.workload.kind == "DaemonSet" && !takes(&Effective::alone(template), ground, there) {
         let story = "the DaemonSet controller makes no pods there: its template selects other nodes, or does not tolerate their taints";
         return Outcome::WouldNotFollow(story.to_owned());
     }
@@ -355,339 +367,4 @@ fn images(ground: &Ground, there: &PoolGround, template: &Template, lookups: &dy
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::{super::Shared, *};
-    use crate::domain::image::{Content, Lookup, Platform};
-
-    const APP: &str = "registry.example/app:1";
-    const OLD: &str = "registry.example/old:1";
-    const LINUX: &str = "registry.example/linux:1";
-    const GONE: &str = "registry.example/gone:1";
-
-    /// What a registry says: `app` is for both, `old` is for Windows Server 2019.
-    struct Registry;
-
-    impl Lookups for Registry {
-        fn get(&self, image: &str) -> Option<Arc<Lookup>> {
-            let platform = |os: &str, version: Option<&str>| Platform {
-                os: os.to_owned(),
-                architecture: "amd64".to_owned(),
-                os_version: version.map(|version| version.parse().unwrap()),
-            };
-            let platforms = match image {
-                APP => vec![
-                    platform("windows", Some("10.0.17763.6414")),
-                    platform("windows", Some("10.0.20348.3207")),
-                    platform("linux", None),
-                ],
-                OLD => vec![platform("windows", Some("10.0.17763.6414"))],
-                LINUX => vec![platform("linux", None)],
-                GONE => return Some(Arc::new(Lookup::Failed("it has no such image".to_owned()))),
-                _ => return None,
-            };
-            Some(Arc::new(Lookup::Found(Content { platforms })))
-        }
-    }
-
-    fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
-        serde_json::from_value(object).unwrap()
-    }
-
-    fn node(name: &str, pool: &str, kernel: &str, more: &Value) -> (String, Arc<WindowsNode>) {
-        let build = kernel.rsplit_once('.').unwrap().0;
-        let mut node = json!({
-            "metadata": {"name": name, "labels": {
-                "kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": name,
-                "node.kubernetes.io/windows-build": build, "pool": pool,
-            }},
-            "spec": {"taints": []},
-            "status": {
-                "nodeInfo": {"kernelVersion": kernel, "kubeletVersion": "v1.34.0",
-                    "containerRuntimeVersion": "containerd://2.1.4", "operatingSystem": "windows",
-                    "architecture": "amd64", "osImage": "", "machineID": "", "systemUUID": "", "bootID": "",
-                    "kubeProxyVersion": ""},
-                "allocatable": {"memory": "16Gi", "pods": "10"},
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
-        });
-        for (path, value) in more.as_object().into_iter().flatten() {
-            *node.pointer_mut(path).unwrap() = value.clone();
-        }
-        (name.to_owned(), Arc::new(WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node))))
-    }
-
-    fn pool(name: &str, version: &str, classes: &Value) -> (String, Arc<Pool>) {
-        let object = json!({
-            "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
-            "spec": {"windowsVersion": version, "nodeSelector": {"matchLabels": {"pool": name}}, "runtimeClasses": classes},
-        });
-        (name.to_owned(), Arc::new(Pool::from_object(read(object))))
-    }
-
-    /// Pool `here` of Windows Server 2019 and pool `there` of 2022, each with a node and its RuntimeClasses; `there` is
-    /// changed as these JSON pointers say.
-    fn snapshot(there: &Value) -> Snapshot {
-        let mut snapshot = Snapshot {
-            namespace: "winpool-system".to_owned(),
-            pools: [
-                pool("here", "ltsc2019", &json!([{"name": "windows-ltsc2019"}])),
-                pool("there", "ltsc2022", &json!([{"name": "there"}])),
-            ]
-            .into(),
-            nodes: [
-                node("here-1", "here", "10.0.17763.6414", &json!({})),
-                node("there-1", "there", "10.0.20348.3207", there),
-            ]
-            .into(),
-            ..Snapshot::default()
-        };
-        for pool in ["here", "there"] {
-            let plan = Planner::new(&snapshot).plan(pool).unwrap();
-            snapshot.runtime_classes.extend(planned_classes(plan));
-        }
-        snapshot
-    }
-
-    fn target(to: &str) -> Target {
-        match to {
-            "there" => Target::Pool(to.to_owned()),
-            _ => Target::Version { name: to.to_owned(), build: crate::facts::builds::named(to).unwrap() },
-        }
-    }
-
-    /// A workload with one pod on `here-1`.
-    fn workload(kind: &str, spec: &Value) -> (Arc<Pod>, Option<Arc<Controller>>) {
-        let mut shared = Shared::default();
-        let mut bound = spec.clone();
-        bound["nodeName"] = json!("here-1");
-        if bound.get("runtimeClassName").is_some_and(|class| class == "windows-ltsc2019") {
-            bound["nodeSelector"]["node.kubernetes.io/windows-build"] = json!("10.0.17763");
-        }
-        let owner = json!([{"apiVersion": "apps/v1", "kind": kind, "name": "w", "uid": "u", "controller": true}]);
-        let owner = if kind == "Pod" { Value::Null } else { owner };
-        let name = if kind == "Pod" { "w" } else { "w-0" };
-        let pod = json!({
-            "metadata": {"name": name, "namespace": "shop", "uid": "p", "ownerReferences": owner},
-            "spec": bound, "status": {"phase": "Running"},
-        });
-        let pod = Arc::new(Pod::read(read(pod), &mut shared));
-        let object = json!({
-            "metadata": {"name": "w", "namespace": "shop", "uid": "u"},
-            "spec": {"selector": {}, "serviceName": "w", "template": {"spec": spec}},
-        });
-        let controller = match kind {
-            "DaemonSet" => Some(Controller::read(read::<k8s_openapi::api::apps::v1::DaemonSet>(object), &mut shared)),
-            "StatefulSet" => {
-                Some(Controller::read(read::<k8s_openapi::api::apps::v1::StatefulSet>(object), &mut shared))
-            }
-            _ => None,
-        };
-        (pod, controller.map(Arc::new))
-    }
-
-    fn migrate(there: &Value, workloads: Vec<(Arc<Pod>, Option<Arc<Controller>>)>, to: &str) -> Migration {
-        let snapshot = snapshot(there);
-        let (pods, controllers): (Vec<_>, Vec<_>) = workloads.into_iter().unzip();
-        let world = World { snapshot: &snapshot, pods, controllers: controllers.into_iter().flatten().collect() };
-        world.migrate("here", &target(to), &Registry).unwrap()
-    }
-
-    /// The outcome of a migration for a workload, as a word and its story.
-    fn outcome_of(kind: &str, spec: &Value, to: &str) -> String {
-        let migration = migrate(&json!({}), vec![workload(kind, spec)], to);
-        let [Move { workload, pods: 1, outcome }] = migration.moves.as_slice() else { panic!("{migration:?}") };
-        assert_eq!(workload.to_string(), format!("{kind} shop/w"));
-        match outcome {
-            Outcome::NoImage(story) => format!("NoImage: {story}"),
-            Outcome::Pinned(story) => format!("Pinned: {story}"),
-            Outcome::WouldNotFollow(story) => format!("WouldNotFollow: {story}"),
-            Outcome::Unknown(story) => format!("Unknown: {story}"),
-            Outcome::Runs => "Runs".to_owned(),
-        }
-    }
-
-    /// A spec that selects Windows and tolerates the taint of pools, with further fields.
-    fn spec(image: &str, more: &Value) -> Value {
-        let mut spec = json!({
-            "nodeSelector": {"kubernetes.io/os": "windows"},
-            "tolerations": [{"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}],
-            "containers": [{"name": "app", "image": image}],
-        });
-        for (field, value) in more.as_object().into_iter().flatten() {
-            spec[field] = value.clone();
-        }
-        spec
-    }
-
-    #[test]
-    fn what_becomes_of_a_workload_is_its_images_its_selector_its_class_and_its_kind() {
-        let selects = |key: &str, value: &str| json!({"nodeSelector": {"kubernetes.io/os": "windows", key: value}});
-        let build = selects("node.kubernetes.io/windows-build", "10.0.17763");
-        let host = selects("kubernetes.io/hostname", "here-1");
-        let class = json!({"runtimeClassName": "windows-ltsc2019"});
-        let untolerated = json!({"tolerations": []});
-        let host_process = json!({
-            "hostNetwork": true, "securityContext": {"windowsOptions": {"hostProcess": true}},
-        });
-        let nothing = json!({});
-        let table = [
-            ("StatefulSet", APP, &nothing, "ltsc2022", "Runs"),
-            ("StatefulSet", APP, &nothing, "there", "Runs"),
-            ("Pod", APP, &nothing, "there", "Runs"),
-            ("DaemonSet", APP, &nothing, "there", "Runs"),
-            (
-                "StatefulSet",
-                OLD,
-                &nothing,
-                "ltsc2022",
-                "NoImage: registry.example/old:1 does not run on 10.0.20348: by its registry it is for 10.0.17763.6414 (ltsc2019)",
-            ),
-            ("StatefulSet", OLD, &nothing, "there", "NoImage: registry.example/old:1 does not run on 10.0.20348.3207"),
-            ("StatefulSet", OLD, &host_process, "there", "Runs"),
-            (
-                "StatefulSet",
-                LINUX,
-                &nothing,
-                "there",
-                "NoImage: registry.example/linux:1 does not run on 10.0.20348.3207: by its registry it is for linux/amd64 only",
-            ),
-            (
-                "StatefulSet",
-                "registry.example/app:ltsc2019",
-                &nothing,
-                "there",
-                "NoImage: registry.example/app:ltsc2019 probably does not run",
-            ),
-            (
-                "StatefulSet",
-                "registry.example/app:ltsc2022",
-                &nothing,
-                "there",
-                "Unknown: by its name registry.example/app:ltsc2022 fits",
-            ),
-            (
-                "StatefulSet",
-                "registry.example/silent:1",
-                &nothing,
-                "there",
-                "Unknown: nothing tells of registry.example/silent:1",
-            ),
-            (
-                "StatefulSet",
-                GONE,
-                &nothing,
-                "there",
-                "Unknown: the registry of registry.example/gone:1 does not say: it has no such image",
-            ),
-            ("StatefulSet", "Not An Image", &nothing, "there", "Unknown: \"Not An Image\" is not the name of an image"),
-            (
-                "StatefulSet",
-                APP,
-                &build,
-                "ltsc2022",
-                "Pinned: no node there has node.kubernetes.io/windows-build=10.0.17763: correct the selector",
-            ),
-            (
-                "StatefulSet",
-                APP,
-                &build,
-                "there",
-                "Pinned: no node there has node.kubernetes.io/windows-build=10.0.17763: correct the selector",
-            ),
-            ("StatefulSet", APP, &host, "ltsc2022", "Runs"),
-            ("StatefulSet", APP, &host, "there", "Pinned: it selects the node here-1, which is not there"),
-            (
-                "StatefulSet",
-                APP,
-                &class,
-                "ltsc2022",
-                "Pinned: RuntimeClass windows-ltsc2019 leads elsewhere: use windows-ltsc2022",
-            ),
-            ("Pod", APP, &class, "there", "Pinned: RuntimeClass windows-ltsc2019 leads elsewhere: use there"),
-            (
-                "StatefulSet",
-                APP,
-                &untolerated,
-                "there",
-                "Pinned: it does not tolerate os=windows:NoSchedule of pool there",
-            ),
-            ("DaemonSet", APP, &untolerated, "there", "WouldNotFollow: the DaemonSet controller makes no pods there"),
-            ("DaemonSet", APP, &build, "ltsc2022", "WouldNotFollow: the DaemonSet controller makes no pods there"),
-            (
-                "StatefulSet",
-                APP,
-                &json!({"nodeSelector": {"kubernetes.io/os": "linux"}}),
-                "there",
-                "Pinned: it is for Linux",
-            ),
-            (
-                "StatefulSet",
-                APP,
-                &json!({"runtimeClassName": "gone"}),
-                "there",
-                "Pinned: there is no RuntimeClass gone",
-            ),
-        ];
-        for (kind, image, more, to, expected) in table {
-            let told = outcome_of(kind, &spec(image, more), to);
-            assert!(told.starts_with(expected), "{kind} of {image} with {more} to {to}: {told}");
-        }
-    }
-
-    #[test]
-    fn the_worst_comes_first_and_the_template_counts_rather_than_its_pods_of_today() {
-        let (pod, _) = workload("StatefulSet", &spec(OLD, &json!({})));
-        let (_, controller) = workload("StatefulSet", &spec(APP, &json!({})));
-        let changed = (pod, controller);
-        let daemon = workload("DaemonSet", &spec(LINUX, &json!({})));
-        let snapshot = snapshot(&json!({}));
-        let world = World {
-            snapshot: &snapshot,
-            pods: vec![changed.0.clone(), daemon.0.clone()],
-            controllers: [changed.1.clone(), daemon.1.clone()].into_iter().flatten().collect(),
-        };
-        assert_eq!(world.images("here").into_iter().collect::<Vec<_>>(), [APP, LINUX]);
-        assert!(world.images("there").is_empty());
-        let moves = world.migrate("here", &target("there"), &Registry).unwrap().moves;
-        let kinds: Vec<_> =
-            moves.iter().map(|one| (one.workload.kind.as_str(), one.outcome == Outcome::Runs)).collect();
-        assert_eq!(kinds, [("DaemonSet", false), ("StatefulSet", true)]);
-    }
-
-    #[test]
-    fn there_is_room_where_ready_nodes_offer_what_nobody_has_asked_for() {
-        let memory = |amount: &str| json!({"resources": {"requests": {"memory": amount}}, "name": "app", "image": APP});
-        let needs = |amount: &str| spec(APP, &json!({"containers": [memory(amount)]}));
-        let table = [
-            ("StatefulSet", "16Gi", json!({}), true),
-            ("StatefulSet", "17Gi", json!({}), false),
-            ("StatefulSet", "1Gi", json!({"/status/allocatable/pods": "0"}), false),
-            ("StatefulSet", "1Gi", json!({"/status/conditions/0/status": "False"}), false),
-            (
-                "StatefulSet",
-                "1Gi",
-                json!({"/spec/taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}),
-                false,
-            ),
-            ("DaemonSet", "17Gi", json!({}), true),
-        ];
-        for (kind, amount, there, enough) in table {
-            let room = migrate(&there, vec![workload(kind, &needs(amount))], "there").room.unwrap();
-            assert_eq!(room.is_enough(), enough, "{kind} {amount} {there}: {}", room.words());
-        }
-        assert_eq!(migrate(&json!({}), Vec::new(), "ltsc2022").room, None, "the nodes stay the same");
-    }
-
-    #[test]
-    fn a_pool_with_mistakes_has_no_migration() {
-        let mut snapshot = snapshot(&json!({}));
-        let (name, broken) = pool("here", "ltsc1999", &json!([]));
-        snapshot.pools.insert(name, broken);
-        let world = World { snapshot: &snapshot, pods: Vec::new(), controllers: Vec::new() };
-        for to in ["ltsc2022", "there"] {
-            assert_eq!(world.migrate("here", &target(to), &Registry), None);
-        }
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use std::{
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, Deployment, StatefulSet},
-        batch::v1::Job,
+        batch::v1::{CronJob, Job},
         core::v1 as core,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -279,6 +279,16 @@ impl PodController for Job {
             .any(|condition| matches!(condition.type_.as_str(), "Complete" | "Failed") && condition.status == "True");
         let suspended = self.spec.as_ref().is_some_and(|spec| spec.suspend == Some(true));
         (self.metadata, self.spec.and_then(|spec| spec.template.spec), !ended && !suspended)
+    }
+}
+
+impl PodController for CronJob {
+    const KIND: &'static str = "CronJob";
+
+    fn parts(self) -> (ObjectMeta, Option<core::PodSpec>, bool) {
+        let suspended = self.spec.as_ref().is_some_and(|spec| spec.suspend == Some(true));
+        let job = self.spec.and_then(|spec| spec.job_template.spec);
+        (self.metadata, job.and_then(|job| job.template.spec), !suspended)
     }
 }
 
