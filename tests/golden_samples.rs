@@ -168,9 +168,11 @@ fn the_samples_become_the_files_that_are_kept() {
     let remedy = format!("if that is meant, run {RENEW}=1 cargo test -p winpool --test golden_samples, and commit");
     for (name, text) in &golden {
         let kept = found.get(name).map_or("", String::as_str);
-        let line = text.lines().zip(kept.lines()).position(|(a, b)| a != b);
-        let line = line.unwrap_or_else(|| text.lines().count().min(kept.lines().count())) + 1;
-        assert!(kept == text, "tests/golden/samples/{} differs in line {line}:\n{text}\n{remedy}", name.display());
+        let first = text.lines().zip(kept.lines()).position(|(a, b)| a != b);
+        let index = first.unwrap_or_else(|| text.lines().count().min(kept.lines().count()));
+        let [now, before] = [text, kept].map(|text| text.lines().nth(index).unwrap_or("the end"));
+        let place = format!("tests/golden/samples/{} differs in line {}", name.display(), index + 1);
+        assert!(kept == text, "{place}: {now:?} instead of {before:?}; {remedy}");
     }
     let names = |files: &BTreeMap<PathBuf, String>| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&found), names(&golden), "a file is left over; {remedy}");

@@ -41,8 +41,8 @@ async fn plan_lists_what_the_operator_then_does_and_nothing_once_it_is_done() {
 
     let ended = run(&world, &["plan"]);
     assert_ends(&ended, 0, "");
-    let alone = "In no pool, so nothing keeps Linux pods off: alone-1";
-    let nobodys = "In no pool, so nothing keeps Linux pods off: alone-1, web-1, web-2";
+    let alone = "In no pool, so no pool keeps Linux pods off: alone-1";
+    let nobodys = "In no pool, so no pool keeps Linux pods off: alone-1, web-1, web-2";
     assert_eq!(ended.lines(), ["There is no WindowsNodePool.", "", nobodys]);
 
     world.apply("WindowsRuntimeProfile", "standard", &json!({})).await.unwrap();
