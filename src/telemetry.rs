@@ -11,6 +11,7 @@ use std::{
 
 use clap::ValueEnum;
 use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
+use opentelemetry_otlp::{WithTonicConfig as _, tonic_types::transport::ClientTlsConfig};
 use opentelemetry_sdk::{Resource, resource::EnvResourceDetector, trace::SdkTracerProvider};
 use tracing::{Event, Subscriber, dispatcher};
 use tracing_subscriber::{
@@ -137,7 +138,9 @@ fn traces_wanted(variable: impl Fn(&str) -> Option<String>) -> bool {
 }
 
 fn provider() -> Result<SdkTracerProvider, opentelemetry_otlp::ExporterBuildError> {
-    let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().build()?;
+    // For an endpoint of https: whom the system trusts.
+    let tls = ClientTlsConfig::new().with_enabled_roots();
+    let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_tls_config(tls).build()?;
     Ok(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build())
 }
 

@@ -6,7 +6,10 @@ use std::{
 };
 
 use anyhow::Result;
-use e2e::network::{accepts_connections, free_port};
+use e2e::{
+    certificates::Certificate,
+    network::{accepts_connections, free_port},
+};
 use opentelemetry_proto::tonic::{
     collector::trace::v1::{
         ExportTraceServiceRequest, ExportTraceServiceResponse,
@@ -15,7 +18,10 @@ use opentelemetry_proto::tonic::{
     common::v1::{KeyValue, any_value::Value},
 };
 use tokio::task::JoinHandle;
-use tonic::{Request, Response, Status, transport::Server};
+use tonic::{
+    Request, Response, Status,
+    transport::{Identity, Server, ServerTlsConfig},
+};
 
 /// A span that was received, in the words of the tests.
 #[derive(Clone, Debug)]
@@ -45,25 +51,35 @@ impl Span {
 pub struct Collector {
     spans: Spans,
     server: JoinHandle<()>,
-    port: u16,
+    endpoint: String,
 }
 
 impl Collector {
     /// Starts one on a free port of loopback.
     pub async fn start() -> Result<Self> {
+        Self::serve("http", Server::builder()).await
+    }
+
+    /// Starts one that speaks TLS.
+    pub async fn start_with_tls(certificate: &Certificate) -> Result<Self> {
+        let identity = Identity::from_pem(&certificate.certificate, &certificate.key);
+        Self::serve("https", Server::builder().tls_config(ServerTlsConfig::new().identity(identity))?).await
+    }
+
+    async fn serve(scheme: &str, mut server: Server) -> Result<Self> {
         let (port, spans) = (free_port()?, Spans::default());
         let service = TraceServiceServer::new(spans.clone());
         let server = tokio::spawn(async move {
-            let _ = Server::builder().add_service(service).serve(([127, 0, 0, 1], port).into()).await;
+            let _ = server.add_service(service).serve(([127, 0, 0, 1], port).into()).await;
         });
         let listens = || accepts_connections(port);
         e2e::wait::eventually("the collector listens", e2e::world::SOON, listens).await?;
-        Ok(Self { spans, server, port })
+        Ok(Self { spans, server, endpoint: format!("{scheme}://127.0.0.1:{port}") })
     }
 
     /// What `OTEL_EXPORTER_OTLP_ENDPOINT` has to be.
-    pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
     }
 
     /// Everything that was received so far.

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::Result;
 use e2e::{
+    certificates::Authority,
     kubelet::Kubelets,
     network::free_port,
     operator::Operator,
@@ -17,7 +18,7 @@ use e2e::{
 use serde_json::Value;
 
 use crate::{
-    NODES, POOL,
+    NODES, OS_WINDOWS, POOL,
     collector::{Collector, Span},
     guard, nodes,
 };
@@ -34,7 +35,7 @@ async fn a_pass_is_a_trace_from_the_watch_event_to_each_request() {
     let world = World::start().await.unwrap();
     let _kubelets = Kubelets::start(world.client.clone(), nodes()).await.unwrap();
     let collector = Collector::start().await.unwrap();
-    let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.endpoint()), AT_ONCE];
+    let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()), AT_ONCE];
     let arguments = ["--log-format", "json", "--log", "info,winpool=debug"];
     let operator = Operator::start(&world.control_plane, &arguments, &environment).await.unwrap();
     guard(&world).await;
@@ -123,6 +124,21 @@ fn connections(pid: u32) -> Result<(BTreeSet<u16>, usize)> {
         }
     }
     Ok((remote, other))
+}
+
+#[tokio::test]
+async fn traces_go_over_tls_to_a_collector_that_the_system_trusts() {
+    let world = World::start().await.unwrap();
+    let authority = Authority::new().unwrap();
+    let collector = Collector::start_with_tls(&authority.issue().unwrap()).await.unwrap();
+    let trusted = authority.file();
+    let environment =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()), ("SSL_CERT_FILE", trusted.to_str().unwrap()), AT_ONCE];
+    let operator = Operator::start(&world.control_plane, &[], &environment).await.unwrap();
+    world.apply_pool(POOL, "ltsc2022", OS_WINDOWS).await.unwrap();
+    let passes = || async { Ok(collector.spans().iter().filter(|span| span.name == "pass").count()) };
+    until("a pass arrives", SOON, passes, |count| *count > 0).await.unwrap();
+    assert!(operator.stop().await.unwrap().success());
 }
 
 #[tokio::test]

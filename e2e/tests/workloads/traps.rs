@@ -183,6 +183,87 @@ async fn what_no_pool_takes_is_told_while_the_scheduler_keeps_it_waiting() {
 }
 
 #[tokio::test]
+async fn what_the_api_server_refuses_or_no_runtime_can_start_is_told_at_the_pool_that_comes_nearest() {
+    if left_out("what_the_api_server_refuses_or_no_runtime_can_start_is_told_at_the_pool_that_comes_nearest") {
+        return;
+    }
+    let town = Town::with_a_node("refused").await;
+    let classes = Api::<RuntimeClass>::all(town.client.clone());
+    let of_docker = json!({
+        "metadata": { "name": "refused-docker" }, "handler": "docker",
+        "scheduling": { "nodeSelector": nodes_of("refused"), "tolerations": tolerated() },
+    });
+    classes.create(&PostParams::default(), &serde_json::from_value(of_docker).unwrap()).await.unwrap();
+    let elsewhere = json!({
+        "runtimeClassName": "refused", "nodeSelector": { "node.kubernetes.io/windows-build": "10.0.14393" },
+    });
+    let cases = [
+        (
+            "handler",
+            json!({ "runtimeClassName": "refused-docker" }),
+            "has no handler docker of RuntimeClass refused-docker",
+        ),
+        (
+            "conflict",
+            elsewhere,
+            "it selects node.kubernetes.io/windows-build=10.0.14393 and RuntimeClass refused selects",
+        ),
+    ];
+    for (name, fields, story) in cases {
+        town.create::<Deployment>(name, of_template(pod(IMAGE, fields))).await;
+        town.until_warned(name, "NoPoolTakes").await;
+        let message = town.until_placed("False", "NoPoolTakes").await;
+        assert!(message.contains(story), "{name}: {message}");
+        town.delete::<Deployment>(name).await;
+        town.until_placed("True", "Placed").await;
+    }
+    classes.delete("refused-docker", &DeleteParams::default()).await.unwrap();
+    town.close().await;
+}
+
+#[tokio::test]
+async fn a_field_that_windows_ignores_is_told_until_it_is_removed() {
+    if left_out("a_field_that_windows_ignores_is_told_until_it_is_removed") {
+        return;
+    }
+    let town = Town::with_a_node("fields").await;
+    let mut app = pod(IMAGE, by_class("fields"));
+    app["shareProcessNamespace"] = json!(true);
+    town.create::<Deployment>("app", of_template(app)).await;
+    town.until_warned("app", "FieldsWithoutEffect").await;
+    let message = town.until_placed("True", "PlacedWithWarnings").await;
+    assert!(message.contains("shareProcessNamespace: remove them"), "{message}");
+
+    town.patch::<Deployment>("app", json!({ "template": { "spec": { "shareProcessNamespace": null } } })).await;
+    town.until_placed("True", "Placed").await;
+    town.close().await;
+}
+
+#[tokio::test]
+async fn a_taint_that_a_pool_would_set_is_told_of_before_it_is_set() {
+    if left_out("a_taint_that_a_pool_would_set_is_told_of_before_it_is_set") {
+        return;
+    }
+    let town = Town::with_a_node("looks").await;
+    let fields = json!({ "nodeSelector": nodes_of("looks"), "tolerations": tolerated() });
+    town.create::<Deployment>("app", of_template(pod(IMAGE, fields))).await;
+    town.until_running_on(&["looks-1"]).await;
+    let taint = |key: &str| json!({ "key": key, "value": "windows", "effect": "NoSchedule" });
+    town.edit_pool("looks", json!({ "spec": { "mode": "Observe", "taints": [taint("os"), taint("dedicated")] } }))
+        .await;
+    let message = town.until_placed("False", "WouldNotReturn").await;
+    assert!(
+        message.contains("it does not tolerate dedicated=windows:NoSchedule, once the pool enforces it"),
+        "{message}"
+    );
+    town.until_warned("app", "WouldNotReturn").await;
+
+    town.edit_pool("looks", json!({ "spec": { "taints": [taint("os")] } })).await;
+    town.until_placed("True", "Placed").await;
+    town.close().await;
+}
+
+#[tokio::test]
 async fn a_pod_that_carries_its_class_as_it_was_is_told_until_it_is_made_anew() {
     if left_out("a_pod_that_carries_its_class_as_it_was_is_told_until_it_is_made_anew") {
         return;

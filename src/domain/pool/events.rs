@@ -79,7 +79,10 @@ fn node_patches(done: &Done) -> impl Iterator<Item = &NodePatch> {
 
 /// The conditions whose status or reason turned, and whether for the worse. To observe is no change for the worse.
 fn turns<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<Item = (bool, &'a Condition)> {
-    let quiet = [condition::READY, condition::RECONCILING, condition::STALLED];
+    // Without a profile there is nothing to render, which goes without saying.
+    let unresolved = after.iter().any(|new| new.type_ == condition::PROFILE_RESOLVED && new.status == "False");
+    let follows = if unresolved { condition::CONFIG_RENDERED } else { condition::READY };
+    let quiet = [condition::READY, condition::RECONCILING, condition::STALLED, follows];
     let bad = |condition: &Condition| {
         let negative = [condition::VERSION_SKEW, condition::OS_MISMATCH].contains(&condition.type_.as_str());
         condition.status == if negative { "True" } else { "False" } && condition.reason != reason::OBSERVING

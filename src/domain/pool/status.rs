@@ -135,12 +135,15 @@ fn partly(snapshot: &Snapshot, pool: &Pool, told: &[Verdict], columns: Columns) 
 fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Duration>) {
     let (pool, spec, active) = (case.pool, case.spec, case.active);
     let states = verdicts::class_states(case);
+    let assigned = verdicts::nodes_assigned(case);
+    let nodes = counts(case);
+    let as_specified = format!("{} of {} nodes are guarded; {}", nodes.guarded, nodes.matched, assigned.message);
     let asked = [
         Verdict::new(condition::SPEC_VALID, true, reason::VALID, "the spec can be acted on"),
         verdicts::profile_resolved(case),
         verdicts::config_rendered(case),
         verdicts::runtime_class_ready(case, &states),
-        verdicts::nodes_assigned(case),
+        assigned,
         verdicts::nodes_configured(case),
     ];
     let flags = [
@@ -151,8 +154,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
         verdicts::config_in_effect(case),
         verdicts::workloads_placed(case),
     ];
-    let nodes = counts(case);
-    let (ready, patience) = ready(case, &asked, nodes);
+    let (ready, patience) = ready(case, &asked, as_specified);
     let problem = problem(spec, &ready, &asked, &flags);
     let told: Vec<Verdict> =
         [progress(case, &ready), stalled(&ready)].into_iter().chain([ready]).chain(asked).chain(flags).collect();
@@ -198,8 +200,8 @@ fn contest_ends(case: &Case) -> Option<Duration> {
     contested.then_some(Duration::from_secs(60))
 }
 
-/// `Ready`, and when to look again if it is being patient.
-fn ready(case: &Case, asked: &[Verdict], nodes: NodeCounts) -> (Verdict, Option<Duration>) {
+/// `Ready`, and when to look again if it is being patient; `as_specified` is the message when nothing is wrong.
+fn ready(case: &Case, asked: &[Verdict], as_specified: String) -> (Verdict, Option<Duration>) {
     let wrong: Vec<&Verdict> = asked.iter().filter(|verdict| verdict.status != Truth::True).collect();
     let (patient, wrong): (Vec<_>, Vec<_>) =
         wrong.into_iter().partition(|verdict| patience_left(case, verdict).is_some());
@@ -211,10 +213,7 @@ fn ready(case: &Case, asked: &[Verdict], nodes: NodeCounts) -> (Verdict, Option<
             told(wrong.is_empty(), reason::OBSERVING, withheld_message(case, "the pool only observes"))
         }
         Some(worst) => told(false, worst.reason, worst.message.clone()).about(worst.count),
-        None => {
-            let message = format!("{} of {} nodes are guarded; {}", nodes.guarded, nodes.matched, asked[3].message);
-            told(true, reason::AS_SPECIFIED, message)
-        }
+        None => told(true, reason::AS_SPECIFIED, as_specified),
     };
     (verdict, patience.and_then(|left| Duration::try_from(left).ok()))
 }

@@ -274,11 +274,6 @@ impl Ledger {
         let of = |images| tally.images.get(&images).copied().unwrap_or_default();
         let mut traps: BTreeMap<Trap, Trapped> = BTreeMap::new();
         for ((trap, workload), stories) in &tally.findings {
-            // That no pool takes a new pod says as much of those that run.
-            let said = (Trap::NoPoolTakes, workload.clone());
-            if *trap == Trap::WouldNotReturn && tally.findings.contains_key(&said) {
-                continue;
-            }
             let trapped = traps.entry(*trap).or_default();
             trapped.count += 1;
             if let Some(story) = stories.keys().next().filter(|_| trapped.first.len() < NAMED) {

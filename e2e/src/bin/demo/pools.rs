@@ -149,7 +149,7 @@ impl Pool {
         const ASKED: [&str; 6] =
             ["SpecValid", "ProfileResolved", "ConfigRendered", "RuntimeClassReady", "NodesAssigned", "NodesConfigured"];
         const FLAGS: [(&str, &[&str]); 6] = [
-            ("OSMismatch", &["True"]),
+            ("OSMismatch", &["True", "Unknown"]),
             ("VersionSkew", &["True", "Unknown"]),
             ("OSSupported", &["False", "Unknown"]),
             ("RuntimeSupported", &["False", "Unknown"]),
@@ -242,6 +242,7 @@ mod tests {
             ("VersionSkew", "True", true),
             ("VersionSkew", "False", false),
             ("OSMismatch", "True", true),
+            ("OSMismatch", "Unknown", true),
             ("OSSupported", "True", false),
             ("OSSupported", "False", true),
             ("ConfigInEffect", "Unknown", true),

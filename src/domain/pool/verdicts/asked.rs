@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Case, names};
+use super::{Case, Stories, names};
 use crate::{
     api::{
         RuntimeClassState,
@@ -11,9 +11,12 @@ use crate::{
     domain::{
         Problem,
         conditions::{Verdict, counted, some_of, some_stories},
-        node::WindowsNode,
         operation::Outcome,
-        pool::{classes::ClassPlan, configs::ConfigState, plan::Member},
+        pool::{
+            classes::ClassPlan,
+            configs::{self, ConfigState},
+            plan::Member,
+        },
         render::reserve,
     },
 };
@@ -62,8 +65,10 @@ pub fn nodes_assigned(case: &Case) -> Verdict {
         let nodes = some_of(case.active.contested.iter().map(|(node, _)| node));
         let pools: BTreeSet<&String> = case.active.contested.iter().flat_map(|(_, pools)| pools).collect();
         let message = format!(
-            "{nodes} match more than one pool ({}); the pool that has a node keeps it. Narrow spec.nodeSelector of one of them",
-            some_of(pools)
+            "{nodes} match more than one pool ({}); the pool that has a node keeps it. Narrow spec.nodeSelector of one of \
+             them; {}",
+            some_of(pools),
+            case.list_matching(),
         );
         return verdict(false, reason::NODE_CONFLICT, message).about(case.active.contested.len());
     }
@@ -151,6 +156,12 @@ pub fn nodes_configured(case: &Case) -> Verdict {
         Some(Outcome::WithoutTaints(text)) => Some(text.clone()),
         _ => member.plan.refused.clone(),
     };
+    let allow_evict = format!(
+        "a NoExecute taint would evict pods that do not tolerate it; allow it with: kubectl annotate wnp {} {}={} --overwrite",
+        case.pool.name,
+        annotation::ALLOW_EVICT,
+        case.pool.generation,
+    );
     let causes: [(&'static str, &str, Box<dyn Fn(&Member) -> Option<String>>); 6] = [
         (
             reason::TAINT_CONFLICT,
@@ -169,7 +180,7 @@ pub fn nodes_configured(case: &Case) -> Verdict {
         ),
         (
             reason::WOULD_EVICT,
-            "a NoExecute taint would evict pods that do not tolerate it; allow it by annotating the pool with winpool.dev/allow-evict: \"<metadata.generation>\"",
+            &allow_evict,
             Box::new(|member| member.plan.would_evict.first().map(ToString::to_string)),
         ),
         (
@@ -199,8 +210,16 @@ pub fn nodes_configured(case: &Case) -> Verdict {
         let (reason, why) = unwritten(case);
         return verdict(reason, format!("{} wait for changes: {why}", some_of(names(&unguarded))), unguarded.len());
     }
-    let message = format!("labels, taints and config name are on {}", counted(case.active.members.len(), "node"));
+    let what = if config_names(case) { "labels, taints and config name" } else { "labels and taints" };
+    let message = format!("{what} are on {}", counted(case.active.members.len(), "node"));
     Verdict::new(condition::NODES_CONFIGURED, true, reason::APPLIED, message)
+}
+
+/// Whether every node has the name of a configuration, which it keeps while the profile cannot be used.
+fn config_names(case: &Case) -> bool {
+    let configs = &case.active.configs;
+    let named = |member: &Member| configs.name_for(&member.node).is_some() || member.node.config.is_some();
+    configs.state != ConfigState::NotUsed && case.active.members.iter().all(named)
 }
 
 fn first(texts: &[String]) -> Option<String> {
@@ -216,33 +235,44 @@ pub fn config_rendered(case: &Case) -> Verdict {
         ConfigState::NotFound | ConfigState::Invalid(_) => {
             verdict(false, reason::FAILED, "the profile cannot be used; see ProfileResolved".to_owned())
         }
-        ConfigState::Rendered(failures) => {
-            let mut failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
-            failures.extend(too_small(case));
-            if failures.is_empty() {
-                return verdict(
-                    true,
-                    reason::RENDERED,
-                    format!("every node has its configuration, of {} in all", configs.configs.len()),
-                );
+        ConfigState::Rendered(unrendered) => {
+            let mut failures = Stories::default();
+            for failure in unrendered {
+                let same = case.nodes(|member| configs::variant(&member.node) == Some(failure.variant));
+                failures.add(failure.to_string(), same.into_iter().map(|member| member.node.name.as_str()));
             }
-            let count = failures.len();
-            verdict(false, reason::FAILED, some_stories(&failures)).about(count)
+            too_small(case, &mut failures);
+            if !failures.is_empty() {
+                return verdict(false, reason::FAILED, case.tell(&failures)).about(failures.count());
+            }
+            let unreadable = case.nodes(|member| configs::variant(&member.node).is_none());
+            let message = match unreadable.len() {
+                0 => format!("every node has its configuration, of {} in all", configs.configs.len()),
+                _ => format!(
+                    "{} rendered; none for {}, whose versions cannot be read; {}",
+                    counted(configs.configs.len(), "configuration"),
+                    some_of(names(&unreadable)),
+                    case.list()
+                ),
+            };
+            verdict(true, reason::RENDERED, message)
         }
     }
 }
 
 /// Nodes that have less than the profile reserves.
-fn too_small(case: &Case) -> Vec<String> {
-    let Some(profile) = case.profile() else { return Vec::new() };
+fn too_small<'a>(case: &'a Case, failures: &mut Stories<'a>) {
+    let Some(profile) = case.profile() else { return };
     // Many nodes are of one size.
-    let mut sizes = HashMap::new();
-    let mut exceeds = |node: &WindowsNode| {
-        let minor = node.kubelet.as_ref().ok()?.minor;
-        let problem = sizes
-            .entry((minor, node.capacity))
-            .or_insert_with(|| reserve::exceeds(profile, minor, &node.capacity).map(|problem| problem.to_string()));
-        problem.as_ref().map(|problem| format!("node {}: {problem}", node.name))
-    };
-    case.active.members.iter().filter_map(|member| exceeds(&member.node)).collect()
+    let mut sizes: HashMap<_, Vec<&str>> = HashMap::new();
+    for Member { node, .. } in &case.active.members {
+        if let Ok(kubelet) = &node.kubelet {
+            sizes.entry((kubelet.minor, node.capacity)).or_default().push(&node.name);
+        }
+    }
+    for ((minor, capacity), nodes) in sizes {
+        if let Some(problem) = reserve::exceeds(profile, minor, &capacity) {
+            failures.add(problem.to_string(), nodes);
+        }
+    }
 }

@@ -1,17 +1,22 @@
 //! The conditions of a pool that is acted on, each a function of what was seen and done.
 
 mod asked;
-mod flags;
+mod kubelet;
+mod runtime;
+mod windows;
 mod workloads;
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
+};
 
 pub use asked::{
     class_states, config_rendered, nodes_assigned, nodes_configured, profile_resolved, runtime_class_ready,
 };
-pub use flags::{
-    config_in_effect, is_mismatched, is_skewed, os_mismatch, os_supported, runtime_supported, version_skew,
-};
+pub use kubelet::{config_in_effect, is_skewed, version_skew};
+pub use runtime::runtime_supported;
+pub use windows::{is_mismatched, os_mismatch, os_supported};
 pub use workloads::{counts as workload_counts, workloads_placed};
 
 use super::{
@@ -19,9 +24,9 @@ use super::{
     plan::{Active, Member},
 };
 use crate::{
-    api::names::label,
+    api::{SelectorOperator, SelectorRequirement, names::label},
     domain::{
-        conditions::{some_of, some_stories},
+        conditions::{Verdict, some_of, some_stories},
         operation::{Done, Outcome},
         profile::Profile,
         workload::{PoolWorkloads, Workloads},
@@ -51,17 +56,35 @@ impl Case<'_> {
         self.active.members.iter().filter(|member| wrong(member)).collect()
     }
 
-    /// The end of a message about nodes: how to list them. Where nothing is written, they have no label of the pool.
+    /// The end of a message about nodes of the pool: how to list them. Where nothing is written, they have no label of
+    /// the pool.
     fn list(&self) -> String {
-        let chosen = match &self.spec.members {
-            _ if !self.withheld => format!("{}={}", label::POOL, self.pool.name),
-            Members::Selector(selector) => {
-                let labels = selector.match_labels.iter().map(|(key, value)| format!(",{key}={value}"));
-                format!("{}=windows{}", label::OS, labels.collect::<String>())
-            }
-            Members::Fallback => format!("{}=windows", label::OS),
+        if self.withheld {
+            return self.list_matching();
+        }
+        format!("kubectl get nodes -l {}={}", label::POOL, self.pool.name)
+    }
+
+    /// The end of a message about nodes that match the pool, though another pool may have them: how to list them.
+    fn list_matching(&self) -> String {
+        let windows = format!("{}=windows", label::OS);
+        let Members::Selector(selector) = &self.spec.members else {
+            return format!("kubectl get nodes -l {windows}");
         };
-        format!("kubectl get nodes -l {chosen}")
+        let labels = selector.match_labels.iter().map(|(key, value)| format!("{key}={value}"));
+        let requirements = selector.match_expressions.iter().map(as_kubectl_reads_it);
+        let chosen = std::iter::once(windows).chain(labels).chain(requirements).collect::<Vec<_>>().join(",");
+        // Parentheses and exclamation marks mean something to a shell.
+        let quote = if selector.match_expressions.is_empty() { "" } else { "'" };
+        format!("kubectl get nodes -l {quote}{chosen}{quote}")
+    }
+
+    /// Stories, and how to list the nodes that they are about.
+    fn tell(&self, stories: &Stories) -> String {
+        match stories.count() {
+            0 => stories.to_string(),
+            _ => format!("{stories}; {}", self.list()),
+        }
     }
 
     /// Whether a node has everything now.
@@ -95,11 +118,56 @@ fn names<'a>(members: &'a [&Member]) -> impl Iterator<Item = &'a str> {
     members.iter().map(|member| member.node.name.as_str())
 }
 
-/// Nodes by what is to say of them: each story once, with the nodes that it is about.
-fn by_story<'a>(told: impl IntoIterator<Item = (String, &'a Member)>) -> String {
-    let mut nodes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for (story, member) in told {
-        nodes.entry(story).or_default().push(&member.node.name);
+/// A requirement as the flag -l of kubectl takes it.
+fn as_kubectl_reads_it(requirement: &SelectorRequirement) -> String {
+    let SelectorRequirement { key, operator, values } = requirement;
+    match operator {
+        SelectorOperator::In => format!("{key} in ({})", values.join(",")),
+        SelectorOperator::NotIn => format!("{key} notin ({})", values.join(",")),
+        SelectorOperator::Exists => key.clone(),
+        SelectorOperator::DoesNotExist => format!("!{key}"),
     }
-    some_stories(nodes.into_iter().map(|(story, nodes)| format!("{story}: {}", some_of(nodes))))
+}
+
+/// What is to say of nodes: each story once, behind the nodes that it is about.
+#[derive(Default)]
+struct Stories<'a>(BTreeMap<String, BTreeSet<&'a str>>);
+
+impl<'a> Stories<'a> {
+    fn add(&mut self, story: String, nodes: impl IntoIterator<Item = &'a str>) {
+        self.0.entry(story).or_default().extend(nodes);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many nodes they are about.
+    fn count(&self) -> usize {
+        self.0.values().flatten().collect::<BTreeSet<_>>().len()
+    }
+}
+
+impl fmt::Display for Stories<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = self.0.iter().map(|(story, nodes)| match nodes.len() {
+            0 => story.clone(),
+            _ => format!("{}: {story}", some_of(nodes)),
+        });
+        f.write_str(&some_stories(told))
+    }
+}
+
+/// The story of a node whose version cannot be read.
+fn unreadable(what: &str, text: &str) -> String {
+    match text {
+        "" => format!("no {what} is reported: look whether the kubelet runs"),
+        _ => format!("{what} {text:?} cannot be read: upgrade winpool"),
+    }
+}
+
+/// The first of what was found, worst first, with the messages of all.
+fn worst_of(found: Vec<Verdict>) -> Option<Verdict> {
+    let message = found.iter().map(|verdict| verdict.message.as_str()).collect::<Vec<_>>().join(". ");
+    found.into_iter().next().map(|worst| Verdict { message, ..worst })
 }

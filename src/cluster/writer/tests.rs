@@ -1,0 +1,333 @@
+//! Each operation as a request, and each answer as an outcome.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex},
+};
+
+use http::{Request, Response, header};
+use kube::client::Body;
+
+use super::*;
+use crate::domain::{
+    operation::{NodeChange, Purpose},
+    owned::Owned,
+};
+
+/// A request as it went over the wire: method, path with query, content type, body.
+type Seen = (String, String, Option<String>, Value);
+
+/// A writer to a server that answers as the function says, and what the server saw.
+fn writer(answer: impl Fn(usize, &Seen) -> (u16, Value) + Send + Sync + 'static) -> (Writer, Arc<Mutex<Vec<Seen>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (log, answer) = (seen.clone(), Arc::new(answer));
+    let server = tower::service_fn(move |request: Request<Body>| {
+        let (log, answer) = (log.clone(), answer.clone());
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await.unwrap();
+            let content = head.headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap().to_owned());
+            let seen: Seen =
+                (head.method.to_string(), head.uri.to_string(), content, serde_json::from_slice(&body).unwrap());
+            let number = log.lock().unwrap().len();
+            let (code, answer) = answer(number, &seen);
+            log.lock().unwrap().push(seen);
+            let response = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            Ok::<_, Infallible>(response.unwrap())
+        }
+    });
+    (Writer::new(Client::new(server, "default"), "winpool-system".into(), Metrics::default()), seen)
+}
+
+fn object() -> Value {
+    json!({"apiVersion": "v1", "kind": "Any", "metadata": {"name": "any", "resourceVersion": "77"}, "spec": {}, "handler": "h"})
+}
+
+fn failure(code: u16, message: &str) -> (u16, Value) {
+    (code, json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "message": message}))
+}
+
+fn patch(node: &str) -> Operation {
+    patch_with(node, Some(Owned::default()))
+}
+
+fn patch_with(node: &str, record_without_taints: Option<Owned>) -> Operation {
+    let change = NodeChange {
+        body: json!({"metadata": {"labels": {"winpool.dev/pool": "web"}}, "spec": {"taints": []}}),
+        record_without_taints,
+        words: vec![],
+        touches: vec![],
+        purpose: Purpose::Guard,
+    };
+    let patch = NodePatch { node: node.into(), resource_version: "7".into(), change: Arc::new(change) };
+    Operation::PatchNode(Arc::new(patch))
+}
+
+fn add_finalizer() -> Operation {
+    Operation::AddFinalizer {
+        pool: "web".into(),
+        resource_version: "7".into(),
+        finalizers: vec!["winpool.dev/cleanup".into()],
+    }
+}
+
+fn apply_config_map() -> Operation {
+    Operation::ApplyConfigMap { name: "web-1".into(), body: json!({"kind": "ConfigMap"}) }
+}
+
+fn apply_class(force: bool) -> Operation {
+    let body = json!({"kind": "RuntimeClass"});
+    Operation::ApplyRuntimeClass { name: "win".into(), body, force, words: String::new(), touches: vec![] }
+}
+
+#[tokio::test]
+async fn each_operation_is_one_request_of_its_own_shape() {
+    const MERGE: &str = "application/merge-patch+json";
+    const APPLY: &str = "application/apply-patch+yaml";
+    const JSON: &str = "application/json";
+    let pool = "/apis/winpool.dev/v1alpha1/windowsnodepools/web";
+    let delete = json!({"propagationPolicy": "Background", "preconditions": {"uid": "u-1"}});
+    let table = [
+        (
+            add_finalizer(),
+            ("PATCH", format!("{pool}?&fieldManager=winpool-finalizers"), MERGE),
+            json!({"metadata": {"resourceVersion": "7", "finalizers": ["winpool.dev/cleanup"]}}),
+        ),
+        (
+            Operation::RemoveFinalizer { pool: "web".into(), resource_version: "8".into(), finalizers: vec![] },
+            ("PATCH", format!("{pool}?&fieldManager=winpool-finalizers"), MERGE),
+            json!({"metadata": {"resourceVersion": "8", "finalizers": []}}),
+        ),
+        (
+            Operation::RecordApplied { pool: "web".into(), body: json!({"status": {"applied": {}}}) },
+            ("PATCH", format!("{pool}/status?&force=true&fieldManager=winpool-status"), APPLY),
+            json!({"status": {"applied": {}}}),
+        ),
+        (
+            apply_class(false),
+            (
+                "PATCH",
+                "/apis/node.k8s.io/v1/runtimeclasses/win?&fieldManager=winpool&fieldValidation=Strict".to_owned(),
+                APPLY,
+            ),
+            json!({"kind": "RuntimeClass"}),
+        ),
+        (
+            apply_class(true),
+            (
+                "PATCH",
+                "/apis/node.k8s.io/v1/runtimeclasses/win?&force=true&fieldManager=winpool&fieldValidation=Strict"
+                    .to_owned(),
+                APPLY,
+            ),
+            json!({"kind": "RuntimeClass"}),
+        ),
+        (
+            Operation::StripRuntimeClass { name: "win".into(), body: json!({"metadata": {"uid": "u-1"}}) },
+            ("PATCH", "/apis/node.k8s.io/v1/runtimeclasses/win?&fieldManager=winpool".to_owned(), MERGE),
+            json!({"metadata": {"uid": "u-1"}}),
+        ),
+        (
+            Operation::DeleteRuntimeClass { name: "win".into(), uid: "u-1".into() },
+            ("DELETE", "/apis/node.k8s.io/v1/runtimeclasses/win?".to_owned(), JSON),
+            delete.clone(),
+        ),
+        (
+            apply_config_map(),
+            (
+                "PATCH",
+                "/api/v1/namespaces/winpool-system/configmaps/web-1?&force=true&fieldManager=winpool&fieldValidation=Strict"
+                    .to_owned(),
+                APPLY,
+            ),
+            json!({"kind": "ConfigMap"}),
+        ),
+        (
+            Operation::DeleteConfigMap { name: "web-1".into(), uid: "u-1".into() },
+            ("DELETE", "/api/v1/namespaces/winpool-system/configmaps/web-1?".to_owned(), JSON),
+            delete,
+        ),
+        (
+            patch("win-1"),
+            ("PATCH", "/api/v1/nodes/win-1?&fieldManager=winpool-nodes".to_owned(), MERGE),
+            json!({
+                "metadata": {"resourceVersion": "7", "labels": {"winpool.dev/pool": "web"}},
+                "spec": {"taints": []},
+            }),
+        ),
+    ];
+    for (operation, (method, path, content), body) in table {
+        let (writer, seen) = writer(|_, (method, ..)| match method.as_str() {
+            "DELETE" => (200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})),
+            _ => (200, object()),
+        });
+        let (done, marks) = writer.run_marking(&[vec![operation.clone()]]).await;
+        assert_eq!(done.results, [(operation.clone(), Outcome::Done)]);
+        assert!(done.complete);
+        let request = (method.to_owned(), path, Some(content.to_owned()), body);
+        assert_eq!(*seen.lock().unwrap(), [request], "{}", operation.kind());
+        let marks: Vec<_> = marks.into_iter().map(|mark| mark.version).collect();
+        match operation {
+            Operation::RemoveFinalizer { .. } => assert_eq!(marks, []),
+            Operation::DeleteRuntimeClass { .. } | Operation::DeleteConfigMap { .. } => assert_eq!(marks, [None]),
+            _ => assert_eq!(marks, [Some("77".to_owned())]),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_status_is_applied_as_it_is_given() {
+    let (writer, seen) = writer(|_, _| (200, object()));
+    let body = json!({"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsRuntimeProfile", "status": {}});
+    let (outcome, mark) = writer.write_status(Resource::Profile, "standard", &body).await;
+    assert_eq!(outcome, Outcome::Done);
+    assert_eq!(mark, Some(Mark { kind: "WindowsRuntimeProfile", name: "standard".into(), version: Some("77".into()) }));
+    let path =
+        "/apis/winpool.dev/v1alpha1/windowsruntimeprofiles/standard/status?&force=true&fieldManager=winpool-status";
+    let seen = seen.lock().unwrap();
+    assert_eq!((seen[0].1.as_str(), &seen[0].3), (path, &body));
+}
+
+#[tokio::test]
+async fn the_answer_decides_the_outcome() {
+    let refused = |text: &str| Outcome::Refused(text.into());
+    let failed = |text: &str| Outcome::Failed(text.into());
+    let table = [
+        (add_finalizer(), 409, Outcome::Conflict),
+        (add_finalizer(), 404, Outcome::Gone),
+        (add_finalizer(), 422, refused("because")),
+        (add_finalizer(), 400, refused("because")),
+        (add_finalizer(), 403, refused("because")),
+        (add_finalizer(), 429, failed("because")),
+        (add_finalizer(), 500, failed("because")),
+        (add_finalizer(), 401, failed("because")),
+        (apply_class(false), 409, Outcome::Conflict),
+        (apply_class(true), 404, failed("because")),
+        (apply_config_map(), 404, failed("because")),
+        (Operation::DeleteRuntimeClass { name: "win".into(), uid: "u".into() }, 404, Outcome::Gone),
+        (Operation::DeleteConfigMap { name: "web-1".into(), uid: "u".into() }, 409, Outcome::Conflict),
+        (patch("win-1"), 404, Outcome::Gone),
+        (patch("win-1"), 409, Outcome::Conflict),
+        (patch("win-1"), 500, failed("because")),
+    ];
+    for (operation, code, outcome) in table {
+        let (writer, seen) = writer(move |_, _| failure(code, "because"));
+        let (done, marks) = writer.run_marking(&[vec![operation.clone()]]).await;
+        let goes_on = outcome == Outcome::Gone;
+        assert_eq!(done.results, [(operation, outcome)], "{code}");
+        assert_eq!(done.complete, goes_on, "{code}");
+        assert!(marks.is_empty());
+        assert_eq!(seen.lock().unwrap().len(), 1, "no request is repeated: {code}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_patch_is_sent_once_more_without_the_taints() {
+    type Answer = fn() -> (u16, Value);
+    let table: [(Answer, Answer, Outcome); 6] = [
+        (|| failure(403, "denied"), || (200, object()), Outcome::WithoutTaints("denied".into())),
+        (|| failure(422, "invalid"), || (200, object()), Outcome::WithoutTaints("invalid".into())),
+        (|| failure(403, "may not"), || failure(403, "may not either"), Outcome::Refused("may not".into())),
+        (|| failure(403, "denied"), || failure(409, "changed"), Outcome::Conflict),
+        (|| failure(403, "denied"), || failure(404, "gone"), Outcome::Gone),
+        (|| failure(403, "denied"), || failure(500, "broken"), Outcome::Failed("broken".into())),
+    ];
+    for (first, second, outcome) in table {
+        let (writer, seen) = writer(move |number, _| if number == 0 { first() } else { second() });
+        let done = writer.run(&[vec![patch("win-1")]]).await;
+        assert_eq!(done.results, [(patch("win-1"), outcome)]);
+        let seen = seen.lock().unwrap();
+        assert!(seen.len() == 2 && seen[0].3.get("spec").is_some() && seen[1].3.get("spec").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_patch_without_taints_that_is_refused_is_refused() {
+    let operation = patch_with("win-1", None);
+    let (writer, seen) = writer(|_, _| failure(403, "denied"));
+    let done = writer.run(&[vec![operation.clone()]]).await;
+    assert_eq!(done.results, [(operation, Outcome::Refused("denied".into()))]);
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn where_the_verb_itself_is_forbidden_the_taints_are_not_blamed() {
+    let (writer, seen) =
+        writer(|_, _| failure(403, "nodes \"win-1\" is forbidden: User \"x\" cannot patch resource \"nodes\""));
+    let done = writer.run(&[vec![patch("win-1")]]).await;
+    assert!(matches!(done.results[0].1, Outcome::Refused(_)), "{:?}", done.results);
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_step_begins_when_all_of_the_one_before_got_through() {
+    let steps = [
+        vec![add_finalizer()],
+        vec![patch("gone"), patch("refuses"), patch("win-3")],
+        vec![patch("win-4"), patch("conflicts"), patch("win-5")],
+        vec![patch("never")],
+    ];
+    let (writer, seen) = writer(|_, (_, path, _, body)| match path {
+        path if path.contains("gone") => failure(404, "gone"),
+        path if path.contains("conflicts") => failure(409, "changed"),
+        path if path.contains("refuses") && body.get("spec").is_some() => failure(403, "denied"),
+        _ => (200, object()),
+    });
+    let done = writer.run(&steps).await;
+    assert!(!done.complete);
+    let ends: Vec<_> = done.results.iter().map(|(operation, outcome)| (operation.object(), outcome.clone())).collect();
+    assert_eq!(
+        ends,
+        [
+            ("web", Outcome::Done),
+            ("gone", Outcome::Gone),
+            ("refuses", Outcome::WithoutTaints("denied".into())),
+            ("win-3", Outcome::Done),
+            ("win-4", Outcome::Done),
+            ("conflicts", Outcome::Conflict),
+            ("win-5", Outcome::Done),
+        ]
+    );
+    assert!(!seen.lock().unwrap().iter().any(|(_, path, ..)| path.contains("never")));
+}
+
+#[tokio::test]
+async fn a_plan_without_steps_is_complete_without_a_request() {
+    let (writer, seen) = writer(|_, _| (200, object()));
+    assert_eq!(writer.run(&[]).await, Done { results: vec![], complete: true });
+    assert!(seen.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_is_given_ten_seconds() {
+    let silent = tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
+    let writer = Writer::new(Client::new(silent, "default"), "winpool-system".into(), Metrics::default());
+    let begin = tokio::time::Instant::now();
+    let done = writer.run(&[vec![patch("win-1")]]).await;
+    assert_eq!(begin.elapsed().as_secs(), 10);
+    assert_eq!(done.failures().count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sixteen_requests_of_a_step_are_under_way_at_once() {
+    let (now, most) = (Arc::new(Mutex::new((0, 0))), 16);
+    let busy = now.clone();
+    let server = tower::service_fn(move |_: Request<Body>| {
+        let busy = busy.clone();
+        async move {
+            {
+                let mut busy = busy.lock().unwrap();
+                busy.0 += 1;
+                busy.1 = busy.0.max(busy.1);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            busy.lock().unwrap().0 -= 1;
+            Ok::<_, Infallible>(Response::new(Body::from(object().to_string().into_bytes())))
+        }
+    });
+    let writer = Writer::new(Client::new(server, "default"), "winpool-system".into(), Metrics::default());
+    let step: Vec<_> = (0..50).map(|number| patch(&format!("win-{number}"))).collect();
+    let done = writer.run(std::slice::from_ref(&step)).await;
+    assert_eq!(now.lock().unwrap().1, most);
+    assert_eq!(done.results.into_iter().map(|(operation, _)| operation).collect::<Vec<_>>(), step, "in order");
+}
