@@ -4,10 +4,20 @@
 
 mod model;
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use model::{CLASS, CONFIG, NODE, POOL, PROFILE, World, node, pool, profile, taints};
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
-use winpool::domain::{operation::Operation, pool::plan::plan};
+use winpool::domain::{
+    node::WindowsNode,
+    operation::{Done, NodePatch, Operation, Outcome},
+    pool::{
+        Snapshot,
+        plan::{Plan, plan},
+        status::report,
+    },
+};
 
 /// Taints that belong to others.
 fn foreign_taints() -> impl Strategy<Value = Value> {
@@ -121,6 +131,50 @@ fn foreign(node: &Value) -> Value {
     json!({"labels": labels, "annotations": annotations, "taints": taints})
 }
 
+/// What people change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Taints,
+    Labels,
+    Deletion,
+}
+
+/// The same world, in which the nodes have other names.
+fn with_names(snapshot: &Snapshot, names: &BTreeMap<String, String>) -> Snapshot {
+    let renamed = snapshot.nodes.iter().map(|(name, node)| {
+        let name = names[name].clone();
+        (name.clone(), Arc::new(WindowsNode { name, ..node.as_ref().clone() }))
+    });
+    Snapshot { nodes: renamed.collect(), ..snapshot.clone() }
+}
+
+/// The steps of a plan with the nodes renamed; the operations of one step are independent of each other.
+fn in_any_order(steps: &[Vec<Operation>], rename: impl Fn(&str) -> String) -> Vec<Vec<String>> {
+    let text = |operation: &Operation| match operation {
+        Operation::PatchNode(patch) => {
+            format!("{:?}", NodePatch { node: rename(&patch.node), ..patch.as_ref().clone() })
+        }
+        other => format!("{other:?}"),
+    };
+    let sorted = |step: &Vec<Operation>| {
+        let mut texts: Vec<String> = step.iter().map(text).collect();
+        texts.sort();
+        texts
+    };
+    steps.iter().map(sorted).collect()
+}
+
+/// What a pool says once its plan has been run, but for the names in its messages.
+fn said(snapshot: &Snapshot, plan: &Plan) -> Value {
+    let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
+    let mut status = json!(report(snapshot, plan, &Done { results, complete: true }).status);
+    for condition in status["conditions"].as_array_mut().unwrap() {
+        condition["message"].take();
+    }
+    status["pending"]["first"].take();
+    status
+}
+
 /// Whether `small` is within `large`, in order.
 fn in_order(small: &Value, large: &Value) -> bool {
     let mut rest = large.as_array().unwrap().iter();
@@ -220,34 +274,76 @@ proptest! {
         });
     }
 
-    /// A pool that changes its taints, or hands its nodes to another, has no moment in which a node has none of them.
+    /// A pool that changes its taints, nodes whose labels now lead to another pool, and a pool that is deleted with Cleanup
+    /// while others take its nodes: in no moment has a node none of the taints that the pools ask for.
     #[test]
-    fn no_intermediate_state_is_unguarded(mut world in any_world(), new_taint in select(vec!["os", "windows", "dedicated-os"])) {
+    fn no_intermediate_state_is_unguarded(
+        mut world in any_world(),
+        change in select(vec![Change::Taints, Change::Labels, Change::Deletion]),
+        groups in prop::collection::vec(select(vec!["a", "b", "c"]), 5),
+    ) {
+        let guard = |name: &str, value: &str| json!([{"key": format!("guard-{name}"), "value": value, "effect": "NoSchedule"}]);
+        // Somebody takes every node, whatever becomes of the others.
+        world.put(POOL, "rest", pool(json!({"windowsVersion": "ltsc2022", "fallback": true})));
         for pool in world.names(POOL) {
-            world.edit(POOL, &pool, |pool| pool["spec"]["taints"] = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]));
+            world.edit(POOL, &pool, |object| {
+                object["spec"]["taints"] = guard(&pool, "old");
+                object["spec"]["deletionPolicy"] = json!("Cleanup");
+            });
         }
         world.settle();
-        let guards = |node: &Value| taints(node).iter().any(|taint| taint.ends_with(":NoSchedule"));
-        let guarded: Vec<String> = world.all(NODE).filter(|node| guards(node)).map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect();
-        let taint = json!([{"key": new_taint, "value": "yes", "effect": "NoSchedule"}]);
-        for pool in world.names(POOL) {
-            world.edit(POOL, &pool, |pool| pool["spec"]["taints"] = taint.clone());
+        let guards = |node: &Value| taints(node).iter().any(|taint| taint.starts_with("guard-"));
+        let pool_of = |node: &Value| node["metadata"]["labels"]["winpool.dev/pool"].as_str().map(str::to_owned);
+        prop_assert!(world.all(NODE).all(guards));
+        let first = world.names(POOL)[0].clone();
+        let before: Vec<_> = world.all(NODE).map(pool_of).collect();
+        match change {
+            Change::Taints => world.names(POOL).iter().for_each(|pool| {
+                world.edit(POOL, pool, |object| object["spec"]["taints"] = guard(pool, "new"));
+            }),
+            Change::Labels => world.names(NODE).iter().zip(groups).for_each(|(node, group)| {
+                world.edit(NODE, node, |object| object["metadata"]["labels"]["group"] = json!(group));
+            }),
+            Change::Deletion => world.delete(POOL, &first),
         }
         world.settle_watched(|world| {
-            for name in &guarded {
-                assert!(guards(world.get(NODE, name).unwrap()), "{name} has no guard");
+            for node in world.all(NODE) {
+                assert!(guards(node), "{} has no guard", node["metadata"]["name"]);
             }
         });
+        // What was to happen has happened: the guard on each node is that of its pool as it is now, and no other.
+        for (node, before) in world.all(NODE).zip(before) {
+            let pool = pool_of(node).unwrap();
+            prop_assert!(change != Change::Taints || Some(&pool) == before.as_ref());
+            prop_assert!(change != Change::Deletion || pool != first);
+            let value = if change == Change::Taints { "new" } else { "old" };
+            let guards: Vec<String> = taints(node).into_iter().filter(|taint| taint.starts_with("guard-")).collect();
+            prop_assert_eq!(guards, [format!("guard-{pool}={value}:NoSchedule")]);
+        }
     }
 
-    /// The plan does not depend on the order in which nodes are known.
+    /// Nodes are known in the order of their names. With other names for the same nodes, wherever the world stands, each is
+    /// written as before, and the pools say the same.
     #[test]
-    fn the_order_of_nodes_does_not_matter(world in any_world()) {
-        let forward = world.snapshot();
-        let mut backward = forward.clone();
-        backward.nodes = forward.nodes.iter().rev().map(|(name, node)| (name.clone(), node.clone())).collect();
+    fn the_order_of_nodes_does_not_matter(
+        mut world in any_world(),
+        order in Just((0..5).collect::<Vec<usize>>()).prop_shuffle(),
+        passes in 0usize..12,
+        selectors in prop::collection::vec(any_selector(), 3),
+    ) {
         for pool in world.names(POOL) {
-            prop_assert_eq!(plan(&forward, &pool).unwrap().steps, plan(&backward, &pool).unwrap().steps);
+            world.pass_until(&pool, passes, |_| {});
+        }
+        for (pool, selector) in world.names(POOL).into_iter().zip(selectors) {
+            world.edit(POOL, &pool, |pool| pool["spec"]["nodeSelector"] = selector);
+        }
+        let one = world.snapshot();
+        let names: BTreeMap<String, String> = one.nodes.keys().enumerate().map(|(index, name)| (name.clone(), format!("win-{}", order[index]))).collect();
+        let other = with_names(&one, &names);
+        for pool in world.names(POOL) {
+            let (plan_of_one, plan_of_other) = (plan(&one, &pool).unwrap(), plan(&other, &pool).unwrap());
+            prop_assert_eq!(in_any_order(&plan_of_one.steps, |name| names[name].clone()), in_any_order(&plan_of_other.steps, str::to_owned));
+            prop_assert_eq!(said(&one, &plan_of_one), said(&other, &plan_of_other));
         }
     }
 
