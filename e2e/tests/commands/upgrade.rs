@@ -23,13 +23,18 @@ fn findings(ended: &Ended) -> Vec<(String, bool, Value)> {
 #[tokio::test]
 async fn plan_for_an_upgrade_says_what_would_break_and_what_would_only_change() {
     let world = World::start().await.unwrap();
-    let kubelets = Kubelets::start(world.client.clone(), vec![node("web-1", "web")]).await.unwrap();
+    let minor = world.control_plane.version().minor;
+    let next = builds_supported_by(Minor(minor + 1)).unwrap_or_default();
+    let lasting = builds_supported_by(Minor(minor)).unwrap_or_default().iter().find(|build| next.contains(build));
+    let lasting = lasting.expect("a Windows for this minor and the next").to_string();
+    let fits = SimulatedNode::windows("web-1", &format!("{lasting}.1")).label("agentpool", "web");
+    let kubelets = Kubelets::start(world.client.clone(), vec![fits.runtime("containerd://2.3.4")]).await.unwrap();
     world.apply("WindowsRuntimeProfile", "standard", &json!({})).await.unwrap();
     // The pools only observe, so that it is the upgrade alone that is told.
     for name in ["web", "batch"] {
-        pool(&world, name, json!({ "mode": "Observe", "profileRef": { "name": "standard" } })).await;
+        let more = json!({ "windowsVersion": lasting, "mode": "Observe", "profileRef": { "name": "standard" } });
+        pool(&world, name, more).await;
     }
-    let minor = world.control_plane.version().minor;
     let upgrade = |target: u32, more: &[&str]| {
         let target = format!("1.{target}");
         run(&world, &[&["plan", "--kubernetes", &target], more].concat())
