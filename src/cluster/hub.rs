@@ -85,8 +85,17 @@ pub async fn follow<V: View>(
 
 /// What was said about a watch that fails.
 struct Trouble {
+    /// The status that was answered; 0 where nothing answered.
+    code: u16,
     text: String,
     at: Instant,
+}
+
+impl Trouble {
+    /// Whether it is this one that lasts. How exactly it is that nothing answers is no news.
+    fn is(&self, code: u16, text: &str) -> bool {
+        self.code == code && (code == 0 || self.text == text) && self.at.elapsed() < AGAIN
+    }
 }
 
 /// Says why a watch fails, once for each reason and now and then as long as it lasts.
@@ -102,9 +111,9 @@ fn complain<V: View>(trouble: &mut Option<Trouble>, error: &watcher::Error) {
         debug!(kind = V::KIND, "the watch is too old and starts again with a new list");
         return;
     }
-    if trouble.as_ref().is_none_or(|said| said.text != text || said.at.elapsed() >= AGAIN) {
+    if !trouble.as_ref().is_some_and(|said| said.is(code, &text)) {
         warn!(kind = V::KIND, remedy = remedy(V::KIND, code), "cannot watch, and trying again: {text}");
-        *trouble = Some(Trouble { text, at: Instant::now() });
+        *trouble = Some(Trouble { code, text, at: Instant::now() });
     }
 }
 

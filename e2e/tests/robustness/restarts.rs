@@ -149,7 +149,7 @@ async fn the_operator_outlives_the_api_server_says_so_once_and_goes_on() {
     world.nothing_was_forbidden().unwrap();
 }
 
-/// Each warning of the log is in it once.
+/// Each warning of the log is in it once, and there are not as many as there are nodes.
 fn said_once(operator: &Operator) {
     let log = operator.log().unwrap();
     let mut warnings = std::collections::BTreeMap::<&str, usize>::new();
@@ -159,5 +159,5 @@ fn said_once(operator: &Operator) {
     }
     assert!(!warnings.is_empty(), "the outage is said:\n{log}");
     let repeated: Vec<_> = warnings.iter().filter(|(_, times)| **times > 1).collect();
-    assert!(repeated.is_empty() && warnings.len() < 20, "{} warnings, repeated: {repeated:#?}\n{log}", warnings.len());
+    assert!(repeated.is_empty() && warnings.len() < 30, "{} warnings, repeated: {repeated:#?}\n{log}", warnings.len());
 }
