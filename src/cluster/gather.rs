@@ -99,21 +99,21 @@ pub struct Workloads {
 /// The cluster could not be reached, or refused.
 pub async fn gather_workloads(client: &Client) -> Result<Workloads, GatherError> {
     let pods = list::<Pod>(Api::<core::Pod>::all(client.clone()), ListParams::default(), false).await?;
-    let mut made_by = controllers::<Deployment>(client).await?;
-    made_by.extend(controllers::<StatefulSet>(client).await?);
-    made_by.extend(controllers::<DaemonSet>(client).await?);
-    made_by.extend(controllers::<Job>(client).await?);
-    made_by.extend(controllers::<CronJob>(client).await?);
+    let mut made_by = controllers::<Deployment>(client, false).await?;
+    made_by.extend(controllers::<StatefulSet>(client, false).await?);
+    made_by.extend(controllers::<DaemonSet>(client, false).await?);
+    made_by.extend(controllers::<Job>(client, false).await?);
+    // Those of batch/v1 came with 1.21.
+    made_by.extend(controllers::<CronJob>(client, true).await?);
     Ok(Workloads { pods: pods.into_values().collect(), controllers: made_by })
 }
 
 /// All objects of a kind that makes pods.
-async fn controllers<T>(client: &Client) -> Result<Vec<Arc<Controller>>, GatherError>
+async fn controllers<T>(client: &Client, may_be_unknown: bool) -> Result<Vec<Arc<Controller>>, GatherError>
 where
     T: PodController + Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    // CronJobs of batch/v1 came with 1.21.
-    let all = list::<ControllerView<T>>(Api::all(client.clone()), ListParams::default(), true).await?;
+    let all = list::<ControllerView<T>>(Api::all(client.clone()), ListParams::default(), may_be_unknown).await?;
     Ok(all.into_values().map(|view| Arc::new(view.controller.clone())).collect())
 }
 

@@ -147,9 +147,8 @@ fn answers(manifests: &Manifests, args: registry::Args) -> Result<HashMap<Refere
 /// The mirrors of a registry in all profiles among the manifests: several pools may pull one image.
 fn mirrors(resources: &Resources, registry: &str) -> Arc<[String]> {
     let profiles = resources.profiles.values().filter_map(|(profile, _)| profile.profile.as_ref().ok());
-    let mirrors = profiles.flat_map(|profile| &profile.containerd.registry_mirrors);
-    let endpoints = mirrors.filter(|mirror| mirror.registry == registry).flat_map(|mirror| &mirror.endpoints);
     let mut seen = BTreeSet::new();
+    let endpoints = profiles.flat_map(|profile| profile.mirrors(registry));
     endpoints.filter(|endpoint| seen.insert(*endpoint)).cloned().collect()
 }
 
@@ -271,7 +270,7 @@ fn named(object: &Value) -> String {
 
 /// The group and kind of an object.
 fn kind(object: &Object) -> (&str, &str) {
-    (object.api_version().split_once('/').map_or("", |(group, _)| group), object.kind())
+    (object.group(), object.kind())
 }
 
 fn is_service(object: &Object) -> bool {

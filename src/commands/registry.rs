@@ -37,9 +37,7 @@ impl Args {
         let settings = Settings { certificates: self.registry_ca, plain_http, ..Settings::default() };
         Registry::new(settings).map_err(|error| Failure::Usage(format!("--registry-ca: {error}")))
     }
-}
 
-impl Args {
     /// The same for the operator, which goes on without one where the system trusts nobody.
     pub(super) fn registry_if_any(self) -> Result<Option<Registry>, Failure> {
         let named = self.registry_ca.is_some();

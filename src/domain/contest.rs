@@ -30,8 +30,8 @@ pub struct Contests {
 impl Contests {
     /// Notes a write that was done.
     pub fn note(&mut self, object: &str, touches: &[Touch], now: Timestamp) {
+        let of_object = self.writes.entry(object.to_owned()).or_default();
         for touch in touches {
-            let of_object = self.writes.entry(object.to_owned()).or_default();
             let times = of_object.entry(touch.clone()).or_default();
             times.push_back(now);
             if times.len() > REVERSALS + 1 {

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::Problem;
+use super::{Problem, join};
 
 /// Reads a value as a type of an API; nothing is an object without fields. The problem has the path below `root`.
 ///
@@ -11,18 +11,18 @@ use super::Problem;
 /// The value is not of that type.
 pub fn decode<T: DeserializeOwned>(root: &str, value: Value) -> Result<T, Problem> {
     let value = if value.is_null() { Value::Object(Map::new()) } else { value };
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = match error.path().to_string() {
-            path if path == "." => root.to_owned(),
-            path => format!("{root}.{path}"),
-        };
-        let (wrong, remedy) = plain(&error.into_inner().to_string());
-        Problem::new(path, wrong, remedy)
-    })
+    serde_path_to_error::deserialize(value).map_err(|error| misread(root, &error))
+}
+
+/// What the reader of a type says, as a problem with the path below `root`.
+pub fn misread(root: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let path = error.path().to_string();
+    let (wrong, remedy) = plain(&error.inner().to_string());
+    Problem::new(join(root, if path == "." { "" } else { &path }), wrong, remedy)
 }
 
 /// What the reader of a type says, in words that know nothing of types: what is wrong, and what to write.
-pub fn plain(said: &str) -> (String, String) {
+fn plain(said: &str) -> (String, String) {
     let misfit = ["invalid type: ", "invalid value: "].iter().find_map(|start| said.strip_prefix(start));
     if let Some((found, wanted)) = misfit.and_then(|rest| rest.split_once(", expected ")) {
         let (found, is_scalar) = found_in_words(found);

@@ -19,5 +19,5 @@ pub mod syntax;
 pub mod upgrade;
 pub mod workload;
 
-pub use decode::{decode, plain};
-pub use problem::Problem;
+pub use decode::{decode, misread};
+pub use problem::{Problem, is_within, join};

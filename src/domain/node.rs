@@ -91,6 +91,11 @@ impl WindowsNode {
         }
     }
 
+    /// The Windows it runs: what the kernel says, else the release of the label, whose revision nobody knows.
+    pub fn os_version(&self) -> Option<OsVersion> {
+        self.os.as_ref().ok().copied().or_else(|| self.build().map(|build| OsVersion { build, revision: None }))
+    }
+
     /// The pool that its label names.
     pub fn pool(&self) -> Option<&str> {
         self.labels.get(label::POOL).map(String::as_str)

@@ -25,6 +25,20 @@ impl Problem {
     }
 }
 
+/// The path of a field of what is at `path`.
+pub fn join(path: &str, field: &str) -> String {
+    match path {
+        "" => field.to_owned(),
+        _ if field.is_empty() => path.to_owned(),
+        _ => format!("{path}.{field}"),
+    }
+}
+
+/// Whether a path is that of something, or of a field or an item in it.
+pub fn is_within(path: &str, outer: &str) -> bool {
+    path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.path, self.wrong, self.remedy)

@@ -22,6 +22,11 @@ impl Object {
         &self.api_version
     }
 
+    /// The group of its API version; empty for the core.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
     /// Whether a word may be in it. It may also be part of another.
     pub fn may_have(&self, word: &str) -> bool {
         self.json.contains(word)

@@ -56,8 +56,7 @@ impl Resources {
 
     fn add(&mut self, manifest: Manifest, mistakes: &mut Vec<Mistake>) {
         let kind = manifest.object.kind().to_owned();
-        let in_group = manifest.object.api_version().split('/').next() == Some(GROUP);
-        let Some(schema) = schema::of(&kind).filter(|_| in_group) else {
+        let Some(schema) = schema::of(&kind).filter(|_| manifest.object.group() == GROUP) else {
             self.other_kinds.insert(kind);
             return;
         };
@@ -67,7 +66,7 @@ impl Resources {
         let (object, refused, spec) = sound(&kind, schema, object);
         problems.extend(refused);
         match decode::<DynamicObject>("", object) {
-            Err(problem) => problems.push(Problem { path: problem.path.trim_start_matches('.').to_owned(), ..problem }),
+            Err(problem) => problems.push(problem),
             Ok(object) if kind == "WindowsNodePool" => {
                 let pool = Pool::from_object(object);
                 problems.extend(told(pool.spec.as_ref().err(), &spec));
@@ -185,9 +184,8 @@ pub fn nodes(manifests: Manifests) -> Result<BTreeMap<String, Arc<WindowsNode>>,
         }
         match decode::<Node>("", object) {
             Err(problem) => {
-                let path = problem.path.trim_start_matches('.').to_owned();
                 let remedy = "write the node as `kubectl get nodes -o yaml` prints it".to_owned();
-                mistakes.push(place.mistake(Problem { path, remedy, ..problem }));
+                mistakes.push(place.mistake(Problem { remedy, ..problem }));
             }
             Ok(node) => {
                 let node = WindowsNode::from(node);

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{
-    schema::Schema,
-    strict::{self, below},
-};
+use super::{schema::Schema, strict};
+use crate::domain::{is_within, join};
 
 /// The sound fields of an object.
 #[derive(Debug)]
@@ -29,10 +27,8 @@ impl Sound {
 
     /// The path in the whole value, of a path in its sound part.
     pub fn written(&self, path: &str) -> String {
-        let is_in =
-            |now: &str| path.strip_prefix(now).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
         // The longest is the innermost; it has the moves of those around it in it.
-        let moved = self.moved.iter().filter(|(now, _)| is_in(now)).max_by_key(|(now, _)| now.len());
+        let moved = self.moved.iter().filter(|(now, _)| is_within(path, now)).max_by_key(|(now, _)| now.len());
         moved.map_or_else(|| path.to_owned(), |(now, written)| format!("{written}{}", &path[now.len()..]))
     }
 }
@@ -74,7 +70,7 @@ fn sound_fields(
 ) -> Map<String, Value> {
     let mut sound = Map::new();
     for (name, value) in fields {
-        let paths = [below(now, name), below(written, name)];
+        let paths = [join(now, name), join(written, name)];
         let kept = match schema.field(name) {
             Some(known) => part(known, value, [&paths[0], &paths[1]], moved),
             None => schema.open.then(|| value.clone()),

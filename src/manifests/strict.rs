@@ -4,18 +4,13 @@
 use serde_json::{Map, Value};
 
 use super::schema::{Kind, Schema};
-use crate::domain::Problem;
+use crate::domain::{Problem, join};
 
 /// Every field of `value` that the schema does not have, and every value that it refuses. `path` is that of the value.
 pub fn problems(schema: &Schema, value: &Value, path: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     walk(schema, value, path, &mut problems);
     problems
-}
-
-/// The path of a field or of an entry of a map.
-pub fn below(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 fn walk(schema: &Schema, value: &Value, path: &str, problems: &mut Vec<Problem>) {
@@ -40,16 +35,16 @@ fn walk(schema: &Schema, value: &Value, path: &str, problems: &mut Vec<Problem>)
 
 fn object(schema: &Schema, fields: &Map<String, Value>, path: &str, problems: &mut Vec<Problem>) {
     for name in schema.required.iter().filter(|name| !fields.contains_key(*name)) {
-        problems.push(Problem::new(below(path, name), "it is missing", remedy_of_missing(schema.field(name))));
+        problems.push(Problem::new(join(path, name), "it is missing", remedy_of_missing(schema.field(name))));
     }
     for (name, value) in fields {
         match schema.field(name) {
-            Some(known) => walk(known, value, &below(path, name), problems),
+            Some(known) => walk(known, value, &join(path, name), problems),
             None if schema.open => {}
             None => {
                 let known: Vec<_> = schema.properties.keys().map(String::as_str).collect();
                 let remedy = format!("write one of {}, or remove it", known.join(", "));
-                problems.push(Problem::new(below(path, name), "there is no such field", remedy));
+                problems.push(Problem::new(join(path, name), "there is no such field", remedy));
             }
         }
     }

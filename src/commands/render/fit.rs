@@ -60,8 +60,7 @@ fn tag_without_entry(profile: &Profile, (kubelet, host, containerd): Host) -> Op
 }
 
 fn of_node(node: &WindowsNode) -> Option<Host> {
-    let host = node.os.as_ref().ok().copied().or(node.build().map(|build| OsVersion { build, revision: None }))?;
-    Some((node.kubelet.as_ref().ok()?.minor, host, node.runtime.containerd()))
+    Some((node.kubelet.as_ref().ok()?.minor, node.os_version()?, node.runtime.containerd()))
 }
 
 /// A node that may come has the newest containerd of its minor: what that cannot run, none can.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
 use super::{Code, Finding};
-use crate::domain::plain;
+use crate::domain::misread;
 
 /// As many mistakes of one spec as are told.
 const MOST: usize = 20;
@@ -32,13 +32,10 @@ impl<'a> Mended<'a> {
                 Ok(decoded) => return Self { decoded: Some(decoded), value, findings },
                 Err(error) => error,
             };
-            let path = match error.path().to_string() {
-                path if path == "." => String::new(),
-                path => path,
-            };
+            let problem = misread("", &error);
             // Where nothing will not do either, the same place is found again.
-            if findings.iter().all(|finding| finding.path != path) {
-                findings.push(finding(path, &error.inner().to_string()));
+            if findings.iter().all(|finding| finding.path != problem.path) {
+                findings.push(Finding::new(Code::PodInvalid, problem.path, problem.wrong).instead(problem.remedy));
             }
             if !blank(value.to_mut(), error.path()) {
                 break;
@@ -46,11 +43,6 @@ impl<'a> Mended<'a> {
         }
         Self { decoded: None, value, findings }
     }
-}
-
-fn finding(path: String, said: &str) -> Finding {
-    let (wrong, remedy) = plain(said);
-    Finding::new(Code::PodInvalid, path, wrong).instead(remedy)
 }
 
 /// Makes the value at a path null, or the nearest around it that is not null yet; false if there is none.

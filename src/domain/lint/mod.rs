@@ -18,12 +18,15 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::{
-    domain::workload::{System, Template},
+    domain::{
+        is_within,
+        workload::{System, Template},
+    },
     facts::{Minor, runtimes::Runtime},
 };
 
+pub use crate::domain::join;
 pub use code::{Code, Severity, UnknownCode};
-pub use path::join;
 pub use workload::Workload;
 pub use world::{Lookups, World};
 
@@ -112,13 +115,9 @@ fn rules(workload: &Workload<'_>, template: &Template, spec: &Value, world: &Wor
 
 /// Whether there would be nothing to find if the API server refused nothing: what it refuses is as good as not written.
 fn follows(finding: &Finding, refused: &[String]) -> bool {
-    let is_in = |outer: &str, inner: &str| {
-        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-    };
     let resources = join(&finding.path, "resources");
-    refused
-        .iter()
-        .any(|path| is_in(path, &finding.path) || finding.code == Code::MemoryLimitMissing && is_in(&resources, path))
+    let of_resources = |path: &str| finding.code == Code::MemoryLimitMissing && is_within(path, &resources);
+    refused.iter().any(|path| is_within(&finding.path, path) || of_resources(path))
 }
 
 /// Everything that is wrong with a Service of core/v1.

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::domain::join;
+
 /// The lists of containers in a pod's spec, in the order in which they are looked at.
 pub const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
@@ -13,15 +15,6 @@ pub fn fields<'v>(value: &'v Value, pattern: &str) -> Vec<(String, &'v Value)> {
         found = found.into_iter().flat_map(|(path, value)| step_into(&path, value, step)).collect();
     }
     found
-}
-
-/// The path of a field of what is at `path`.
-pub fn join(path: &str, field: &str) -> String {
-    match path {
-        "" => field.to_owned(),
-        _ if field.is_empty() => path.to_owned(),
-        _ => format!("{path}.{field}"),
-    }
 }
 
 fn step_into<'v>(path: &str, value: &'v Value, step: &str) -> Vec<(String, &'v Value)> {

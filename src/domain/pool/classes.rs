@@ -176,12 +176,9 @@ fn hold(
 ) -> ClassPlan {
     let message = format!(
         "RuntimeClass {} is not moved to {build}: the pool has nodes of the old build and none ready of the new, so its \
-         pods would have nowhere to run. Add nodes of {build}, or move it all the same with: kubectl annotate wnp {} {}={} \
-         --overwrite",
+         pods would have nowhere to run. Add nodes of {build}, or move it all the same with: {}",
         class.name,
-        pool.name,
-        annotation::ALLOW_STRAND,
-        pool.generation
+        pool.allow_command(annotation::ALLOW_STRAND)
     );
     let mut plan = ClassPlan::left_alone(&class.name, RuntimeClassState::WouldStrand, message);
     if let Some(existing) = existing.filter(|existing| existing.ours() && existing.object.handler == *wanted.handler) {

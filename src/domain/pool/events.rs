@@ -81,13 +81,15 @@ fn node_patches(done: &Done) -> impl Iterator<Item = &NodePatch> {
 fn turns<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<Item = (bool, &'a Condition)> {
     // Without a profile there is nothing to render, which goes without saying.
     let unresolved = after.iter().any(|new| new.type_ == condition::PROFILE_RESOLVED && new.status == "False");
-    let follows = if unresolved { condition::CONFIG_RENDERED } else { condition::READY };
-    let quiet = [condition::READY, condition::RECONCILING, condition::STALLED, follows];
+    let quiet = move |condition: &str| {
+        [condition::READY, condition::RECONCILING, condition::STALLED].contains(&condition)
+            || (unresolved && condition == condition::CONFIG_RENDERED)
+    };
     let bad = |condition: &Condition| {
         let negative = [condition::VERSION_SKEW, condition::OS_MISMATCH].contains(&condition.type_.as_str());
         condition.status == if negative { "True" } else { "False" } && condition.reason != reason::OBSERVING
     };
-    after.iter().filter(move |new| !quiet.contains(&new.type_.as_str())).filter_map(move |new| {
+    after.iter().filter(move |new| !quiet(&new.type_)).filter_map(move |new| {
         let old = before.iter().find(|old| old.type_ == new.type_);
         let turned = old
             .map_or(bad(new), |old| (old.status != new.status || old.reason != new.reason) && (bad(old) || bad(new)));

@@ -139,6 +139,11 @@ impl Pool {
         annotation.is_some_and(|text| text.trim() == self.generation.to_string())
     }
 
+    /// The command that gives an `allow-…` annotation for the generation that is asked for now.
+    pub fn allow_command(&self, annotation: &str) -> String {
+        format!("kubectl annotate wnp {} {annotation}={} --overwrite", self.name, self.generation)
+    }
+
     /// Whether the pool writes: its spec is valid, in mode Enforce and not paused.
     pub fn enforces(&self) -> bool {
         self.spec.as_ref().is_ok_and(|spec| spec.mode == Mode::Enforce && !spec.paused)

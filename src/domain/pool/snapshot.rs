@@ -48,8 +48,7 @@ impl Snapshot {
     pub fn mirrors(&self, pool: &str, registry: &str) -> Arc<[String]> {
         let profile = self.pools.get(pool).and_then(|pool| pool.spec.as_ref().ok()?.profile.as_ref());
         let profile = profile.and_then(|name| self.profiles.get(name)?.profile.as_ref().ok());
-        let mirrors = profile.into_iter().flat_map(|profile| &profile.containerd.registry_mirrors);
-        mirrors.filter(|mirror| mirror.registry == registry).flat_map(|mirror| mirror.endpoints.clone()).collect()
+        profile.into_iter().flat_map(|profile| profile.mirrors(registry)).cloned().collect()
     }
 }
 

@@ -64,6 +64,14 @@ impl Kubelet {
     }
 }
 
+impl Profile {
+    /// The mirrors of a registry, in the order in which they are asked.
+    pub fn mirrors(&self, registry: &str) -> impl Iterator<Item = &String> {
+        let mirrors = self.containerd.registry_mirrors.iter().filter(move |mirror| mirror.registry == registry);
+        mirrors.flat_map(|mirror| &mirror.endpoints)
+    }
+}
+
 /// A resource that a Windows kubelet can reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {

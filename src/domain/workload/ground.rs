@@ -280,7 +280,7 @@ fn lasting_taints(node: &WindowsNode) -> Vec<Taint> {
 impl Kind {
     /// The kind of a node as its pool makes it; `None` when it did not report its Windows.
     fn of(node: &WindowsNode, home: Option<&mut Home>) -> Option<Self> {
-        let os = node.os.as_ref().ok().copied().or(node.build().map(|build| OsVersion { build, revision: None }))?;
+        let os = node.os_version()?;
         let individual = home.as_ref().map(|home| home.individual.clone()).unwrap_or_default();
         let (mut labels, mut taints) = (labels_in_common(node, &individual), lasting_taints(node));
         let (mut withheld, mut rendered) = (Vec::new(), false);

@@ -230,16 +230,15 @@ fn moved(pod: &Pod, class: &Class, kind: &Kind) -> Option<String> {
 fn bound(ground: &Ground, pod: &Pod, lookups: &dyn Lookups) -> Judgement {
     let Ok(effective) = Effective::of_pod(&pod.template, ground) else { return Judgement::default() };
     // That no pool takes its template is told of the workload.
-    let Some(places) = effective.places(ground).ok().filter(|_| effective.is_for_windows(ground)) else {
-        return Judgement::default();
-    };
+    let places = effective.destinations(ground);
+    let Some((first, _)) = places.first() else { return Judgement::default() };
     // Linux nodes may have the taint that it tolerates: then its images tell.
     let unclear = effective.system().is_none();
     let images = || pod.template.containers.iter().map(|container| &container.image);
     if unclear && images().any(|image| is_foreign(image, lookups)) {
         return Judgement { wanted: images().cloned().collect(), ..Judgement::default() };
     }
-    let mut judgement = Judgement { pool: places.first().map(|(pool, _)| pool.name.clone()), ..Judgement::default() };
+    let mut judgement = Judgement { pool: Some(first.name.clone()), ..Judgement::default() };
     judge_images(ground, pod, &kinds(&places), lookups, &effective, &mut judgement);
     if unclear {
         judgement.wanted = images().cloned().collect();
@@ -287,11 +286,11 @@ fn judge_images(
                     judgement.images = judgement.images.max(images);
                     let (image, host) = (&container.image, &kind.host);
                     let told = what_is_wrong(image, evidence, &misfit, host);
-                    let beside = judge(Known { said: None, ..known }, host, isolation, container.host_process);
-                    let (told, misfit) = match (evidence, beside) {
-                        (Evidence::Runtime, Verdict::CannotRun(by, misfit)) => {
-                            (format!("{told}; {} it {misfit}", source(by)), misfit)
-                        }
+                    let unsaid = Known { said: None, ..known };
+                    let beside =
+                        (evidence == Evidence::Runtime).then(|| judge(unsaid, host, isolation, container.host_process));
+                    let (told, misfit) = match beside {
+                        Some(Verdict::CannotRun(by, misfit)) => (format!("{told}; {} it {misfit}", source(by)), misfit),
                         _ => (told, misfit),
                     };
                     let remedy = remedy(ground, image, &misfit, host, effective.system().is_some());

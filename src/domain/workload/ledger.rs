@@ -153,27 +153,13 @@ impl Ledger {
 
     /// A LimitRange changed, or is gone: what makes pods in its namespace is judged again.
     pub fn defaults(&mut self, namespace: &str, key: &str, defaults: Option<Arc<MemoryDefaults>>) {
-        let of_namespace = self.defaults.entry(namespace.to_owned()).or_default();
-        match defaults {
-            Some(defaults) => of_namespace.insert(key.to_owned(), defaults),
-            None => of_namespace.remove(key),
-        };
-        if of_namespace.is_empty() {
-            self.defaults.remove(namespace);
-        }
+        put(&mut self.defaults, namespace, key, defaults);
         self.judge_controllers_again(|controller| controller.workload.namespace == namespace);
     }
 
     /// What an event says of the sandbox of a pod, or that it is said no more.
     pub fn sandbox(&mut self, pod: &str, event: &str, said: Option<Said>) {
-        let events = self.sandboxes.entry(pod.to_owned()).or_default();
-        match said {
-            Some(said) => events.insert(event.to_owned(), said),
-            None => events.remove(event),
-        };
-        if events.is_empty() {
-            self.sandboxes.remove(pod);
-        }
+        put(&mut self.sandboxes, pod, event, said);
         self.judge_again([Arc::from(pod)]);
     }
 
@@ -426,6 +412,18 @@ impl Ledger {
                 tally.findings.remove(&key);
             }
         }
+    }
+}
+
+/// Puts something below a key, or takes it off; the key goes with the last that is below it.
+fn put<V>(all: &mut HashMap<String, BTreeMap<String, V>>, key: &str, name: &str, value: Option<V>) {
+    let below = all.entry(key.to_owned()).or_default();
+    match value {
+        Some(value) => below.insert(name.to_owned(), value),
+        None => below.remove(name),
+    };
+    if below.is_empty() {
+        all.remove(key);
     }
 }
 

@@ -225,9 +225,8 @@ impl World<'_> {
 
 /// Whether pods of a template would go to a pool first.
 fn is_bound_for(pool: &str, template: &Template, ground: &Ground) -> bool {
-    let Ok(effective) = Effective::of(template, ground) else { return false };
-    let places = effective.places(ground).ok().filter(|_| effective.is_for_windows(ground));
-    places.is_some_and(|places| places.first().is_some_and(|(first, _)| first.name == pool))
+    let places = Effective::of(template, ground).map(|effective| effective.destinations(ground)).unwrap_or_default();
+    places.first().is_some_and(|(first, _)| first.name == pool)
 }
 
 /// Whether a node takes pods at the moment: it is ready and not cordoned.

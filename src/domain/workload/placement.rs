@@ -244,6 +244,11 @@ impl<'a> Effective<'a> {
         }
     }
 
+    /// The places where the pod may land if it is for Windows; none if it is not, or nothing takes it.
+    pub fn destinations<'g>(&self, ground: &'g Ground) -> Vec<Place<'g>> {
+        if self.is_for_windows(ground) { self.places(ground).unwrap_or_default() } else { Vec::new() }
+    }
+
     /// What the nodes do not have that have most of what the pod selects.
     fn nearest(&self, ground: &Ground) -> Obstacle {
         let kinds = ground.pools.iter().flat_map(|pool| pool.kinds.iter().map(move |kind| (pool, kind)));

@@ -52,11 +52,9 @@ pub fn nodes_assigned(case: &Case) -> Verdict {
     if !held.is_empty() {
         let message = format!(
             "{} no longer match and stay guarded, because no other pool takes them: correct spec.nodeSelector or the nodes' \
-             labels, or let them go with: kubectl annotate wnp {} {}={} --overwrite; {}",
+             labels, or let them go with: {}; {}",
             some_of(names(&held)),
-            case.pool.name,
-            annotation::ALLOW_RELEASE,
-            case.pool.generation,
+            case.pool.allow_command(annotation::ALLOW_RELEASE),
             case.list(),
         );
         return verdict(false, reason::RELEASE_HELD, message).about(held.len());
@@ -157,10 +155,8 @@ pub fn nodes_configured(case: &Case) -> Verdict {
         _ => member.plan.refused.clone(),
     };
     let allow_evict = format!(
-        "a NoExecute taint would evict pods that do not tolerate it; allow it with: kubectl annotate wnp {} {}={} --overwrite",
-        case.pool.name,
-        annotation::ALLOW_EVICT,
-        case.pool.generation,
+        "a NoExecute taint would evict pods that do not tolerate it; allow it with: {}",
+        case.pool.allow_command(annotation::ALLOW_EVICT),
     );
     let causes: [(&'static str, &str, Box<dyn Fn(&Member) -> Option<String>>); 6] = [
         (
