@@ -21,7 +21,7 @@ use winpool::{
     },
     domain::{
         node::WindowsNode,
-        operation::{Done, Operation, Outcome},
+        operation::{Done, Operation, Outcome, Parts},
         pool::{Pool, ProfileView, Snapshot, configs::Newcomer, plan::plan, status::report},
     },
     facts::{ContainerdVersion, Minor},
@@ -186,7 +186,7 @@ fn worlds() -> (Snapshot, Snapshot) {
     for operation in done.steps.into_iter().flatten() {
         match operation {
             Operation::PatchNode(patch) => {
-                merge(&mut objects[places[&patch.node]], &patch.body());
+                merge(&mut objects[places[&patch.node]], &patch.body(Parts::ALL));
             }
             Operation::RecordApplied { body, .. } => pool_now["status"] = body["status"].clone(),
             Operation::ApplyRuntimeClass { name, body, .. } => {

@@ -4,7 +4,7 @@
 
 mod model;
 
-use model::{NODE, POOL, PROFILE, World, node, pool, profile, taints};
+use model::{NODE, POD, POOL, PROFILE, World, node, pod, pool, profile, taints};
 use serde_json::{Value, json};
 use winpool::{api::WindowsNodePoolStatus, domain::profile::status::report, facts::Minor};
 
@@ -461,6 +461,7 @@ fn a_node_is_counted_once_in_the_problem_of_its_pool() {
 #[test]
 fn an_eviction_waits_for_the_command_that_the_message_has() {
     let mut world = says("", "", "", "").world();
+    world.put(POD, "default/web", pod("win-1", &json!([])));
     let drain =
         json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}, {"key": "drain", "effect": "NoExecute"}]);
     world.edit(POOL, "web", |pool| pool["spec"]["taints"] = drain);

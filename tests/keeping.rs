@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use winpool::{
     api::RuntimeClassState,
     domain::{
-        contest::Contests,
-        operation::{Done, Operation},
+        operation::{Done, Operation, Unwritten},
         pool::{
             Snapshot,
             plan::plan,
             status::{Report, report},
         },
+        revert::RevertDetector,
     },
 };
 
@@ -114,12 +114,12 @@ fn the_configurations_of_another_pool_do_not_count() {
 /// The operator in a war: it remembers its writes, as its caches do.
 struct War {
     world: World,
-    contests: Contests,
+    reverts: RevertDetector,
 }
 
 impl War {
     fn snapshot(&self) -> Snapshot {
-        Snapshot { contests: Arc::new(self.contests.clone()), ..self.world.snapshot() }
+        Snapshot { reverts: Arc::new(self.reverts.clone()), ..self.world.snapshot() }
     }
 
     /// A pass over the pool; what came of it, and how often it wrote the class.
@@ -128,8 +128,8 @@ impl War {
         let plan = plan(&snapshot, "web").unwrap();
         let mut done = Done { results: Vec::new(), complete: true };
         for operation in plan.steps.iter().flatten() {
-            let outcome = self.world.run(operation);
-            self.contests.note(operation.object(), operation.touches(), self.world.now);
+            let outcome = self.world.run_after(operation, &Unwritten::default());
+            self.reverts.note(&operation.identity(), &operation.writes(&outcome), self.world.now);
             done.results.push((operation.clone(), outcome));
         }
         let report = report(&snapshot, &plan, &done);
@@ -163,10 +163,10 @@ fn ready(report: &Report) -> (String, String, String) {
 }
 
 #[test]
-fn a_class_that_is_undone_for_the_sixth_time_is_left_alone_for_ten_minutes() {
-    let mut war = War { world: world(), contests: Contests::default() };
+fn a_class_that_is_reverted_again_and_again_is_left_alone_for_ten_minutes() {
+    let mut war = War { world: world(), reverts: RevertDetector::default() };
     assert_eq!(war.pass().1, 1, "it is made");
-    for reversal in 1..=5 {
+    for reversal in 1..=6 {
         war.undo();
         let (report, writes) = war.pass();
         assert_eq!((writes, war.tolerates()), (1, true), "reversal {reversal} is repaired");
@@ -198,9 +198,9 @@ fn a_class_that_is_undone_for_the_sixth_time_is_left_alone_for_ten_minutes() {
 
 #[test]
 fn another_wish_for_a_contested_class_is_written_at_once() {
-    let mut war = War { world: world(), contests: Contests::default() };
+    let mut war = War { world: world(), reverts: RevertDetector::default() };
     war.pass();
-    for _ in 0..6 {
+    for _ in 0..7 {
         war.undo();
         war.pass();
     }

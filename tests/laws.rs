@@ -17,6 +17,7 @@ use winpool::domain::{
         plan::{Plan, plan},
         status::report,
     },
+    revert::Target,
 };
 
 /// Taints that belong to others.
@@ -105,6 +106,17 @@ prop_compose! {
         }
         world
     }
+}
+
+/// What an API server may refuse beside the nodes: ConfigMaps, RuntimeClasses, the status.
+fn any_refusal() -> impl Strategy<Value = fn(&Operation) -> bool> {
+    let refusals: [fn(&Operation) -> bool; 4] = [
+        |operation| operation.target() == Target::ConfigMap,
+        |operation| operation.target() == Target::RuntimeClass,
+        |operation| operation.target() == Target::Pool,
+        |operation| operation.target() != Target::Node,
+    ];
+    select(refusals.to_vec())
 }
 
 /// What others own on a node: everything but our names, and what our pools may set.
@@ -215,6 +227,36 @@ proptest! {
             };
             prop_assert_eq!(strip(&broken), strip(&whole));
         }
+    }
+
+    /// Whatever is refused beside the nodes, every taint is on that no RuntimeClass has to tolerate first; and when nothing is
+    /// refused any more, the world becomes what it would have been anyway.
+    #[test]
+    fn a_failed_write_holds_up_what_depends_on_it_and_nothing_else(world in any_world(), refuses in any_refusal()) {
+        let mut whole = world.clone();
+        whole.settle();
+        let mut broken = world;
+        broken.refuses = Some(refuses);
+        let before: Vec<Vec<String>> = broken.all(NODE).map(taints).collect();
+        for _ in 0..4 {
+            for pool in broken.names(POOL) {
+                broken.pass_until(&pool, usize::MAX, |_| {});
+            }
+        }
+        // No class exists whose tolerations could be missing.
+        prop_assert!(broken.names(CLASS).is_empty() || broken.names(CLASS) == whole.names(CLASS));
+        for ((node, expected), before) in broken.all(NODE).zip(whole.all(NODE)).zip(before) {
+            prop_assert_eq!(taints(node), taints(expected), "before: {:?}", before);
+        }
+        broken.refuses = None;
+        broken.settle();
+        for (node, expected) in broken.all(NODE).zip(whole.all(NODE)) {
+            prop_assert_eq!(&node["spec"], &expected["spec"]);
+            prop_assert_eq!(&node["metadata"]["labels"], &expected["metadata"]["labels"]);
+            prop_assert_eq!(&node["metadata"]["annotations"], &expected["metadata"]["annotations"]);
+        }
+        prop_assert_eq!(broken.names(CONFIG), whole.names(CONFIG));
+        prop_assert_eq!(broken.names(CLASS), whole.names(CLASS));
     }
 
     /// What others put on a node stays, in its order.

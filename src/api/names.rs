@@ -4,6 +4,8 @@
 pub const GROUP: &str = "winpool.dev";
 /// The namespace that the operator runs in and keeps its ConfigMaps in, unless told otherwise.
 pub const DEFAULT_NAMESPACE: &str = "winpool-system";
+/// The Secret in the operator's namespace with the key that signs what is ours on nodes.
+pub const OWNERSHIP_SECRET: &str = "winpool-ownership";
 /// The finalizer of a pool whose `deletionPolicy` is `Cleanup`.
 pub const FINALIZER: &str = "winpool.dev/cleanup";
 
@@ -31,7 +33,7 @@ pub mod label {
 pub mod annotation {
     /// On a node: the ConfigMap with the configuration that it should run.
     pub const CONFIG: &str = "winpool.dev/config";
-    /// On a node: which taints and labels were added by us, and which were found.
+    /// On a node: which taints and labels were added by us, and which were found; signed.
     pub const OWNED: &str = "winpool.dev/owned";
     /// On a RuntimeClass that was taken over: what it was before.
     pub const ADOPTED: &str = "winpool.dev/adopted";
@@ -43,8 +45,6 @@ pub mod annotation {
     pub const ALLOW_EVICT: &str = "winpool.dev/allow-evict";
     /// On an object or a pod template: codes that `winpool lint` leaves out, with commas.
     pub const LINT_IGNORE: &str = "winpool.dev/lint-ignore";
-    /// On a node of Cluster API: the taints that come from its Machine, `key:Effect` with commas.
-    pub const TAINTS_FROM_MACHINE: &str = "cluster.x-k8s.io/taints-from-machine";
 }
 
 /// Field managers: one for each concern.
@@ -127,6 +127,8 @@ pub mod reason {
     pub const NO_NODES: &str = "NoNodes";
     /// NodesAssigned: other pools match the same nodes.
     pub const NODE_CONFLICT: &str = "NodeConflict";
+    /// NodesAssigned: nodes have the pool's label, and no record that proves that the pool labelled them.
+    pub const RECORD_NOT_VERIFIED: &str = "RecordNotVerified";
     /// NodesAssigned: nodes stopped matching and keep their guard until the release is allowed.
     pub const RELEASE_HELD: &str = "ReleaseHeld";
     /// RuntimeClassReady, NodesConfigured: done.

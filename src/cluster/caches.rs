@@ -13,17 +13,22 @@ use tracing::debug;
 use super::{Mark, Store, View};
 use crate::{
     domain::{
-        contest::Contests,
         node::WindowsNode,
-        operation::{Done, Operation, Outcome},
+        operation::{Done, Operation, Outcome, Shortfall},
+        ownership::Ownership,
         pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot},
-        workload::Workloads,
+        revert::RevertDetector,
+        workload::{Pod, Workloads},
     },
     facts::Minor,
 };
 
-/// How long a refusal of taints is remembered before they are tried again.
-const REFUSED_FOR: SignedDuration = SignedDuration::from_mins(5);
+/// How long after a refusal of taints they are tried again.
+const REFUSED_FOR: SignedDuration = SignedDuration::from_secs(10);
+/// How long it is remembered where nothing is tried any more.
+const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_mins(5);
+/// On how many nodes they are tried again: one that takes them shows that the cause is gone, and then all are tried.
+const PROBES: usize = 8;
 /// How long a pass waits for the caches to show what it wrote.
 const CATCH_UP: Duration = Duration::from_secs(2);
 
@@ -41,6 +46,9 @@ pub struct Caches {
     pub config_maps: Store<ConfigMapView>,
     /// The verdicts on workloads.
     pub workloads: watch::Sender<Workloads>,
+    /// All pods, while workloads are looked at.
+    pub pods: Store<Pod>,
+    ownership: watch::Receiver<Arc<Ownership>>,
     namespace: String,
     api_server: watch::Receiver<Option<Minor>>,
     memory: Mutex<Memory>,
@@ -49,18 +57,23 @@ pub struct Caches {
 /// What we remember of our own writes.
 #[derive(Default)]
 struct Memory {
-    contests: Arc<Contests>,
+    reverts: Arc<RevertDetector>,
     refusals: BTreeMap<String, Refusal>,
 }
 
+/// A refusal of the taints of a node.
 struct Refusal {
     text: String,
-    until: Timestamp,
+    at: Timestamp,
 }
 
 impl Caches {
     /// Empty caches of an operator in this namespace.
-    pub fn new(namespace: String, api_server: watch::Receiver<Option<Minor>>) -> Self {
+    pub fn new(
+        namespace: String,
+        api_server: watch::Receiver<Option<Minor>>,
+        ownership: watch::Receiver<Arc<Ownership>>,
+    ) -> Self {
         Self {
             pools: Store::default(),
             nodes: Store::default(),
@@ -68,6 +81,8 @@ impl Caches {
             runtime_classes: Store::default(),
             config_maps: Store::default(),
             workloads: watch::Sender::default(),
+            pods: Store::default(),
+            ownership,
             namespace,
             api_server,
             memory: Mutex::default(),
@@ -98,10 +113,17 @@ impl Caches {
             runtime_classes: self.runtime_classes.all(),
             config_maps: self.config_maps.all(),
             api_server: *self.api_server.borrow(),
-            contests: memory.contests.clone(),
+            ownership: self.ownership(),
+            reverts: memory.reverts.clone(),
             refusals: memory.refused(now),
             workloads: self.workloads.borrow().clone(),
+            pods: self.pods.is_full().then(|| Arc::new(self.pods.all())),
         }
+    }
+
+    /// How the records on nodes are verified and signed now.
+    pub fn ownership(&self) -> Arc<Ownership> {
+        self.ownership.borrow().clone()
     }
 
     /// Remembers what matters of a pass that wrote.
@@ -112,8 +134,9 @@ impl Caches {
     /// How long until a refused taint may be tried again, if there is one.
     pub fn next_retry(&self) -> Option<Duration> {
         let now = Timestamp::now();
-        let until = self.memory().refusals.values().map(|refusal| refusal.until).filter(|until| *until > now).min()?;
-        until.duration_since(now).try_into().ok()
+        let due =
+            self.memory().refusals.values().map(|refusal| refusal.at + REFUSED_FOR).filter(|at| *at > now).min()?;
+        due.duration_since(now).try_into().ok()
     }
 
     /// Waits until the caches show these writes, so that the next pass does not see the world before them and make them
@@ -143,81 +166,106 @@ impl Caches {
 
 impl Memory {
     fn remember(&mut self, done: &Done, now: Timestamp) {
+        if done.results.is_empty() {
+            return;
+        }
+        let reverts = Arc::make_mut(&mut self.reverts);
         for (operation, outcome) in &done.results {
-            match (operation, outcome) {
-                (_, Outcome::Done) => {
-                    Arc::make_mut(&mut self.contests).note(operation.object(), operation.touches(), now);
+            reverts.note(&operation.identity(), &operation.writes(outcome), now);
+            let Operation::PatchNode(patch) = operation else { continue };
+            match outcome {
+                Outcome::Partly { why: Shortfall::Refused(text), .. } => {
+                    self.refusals.insert(patch.node.clone(), Refusal { text: text.clone(), at: now });
                 }
-                (Operation::PatchNode(patch), Outcome::WithoutTaints(text)) => {
-                    let refusal = Refusal { text: text.clone(), until: now + REFUSED_FOR };
-                    self.refusals.insert(patch.node.clone(), refusal);
+                Outcome::Gone => {
+                    self.refusals.remove(&patch.node);
                 }
+                // The cause is gone here: each of the others finds out for itself.
+                Outcome::Done if patch.has_taints() && self.refusals.contains_key(&patch.node) => self.refusals.clear(),
                 _ => {}
             }
         }
-        Arc::make_mut(&mut self.contests).forget(now);
-        self.refusals.retain(|_, refusal| refusal.until > now);
+        reverts.forget(now);
+        self.refusals.retain(|_, refusal| now.duration_since(refusal.at) < FORGOTTEN_AFTER);
     }
 
+    /// The nodes whose taints are not tried now, with the refusals. Of the others, those that waited longest are.
     fn refused(&self, now: Timestamp) -> BTreeMap<String, String> {
-        let valid = self.refusals.iter().filter(|(_, refusal)| refusal.until > now);
-        valid.map(|(node, refusal)| (node.clone(), refusal.text.clone())).collect()
+        let mut refusals: Vec<_> = self.refusals.iter().collect();
+        refusals.sort_by_key(|(_, refusal)| refusal.at);
+        let due =
+            refusals.iter().take(PROBES).filter(|(_, refusal)| now.duration_since(refusal.at) >= REFUSED_FOR).count();
+        refusals.into_iter().skip(due).map(|(node, refusal)| (node.clone(), refusal.text.clone())).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::domain::{
-        contest::Touch,
-        operation::{NodeChange, NodePatch, Purpose},
-        owned::Owned,
+        operation::{Edit, NodeChange, NodePatch, Parts, TaintChange, TaintPart},
+        revert::{FieldWrite, ObjectId, Persistence},
     };
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn patch() -> NodePatch {
-        let change = NodeChange {
-            body: json!({}),
-            record_without_taints: Some(Owned::default()),
-            words: vec![],
-            touches: vec![Touch { field: "taint os:NoSchedule".into(), value: "windows".into() }],
-            purpose: Purpose::Repair,
-        };
-        NodePatch { node: "win-1".into(), resource_version: "7".into(), change: Arc::new(change) }
+    fn taint() -> FieldWrite {
+        FieldWrite { field: "taint os:NoSchedule".into(), value: "windows".into(), persistence: Persistence::Insist }
     }
 
-    fn done(outcome: Outcome) -> Done {
-        Done { results: vec![(Operation::PatchNode(Arc::new(patch())), outcome)], complete: true }
+    fn patch(node: &str) -> NodePatch {
+        let taints = TaintChange { taints: Some(Vec::new()), writes: vec![taint()], ..TaintChange::default() };
+        let change = NodeChange { taints, record_without_taints: Some(Edit::Keep), ..NodeChange::default() };
+        NodePatch {
+            node: node.into(),
+            uid: format!("uid of {node}"),
+            resource_version: "7".into(),
+            change: Arc::new(change),
+            ownership: Arc::default(),
+        }
+    }
+
+    fn refused() -> Outcome {
+        let written = Parts { taints: TaintPart::None, config: true };
+        Outcome::Partly { written, why: Shortfall::Refused("denied by policy".into()) }
+    }
+
+    fn done(node: &str, outcome: Outcome) -> Done {
+        Done { results: vec![(Operation::PatchNode(Arc::new(patch(node))), outcome)], complete: true }
     }
 
     #[test]
-    fn a_refusal_of_taints_is_remembered_for_five_minutes() {
+    fn refused_taints_are_tried_again_after_ten_seconds_on_a_few_nodes_and_on_all_when_one_takes_them() {
         let mut memory = Memory::default();
-        memory.remember(&done(Outcome::WithoutTaints("denied by policy".into())), at(0));
-        assert_eq!(memory.refused(at(299)), BTreeMap::from([("win-1".into(), "denied by policy".into())]));
-        assert_eq!(memory.refused(at(300)), BTreeMap::new());
+        for node in 0..20 {
+            memory.remember(&done(&format!("win-{node:02}"), refused()), at(0));
+        }
+        let waiting = |memory: &Memory, second| memory.refused(at(second)).len();
+        assert_eq!((waiting(&memory, 9), waiting(&memory, 10)), (20, 12));
+        memory.remember(&done("win-00", refused()), at(10));
+        assert_eq!(waiting(&memory, 10), 12, "another takes the place of the one that was tried");
+        memory.remember(&done("win-01", Outcome::Done), at(10));
+        assert_eq!(waiting(&memory, 10), 0);
     }
 
     #[test]
-    fn only_what_was_done_counts_in_a_contest() {
+    fn a_node_that_is_gone_is_forgotten() {
         let mut memory = Memory::default();
-        for outcome in
-            [Outcome::Conflict, Outcome::Gone, Outcome::Failed("no".into()), Outcome::WithoutTaints("no".into())]
-        {
-            for _ in 0..9 {
-                memory.remember(&done(outcome.clone()), at(0));
-            }
+        memory.remember(&done("win-1", refused()), at(0));
+        memory.remember(&done("win-1", Outcome::Gone), at(1));
+        assert_eq!(memory.refused(at(1)), BTreeMap::new());
+    }
+
+    #[test]
+    fn only_what_was_written_counts_as_a_write() {
+        let (mut memory, id) = (Memory::default(), ObjectId::Uid("uid of win-1".into()));
+        for outcome in [Outcome::Conflict, Outcome::Gone, Outcome::Failed("no".into()), refused()] {
+            (0..9).for_each(|_| memory.remember(&done("win-1", outcome.clone()), at(0)));
         }
-        let touch = &patch().change.touches[0];
-        assert_eq!(memory.contests.left_until("win-1", touch, at(1)), None);
-        for _ in 0..6 {
-            memory.remember(&done(Outcome::Done), at(0));
-        }
-        assert!(memory.contests.left_until("win-1", touch, at(1)).is_some());
+        assert!(!memory.reverts.is_contested(&id, &taint(), at(1)));
+        (0..6).for_each(|_| memory.remember(&done("win-1", Outcome::Done), at(0)));
+        assert!(memory.reverts.is_contested(&id, &taint(), at(1)));
     }
 }

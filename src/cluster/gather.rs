@@ -81,6 +81,7 @@ pub async fn gather(client: &Client, namespace: &str) -> Result<Snapshot, Gather
         runtime_classes: list::<RuntimeClassView>(Api::<RuntimeClass>::all(client.clone()), all, false).await?,
         config_maps: list::<ConfigMapView>(ours_here, ours, false).await?,
         api_server: version::minor(&info).ok(),
+        ownership: Arc::default(),
         ..Snapshot::default()
     })
 }

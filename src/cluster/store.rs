@@ -76,6 +76,11 @@ impl<V: View> Store<V> {
         self.len() == 0
     }
 
+    /// Whether the first full list is there.
+    pub fn is_full(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
     /// Waits for the first full list.
     pub async fn full(&self) {
         // The channel cannot close: its sender is in `self`.

@@ -23,7 +23,7 @@ use crate::{
     api::{WindowsNodePool, WindowsRuntimeProfile, names::manager},
     domain::{
         node::WindowsNode,
-        operation::{Done, NodePatch, Operation, Outcome},
+        operation::{AfterFailure, Done, NodePatch, Operation, Outcome, Parts, Shortfall, TaintPart, Unwritten},
         pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView},
     },
 };
@@ -84,35 +84,41 @@ impl Writer {
         Self { client, namespace, metrics }
     }
 
-    /// Runs the steps of a plan in order. The operations of a step run side by side; the first step in which one does
-    /// not get through is the last.
-    pub async fn run(&self, steps: &[Vec<Operation>]) -> Done {
-        self.run_marking(steps).await.0
+    /// Runs the steps of a plan in order. The operations of a step run side by side.
+    ///
+    /// An object that could not be written is not written by a later step either, and what depends on it waits.
+    pub async fn run(&self, steps: &[Vec<Operation>], after_failure: AfterFailure) -> Done {
+        self.run_marking(steps, after_failure).await.0
     }
 
     /// Like [`Self::run`], with what the API server has afterwards.
-    pub async fn run_marking(&self, steps: &[Vec<Operation>]) -> (Done, Vec<Mark>) {
-        let mut done = Done::default();
+    pub async fn run_marking(&self, steps: &[Vec<Operation>], after_failure: AfterFailure) -> (Done, Vec<Mark>) {
+        let mut done = Done { results: Vec::new(), complete: true };
         let mut marks = Vec::new();
+        let mut unwritten = Unwritten::default();
         for step in steps {
-            let requests = step.iter().cloned().map(|operation| {
-                let writer = self.clone();
+            let mut operations = step.clone();
+            operations.retain(|operation| !unwritten.has(operation));
+            let requests = operations.into_iter().map(|operation| {
+                let (writer, unwritten) = (self, &unwritten);
                 async move {
-                    let (outcome, mark) = writer.perform(&operation).await;
+                    let (outcome, mark) = writer.perform(&operation, unwritten).await;
                     (operation, outcome, mark)
                 }
             });
             let answers: Vec<_> = stream::iter(requests).buffered(AT_ONCE).collect().await;
-            let through = answers.iter().all(|(_, outcome, _)| goes_on(outcome));
             for (operation, outcome, mark) in answers {
+                if !gets_through(&outcome) {
+                    done.complete = false;
+                    unwritten.add(&operation);
+                }
                 done.results.push((operation, outcome));
                 marks.extend(mark);
             }
-            if !through {
-                return (done, marks);
+            if !done.complete && after_failure == AfterFailure::Stop {
+                break;
             }
         }
-        done.complete = true;
         (done, marks)
     }
 
@@ -122,7 +128,7 @@ impl Writer {
         self.send("write-status", resource.kind(), name, Missing::IsGone, request).await
     }
 
-    async fn perform(&self, operation: &Operation) -> (Outcome, Option<Mark>) {
+    async fn perform(&self, operation: &Operation, unwritten: &Unwritten) -> (Outcome, Option<Mark>) {
         let label = operation.kind();
         match operation {
             Operation::AddFinalizer { pool, resource_version, finalizers } => {
@@ -159,26 +165,44 @@ impl Writer {
                 let request = delete(self.config_maps(), name, uid);
                 self.send(label, ConfigMapView::KIND, name, Missing::IsGone, request).await
             }
-            Operation::PatchNode(patch) => self.patch_node(label, patch).await,
+            Operation::PatchNode(patch) => self.patch_node(label, patch, unwritten).await,
         }
     }
 
-    /// Patches a node; if the patch is refused, once more without the taints.
-    async fn patch_node(&self, label: &'static str, patch: &NodePatch) -> (Outcome, Option<Mark>) {
-        let attempt = |label, body| {
-            let request = self.merge_node(&patch.node, body);
-            self.send(label, WindowsNode::KIND, &patch.node, Missing::IsGone, request)
+    /// Patches a node with everything that does not wait for another object; if that is refused, once more without the
+    /// taints.
+    async fn patch_node(
+        &self,
+        label: &'static str,
+        patch: &NodePatch,
+        unwritten: &Unwritten,
+    ) -> (Outcome, Option<Mark>) {
+        let attempt = async |label, parts| {
+            let body = patch.body(parts);
+            let request = self.merge_node(&patch.node, &body);
+            self.send(label, WindowsNode::KIND, &patch.node, Missing::IsGone, request).await
         };
-        let body = patch.body();
-        let (outcome, mark) = attempt(label, &body).await;
-        let (Outcome::Refused(refusal), Some(body)) = (&outcome, patch.without_taints()) else {
-            return (outcome, mark);
+        let (parts, waits_for) = patch.writable(unwritten);
+        let done = match waits_for {
+            Some((target, name)) => Outcome::Partly { written: parts, why: Shortfall::Waits(target, name) },
+            None => Outcome::Done,
         };
-        if refusal.contains(MAY_NOT) {
-            return (outcome, mark);
+        if !patch.change.has(parts) {
+            return (done, None);
         }
-        match attempt("patch-node-without-taints", &body).await {
-            (Outcome::Done, mark) => (Outcome::WithoutTaints(refusal.clone()), mark),
+        let (outcome, mark) = attempt(label, parts).await;
+        let refusal = match &outcome {
+            Outcome::Refused(refusal) if patch.may_leave_taints() && !refusal.contains(MAY_NOT) => refusal,
+            Outcome::Done => return (done, mark),
+            _ => return (outcome, mark),
+        };
+        let parts = Parts { taints: TaintPart::None, ..parts };
+        let refused = Outcome::Partly { written: parts, why: Shortfall::Refused(refusal.clone()) };
+        if !patch.change.has(parts) {
+            return (refused, None);
+        }
+        match attempt("patch-node-without-taints", parts).await {
+            (Outcome::Done, mark) => (refused, mark),
             (Outcome::Refused(_), _) => (outcome, None),
             other => other,
         }
@@ -252,7 +276,8 @@ enum Missing {
 fn in_a_word(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Done => "done",
-        Outcome::WithoutTaints(_) => "without-taints",
+        Outcome::Partly { why: Shortfall::Refused(_), .. } => "without-taints",
+        Outcome::Partly { why: Shortfall::Waits(..), .. } => "waiting",
         Outcome::Conflict => "conflict",
         Outcome::Gone => "gone",
         Outcome::Refused(_) => "refused",
@@ -260,10 +285,10 @@ fn in_a_word(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// Whether the next step may follow.
-fn goes_on(outcome: &Outcome) -> bool {
+/// Whether a write got through, as far as it could.
+fn gets_through(outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Done | Outcome::WithoutTaints(_) | Outcome::Gone => true,
+        Outcome::Done | Outcome::Partly { .. } | Outcome::Gone => true,
         Outcome::Conflict | Outcome::Refused(_) | Outcome::Failed(_) => false,
     }
 }

@@ -1,17 +1,19 @@
 //! `winpool cleanup`: takes off by hand what pools have added, with the operator gone.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kube::Client;
 
 use super::{Failure, connect, input};
 use crate::{
     admin::Metrics,
-    api::names::DEFAULT_NAMESPACE,
+    api::names::{DEFAULT_NAMESPACE, OWNERSHIP_SECRET, label},
     cluster::{self, GatherError, Writer},
     domain::{
-        conditions::some_of,
-        operation::{Done, Operation, Outcome},
+        conditions::{counted, some_of},
+        node::WindowsNode,
+        operation::{AfterFailure, Done, Operation, Outcome},
+        ownership::{Origin, Ownership},
         pool::{
             Snapshot,
             plan::{Phase, Plan, clean_up},
@@ -27,8 +29,10 @@ const CHUNK: usize = 50;
 /// What was typed.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "With --dry-run the exit status is 1 if there is something to take off. What is taken off is what \
-                        the pools' status.applied proves to be theirs; so the WindowsNodePools have to be there still."
+    after_help = "With --dry-run the exit status is 1 if there is something to remove. What is removed is what a record on a \
+                        node calls added, if the record was signed with the key in Secret winpool-ownership and the status of \
+                        its WindowsNodePool has it too. Where Secret or pool are gone, the claims of the records are listed, and \
+                        removed with --trust-records only: a kubelet can write the record of its own node."
 )]
 pub(super) struct Args {
     /// Only what this pool has added; may be repeated [default: all pools]
@@ -40,6 +44,9 @@ pub(super) struct Args {
     /// Go on though an operator runs, which would put everything back
     #[arg(long)]
     force: bool,
+    /// Remove what the records on nodes claim, though nothing proves that the operator wrote them
+    #[arg(long)]
+    trust_records: bool,
     /// The operator's namespace, where its ConfigMaps are
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
@@ -51,6 +58,7 @@ pub(super) struct Settings {
     pools: BTreeSet<String>,
     dry_run: bool,
     force: bool,
+    trust_records: bool,
     namespace: String,
 }
 
@@ -58,8 +66,9 @@ impl TryFrom<Args> for Settings {
     type Error = Failure;
 
     fn try_from(args: Args) -> Result<Self, Failure> {
-        let Args { pool, dry_run, force, namespace } = args;
-        Ok(Self { pools: pool.into_iter().collect(), dry_run, force, namespace: input::namespace(namespace)? })
+        let Args { pool, dry_run, force, trust_records, namespace } = args;
+        let namespace = input::namespace(namespace)?;
+        Ok(Self { pools: pool.into_iter().collect(), dry_run, force, trust_records, namespace })
     }
 }
 
@@ -67,21 +76,72 @@ impl TryFrom<Args> for Settings {
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     connect::runtime()?.block_on(async {
         let client = connect::client().await?;
+        let ownership = ownership(&client, &settings).await;
         let snapshot = cluster::gather(&client, &settings.namespace).await.map_err(unreachable)?;
+        let snapshot = Snapshot { ownership, ..snapshot };
         let pools = chosen(&snapshot, &settings.pools)?;
+        let claims = unproven_claims(&snapshot, &settings.pools);
+        claims.iter().for_each(|claim| println!("not proven: {claim}"));
         if pools.is_empty() {
             input::note("there is no WindowsNodePool, so nothing proves what was added");
-            return Ok(());
+            return refuse_claims(&claims);
         }
         let plans = clean_up(&snapshot, &pools);
         if settings.dry_run {
-            return dry_run(&plans);
+            return dry_run(&plans).and(refuse_claims(&claims));
         }
         if !settings.force && cluster::operator_runs(&client, &settings.namespace).await.map_err(unreachable)? {
             refuse_with_operator(&snapshot, &pools, &settings.namespace)?;
         }
-        take_off(&client, snapshot, &pools).await
+        take_off(&client, snapshot, &pools).await?;
+        refuse_claims(&claims)
     })
+}
+
+/// How the records on nodes are verified. Without a key none is believed.
+async fn ownership(client: &Client, settings: &Settings) -> Arc<Ownership> {
+    if settings.trust_records {
+        return Arc::new(Ownership::Trusting);
+    }
+    Arc::new(match cluster::read_key(client, &settings.namespace).await {
+        Ok(key) => Ownership::signed(key),
+        Err(error) => {
+            input::note(&format!("no record on a node can be verified: {error}"));
+            Ownership::Distrusting
+        }
+    })
+}
+
+/// What records claim that nothing proves: the signature is not valid, or the pool is gone.
+fn unproven_claims(snapshot: &Snapshot, named: &BTreeSet<String>) -> Vec<String> {
+    let believed = |node: &WindowsNode| {
+        let pool = snapshot.ownership.pool_of(node);
+        pool.is_some_and(|pool| *snapshot.ownership == Ownership::Trusting || snapshot.pools.contains_key(pool))
+    };
+    let claim = |node: &WindowsNode| {
+        let record = snapshot.ownership.evidence(node).record()?;
+        let taints = record.taints.iter().filter(|(_, origin)| **origin != Origin::Found);
+        let labels = record.labels.iter().filter(|(_, origin)| **origin != Origin::Found);
+        let claims: Vec<_> = taints
+            .map(|(key, _)| format!("taint {key}"))
+            .chain(labels.map(|(key, _)| format!("label {key}")))
+            .chain([format!("label {}", label::POOL)])
+            .collect();
+        let asked_for = named.is_empty() || named.contains(&record.pool);
+        asked_for.then(|| format!("Node {} (pool {}): {}", node.name, record.pool, claims.join(", ")))
+    };
+    snapshot.nodes.values().filter(|node| !believed(node)).filter_map(|node| claim(node)).collect()
+}
+
+fn refuse_claims(claims: &[String]) -> Result<(), Failure> {
+    if claims.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Problems(format!(
+        "{} on which nothing proves what winpool added: restore Secret {OWNERSHIP_SECRET} and the pools, or look at the claims \
+         above and remove them with --trust-records",
+        counted(claims.len(), "node")
+    )))
 }
 
 fn unreachable(error: GatherError) -> Failure {
@@ -90,10 +150,14 @@ fn unreachable(error: GatherError) -> Failure {
 
 /// The pools that were named, or all.
 fn chosen(snapshot: &Snapshot, named: &BTreeSet<String>) -> Result<BTreeSet<String>, Failure> {
+    // Records that are trusted may be of pools that are gone.
+    let of_records = snapshot.nodes.values().filter_map(|node| snapshot.ownership.pool_of(node));
+    let of_records = of_records.filter(|_| *snapshot.ownership == Ownership::Trusting).map(str::to_owned);
+    let known: BTreeSet<String> = snapshot.pools.keys().cloned().chain(of_records).collect();
     if named.is_empty() {
-        return Ok(snapshot.pools.keys().cloned().collect());
+        return Ok(known);
     }
-    let unknown: Vec<_> = named.iter().filter(|name| !snapshot.pools.contains_key(*name)).collect();
+    let unknown: Vec<_> = named.iter().filter(|name| !known.contains(*name)).collect();
     if !unknown.is_empty() {
         let names: Vec<_> = unknown.iter().map(|name| name.as_str()).collect();
         let text = format!("--pool: there is no WindowsNodePool {}: see kubectl get wnp", some_of(names));
@@ -151,7 +215,8 @@ async fn take_off(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<Stri
             return finish(&plans, &staying);
         }
         input::note("somebody else wrote in between: looking again");
-        snapshot = cluster::gather(client, &namespace).await.map_err(unreachable)?;
+        let ownership = snapshot.ownership;
+        snapshot = Snapshot { ownership, ..cluster::gather(client, &namespace).await.map_err(unreachable)? };
     }
     Err(Failure::Cluster(format!("others wrote in between {ROUNDS} times: stop them, and run cleanup again")))
 }
@@ -166,7 +231,7 @@ async fn run_plan(writer: &Writer, plan: &Plan) -> Result<Ended, Failure> {
     for step in &plan.steps {
         let mut raced = false;
         for chunk in step.chunks(CHUNK) {
-            let done = writer.run(&[chunk.to_vec()]).await;
+            let done = writer.run(&[chunk.to_vec()], AfterFailure::Stop).await;
             raced |= tell(plan, &done)?;
         }
         if raced {
@@ -184,7 +249,8 @@ fn tell(plan: &Plan, done: &Done) -> Result<bool, Failure> {
             Outcome::Done => println!("pool {}: {}", plan.pool.name, in_words(operation)),
             Outcome::Gone => println!("pool {}: {} (already gone)", plan.pool.name, in_words(operation)),
             Outcome::Conflict => {}
-            Outcome::WithoutTaints(text) | Outcome::Refused(text) | Outcome::Failed(text) => {
+            Outcome::Partly { .. } => {}
+            Outcome::Refused(text) | Outcome::Failed(text) => {
                 failures.push(format!("{}: {text}", in_words(operation)));
             }
         }

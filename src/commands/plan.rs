@@ -13,7 +13,10 @@ use super::{
 use crate::{
     api::names::DEFAULT_NAMESPACE,
     cluster,
-    domain::pool::{Pool, ProfileView, Snapshot},
+    domain::{
+        ownership::Ownership,
+        pool::{Pool, ProfileView, Snapshot},
+    },
     facts::Minor,
     manifests::Resources,
 };
@@ -65,7 +68,15 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let given = if settings.files.is_empty() { None } else { Some(input::resources(&settings.files)?) };
     let mut snapshot = connect::runtime()?.block_on(async {
         let client = connect::client().await?;
-        cluster::gather(&client, &settings.namespace).await.map_err(|error| Failure::Cluster(error.to_string()))
+        let snapshot = cluster::gather(&client, &settings.namespace).await;
+        let snapshot = snapshot.map_err(|error| Failure::Cluster(error.to_string()))?;
+        match cluster::read_key(&client, &settings.namespace).await {
+            Ok(key) => Ok(Snapshot { ownership: Arc::new(Ownership::signed(key)), ..snapshot }),
+            Err(error) => {
+                input::note(&format!("the records on nodes are believed without verification: {error}"));
+                Ok(snapshot)
+            }
+        }
     })?;
     if let Some(given) = &given {
         apply(&mut snapshot, given);

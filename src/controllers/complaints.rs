@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::domain::{
     conditions::some_of,
-    operation::{Done, Outcome},
+    operation::{Done, Outcome, Shortfall},
 };
 
 /// How long the same reason is not said again.
@@ -78,8 +78,10 @@ pub fn complaints(name: &str, done: &Done, status: Option<&Outcome>) -> Vec<Comp
     for (operation, outcome) in &done.results {
         let (reason, remedy) = match outcome {
             Outcome::Refused(text) | Outcome::Failed(text) => (format!("{}: {text}", operation.kind()), RETRIED),
-            Outcome::WithoutTaints(refusal) => (format!("the taints are refused: {refusal}"), TAINTS),
-            Outcome::Done | Outcome::Conflict | Outcome::Gone => continue,
+            Outcome::Partly { why: Shortfall::Refused(text), .. } => {
+                (format!("the taints are refused: {text}"), TAINTS)
+            }
+            Outcome::Done | Outcome::Partly { .. } | Outcome::Conflict | Outcome::Gone => continue,
         };
         objects.entry((reason, remedy)).or_default().push(operation.object());
     }
@@ -98,7 +100,7 @@ pub fn complaints(name: &str, done: &Done, status: Option<&Outcome>) -> Vec<Comp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::operation::Operation;
+    use crate::domain::operation::{Operation, Parts};
 
     fn deletion(name: &str, outcome: Outcome) -> (Operation, Outcome) {
         (Operation::DeleteConfigMap { name: name.into(), uid: "u".into() }, outcome)
@@ -113,7 +115,8 @@ mod tests {
         let mut results: Vec<_> = (1..=9).map(|number| deletion(&format!("web-{number}"), failed("refused"))).collect();
         results.push(deletion("web-10", failed("timed out")));
         results.push(deletion("web-11", Outcome::Done));
-        results.push(deletion("web-12", Outcome::WithoutTaints("denied".into())));
+        let refused = Outcome::Partly { written: Parts::ALL, why: Shortfall::Refused("denied".into()) };
+        results.push(deletion("web-12", refused));
         let done = Done { results, complete: false };
         let lines = |status| complaints("web", &done, status).into_iter().map(|one| one.line).collect::<Vec<_>>();
         let of_nodes = [

@@ -50,8 +50,10 @@ use self::{
 use crate::{
     admin::{Metrics, Outcome, Readiness},
     api::{WindowsNodePool, WindowsRuntimeProfile, names::label},
-    cluster::{Caches, Change, Events, Patience, SandboxEvent, Store, Versions, View, Writer, client, follow},
-    domain::workload::{Pod, Workloads},
+    cluster::{
+        Caches, Change, Events, KeyKeeper, Patience, SandboxEvent, Store, Versions, View, Writer, client, follow,
+    },
+    domain::{ownership::Ownership, workload::Workloads},
     facts::Minor,
     registry::Registry,
 };
@@ -80,6 +82,9 @@ pub enum Error {
     /// The configuration of the client cannot be used.
     #[error("the configuration for the API server cannot be used")]
     Client(#[source] Box<kube::Error>),
+    /// Without random numbers no key can be made.
+    #[error("the system gives no random numbers")]
+    Random(#[source] getrandom::Error),
     /// Without a watch the operator would go on with an old world.
     #[error("a defect in the operator ended one of its watches")]
     Watch,
@@ -94,7 +99,8 @@ pub enum Error {
 pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
     let client = client(settings.config.clone()).map_err(|error| Error::Client(Box::new(error)))?;
     let (mut versions, api_server) = Versions::new(settings.config);
-    let caches = Arc::new(Caches::new(settings.namespace.clone(), api_server.clone()));
+    let (mut keys, ownership) = KeyKeeper::new(client.clone(), settings.namespace.clone()).map_err(Error::Random)?;
+    let caches = Arc::new(Caches::new(settings.namespace.clone(), api_server.clone(), ownership.clone()));
     let (pools, pool_queue) = queue();
     let (profiles, profile_queue) = queue();
     let (nodes, node_queue) = queue();
@@ -112,14 +118,16 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
 
     let hubs = Hubs { client, metrics: settings.metrics, readiness: settings.readiness };
     let mut background = hubs.start(&settings.namespace, &wake);
-    tokio::select! {
-        _ = async { tokio::join!(caches.full(), versions.ask()) } => {}
+    let key_stored = tokio::select! {
+        ((), (), key_stored) = async { tokio::join!(caches.full(), versions.ask(), keys.sync()) } => key_stored,
         () = shutdown.cancelled() => return Ok(()),
         _ = background.join_next() => return Err(Error::Watch),
-    }
+    };
     info!(nodes = caches.nodes.len(), pools = caches.pools.len(), "every cache is full: the passes begin");
     background.spawn(versions.run());
+    background.spawn(keys.run(key_stored));
     background.spawn(watch_api_server(api_server, wake.clone()));
+    background.spawn(watch_ownership(ownership, wake.clone()));
     if settings.workloads {
         let full = hubs.start_workloads(&mut background, &wake);
         let shell = shell.clone();
@@ -224,6 +232,14 @@ async fn watch_api_server(mut lowest: watch::Receiver<Option<Minor>>, wake: Wake
     }
 }
 
+/// Lets all pools look again when another key signs the records.
+async fn watch_ownership(mut ownership: watch::Receiver<Arc<Ownership>>, wake: Wake) {
+    ownership.mark_unchanged();
+    while ownership.changed().await.is_ok() {
+        info_span!("watch", kind = "ownership").in_scope(|| wake.ownership());
+    }
+}
+
 /// The watches, one for each kind.
 struct Hubs {
     client: Client,
@@ -259,7 +275,7 @@ impl Hubs {
     /// Watches what workloads are made of. Gives what waits until all of it is known.
     fn start_workloads(&self, hubs: &mut JoinSet<()>, wake: &Wake) -> impl Future<Output = ()> + use<> {
         let client = || self.client.clone();
-        let (pods, sandboxes) = (Store::<Pod>::default(), Store::<SandboxEvent>::default());
+        let (pods, sandboxes) = (wake.caches.pods.clone(), Store::<SandboxEvent>::default());
         let (deployments, stateful_sets) = (Store::default(), Store::default());
         let (daemon_sets, jobs) = (Store::default(), Store::default());
         let limit_ranges = Store::default();

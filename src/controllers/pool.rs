@@ -15,7 +15,7 @@ pub async fn pass(shell: Shell, pool: &str) -> Ended {
         shell.metrics.forget_pool(pool);
         return Ended::gone();
     };
-    let done = shell.write(&plan.steps).await;
+    let done = shell.write(&plan).await;
     let report = report(&snapshot, &plan, &done);
     shell.metrics.pool_nodes(pool, &report.status.nodes);
     let word = Word {

@@ -15,8 +15,8 @@ use crate::{
     domain::{
         conditions::some_of,
         note::Note,
-        operation::{Done, Operation, Outcome},
-        pool::Snapshot,
+        operation::{Done, Outcome},
+        pool::{Snapshot, plan::Plan},
     },
 };
 
@@ -73,8 +73,8 @@ impl Shell {
     }
 
     /// Runs a plan, remembers what matters of it, and waits until the caches show it.
-    pub async fn write(&self, steps: &[Vec<Operation>]) -> Done {
-        let (done, marks) = self.writer.run_marking(steps).await;
+    pub async fn write(&self, plan: &Plan) -> Done {
+        let (done, marks) = self.writer.run_marking(&plan.steps, plan.after_failure).await;
         self.caches.remember(&done);
         self.caches.catch_up(&marks).await;
         done
@@ -133,8 +133,8 @@ fn log(done: &Done, status: Option<&Outcome>) {
     let written = count(wrote);
     let conflicts = count(|outcome| *outcome == Outcome::Conflict);
     if written > 0 {
-        let changes = done.results.iter().filter(|(_, outcome)| wrote(outcome)).map(|(operation, _)| {
-            operation.words().unwrap_or_else(|| format!("{} {}", operation.kind(), operation.object()))
+        let changes = done.results.iter().filter(|(_, outcome)| wrote(outcome)).map(|(operation, outcome)| {
+            operation.words_done(outcome).unwrap_or_else(|| format!("{} {}", operation.kind(), operation.object()))
         });
         info!(written, conflicts, complete = done.complete, "changed: {}", some_of(changes));
     } else {
@@ -143,5 +143,5 @@ fn log(done: &Done, status: Option<&Outcome>) {
 }
 
 fn wrote(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Done | Outcome::WithoutTaints(_))
+    matches!(outcome, Outcome::Done | Outcome::Partly { .. })
 }

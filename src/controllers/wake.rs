@@ -35,7 +35,8 @@ impl Wake {
     pub fn node(&self, change: &Change<WindowsNode>) {
         let pools = self.caches.pools.all();
         let known = pools.values().map(AsRef::as_ref);
-        let affected = assignment::affected(known, change.before.as_deref(), change.after.as_deref());
+        let ownership = self.caches.ownership();
+        let affected = assignment::affected(known, &ownership, change.before.as_deref(), change.after.as_deref());
         ask(&self.pools, affected, change);
         ask(&self.unassigned, [unassigned::KEY.to_owned()], change);
         self.news(|| News::Ground);
@@ -116,6 +117,14 @@ impl Wake {
             self.pools.ask(pool, Cause::here("version of the API server changed".to_owned()));
         }
     }
+
+    /// Another key signs the records on nodes: all pools.
+    pub fn ownership(&self) {
+        for pool in self.caches.pools.all().keys() {
+            self.pools.ask(pool, Cause::here("key of the records changed".to_owned()));
+        }
+        self.unassigned.ask(unassigned::KEY, Cause::here("key of the records changed".to_owned()));
+    }
 }
 
 fn ask<V: View>(asker: &Asker<Cause>, objects: impl IntoIterator<Item = String>, change: &Change<V>) {
@@ -192,7 +201,8 @@ mod tests {
     /// Three pools: `web` and `batch` with the profile `standard`, `batch` with a RuntimeClass `shared`, and `edge`.
     /// Gives what is asked for by what is done with the change.
     async fn asked(act: impl FnOnce(&Wake)) -> Vec<String> {
-        let caches = Arc::new(Caches::new("winpool-system".into(), watch::channel(None).1));
+        let (version, ownership) = (watch::channel(None).1, watch::channel(Arc::default()).1);
+        let caches = Arc::new(Caches::new("winpool-system".into(), version, ownership));
         caches.pools.replace(vec![
             pool("web", json!({"profileRef": {"name": "standard"}})),
             pool("batch", json!({"profileRef": {"name": "standard"}, "runtimeClasses": [{"name": "shared"}]})),

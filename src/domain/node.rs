@@ -6,10 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint as NodeTaint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
-use super::{
-    owned::{Owned, TaintKey},
-    quantity::Quantity,
-};
+use super::{ownership::SignedRecord, quantity::Quantity};
 use crate::{
     api::names::{annotation, label, manager},
     facts::{
@@ -36,10 +33,8 @@ pub struct WindowsNode {
     pub taints: Vec<NodeTaint>,
     /// The ConfigMap that it should run, from its annotation.
     pub config: Option<String>,
-    /// What its annotation says was added or found by us; `None` without the annotation.
-    pub owned: Option<Owned>,
-    /// Taints that Cluster API keeps on it.
-    pub from_machine: Vec<TaintKey>,
+    /// The record of what is ours, as its annotation has it: see [`super::ownership`] for what it is worth.
+    pub owned: Option<SignedRecord>,
     /// Whether its Ready condition is True.
     pub ready: bool,
     /// The Windows it runs: `Err` has the text that could not be read, empty when nothing was reported.
@@ -96,8 +91,8 @@ impl WindowsNode {
         self.os.as_ref().ok().copied().or_else(|| self.build().map(|build| OsVersion { build, revision: None }))
     }
 
-    /// The pool that its label names.
-    pub fn pool(&self) -> Option<&str> {
+    /// The pool that its label names. A kubelet can write it: which pool keeps the node is in its record.
+    pub fn labelled_pool(&self) -> Option<&str> {
         self.labels.get(label::POOL).map(String::as_str)
     }
 
@@ -126,11 +121,7 @@ impl From<Node> for WindowsNode {
             labels: metadata.labels.unwrap_or_default(),
             taints: node.spec.and_then(|spec| spec.taints).unwrap_or_default(),
             config: annotations.get(annotation::CONFIG).cloned(),
-            owned: annotations.get(annotation::OWNED).map(|text| Owned::read(text)),
-            from_machine: annotations
-                .get(annotation::TAINTS_FROM_MACHINE)
-                .map(|text| text.split(',').filter_map(|key| key.trim().parse().ok()).collect())
-                .unwrap_or_default(),
+            owned: annotations.get(annotation::OWNED).map(|text| SignedRecord::read(text)),
             ready: status.conditions.unwrap_or_default().iter().any(ready),
             os: info.kernel_version.parse().map_err(|_| info.kernel_version.clone()),
             kubelet: info.kubelet_version.parse().map_err(|_| info.kubelet_version.clone()),

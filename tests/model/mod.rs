@@ -9,24 +9,30 @@ use serde_json::{Map, Value, json};
 use winpool::{
     domain::{
         node::WindowsNode,
-        operation::{Done, Operation, Outcome},
+        operation::{AfterFailure, Done, Operation, Outcome, Shortfall, Unwritten},
+        ownership::{Ownership, OwnershipKey},
         pool::{
             ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot,
             plan::{Plan, plan},
             status::{Report, report},
         },
+        workload::{Pod, Shared},
     },
     facts::Minor,
 };
 
 /// What the API server stores, and who applied what.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct World {
     objects: BTreeMap<(&'static str, String), Value>,
     applied: BTreeMap<(&'static str, String), Value>,
     version: u64,
     pub now: Timestamp,
     pub api_server: Minor,
+    /// Which operations are refused.
+    pub refuses: Option<fn(&Operation) -> bool>,
+    /// The key that signs the records.
+    pub key: u8,
 }
 
 pub const POOL: &str = "WindowsNodePool";
@@ -34,11 +40,20 @@ pub const PROFILE: &str = "WindowsRuntimeProfile";
 pub const NODE: &str = "Node";
 pub const CLASS: &str = "RuntimeClass";
 pub const CONFIG: &str = "ConfigMap";
+pub const POD: &str = "Pod";
 
 impl World {
     pub fn new() -> Self {
         let now = "2026-06-01T12:00:00Z".parse().unwrap();
-        Self { objects: BTreeMap::new(), applied: BTreeMap::new(), version: 0, now, api_server: Minor(34) }
+        Self {
+            objects: BTreeMap::new(),
+            applied: BTreeMap::new(),
+            version: 0,
+            now,
+            api_server: Minor(34),
+            refuses: None,
+            key: 7,
+        }
     }
 
     /// Stores an object, as kubectl would: metadata and spec are replaced, status stays.
@@ -137,13 +152,17 @@ impl World {
                 })
                 .collect(),
             api_server: Some(self.api_server),
-            contests: Arc::default(),
+            ownership: Arc::new(Ownership::signed(OwnershipKey::new(&[self.key; OwnershipKey::LENGTH]))),
+            pods: Some(Arc::new(by_name(POD).map(|(name, pod)| (name, Arc::new(read_pod(pod)))).collect())),
             ..Snapshot::default()
         }
     }
 
-    /// Runs one operation as the API server would.
-    pub fn run(&mut self, operation: &Operation) -> Outcome {
+    /// Runs one operation after these objects could not be written.
+    pub fn run_after(&mut self, operation: &Operation, unwritten: &Unwritten) -> Outcome {
+        if self.refuses.is_some_and(|refuses| refuses(operation)) {
+            return Outcome::Refused("refused by the model".into());
+        }
         match operation {
             Operation::AddFinalizer { pool, resource_version, finalizers }
             | Operation::RemoveFinalizer { pool, resource_version, finalizers } => {
@@ -159,7 +178,10 @@ impl World {
             }
             Operation::RecordApplied { pool, body } => self.write_status(POOL, pool, body),
             Operation::ApplyRuntimeClass { name, body, force, .. } => {
-                if !force && self.get(CLASS, name).is_some() {
+                let version =
+                    self.get(CLASS, name).map_or(Value::Null, |class| class["metadata"]["resourceVersion"].clone());
+                let seen = &body["metadata"]["resourceVersion"];
+                if *force != self.get(CLASS, name).is_some() || (!seen.is_null() && *seen != version) {
                     return Outcome::Conflict;
                 }
                 if self.get(CLASS, name).is_some_and(|class| class["handler"] != body["handler"]) {
@@ -178,7 +200,15 @@ impl World {
             Operation::ApplyConfigMap { name, body } => self.apply(CONFIG, name, body),
             Operation::DeleteRuntimeClass { name, uid } => self.delete_exactly(CLASS, name, uid),
             Operation::DeleteConfigMap { name, uid } => self.delete_exactly(CONFIG, name, uid),
-            Operation::PatchNode(patch) => self.merge(NODE, &patch.node, &patch.body()),
+            Operation::PatchNode(patch) => {
+                let (parts, waits_for) = patch.writable(unwritten);
+                match (self.merge(NODE, &patch.node, &patch.body(parts)), waits_for) {
+                    (Outcome::Done, Some((target, name))) => {
+                        Outcome::Partly { written: parts, why: Shortfall::Waits(target, name) }
+                    }
+                    (outcome, _) => outcome,
+                }
+            }
         }
     }
 
@@ -232,16 +262,22 @@ impl World {
         let snapshot = self.snapshot();
         let plan = plan(&snapshot, pool)?;
         let mut done = Done { results: Vec::new(), complete: true };
+        let mut unwritten = Unwritten::default();
         for operation in plan.steps.iter().flatten() {
             if done.results.len() == cut {
                 return None;
             }
-            let outcome = self.run(operation);
+            if unwritten.has(operation) {
+                continue;
+            }
+            let outcome = self.run_after(operation, &unwritten);
             after(self);
-            let stop = !matches!(outcome, Outcome::Done | Outcome::Gone | Outcome::WithoutTaints(_));
-            done.results.push((operation.clone(), outcome));
-            if stop {
+            if !matches!(outcome, Outcome::Done | Outcome::Gone | Outcome::Partly { .. }) {
                 done.complete = false;
+                unwritten.add(operation);
+            }
+            done.results.push((operation.clone(), outcome));
+            if !done.complete && plan.after_failure == AfterFailure::Stop {
                 break;
             }
         }
@@ -275,6 +311,15 @@ impl World {
             self.names(POOL).iter().map(|pool| plan(&self.snapshot(), pool).map(|plan| plan.steps)).collect::<Vec<_>>()
         );
     }
+}
+
+fn read_pod(pod: &Value) -> Pod {
+    Pod::read(serde_json::from_value(pod.clone()).unwrap(), &mut Shared::default())
+}
+
+/// A pod on a node.
+pub fn pod(node: &str, tolerations: &Value) -> Value {
+    json!({"metadata": {"namespace": "default"}, "spec": {"nodeName": node, "tolerations": tolerations, "containers": []}})
 }
 
 /// JSON merge patch.

@@ -10,8 +10,9 @@ use kube::client::Body;
 
 use super::*;
 use crate::domain::{
-    operation::{NodeChange, Purpose},
-    owned::Owned,
+    operation::{Edit, NodeChange, TaintChange, TolerationDependency},
+    ownership::Record,
+    revert::Target,
 };
 
 /// A request as it went over the wire: method, path with query, content type, body.
@@ -47,20 +48,34 @@ fn failure(code: u16, message: &str) -> (u16, Value) {
     (code, json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "message": message}))
 }
 
-fn patch(node: &str) -> Operation {
-    patch_with(node, Some(Owned::default()))
+/// A change of label and taints.
+fn change() -> NodeChange {
+    NodeChange {
+        labels: [("winpool.dev/pool".to_owned(), Some("web".to_owned()))].into(),
+        taints: TaintChange { taints: Some(vec![]), ..TaintChange::default() },
+        record_without_taints: Some(Edit::Keep),
+        ..NodeChange::default()
+    }
 }
 
-fn patch_with(node: &str, record_without_taints: Option<Owned>) -> Operation {
-    let change = NodeChange {
-        body: json!({"metadata": {"labels": {"winpool.dev/pool": "web"}}, "spec": {"taints": []}}),
-        record_without_taints,
-        words: vec![],
-        touches: vec![],
-        purpose: Purpose::Guard,
-    };
-    let patch = NodePatch { node: node.into(), resource_version: "7".into(), change: Arc::new(change) };
-    Operation::PatchNode(Arc::new(patch))
+fn patch(node: &str) -> Operation {
+    patch_with(node, change())
+}
+
+fn patch_with(node: &str, change: NodeChange) -> Operation {
+    Operation::PatchNode(Arc::new(NodePatch {
+        node: node.into(),
+        uid: "u-1".into(),
+        resource_version: "7".into(),
+        change: Arc::new(change),
+        ownership: Arc::default(),
+    }))
+}
+
+/// Labels and annotations are written, and the taints are refused.
+fn without_taints(text: &str) -> Outcome {
+    let written = Parts { taints: TaintPart::None, config: true };
+    Outcome::Partly { written, why: Shortfall::Refused(text.into()) }
 }
 
 fn add_finalizer() -> Operation {
@@ -77,7 +92,7 @@ fn apply_config_map() -> Operation {
 
 fn apply_class(force: bool) -> Operation {
     let body = json!({"kind": "RuntimeClass"});
-    Operation::ApplyRuntimeClass { name: "win".into(), body, force, words: String::new(), touches: vec![] }
+    Operation::ApplyRuntimeClass { name: "win".into(), body, force, words: String::new(), uid: None, writes: vec![] }
 }
 
 #[tokio::test]
@@ -161,7 +176,7 @@ async fn each_operation_is_one_request_of_its_own_shape() {
             "DELETE" => (200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})),
             _ => (200, object()),
         });
-        let (done, marks) = writer.run_marking(&[vec![operation.clone()]]).await;
+        let (done, marks) = writer.run_marking(&[vec![operation.clone()]], AfterFailure::Stop).await;
         assert_eq!(done.results, [(operation.clone(), Outcome::Done)]);
         assert!(done.complete);
         let request = (method.to_owned(), path, Some(content.to_owned()), body);
@@ -212,7 +227,7 @@ async fn the_answer_decides_the_outcome() {
     ];
     for (operation, code, outcome) in table {
         let (writer, seen) = writer(move |_, _| failure(code, "because"));
-        let (done, marks) = writer.run_marking(&[vec![operation.clone()]]).await;
+        let (done, marks) = writer.run_marking(&[vec![operation.clone()]], AfterFailure::Stop).await;
         let goes_on = outcome == Outcome::Gone;
         assert_eq!(done.results, [(operation, outcome)], "{code}");
         assert_eq!(done.complete, goes_on, "{code}");
@@ -225,8 +240,8 @@ async fn the_answer_decides_the_outcome() {
 async fn a_refused_patch_is_sent_once_more_without_the_taints() {
     type Answer = fn() -> (u16, Value);
     let table: [(Answer, Answer, Outcome); 6] = [
-        (|| failure(403, "denied"), || (200, object()), Outcome::WithoutTaints("denied".into())),
-        (|| failure(422, "invalid"), || (200, object()), Outcome::WithoutTaints("invalid".into())),
+        (|| failure(403, "denied"), || (200, object()), without_taints("denied")),
+        (|| failure(422, "invalid"), || (200, object()), without_taints("invalid")),
         (|| failure(403, "may not"), || failure(403, "may not either"), Outcome::Refused("may not".into())),
         (|| failure(403, "denied"), || failure(409, "changed"), Outcome::Conflict),
         (|| failure(403, "denied"), || failure(404, "gone"), Outcome::Gone),
@@ -234,7 +249,7 @@ async fn a_refused_patch_is_sent_once_more_without_the_taints() {
     ];
     for (first, second, outcome) in table {
         let (writer, seen) = writer(move |number, _| if number == 0 { first() } else { second() });
-        let done = writer.run(&[vec![patch("win-1")]]).await;
+        let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop).await;
         assert_eq!(done.results, [(patch("win-1"), outcome)]);
         let seen = seen.lock().unwrap();
         assert!(seen.len() == 2 && seen[0].3.get("spec").is_some() && seen[1].3.get("spec").is_none());
@@ -242,10 +257,10 @@ async fn a_refused_patch_is_sent_once_more_without_the_taints() {
 }
 
 #[tokio::test]
-async fn a_patch_without_taints_that_is_refused_is_refused() {
-    let operation = patch_with("win-1", None);
+async fn a_patch_that_must_not_be_written_without_its_taints_is_refused_as_a_whole() {
+    let operation = patch_with("win-1", NodeChange { record_without_taints: None, ..change() });
     let (writer, seen) = writer(|_, _| failure(403, "denied"));
-    let done = writer.run(&[vec![operation.clone()]]).await;
+    let done = writer.run(&[vec![operation.clone()]], AfterFailure::Stop).await;
     assert_eq!(done.results, [(operation, Outcome::Refused("denied".into()))]);
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
@@ -254,13 +269,13 @@ async fn a_patch_without_taints_that_is_refused_is_refused() {
 async fn where_the_verb_itself_is_forbidden_the_taints_are_not_blamed() {
     let (writer, seen) =
         writer(|_, _| failure(403, "nodes \"win-1\" is forbidden: User \"x\" cannot patch resource \"nodes\""));
-    let done = writer.run(&[vec![patch("win-1")]]).await;
+    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop).await;
     assert!(matches!(done.results[0].1, Outcome::Refused(_)), "{:?}", done.results);
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn a_step_begins_when_all_of_the_one_before_got_through() {
+async fn where_order_matters_a_step_begins_when_all_of_the_one_before_got_through() {
     let steps = [
         vec![add_finalizer()],
         vec![patch("gone"), patch("refuses"), patch("win-3")],
@@ -273,7 +288,7 @@ async fn a_step_begins_when_all_of_the_one_before_got_through() {
         path if path.contains("refuses") && body.get("spec").is_some() => failure(403, "denied"),
         _ => (200, object()),
     });
-    let done = writer.run(&steps).await;
+    let done = writer.run(&steps, AfterFailure::Stop).await;
     assert!(!done.complete);
     let ends: Vec<_> = done.results.iter().map(|(operation, outcome)| (operation.object(), outcome.clone())).collect();
     assert_eq!(
@@ -281,7 +296,7 @@ async fn a_step_begins_when_all_of_the_one_before_got_through() {
         [
             ("web", Outcome::Done),
             ("gone", Outcome::Gone),
-            ("refuses", Outcome::WithoutTaints("denied".into())),
+            ("refuses", without_taints("denied")),
             ("win-3", Outcome::Done),
             ("win-4", Outcome::Done),
             ("conflicts", Outcome::Conflict),
@@ -292,9 +307,62 @@ async fn a_step_begins_when_all_of_the_one_before_got_through() {
 }
 
 #[tokio::test]
+async fn a_failure_holds_up_what_depends_on_it_and_nothing_else() {
+    let taints = |key: &str| {
+        let taint =
+            k8s_openapi::api::core::v1::Taint { key: key.into(), effect: "NoSchedule".into(), ..Default::default() };
+        TaintChange { taints: Some(vec![taint]), record: Edit::Set(Record::default()), ..TaintChange::default() }
+    };
+    let depends = NodeChange {
+        config: Edit::Set("web-1".into()),
+        taints: taints("new"),
+        tolerated: Some(TolerationDependency { classes: ["win".to_owned()].into(), change: taints("tolerated") }),
+        ..change()
+    };
+    let only_config = NodeChange { config: Edit::Set("web-1".into()), ..NodeChange::default() };
+    let steps = [
+        vec![add_finalizer()],
+        vec![apply_class(true), apply_config_map()],
+        vec![patch_with("depends", depends), patch_with("only-config", only_config), patch("free")],
+        vec![apply_class(true), Operation::DeleteConfigMap { name: "old".into(), uid: "u-1".into() }],
+    ];
+    let (writer, seen) = writer(|_, (method, path, ..)| match path {
+        path if path.contains("runtimeclasses") || path.contains("web-1") => failure(403, "denied"),
+        _ if method == "DELETE" => (200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})),
+        _ => (200, object()),
+    });
+    let done = writer.run(&steps, AfterFailure::GoOn).await;
+    let denied = || Outcome::Refused("denied".into());
+    let waits = |taints, target, name: &str| Outcome::Partly {
+        written: Parts { taints, config: false },
+        why: Shortfall::Waits(target, name.into()),
+    };
+    let ends: Vec<_> = done.results.iter().map(|(operation, outcome)| (operation.object(), outcome.clone())).collect();
+    assert_eq!(
+        ends,
+        [
+            ("web", Outcome::Done),
+            ("win", denied()),
+            ("web-1", denied()),
+            ("depends", waits(TaintPart::Tolerated, Target::RuntimeClass, "win")),
+            ("only-config", waits(TaintPart::All, Target::ConfigMap, "web-1")),
+            ("free", Outcome::Done),
+            ("old", Outcome::Done),
+        ]
+    );
+    assert!(!done.complete);
+    let seen = seen.lock().unwrap();
+    let sent = |node: &str| seen.iter().find(|(_, path, ..)| path.contains(node)).map(|(.., body)| body.clone());
+    let depends = sent("depends").unwrap();
+    assert_eq!(depends["spec"]["taints"][0]["key"], "tolerated");
+    assert!(depends["metadata"]["annotations"].get("winpool.dev/config").is_none());
+    assert_eq!(sent("only-config"), None, "there is nothing to write");
+}
+
+#[tokio::test]
 async fn a_plan_without_steps_is_complete_without_a_request() {
     let (writer, seen) = writer(|_, _| (200, object()));
-    assert_eq!(writer.run(&[]).await, Done { results: vec![], complete: true });
+    assert_eq!(writer.run(&[], AfterFailure::Stop).await, Done { results: vec![], complete: true });
     assert!(seen.lock().unwrap().is_empty());
 }
 
@@ -303,7 +371,7 @@ async fn a_server_that_does_not_answer_is_given_ten_seconds() {
     let silent = tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
     let writer = Writer::new(Client::new(silent, "default"), "winpool-system".into(), Metrics::default());
     let begin = tokio::time::Instant::now();
-    let done = writer.run(&[vec![patch("win-1")]]).await;
+    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
     assert_eq!(done.failures().count(), 1);
 }
@@ -327,7 +395,7 @@ async fn sixteen_requests_of_a_step_are_under_way_at_once() {
     });
     let writer = Writer::new(Client::new(server, "default"), "winpool-system".into(), Metrics::default());
     let step: Vec<_> = (0..50).map(|number| patch(&format!("win-{number}"))).collect();
-    let done = writer.run(std::slice::from_ref(&step)).await;
+    let done = writer.run(std::slice::from_ref(&step), AfterFailure::Stop).await;
     assert_eq!(now.lock().unwrap().1, most);
     assert_eq!(done.results.into_iter().map(|(operation, _)| operation).collect::<Vec<_>>(), step, "in order");
 }

@@ -10,7 +10,7 @@ use crate::{
     domain::{
         Problem,
         conditions::some_of,
-        operation::{NodePatch, Operation},
+        operation::{NodePatch, Operation, Parts},
         pool::{
             Pool, Snapshot, Spec,
             configs::{ConfigState, Newcomer, Unrendered},
@@ -101,7 +101,10 @@ impl Rendered {
 
 /// The patch of a node as an object, without the version: the lock means nothing in a file.
 fn node(patch: &NodePatch) -> Value {
-    let mut object = patch.change.body.clone();
+    let mut object = patch.body(Parts::ALL);
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
+    }
     object["apiVersion"] = json!("v1");
     object["kind"] = json!("Node");
     object["metadata"]["name"] = json!(patch.node);

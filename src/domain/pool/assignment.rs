@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Members, Pool, Snapshot};
 use crate::{
-    api::LabelSelector,
+    api::{LabelSelector, Mode},
     domain::{
         node::WindowsNode,
         note::{About, Note},
+        ownership::Ownership,
     },
 };
 
@@ -24,6 +25,7 @@ pub struct Assignment<'a> {
 
 /// The rules of membership, prepared once for many nodes.
 pub struct Assigner<'a> {
+    ownership: &'a Ownership,
     pools: HashMap<&'a str, &'a Pool>,
     /// Pools that claim nodes, in order of precedence.
     claimants: Vec<(&'a str, &'a LabelSelector)>,
@@ -36,10 +38,11 @@ pub struct Assigner<'a> {
 
 impl<'a> Assigner<'a> {
     /// Prepares the rules for these pools.
-    pub fn new(pools: impl IntoIterator<Item = &'a Pool>) -> Self {
+    pub fn new(pools: impl IntoIterator<Item = &'a Pool>, ownership: &'a Ownership) -> Self {
         let mut ordered: Vec<&Pool> = pools.into_iter().collect();
         ordered.sort_by(|a, b| a.precedence().cmp(&b.precedence()));
         let mut assigner = Self {
+            ownership,
             pools: ordered.iter().map(|pool| (pool.name.as_str(), *pool)).collect(),
             claimants: Vec::new(),
             by_label: HashMap::new(),
@@ -49,13 +52,22 @@ impl<'a> Assigner<'a> {
         for pool in ordered.into_iter().filter(|pool| !pool.deleting) {
             match pool.spec.as_ref().map(|spec| &spec.members) {
                 Ok(Members::Selector(selector)) => assigner.add(&pool.name, selector),
-                Ok(Members::Fallback) => {
-                    assigner.fallback.get_or_insert(&pool.name);
+                Ok(Members::Fallback)
+                    if assigner.fallback.is_none_or(|other| assigner.observes(other) && pool.enforces()) =>
+                {
+                    assigner.fallback = Some(&pool.name);
                 }
+                Ok(Members::Fallback) => {}
                 Err(_) => {}
             }
         }
         assigner
+    }
+
+    /// Whether a pool only observes: it takes no node that another pool keeps, or would take.
+    fn observes(&self, name: &str) -> bool {
+        let spec = self.pools.get(name).and_then(|pool| pool.spec.as_ref().ok());
+        spec.is_some_and(|spec| spec.mode == Mode::Observe)
     }
 
     fn add(&mut self, pool: &'a str, selector: &'a LabelSelector) {
@@ -67,7 +79,7 @@ impl<'a> Assigner<'a> {
         }
     }
 
-    /// The fallback pool that counts: the oldest.
+    /// The fallback pool that counts: the oldest, of those that enforce if there is one.
     pub fn fallback(&self) -> Option<&'a str> {
         self.fallback
     }
@@ -88,17 +100,19 @@ impl<'a> Assigner<'a> {
     /// The pool of a node.
     pub fn assign(&self, node: &WindowsNode) -> Assignment<'a> {
         let claims = self.claims(node);
-        let current = node.pool().and_then(|name| self.pools.get(name)).copied();
-        let (pool, held) = match (current, claims.first()) {
+        let current = self.ownership.pool_of(node).and_then(|name| self.pools.get(name)).copied();
+        let (observing, mut takers): (Vec<&str>, Vec<&str>) = claims.iter().partition(|name| self.observes(name));
+        takers.extend(self.fallback.filter(|name| takers.is_empty() && !self.observes(name)));
+        let keeps = current.filter(|current| !current.deleting).map(|current| current.name.as_str());
+        let (pool, held) = match current {
             // A pool that cannot be read claims nothing new and lets nothing go.
-            (Some(current), _) if current.spec.is_err() && !current.deleting => (Some(current.name.as_str()), false),
-            (Some(current), Some(_)) if claims.contains(&current.name.as_str()) => (Some(current.name.as_str()), false),
-            (_, Some(oldest)) => (Some(*oldest), false),
-            (_, None) if self.fallback.is_some() => (self.fallback, false),
-            (Some(current), None) if !current.deleting && !current.allows(current.allow_release.as_ref()) => {
-                (Some(current.name.as_str()), true)
-            }
-            (_, None) => (None, false),
+            Some(current) if current.spec.is_err() && !current.deleting => (keeps, false),
+            Some(current) if claims.contains(&current.name.as_str()) => (keeps, false),
+            _ if !takers.is_empty() => (takers.first().copied(), false),
+            _ if keeps.is_some() && self.fallback == keeps => (keeps, false),
+            Some(current) if keeps.is_some() && !current.allows(current.allow_release.as_ref()) => (keeps, true),
+            // A preview of what a pool that observes would take.
+            _ => (observing.first().copied().or(self.fallback), false),
         };
         Assignment { pool, held, contested: if claims.len() > 1 { claims } else { Vec::new() } }
     }
@@ -107,7 +121,7 @@ impl<'a> Assigner<'a> {
 impl Snapshot {
     /// The rules of membership for the pools of this snapshot.
     pub fn assigner(&self) -> Assigner<'_> {
-        Assigner::new(self.pools.values().map(AsRef::as_ref))
+        Assigner::new(self.pools.values().map(AsRef::as_ref), &self.ownership)
     }
 }
 
@@ -131,14 +145,16 @@ pub fn unassigned(snapshot: &Snapshot) -> Vec<Note> {
 /// The pools that a change of a node concerns: those that have it, match it, or would take it.
 pub fn affected<'a>(
     pools: impl IntoIterator<Item = &'a Pool>,
-    before: Option<&WindowsNode>,
-    after: Option<&WindowsNode>,
+    ownership: &'a Ownership,
+    before: Option<&'a WindowsNode>,
+    after: Option<&'a WindowsNode>,
 ) -> Vec<String> {
-    let assigner = Assigner::new(pools);
+    let assigner = Assigner::new(pools, ownership);
     let mut concerned = BTreeMap::new();
     for node in before.into_iter().chain(after) {
         let assigned = assigner.assign(node).pool;
-        for pool in assigner.claims(node).into_iter().chain(assigned).chain(node.pool()) {
+        let named = node.labelled_pool().into_iter().chain(ownership.pool_of(node));
+        for pool in assigner.claims(node).into_iter().chain(assigned).chain(named) {
             concerned.insert(pool.to_owned(), ());
         }
     }

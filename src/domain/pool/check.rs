@@ -17,7 +17,7 @@ use crate::{
     },
     domain::{
         Problem, decode,
-        owned::TaintKey,
+        ownership::TaintKey,
         profile::{self, Profile},
         quantity::Quantity,
         syntax,

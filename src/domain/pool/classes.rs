@@ -7,10 +7,17 @@ use serde_json::{Value, json};
 use super::{Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec};
 use crate::{
     api::{
-        RuntimeClassScope, RuntimeClassState, Taint, TolerationOperator,
+        Mode, RuntimeClassScope, RuntimeClassState, Taint, TolerationOperator,
         names::{annotation, label},
     },
-    domain::{contest::Touch, node::WindowsNode, operation::Operation, owned::TaintKey, quantity::Quantity},
+    domain::{
+        node::WindowsNode,
+        operation::{Operation, existence},
+        ownership::TaintKey,
+        quantity::Quantity,
+        revert::{FieldWrite, Persistence},
+        workload::{Scheduling, Toleration as Tolerates},
+    },
     facts::Build,
 };
 
@@ -29,18 +36,27 @@ pub struct ClassPlan {
     pub settle: Option<Operation>,
     /// After that: what others put into the class is taken off.
     pub strip: Option<Operation>,
+    /// The taints of the pool that the class, as it is now, does not tolerate: they wait until it is widened.
+    pub untolerated: Vec<TaintKey>,
 }
 
 impl ClassPlan {
     fn left_alone(name: &str, state: RuntimeClassState, message: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), state, message: message.into(), widen: None, settle: None, strip: None }
+        let (name, message) = (name.to_owned(), message.into());
+        Self { name, state, message, widen: None, settle: None, strip: None, untolerated: Vec::new() }
     }
 }
 
 /// The plans for every RuntimeClass that the pool names, and for those that it does not name any more.
 pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> Vec<ClassPlan> {
     let stranding = strands(snapshot, pool, spec, members);
-    let named = spec.runtime_classes.iter().map(|class| plan_one(snapshot, pool, spec, class, stranding));
+    let named = spec.runtime_classes.iter().map(|class| {
+        let plan = plan_one(snapshot, pool, spec, class, stranding);
+        // Nobody can use a class that does not exist: its creation holds no taint up.
+        let existing = snapshot.runtime_classes.get(&class.name).filter(|_| plan.widen.is_some());
+        let untolerated = existing.map(|existing| existing.does_not_tolerate(&spec.taints)).unwrap_or_default();
+        ClassPlan { untolerated, ..plan }
+    });
     let unused = unused(snapshot, pool).map(|class| {
         let message = format!("no pool names RuntimeClass {} any more; delete it when no pod does", class.name());
         ClassPlan::left_alone(class.name(), RuntimeClassState::Unused, message)
@@ -56,7 +72,7 @@ pub fn unused<'a>(snapshot: &'a Snapshot, pool: &'a Pool) -> impl Iterator<Item 
 }
 
 /// The pools that name a class, in order of precedence. A pool that is being cleaned up has given its classes up.
-pub fn claimants<'a>(snapshot: &'a Snapshot, name: &str) -> Vec<(&'a Pool, &'a Spec, &'a RuntimeClass)> {
+pub fn claimants<'a>(snapshot: &'a Snapshot, name: &str) -> Vec<Claimant<'a>> {
     let mut found: Vec<_> = snapshot
         .pools
         .values()
@@ -68,6 +84,17 @@ pub fn claimants<'a>(snapshot: &'a Snapshot, name: &str) -> Vec<(&'a Pool, &'a S
         })
         .collect();
     found.sort_by(|a, b| a.0.precedence().cmp(&b.0.precedence()));
+    found
+}
+
+/// A pool that names a class.
+type Claimant<'a> = (&'a Pool, &'a Spec, &'a RuntimeClass);
+
+/// The pools that have a say in a class: one that only observes takes no name from the others, and sees what it would get.
+fn contenders<'a>(snapshot: &'a Snapshot, pool: &Pool, name: &str) -> Vec<Claimant<'a>> {
+    let mut found = claimants(snapshot, name);
+    found.retain(|(other, spec, _)| spec.mode == Mode::Enforce || other.name == pool.name);
+    found.sort_by_key(|(_, spec, _)| spec.mode == Mode::Observe);
     found
 }
 
@@ -97,7 +124,7 @@ fn strands(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNod
 }
 
 fn plan_one(snapshot: &Snapshot, pool: &Pool, spec: &Spec, class: &RuntimeClass, stranding: bool) -> ClassPlan {
-    let claimants = claimants(snapshot, &class.name);
+    let claimants = contenders(snapshot, pool, &class.name);
     let Some(first) = claimants.first() else {
         return ClassPlan::left_alone(&class.name, RuntimeClassState::Unused, "");
     };
@@ -114,23 +141,33 @@ fn plan_one(snapshot: &Snapshot, pool: &Pool, spec: &Spec, class: &RuntimeClass,
         .filter(|other| other.0.name == first.0.name || can_share((first.1, first.2), (other.1, other.2)))
         .collect();
     let existing = snapshot.runtime_classes.get(&class.name).map(AsRef::as_ref);
+    let retained = existing.and_then(|existing| retained_by(snapshot, existing));
     let mut wanted = Wanted {
         name: &class.name,
-        pool: &first.0.name,
+        pool: retained.unwrap_or(&first.0.name),
         handler: &first.2.handler,
         overhead: &first.2.overhead,
         selector: selector(first.1.build, (first.2.scope == RuntimeClassScope::Pool).then_some(&first.0.name)),
-        tolerations: tolerations(pool, sharers.iter().map(|(pool, spec, class)| (*pool, *spec, *class))),
+        tolerations: tolerations(sharers.iter().map(|(_, spec, class)| (*spec, *class))),
         adopted: None,
     };
+    if let Some((existing, former)) = existing.zip(retained) {
+        if sharers.iter().any(|sharer| sharer.2.adopt) {
+            wanted.pool = &first.0.name;
+        } else if existing.selector() != wanted.selector || existing.object.handler != *wanted.handler {
+            return left_by(former, existing, &wanted);
+        } else {
+            wanted.keep_as_it_is(existing);
+        }
+    }
+    if let Some(existing) = existing {
+        wanted.keep_tolerated(existing, snapshot);
+    }
     if stranding {
         return hold(pool, class, existing, wanted, spec.build);
     }
     match existing {
-        None => ClassPlan {
-            widen: Some(wanted.operation(false, "create")),
-            ..ClassPlan::left_alone(&class.name, RuntimeClassState::Applied, "")
-        },
+        None => create(snapshot, &wanted),
         Some(existing) if existing.object.handler != *wanted.handler => handler_differs(existing, &wanted),
         Some(existing) if !existing.ours() && !sharers.iter().any(|sharer| sharer.2.adopt) => {
             not_ours(existing, &wanted)
@@ -140,6 +177,34 @@ fn plan_one(snapshot: &Snapshot, pool: &Pool, spec: &Spec, class: &RuntimeClass,
             change(snapshot, existing, wanted)
         }
     }
+}
+
+/// The pool that a class of ours was made for, if that pool is gone and left the class behind.
+fn retained_by<'a>(snapshot: &Snapshot, class: &'a RuntimeClassView) -> Option<&'a str> {
+    let former = class.label(label::POOL).filter(|_| class.ours())?;
+    (!snapshot.pools.contains_key(former)).then_some(former)
+}
+
+fn left_by(former: &str, existing: &RuntimeClassView, wanted: &Wanted) -> ClassPlan {
+    let message = format!(
+        "RuntimeClass {} was left by pool {former}, which was deleted with Retain, and it differs: {}. Set adopt: true on it in \
+         spec.runtimeClasses to take it over, or give the pool's class another name",
+        wanted.name,
+        wanted.differences(existing).join(", ")
+    );
+    ClassPlan::left_alone(wanted.name, RuntimeClassState::NameTaken, message)
+}
+
+/// A class that others delete again and again is created with a delay.
+fn create(snapshot: &Snapshot, wanted: &Wanted) -> ClassPlan {
+    let operation = wanted.operation(None, "create");
+    let identity = operation.identity();
+    if let Some(until) = snapshot.reverts.waits_until(&identity, &existence(), snapshot.now) {
+        let message =
+            format!("another client keeps deleting RuntimeClass {}; not created before {until:.0}", wanted.name);
+        return ClassPlan::left_alone(wanted.name, RuntimeClassState::Contested, message);
+    }
+    ClassPlan { widen: Some(operation), ..ClassPlan::left_alone(wanted.name, RuntimeClassState::Applied, "") }
 }
 
 fn handler_differs(existing: &RuntimeClassView, wanted: &Wanted) -> ClassPlan {
@@ -186,7 +251,7 @@ fn hold(
         wanted.selector = existing.selector();
         wanted.widen(existing);
         if !wanted.differences(existing).is_empty() {
-            plan.widen = Some(wanted.operation(true, "add tolerations"));
+            plan.widen = Some(wanted.operation(Some(existing), "add tolerations"));
         }
     }
     plan
@@ -200,10 +265,9 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, settled: Wanted) -> 
         return ClassPlan::left_alone(settled.name, RuntimeClassState::Applied, "");
     }
     let words = if existing.ours() { differences.join(", ") } else { format!("adopt: {}", differences.join(", ")) };
-    let settle = settled.operation(true, &words);
-    let contested =
-        settle.touches().iter().find_map(|touch| snapshot.contests.left_until(settle.object(), touch, snapshot.now));
-    if let Some(until) = contested {
+    let settle = settled.operation(Some(existing), &words);
+    let waits_until = snapshot.reverts.waits_until(&settle.identity(), &settled.write(), snapshot.now);
+    if let Some(until) = waits_until {
         let rival = existing.other_writer.as_deref().unwrap_or("another writer");
         let message = format!(
             "RuntimeClass {}: {rival} keeps undoing what this pool asks ({words}); left alone until {until:.0}: make one of the two stop",
@@ -216,13 +280,12 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, settled: Wanted) -> 
     wider.selector = existing.selector();
     let tolerated = existing.tolerations();
     let more = wider.tolerations.iter().any(|toleration| !tolerated.contains(toleration));
-    // Where adding tolerations is all there is to do, it is done once.
-    let (widen, settle) = match more {
-        true if wider.body() == settled.body() => (Some(settle), None),
-        true => (Some(wider.operation(true, "add tolerations")), Some(settle)),
-        false => (None, Some(settle)),
+    // The rest follows when the wider class is seen: each write is bound to the version that it was planned from.
+    let (widen, settle, strip) = match more {
+        true if wider.body() == settled.body() => (Some(settle), None, settled.strip(existing)),
+        true => (Some(wider.operation(Some(existing), "add tolerations")), None, None),
+        false => (None, Some(settle), settled.strip(existing)),
     };
-    let strip = settled.strip(existing);
     ClassPlan { widen, settle, strip, ..ClassPlan::left_alone(settled.name, RuntimeClassState::Applied, "") }
 }
 
@@ -252,12 +315,7 @@ fn selector(build: Build, pool: Option<&String>) -> BTreeMap<String, String> {
 }
 
 /// The tolerations for the taints of all pools that share a class, and those that they add.
-///
-/// A taint that another pool's nodes may still carry counts too; those of `planning` are gone when its nodes are written.
-fn tolerations<'a>(
-    planning: &Pool,
-    sharers: impl Iterator<Item = (&'a Pool, &'a Spec, &'a RuntimeClass)>,
-) -> Vec<Value> {
+fn tolerations<'a>(sharers: impl Iterator<Item = (&'a Spec, &'a RuntimeClass)>) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
     let mut tolerated: BTreeSet<&Taint> = BTreeSet::new();
     let mut add = |toleration: Value| {
@@ -265,15 +323,10 @@ fn tolerations<'a>(
             all.push(toleration);
         }
     };
-    for (pool, spec, class) in sharers {
+    for (spec, class) in sharers {
         // Pools that share a class mostly have the same taints.
         spec.taints.iter().filter(|taint| tolerated.insert(*taint)).for_each(|taint| add(tolerates(taint)));
         class.tolerations.iter().for_each(|toleration| add(written(toleration)));
-        if pool.name != planning.name {
-            let leftover = pool.status.applied.taints.iter().filter_map(|text| text.parse::<TaintKey>().ok());
-            let leftover = leftover.filter(|key| !spec.taints.iter().any(|taint| TaintKey::from(taint) == *key));
-            leftover.for_each(|key| add(json!({"effect": key.effect, "key": key.key, "operator": "Exists"})));
-        }
     }
     all
 }
@@ -322,6 +375,38 @@ impl Wanted<'_> {
     /// Adds every toleration that the class has now.
     fn widen(&mut self, existing: &RuntimeClassView) {
         self.add_tolerations(&existing.tolerations());
+    }
+
+    /// Keeps every toleration that the class has, and their order.
+    fn keep_as_it_is(&mut self, existing: &RuntimeClassView) {
+        let missing = std::mem::replace(&mut self.tolerations, existing.tolerations());
+        self.add_tolerations(&missing);
+    }
+
+    /// Keeps the tolerations that the class has for taints of nodes that it selects: their pods would not come back.
+    fn keep_tolerated(&mut self, existing: &RuntimeClassView, snapshot: &Snapshot) {
+        let present = existing.tolerations();
+        let extra: Vec<_> = present.into_iter().filter(|toleration| !self.tolerations.contains(toleration)).collect();
+        if extra.is_empty() {
+            return;
+        }
+        let selectors = [existing.selector(), self.selector.clone()];
+        let selected = |node: &&WindowsNode| {
+            selectors.iter().any(|selector| selector.iter().all(|(key, value)| node.labels.get(key) == Some(value)))
+        };
+        let taints: BTreeSet<(&str, &str, &str)> = snapshot
+            .nodes
+            .values()
+            .map(AsRef::as_ref)
+            .filter(selected)
+            .flat_map(|node| &node.taints)
+            .map(|taint| (taint.key.as_str(), taint.value.as_deref().unwrap_or_default(), taint.effect.as_str()))
+            .collect();
+        let needed = |toleration: &&Value| {
+            let read = tolerates_like(toleration);
+            taints.iter().any(|(key, value, effect)| read.tolerates(key, value, effect))
+        };
+        self.add_tolerations(extra.iter().filter(needed));
     }
 
     fn add_tolerations<'v>(&mut self, more: impl IntoIterator<Item = &'v Value>) {
@@ -398,15 +483,25 @@ impl Wanted<'_> {
         strip(existing, keeps)
     }
 
-    fn operation(&self, force: bool, words: &str) -> Operation {
-        let body = self.body();
-        let touch = Touch { field: "scheduling".to_owned(), value: body["scheduling"].to_string() };
+    /// What an apply sets, for the detection of reverts.
+    fn write(&self) -> FieldWrite {
+        let value = self.body()["scheduling"].to_string();
+        FieldWrite { field: "scheduling".to_owned(), value, persistence: Persistence::Yield }
+    }
+
+    /// Applies the class: over the one that was seen, and no other version of it, or as a new one.
+    fn operation(&self, existing: Option<&RuntimeClassView>, words: &str) -> Operation {
+        let mut body = self.body();
+        if let Some(existing) = existing {
+            body["metadata"]["resourceVersion"] = json!(existing.object.metadata.resource_version);
+        }
         Operation::ApplyRuntimeClass {
             name: self.name.to_owned(),
             body,
-            force,
+            force: existing.is_some(),
             words: words.to_owned(),
-            touches: vec![touch],
+            uid: existing.and_then(|existing| existing.object.metadata.uid.clone()),
+            writes: vec![if existing.is_some() { self.write() } else { existence() }],
         }
     }
 }
@@ -451,8 +546,8 @@ pub fn restored(class: &RuntimeClassView) -> Option<(Option<Operation>, Operatio
         }
     }
     let words = "give back as it was before it was adopted".to_owned();
-    let name = class.name().to_owned();
-    Some((strip, Operation::ApplyRuntimeClass { name, body, force: true, words, touches: Vec::new() }))
+    let (name, uid) = (class.name().to_owned(), class.object.metadata.uid.clone());
+    Some((strip, Operation::ApplyRuntimeClass { name, body, force: true, words, uid, writes: Vec::new() }))
 }
 
 impl RuntimeClassView {
@@ -465,6 +560,13 @@ impl RuntimeClassView {
         tolerations.into_iter().flatten().filter_map(|toleration| serde_json::to_value(toleration).ok()).collect()
     }
 
+    /// Which of these taints the class does not tolerate.
+    fn does_not_tolerate(&self, taints: &[Taint]) -> Vec<TaintKey> {
+        let scheduling = Scheduling::of_class(&self.object);
+        let tolerated = |taint: &&Taint| scheduling.tolerates(&taint.key, &taint.value, taint.effect.as_str());
+        taints.iter().filter(|taint| !tolerated(taint)).map(TaintKey::from).collect()
+    }
+
     fn overhead(&self) -> BTreeMap<String, Quantity> {
         let amounts = self.object.overhead.as_ref().and_then(|overhead| overhead.pod_fixed.as_ref());
         let parsed = |(name, amount): (&String, &k8s_openapi::apimachinery::pkg::api::resource::Quantity)| {
@@ -472,6 +574,13 @@ impl RuntimeClassView {
         };
         amounts.into_iter().flatten().filter_map(parsed).collect()
     }
+}
+
+/// A toleration of a class, as a pod would have it.
+fn tolerates_like(toleration: &Value) -> Tolerates {
+    serde_json::from_value::<k8s_openapi::api::core::v1::Toleration>(toleration.clone())
+        .map(|toleration| Tolerates::from(&toleration))
+        .unwrap_or_default()
 }
 
 /// A part of a merge patch that takes these keys off.

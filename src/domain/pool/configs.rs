@@ -15,7 +15,7 @@ use crate::{
     domain::{
         Problem,
         node::{ContainerRuntime, WindowsNode},
-        operation::Operation,
+        operation::{Operation, existence},
         profile::Profile,
         render::{self, Configuration, Runtime, Variant},
     },
@@ -36,6 +36,8 @@ pub struct ConfigPlan {
     pub configs: BTreeMap<String, RenderedConfig>,
     /// The configuration of each variant.
     names: HashMap<Variant, String>,
+    /// Before that: those of ours whose content somebody changed.
+    pub discard: Vec<Operation>,
     /// Before the nodes are written: the configurations that do not exist yet.
     pub create: Vec<Operation>,
     /// After the nodes are written: old ones beyond those that are kept.
@@ -157,6 +159,7 @@ pub fn plan(
     for variant in variants {
         plan.add(&pool.name, spec, profile, variant);
     }
+    plan.discard = plan.tampered(snapshot);
     plan.create = plan.missing(snapshot, pool);
     plan.prune = plan.surplus(snapshot, pool);
     plan
@@ -173,7 +176,7 @@ impl ConfigPlan {
                 return;
             }
         };
-        let name = format!("{pool}-{}", digest(&configuration));
+        let name = format!("{pool}-{}", digest(&configuration.files));
         let config = self.configs.entry(name.clone()).or_insert_with(|| RenderedConfig {
             configuration,
             kubelets: BTreeSet::new(),
@@ -188,10 +191,29 @@ impl ConfigPlan {
         }
     }
 
+    /// What does not exist, or has another content. One that others delete again and again is created with a delay.
     fn missing(&self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
-        let exists = |name: &String| snapshot.config_maps.get(name).is_some_and(|existing| !existing.deleting);
-        let missing = self.configs.iter().filter(|(name, _)| !exists(name));
-        missing.map(|(name, config)| apply(&snapshot.namespace, &pool.name, name, &config.configuration)).collect()
+        let exists = |name: &str, digest: &str| {
+            let existing = snapshot.config_maps.get(name);
+            existing.is_some_and(|existing| !existing.deleting && existing.digest == digest)
+        };
+        let missing = self.configs.iter().filter(|(name, config)| !exists(name, &digest(&config.configuration.files)));
+        let operations =
+            missing.map(|(name, config)| apply(&snapshot.namespace, &pool.name, name, &config.configuration));
+        let waits = |operation: &Operation| {
+            snapshot.reverts.waits_until(&operation.identity(), &existence(), snapshot.now).is_some()
+        };
+        operations.filter(|operation| !waits(operation)).collect()
+    }
+
+    /// Ours with another content than their name says. An immutable object is replaced by deleting it first.
+    fn tampered(&self, snapshot: &Snapshot) -> Vec<Operation> {
+        let differs = |(name, config): &(&String, &RenderedConfig)| {
+            let existing = snapshot.config_maps.get(*name)?;
+            let differs = !existing.deleting && existing.digest != digest(&config.configuration.files);
+            differs.then(|| Operation::DeleteConfigMap { name: existing.name.clone(), uid: existing.uid.clone() })
+        };
+        self.configs.iter().filter_map(|entry| differs(&entry)).collect()
     }
 
     fn surplus(&self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
@@ -226,9 +248,9 @@ fn apply(namespace: &str, pool: &str, name: &str, configuration: &Configuration)
 }
 
 /// What tells one content from another.
-fn digest(configuration: &Configuration) -> String {
+pub fn digest(files: &BTreeMap<String, String>) -> String {
     let mut hash = Sha256::new();
-    for (name, content) in &configuration.files {
+    for (name, content) in files {
         for part in [name, content] {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);

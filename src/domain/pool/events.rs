@@ -11,7 +11,7 @@ use crate::{
     domain::{
         conditions::{counted, some_of_many},
         note::{About, Note},
-        operation::{Done, NodePatch, Operation, Outcome, Purpose},
+        operation::{Done, NodePatch, Operation, Outcome, Parts, Purpose},
     },
 };
 
@@ -45,9 +45,11 @@ pub fn notes(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<No
         (Purpose::Release, "NodesReleased", "Release"),
     ];
     for (purpose, reason, action) in purposes {
-        let patches: Vec<&NodePatch> = node_patches(done).filter(|patch| patch.change.purpose == purpose).collect();
+        let patches: Vec<_> = node_patches(done).filter(|(patch, _)| patch.change.purpose == purpose).collect();
         if !patches.is_empty() {
-            let details = some_of_many(&patches, |patch| format!("{} ({})", patch.node, patch.change.words.join(", ")));
+            let details = some_of_many(&patches, |(patch, parts)| {
+                format!("{} ({})", patch.node, patch.change.words(*parts).join(", "))
+            });
             notes.push(note(false, reason, action, details));
         }
     }
@@ -70,9 +72,13 @@ pub fn notes(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<No
     notes
 }
 
-fn node_patches(done: &Done) -> impl Iterator<Item = &NodePatch> {
+/// The patches of which something was written, with the parts that were.
+fn node_patches(done: &Done) -> impl Iterator<Item = (&NodePatch, Parts)> {
     done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
-        (Operation::PatchNode(patch), Outcome::Done | Outcome::WithoutTaints(_)) => Some(patch.as_ref()),
+        (Operation::PatchNode(patch), Outcome::Done) => Some((patch.as_ref(), Parts::ALL)),
+        (Operation::PatchNode(patch), Outcome::Partly { written, .. }) if patch.change.has(*written) => {
+            Some((patch.as_ref(), *written))
+        }
         _ => None,
     })
 }

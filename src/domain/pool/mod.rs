@@ -6,6 +6,7 @@ pub mod classes;
 pub mod configs;
 pub mod delivery;
 mod events;
+mod evictions;
 pub mod nodes;
 pub mod plan;
 mod snapshot;
@@ -134,6 +135,24 @@ impl Pool {
         }
     }
 
+    /// A pool of which nothing is left but its name in records.
+    pub fn gone(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            uid: String::new(),
+            resource_version: String::new(),
+            generation: 0,
+            created: None,
+            deleting: true,
+            finalizers: Vec::new(),
+            allow_release: None,
+            allow_strand: None,
+            allow_evict: None,
+            spec: Err(Vec::new()),
+            status: WindowsNodePoolStatus::default(),
+        }
+    }
+
     /// Whether an `allow-…` annotation is for the generation that is asked for now.
     pub fn allows(&self, annotation: Option<&String>) -> bool {
         annotation.is_some_and(|text| text.trim() == self.generation.to_string())
@@ -147,6 +166,11 @@ impl Pool {
     /// Whether the pool writes: its spec is valid, in mode Enforce and not paused.
     pub fn enforces(&self) -> bool {
         self.spec.as_ref().is_ok_and(|spec| spec.mode == Mode::Enforce && !spec.paused)
+    }
+
+    /// Whether the pool keeps the nodes that it takes: it does not only observe.
+    pub fn keeps_nodes(&self) -> bool {
+        self.spec.as_ref().map_or(true, |spec| spec.mode == Mode::Enforce)
     }
 
     /// Pools in the order in which they win: older first, then by name.

@@ -1,40 +1,39 @@
 //! What has to change on one node: one merge patch that keeps everything that others own.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
-use serde_json::{Map, Value, json};
 
-use super::Snapshot;
+use super::{Snapshot, evictions::Evictions};
 use crate::{
-    api::{
-        Taint, TaintEffect,
-        names::{annotation, label},
-    },
+    api::{Taint, TaintEffect, names::label},
     domain::{
-        contest::Touch,
         node::WindowsNode,
-        operation::{NodeChange, NodePatch, Purpose},
-        owned::{Origin, Owned, Proof, TaintKey},
+        operation::{Edit, NodeChange, NodePatch, Purpose, TaintChange, TolerationDependency},
+        ownership::{AppliedKeys, Evidence, Origin, Ownership, Record, TaintKey},
+        revert::{FieldWrite, ObjectId, Persistence, WINDOW},
     },
 };
 
 /// What a pool wants on its nodes.
 #[derive(Clone, Debug)]
-pub struct Wish<'a> {
+pub struct DesiredNode<'a> {
     /// The pool's name.
     pub pool: &'a str,
     /// Labels, beside those of ours.
     pub labels: &'a BTreeMap<String, String>,
     /// Taints.
     pub taints: &'a [Taint],
-    /// NoExecute taints that may not be added for now, because they would evict pods.
-    pub withheld: &'a [TaintKey],
-    /// Whether a NoExecute taint may get another value, which evicts the pods that tolerate the present one.
-    pub may_evict: bool,
+    /// The taints that some RuntimeClass of the pool does not tolerate yet.
+    pub waiting: &'a BTreeSet<TaintKey>,
+    /// The RuntimeClasses that are widened for them in the same plan.
+    pub widened: &'a BTreeSet<String>,
+    /// Which NoExecute taints would evict pods.
+    pub evictions: &'a Evictions<'a>,
 }
 
 /// The configuration that a node should run.
@@ -59,12 +58,14 @@ pub struct NodePlan {
     pub label_conflicts: Vec<String>,
     /// NoExecute taints that wait for a permission.
     pub would_evict: Vec<TaintKey>,
-    /// Fields that another writer keeps undoing: left for a while.
+    /// Fields that another client keeps reverting.
     pub contested: Vec<String>,
+    /// When the first of them may be written again, if one waits.
+    pub retry_at: Option<Timestamp>,
     /// What admission said when it refused the taints lately.
     pub refused: Option<String>,
-    /// Taints that are not on the node and not ours to add, because Cluster API keeps them.
-    pub left_to_machine: Vec<TaintKey>,
+    /// Entries of a record that could not be verified: they are kept, and never removed without a person.
+    pub claimed: usize,
 }
 
 impl NodePlan {
@@ -75,28 +76,30 @@ impl NodePlan {
             && self.would_evict.is_empty()
             && self.contested.is_empty()
             && self.refused.is_none()
-            && self.left_to_machine.is_empty()
     }
 }
 
 /// How many kinds of nodes are remembered: the nodes of a pool are mostly alike.
 const KINDS: usize = 16;
 
-/// Plans nodes: with a wish to make them so, without one to take off what is ours.
+/// Plans nodes: with a desired state to make them so, without one to remove what is ours.
 ///
 /// Nodes that are alike in everything that matters have one plan, which is made once.
 pub struct Planner<'a> {
     snapshot: &'a Snapshot,
-    proof: &'a Proof,
-    wish: Option<Wish<'a>>,
+    applied: &'a AppliedKeys,
+    desired: Option<DesiredNode<'a>>,
     kinds: VecDeque<Kind<'a>>,
 }
 
 /// The plan of a node, and what it depends on.
 struct Kind<'a> {
     node: &'a WindowsNode,
+    evidence: Evidence<'a>,
     config: Config<'a>,
     registered: bool,
+    /// NoExecute taints that would evict pods.
+    evicting: Vec<TaintKey>,
     /// The labels that matter, with what the node has.
     labels: Vec<(&'a str, Option<&'a String>)>,
     plan: Arc<NodePlan>,
@@ -104,323 +107,416 @@ struct Kind<'a> {
 
 impl<'a> Planner<'a> {
     /// Prepares the plans for the nodes of one pool.
-    pub fn new(snapshot: &'a Snapshot, proof: &'a Proof, wish: Option<Wish<'a>>) -> Self {
-        Self { snapshot, proof, wish, kinds: VecDeque::new() }
+    pub fn new(snapshot: &'a Snapshot, applied: &'a AppliedKeys, desired: Option<DesiredNode<'a>>) -> Self {
+        Self { snapshot, applied, desired, kinds: VecDeque::new() }
     }
 
     /// Plans one node, which should run this configuration.
     ///
     /// `registered` says that the node runs a configuration that we rendered, so that its taints came with it.
     pub fn plan(&mut self, node: &'a WindowsNode, config: Config<'a>, registered: bool) -> Arc<NodePlan> {
-        let alike = |kind: &&Kind| kind.registered == registered && kind.config == config && kind.has(node);
-        if let Some(kind) = self.kinds.iter().find(alike)
-            && self.may_all(node, &kind.plan)
-        {
+        let evidence = self.snapshot.ownership.evidence(node);
+        let evicting = self.desired.as_ref().map(|desired| desired.evictions.of(node)).unwrap_or_default();
+        let now = self.snapshot.now;
+        // What is contested or refused concerns one node alone.
+        let alone = self.snapshot.reverts.has_contest(&ObjectId::Uid(node.uid.clone()), now)
+            || self.snapshot.refusals.contains_key(&node.name);
+        let alike = |kind: &&Kind| {
+            kind.registered == registered
+                && kind.config == config
+                && kind.evidence == evidence
+                && kind.evicting == evicting
+                && kind.has(node)
+        };
+        if let Some(kind) = self.kinds.iter().find(alike).filter(|_| !alone) {
             return kind.plan.clone();
         }
-        let plan = Arc::new(self.plan_alone(node, config, registered));
-        // What is left to a rival or refused concerns this node alone.
-        if plan.contested.is_empty() && plan.refused.is_none() {
+        let draft = Draft {
+            snapshot: self.snapshot,
+            applied: self.applied,
+            node,
+            evidence,
+            desired: self.desired.as_ref(),
+            evicting: &evicting,
+            registered,
+        };
+        let plan = Arc::new(draft.plan(config));
+        if !alone {
             let labels = self.labels_that_matter(node).map(|key| (key, node.labels.get(key))).collect();
-            self.kinds.push_front(Kind { node, config, registered, labels, plan: plan.clone() });
+            self.kinds.push_front(Kind { node, evidence, config, registered, evicting, labels, plan: plan.clone() });
             self.kinds.truncate(KINDS);
         }
         plan
     }
 
-    fn plan_alone(&self, node: &WindowsNode, config: Config, registered: bool) -> NodePlan {
-        let mut draft = Draft::new(self.snapshot, self.proof, node);
-        match &self.wish {
-            Some(wish) => {
-                draft.want_labels(wish);
-                draft.want_taints(wish, registered);
-                draft.drop_rest();
-                draft.annotate(config);
-            }
-            None => {
-                draft.drop_rest();
-                draft.let_go();
-            }
-        }
-        draft.finish(self.wish.as_ref().map(|wish| wish.pool))
-    }
-
     fn labels_that_matter(&self, node: &'a WindowsNode) -> impl Iterator<Item = &'a str> {
-        let wished = self.wish.iter().flat_map(|wish| wish.labels.keys());
-        let recorded = node.owned.iter().flat_map(|owned| owned.labels.keys());
-        [label::POOL, label::WINDOWS_BUILD].into_iter().chain(wished.chain(recorded).map(String::as_str))
-    }
-
-    /// Whether nothing of a plan is left to a rival or refused on this node.
-    fn may_all(&self, node: &WindowsNode, plan: &NodePlan) -> bool {
-        let Some(change) = &plan.change else { return true };
-        let left = |touch: &Touch| self.snapshot.contests.left_until(&node.name, touch, self.snapshot.now).is_some();
-        !self.snapshot.refusals.contains_key(&node.name) && !change.touches.iter().any(left)
+        let desired = self.desired.iter().flat_map(|desired| desired.labels.keys());
+        let recorded = node.owned.iter().flat_map(|signed| signed.record.labels.keys());
+        [label::POOL, label::WINDOWS_BUILD].into_iter().chain(desired.chain(recorded).map(String::as_str))
     }
 }
 
 impl Kind<'_> {
-    /// Whether a node is of this kind.
+    /// Whether a node is of this kind, as far as the node itself tells.
     fn has(&self, node: &WindowsNode) -> bool {
         self.node.os == node.os
             && self.node.config == node.config
             && self.node.taints == node.taints
-            && self.node.owned == node.owned
-            && self.node.from_machine == node.from_machine
             && self.labels.iter().all(|(key, value)| node.labels.get(*key) == *value)
     }
 }
 
 /// The write of a plan, if it has any.
-pub fn patch(node: &WindowsNode, plan: &NodePlan) -> Option<Arc<NodePatch>> {
+pub fn patch(node: &WindowsNode, plan: &NodePlan, ownership: &Arc<Ownership>) -> Option<Arc<NodePatch>> {
     let change = plan.change.clone()?;
-    let (node, resource_version) = (node.name.clone(), node.resource_version.clone());
-    Some(Arc::new(NodePatch { node, resource_version, change }))
+    let (name, uid, resource_version) = (node.name.clone(), node.uid.clone(), node.resource_version.clone());
+    Some(Arc::new(NodePatch { node: name, uid, resource_version, change, ownership: ownership.clone() }))
 }
 
-/// A node's plan in the making.
+/// What a plan of one node is made from.
 struct Draft<'a> {
     snapshot: &'a Snapshot,
-    proof: &'a Proof,
+    applied: &'a AppliedKeys,
     node: &'a WindowsNode,
-    /// The record as it will be.
-    owned: Owned,
-    /// Labels to write; null takes one off.
-    labels: Map<String, Value>,
-    /// Annotations to write; null takes one off.
-    annotations: Map<String, Value>,
-    taints: Vec<NodeTaint>,
-    plan: NodePlan,
-    words: Vec<String>,
-    touches: Vec<Touch>,
+    evidence: Evidence<'a>,
+    desired: Option<&'a DesiredNode<'a>>,
+    evicting: &'a [TaintKey],
+    registered: bool,
 }
 
-impl<'a> Draft<'a> {
-    fn new(snapshot: &'a Snapshot, proof: &'a Proof, node: &'a WindowsNode) -> Self {
-        Self {
-            snapshot,
-            proof,
-            node,
-            owned: Owned::default(),
-            labels: Map::new(),
-            annotations: Map::new(),
-            taints: node.taints.clone(),
-            plan: NodePlan::default(),
-            words: Vec::new(),
-            touches: Vec::new(),
+/// The labels of a node, with the entries of the record.
+#[derive(Default)]
+struct Labels {
+    edits: BTreeMap<String, Option<String>>,
+    record: BTreeMap<String, Origin>,
+    words: Vec<String>,
+    writes: Vec<FieldWrite>,
+}
+
+/// The taints of a node, with the entries of the record.
+struct Taints {
+    all: Vec<NodeTaint>,
+    record: BTreeMap<TaintKey, Origin>,
+    words: Vec<String>,
+    writes: Vec<FieldWrite>,
+}
+
+impl Draft<'_> {
+    fn plan(&self, config: Config) -> NodePlan {
+        match self.desired {
+            Some(desired) => self.apply(desired, config),
+            None => self.release(),
         }
     }
 
-    fn want_labels(&mut self, wish: &Wish) {
-        self.set_own_label(wish.pool);
-        for (key, value) in wish.labels {
-            self.want_label(key, value);
-        }
-        // Kubelets before 1.17 did not set it, and classes lead pods by it.
-        if let Ok(version) = self.node.os {
-            self.want_label(label::WINDOWS_BUILD, &version.build.to_string());
-        }
-    }
-
-    /// The pool's label is ours by its name; no record is kept of it.
-    fn set_own_label(&mut self, pool: &str) {
-        if self.node.pool() != Some(pool)
-            && self.may_write(&format!("label {}", label::POOL), pool, self.node.labels_writer.as_deref())
-        {
-            self.labels.insert(label::POOL.to_owned(), json!(pool));
-            self.words.push(format!("label {}={pool}", label::POOL));
-        }
-    }
-
-    fn want_label(&mut self, key: &str, value: &str) {
-        let present = self.node.labels.get(key);
-        let recorded = self.node.owned.as_ref().and_then(|owned| owned.labels.get(key)).copied();
-        if present.map(String::as_str) == Some(value) {
-            self.owned.labels.insert(key.to_owned(), recorded.unwrap_or(Origin::Found));
-            return;
-        }
-        let conflict = present.filter(|_| !self.proof.has_label(self.node.owned.as_ref(), key));
-        if let Some(present) = conflict {
-            self.plan.label_conflicts.push(format!("{key}={present} instead of {key}={value}"));
-        } else if self.may_write(&format!("label {key}"), value, self.node.labels_writer.as_deref()) {
-            self.owned.labels.insert(key.to_owned(), Origin::Added);
-            self.labels.insert(key.to_owned(), json!(value));
-            self.words.push(format!("label {key}={value}"));
-            return;
-        }
-        self.owned.labels.extend(recorded.map(|origin| (key.to_owned(), origin)));
-    }
-
-    fn want_taints(&mut self, wish: &Wish, registered: bool) {
-        for taint in wish.taints {
-            self.want_taint(taint, wish, registered);
-        }
-    }
-
-    fn want_taint(&mut self, taint: &Taint, wish: &Wish, registered: bool) {
-        let key = TaintKey::from(taint);
-        let position = self.taints.iter().position(|present| TaintKey::from(present) == key);
-        let recorded = self.node.owned.as_ref().and_then(|owned| owned.taints.get(&key)).copied();
-        let of_machine = self.node.from_machine.contains(&key);
-        let present = position.map(|position| self.taints[position].value.clone().unwrap_or_default());
-        match (position, present) {
-            (_, Some(value)) if value == taint.value => {
-                // A kubelet that registered with our configuration brought the taint; Cluster API's are never ours.
-                let brought = self.node.owned.is_none() && registered && !of_machine;
-                let origin = recorded.unwrap_or(if brought { Origin::Added } else { Origin::Found });
-                self.owned.taints.insert(key, origin);
-                return;
-            }
-            (Some(_), Some(value)) if of_machine || !self.proof.has_taint(self.node.owned.as_ref(), &key) => {
-                let (present, wanted) = (in_words(&key, &value), in_words(&key, &taint.value));
-                self.plan.taint_conflicts.push(format!("{present} instead of {wanted}"));
-            }
-            (Some(_), _) if taint.effect == TaintEffect::NoExecute && !wish.may_evict => {
-                self.plan.would_evict.push(key.clone());
-            }
-            (Some(position), _) => {
-                if self.may_write_taint(&key, &taint.value) {
-                    self.taints[position].value = some_text(&taint.value);
-                    return self.added(key, &taint.value);
-                }
-            }
-            _ if of_machine => self.plan.left_to_machine.push(key.clone()),
-            _ if wish.withheld.contains(&key) => self.plan.would_evict.push(key.clone()),
-            _ => {
-                if self.may_write_taint(&key, &taint.value) {
-                    let (name, effect) = (key.key.clone(), key.effect.clone());
-                    self.taints.push(NodeTaint { key: name, effect, value: some_text(&taint.value), time_added: None });
-                    return self.added(key, &taint.value);
-                }
-            }
-        }
-        self.owned.taints.extend(recorded.map(|origin| (key, origin)));
-    }
-
-    fn added(&mut self, key: TaintKey, value: &str) {
-        self.words.push(format!("taint {}", in_words(&key, value)));
-        self.owned.taints.insert(key, Origin::Added);
-    }
-
-    /// What is recorded and no longer wanted: what is proven ours comes off, what is not stays on record.
-    fn drop_rest(&mut self) {
-        let Some(recorded) = &self.node.owned else { return };
-        for (key, origin) in &recorded.taints {
-            let position = self.taints.iter().position(|present| TaintKey::from(present) == *key);
-            let (Some(position), Origin::Added) = (position, origin) else { continue };
-            if self.owned.taints.contains_key(key) {
-                continue;
-            }
-            let removable = self.proof.has_taint(Some(recorded), key) && !self.node.from_machine.contains(key);
-            if removable && self.may_write_taint(key, "absent") {
-                self.taints.remove(position);
-                self.words.push(format!("remove taint {key}"));
-            } else {
-                self.owned.taints.insert(key.clone(), Origin::Added);
-            }
-        }
-        for (key, origin) in &recorded.labels {
-            if *origin != Origin::Added || self.owned.labels.contains_key(key) || !self.node.labels.contains_key(key) {
-                continue;
-            }
-            if self.proof.has_label(Some(recorded), key)
-                && self.may_write(&format!("label {key}"), "absent", self.node.labels_writer.as_deref())
-            {
-                self.labels.insert(key.clone(), Value::Null);
-                self.words.push(format!("remove label {key}"));
-            } else {
-                self.owned.labels.insert(key.clone(), Origin::Added);
-            }
-        }
-    }
-
-    fn annotate(&mut self, config: Config) {
+    /// Everything that the pool asks for.
+    fn apply(&self, desired: &DesiredNode, config: Config) -> NodePlan {
+        let mut plan = NodePlan::default();
+        let labels = self.desired_labels(desired, &mut plan);
+        let taints = self.desired_taints(desired, |_| true, &mut plan);
+        let change_of = |taints: Taints| {
+            let record =
+                Record { pool: desired.pool.to_owned(), taints: taints.record.clone(), labels: labels.record.clone() };
+            let taints = self.change_of(taints);
+            let record = self.record(record, !labels.edits.is_empty() || taints.taints.is_some());
+            TaintChange { record, ..taints }
+        };
+        let all = change_of(taints);
+        let tolerated = (!desired.waiting.is_empty() && all.taints.is_some()).then(|| {
+            let tolerated = |key: &TaintKey| !desired.waiting.contains(key);
+            change_of(self.desired_taints(desired, tolerated, &mut NodePlan::default()))
+        });
+        let tolerated = tolerated
+            .filter(|tolerated| *tolerated != all)
+            .map(|change| TolerationDependency { classes: desired.widened.clone(), change });
+        let untouched = change_of(self.desired_taints(desired, |_| false, &mut NodePlan::default()));
+        plan.claimed = match &all.record {
+            Edit::Set(record) => claims(record),
+            Edit::Keep | Edit::Remove => self.evidence.record().map(claims).unwrap_or_default(),
+        };
         let wanted = match config {
             Config::Named(name) => Some(name),
             Config::None => None,
             Config::AsItIs => self.node.config.as_deref(),
         };
-        if self.node.config.as_deref() != wanted {
-            self.annotations.insert(annotation::CONFIG.to_owned(), json!(wanted));
-            self.words.push(match wanted {
-                Some(name) => format!("config {name}"),
-                None => "remove the config".to_owned(),
-            });
+        let joins = self.evidence.verified().is_none_or(|record| record.pool != desired.pool);
+        let change = NodeChange {
+            config: edit(self.node.config.as_deref(), wanted),
+            purpose: match () {
+                () if joins => Purpose::Guard,
+                () if labels.edits.is_empty() && all.taints.is_none() => Purpose::Configure,
+                () => Purpose::Repair,
+            },
+            taints: all,
+            tolerated,
+            record_without_taints: Some(untouched.record),
+            labels: labels.edits,
+            words: labels.words,
+            writes: labels.writes,
+        };
+        plan.change = change.has_any().then(|| Arc::new(change));
+        plan
+    }
+
+    /// Everything that is ours is removed, with label, configuration and record; if the taints are refused, nothing is.
+    fn release(&self) -> NodePlan {
+        let mut labels = Labels::default();
+        self.remove_labels(&mut labels, |_, _| true);
+        let mut taints = self.taints_as_they_are();
+        self.remove_taints(&mut taints, |_, _| true);
+        if self.node.labelled_pool().is_some() {
+            labels.edits.insert(label::POOL.to_owned(), None);
+            labels.words.push(format!("remove label {}", label::POOL));
         }
-        if self.node.owned.as_ref() != Some(&self.owned) {
-            self.annotations.insert(annotation::OWNED.to_owned(), json!(self.owned.write()));
+        let record = if self.node.owned.is_some() { Edit::Remove } else { Edit::Keep };
+        let taints = TaintChange { record, ..self.change_of(taints) };
+        let change = NodeChange {
+            config: edit(self.node.config.as_deref(), None),
+            taints,
+            tolerated: None,
+            record_without_taints: None,
+            labels: labels.edits,
+            words: labels.words,
+            writes: Vec::new(),
+            purpose: Purpose::Release,
+        };
+        NodePlan { change: change.has_any().then(|| Arc::new(change)), ..NodePlan::default() }
+    }
+
+    fn desired_labels(&self, desired: &DesiredNode, plan: &mut NodePlan) -> Labels {
+        let mut labels = Labels::default();
+        // The pool's label is ours by its name; no record is kept of it.
+        if self.node.labelled_pool() != Some(desired.pool)
+            && self.may_write(&label_write(label::POOL, desired.pool), plan, &mut labels.writes)
+        {
+            labels.edits.insert(label::POOL.to_owned(), Some(desired.pool.to_owned()));
+            labels.words.push(format!("label {}={}", label::POOL, desired.pool));
+        }
+        for (key, value) in desired.labels {
+            self.desired_label(key, value, &mut labels, plan);
+        }
+        // Kubelets before 1.17 did not set it, and RuntimeClasses select by it.
+        if let Ok(version) = self.node.os {
+            self.desired_label(label::WINDOWS_BUILD, &version.build.to_string(), &mut labels, plan);
+        }
+        self.remove_labels(&mut labels, |key, writes| self.may_write(&label_write(key, ABSENT), plan, writes));
+        labels
+    }
+
+    fn desired_label(&self, key: &str, value: &str, labels: &mut Labels, plan: &mut NodePlan) {
+        let present = self.node.labels.get(key);
+        let recorded = self.recorded().and_then(|record| record.labels.get(key)).map(|origin| self.carried(*origin));
+        if present.map(String::as_str) == Some(value) {
+            labels.record.insert(key.to_owned(), recorded.unwrap_or(Origin::Found));
+            return;
+        }
+        let conflict = present.filter(|_| !self.applied.has_label(self.evidence, key));
+        if let Some(present) = conflict {
+            plan.label_conflicts.push(format!("{key}={present} instead of {key}={value}"));
+        } else if self.may_write(&label_write(key, value), plan, &mut labels.writes) {
+            labels.record.insert(key.to_owned(), Origin::Added);
+            labels.edits.insert(key.to_owned(), Some(value.to_owned()));
+            labels.words.push(format!("label {key}={value}"));
+            return;
+        }
+        labels.record.extend(recorded.map(|origin| (key.to_owned(), origin)));
+    }
+
+    /// Removes the labels that are recorded and not desired. What is not proven ours stays, on record too.
+    fn remove_labels(&self, labels: &mut Labels, mut may_write: impl FnMut(&str, &mut Vec<FieldWrite>) -> bool) {
+        for (key, origin) in self.recorded().into_iter().flat_map(|record| &record.labels) {
+            let gone = !self.node.labels.contains_key(key);
+            if *origin == Origin::Found || gone || labels.record.contains_key(key) {
+                continue;
+            }
+            if self.applied.has_label(self.evidence, key) && may_write(key, &mut labels.writes) {
+                labels.edits.insert(key.clone(), None);
+                labels.words.push(format!("remove label {key}"));
+            } else {
+                labels.record.insert(key.clone(), self.carried(*origin));
+            }
         }
     }
 
-    /// Takes our own label and annotations off.
-    fn let_go(&mut self) {
-        if self.node.pool().is_some() {
-            self.labels.insert(label::POOL.to_owned(), Value::Null);
-            self.words.push(format!("remove label {}", label::POOL));
+    /// The taints as the pool asks for them, as far as `writable` says that they may be written now.
+    fn desired_taints(
+        &self,
+        desired: &DesiredNode,
+        writable: impl Fn(&TaintKey) -> bool,
+        plan: &mut NodePlan,
+    ) -> Taints {
+        let mut taints = self.taints_as_they_are();
+        for taint in desired.taints {
+            self.desired_taint(taint, writable(&TaintKey::from(taint)), &mut taints, plan);
         }
-        if self.node.config.is_some() {
-            self.annotations.insert(annotation::CONFIG.to_owned(), Value::Null);
+        self.remove_taints(&mut taints, |key, writes| {
+            writable(key) && self.may_write_taint(&taint_write(key, ABSENT), plan, writes)
+        });
+        taints
+    }
+
+    fn taints_as_they_are(&self) -> Taints {
+        Taints { all: self.node.taints.clone(), record: BTreeMap::new(), words: Vec::new(), writes: Vec::new() }
+    }
+
+    fn desired_taint(&self, taint: &Taint, writable: bool, taints: &mut Taints, plan: &mut NodePlan) {
+        let key = TaintKey::from(taint);
+        let position = taints.all.iter().position(|present| TaintKey::from(present) == key);
+        let recorded = self.recorded().and_then(|record| record.taints.get(&key)).map(|origin| self.carried(*origin));
+        let present = position.map(|position| taints.all[position].value.clone().unwrap_or_default());
+        let evicts = taint.effect == TaintEffect::NoExecute && self.evicting.contains(&key);
+        let write = taint_write(&key, &taint.value);
+        match (position, present) {
+            (_, Some(value)) if value == taint.value => {
+                self.report_contest(&write, plan);
+                // A kubelet that registered with our configuration brought the taint.
+                let brought = self.evidence == Evidence::None && self.registered;
+                let origin = recorded.unwrap_or(if brought { Origin::Added } else { Origin::Found });
+                taints.record.insert(key, origin);
+                return;
+            }
+            (Some(_), Some(value)) if !self.applied.has_taint(self.evidence, &key) => {
+                let (present, wanted) = (in_words(&key, &value), in_words(&key, &taint.value));
+                plan.taint_conflicts.push(format!("{present} instead of {wanted}"));
+            }
+            _ if evicts => plan.would_evict.push(key.clone()),
+            (Some(position), _) if writable && self.may_write_taint(&write, plan, &mut taints.writes) => {
+                taints.all[position].value = some_text(&taint.value);
+                return taints.added(key, &taint.value);
+            }
+            (None, _) if writable && self.may_write_taint(&write, plan, &mut taints.writes) => {
+                let (name, effect) = (key.key.clone(), key.effect.clone());
+                taints.all.push(NodeTaint { key: name, effect, value: some_text(&taint.value), time_added: None });
+                return taints.added(key, &taint.value);
+            }
+            _ => {}
         }
-        if self.node.owned.is_some() {
-            self.annotations.insert(annotation::OWNED.to_owned(), Value::Null);
+        taints.record.extend(recorded.map(|origin| (key, origin)));
+    }
+
+    /// Removes the taints that are recorded and not desired. What is not proven ours stays, on record too.
+    fn remove_taints(&self, taints: &mut Taints, mut may_write: impl FnMut(&TaintKey, &mut Vec<FieldWrite>) -> bool) {
+        for (key, origin) in self.recorded().into_iter().flat_map(|record| &record.taints) {
+            let position = taints.all.iter().position(|present| TaintKey::from(present) == *key);
+            let Some(position) = position.filter(|_| *origin != Origin::Found) else { continue };
+            if taints.record.contains_key(key) {
+                continue;
+            }
+            if self.applied.has_taint(self.evidence, key) && may_write(key, &mut taints.writes) {
+                taints.all.remove(position);
+                taints.words.push(format!("remove taint {key}"));
+            } else {
+                taints.record.insert(key.clone(), self.carried(*origin));
+            }
         }
     }
 
-    fn may_write_taint(&mut self, key: &TaintKey, value: &str) -> bool {
+    fn change_of(&self, taints: Taints) -> TaintChange {
+        let changed = taints.all != self.node.taints;
+        let Taints { all, words, writes, .. } = taints;
+        TaintChange { taints: changed.then_some(all), record: Edit::Keep, words, writes }
+    }
+
+    /// What becomes of the record. One that cannot be verified is left alone until something else has to be written: it
+    /// may be valid again when its key is back.
+    fn record(&self, record: Record, writes: bool) -> Edit<Record> {
+        let keep = match self.evidence {
+            Evidence::None => false,
+            Evidence::Verified { record: present, current } => current && *present == record,
+            Evidence::Unverified(_) => !writes,
+        };
+        if keep { Edit::Keep } else { Edit::Set(record) }
+    }
+
+    fn id(&self) -> ObjectId {
+        ObjectId::Uid(self.node.uid.clone())
+    }
+
+    fn recorded(&self) -> Option<&Record> {
+        self.evidence.record()
+    }
+
+    /// The origin of an entry in the next record.
+    fn carried(&self, origin: Origin) -> Origin {
+        match (origin, self.evidence) {
+            (Origin::Added, Evidence::Unverified(_)) => Origin::Claimed,
+            _ => origin,
+        }
+    }
+
+    fn may_write_taint(&self, write: &FieldWrite, plan: &mut NodePlan, writes: &mut Vec<FieldWrite>) -> bool {
         if let Some(refusal) = self.snapshot.refusals.get(&self.node.name) {
-            self.plan.refused = Some(refusal.clone());
+            plan.refused = Some(refusal.clone());
             return false;
         }
-        self.may_write(&format!("taint {key}"), value, self.node.taints_writer.as_deref())
+        self.may_write(write, plan, writes)
     }
 
-    /// Whether a field may be written now, or is left to whoever keeps undoing it.
-    fn may_write(&mut self, field: &str, value: &str, rival: Option<&str>) -> bool {
-        let touch = Touch { field: field.to_owned(), value: value.to_owned() };
-        match self.snapshot.contests.left_until(&self.node.name, &touch, self.snapshot.now) {
-            Some(until) => {
-                let rival = rival.unwrap_or("another writer");
-                self.plan.contested.push(format!("{field} is undone by {rival}; left alone until {until:.0}"));
-                false
-            }
-            None => {
-                self.touches.push(touch);
-                true
-            }
+    /// Whether a field may be written now, or waits because another client keeps reverting it.
+    fn may_write(&self, write: &FieldWrite, plan: &mut NodePlan, writes: &mut Vec<FieldWrite>) -> bool {
+        self.report_contest(write, plan);
+        let waits = self.snapshot.reverts.waits_until(&self.id(), write, self.snapshot.now);
+        if waits.is_none() {
+            writes.push(write.clone());
         }
+        plan.retry_at = plan.retry_at.into_iter().chain(waits).min();
+        waits.is_none()
     }
 
-    fn finish(mut self, pool: Option<&str>) -> NodePlan {
-        let taints = (self.taints != self.node.taints).then(|| json!(self.taints));
-        if self.labels.is_empty() && self.annotations.is_empty() && taints.is_none() {
-            return self.plan;
+    fn report_contest(&self, write: &FieldWrite, plan: &mut NodePlan) {
+        let (reverts, now) = (&self.snapshot.reverts, self.snapshot.now);
+        if !reverts.is_contested(&self.id(), write, now) {
+            return;
         }
-        let purpose = match pool {
-            None => Purpose::Release,
-            Some(pool) if self.node.pool() != Some(pool) => Purpose::Guard,
-            Some(_) if self.labels.is_empty() && taints.is_none() => Purpose::Configure,
-            Some(_) => Purpose::Repair,
+        let field = &write.field;
+        let text = match write.persistence {
+            Persistence::Insist => {
+                let writer = self.node.taints_writer.as_deref().unwrap_or("another client");
+                format!("{field} is reverted by {writer}; it is set again each time, after at most 30 s")
+            }
+            Persistence::Yield => {
+                let writer = self.node.labels_writer.as_deref().unwrap_or("another client");
+                let until = reverts.waits_until(&self.id(), write, now).unwrap_or(now);
+                format!("{field} is reverted by {writer}; not set again before {until:.0}")
+            }
         };
-        let mut body = json!({"metadata": {}});
-        for (field, map) in [("labels", self.labels), ("annotations", self.annotations)] {
-            if !map.is_empty() {
-                body["metadata"][field] = Value::Object(map);
-            }
+        if !plan.contested.contains(&text) {
+            plan.contested.push(text);
         }
-        if self.words.is_empty() {
-            self.words.push("record what is ours".to_owned());
-        }
-        let record_without_taints = taints.is_some().then(|| {
-            let taints = self.node.owned.as_ref().map(|owned| owned.taints.clone()).unwrap_or_default();
-            Owned { taints, ..self.owned }
-        });
-        if let Some(taints) = taints {
-            body["spec"] = json!({"taints": taints});
-        }
-        let (words, touches) = (self.words, self.touches);
-        self.plan.change = Some(Arc::new(NodeChange { body, record_without_taints, words, touches, purpose }));
-        self.plan
+        plan.retry_at = plan.retry_at.into_iter().chain(now.checked_add(WINDOW)).min();
     }
+}
+
+impl Taints {
+    fn added(&mut self, key: TaintKey, value: &str) {
+        self.words.push(format!("taint {}", in_words(&key, value)));
+        self.record.insert(key, Origin::Added);
+    }
+}
+
+/// The entries of a record that no valid record proves.
+fn claims(record: &Record) -> usize {
+    let origins = record.taints.values().chain(record.labels.values());
+    origins.filter(|origin| **origin == Origin::Claimed).count()
+}
+
+fn edit(present: Option<&str>, wanted: Option<&str>) -> Edit<String> {
+    match wanted {
+        _ if present == wanted => Edit::Keep,
+        Some(name) => Edit::Set(name.to_owned()),
+        None => Edit::Remove,
+    }
+}
+
+/// The value of a field that is removed.
+const ABSENT: &str = "absent";
+
+fn label_write(key: &str, value: &str) -> FieldWrite {
+    FieldWrite { field: format!("label {key}"), value: value.to_owned(), persistence: Persistence::Yield }
+}
+
+fn taint_write(key: &TaintKey, value: &str) -> FieldWrite {
+    FieldWrite { field: format!("taint {key}"), value: value.to_owned(), persistence: Persistence::Insist }
 }
 
 fn in_words(key: &TaintKey, value: &str) -> String {
@@ -433,11 +529,11 @@ fn some_text(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use k8s_openapi::api::core::v1::Node;
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::contest::Contests;
+    use crate::{api::names::annotation, domain::revert::RevertDetector};
 
     fn node(name: &str, metadata: &Value, taints: &Value) -> WindowsNode {
         let mut object = json!({
@@ -449,6 +545,7 @@ mod tests {
             }},
         });
         object["metadata"]["name"] = json!(name);
+        object["metadata"]["uid"] = json!(format!("uid of {name}"));
         object["metadata"]["resourceVersion"] = json!(format!("of {name}"));
         serde_json::from_value::<Node>(object).unwrap().into()
     }
@@ -468,21 +565,29 @@ mod tests {
             node("tainted", &host("tainted"), &json!([{"key": "os", "value": "linux", "effect": "NoSchedule"}])),
             node("pooled", &json!({"labels": {label::POOL: "web"}}), &json!([])),
             node("owned", &owned, &json!([])),
-            node("machine", &json!({"annotations": {annotation::TAINTS_FROM_MACHINE: "os:NoSchedule"}}), &json!([])),
         ];
-        let mut contests = Contests::default();
-        let touch = Touch { field: "taint os:NoSchedule".into(), value: "windows".into() };
-        (0..6).for_each(|_| contests.note("contested", std::slice::from_ref(&touch), Timestamp::UNIX_EPOCH));
+        let mut reverts = RevertDetector::default();
+        let write = taint_write(&"os:NoSchedule".parse().unwrap(), "windows");
+        let contested = ObjectId::Uid("uid of contested".into());
+        (0..6).for_each(|_| reverts.note(&contested, std::slice::from_ref(&write), Timestamp::UNIX_EPOCH));
         let snapshot = Snapshot {
-            contests: Arc::new(contests),
+            reverts: Arc::new(reverts),
             refusals: [("refused".to_owned(), "denied".to_owned())].into(),
             ..Snapshot::default()
         };
-        let (proof, labels) = (Proof::default(), BTreeMap::from([("team".to_owned(), "web".to_owned())]));
+        let (applied, labels) = (AppliedKeys::default(), BTreeMap::from([("team".to_owned(), "web".to_owned())]));
         let taints = [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }];
-        let wish = Wish { pool: "web", labels: &labels, taints: &taints, withheld: &[], may_evict: true };
-        for wish in [Some(wish), None] {
-            let mut shared = Planner::new(&snapshot, &proof, wish.clone());
+        let (waiting, widened, evictions) = (BTreeSet::new(), BTreeSet::new(), Evictions::Allowed);
+        let desired = DesiredNode {
+            pool: "web",
+            labels: &labels,
+            taints: &taints,
+            waiting: &waiting,
+            widened: &widened,
+            evictions: &evictions,
+        };
+        for desired in [Some(desired), None] {
+            let mut shared = Planner::new(&snapshot, &applied, desired.clone());
             let mut distinct = Vec::new();
             for (node, config, registered) in nodes
                 .iter()
@@ -493,7 +598,7 @@ mod tests {
                 .flatten()
             {
                 let plan = shared.plan(node, config, registered);
-                let alone = Planner::new(&snapshot, &proof, wish.clone()).plan(node, config, registered);
+                let alone = Planner::new(&snapshot, &applied, desired.clone()).plan(node, config, registered);
                 assert_eq!(plan, alone, "{}", node.name);
                 if !distinct.iter().any(|other| Arc::ptr_eq(other, &plan)) {
                     distinct.push(plan);

@@ -11,18 +11,19 @@ use super::{
     classes::{self, ClassPlan},
     configs::{self, ConfigPlan, Newcomer},
     delivery,
-    nodes::{self, Config, NodePlan, Wish},
+    evictions::Evictions,
+    nodes::{self, Config, DesiredNode, NodePlan},
     status,
 };
 use crate::{
     api::{
-        Applied, DeletionPolicy, TaintEffect,
+        Applied, DeletionPolicy,
         names::{FINALIZER, label},
     },
     domain::{
         node::WindowsNode,
-        operation::{NodePatch, Operation},
-        owned::{Origin, Proof, TaintKey},
+        operation::{AfterFailure, NodePatch, Operation},
+        ownership::{AppliedKeys, Evidence, Ownership, Record, TaintKey},
     },
 };
 
@@ -32,8 +33,10 @@ pub struct Plan {
     /// The pool.
     pub pool: Arc<Pool>,
     /// What to write. The operations of one step are independent of each other; a step begins when all of the one
-    /// before are done. Cutting the list anywhere and planning again converges.
+    /// before have ended. Cutting the list anywhere and planning again converges.
     pub steps: Vec<Vec<Operation>>,
+    /// What a step that does not get through means for those behind it.
+    pub after_failure: AfterFailure,
     /// What would be written if the pool enforced.
     pub withheld: Vec<Operation>,
     /// What the plan is about.
@@ -73,6 +76,10 @@ pub struct Active {
     pub configs: ConfigPlan,
     /// Every key that this pool has set or is about to set.
     pub applied: Applied,
+    /// Nodes with the pool's label that are no members, because no record proves that the pool labelled them.
+    pub unproven: Vec<String>,
+    /// Whether evictions by NoExecute taints are decided without knowing the pods.
+    pub pods_unknown: bool,
 }
 
 /// A node of the pool.
@@ -96,10 +103,14 @@ pub fn plan(snapshot: &Snapshot, name: &str) -> Option<Plan> {
 /// Plans for these pools as if they were deleted with Cleanup, whatever they say: the clean-up by hand.
 pub fn clean_up(snapshot: &Snapshot, names: &BTreeSet<String>) -> Vec<Plan> {
     let mut snapshot = snapshot.clone();
-    for (_, pool) in snapshot.pools.iter_mut().filter(|(name, _)| names.contains(*name)) {
-        *pool = Arc::new(Pool { deleting: true, ..pool.as_ref().clone() });
+    for name in names {
+        let pool = snapshot.pools.get(name).map_or_else(|| Pool::gone(name), |pool| pool.as_ref().clone());
+        snapshot.pools.insert(name.clone(), Arc::new(Pool { deleting: true, ..pool }));
     }
-    let planner = Planner::new(&snapshot);
+    let mut planner = Planner::new(&snapshot);
+    if matches!(*snapshot.ownership, Ownership::Trusting) {
+        planner.applied = AppliedKeys::of_records_alone();
+    }
     snapshot.pools.iter().filter(|(name, _)| names.contains(*name)).map(|(_, pool)| planner.clean_up(pool)).collect()
 }
 
@@ -107,45 +118,55 @@ pub fn clean_up(snapshot: &Snapshot, names: &BTreeSet<String>) -> Vec<Plan> {
 pub struct Planner<'a> {
     snapshot: &'a Snapshot,
     assigner: Assigner<'a>,
-    proof: Proof,
-    territories: HashMap<&'a str, Territory>,
+    applied: AppliedKeys,
+    nodes: HashMap<&'a str, PoolNodes>,
     newcomers: Vec<Newcomer>,
 }
 
 /// The nodes that concern a pool.
 #[derive(Default)]
-struct Territory {
+struct PoolNodes {
     /// Nodes of the pool, and whether they are held.
     members: Vec<(Arc<WindowsNode>, bool)>,
-    /// Nodes that no pool has any more and that this one may let go.
+    /// Nodes that the pool keeps by their record and that it may release, because no pool that enforces takes them.
     released: Vec<Arc<WindowsNode>>,
+    /// Nodes that more than one pool selects, with these pools.
     contested: Vec<(String, Vec<String>)>,
+    /// Nodes with the pool's label and no valid record, which the pool does not select.
+    unproven: Vec<String>,
 }
 
 impl<'a> Planner<'a> {
     /// Prepares the plans for a snapshot.
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let assigner = snapshot.assigner();
-        let mut territories: HashMap<&str, Territory> = HashMap::new();
+        let mut nodes: HashMap<&str, PoolNodes> = HashMap::new();
         for node in snapshot.nodes.values() {
             let assignment = assigner.assign(node);
-            match (assignment.pool, node.pool()) {
-                (Some(pool), _) => {
-                    territories.entry(pool).or_default().members.push((node.clone(), assignment.held));
-                }
-                (None, Some(former)) => territories.entry(former).or_default().released.push(node.clone()),
-                (None, None) => {}
+            let former = snapshot.ownership.pool_of(node);
+            if let Some(pool) = assignment.pool {
+                nodes.entry(pool).or_default().members.push((node.clone(), assignment.held));
+            }
+            let taken = |pool: &str| snapshot.pools.get(pool).is_some_and(|pool| pool.keeps_nodes());
+            if let Some(former) =
+                former.filter(|former| !assignment.pool.is_some_and(|pool| pool == *former || taken(pool)))
+            {
+                nodes.entry(former).or_default().released.push(node.clone());
             }
             for pool in &assignment.contested {
                 let others = assignment.contested.iter().map(|name| (*name).to_owned()).collect();
-                territories.entry(pool).or_default().contested.push((node.name.clone(), others));
+                nodes.entry(pool).or_default().contested.push((node.name.clone(), others));
+            }
+            let labelled = node.labelled_pool().filter(|pool| former.is_none() && assignment.pool != Some(*pool));
+            if let Some(pool) = labelled {
+                nodes.entry(pool).or_default().unproven.push(node.name.clone());
             }
         }
         Self {
             snapshot,
             assigner,
-            proof: Proof::of(snapshot.pools.values().map(|pool| &pool.status)),
-            territories,
+            applied: applied_keys(snapshot),
+            nodes,
             newcomers: snapshot
                 .api_server
                 .map(|minor| Newcomer { kubelet: minor, containerd: None })
@@ -162,7 +183,7 @@ impl<'a> Planner<'a> {
 
     /// The nodes of a pool.
     pub fn members(&self, name: &str) -> impl Iterator<Item = &WindowsNode> {
-        self.territories.get(name).into_iter().flat_map(|territory| &territory.members).map(|(node, _)| node.as_ref())
+        self.nodes.get(name).into_iter().flat_map(|nodes| &nodes.members).map(|(node, _)| node.as_ref())
     }
 
     /// The nodes that no pool takes: nothing guards them.
@@ -182,9 +203,7 @@ impl<'a> Planner<'a> {
                 self.clean_up(pool)
             }
             (_, true) => leave(pool, cleans_up),
-            (Err(_), false) => {
-                Plan { pool: pool.clone(), steps: Vec::new(), withheld: Vec::new(), phase: Phase::Invalid }
-            }
+            (Err(_), false) => Plan::of(pool, Vec::new(), Phase::Invalid),
             (Ok(spec), false) => self.enforce(pool, spec, cleans_up),
         };
         plan.steps.retain(|step| !step.is_empty());
@@ -198,19 +217,27 @@ impl<'a> Planner<'a> {
 
     fn enforce(&self, pool: &Arc<Pool>, spec: &Spec, has_finalizer: bool) -> Plan {
         let snapshot = self.snapshot;
-        let nobodys = Territory::default();
-        let territory = self.territories.get(pool.name.as_str()).unwrap_or(&nobodys);
-        let nodes: Vec<&WindowsNode> = territory.members.iter().map(|(node, _)| node.as_ref()).collect();
-        let may_evict = nodes.is_empty() || pool.allows(pool.allow_evict.as_ref());
-        let withheld = withheld_taints(pool, spec, may_evict);
-        let wish =
-            Wish { pool: &pool.name, labels: &spec.labels, taints: &spec.taints, withheld: &withheld, may_evict };
+        let none = PoolNodes::default();
+        let of_pool = self.nodes.get(pool.name.as_str()).unwrap_or(&none);
+        let nodes: Vec<&WindowsNode> = of_pool.members.iter().map(|(node, _)| node.as_ref()).collect();
         let configs = configs::plan(snapshot, pool, spec, &nodes, &self.newcomers);
         let classes = classes::plan(snapshot, pool, spec, &nodes);
+        let evictions = Evictions::of_pool(snapshot, pool, spec);
+        let waiting = classes.iter().flat_map(|class| &class.untolerated).cloned().collect();
+        let widened =
+            classes.iter().filter(|class| !class.untolerated.is_empty()).map(|class| class.name.clone()).collect();
+        let desired = DesiredNode {
+            pool: &pool.name,
+            labels: &spec.labels,
+            taints: &spec.taints,
+            waiting: &waiting,
+            widened: &widened,
+            evictions: &evictions,
+        };
         let mut judge = delivery::Judge::new(snapshot, spec);
-        let mut planner = nodes::Planner::new(snapshot, &self.proof, Some(wish));
-        let mut members = Vec::with_capacity(territory.members.len());
-        for (node, held) in &territory.members {
+        let mut planner = nodes::Planner::new(snapshot, &self.applied, Some(desired));
+        let mut members = Vec::with_capacity(of_pool.members.len());
+        for (node, held) in &of_pool.members {
             let delivery = judge.of(node);
             let registered = delivery == Some(delivery::State::InEffect);
             let config = match (&configs.state, configs.name_for(node)) {
@@ -221,13 +248,13 @@ impl<'a> Planner<'a> {
             let plan = planner.plan(node, config, registered);
             members.push(Member { node: node.clone(), held: *held, plan, delivery });
         }
-        let guarded = members.iter().filter_map(|member| nodes::patch(&member.node, &member.plan));
-        let patches: Vec<_> = guarded.chain(self.released(&territory.released)).collect();
-        let applied = applied(snapshot, &self.proof, pool, spec, &withheld, &members);
+        let written = members.iter().filter_map(|member| nodes::patch(&member.node, &member.plan, &snapshot.ownership));
+        let patches: Vec<_> = written.chain(self.released(&of_pool.released)).collect();
+        let applied = self.applied(pool, spec, &members);
 
         let before = [finalizer(pool, spec, has_finalizer), record(pool, &applied)];
         let steps = vec![
-            before.into_iter().flatten().collect(),
+            before.into_iter().flatten().chain(configs.discard.iter().cloned()).collect(),
             classes.iter().filter_map(|class| class.widen.clone()).chain(configs.create.iter().cloned()).collect(),
             patches.into_iter().map(Operation::PatchNode).collect(),
             classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
@@ -236,13 +263,15 @@ impl<'a> Planner<'a> {
         let falls_back = spec.members == super::Members::Fallback;
         let active = Active {
             members,
-            contested: territory.contested.clone(),
+            contested: of_pool.contested.clone(),
             other_fallback: self.assigner.fallback().filter(|name| falls_back && *name != pool.name).map(str::to_owned),
             classes,
             configs,
             applied,
+            unproven: of_pool.unproven.clone(),
+            pods_unknown: matches!(evictions, Evictions::Unknown(_)),
         };
-        Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase: Phase::Active(Box::new(active)) }
+        Plan::of(pool, steps, Phase::Active(Box::new(active)))
     }
 
     /// The writes that take what is ours off nodes.
@@ -250,8 +279,11 @@ impl<'a> Planner<'a> {
         &'n self,
         nodes: impl IntoIterator<Item = &'n Arc<WindowsNode>>,
     ) -> impl Iterator<Item = Arc<NodePatch>> {
-        let mut planner = nodes::Planner::new(self.snapshot, &self.proof, None);
-        nodes.into_iter().filter_map(move |node| nodes::patch(node, &planner.plan(node, Config::None, false)))
+        let mut planner = nodes::Planner::new(self.snapshot, &self.applied, None);
+        let ownership = &self.snapshot.ownership;
+        nodes
+            .into_iter()
+            .filter_map(move |node| nodes::patch(node, &planner.plan(node, Config::None, false), ownership))
     }
 
     /// Takes off what is ours, in reverse order: nodes, then classes and configurations, then the finalizer. A node that
@@ -262,7 +294,7 @@ impl<'a> Planner<'a> {
             let next = self.assigner.assign(node).pool.and_then(|name| snapshot.pools.get(name));
             next.is_some_and(|next| next.enforces())
         };
-        let ours = snapshot.nodes.values().filter(|node| node.pool() == Some(&pool.name));
+        let ours = snapshot.nodes.values().filter(|node| snapshot.ownership.pool_of(node) == Some(&pool.name));
         let (handed_over, let_go): (Vec<_>, Vec<_>) = ours.partition(|node| taken(node));
         let patches = self.released(let_go.iter().copied());
         let mut steps = vec![patches.map(Operation::PatchNode).collect::<Vec<_>>()];
@@ -281,51 +313,59 @@ impl<'a> Planner<'a> {
             nodes: let_go.len(),
             handed_over: handed_over.iter().map(|node| node.name.clone()).collect(),
         };
-        Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase }
+        Plan { after_failure: AfterFailure::Stop, ..Plan::of(pool, steps, phase) }
+    }
+
+    /// Every key that the pool sets, and those it has set that are still on some node.
+    fn applied(&self, pool: &Pool, spec: &Spec, members: &[Member]) -> Applied {
+        let mut taints: BTreeSet<String> = spec.taints.iter().map(|taint| TaintKey::from(taint).to_string()).collect();
+        let mut labels: BTreeSet<String> = spec.labels.keys().cloned().collect();
+        let ownership = &self.snapshot.ownership;
+        // The build is a label that only some nodes need; a node taken over from another pool may have it from there.
+        let has_our_build = |member: &Member| {
+            let added = member.plan.change.as_ref().and_then(|change| change.labels.get(label::WINDOWS_BUILD));
+            added.is_some_and(Option::is_some)
+                || self.applied.has_label(ownership.evidence(&member.node), label::WINDOWS_BUILD)
+        };
+        labels.extend(members.iter().any(has_our_build).then(|| label::WINDOWS_BUILD.to_owned()));
+        for node in self.snapshot.nodes.values() {
+            let evidence = ownership.evidence(node);
+            let Some(record) = evidence.verified().filter(|record| record.pool == pool.name) else { continue };
+            taints.extend(self.removable_taints(evidence, record).map(ToString::to_string));
+            labels.extend(record.labels.keys().filter(|key| self.applied.has_label(evidence, key)).cloned());
+        }
+        Applied { taints: taints.into_iter().collect(), labels: labels.into_iter().collect() }
+    }
+
+    fn removable_taints<'r>(&self, evidence: Evidence<'r>, record: &'r Record) -> impl Iterator<Item = &'r TaintKey> {
+        record.taints.keys().filter(move |key| self.applied.has_taint(evidence, key))
     }
 }
 
-/// NoExecute taints that the pool has not set before and that would evict pods from nodes it has.
-fn withheld_taints(pool: &Pool, spec: &Spec, may_evict: bool) -> Vec<TaintKey> {
-    if may_evict {
-        return Vec::new();
+impl Plan {
+    fn of(pool: &Arc<Pool>, steps: Vec<Vec<Operation>>, phase: Phase) -> Self {
+        Self { pool: pool.clone(), steps, after_failure: AfterFailure::GoOn, withheld: Vec::new(), phase }
     }
-    let evicting = spec.taints.iter().filter(|taint| taint.effect == TaintEffect::NoExecute).map(TaintKey::from);
-    evicting.filter(|key| !pool.status.applied.taints.contains(&key.to_string())).collect()
 }
 
-/// Every key that the pool sets, and those it has set that are still on some node.
-fn applied(
-    snapshot: &Snapshot,
-    proof: &Proof,
-    pool: &Pool,
-    spec: &Spec,
-    withheld: &[TaintKey],
-    members: &[Member],
-) -> Applied {
-    let wanted =
-        spec.taints.iter().map(TaintKey::from).filter(|key| !withheld.contains(key)).map(|key| key.to_string());
-    let mut taints: BTreeSet<String> = wanted.collect();
-    let mut labels: BTreeSet<String> = spec.labels.keys().cloned().collect();
-    // The build is a label that only some nodes need; a node taken over from another pool may have it from there.
-    let has_our_build = |member: &Member| {
-        let change = member.plan.change.as_ref();
-        let added = change.and_then(|change| change.body["metadata"]["labels"].get(label::WINDOWS_BUILD));
-        added.is_some_and(|value| !value.is_null()) || proof.has_label(member.node.owned.as_ref(), label::WINDOWS_BUILD)
-    };
-    labels.extend(members.iter().any(has_our_build).then(|| label::WINDOWS_BUILD.to_owned()));
-    let before = &pool.status.applied;
-    if before.taints.is_empty() && before.labels.is_empty() {
-        return Applied { taints: taints.into_iter().collect(), labels: labels.into_iter().collect() };
+/// The keys that pools have applied, by their status. A pool that was created again under the name of one that was
+/// deleted with Retain has no status yet: then the records are all there is.
+fn applied_keys(snapshot: &Snapshot) -> AppliedKeys {
+    let mut keys = AppliedKeys::default();
+    for pool in snapshot.pools.values() {
+        keys.add(&pool.name, &pool.status.applied.taints, &pool.status.applied.labels);
     }
-    let (mut owned_taints, mut owned_labels) = (BTreeSet::new(), BTreeSet::new());
-    for owned in snapshot.nodes.values().filter_map(|node| node.owned.as_ref()) {
-        owned_taints.extend(owned.taints.iter().filter(|(_, origin)| **origin == Origin::Added).map(|(key, _)| key));
-        owned_labels.extend(owned.labels.iter().filter(|(_, origin)| **origin == Origin::Added).map(|(key, _)| key));
+    let is_new = |name: &str| snapshot.pools.get(name).is_some_and(|pool| pool.status.observed_generation.is_none());
+    if !snapshot.pools.keys().any(|name| is_new(name)) {
+        return keys;
     }
-    taints.extend(owned_taints.into_iter().map(ToString::to_string).filter(|key| before.taints.contains(key)));
-    labels.extend(owned_labels.into_iter().filter(|key| before.labels.contains(key)).cloned());
-    Applied { taints: taints.into_iter().collect(), labels: labels.into_iter().collect() }
+    for record in snapshot.nodes.values().filter_map(|node| snapshot.ownership.evidence(node).verified()) {
+        if is_new(&record.pool) {
+            let taints: Vec<String> = record.taints.keys().map(ToString::to_string).collect();
+            keys.add(&record.pool, &taints, record.labels.keys());
+        }
+    }
+    keys
 }
 
 /// Status learns what is about to be set before it is set: else a crash between the two would leave on a node what
@@ -367,8 +407,7 @@ fn remove_finalizer(pool: &Pool) -> Operation {
 
 /// Everything stays as it is.
 fn leave(pool: &Arc<Pool>, has_finalizer: bool) -> Plan {
-    let steps = vec![has_finalizer.then(|| remove_finalizer(pool)).into_iter().collect()];
-    Plan { pool: pool.clone(), steps, withheld: Vec::new(), phase: Phase::Leaving }
+    Plan::of(pool, vec![has_finalizer.then(|| remove_finalizer(pool)).into_iter().collect()], Phase::Leaving)
 }
 
 /// Our classes that only this pool named, in two steps: adopted ones are given back as they were, the others deleted.

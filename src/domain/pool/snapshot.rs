@@ -6,13 +6,20 @@ use jiff::Timestamp;
 use k8s_openapi::api::{core::v1::ConfigMap, node::v1 as node};
 use kube::core::DynamicObject;
 
-use super::{Pool, check};
+use super::{Pool, check, configs::digest};
 use crate::{
     api::{
         WindowsRuntimeProfileStatus,
         names::{annotation, label, manager},
     },
-    domain::{Problem, contest::Contests, node::WindowsNode, profile::Profile, workload::Workloads},
+    domain::{
+        Problem,
+        node::WindowsNode,
+        ownership::Ownership,
+        profile::Profile,
+        revert::RevertDetector,
+        workload::{Pod, Workloads},
+    },
     facts::Minor,
 };
 
@@ -35,12 +42,16 @@ pub struct Snapshot {
     pub config_maps: BTreeMap<String, Arc<ConfigMapView>>,
     /// The lowest minor of the API servers that answered lately.
     pub api_server: Option<Minor>,
-    /// Which fields were written over and over.
-    pub contests: Arc<Contests>,
+    /// How the records on nodes are verified and signed.
+    pub ownership: Arc<Ownership>,
+    /// Which of our writes others reverted.
+    pub reverts: Arc<RevertDetector>,
     /// Nodes whose taints admission refused lately, with the refusal.
     pub refusals: BTreeMap<String, String>,
     /// The workloads of the pools.
     pub workloads: Workloads,
+    /// All pods, by namespace and name; `None` where they are not read, or not yet.
+    pub pods: Option<Arc<BTreeMap<String, Arc<Pod>>>>,
 }
 
 impl Snapshot {
@@ -149,7 +160,7 @@ impl RuntimeClassView {
     }
 }
 
-/// One of our ConfigMaps as the rules see it: its name says its content.
+/// One of our ConfigMaps as the rules see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigMapView {
     /// Its name.
@@ -158,6 +169,8 @@ pub struct ConfigMapView {
     pub uid: String,
     /// The pool that it was rendered for.
     pub pool: Option<String>,
+    /// The digest of its content.
+    pub digest: String,
     /// When it was made.
     pub created: Option<Timestamp>,
     /// Whether it is being deleted.
@@ -170,6 +183,7 @@ impl From<ConfigMap> for ConfigMapView {
         Self {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
+            digest: digest(&object.data.unwrap_or_default()),
             pool: metadata.labels.and_then(|labels| labels.get(label::POOL).cloned()),
             created: metadata.creation_timestamp.map(|time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),

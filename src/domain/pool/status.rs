@@ -158,7 +158,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
     let problem = problem(spec, &ready, &asked, &flags);
     let told: Vec<Verdict> =
         [progress(case, &ready), stalled(&ready)].into_iter().chain([ready]).chain(asked).chain(flags).collect();
-    let recorded = !case.withheld && !case.done.failures().any(|failure| failure.starts_with("record-applied"));
+    let recorded = !case.withheld;
     let status = WindowsNodePoolStatus {
         observed_generation: Some(pool.generation),
         windows_build: spec.build.to_string(),
@@ -192,12 +192,12 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
     (status, again)
 }
 
-/// When a field that is left to its rival may be tried again.
+/// When a field that another client keeps reverting may be written again.
 fn contest_ends(case: &Case) -> Option<Duration> {
-    let contested =
-        case.active.members.iter().any(|member| !member.plan.contested.is_empty() || member.plan.refused.is_some())
-            || case.active.classes.iter().any(|class| class.state == crate::api::RuntimeClassState::Contested);
-    contested.then_some(Duration::from_secs(60))
+    let contested = case.active.classes.iter().any(|class| class.state == crate::api::RuntimeClassState::Contested);
+    let on_nodes = case.active.members.iter().filter_map(|member| member.plan.retry_at).min();
+    let on_nodes = on_nodes.map(|at| Duration::try_from(at.duration_since(case.snapshot.now)).unwrap_or_default());
+    contested.then_some(Duration::from_secs(60)).into_iter().chain(on_nodes).min()
 }
 
 /// `Ready`, and when to look again if it is being patient; `as_specified` is the message when nothing is wrong.

@@ -70,6 +70,8 @@ pub struct Toleration {
     pub value: Option<String>,
     /// The taint's effect; `None` is every effect.
     pub effect: Option<String>,
+    /// Whether it ends after some seconds, so that a NoExecute taint evicts the pod then.
+    pub limited: bool,
 }
 
 /// A requirement of node affinity.
@@ -292,6 +294,11 @@ impl Scheduling {
     pub fn tolerates(&self, key: &str, value: &str, effect: &str) -> bool {
         self.tolerations.iter().any(|toleration| toleration.tolerates(key, value, effect))
     }
+
+    /// Whether a taint is tolerated for as long as it is there.
+    pub fn tolerates_for_good(&self, key: &str, value: &str, effect: &str) -> bool {
+        self.tolerations.iter().any(|toleration| !toleration.limited && toleration.tolerates(key, value, effect))
+    }
 }
 
 /// The system that a RuntimeClass leads to: by its selector, else by a handler that only Windows has.
@@ -322,6 +329,7 @@ impl From<&core::Toleration> for Toleration {
             key: written(&toleration.key),
             value: (!exists).then(|| toleration.value.clone().unwrap_or_default()),
             effect: written(&toleration.effect),
+            limited: toleration.toleration_seconds.is_some(),
         }
     }
 }

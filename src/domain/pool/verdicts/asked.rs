@@ -6,12 +6,13 @@ use super::{Case, Stories, names};
 use crate::{
     api::{
         RuntimeClassState,
-        names::{annotation, condition, reason},
+        names::{OWNERSHIP_SECRET, annotation, condition, label, reason},
     },
     domain::{
         Problem,
         conditions::{Verdict, counted, some_of, some_stories},
-        operation::Outcome,
+        operation::{Operation, Outcome, Purpose, Shortfall},
+        ownership::Evidence,
         pool::{
             classes::ClassPlan,
             configs::{self, ConfigState},
@@ -58,6 +59,20 @@ pub fn nodes_assigned(case: &Case) -> Verdict {
             case.list(),
         );
         return verdict(false, reason::RELEASE_HELD, message).about(held.len());
+    }
+    if !case.active.unproven.is_empty() {
+        let message = format!(
+            "{} {} label {}={} without a valid record of this operator and {} not selected, so the pool leaves {} alone: remove \
+             the label, or restore Secret {OWNERSHIP_SECRET} if it was lost; {}",
+            some_of(&case.active.unproven),
+            if case.active.unproven.len() == 1 { "has" } else { "have" },
+            label::POOL,
+            case.pool.name,
+            if case.active.unproven.len() == 1 { "is" } else { "are" },
+            if case.active.unproven.len() == 1 { "it" } else { "them" },
+            case.list(),
+        );
+        return verdict(false, reason::RECORD_NOT_VERIFIED, message).about(case.active.unproven.len());
     }
     if !case.active.contested.is_empty() {
         let nodes = some_of(case.active.contested.iter().map(|(node, _)| node));
@@ -151,14 +166,15 @@ pub fn nodes_configured(case: &Case) -> Verdict {
         Verdict::new(condition::NODES_CONFIGURED, false, reason, message).about(count)
     };
     let refused = |member: &Member| match case.nodes_done.get(member.node.name.as_str()) {
-        Some(Outcome::WithoutTaints(text)) => Some(text.clone()),
+        Some(Outcome::Partly { why: Shortfall::Refused(text), .. }) => Some(text.clone()),
         _ => member.plan.refused.clone(),
     };
-    let allow_evict = format!(
-        "a NoExecute taint would evict pods that do not tolerate it; allow it with: {}",
-        case.pool.allow_command(annotation::ALLOW_EVICT),
-    );
-    let causes: [(&'static str, &str, Box<dyn Fn(&Member) -> Option<String>>); 6] = [
+    let evicts = match case.active.pods_unknown {
+        true => "a NoExecute taint may evict pods, which this operator does not read (--workloads)",
+        false => "a NoExecute taint would evict pods that do not tolerate it",
+    };
+    let allow_evict = format!("{evicts}; allow it with: {}", case.pool.allow_command(annotation::ALLOW_EVICT));
+    let causes: [(&'static str, &str, Box<dyn Fn(&Member) -> Option<String>>); 5] = [
         (
             reason::TAINT_CONFLICT,
             "a taint of the same key and effect has another value, which is left as it is: remove it from the node, or write its value in spec.taints",
@@ -181,13 +197,8 @@ pub fn nodes_configured(case: &Case) -> Verdict {
         ),
         (
             reason::CONTESTED,
-            "another writer keeps undoing the pool's: make one of the two stop",
+            "another client keeps reverting what the pool sets: make one of the two stop",
             Box::new(|member| first(&member.plan.contested)),
-        ),
-        (
-            reason::PROGRESSING,
-            "Cluster API is about to set taints that are its own (cluster.x-k8s.io/taints-from-machine)",
-            Box::new(|member| member.plan.left_to_machine.first().map(ToString::to_string)),
         ),
     ];
     for (reason, story, cause) in causes {
@@ -206,9 +217,49 @@ pub fn nodes_configured(case: &Case) -> Verdict {
         let (reason, why) = unwritten(case);
         return verdict(reason, format!("{} wait for changes: {why}", some_of(names(&unguarded))), unguarded.len());
     }
+    if let Some((count, text)) = refused_removals(case) {
+        let message = format!(
+            "admission refused to remove the taints of {} that left the pool, so taints, label and record stay: {text}",
+            counted(count, "node")
+        );
+        return verdict(reason::REFUSED, message, count);
+    }
     let what = if config_names(case) { "labels, taints and config name" } else { "labels and taints" };
     let message = format!("{what} are on {}", counted(case.active.members.len(), "node"));
+    let message = [message].into_iter().chain(records(case)).collect::<Vec<_>>().join(". ");
     Verdict::new(condition::NODES_CONFIGURED, true, reason::APPLIED, message)
+}
+
+/// How many nodes that left the pool keep its taints because they may not be removed, with the first refusal.
+fn refused_removals(case: &Case) -> Option<(usize, String)> {
+    let refusals = case.done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
+        (Operation::PatchNode(patch), Outcome::Refused(text)) if patch.change.purpose == Purpose::Release => Some(text),
+        _ => None,
+    });
+    let refusals: Vec<_> = refusals.collect();
+    Some((refusals.len(), refusals.first()?.to_string()))
+}
+
+/// What the records on the nodes do not prove, and what to do about it.
+fn records(case: &Case) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let claimed = case.nodes(|member| member.plan.claimed > 0 || unverified(case, member));
+    if !claimed.is_empty() {
+        sentences.push(format!(
+            "The records on {} could not be verified with the key in Secret {OWNERSHIP_SECRET}, so what they call added is kept \
+             and never removed: restore the former Secret and restart the operator, or remove it by hand; {}",
+            some_of(names(&claimed)),
+            case.list()
+        ));
+    }
+    if let Some(why) = case.snapshot.ownership.not_stored() {
+        sentences.push(format!("The key that signs the records is not stored: {why}"));
+    }
+    sentences
+}
+
+fn unverified(case: &Case, member: &Member) -> bool {
+    matches!(case.snapshot.ownership.evidence(&member.node), Evidence::Unverified(_)) && member.plan.change.is_none()
 }
 
 /// Whether every node has the name of a configuration, which it keeps while the profile cannot be used.
@@ -232,6 +283,14 @@ pub fn config_rendered(case: &Case) -> Verdict {
             verdict(false, reason::FAILED, "the profile cannot be used; see ProfileResolved".to_owned())
         }
         ConfigState::Rendered(unrendered) => {
+            if let Some((name, text)) = unwritten_config(case) {
+                let message = format!(
+                    "ConfigMap {}/{name} cannot be written: {text}. Remove the cause, such as a quota, a policy or an object of \
+                     somebody else with this name",
+                    case.snapshot.namespace
+                );
+                return verdict(false, reason::WRITE_FAILED, message);
+            }
             let mut failures = Stories::default();
             for failure in unrendered {
                 let same = case.nodes(|member| configs::variant(&member.node) == Some(failure.variant));
@@ -254,6 +313,17 @@ pub fn config_rendered(case: &Case) -> Verdict {
             verdict(true, reason::RENDERED, message)
         }
     }
+}
+
+/// The first ConfigMap that could not be written, with the reason.
+fn unwritten_config<'a>(case: &Case<'a>) -> Option<(&'a str, &'a str)> {
+    case.done.results.iter().find_map(|(operation, outcome)| match (operation, outcome) {
+        (
+            Operation::ApplyConfigMap { name, .. } | Operation::DeleteConfigMap { name, .. },
+            Outcome::Refused(text) | Outcome::Failed(text),
+        ) => Some((name.as_str(), text.as_str())),
+        _ => None,
+    })
 }
 
 /// Nodes that have less than the profile reserves.

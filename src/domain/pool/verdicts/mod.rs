@@ -27,7 +27,7 @@ use crate::{
     api::{SelectorOperator, SelectorRequirement, names::label},
     domain::{
         conditions::{Verdict, some_of, some_stories},
-        operation::{Done, Outcome},
+        operation::{Done, Outcome, Shortfall, TaintPart},
         profile::Profile,
         workload::{PoolWorkloads, Workloads},
     },
@@ -92,8 +92,13 @@ impl Case<'_> {
         member.plan.complete() && (member.plan.change.is_none() || self.written(member))
     }
 
+    /// Whether labels and taints were written; the name of a configuration is another condition's.
     fn written(&self, member: &Member) -> bool {
-        self.nodes_done.get(member.node.name.as_str()) == Some(&&Outcome::Done)
+        match self.nodes_done.get(member.node.name.as_str()) {
+            Some(Outcome::Done) => true,
+            Some(Outcome::Partly { written, why: Shortfall::Waits(..) }) => written.taints == TaintPart::All,
+            _ => false,
+        }
     }
 
     /// The profile that the pool names, if it can be used.
