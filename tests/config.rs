@@ -87,6 +87,8 @@ fn the_operator_may_do_this_and_nothing_else() {
         ("*", "winpool.dev", "windowsnodepools/status", vec!["patch"]),
         ("*", "winpool.dev", "windowsruntimeprofiles/status", vec!["patch"]),
         (DEFAULT_NAMESPACE, "", "configmaps", all.to_vec()),
+        (DEFAULT_NAMESPACE, "", "secrets", vec!["create"]),
+        (DEFAULT_NAMESPACE, "", "secrets/winpool-ownership alone", vec!["get"]),
         ("default", "", "events", vec!["create", "patch"]),
         ("*", "", "limitranges", vec!["list", "watch"]),
         ("*", "", "pods", vec!["list", "watch"]),
@@ -100,13 +102,14 @@ fn the_operator_may_do_this_and_nothing_else() {
     for role in shipped("ClusterRole").iter().chain(&shipped("Role")) {
         let namespace = role["metadata"]["namespace"].as_str().unwrap_or("*");
         for rule in role["rules"].as_array().into_iter().flatten() {
-            assert_eq!(
-                rule.as_object().map(serde_json::Map::len),
-                Some(3),
-                "groups, resources and verbs alone: {rule}"
-            );
+            let fields = ["apiGroups", "resources", "resourceNames", "verbs"];
+            assert!(rule.as_object().unwrap().keys().all(|field| fields.contains(&field.as_str())), "{rule}");
+            let names: Vec<_> =
+                rule["resourceNames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let alone = if names.is_empty() { String::new() } else { format!("/{} alone", names.join(",")) };
             for group in rule["apiGroups"].as_array().into_iter().flatten() {
                 for resource in rule["resources"].as_array().into_iter().flatten() {
+                    let resource = format!("{}{alone}", resource.as_str().unwrap());
                     granted.push(json!([namespace, group, resource, rule["verbs"]]));
                 }
             }

@@ -266,6 +266,7 @@ impl ControlPlane {
             flag("authorization-mode", "Node,RBAC"),
             flag("token-auth-file", file("tokens.csv")),
             flag("disable-admission-plugins", "ServiceAccount"),
+            flag("enable-admission-plugins", "NodeRestriction"),
             flag("allow-privileged", true),
             flag("audit-policy-file", file("audit-policy.yaml")),
             flag("audit-log-path", file("audit.log")),

@@ -11,6 +11,7 @@ pub mod feature_gates;
 pub mod kubelet_fields;
 pub mod kubelet_flags;
 pub mod mismatch;
+pub mod node_restriction;
 pub mod pause;
 pub mod pod_fields;
 pub mod runtimes;

@@ -318,6 +318,7 @@ fn read_pod(pod: &Value) -> Pod {
 }
 
 /// A pod on a node.
+#[allow(dead_code)]
 pub fn pod(node: &str, tolerations: &Value) -> Value {
     json!({"metadata": {"namespace": "default"}, "spec": {"nodeName": node, "tolerations": tolerations, "containers": []}})
 }
@@ -397,6 +398,7 @@ pub fn pool(spec: Value) -> Value {
     json!({"apiVersion": "winpool.dev/v1alpha1", "kind": POOL, "metadata": {}, "spec": spec})
 }
 
+#[allow(dead_code)]
 pub fn profile(spec: Value) -> Value {
     json!({"apiVersion": "winpool.dev/v1alpha1", "kind": PROFILE, "metadata": {}, "spec": spec})
 }

@@ -6,6 +6,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_objects;
+mod dependencies;
+mod kubelets;
 mod refusals;
 mod restarts;
 mod rivals;

@@ -139,7 +139,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
     let nodes = counts(case);
     let as_specified = format!("{} of {} nodes are guarded; {}", nodes.guarded, nodes.matched, assigned.message);
     let asked = [
-        Verdict::new(condition::SPEC_VALID, true, reason::VALID, "the spec can be acted on"),
+        verdicts::spec_valid(case),
         verdicts::profile_resolved(case),
         verdicts::config_rendered(case),
         verdicts::runtime_class_ready(case, &states),

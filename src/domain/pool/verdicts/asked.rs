@@ -14,13 +14,35 @@ use crate::{
         operation::{Operation, Outcome, Purpose, Shortfall},
         ownership::Evidence,
         pool::{
+            Members,
             classes::ClassPlan,
             configs::{self, ConfigState},
             plan::Member,
         },
         render::reserve,
     },
+    facts::node_restriction::kubelet_may_set,
 };
+
+/// `SpecValid` of a spec that can be acted on.
+pub fn spec_valid(case: &Case) -> Verdict {
+    let mut message = "the spec can be acted on".to_owned();
+    let selected_by_others = match &case.spec.members {
+        Members::Fallback => false,
+        Members::Selector(selector) => {
+            let expressions = selector.match_expressions.iter().map(|requirement| &requirement.key);
+            selector.match_labels.keys().chain(expressions).any(|key| !kubelet_may_set(key))
+        }
+    };
+    let protected = case.spec.labels.keys().find(|key| !kubelet_may_set(key));
+    if let Some(label) = protected.filter(|_| !selected_by_others) {
+        message = format!(
+            "{message}. A kubelet can set the labels of spec.nodeSelector on its own Node, and so get label {label} and the pods \
+             that select it: select by a label of node-restriction.kubernetes.io too"
+        );
+    }
+    Verdict::new(condition::SPEC_VALID, true, reason::VALID, message)
+}
 
 /// `ProfileResolved`.
 pub fn profile_resolved(case: &Case) -> Verdict {

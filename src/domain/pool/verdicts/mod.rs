@@ -12,7 +12,7 @@ use std::{
 };
 
 pub use asked::{
-    class_states, config_rendered, nodes_assigned, nodes_configured, profile_resolved, runtime_class_ready,
+    class_states, config_rendered, nodes_assigned, nodes_configured, profile_resolved, runtime_class_ready, spec_valid,
 };
 pub use kubelet::{config_in_effect, is_skewed, version_skew};
 pub use runtime::runtime_supported;
