@@ -1,6 +1,6 @@
 //! What the API server refuses: taints by admission, and a verb by RBAC.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use e2e::{
@@ -12,16 +12,21 @@ use e2e::{
     world::{SOON, World, taints},
 };
 use k8s_openapi::api::{node::v1::RuntimeClass, rbac::v1::ClusterRole};
-use kube::{Api, ResourceExt, api::PostParams};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
 use serde_json::json;
 
 use crate::{
     OS_WINDOWS, node, nodes,
-    webhook::{REFUSAL, Webhook},
+    webhook::{REFUSAL, Refuses, Webhook},
 };
 
 const POOL: &str = "web";
 const COUNT: usize = 5;
+/// How soon after a cause is gone everything is as it should be.
+const RECOVERY: Duration = Duration::from_secs(15);
 
 /// Waits until a warning with this text is in the log, which must be the only one.
 async fn said_once(operator: &Operator, text: &str) {
@@ -37,7 +42,7 @@ async fn said_once(operator: &Operator, text: &str) {
 async fn where_admission_refuses_the_taints_the_rest_is_written_and_the_refusal_is_quoted() {
     let world = World::start().await.unwrap();
     let kubelets = Kubelets::start(world.client.clone(), nodes(POOL, COUNT)).await.unwrap();
-    let webhook = Webhook::start(&world, "web-000").await.unwrap();
+    let webhook = Webhook::start(&world, "web-000", Refuses::Tainted).await.unwrap();
     let operator = Operator::start(&world.control_plane, &[], &[]).await.unwrap();
     let spec = json!({
         "windowsVersion": "ltsc2022",
@@ -57,21 +62,61 @@ async fn where_admission_refuses_the_taints_the_rest_is_written_and_the_refusal_
         assert!(owned.contains("example.com/team") && !owned.contains("NoSchedule"), "nothing is claimed: {owned}");
     }
 
-    // One attempt with the taints and one without for each node, and no third.
+    // One attempt with the taints and one without for each node, and no other for some seconds.
     let attempts = || async {
         let of_nodes = world.writes()?.into_iter().filter(|write| write.resource == "nodes");
         Ok(of_nodes.map(|write| (write.name, write.code)).collect::<Vec<_>>())
     };
     let made = attempts().await.unwrap();
     assert_eq!(made.len(), 2 * COUNT, "{made:?}");
-    stays("nobody insists", Duration::from_secs(3), attempts, |now| now.len() == made.len()).await.unwrap();
-    world.until_quiet().await.unwrap();
+    stays("the operator waits", Duration::from_secs(3), attempts, |now| now.len() == made.len()).await.unwrap();
     said_once(&operator, REFUSAL).await;
 
-    // What is refused on one node is tried on the next; once nobody refuses, that one is guarded.
+    // Soon after the cause is gone every node is tainted, without an event that would tell of it.
+    let begin = Instant::now();
     webhook.remove().await.unwrap();
+    world.until_guarded(POOL, OS_WINDOWS, COUNT).await.unwrap();
+    assert!(begin.elapsed() < RECOVERY, "recovery took {:?}", begin.elapsed());
     kubelets.add(vec![node(POOL, "web-late")]).await.unwrap();
-    world.until_guarded(POOL, OS_WINDOWS, 1).await.unwrap();
+    world.until_guarded(POOL, OS_WINDOWS, COUNT + 1).await.unwrap();
+    world.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn where_admission_refuses_to_remove_the_taints_a_clean_up_leaves_record_label_and_finalizer() {
+    let world = World::start().await.unwrap();
+    let _kubelets = Kubelets::start(world.client.clone(), nodes(POOL, 2)).await.unwrap();
+    let operator = Operator::start(&world.control_plane, &[], &[]).await.unwrap();
+    let spec = json!({
+        "windowsVersion": "ltsc2022",
+        "nodeSelector": { "matchLabels": { "agentpool": POOL } },
+        "deletionPolicy": "Cleanup",
+    });
+    world.apply("WindowsNodePool", POOL, &spec).await.unwrap();
+    world.until_as_specified(POOL).await.unwrap();
+    let webhook = Webhook::start(&world, "web-000", Refuses::Untainted).await.unwrap();
+    let before = world.nodes().get("web-000").await.unwrap();
+    world.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
+    let quoted = || async {
+        let told = world.condition(POOL, "Ready").await?;
+        ensure!(told.status == "False" && told.message.contains(REFUSAL), "{told:?}");
+        Ok(())
+    };
+    eventually("the condition quotes the refusal", SOON, quoted).await.unwrap();
+    let after = world.nodes().get("web-000").await.unwrap();
+    assert_eq!(after.metadata.resource_version, before.metadata.resource_version, "nothing was written");
+    Api::<RuntimeClass>::all(world.client.clone()).get("windows-ltsc2022").await.unwrap();
+    assert!(!operator.log().unwrap().contains("remove taint"), "the log has what was done:\n{}", operator.log().unwrap());
+
+    let begin = Instant::now();
+    webhook.remove().await.unwrap();
+    let gone = || async {
+        ensure!(world.pools().get_opt(POOL).await?.is_none(), "the pool is still there");
+        Ok(())
+    };
+    eventually("the pool is gone", SOON, gone).await.unwrap();
+    assert!(begin.elapsed() < RECOVERY, "recovery took {:?}", begin.elapsed());
+    assert_eq!(taints(&world.nodes().get("web-000").await.unwrap()), []);
     world.nothing_was_forbidden().unwrap();
 }
 
@@ -128,6 +173,7 @@ async fn without_a_verb_the_operator_says_so_does_what_it_can_and_recovers_when_
     for part in ["windows-ltsc2019", "cannot patch resource \"runtimeclasses\""] {
         assert!(told.message.contains(part), "{part}: {}", told.message);
     }
+    world.until_guarded("batch", OS_WINDOWS, COUNT).await.unwrap();
     said_once(&operator, "cannot patch resource").await;
 
     // A pool that needs none goes on.
@@ -136,7 +182,6 @@ async fn without_a_verb_the_operator_says_so_does_what_it_can_and_recovers_when_
     world.until_as_specified(POOL).await.unwrap();
 
     set_rules(&world, &shipped).await.unwrap();
-    world.until_guarded("batch", OS_WINDOWS, COUNT).await.unwrap();
     world.until_condition("batch", "RuntimeClassReady", "True", "Applied").await.unwrap();
     Api::<RuntimeClass>::all(world.client.clone()).get("windows-ltsc2019").await.unwrap();
     let requests = world.control_plane.requests_of(User::Operator).unwrap();

@@ -31,7 +31,16 @@ use crate::tls::Tls;
 /// What the webhook says when it refuses.
 pub const REFUSAL: &str = "taints are set by the platform team alone";
 
-/// A webhook that refuses whatever the operator would do to a node with taints. It ends when this is dropped.
+/// Which nodes the operator may not write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refuses {
+    /// Those that would have taints.
+    Tainted,
+    /// Those that would have none.
+    Untainted,
+}
+
+/// A webhook that refuses some of what the operator would do to nodes. It ends when this is dropped.
 pub struct Webhook {
     configurations: Api<ValidatingWebhookConfiguration>,
     server: JoinHandle<()>,
@@ -39,7 +48,7 @@ pub struct Webhook {
 
 impl Webhook {
     /// Starts it on loopback, has the API server ask it, and waits until `node` is under its protection.
-    pub async fn start(world: &World, node: &str) -> Result<Self> {
+    pub async fn start(world: &World, node: &str, refuses: Refuses) -> Result<Self> {
         let folder = world.control_plane.directory();
         // The certificate of the API server is for 127.0.0.1, and so serves here too.
         let certificates = CertificateDer::pem_file_iter(folder.join("certificates/apiserver.crt"))?;
@@ -51,6 +60,7 @@ impl Webhook {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
         let listener = Tls { tcp: TcpListener::bind(address).await?, acceptor: TlsAcceptor::from(Arc::new(tls)) };
         let server = tokio::spawn(async move {
+            let review = move |body: String| async move { review(&body, refuses) };
             let _ = axum::serve(listener, Router::new().route("/", post(review))).await;
         });
         let configurations = Api::all(world.client.clone());
@@ -70,7 +80,11 @@ impl Webhook {
         let operator: Api<Node> = Api::all(world.control_plane.client_as(&User::Operator.name(), &[]).await?);
         let refused = || async {
             let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
-            let taints = Patch::Merge(json!({ "spec": { "taints": [{ "key": "probe", "effect": "NoSchedule" }] } }));
+            let taints = match refuses {
+                Refuses::Tainted => json!([{ "key": "probe", "effect": "NoSchedule" }]),
+                Refuses::Untainted => json!(null),
+            };
+            let taints = Patch::Merge(json!({ "spec": { "taints": taints } }));
             match operator.patch(node, &dry_run, &taints).await {
                 Err(kube::Error::Api(status)) if status.message.contains(REFUSAL) => Ok(()),
                 other => Err(anyhow!("{other:?}")),
@@ -93,17 +107,17 @@ impl Drop for Webhook {
     }
 }
 
-async fn review(body: String) -> String {
-    answer(&body).unwrap_or_else(|error| json!({ "error": format!("{error:#}") })).to_string()
+fn review(body: &str, refuses: Refuses) -> String {
+    answer(body, refuses).unwrap_or_else(|error| json!({ "error": format!("{error:#}") })).to_string()
 }
 
 /// The answer to an AdmissionReview.
-fn answer(body: &str) -> Result<Value> {
+fn answer(body: &str, refuses: Refuses) -> Result<Value> {
     let review: Value = serde_json::from_str(body).context("an AdmissionReview")?;
     let request = &review["request"];
     // What was there before is no help: to API servers of 1.20, `oldObject` has the patched taints already.
     let tainted = request["object"]["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
-    let refused = tainted && request["userInfo"]["username"] == json!(User::Operator.name());
+    let refused = tainted == (refuses == Refuses::Tainted) && request["userInfo"]["username"] == json!(User::Operator.name());
     let mut response = json!({ "uid": request["uid"], "allowed": !refused });
     if refused {
         response["status"] = json!({ "message": REFUSAL });
