@@ -2,9 +2,12 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use tokio::sync::mpsc::UnboundedSender;
-
-use super::{cause::Cause, queue::Asker, unassigned, workloads::News};
+use super::{
+    cause::Cause,
+    changes::Changes,
+    queue::Asker,
+    unassigned,
+};
 use crate::{
     api::names::label,
     cluster::{Caches, Change, ControllerView, SandboxEvent, View},
@@ -26,8 +29,8 @@ pub struct Wake {
     pub profiles: Asker<Cause>,
     /// The pass over the nodes that are in no pool.
     pub unassigned: Asker<Cause>,
-    /// The verdicts on workloads, if they are looked at.
-    pub workloads: Option<UnboundedSender<News>>,
+    /// What the verdicts on workloads are kept up to date with.
+    pub workloads: Changes,
 }
 
 impl Wake {
@@ -38,7 +41,7 @@ impl Wake {
         let affected = assignment::affected(known, change.before.as_deref(), change.after.as_deref());
         ask(&self.pools, affected, change);
         ask(&self.unassigned, [unassigned::KEY.to_owned()], change);
-        self.news(|| News::Ground);
+        self.workloads.record(|changed| changed.ground = true);
     }
 
     /// A pool changed: itself; if it now says something else to others, all pools, since nodes and RuntimeClasses may
@@ -49,7 +52,7 @@ impl Wake {
             ask(&self.pools, self.caches.pools.all().into_keys(), change);
             ask(&self.profiles, either(change, profile_of), change);
             ask(&self.unassigned, [unassigned::KEY.to_owned()], change);
-            self.news(|| News::Ground);
+            self.workloads.record(|changed| changed.ground = true);
         }
     }
 
@@ -69,7 +72,7 @@ impl Wake {
         let named = pools.filter(|pool| names_class(pool, change.name())).map(|pool| pool.name.clone());
         let made_for = either(change, |class| class.label(label::POOL).map(str::to_owned));
         ask(&self.pools, named.chain(made_for), change);
-        self.news(|| News::Ground);
+        self.workloads.record(|changed| changed.ground = true);
     }
 
     /// A ConfigMap changed: the pool that it was rendered for.
@@ -79,35 +82,26 @@ impl Wake {
 
     /// A pod changed: the verdict on it.
     pub fn pod(&self, change: &Change<Pod>) {
-        self.news(|| News::Pod { key: change.name().to_owned(), now: change.after.clone() });
+        let Some(known) = change.after.as_ref().or(change.before.as_ref()) else { return };
+        self.workloads.record(|changed| changed.pod(known, change.after.as_ref()));
     }
 
     /// An object that makes pods changed: the verdict on it.
     pub fn controller<T: PodController + Send + 'static>(&self, change: &Change<ControllerView<T>>) {
-        let of = |view: &Arc<ControllerView<T>>| view.controller.clone();
-        let Some(known) = change.after.as_ref().or(change.before.as_ref()).map(of) else { return };
-        self.news(|| News::Controller { name: known.workload, now: change.after.as_ref().map(of).map(Arc::new) });
+        let Some(known) = change.after.as_ref().or(change.before.as_ref()) else { return };
+        self.workloads.record(|changed| changed.controller(known, change.after.as_ref()));
     }
 
     /// A LimitRange changed: the verdicts on what makes pods in its namespace.
     pub fn defaults(&self, change: &Change<MemoryDefaults>) {
         let Some(known) = change.after.as_ref().or(change.before.as_ref()) else { return };
-        let (namespace, key) = (known.namespace.clone(), known.key.clone());
-        self.news(|| News::Defaults { namespace, key, now: change.after.clone() });
+        self.workloads.record(|changed| changed.defaults(known, change.after.as_ref()));
     }
 
     /// A runtime said something of the sandbox of a pod: the verdict on the pod.
     pub fn sandbox(&self, change: &Change<SandboxEvent>) {
-        let Some(event) = change.after.as_ref().or(change.before.as_ref()) else { return };
-        let said = change.after.as_ref().and_then(|event| event.said.clone());
-        self.news(|| News::Sandbox { pod: event.pod.clone(), event: change.name().to_owned(), said });
-    }
-
-    fn news(&self, news: impl FnOnce() -> News) {
-        if let Some(workloads) = &self.workloads {
-            // After the end nobody listens, and nothing is to be done.
-            let _ = workloads.send(news());
-        }
+        let Some(known) = change.after.as_ref().or(change.before.as_ref()) else { return };
+        self.workloads.record(|changed| changed.sandbox(known, change.after.as_ref()));
     }
 
     /// The lowest version of the API servers changed: all pools.
@@ -201,7 +195,7 @@ mod tests {
         let (pools, pool_queue) = queue();
         let (profiles, profile_queue) = queue();
         let (nodes, node_queue) = queue();
-        act(&Wake { caches, pools, profiles, unassigned: nodes, workloads: None });
+        act(&Wake { caches, pools, profiles, unassigned: nodes, workloads: Changes::default() });
         let mut asked = Vec::new();
         for (kind, queue) in [("pool", pool_queue), ("profile", profile_queue), ("unassigned", node_queue)] {
             asked.extend(queue.objects().into_iter().map(|object| format!("{kind} {object}")));
