@@ -34,8 +34,12 @@ pub fn operator_client(mut config: Config, metrics: &Metrics) -> kube::Result<Cl
 
 fn under_pressure(mut config: Config, metrics: &Metrics) -> kube::Result<Client> {
     config.default_retry = false;
-    let client = Client::try_from(config)?;
-    Ok(wrapped(client, |client| Pressured::new(client, metrics)))
+    Ok(limited(Client::try_from(config)?, metrics))
+}
+
+/// The same client, which keeps its requests to what the API server takes.
+pub(super) fn limited(client: Client, metrics: &Metrics) -> Client {
+    wrapped(client, |client| Pressured::new(client, metrics))
 }
 
 /// The same client, whose requests are not sent after this time.

@@ -13,7 +13,11 @@ use crate::{
     cluster::{Caches, Change, ControllerView, SandboxEvent, View},
     domain::{
         node::WindowsNode,
-        pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, assignment},
+        pool::{
+            ConfigMapView, Pool, ProfileView, RuntimeClassView,
+            affected::{PoolChange, Surroundings},
+            assignment,
+        },
         workload::{MemoryDefaults, Pod, PodController},
     },
 };
@@ -44,14 +48,22 @@ impl Wake {
         self.workloads.record(|changed| changed.ground = true);
     }
 
-    /// A pool changed: itself; if it now says something else to others, all pools, since nodes and RuntimeClasses may
-    /// move between them, and the profiles that it names.
+    /// A pool changed: itself; the pools that share nodes or RuntimeClasses with it, as far as these are concerned; the
+    /// profiles that it named and names, when these are others.
     pub fn pool(&self, change: &Change<Pool>) {
         ask(&self.pools, [change.name().to_owned()], change);
-        if concerns_others(change) {
-            ask(&self.pools, self.caches.pools.all().into_keys(), change);
+        let changed = PoolChange { before: change.before.as_deref(), after: change.after.as_deref() };
+        let (pools, nodes, runtime_classes) =
+            (self.caches.pools.all(), self.caches.nodes.all(), self.caches.runtime_classes.all());
+        let surroundings = Surroundings { pools: &pools, nodes: &nodes, runtime_classes: &runtime_classes };
+        ask(&self.pools, changed.concerns(&surroundings), change);
+        if differs(change, profile_of) {
             ask(&self.profiles, either(change, profile_of), change);
+        }
+        if changed.membership_differs() {
             ask(&self.unassigned, [unassigned::KEY.to_owned()], change);
+        }
+        if differs(change, |pool| (&pool.uid, pool.deleting, &pool.spec)) {
             self.workloads.record(|changed| changed.ground = true);
         }
     }
@@ -116,11 +128,6 @@ fn ask<V: View>(asker: &Asker<Cause>, objects: impl IntoIterator<Item = String>,
     for object in objects {
         asker.ask(&object, Cause::here(change.words()));
     }
-}
-
-/// Whether more than the pool's own pass depends on what changed. Its conditions, counts and annotations are its own.
-fn concerns_others(change: &Change<Pool>) -> bool {
-    differs(change, |pool| (&pool.uid, pool.deleting, &pool.spec, &pool.status.applied))
 }
 
 fn profile_of(pool: &Pool) -> Option<String> {
@@ -210,28 +217,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pool_that_says_something_else_wakes_all_and_the_profiles_it_named_and_names() {
+    async fn a_pool_that_names_another_profile_wakes_itself_and_both_profiles() {
         let (before, after) = (
             pool("web", json!({"profileRef": {"name": "old"}})),
             pool("web", json!({"profileRef": {"name": "standard"}})),
         );
-        let all = ["pool batch", "pool edge", "pool web", "profile old", "profile standard", "unassigned nodes"];
-        assert_eq!(asked(|wake| wake.pool(&change(before, after))).await, all);
-        let gone = asked(|wake| wake.pool(&change(pool("gone", json!({})), None))).await;
-        assert_eq!(gone, ["pool batch", "pool edge", "pool gone", "pool web", "unassigned nodes"]);
+        let asked = asked(|wake| wake.pool(&change(before, after))).await;
+        assert_eq!(asked, ["pool web", "profile old", "profile standard"]);
     }
 
     #[tokio::test]
-    async fn a_status_that_changed_wakes_its_own_pool_and_what_it_set_on_nodes_wakes_all() {
+    async fn a_pool_that_comes_or_goes_wakes_those_that_share_a_class_with_it() {
+        // The class of `web` and `edge` is the default one.
+        let all = ["pool edge", "pool other", "pool web", "unassigned nodes"];
+        assert_eq!(asked(|wake| wake.pool(&change(pool("other", json!({})), None))).await, all);
+        assert_eq!(asked(|wake| wake.pool(&change(None, pool("other", json!({}))))).await, all);
+        let apart = pool("other", json!({"runtimeClasses": [{"name": "other"}]}));
+        assert_eq!(asked(|wake| wake.pool(&change(apart, None))).await, ["pool other", "unassigned nodes"]);
+    }
+
+    #[tokio::test]
+    async fn a_status_or_an_annotation_that_changed_wakes_its_own_pool() {
         let plain = pool("web", json!({}));
-        let mut counted = plain.clone();
-        counted.status.nodes.matched = 3;
-        counted.allow_release = Some("2".into());
-        assert_eq!(asked(|wake| wake.pool(&change(plain.clone(), counted))).await, ["pool web"]);
-        let mut applied = plain.clone();
-        applied.status.applied.labels.push("team".into());
-        let asked = asked(|wake| wake.pool(&change(plain, applied))).await;
-        assert_eq!(asked, ["pool batch", "pool edge", "pool web", "unassigned nodes"]);
+        let mut changed = plain.clone();
+        changed.status.nodes.matched = 3;
+        changed.allow_release = Some("2".into());
+        changed.status.applied.labels.push("team".into());
+        changed.status.applied.taints.push("os:NoSchedule".into());
+        assert_eq!(asked(|wake| wake.pool(&change(plain, changed))).await, ["pool web"]);
     }
 
     #[tokio::test]
