@@ -262,7 +262,8 @@ mod tests {
     #[tokio::test]
     async fn an_optional_kind_is_given_up_when_its_list_is_refused_and_not_when_nothing_answers() {
         for (code, ready) in [(403, true), (404, true), (401, true), (429, false), (500, false), (504, false)] {
-            let (store, metrics, readiness) = (Store::<WindowsNode>::default(), Metrics::default(), Readiness::default());
+            let (store, metrics, readiness) =
+                (Store::<WindowsNode>::default(), Metrics::default(), Readiness::default());
             let events = stream::iter([Ok(Event::Init), Err(refused(code))]);
             follow(events, store, metrics, readiness.optional("Node"), |_| {}).await;
             assert_eq!(readiness.is_ready(), ready, "{code}");

@@ -76,7 +76,8 @@ impl Service<Request<Body>> for Watched {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let Self { client, signs } = self.clone();
-        let watches = request.uri().query().into_iter().flat_map(|query| query.split('&')).any(|one| one == "watch=true");
+        let watches =
+            request.uri().query().into_iter().flat_map(|query| query.split('&')).any(|one| one == "watch=true");
         async move {
             if !watches {
                 return Ok(client.send(request).await?.map(Alive::unlimited));
@@ -129,5 +130,88 @@ impl HttpBody for Alive {
         let silent = signs.silent(SILENCE);
         self.ended = true;
         Poll::Ready(Some(Err(silent)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::stream::{self, Stream, StreamExt};
+    use http_body::SizeHint;
+
+    use super::*;
+
+    /// A body of chunks, each after so many seconds; then nothing, for ever.
+    struct Chunks(Pin<Box<dyn Stream<Item = Bytes> + Send>>);
+
+    impl HttpBody for Chunks {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.0.poll_next_unpin(context).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::default()
+        }
+    }
+
+    fn server(begins_after: u64, chunks: &'static [u64]) -> Client {
+        let service = tower::service_fn(move |_: Request<Body>| async move {
+            sleep(Duration::from_secs(begins_after)).await;
+            let chunks = stream::iter(chunks).then(|after| async move {
+                sleep(Duration::from_secs(*after)).await;
+                Bytes::from_static(b"{}\n")
+            });
+            Ok::<_, Infallible>(Response::new(Chunks(chunks.chain(stream::pending()).boxed())))
+        });
+        Client::new(service, "default")
+    }
+
+    /// How long it is until the watch, or the list, is given up; how many chunks came; how many dead watches are counted.
+    async fn given_up(client: Client, query: &str) -> (u64, usize, bool) {
+        let metrics = Metrics::default();
+        let client = watched(client, "Node", metrics.clone());
+        let begin = Instant::now();
+        let request = Request::get(format!("/api/v1/nodes?{query}")).body(Body::empty()).unwrap();
+        let mut chunks = 0;
+        let limit = Duration::from_secs(1000);
+        let read = async {
+            let Ok(response) = client.send(request).await else { return };
+            let mut body = response.into_body();
+            while let Some(Ok(_)) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+                chunks += 1;
+            }
+        };
+        let _ = timeout(limit, read).await;
+        let text = metrics.text();
+        assert_eq!(
+            text.contains("winpool_watch_last_activity_timestamp_seconds{kind=\"Node\"}"),
+            query.contains("watch=true") && begin.elapsed() > BEGIN
+        );
+        (begin.elapsed().as_secs(), chunks, text.contains("winpool_watch_stalls_total{kind=\"Node\"} 1"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_is_given_up_when_nothing_comes_for_too_long_and_a_list_is_not() {
+        for (begins_after, chunks, query, expected) in [
+            (0, &[][..], "watch=true", (24, 0, true)),
+            (0, &[20, 20, 20], "allowWatchBookmarks=true&watch=true", (84, 3, true)),
+            (0, &[20, 30], "watch=true&resourceVersion=7", (44, 1, true)),
+            (14, &[], "watch=true", (38, 0, true)),
+            (16, &[], "watch=true", (15, 0, true)),
+            (16, &[30], "limit=500", (1000, 1, false)),
+        ] {
+            assert_eq!(
+                given_up(server(begins_after, chunks), query).await,
+                expected,
+                "{begins_after} {chunks:?} {query}"
+            );
+        }
     }
 }

@@ -2,12 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{
-    cause::Cause,
-    changes::Changes,
-    queue::Asker,
-    unassigned,
-};
+use super::{cause::Cause, changes::Changes, queue::Asker, unassigned};
 use crate::{
     api::names::label,
     cluster::{Caches, Change, ControllerView, SandboxEvent, View},

@@ -6,6 +6,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_objects;
+mod half_open;
+mod pressure;
+mod proxy;
 mod refusals;
 mod restarts;
 mod rivals;
