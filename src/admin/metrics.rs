@@ -65,6 +65,16 @@ struct Kind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Task {
+    task: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Requests {
+    requests: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PoolNodes {
     pool: String,
     state: &'static str,
@@ -83,6 +93,12 @@ pub struct Metrics {
     nodes: Family<PoolNodes, Gauge>,
     unassigned: Gauge,
     watch_errors: Family<Kind, Counter>,
+    watch_stalls: Family<Kind, Counter>,
+    watch_activity: Family<Kind, Gauge>,
+    synced: Family<Kind, Gauge>,
+    task_restarts: Family<Task, Counter>,
+    throttled: Family<Requests, Counter>,
+    request_limit: Family<Requests, Gauge>,
 }
 
 impl Default for Metrics {
@@ -99,9 +115,22 @@ impl Default for Metrics {
             nodes: family(&mut registry, "nodes", "Nodes of a pool, by state; a node can be in several"),
             unassigned: Gauge::default(),
             watch_errors: family(&mut registry, "watch_errors", "Interruptions of a watch"),
+            watch_stalls: family(&mut registry, "watch_stalls", "Watches closed because nothing arrived on them"),
+            watch_activity: Family::default(),
+            synced: family(&mut registry, "cache_synced", "Whether the first list of a kind is complete"),
+            task_restarts: family(&mut registry, "task_restarts", "Restarts of a task after a defect in it"),
+            throttled: family(&mut registry, "throttled_requests", "Requests that the API server answered with 429"),
+            request_limit: family(&mut registry, "request_limit", "How many requests may be under way at once"),
             registry: Arc::default(),
         };
         registry.register_with_unit("pass_duration", "How long a pass took", Unit::Seconds, durations);
+        let activity = "When a watch last got anything from the API server, in seconds since 1970";
+        registry.register_with_unit(
+            "watch_last_activity_timestamp",
+            activity,
+            Unit::Seconds,
+            metrics.watch_activity.clone(),
+        );
         registry.register("unassigned_nodes", "Windows nodes in no pool", metrics.unassigned.clone());
         registry.register("build", "The running version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         Self { registry: Arc::new(registry), ..metrics }
@@ -137,6 +166,36 @@ impl Metrics {
     /// A watch was interrupted.
     pub fn watch_error(&self, kind: &'static str) {
         self.watch_errors.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// A watch was closed because nothing arrived on it.
+    pub fn watch_stall(&self, kind: &'static str) {
+        self.watch_stalls.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// The API server sent something over a watch, so many seconds after 1970.
+    pub fn watch_activity(&self, kind: &'static str, seconds: i64) {
+        self.watch_activity.get_or_create(&Kind { kind }).set(seconds);
+    }
+
+    /// Whether the first list of a kind is complete.
+    pub fn synced(&self, kind: &'static str, synced: bool) {
+        self.synced.get_or_create(&Kind { kind }).set(synced.into());
+    }
+
+    /// A task is started again after a defect.
+    pub fn task_restart(&self, task: &'static str) {
+        self.task_restarts.get_or_create(&Task { task }).inc();
+    }
+
+    /// The API server answered 429 to one of these requests.
+    pub fn throttled(&self, requests: &'static str) {
+        self.throttled.get_or_create(&Requests { requests }).inc();
+    }
+
+    /// So many of these requests may be under way at once.
+    pub fn request_limit(&self, requests: &'static str, limit: usize) {
+        self.request_limit.get_or_create(&Requests { requests }).set(i64::try_from(limit).unwrap_or(i64::MAX));
     }
 
     /// The nodes of a pool are in these states.
@@ -192,6 +251,12 @@ mod tests {
         metrics.operation("patch-node", "ok");
         metrics.cache("nodes", 12);
         metrics.watch_error("nodes");
+        metrics.watch_stall("nodes");
+        metrics.watch_activity("nodes", 1_700_000_000);
+        metrics.synced("nodes", true);
+        metrics.task_restart("workloads");
+        metrics.throttled("write");
+        metrics.request_limit("write", 4);
         metrics.unassigned(2);
         metrics.pool_nodes("web", &NodeCounts { matched: 3, ready: 2, ..NodeCounts::default() });
         let text = metrics.text();
@@ -202,6 +267,12 @@ mod tests {
             "winpool_operations_total{operation=\"patch-node\",result=\"ok\"} 1",
             "winpool_cache_objects{kind=\"nodes\"} 12",
             "winpool_watch_errors_total{kind=\"nodes\"} 1",
+            "winpool_watch_stalls_total{kind=\"nodes\"} 1",
+            "winpool_watch_last_activity_timestamp_seconds{kind=\"nodes\"} 1700000000",
+            "winpool_cache_synced{kind=\"nodes\"} 1",
+            "winpool_task_restarts_total{task=\"workloads\"} 1",
+            "winpool_throttled_requests_total{requests=\"write\"} 1",
+            "winpool_request_limit{requests=\"write\"} 4",
             "winpool_unassigned_nodes 2",
             "winpool_nodes{pool=\"web\",state=\"matched\"} 3",
             "winpool_nodes{pool=\"web\",state=\"ready\"} 2",

@@ -2,12 +2,13 @@
 
 mod metrics;
 mod ready;
+mod server;
 
-use std::{io, net::SocketAddr};
+use std::net::SocketAddr;
 
 use axum::{
     Router,
-    extract::{ConnectInfo, State},
+    extract::{ConnectInfo, DefaultBodyLimit, State},
     response::IntoResponse,
     routing::{get, put},
 };
@@ -34,27 +35,24 @@ pub struct Admin {
     pub log: LogFilter,
 }
 
+/// The largest body of a request, in bytes: a log filter.
+const BODY: usize = 4096;
+
 /// Answers requests until `stop` is cancelled.
-///
-/// # Errors
-/// If the listener fails.
-pub async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken) -> io::Result<()> {
+pub async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken) {
     let routes = Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_text))
         .route("/log", put(set_log))
-        .with_state(admin)
-        .into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
+        .layer(DefaultBodyLimit::max(BODY))
+        .with_state(admin);
+    server::serve(listener, routes, stop).await;
 }
 
 async fn readyz(State(admin): State<Admin>) -> (StatusCode, String) {
-    match admin.ready.missing() {
-        _ if admin.ready.is_ready() => (StatusCode::OK, "ok\n".to_owned()),
-        missing if missing.is_empty() => (StatusCode::SERVICE_UNAVAILABLE, "starting\n".to_owned()),
-        missing => (StatusCode::SERVICE_UNAVAILABLE, format!("caches not yet full: {}\n", missing.join(", "))),
-    }
+    let status = if admin.ready.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, admin.ready.to_string())
 }
 
 async fn metrics_text(State(admin): State<Admin>) -> impl IntoResponse {
@@ -93,7 +91,7 @@ mod tests {
     use crate::api::NodeCounts;
 
     /// Starts the real server on a free port of loopback, and gives what a test needs to talk to it.
-    async fn start() -> (SocketAddr, Admin, CancellationToken, tokio::task::JoinHandle<io::Result<()>>) {
+    async fn start() -> (SocketAddr, Admin, CancellationToken, tokio::task::JoinHandle<()>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (_layer, log) = LogFilter::layer("info").unwrap();
@@ -122,11 +120,11 @@ mod tests {
         assert_eq!(ask(address, "GET", "/livez", "").await.0, 200);
         let (status, answer) = ask(address, "GET", "/readyz", "").await;
         assert!(status == 503 && answer.ends_with("starting\n"), "{answer}");
-        let (nodes, pools) = (admin.ready.register("nodes"), admin.ready.register("windowsnodepools"));
+        let (nodes, pools) = (admin.ready.required("nodes"), admin.ready.required("windowsnodepools"));
         let (status, answer) = ask(address, "GET", "/readyz", "").await;
         assert!(status == 503 && answer.ends_with("caches not yet full: nodes, windowsnodepools\n"), "{answer}");
-        nodes.ready();
-        pools.ready();
+        nodes.synced();
+        pools.synced();
         assert_eq!(ask(address, "GET", "/readyz", "").await.0, 200);
     }
 
@@ -171,6 +169,6 @@ mod tests {
     async fn the_server_ends_when_it_is_told_to() {
         let (.., stop, server) = start().await;
         stop.cancel();
-        server.await.unwrap().unwrap();
+        server.await.unwrap();
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 use tracing::debug;
 
 use super::{Mark, Store, View};
@@ -29,6 +29,8 @@ const REFUSED_FOR: SignedDuration = SignedDuration::from_secs(10);
 const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_mins(5);
 /// On how many nodes they are tried again: one that takes them shows that the cause is gone, and then all are tried.
 const PROBES: usize = 8;
+/// How long the first list of our ConfigMaps is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a pass waits for the caches to show what it wrote.
 const CATCH_UP: Duration = Duration::from_secs(2);
 
@@ -89,14 +91,16 @@ impl Caches {
         }
     }
 
-    /// Waits for the first full list of each kind.
+    /// Waits for the first full list of each kind. Without our ConfigMaps, which a Role of its own lets us list, nodes can
+    /// still be tainted: they are waited for a moment only.
     pub async fn full(&self) {
-        tokio::join!(
+        let config_maps = timeout(PATIENCE, self.config_maps.full());
+        let _ = tokio::join!(
             self.pools.full(),
             self.nodes.full(),
             self.profiles.full(),
             self.runtime_classes.full(),
-            self.config_maps.full()
+            config_maps
         );
     }
 

@@ -6,7 +6,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -83,22 +86,23 @@ impl Events {
         Self { client, told: Arc::default(), lost: Arc::default() }
     }
 
-    /// Publishes the notes. An event that cannot be published is said in the log and lost: it never fails a pass.
-    pub async fn publish(&self, notes: &[Note]) {
-        let published = stream::iter(notes.iter().cloned()).for_each_concurrent(4, |note| {
-            let events = self.clone();
-            async move {
-                let lost = events.say(&note).await.err().map(|error| explain(&error));
-                let mut before = events.lost.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(error) = lost.as_ref().filter(|_| *before != lost) {
-                    warn!(reason = note.reason, "events are lost while this lasts: {error}");
-                }
-                *before = lost;
+    /// Publishes the notes, and returns for each whether that was done. An event that cannot be published is said in the
+    /// log: it never fails a pass.
+    pub async fn publish(&self, notes: &[Note]) -> Vec<bool> {
+        let done: Vec<_> = notes.iter().map(|_| AtomicBool::new(false)).collect();
+        let published = stream::iter(notes.iter().zip(&done)).for_each_concurrent(4, |(note, done)| async move {
+            let lost = self.say(note).await.err().map(|error| explain(&error));
+            done.store(lost.is_none(), Ordering::Relaxed);
+            let mut before = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(error) = lost.as_ref().filter(|_| *before != lost) {
+                warn!(reason = note.reason, "events are lost while this lasts: {error}");
             }
+            *before = lost;
         });
         if timeout(LIMIT, published).await.is_err() {
             warn!("events are lost: the API server did not take them within {LIMIT:?}");
         }
+        done.into_iter().map(AtomicBool::into_inner).collect()
     }
 
     /// The events in the namespace of the object.
@@ -296,12 +300,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_event_that_expired_is_made_again_and_one_that_is_refused_is_lost() {
         let (events, seen) = events(&[200, 404, 200, 403]);
-        events.publish(&[note("NoPool", "first")]).await;
+        assert_eq!(events.publish(&[note("NoPool", "first")]).await, [true]);
         advance(PACE).await;
-        events.publish(&[note("NoPool", "second")]).await;
-        events.publish(&[note("Other", "refused")]).await;
+        assert_eq!(events.publish(&[note("NoPool", "second")]).await, [true]);
+        assert_eq!(events.publish(&[note("Other", "refused"), note("Third", "taken")]).await, [false, true]);
         let methods: Vec<_> = seen.lock().unwrap().iter().map(|(method, ..)| method.clone()).collect();
-        assert_eq!(methods, ["POST", "PATCH", "POST", "POST"]);
+        assert_eq!(methods, ["POST", "PATCH", "POST", "POST", "POST"]);
     }
 
     #[test]

@@ -32,6 +32,9 @@ impl Backoff for Patience {
     }
 }
 
+/// What an API server answers when it will not list a kind, until somebody changes that: nobody may, and there is none.
+const REFUSALS: [u16; 3] = [401, 403, 404];
+
 /// How long the same reason is not said again.
 const AGAIN: Duration = Duration::from_secs(600);
 
@@ -44,7 +47,7 @@ pub async fn follow<V: View>(
     events: impl Stream<Item = watcher::Result<Event<V::Object>>> + Send,
     store: Store<V>,
     metrics: Metrics,
-    full: Handle,
+    first_list: Handle,
     tell: impl Fn(&Change<V>) + Send,
 ) {
     let mut events = pin!(events);
@@ -55,7 +58,9 @@ pub async fn follow<V: View>(
         let changes = match event {
             Err(error) => {
                 metrics.watch_error(V::KIND);
-                complain::<V>(&mut trouble, &error);
+                if REFUSALS.contains(&complain::<V>(&mut trouble, &error)) {
+                    first_list.refused();
+                }
                 continue;
             }
             Ok(Event::Init) => {
@@ -73,7 +78,8 @@ pub async fn follow<V: View>(
         if trouble.take().is_some() {
             info!(kind = V::KIND, "watching again");
         }
-        full.ready();
+        first_list.synced();
+        metrics.synced(V::KIND, true);
         metrics.cache(V::KIND, store.len());
         for change in changes {
             debug!(kind = V::KIND, name = change.name(), change = change.verb(), "seen");
@@ -98,8 +104,8 @@ impl Trouble {
     }
 }
 
-/// Says why a watch fails, once for each reason and now and then as long as it lasts.
-fn complain<V: View>(trouble: &mut Option<Trouble>, error: &watcher::Error) {
+/// Says why a watch fails, once for each reason and now and then as long as it lasts. Gives the status that was answered.
+fn complain<V: View>(trouble: &mut Option<Trouble>, error: &watcher::Error) -> u16 {
     let (code, text) = match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
@@ -109,12 +115,13 @@ fn complain<V: View>(trouble: &mut Option<Trouble>, error: &watcher::Error) {
     };
     if code == 410 {
         debug!(kind = V::KIND, "the watch is too old and starts again with a new list");
-        return;
+        return code;
     }
     if !trouble.as_ref().is_some_and(|said| said.is(code, &text)) {
         warn!(kind = V::KIND, remedy = remedy(V::KIND, code), "cannot watch, and trying again: {text}");
         *trouble = Some(Trouble { code, text, at: Instant::now() });
     }
+    code
 }
 
 fn code(error: &kube::Error) -> u16 {
@@ -180,8 +187,8 @@ mod tests {
             let stored: Option<Arc<WindowsNode>> = seen.get(change.name());
             assert_eq!(stored, change.after, "the store has a change before it is told");
         };
-        let full = readiness.register("Node");
-        follow(stream::iter(events), store.clone(), metrics.clone(), full, tell).await;
+        let first_list = readiness.required("Node");
+        follow(stream::iter(events), store.clone(), metrics.clone(), first_list, tell).await;
         let told = told.lock().unwrap().clone();
         (told, store, metrics, readiness)
     }
@@ -249,6 +256,18 @@ mod tests {
         assert!(readiness.is_ready());
         store.full().await;
         assert!(metrics.text().contains("winpool_cache_objects{kind=\"Node\"} 0"));
+        assert!(metrics.text().contains("winpool_cache_synced{kind=\"Node\"} 1"));
+    }
+
+    #[tokio::test]
+    async fn an_optional_kind_is_given_up_when_its_list_is_refused_and_not_when_nothing_answers() {
+        for (code, ready) in [(403, true), (404, true), (401, true), (429, false), (500, false), (504, false)] {
+            let (store, metrics, readiness) =
+                (Store::<WindowsNode>::default(), Metrics::default(), Readiness::default());
+            let events = stream::iter([Ok(Event::Init), Err(refused(code))]);
+            follow(events, store, metrics, readiness.optional("Node"), |_| {}).await;
+            assert_eq!(readiness.is_ready(), ready, "{code}");
+        }
     }
 
     #[tokio::test]

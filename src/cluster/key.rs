@@ -82,6 +82,7 @@ pub struct KeyKeeper {
     own: Arc<OwnershipKey>,
     /// What is stored if there is no Secret: the last key that was in one, so that a deleted Secret is restored.
     bytes: Bytes,
+    stored: bool,
     published: watch::Sender<Arc<Ownership>>,
 }
 
@@ -97,11 +98,11 @@ impl KeyKeeper {
         let not_stored = Some("it was not read yet".into());
         let first = Ownership::Signed { key: own.clone(), former: None, not_stored };
         let (published, receiver) = watch::channel(Arc::new(first));
-        Ok((Self { client, namespace, own, bytes, published }, receiver))
+        Ok((Self { client, namespace, own, bytes, stored: false, published }, receiver))
     }
 
-    /// Reads the Secret, or creates it. Returns whether the key is stored.
-    pub async fn sync(&mut self) -> bool {
+    /// Reads the Secret, or creates it.
+    pub async fn sync(&mut self) {
         let result = match read_bytes(&self.client, &self.namespace).await {
             Err(KeyError::Missing) => self.create().await,
             answer => answer,
@@ -110,7 +111,7 @@ impl KeyKeeper {
             Ok(bytes) => {
                 self.bytes = bytes;
                 self.publish(Arc::new(OwnershipKey::new(&bytes)), None);
-                true
+                self.stored = true;
             }
             Err(error) => {
                 let text = error.to_string();
@@ -121,16 +122,16 @@ impl KeyKeeper {
                 if let Ownership::Signed { key, .. } = current.as_ref() {
                     self.publish(key.clone(), Some(text));
                 }
-                false
+                self.stored = false;
             }
         }
     }
 
     /// Syncs again and again.
-    pub async fn run(mut self, mut stored: bool) {
+    pub async fn run(&mut self) {
         loop {
-            sleep(if stored { EVERY } else { RETRY }).await;
-            stored = self.sync().await;
+            sleep(if self.stored { EVERY } else { RETRY }).await;
+            self.sync().await;
         }
     }
 

@@ -3,10 +3,14 @@
 //! One watch for each kind feeds a [`Store`]; the rules read a snapshot of the [`Caches`]. Only the [`Writer`] writes.
 
 mod caches;
+mod client;
 mod events;
+mod expiry;
 mod gather;
 mod hub;
 mod key;
+mod liveness;
+mod pressure;
 mod store;
 mod version;
 mod views;
@@ -14,33 +18,25 @@ mod writer;
 
 use std::error::Error;
 
-use kube::{Client, Config};
-
 pub use caches::Caches;
+pub use client::{client, operator_client};
 pub use events::Events;
 pub use gather::{GatherError, gather, gather_workloads, operator_runs};
 pub use hub::{Patience, follow};
 pub use key::{KeyError, KeyKeeper, read as read_key};
+pub use liveness::{WATCH, watched};
 pub use store::{Change, Store};
 pub use version::Versions;
 pub use views::{ControllerView, SandboxEvent, View};
 pub use writer::{Mark, Resource, Writer};
-
-/// A client that answers at once when the API server says no: kube's own retries could hold a pass for minutes, and
-/// every user of the client here has a back-off of its own.
-///
-/// # Errors
-/// When the configuration cannot be used, for instance because its certificates cannot be read.
-pub fn client(mut config: Config) -> kube::Result<Client> {
-    config.default_retry = false;
-    Client::try_from(config)
-}
 
 /// What went wrong, for a person: the API server's own words where it answered.
 fn explain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         kube::Error::Api(status) => format!("the API server answered {} {}", status.code, status.reason),
+        // Of services of our own, whose errors say it all.
+        kube::Error::Service(error) => with_sources(error.as_ref()),
         other => with_sources(other),
     }
 }

@@ -46,7 +46,7 @@ impl Versions {
     }
 
     /// Asks again and again.
-    pub async fn run(mut self) {
+    pub async fn run(&mut self) {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tracing::{Instrument, field::Empty, info_span};
 
-use super::{View, explain};
+use super::{View, client::expiring, expiry::Expired, explain};
 use crate::{
     admin::Metrics,
     api::{WindowsNodePool, WindowsRuntimeProfile, names::manager},
@@ -28,8 +28,8 @@ use crate::{
     },
 };
 
-/// How long the API server may take to answer a write.
-const LIMIT: Duration = Duration::from_secs(10);
+/// How long a write may take, with the time that it waits for an API server under load.
+const LIMIT: Duration = Duration::from_secs(30);
 /// How many operations of one step may be under way at once.
 const AT_ONCE: usize = 16;
 
@@ -82,6 +82,11 @@ impl Writer {
     /// Writes through this client; ConfigMaps go into the namespace.
     pub fn new(client: Client, namespace: String, metrics: Metrics) -> Self {
         Self { client, namespace, metrics }
+    }
+
+    /// The same, but nothing is sent after this time: then it is answered as if somebody had written first.
+    pub fn until(&self, at: tokio::time::Instant) -> Self {
+        Self { client: expiring(&self.client, at), ..self.clone() }
     }
 
     /// Runs the steps of a plan in order. The operations of a step run side by side.
@@ -298,6 +303,9 @@ fn gets_through(outcome: &Outcome) -> bool {
 const MAY_NOT: &str = "cannot patch resource \"nodes\"";
 
 fn judge(error: &kube::Error, missing: Missing) -> Outcome {
+    if Expired::is(error) {
+        return Outcome::Conflict;
+    }
     let code = match error {
         kube::Error::Api(status) => status.code,
         _ => 0,

@@ -8,10 +8,10 @@ use std::{
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use tokio::{sync::mpsc::UnboundedSender, time::Instant};
+use tokio::time::Instant;
 use tracing::debug;
 
-use super::workloads::News;
+use super::changes::Changes;
 use crate::{
     cluster::Caches,
     domain::{
@@ -56,13 +56,9 @@ struct Source {
 }
 
 impl Images {
-    /// Asks through this client of registries; answers are news.
-    pub fn new(registry: Option<Registry>, secrets: Option<Client>, news: UnboundedSender<News>) -> Self {
-        let answered = move |_: &_| {
-            // After the end nobody listens, and nothing is to be done.
-            let _ = news.send(News::Answer);
-        };
-        let lookups = registry.map(|registry| Lookups::new(Arc::new(registry), MOST, answered));
+    /// Asks through this client of registries. An answer wakes who takes the changes: every round takes what is known.
+    pub fn new(registry: Option<Arc<Registry>>, secrets: Option<Client>, changes: Changes) -> Self {
+        let lookups = registry.map(|registry| Lookups::new(registry, MOST, move |_: &_| changes.wake()));
         Self { lookups, secrets, asked: BTreeMap::new() }
     }
 

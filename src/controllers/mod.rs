@@ -2,37 +2,28 @@
 //! [`crate::cluster`].
 
 mod cause;
+mod changes;
 mod complaints;
+mod hubs;
 mod images;
 mod pool;
 mod profile;
 mod queue;
 mod shell;
+mod supervisor;
 mod unassigned;
 mod wake;
 mod workloads;
 
 use std::{
-    fmt::Debug,
     future::Future,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment, StatefulSet},
-    batch::v1::Job,
-    core::v1::{self as core, ConfigMap, LimitRange, Node},
-    node::v1::RuntimeClass,
-};
-use kube::{
-    Api, Client,
-    api::{ApiResource, DynamicObject},
-};
-use kube_runtime::{WatchStreamExt, watcher};
-use serde::de::DeserializeOwned;
+use kube::Client;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{Mutex, watch},
     task::JoinSet,
     time::timeout,
 };
@@ -41,18 +32,18 @@ use tracing::{Instrument, info, info_span};
 
 use self::{
     cause::Cause,
+    changes::Changes,
     complaints::Complaints,
+    hubs::{Hubs, WorkloadStores},
     images::Images,
-    queue::{Queue, queue},
+    queue::{Asker, Queue, queue},
     shell::{Ended, Shell},
+    supervisor::Supervisor,
     wake::Wake,
 };
 use crate::{
     admin::{Metrics, Outcome, Readiness},
-    api::{WindowsNodePool, WindowsRuntimeProfile, names::label},
-    cluster::{
-        Caches, Change, Events, KeyKeeper, Patience, SandboxEvent, Store, Versions, View, Writer, client, follow,
-    },
+    cluster::{Caches, Events, KeyKeeper, Versions, Writer, operator_client},
     domain::{ownership::Ownership, workload::Workloads},
     facts::Minor,
     registry::Registry,
@@ -85,9 +76,6 @@ pub enum Error {
     /// Without random numbers no key can be made.
     #[error("the system gives no random numbers")]
     Random(#[source] getrandom::Error),
-    /// Without a watch the operator would go on with an old world.
-    #[error("a defect in the operator ended one of its watches")]
-    Watch,
 }
 
 /// Watches and makes passes until the shutdown.
@@ -95,69 +83,107 @@ pub enum Error {
 /// No pass is made before every cache is full and the API server was asked for its version once.
 ///
 /// # Errors
-/// When the client cannot be built, or when a defect ends a watch: then the process should end and start again.
+/// When the client cannot be built.
 pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
-    let client = client(settings.config.clone()).map_err(|error| Error::Client(Box::new(error)))?;
+    let client = operator_client(settings.config.clone(), &settings.metrics);
+    let client = client.map_err(|error| Error::Client(Box::new(error)))?;
     let (mut versions, api_server) = Versions::new(settings.config);
     let (mut keys, ownership) = KeyKeeper::new(client.clone(), settings.namespace.clone()).map_err(Error::Random)?;
     let caches = Arc::new(Caches::new(settings.namespace.clone(), api_server.clone(), ownership.clone()));
     let (pools, pool_queue) = queue();
     let (profiles, profile_queue) = queue();
     let (nodes, node_queue) = queue();
-    let (news, workload_news) = mpsc::unbounded_channel();
-    let images = Images::new(settings.registry, settings.pull_secrets.then(|| client.clone()), news.clone());
-    let workloads = settings.workloads.then_some(news);
-    let wake = Wake { caches: caches.clone(), pools: pools.clone(), profiles, unassigned: nodes, workloads };
+    let wake = Wake {
+        caches: caches.clone(),
+        pools: pools.clone(),
+        profiles,
+        unassigned: nodes,
+        workloads: Changes::default(),
+    };
+    let writer = Writer::new(client.clone(), settings.namespace.clone(), settings.metrics.clone());
     let shell = Shell {
         caches: caches.clone(),
-        writer: Writer::new(client.clone(), settings.namespace.clone(), settings.metrics.clone()),
+        reporter: writer.clone(),
+        writer,
         events: Events::new(client.clone()),
         metrics: settings.metrics.clone(),
         complaints: Complaints::default(),
     };
+    let supervisor = Supervisor { metrics: settings.metrics, readiness: settings.readiness.clone() };
+    let hubs = Hubs { client: client.clone(), supervisor: supervisor.clone(), wake: wake.clone() };
 
-    let hubs = Hubs { client, metrics: settings.metrics, readiness: settings.readiness };
-    let mut background = hubs.start(&settings.namespace, &wake);
-    let key_stored = tokio::select! {
-        ((), (), key_stored) = async { tokio::join!(caches.full(), versions.ask(), keys.sync()) } => key_stored,
+    // It ends what runs in it when it is dropped.
+    let mut background = JoinSet::new();
+    hubs.start(&mut background, &settings.namespace);
+    tokio::select! {
+        _ = async { tokio::join!(caches.full(), versions.ask(), keys.sync()) } => {}
         () = shutdown.cancelled() => return Ok(()),
-        _ = background.join_next() => return Err(Error::Watch),
-    };
+    }
     info!(nodes = caches.nodes.len(), pools = caches.pools.len(), "every cache is full: the passes begin");
-    background.spawn(versions.run());
-    background.spawn(keys.run(key_stored));
-    background.spawn(watch_api_server(api_server, wake.clone()));
-    background.spawn(watch_ownership(ownership, wake.clone()));
+    let versions = Arc::new(Mutex::new(versions));
+    background.spawn(supervisor.clone().run("version", move || {
+        let versions = versions.clone();
+        async move { versions.lock().await.run().await }
+    }));
+    let of_version = wake.clone();
+    background.spawn(
+        supervisor.clone().run("version-watch", move || watch_api_server(api_server.clone(), of_version.clone())),
+    );
+    let (keys, of_key) = (Arc::new(Mutex::new(keys)), wake.clone());
+    background.spawn(supervisor.clone().run("key", move || {
+        let keys = keys.clone();
+        async move { keys.lock().await.run().await }
+    }));
+    background.spawn(supervisor.clone().run("key-watch", move || watch_ownership(ownership.clone(), of_key.clone())));
     if settings.workloads {
-        let full = hubs.start_workloads(&mut background, &wake);
-        let shell = shell.clone();
-        let keep = async move {
-            full.await;
-            workloads::run(workload_news, shell, pools, images).await;
+        let verdicts = Verdicts {
+            stores: hubs.start_workloads(&mut background),
+            changes: wake.workloads,
+            shell: shell.clone(),
+            pools,
+            registry: settings.registry.map(Arc::new),
+            secrets: settings.pull_secrets.then_some(client),
         };
         caches.workloads.send_replace(Workloads::Waiting);
-        background.spawn(keep);
-        let known = caches.workloads.subscribe();
+        background.spawn(supervisor.run("workloads", move || verdicts.clone().keep()));
         tokio::select! {
-            () = known_for(known, PATIENCE) => {}
+            () = known_for(caches.workloads.subscribe(), PATIENCE) => {}
+            () = settings.readiness.until_an_optional_kind_is_refused() => {}
             () = shutdown.cancelled() => return Ok(()),
-            _ = background.join_next() => return Err(Error::Watch),
         }
     }
 
     let told = unassigned::Told::default();
-    let passes = async {
-        tokio::join!(
-            work("pool", pool_queue, &shell, &shutdown, |shell, pool| async move { pool::pass(shell, &pool).await }),
-            work("profile", profile_queue, &shell, &shutdown, |shell, profile| async move {
-                profile::pass(shell, &profile).await
-            }),
-            work("unassigned", node_queue, &shell, &shutdown, |shell, _| unassigned::pass(shell, told.clone())),
-        )
-    };
-    tokio::select! {
-        _ = passes => Ok(()),
-        _ = background.join_next() => Err(Error::Watch),
+    tokio::join!(
+        work("pool", pool_queue, &shell, &shutdown, |shell, pool| async move { pool::pass(shell, &pool).await }),
+        work("profile", profile_queue, &shell, &shutdown, |shell, profile| async move {
+            profile::pass(shell, &profile).await
+        }),
+        work("unassigned", node_queue, &shell, &shutdown, |shell, _| unassigned::pass(shell, told.clone())),
+    );
+    Ok(())
+}
+
+/// What the verdicts on workloads are made of.
+#[derive(Clone)]
+struct Verdicts {
+    stores: WorkloadStores,
+    changes: Changes,
+    shell: Shell,
+    pools: Asker<Cause>,
+    registry: Option<Arc<Registry>>,
+    /// The way to pull secrets, if they are used.
+    secrets: Option<Client>,
+}
+
+impl Verdicts {
+    /// Keeps them from all that there is, when that is known: also after a defect ended this before.
+    async fn keep(self) {
+        self.shell.caches.workloads.send_replace(Workloads::Waiting);
+        self.stores.full().await;
+        self.changes.open(|all| self.stores.add_to(all));
+        let images = Images::new(self.registry, self.secrets, self.changes.clone());
+        workloads::run(self.changes, self.shell, self.pools, images).await;
     }
 }
 
@@ -189,7 +215,7 @@ async fn work<F>(
             cause.adopt(&span);
         }
         let count = Count::new(controller, shell.metrics.clone());
-        let pass = pass(shell.clone(), object);
+        let pass = pass(shell.begin(), object);
         async move {
             let Ended { next, result } = pass.await;
             count.ended(result);
@@ -237,85 +263,5 @@ async fn watch_ownership(mut ownership: watch::Receiver<Arc<Ownership>>, wake: W
     ownership.mark_unchanged();
     while ownership.changed().await.is_ok() {
         info_span!("watch", kind = "ownership").in_scope(|| wake.ownership());
-    }
-}
-
-/// The watches, one for each kind.
-struct Hubs {
-    client: Client,
-    metrics: Metrics,
-    readiness: Readiness,
-}
-
-impl Hubs {
-    fn start(&self, namespace: &str, wake: &Wake) -> JoinSet<()> {
-        let mut hubs = JoinSet::new();
-        let caches = &wake.caches;
-        let (all, client) = (watcher::Config::default, || self.client.clone());
-        let pools = Api::<DynamicObject>::all_with(client(), &ApiResource::erase::<WindowsNodePool>(&()));
-        let profiles = Api::<DynamicObject>::all_with(client(), &ApiResource::erase::<WindowsRuntimeProfile>(&()));
-        let windows = all().labels(&format!("{}=windows", label::OS));
-        let ours = all().labels(&format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_VALUE));
-        self.follow(&mut hubs, pools, all(), &caches.pools, wake, Wake::pool);
-        self.follow(&mut hubs, profiles, all(), &caches.profiles, wake, Wake::profile);
-        self.follow(&mut hubs, Api::<Node>::all(client()), windows, &caches.nodes, wake, Wake::node);
-        self.follow(
-            &mut hubs,
-            Api::<RuntimeClass>::all(client()),
-            all(),
-            &caches.runtime_classes,
-            wake,
-            Wake::runtime_class,
-        );
-        let config_maps = Api::<ConfigMap>::namespaced(client(), namespace);
-        self.follow(&mut hubs, config_maps, ours, &caches.config_maps, wake, Wake::config_map);
-        hubs
-    }
-
-    /// Watches what workloads are made of. Gives what waits until all of it is known.
-    fn start_workloads(&self, hubs: &mut JoinSet<()>, wake: &Wake) -> impl Future<Output = ()> + use<> {
-        let client = || self.client.clone();
-        let (pods, sandboxes) = (wake.caches.pods.clone(), Store::<SandboxEvent>::default());
-        let (deployments, stateful_sets) = (Store::default(), Store::default());
-        let (daemon_sets, jobs) = (Store::default(), Store::default());
-        let limit_ranges = Store::default();
-        let all = watcher::Config::default;
-        let of_sandboxes = all().fields("involvedObject.kind=Pod,reason=FailedCreatePodSandBox");
-        self.follow(hubs, Api::<core::Pod>::all(client()), all(), &pods, wake, Wake::pod);
-        self.follow(hubs, Api::<core::Event>::all(client()), of_sandboxes, &sandboxes, wake, Wake::sandbox);
-        self.follow(hubs, Api::<Deployment>::all(client()), all(), &deployments, wake, Wake::controller);
-        self.follow(hubs, Api::<StatefulSet>::all(client()), all(), &stateful_sets, wake, Wake::controller);
-        self.follow(hubs, Api::<DaemonSet>::all(client()), all(), &daemon_sets, wake, Wake::controller);
-        self.follow(hubs, Api::<Job>::all(client()), all(), &jobs, wake, Wake::controller);
-        self.follow(hubs, Api::<LimitRange>::all(client()), all(), &limit_ranges, wake, Wake::defaults);
-        async move {
-            tokio::join!(
-                pods.full(),
-                sandboxes.full(),
-                deployments.full(),
-                stateful_sets.full(),
-                daemon_sets.full(),
-                jobs.full(),
-                limit_ranges.full()
-            );
-        }
-    }
-
-    fn follow<V: View>(
-        &self,
-        hubs: &mut JoinSet<()>,
-        api: Api<V::Object>,
-        config: watcher::Config,
-        store: &Store<V>,
-        wake: &Wake,
-        tell: fn(&Wake, &Change<V>),
-    ) where
-        V::Object: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-    {
-        let wake = wake.clone();
-        let full = self.readiness.register(V::KIND);
-        let events = watcher(api, config).backoff(Patience::default());
-        let tell = move |change: &Change<V>| tell(&wake, change);
-        hubs.spawn(follow(events, store.clone(), self.metrics.clone(), full, tell));
     }
 }

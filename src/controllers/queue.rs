@@ -8,11 +8,12 @@ use std::{
     collections::{BTreeSet, HashMap},
     future::Future,
     hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use tokio::{
-    sync::mpsc,
+    sync::Notify,
     task::{Id, JoinError, JoinSet},
     time::{Instant, sleep_until},
 };
@@ -27,8 +28,8 @@ const PACE: Duration = Duration::from_millis(200);
 const SOON: Duration = Duration::from_millis(100);
 /// The delay after a first failure; it doubles with each in a row.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
-/// The longest delay after a failure.
-const LONGEST_DELAY: Duration = Duration::from_secs(300);
+/// The longest delay after a failure: how long the cause may be gone before it is noticed.
+const LONGEST_DELAY: Duration = Duration::from_secs(10);
 /// How long events are not heeded after a failure, however long the delay is.
 const DEAF: Duration = Duration::from_secs(5);
 /// How long the passes under way may go on after the end was asked for.
@@ -50,7 +51,16 @@ pub enum Next {
 }
 
 /// Asks for passes. `T` says why.
-pub struct Asker<T>(mpsc::UnboundedSender<(String, T)>);
+pub struct Asker<T>(Arc<Shared<T>>);
+
+/// The passes that were asked for, until somebody [works](Queue::work) on them.
+pub struct Queue<T>(Arc<Shared<T>>);
+
+/// One entry for each object, however often and however early a pass of it is asked for.
+struct Shared<T> {
+    schedule: Mutex<Schedule<T>>,
+    asked: Notify,
+}
 
 impl<T> Clone for Asker<T> {
     fn clone(&self) -> Self {
@@ -61,44 +71,51 @@ impl<T> Clone for Asker<T> {
 impl<T> Asker<T> {
     /// Asks for a pass of an object.
     pub fn ask(&self, object: &str, why: T) {
-        // After the end nobody listens, and nothing is to be done.
-        let _ = self.0.send((object.to_owned(), why));
+        self.0.schedule().ask(object, why, Instant::now());
+        self.0.asked.notify_one();
     }
 }
 
-/// The passes that were asked for, until somebody [works](Queue::work) on them.
-pub struct Queue<T> {
-    asked: mpsc::UnboundedReceiver<(String, T)>,
-    schedule: Schedule<T>,
+impl<T> Shared<T> {
+    /// An object that is due: its pass begins.
+    fn take_due(&self) -> Option<(String, Option<T>)> {
+        self.schedule().take(Instant::now())
+    }
+
+    /// The schedule is plain data: a panic elsewhere cannot leave it half-written.
+    fn schedule(&self) -> MutexGuard<'_, Schedule<T>> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A queue with nothing in it.
 pub fn queue<T>() -> (Asker<T>, Queue<T>) {
-    let (sender, asked) = mpsc::unbounded_channel();
-    (Asker(sender), Queue { asked, schedule: Schedule::default() })
+    let shared = Arc::new(Shared { schedule: Mutex::default(), asked: Notify::new() });
+    (Asker(shared.clone()), Queue(shared))
 }
 
 impl<T: Send + 'static> Queue<T> {
     /// Makes passes until the shutdown, and then lets those under way end.
     ///
     /// A pass gets the object and the first reason for it; there is none when only time went by.
-    pub async fn work<F>(mut self, pass: impl Fn(String, Option<T>) -> F, shutdown: CancellationToken)
+    pub async fn work<F>(self, pass: impl Fn(String, Option<T>) -> F, shutdown: CancellationToken)
     where
         F: Future<Output = Next> + Send + 'static,
     {
+        let Self(shared) = self;
         let mut passes = Passes::default();
         loop {
             while passes.running.len() < AT_ONCE
-                && let Some((object, why)) = self.schedule.take(Instant::now())
+                && let Some((object, why)) = shared.take_due()
             {
                 passes.start(object.clone(), pass(object, why));
             }
-            let due = self.schedule.next().filter(|_| passes.running.len() < AT_ONCE);
+            let due = shared.schedule().next().filter(|_| passes.running.len() < AT_ONCE);
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                Some(ended) = passes.end() => self.schedule.ended(ended),
-                Some((object, why)) = self.asked.recv() => self.schedule.ask(&object, why, Instant::now()),
+                Some(ended) = passes.end() => shared.schedule().ended(ended),
+                () = shared.asked.notified() => {}
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
@@ -112,9 +129,8 @@ impl<T: Send + 'static> Queue<T> {
 #[cfg(test)]
 impl<T> Queue<T> {
     /// The objects that were asked for, each once, by name.
-    pub fn objects(mut self) -> Vec<String> {
-        let asked = std::iter::from_fn(|| self.asked.try_recv().ok()).map(|(object, _)| object);
-        asked.collect::<BTreeSet<_>>().into_iter().collect()
+    pub fn objects(self) -> Vec<String> {
+        self.0.schedule().objects.keys().cloned().collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -262,8 +278,6 @@ fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use tokio::time::{advance, sleep};
 
     use super::*;
@@ -354,7 +368,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_back_off_up_to_five_minutes_and_success_resets() {
+    async fn failures_back_off_up_to_ten_seconds_and_success_resets() {
         let bench = bench(Duration::ZERO, |_, number| if number == 15 { Next::Wait } else { Next::Retry });
         bench.asker.ask("a", "event");
         sleep(Duration::from_secs(3600)).await;
@@ -362,8 +376,8 @@ mod tests {
         let first = gaps(bench.times("a"));
         assert_eq!(first.len(), 14, "{first:?}");
         for (number, gap) in first.iter().enumerate() {
-            let full = (500_u128 << number).min(300_000);
-            assert!((full * 3 / 4..=full * 5 / 4 + 1).contains(gap) && *gap <= 300_001, "{number}: {gap}");
+            let full = (500_u128 << number).min(10_000);
+            assert!((full * 3 / 4..=full * 5 / 4 + 1).contains(gap) && *gap <= 10_001, "{number}: {gap}");
         }
         bench.asker.ask("a", "event");
         sleep(Duration::from_millis(900)).await;
@@ -438,6 +452,18 @@ mod tests {
         let asked = Instant::now();
         bench.worker.await.unwrap();
         assert_eq!(asked.elapsed().as_secs(), 20);
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_nobody_works_on_keeps_one_entry_for_each_object() {
+        let (asker, queue) = queue();
+        let why = Arc::new("event");
+        for _ in 0..10_000 {
+            asker.ask("a", why.clone());
+            asker.ask("b", why.clone());
+        }
+        assert_eq!(Arc::strong_count(&why), 3, "the first reason of each");
+        assert_eq!(queue.objects(), ["a", "b"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
+use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span, warn};
 
 use super::{
@@ -27,6 +28,8 @@ pub struct Shell {
     pub caches: Arc<Caches>,
     /// The way to write.
     pub writer: Writer,
+    /// The way to write a status.
+    pub reporter: Writer,
     /// The way to tell people.
     pub events: Events,
     /// What is counted.
@@ -66,7 +69,21 @@ pub struct Ended {
     pub result: Result,
 }
 
+/// How long after its begin a pass may write: what it planned may be wrong later. What is left is planned anew.
+const WRITES_FOR: Duration = Duration::from_secs(30);
+/// How long after its begin a pass may write its status: a write that was sent in time may take as long as it may, and
+/// what was done is told.
+const REPORTS_FOR: Duration = Duration::from_secs(90);
+
 impl Shell {
+    /// The shell for a pass that begins now. It writes nothing when its time is over, such as after the process was
+    /// stopped in the middle.
+    pub fn begin(&self) -> Self {
+        let now = Instant::now();
+        let until = |time| self.writer.until(now + time);
+        Self { writer: until(WRITES_FOR), reporter: until(REPORTS_FOR), ..self.clone() }
+    }
+
     /// The world as it is known now.
     pub fn gather(&self) -> Snapshot {
         info_span!("gather").in_scope(|| self.caches.snapshot())
@@ -121,7 +138,7 @@ impl Shell {
 
     async fn write_status(&self, word: &Word<'_>) -> Option<Outcome> {
         let body = word.status.as_ref()?;
-        let (outcome, mark) = self.writer.write_status(word.resource, word.name, body).await;
+        let (outcome, mark) = self.reporter.write_status(word.resource, word.name, body).await;
         self.caches.catch_up(mark.as_slice()).await;
         Some(outcome)
     }

@@ -2,7 +2,8 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use super::{
@@ -17,7 +18,10 @@ use crate::{
 /// There is one such pass, over all nodes.
 pub const KEY: &str = "nodes";
 
-/// The nodes that were told of already, by uid.
+/// How soon the events that were lost are published again.
+const AGAIN: Duration = Duration::from_secs(15);
+
+/// The nodes of which an event was published, by uid.
 #[derive(Clone, Default)]
 pub struct Told(Arc<Mutex<BTreeSet<String>>>);
 
@@ -25,23 +29,31 @@ pub struct Told(Arc<Mutex<BTreeSet<String>>>);
 pub async fn pass(shell: Shell, told: Told) -> Ended {
     let notes = unassigned(&shell.gather());
     shell.metrics.unassigned(notes.len());
-    shell.events.publish(&told.news(notes)).await;
-    Ended { next: Next::Wait, result: Outcome::Unchanged }
+    let news = told.news(notes);
+    let published = shell.events.publish(&news).await;
+    let lost = told.note(&news, &published);
+    Ended { next: if lost { Next::After(AGAIN) } else { Next::Wait }, result: Outcome::Unchanged }
 }
 
 impl Told {
-    /// The notes that were not told yet. A node that found a pool and lost it again is news again.
+    /// The notes that were not published yet. A node that found a pool and lost it again is news again.
     fn news(&self, notes: Vec<Note>) -> Vec<Note> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         let before = std::mem::take(&mut *told);
-        notes
-            .into_iter()
-            .filter(|note| {
-                let uid = note.about.uid();
-                told.insert(uid.to_owned());
-                !before.contains(uid)
-            })
-            .collect()
+        let (known, news): (Vec<_>, _) = notes.into_iter().partition(|note| before.contains(note.about.uid()));
+        told.extend(known.into_iter().map(|note| note.about.uid().to_owned()));
+        news
+    }
+
+    /// Notes what was published. Returns whether something was not.
+    fn note(&self, news: &[Note], published: &[bool]) -> bool {
+        let done = news.iter().zip(published).filter(|(_, published)| **published);
+        self.told().extend(done.map(|(note, _)| note.about.uid().to_owned()));
+        published.contains(&false)
+    }
+
+    fn told(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -63,9 +75,24 @@ mod tests {
     #[test]
     fn a_node_without_a_pool_is_told_once_until_it_has_one() {
         let told = Told::default();
-        assert_eq!(told.news(vec![alone("a")]).len(), 1);
-        assert_eq!(told.news(vec![alone("a"), alone("b")]), [alone("b")]);
-        assert_eq!(told.news(vec![alone("b")]), []);
-        assert_eq!(told.news(vec![alone("a"), alone("b")]), [alone("a")], "it was in a pool in between");
+        let news = |notes: &[&str]| {
+            let news = told.news(notes.iter().map(|uid| alone(uid)).collect());
+            assert!(!told.note(&news, &vec![true; news.len()]));
+            news
+        };
+        assert_eq!(news(&["a"]), [alone("a")]);
+        assert_eq!(news(&["a", "b"]), [alone("b")]);
+        assert_eq!(news(&["b"]), []);
+        assert_eq!(news(&["a", "b"]), [alone("a")], "it was in a pool in between");
+    }
+
+    #[test]
+    fn an_event_that_was_lost_is_published_again() {
+        let told = Told::default();
+        let notes = || vec![alone("a"), alone("b"), alone("c")];
+        assert!(told.note(&told.news(notes()), &[true, false, true]));
+        assert_eq!(told.news(notes()), [alone("b")]);
+        assert!(!told.note(&[alone("b")], &[true]));
+        assert_eq!(told.news(notes()), []);
     }
 }

@@ -2,15 +2,17 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use tokio::sync::mpsc::UnboundedSender;
-
-use super::{cause::Cause, queue::Asker, unassigned, workloads::News};
+use super::{cause::Cause, changes::Changes, queue::Asker, unassigned};
 use crate::{
     api::names::label,
     cluster::{Caches, Change, ControllerView, SandboxEvent, View},
     domain::{
         node::WindowsNode,
-        pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, assignment},
+        pool::{
+            ConfigMapView, Pool, ProfileView, RuntimeClassView,
+            affected::{PoolChange, Surroundings},
+            assignment,
+        },
         workload::{MemoryDefaults, Pod, PodController},
     },
 };
@@ -26,8 +28,8 @@ pub struct Wake {
     pub profiles: Asker<Cause>,
     /// The pass over the nodes that are in no pool.
     pub unassigned: Asker<Cause>,
-    /// The verdicts on workloads, if they are looked at.
-    pub workloads: Option<UnboundedSender<News>>,
+    /// What the verdicts on workloads are kept up to date with.
+    pub workloads: Changes,
 }
 
 impl Wake {
@@ -39,18 +41,28 @@ impl Wake {
         let affected = assignment::affected(known, &ownership, change.before.as_deref(), change.after.as_deref());
         ask(&self.pools, affected, change);
         ask(&self.unassigned, [unassigned::KEY.to_owned()], change);
-        self.news(|| News::Ground);
+        self.workloads.record(|changed| changed.ground = true);
     }
 
-    /// A pool changed: itself; if it now says something else to others, all pools, since nodes and RuntimeClasses may
-    /// move between them, and the profiles that it names.
+    /// A pool changed: itself; the pools that share nodes or RuntimeClasses with it, as far as these are concerned; the
+    /// profiles that it named and names, when these are others.
     pub fn pool(&self, change: &Change<Pool>) {
         ask(&self.pools, [change.name().to_owned()], change);
-        if concerns_others(change) {
-            ask(&self.pools, self.caches.pools.all().into_keys(), change);
+        let changed = PoolChange { before: change.before.as_deref(), after: change.after.as_deref() };
+        let (pools, nodes, runtime_classes) =
+            (self.caches.pools.all(), self.caches.nodes.all(), self.caches.runtime_classes.all());
+        let ownership = self.caches.ownership();
+        let surroundings =
+            Surroundings { pools: &pools, nodes: &nodes, runtime_classes: &runtime_classes, ownership: &ownership };
+        ask(&self.pools, changed.concerns(&surroundings), change);
+        if differs(change, profile_of) {
             ask(&self.profiles, either(change, profile_of), change);
+        }
+        if changed.membership_differs() {
             ask(&self.unassigned, [unassigned::KEY.to_owned()], change);
-            self.news(|| News::Ground);
+        }
+        if differs(change, |pool| (&pool.uid, pool.deleting, &pool.spec)) {
+            self.workloads.record(|changed| changed.ground = true);
         }
     }
 
@@ -70,7 +82,7 @@ impl Wake {
         let named = pools.filter(|pool| names_class(pool, change.name())).map(|pool| pool.name.clone());
         let made_for = either(change, |class| class.label(label::POOL).map(str::to_owned));
         ask(&self.pools, named.chain(made_for), change);
-        self.news(|| News::Ground);
+        self.workloads.record(|changed| changed.ground = true);
     }
 
     /// A ConfigMap changed: the pool that it was rendered for.
@@ -80,35 +92,26 @@ impl Wake {
 
     /// A pod changed: the verdict on it.
     pub fn pod(&self, change: &Change<Pod>) {
-        self.news(|| News::Pod { key: change.name().to_owned(), now: change.after.clone() });
+        let Some(known) = change.after.as_ref().or(change.before.as_ref()) else { return };
+        self.workloads.record(|changed| changed.pod(known, change.after.as_ref()));
     }
 
     /// An object that makes pods changed: the verdict on it.
     pub fn controller<T: PodController + Send + 'static>(&self, change: &Change<ControllerView<T>>) {
-        let of = |view: &Arc<ControllerView<T>>| view.controller.clone();
-        let Some(known) = change.after.as_ref().or(change.before.as_ref()).map(of) else { return };
-        self.news(|| News::Controller { name: known.workload, now: change.after.as_ref().map(of).map(Arc::new) });
+        let Some(known) = change.after.as_ref().or(change.before.as_ref()) else { return };
+        self.workloads.record(|changed| changed.controller(known, change.after.as_ref()));
     }
 
     /// A LimitRange changed: the verdicts on what makes pods in its namespace.
     pub fn defaults(&self, change: &Change<MemoryDefaults>) {
         let Some(known) = change.after.as_ref().or(change.before.as_ref()) else { return };
-        let (namespace, key) = (known.namespace.clone(), known.key.clone());
-        self.news(|| News::Defaults { namespace, key, now: change.after.clone() });
+        self.workloads.record(|changed| changed.defaults(known, change.after.as_ref()));
     }
 
     /// A runtime said something of the sandbox of a pod: the verdict on the pod.
     pub fn sandbox(&self, change: &Change<SandboxEvent>) {
-        let Some(event) = change.after.as_ref().or(change.before.as_ref()) else { return };
-        let said = change.after.as_ref().and_then(|event| event.said.clone());
-        self.news(|| News::Sandbox { pod: event.pod.clone(), event: change.name().to_owned(), said });
-    }
-
-    fn news(&self, news: impl FnOnce() -> News) {
-        if let Some(workloads) = &self.workloads {
-            // After the end nobody listens, and nothing is to be done.
-            let _ = workloads.send(news());
-        }
+        let Some(known) = change.after.as_ref().or(change.before.as_ref()) else { return };
+        self.workloads.record(|changed| changed.sandbox(known, change.after.as_ref()));
     }
 
     /// The lowest version of the API servers changed: all pools.
@@ -131,11 +134,6 @@ fn ask<V: View>(asker: &Asker<Cause>, objects: impl IntoIterator<Item = String>,
     for object in objects {
         asker.ask(&object, Cause::here(change.words()));
     }
-}
-
-/// Whether more than the pool's own pass depends on what changed. Its conditions, counts and annotations are its own.
-fn concerns_others(change: &Change<Pool>) -> bool {
-    differs(change, |pool| (&pool.uid, pool.deleting, &pool.spec, &pool.status.applied))
 }
 
 fn profile_of(pool: &Pool) -> Option<String> {
@@ -211,7 +209,7 @@ mod tests {
         let (pools, pool_queue) = queue();
         let (profiles, profile_queue) = queue();
         let (nodes, node_queue) = queue();
-        act(&Wake { caches, pools, profiles, unassigned: nodes, workloads: None });
+        act(&Wake { caches, pools, profiles, unassigned: nodes, workloads: Changes::default() });
         let mut asked = Vec::new();
         for (kind, queue) in [("pool", pool_queue), ("profile", profile_queue), ("unassigned", node_queue)] {
             asked.extend(queue.objects().into_iter().map(|object| format!("{kind} {object}")));
@@ -226,28 +224,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pool_that_says_something_else_wakes_all_and_the_profiles_it_named_and_names() {
+    async fn a_pool_that_names_another_profile_wakes_itself_and_both_profiles() {
         let (before, after) = (
             pool("web", json!({"profileRef": {"name": "old"}})),
             pool("web", json!({"profileRef": {"name": "standard"}})),
         );
-        let all = ["pool batch", "pool edge", "pool web", "profile old", "profile standard", "unassigned nodes"];
-        assert_eq!(asked(|wake| wake.pool(&change(before, after))).await, all);
-        let gone = asked(|wake| wake.pool(&change(pool("gone", json!({})), None))).await;
-        assert_eq!(gone, ["pool batch", "pool edge", "pool gone", "pool web", "unassigned nodes"]);
+        let asked = asked(|wake| wake.pool(&change(before, after))).await;
+        assert_eq!(asked, ["pool web", "profile old", "profile standard"]);
     }
 
     #[tokio::test]
-    async fn a_status_that_changed_wakes_its_own_pool_and_what_it_set_on_nodes_wakes_all() {
+    async fn a_pool_that_comes_or_goes_wakes_those_that_share_a_class_with_it() {
+        // The class of `web` and `edge` is the default one.
+        let all = ["pool edge", "pool other", "pool web", "unassigned nodes"];
+        assert_eq!(asked(|wake| wake.pool(&change(pool("other", json!({})), None))).await, all);
+        assert_eq!(asked(|wake| wake.pool(&change(None, pool("other", json!({}))))).await, all);
+        let apart = pool("other", json!({"runtimeClasses": [{"name": "other"}]}));
+        assert_eq!(asked(|wake| wake.pool(&change(apart, None))).await, ["pool other", "unassigned nodes"]);
+    }
+
+    #[tokio::test]
+    async fn a_status_or_an_annotation_that_changed_wakes_its_own_pool() {
         let plain = pool("web", json!({}));
-        let mut counted = plain.clone();
-        counted.status.nodes.matched = 3;
-        counted.allow_release = Some("2".into());
-        assert_eq!(asked(|wake| wake.pool(&change(plain.clone(), counted))).await, ["pool web"]);
-        let mut applied = plain.clone();
-        applied.status.applied.labels.push("team".into());
-        let asked = asked(|wake| wake.pool(&change(plain, applied))).await;
-        assert_eq!(asked, ["pool batch", "pool edge", "pool web", "unassigned nodes"]);
+        let mut changed = plain.clone();
+        changed.status.nodes.matched = 3;
+        changed.allow_release = Some("2".into());
+        changed.status.applied.labels.push("team".into());
+        changed.status.applied.taints.push("os:NoSchedule".into());
+        assert_eq!(asked(|wake| wake.pool(&change(plain, changed))).await, ["pool web"]);
     }
 
     #[tokio::test]

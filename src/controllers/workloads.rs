@@ -7,19 +7,21 @@ use std::{
 };
 
 use tokio::{
-    spawn,
-    sync::mpsc::UnboundedReceiver,
     task::{coop::consume_budget, spawn_blocking},
     time::{Instant, sleep, timeout_at},
 };
-use tokio_util::task::AbortOnDropHandle;
-use tracing::{debug, error, info_span};
+use tracing::{debug, info_span};
 
-use super::{cause::Cause, images::Images, queue::Asker, shell::Shell};
+use super::{
+    cause::Cause,
+    changes::{Changed, Changes},
+    images::Images,
+    queue::Asker,
+    shell::Shell,
+};
 use crate::domain::{
-    image::Said,
     note::{About, Note},
-    workload::{Controller, Ground, Ledger, MemoryDefaults, Pod, PoolWorkloads, Trap, WorkloadName, Workloads},
+    workload::{Ground, Ledger, PoolWorkloads, Trap, WorkloadName, Workloads},
 };
 
 /// The least time between two rounds: what happens in between is one round.
@@ -32,58 +34,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How long to wait when nothing is to be done.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// What happened.
-pub enum News {
-    /// A pod changed, or is gone.
-    Pod {
-        /// Its key.
-        key: String,
-        /// What it is now.
-        now: Option<Arc<Pod>>,
-    },
-    /// An object that makes pods changed, or is gone.
-    Controller {
-        /// Its name.
-        name: Arc<WorkloadName>,
-        /// What it is now.
-        now: Option<Arc<Controller>>,
-    },
-    /// A LimitRange changed, or is gone.
-    Defaults {
-        /// Its namespace.
-        namespace: String,
-        /// Its key.
-        key: String,
-        /// What it is now.
-        now: Option<Arc<MemoryDefaults>>,
-    },
-    /// An event says something of a sandbox, or no longer does.
-    Sandbox {
-        /// The key of the pod.
-        pod: String,
-        /// The name of the event.
-        event: String,
-        /// What it said.
-        said: Option<Said>,
-    },
-    /// Pools, nodes or RuntimeClasses changed.
-    Ground,
-    /// A registry said what an image is for.
-    Answer,
-}
-
-/// Keeps the verdicts and tells the pools. A defect here ends the verdicts and not the operator: nodes are guarded
-/// without them.
-pub async fn run(news: UnboundedReceiver<News>, shell: Shell, pools: Asker<Cause>, images: Images) {
-    let caches = shell.caches.clone();
-    if let Err(defect) = AbortOnDropHandle::new(spawn(keep(news, shell, pools, images))).await {
-        error!("a defect ended the verdicts on workloads, restart the operator to have them again: {defect}");
-        caches.workloads.send_replace(Workloads::Waiting);
-    }
-    std::future::pending::<()>().await;
-}
-
-async fn keep(mut news: UnboundedReceiver<News>, shell: Shell, pools: Asker<Cause>, images: Images) {
+/// Keeps the verdicts up to date with the changes and tells the pools.
+pub async fn run(changes: Changes, shell: Shell, pools: Asker<Cause>, images: Images) {
     let mut keeper = Keeper {
         shell,
         pools,
@@ -94,18 +46,11 @@ async fn keep(mut news: UnboundedReceiver<News>, shell: Shell, pools: Asker<Caus
         later: BTreeSet::new(),
     };
     loop {
-        while let Ok(one) = news.try_recv() {
-            keeper.take_in(one);
-            // There are very many at the start, and others have work to do.
-            consume_budget().await;
-        }
+        keeper.take_in(changes.take()).await;
         keeper.round().await;
         sleep(PACE).await;
-        match timeout_at(keeper.due(), news.recv()).await {
-            Ok(Some(one)) => keeper.take_in(one),
-            Ok(None) => return,
-            Err(_) => {}
-        }
+        // Without a change it is time that leads to a round.
+        let _ = timeout_at(keeper.due(), changes.recorded()).await;
     }
 }
 
@@ -130,15 +75,24 @@ struct Told {
 }
 
 impl Keeper {
-    fn take_in(&mut self, news: News) {
-        match news {
-            News::Pod { key, now } => self.ledger.pod(&key, now),
-            News::Controller { name, now } => self.ledger.controller(&name, now),
-            News::Defaults { namespace, key, now } => self.ledger.defaults(&namespace, &key, now),
-            News::Sandbox { pod, event, said } => self.ledger.sandbox(&pod, &event, said),
-            News::Ground => self.moved = true,
-            // Every round takes what is known.
-            News::Answer => {}
+    /// Takes in what changed. There is very much at the start, and others have work to do.
+    async fn take_in(&mut self, changed: Changed) {
+        self.moved |= changed.ground;
+        for ((namespace, key), now) in changed.defaults {
+            self.ledger.defaults(&namespace, &key, now);
+            consume_budget().await;
+        }
+        for (name, now) in changed.controllers {
+            self.ledger.controller(&name, now);
+            consume_budget().await;
+        }
+        for ((pod, event), said) in changed.sandboxes {
+            self.ledger.sandbox(&pod, &event, said);
+            consume_budget().await;
+        }
+        for (key, now) in changed.pods {
+            self.ledger.pod(&key, now);
+            consume_budget().await;
         }
     }
 

@@ -57,7 +57,7 @@ prop_compose! {
         tolerations in select(vec![json!([]), tolerated(), json!([{"operator": "Exists"}])]),
         class in prop::option::of(select(CLASSES.to_vec())),
         image in select(IMAGES.to_vec()),
-        limit in select(vec![Some("1Gi"), Some("20Gi"), None]),
+        limit in select(vec![Some("1Gi"), Some("20Gi"), Some("9E"), None]),
         host in prop::option::weighted(0.2, select(NODES.to_vec())),
     ) -> Value {
         let mut one = container(image);

@@ -337,6 +337,23 @@ fn memory_limits_are_held_against_what_each_node_offers() {
 }
 
 #[test]
+fn limits_whose_sum_exceeds_64_bits_are_reported_and_removed_again() {
+    let mut cluster = town();
+    let limited = |limit: &str| {
+        let mut one = container("example.com/app:1");
+        one["resources"] = json!({"requests": {"memory": limit}, "limits": {"memory": limit}});
+        json!({"containers": [one, one], "overhead": {"memory": "9E"}, "tolerations": tolerated()})
+    };
+    cluster.pod_on("a", "web-1", limited("9E"), running());
+    cluster.pod_on("b", "web-1", limited("9E"), running());
+    let expected = "web MemoryOvercommitted Node web-1: offers 16Gi to pods whose limits add up to more than 8Ei";
+    cluster.tells(&[(expected, "")], &"two pods of 27E each");
+    cluster.pods.remove("shop/b");
+    cluster.pod_on("a", "web-1", spec(json!({"tolerations": tolerated()})), running());
+    cluster.tells(&[], &"what went is subtracted in full");
+}
+
+#[test]
 fn a_pod_of_a_controller_that_nobody_reads_is_judged_itself() {
     let mut cluster = town();
     let owned = |kind: &str, name: &str| json!({"ownerReferences": [{"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": true}]});

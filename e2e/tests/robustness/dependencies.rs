@@ -3,12 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use e2e::{
-    control_plane::OPERATOR_NAMESPACE,
-    kubelet::Kubelets,
-    operator::Operator,
-    world::World,
-};
+use e2e::{control_plane::OPERATOR_NAMESPACE, kubelet::Kubelets, operator::Operator, world::World};
 use k8s_openapi::api::{
     core::v1::{ConfigMap, ResourceQuota},
     rbac::v1::RoleBinding,

@@ -1,5 +1,6 @@
 //! What a kubelet can write on its own Node under NodeRestriction, and what follows from it: nothing that it may not have.
 
+use anyhow::ensure;
 use e2e::{
     control_plane::{OPERATOR_NAMESPACE, User},
     kubelet::{Kubelets, SimulatedNode},
@@ -7,7 +8,6 @@ use e2e::{
     wait::eventually,
     world::{SOON, World, taints},
 };
-use anyhow::ensure;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::{
     Api, ResourceExt,

@@ -7,7 +7,10 @@
 
 mod bad_objects;
 mod dependencies;
+mod half_open;
 mod kubelets;
+mod pressure;
+mod proxy;
 mod refusals;
 mod restarts;
 mod rivals;

@@ -106,7 +106,11 @@ async fn where_admission_refuses_to_remove_the_taints_a_clean_up_leaves_record_l
     let after = world.nodes().get("web-000").await.unwrap();
     assert_eq!(after.metadata.resource_version, before.metadata.resource_version, "nothing was written");
     Api::<RuntimeClass>::all(world.client.clone()).get("windows-ltsc2022").await.unwrap();
-    assert!(!operator.log().unwrap().contains("remove taint"), "the log has what was done:\n{}", operator.log().unwrap());
+    assert!(
+        !operator.log().unwrap().contains("remove taint"),
+        "the log has what was done:\n{}",
+        operator.log().unwrap()
+    );
 
     let begin = Instant::now();
     webhook.remove().await.unwrap();

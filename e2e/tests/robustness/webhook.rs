@@ -117,7 +117,8 @@ fn answer(body: &str, refuses: Refuses) -> Result<Value> {
     let request = &review["request"];
     // What was there before is no help: to API servers of 1.20, `oldObject` has the patched taints already.
     let tainted = request["object"]["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
-    let refused = tainted == (refuses == Refuses::Tainted) && request["userInfo"]["username"] == json!(User::Operator.name());
+    let refused =
+        tainted == (refuses == Refuses::Tainted) && request["userInfo"]["username"] == json!(User::Operator.name());
     let mut response = json!({ "uid": request["uid"], "allowed": !refused });
     if refused {
         response["status"] = json!({ "message": REFUSAL });

@@ -369,11 +369,36 @@ async fn a_plan_without_steps_is_complete_without_a_request() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_answer_is_given_ten_seconds() {
     let silent = tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
-    let writer = Writer::new(Client::new(silent, "default"), "winpool-system".into(), Metrics::default());
+    let client = crate::cluster::client::limited(Client::new(silent, "default"), &Metrics::default());
+    let writer = Writer::new(client, "winpool-system".into(), Metrics::default());
     let begin = tokio::time::Instant::now();
     let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
-    assert_eq!(done.failures().count(), 1);
+    let failures: Vec<_> = done.failures().collect();
+    assert_eq!(failures, ["patch-node win-1: the API server did not answer within 10s"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_is_too_old_is_not_written_any_more() {
+    // The process is stopped for an hour while the first request is under way.
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let log = sent.clone();
+    let server = tower::service_fn(move |request: Request<Body>| {
+        let log = log.clone();
+        async move {
+            log.lock().unwrap().push(request.uri().path().to_owned());
+            tokio::time::advance(Duration::from_secs(3600)).await;
+            Ok::<_, Infallible>(Response::new(Body::from(object().to_string().into_bytes())))
+        }
+    });
+    let client = crate::cluster::client::limited(Client::new(server, "default"), &Metrics::default());
+    let writer = Writer::new(client, "winpool-system".into(), Metrics::default());
+    let fresh = writer.until(tokio::time::Instant::now() + Duration::from_secs(30));
+    let class = Operation::StripRuntimeClass { name: "windows-ltsc2022".into(), body: json!({}) };
+    let done = fresh.run(&[vec![patch("win-1")], vec![class.clone()]]).await;
+    assert_eq!(sent.lock().unwrap().as_slice(), ["/api/v1/nodes/win-1"], "the class is not sent");
+    assert_eq!(done.results.last(), Some(&(class, Outcome::Conflict)));
+    assert!(!done.complete);
 }
 
 #[tokio::test(start_paused = true)]

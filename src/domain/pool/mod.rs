@@ -1,5 +1,6 @@
 //! A pool: what it says, which nodes it has, what has to change, and what its status says.
 
+pub mod affected;
 pub mod assignment;
 pub mod check;
 pub mod classes;

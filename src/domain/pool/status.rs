@@ -32,6 +32,8 @@ use crate::{
 const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 /// How often a pool is looked at without an event: lifecycles end by the calendar.
 const LOOK_AGAIN: Duration = Duration::from_secs(6 * 60 * 60);
+/// How often it is looked whether pods that a NoExecute taint would evict are still there.
+const PODS_LEAVE: Duration = Duration::from_secs(30);
 /// How many of the things that a message or list may have are shown in status.
 const LISTED: usize = 5;
 /// How many rows a list in status has at the most; the schema has the same bounds.
@@ -197,7 +199,9 @@ fn contest_ends(case: &Case) -> Option<Duration> {
     let contested = case.active.classes.iter().any(|class| class.state == crate::api::RuntimeClassState::Contested);
     let on_nodes = case.active.members.iter().filter_map(|member| member.plan.retry_at).min();
     let on_nodes = on_nodes.map(|at| Duration::try_from(at.duration_since(case.snapshot.now)).unwrap_or_default());
-    contested.then_some(Duration::from_secs(60)).into_iter().chain(on_nodes).min()
+    let evicts = case.active.members.iter().any(|member| !member.plan.would_evict.is_empty());
+    let pods_leave = evicts.then_some(PODS_LEAVE);
+    contested.then_some(Duration::from_secs(60)).into_iter().chain(on_nodes).chain(pods_leave).min()
 }
 
 /// `Ready`, and when to look again if it is being patient; `as_specified` is the message when nothing is wrong.

@@ -87,7 +87,9 @@ struct Tally {
     pods: u32,
     images: BTreeMap<Images, u32>,
     classes: BTreeMap<String, u32>,
-    memory: HashMap<String, i64>,
+    /// By node, the exact sum of the limits: what one pod adds is subtracted again when it goes, so the sum must not
+    /// saturate. No number of pods overflows it.
+    memory: HashMap<String, i128>,
     /// By trap and workload: each story, with how many pods tell it.
     findings: BTreeMap<(Trap, Arc<WorkloadName>), BTreeMap<String, u32>>,
 }
@@ -282,13 +284,13 @@ impl Ledger {
 
     /// The nodes whose pods may take more memory than there is.
     fn overcommitted(&self, tally: &Tally) -> Trapped {
-        let over = |(node, limits): (&String, &i64)| {
-            let memory = self.ground.nodes.get(node)?.memory.filter(|memory| limits > memory)?;
+        let over = |(node, limits): (&String, &i128)| {
+            let memory = self.ground.nodes.get(node)?.memory.filter(|memory| *limits > i128::from(*memory))?;
             let bytes = Quantity::of_bytes;
             let story = format!(
                 "offers {} to pods whose limits add up to {}: Windows pages then, and everything there slows down: lower the limits, or spread the pods",
                 bytes(memory),
-                bytes(*limits)
+                bytes_at_most(*limits)
             );
             let name = WorkloadName { kind: "Node".to_owned(), namespace: String::new(), name: node.clone() };
             Some((Arc::new(name), story))
@@ -394,7 +396,8 @@ impl Ledger {
         }
         if let Some(node) = &pod.node {
             let memory = tally.memory.entry(node.clone()).or_default();
-            *memory += if add { judgement.memory_limit } else { -judgement.memory_limit };
+            let limit = i128::from(judgement.memory_limit);
+            *memory = memory.saturating_add(if add { limit } else { -limit });
             if *memory == 0 {
                 tally.memory.remove(node);
             }
@@ -412,6 +415,14 @@ impl Ledger {
                 tally.findings.remove(&key);
             }
         }
+    }
+}
+
+/// An amount of bytes in words. Above what Kubernetes can express (2^63 - 1 bytes) only that it is more.
+fn bytes_at_most(amount: i128) -> String {
+    match i64::try_from(amount) {
+        Ok(amount) => Quantity::of_bytes(amount).to_string(),
+        Err(_) => "more than 8Ei".to_owned(),
     }
 }
 

@@ -215,11 +215,12 @@ impl World<'_> {
         let nodes: HashMap<&str, &WindowsNode> = open.map(|node| (node.name.as_str(), node)).collect();
         let offered = nodes.values().fold((0, 0), |sum, node| {
             let allocatable = &node.allocatable;
-            (sum.0 + allocatable.memory.unwrap_or_default(), sum.1 + allocatable.pods.unwrap_or_default())
+            sums(sum, (allocatable.memory.unwrap_or_default(), allocatable.pods.unwrap_or_default()))
         });
         let there = |pod: &&Arc<Pod>| !pod.finished && pod.node.as_deref().is_some_and(|node| nodes.contains_key(node));
         let taken = self.pods.iter().filter(there).fold((0, 0), add);
-        Room { free: (offered.0 - taken.0, offered.1 - taken.1), comes: coming.fold((0, 0), add) }
+        let free = (offered.0.saturating_sub(taken.0), offered.1.saturating_sub(taken.1));
+        Room { free, comes: coming.fold((0, 0), add) }
     }
 }
 
@@ -246,7 +247,12 @@ fn selected_host(template: &Template) -> Option<&str> {
 
 /// What a pod asks for on top of a sum: memory in bytes, and itself.
 fn add(sum: (i64, i64), pod: &Arc<Pod>) -> (i64, i64) {
-    (sum.0 + pod.template.memory_request(), sum.1 + 1)
+    sums(sum, (pod.template.memory_request(), 1))
+}
+
+/// Memory and pods, each added up to `i64::MAX` at most.
+fn sums(one: (i64, i64), other: (i64, i64)) -> (i64, i64) {
+    (one.0.saturating_add(other.0), one.1.saturating_add(other.1))
 }
 
 /// The world after the migration, as the operator would make it.

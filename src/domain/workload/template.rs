@@ -237,17 +237,18 @@ impl Template {
         !self.affinity.is_empty() || self.scheduling.node_selector.keys().any(|key| !PROCESSORS.contains(&key.as_str()))
     }
 
-    /// The memory that a pod may take, in bytes; nothing where no container has a limit.
+    /// The memory that a pod may take, in bytes; nothing where no container has a limit. Sums saturate at `i64::MAX`.
     pub fn memory_limit(&self) -> i64 {
         match self.at_once(|container| container.memory_limit) {
             0 => 0,
-            limit => limit + self.overhead,
+            limit => limit.saturating_add(self.overhead),
         }
     }
 
-    /// The memory that the scheduler sets aside for a pod, in bytes.
+    /// The memory that the scheduler sets aside for a pod, in bytes. Sums saturate at `i64::MAX`.
     pub fn memory_request(&self) -> i64 {
-        self.at_once(|container| container.memory_request.or(container.memory_limit)) + self.overhead
+        let containers = self.at_once(|container| container.memory_request.or(container.memory_limit));
+        containers.saturating_add(self.overhead)
     }
 
     /// The most that containers have at the same time: each init container runs before the next, beside the sidecars that
@@ -255,7 +256,8 @@ impl Template {
     fn at_once(&self, of: impl Fn(&Container) -> Option<i64>) -> i64 {
         let step = |(most, running): (i64, i64), container: &Container| {
             let own = of(container).unwrap_or_default();
-            if container.init { (most.max(running + own), running) } else { (most, running + own) }
+            let together = running.saturating_add(own);
+            if container.init { (most.max(together), running) } else { (most, together) }
         };
         let (most, running) = self.containers.iter().fold((0, 0), step);
         most.max(running)
@@ -512,6 +514,21 @@ mod tests {
         }
         let unlimited = template(json!({"containers": [{"name": "a"}], "overhead": {"memory": "1Gi"}}));
         assert_eq!((unlimited.memory_limit(), unlimited.memory_request()), (0, 1 << 30));
+    }
+
+    #[test]
+    fn sums_of_memory_saturate() {
+        let container = |limit: &str| json!({"name": "a", "resources": {"limits": {"memory": limit}}});
+        for (init, containers, overhead) in [
+            (json!([]), json!([container("9E"), container("9E")]), "0"),
+            (json!([container("9E")]), json!([container("1")]), "9E"),
+            (json!([container("100E")]), json!([container("1e99")]), "1"),
+        ] {
+            let told = format!("{init} {containers} {overhead}");
+            let spec = json!({"initContainers": init, "containers": containers, "overhead": {"memory": overhead}});
+            let template = template(spec);
+            assert_eq!((template.memory_limit(), template.memory_request()), (i64::MAX, i64::MAX), "{told}");
+        }
     }
 
     #[test]

@@ -1,0 +1,122 @@
+//! Keeps the tasks running that all objects share: a defect in one of them ends neither it nor the operator.
+
+use std::time::Duration;
+
+use tokio::{
+    spawn,
+    time::{sleep, timeout},
+};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::error;
+
+use crate::admin::{Metrics, Readiness};
+
+/// How long a task has to run to count as recovered.
+const RECOVERED: Duration = Duration::from_secs(60);
+/// How many failures in a row are tolerated before `/readyz` reports the task.
+const TOLERATED: u32 = 2;
+/// The delay before the first restart; it doubles with each failure in a row.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// The longest delay before a restart.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// Starts tasks, and starts them again.
+#[derive(Clone)]
+pub struct Supervisor {
+    /// Counts the restarts.
+    pub metrics: Metrics,
+    /// Learns which tasks do not recover.
+    pub readiness: Readiness,
+}
+
+impl Supervisor {
+    /// Runs a task for ever: whenever it panics or ends, `start` gives it anew.
+    pub async fn run<F>(self, task: &'static str, mut start: impl FnMut() -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut failures = 0_u32;
+        loop {
+            let mut running = AbortOnDropHandle::new(spawn(start()));
+            let ended = match timeout(RECOVERED, &mut running).await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    failures = 0;
+                    self.readiness.task(task, false);
+                    running.await
+                }
+            };
+            failures = failures.saturating_add(1);
+            let defect = ended.map_or_else(|error| error.to_string(), |()| "it ended".to_owned());
+            error!(task, failures, "a defect ended a task of the operator, which is started again: {defect}");
+            self.metrics.task_restart(task);
+            self.readiness.task(task, failures > TOLERATED);
+            sleep(delay(failures)).await;
+        }
+    }
+}
+
+/// The delay after so many failures in a row.
+fn delay(failures: u32) -> Duration {
+    FIRST_DELAY.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(LONGEST_DELAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::pending,
+        sync::{
+            Arc,
+            atomic::{AtomicU32, Ordering},
+        },
+    };
+
+    use super::*;
+
+    /// A supervised task that panics so many times and then runs; how often it was started.
+    fn supervised(panics: u32) -> (Supervisor, Arc<AtomicU32>) {
+        let readiness = Readiness::default();
+        readiness.required("Node").synced();
+        let (supervisor, starts) = (Supervisor { metrics: Metrics::default(), readiness }, Arc::new(AtomicU32::new(0)));
+        let count = starts.clone();
+        spawn(supervisor.clone().run("workloads", move || {
+            let start = count.fetch_add(1, Ordering::Relaxed);
+            async move {
+                assert!(start >= panics, "a defect");
+                pending().await
+            }
+        }));
+        (supervisor, starts)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_is_started_again_and_counted() {
+        let (supervisor, starts) = supervised(2);
+        sleep(Duration::from_secs(10)).await;
+        assert_eq!(starts.load(Ordering::Relaxed), 3);
+        assert!(supervisor.metrics.text().contains("winpool_task_restarts_total{task=\"workloads\"} 2"));
+        assert!(supervisor.readiness.is_ready(), "two failures are tolerated");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_does_not_recover_is_reported_until_it_does() {
+        let (supervisor, starts) = supervised(8);
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(starts.load(Ordering::Relaxed), 3);
+        assert!(supervisor.readiness.to_string().contains(": workloads"), "{}", supervisor.readiness);
+        sleep(Duration::from_secs(150)).await;
+        assert_eq!(starts.load(Ordering::Relaxed), 9, "delays of 1, 2, 4, 8, 16, 30, 30 and 30 s");
+        assert!(!supervisor.readiness.is_ready(), "it runs, but not yet for a minute");
+        sleep(Duration::from_secs(60)).await;
+        assert!(supervisor.readiness.is_ready());
+        assert!(supervisor.metrics.text().contains("winpool_task_restarts_total{task=\"workloads\"} 8"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_ends_is_started_again() {
+        let supervisor = Supervisor { metrics: Metrics::default(), readiness: Readiness::default() };
+        spawn(supervisor.clone().run("version", || async {}));
+        sleep(Duration::from_secs(4)).await;
+        assert!(supervisor.metrics.text().contains("winpool_task_restarts_total{task=\"version\"} 3"));
+    }
+}
