@@ -27,6 +27,10 @@ const PACE: Duration = Duration::from_secs(1);
 /// The least time between two tellings to a pool whose counts changed and nothing else: pods come and go all the time.
 const COUNTS: Duration = Duration::from_secs(30);
 
+/// The least time between two looks at the labels of nodes when nothing else changed: other clients label thousands of
+/// nodes, one after the other, and each look is at all of them.
+const LABELS: Duration = Duration::from_secs(10);
+
 /// How soon to look for answers of registries though nothing happens: tags grow old, and failures are tried again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How long to wait when nothing is to be done.
@@ -68,6 +72,8 @@ pub enum News {
     },
     /// Pools, nodes or RuntimeClasses changed.
     Ground,
+    /// Labels of nodes changed that the rules of no pool read.
+    Labels,
     /// A registry said what an image is for.
     Answer,
 }
@@ -90,6 +96,8 @@ async fn keep(mut news: UnboundedReceiver<News>, shell: Shell, pools: Asker<Caus
         images,
         ledger: Ledger::default(),
         moved: true,
+        relabelled: false,
+        stood: Instant::now(),
         told: HashMap::new(),
         later: BTreeSet::new(),
     };
@@ -116,6 +124,10 @@ struct Keeper {
     ledger: Ledger,
     /// Whether the ground changed since the last round.
     moved: bool,
+    /// Whether labels of nodes changed that only workloads may ask for.
+    relabelled: bool,
+    /// When the ground was taken in.
+    stood: Instant,
     told: HashMap<String, Told>,
     /// Pools whose counts alone changed, which can wait.
     later: BTreeSet<String>,
@@ -137,13 +149,16 @@ impl Keeper {
             News::Defaults { namespace, key, now } => self.ledger.defaults(&namespace, &key, now),
             News::Sandbox { pod, event, said } => self.ledger.sandbox(&pod, &event, said),
             News::Ground => self.moved = true,
+            News::Labels => self.relabelled = true,
             // Every round takes what is known.
             News::Answer => {}
         }
     }
 
     async fn round(&mut self) {
-        if std::mem::take(&mut self.moved) {
+        let relabelled = self.relabelled && self.stood.elapsed() >= LABELS;
+        if self.moved || relabelled {
+            (self.moved, self.relabelled, self.stood) = (false, false, Instant::now());
             self.stand_on_the_ground().await;
         }
         self.images.look_up(&mut self.ledger, &self.shell.caches).await;
@@ -151,7 +166,7 @@ impl Keeper {
         changed.append(&mut self.later);
         let first = *self.shell.caches.workloads.borrow() == Workloads::Waiting;
         if first {
-            changed.extend(self.shell.caches.pools.all().into_keys());
+            changed.extend(self.shell.caches.pools.all().keys().cloned());
         }
         let mut news = BTreeMap::new();
         let mut notes = Vec::new();
@@ -241,6 +256,7 @@ impl Keeper {
     fn due(&self) -> Instant {
         let told = self.later.iter().filter_map(|pool| self.told.get(pool)).map(|told| told.at + COUNTS);
         let idle = if self.images.are_wanted() { LOOK_AGAIN } else { IDLE };
-        told.chain([Instant::now() + idle]).min().unwrap_or_else(Instant::now)
+        let labels = self.relabelled.then(|| self.stood + LABELS);
+        told.chain(labels).chain([Instant::now() + idle]).min().unwrap_or_else(Instant::now)
     }
 }

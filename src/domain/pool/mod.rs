@@ -8,6 +8,7 @@ pub mod delivery;
 mod events;
 pub mod nodes;
 pub mod plan;
+pub mod relevance;
 mod snapshot;
 pub mod status;
 mod verdicts;

@@ -12,7 +12,7 @@ use crate::{
         WindowsRuntimeProfileStatus,
         names::{annotation, label, manager},
     },
-    domain::{Problem, contest::Contests, node::WindowsNode, profile::Profile, workload::Workloads},
+    domain::{Objects, Problem, contest::Contests, node::WindowsNode, profile::Profile, workload::Workloads},
     facts::Minor,
 };
 
@@ -24,15 +24,15 @@ pub struct Snapshot {
     /// Where the operator keeps its ConfigMaps.
     pub namespace: String,
     /// All pools, by name.
-    pub pools: BTreeMap<String, Arc<Pool>>,
+    pub pools: Objects<Pool>,
     /// All Windows nodes, by name.
-    pub nodes: BTreeMap<String, Arc<WindowsNode>>,
+    pub nodes: Objects<WindowsNode>,
     /// All profiles, by name.
-    pub profiles: BTreeMap<String, Arc<ProfileView>>,
+    pub profiles: Objects<ProfileView>,
     /// All RuntimeClasses, by name.
-    pub runtime_classes: BTreeMap<String, Arc<RuntimeClassView>>,
+    pub runtime_classes: Objects<RuntimeClassView>,
     /// Our ConfigMaps in the operator's namespace, by name.
-    pub config_maps: BTreeMap<String, Arc<ConfigMapView>>,
+    pub config_maps: Objects<ConfigMapView>,
     /// The lowest minor of the API servers that answered lately.
     pub api_server: Option<Minor>,
     /// Which fields were written over and over.
