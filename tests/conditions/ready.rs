@@ -18,7 +18,9 @@ const REFUSAL: &str = "admission webhook denied the request";
 fn world() -> World {
     let mut world = World::new();
     join(&mut world, "win-1");
-    let spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
+    let spec = json!({
+        "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}, "labels": {"team": "web"},
+    });
     world.put(POOL, "web", pool(spec));
     world
 }
@@ -37,10 +39,9 @@ fn join(world: &mut World, name: &str) {
     world.put(NODE, name, node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([])));
 }
 
-fn change_taints(world: &mut World) {
-    world.edit(POOL, "web", |pool| {
-        pool["spec"]["taints"] = json!([{"key": "os", "value": "windows-next", "effect": "NoSchedule"}]);
-    });
+/// A new generation, which the RuntimeClass of the pool has nothing to do with.
+fn change_labels(world: &mut World) {
+    world.edit(POOL, "web", |pool| pool["spec"]["labels"]["team"] = json!("next"));
 }
 
 fn remove_taints(world: &mut World, node: &str) {
@@ -85,7 +86,7 @@ fn a_generation_whose_nodes_were_never_written_is_never_ready() {
     for failure in failures() {
         for (mut world, generation) in [(world(), 1), (ready_world(), 2)] {
             if generation == 2 {
-                change_taints(&mut world);
+                change_labels(&mut world);
             }
             for seconds in [0, 1, 5, 29, 31, 3600] {
                 world.now += SignedDuration::from_secs(seconds);
@@ -123,7 +124,7 @@ fn patience_that_began_under_one_generation_ends_with_the_next() {
     remove_taints(&mut world, "win-1");
     reconcile(&mut world, || Some(Outcome::Failed(REFUSAL.to_owned())));
     assert_eq!(ready(&world), ("True", 1));
-    change_taints(&mut world);
+    change_labels(&mut world);
     reconcile(&mut world, || Some(Outcome::Failed(REFUSAL.to_owned())));
     assert_eq!(ready(&world), ("False", 2));
 }
