@@ -2,27 +2,25 @@
 
 #![allow(clippy::unwrap_used)] // what cannot be run ends the benchmark
 
+mod world;
+
 use std::{
-    collections::BTreeMap,
     fmt::Write as _,
     fs,
     hint::black_box,
     io::{self, BufWriter, Write as _},
     process::{Command, Stdio},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use serde_json::{Value, json};
 use winpool::{
     commands::{
         output::{Format, write_objects},
         render,
     },
     domain::{
-        node::WindowsNode,
-        operation::{Done, Operation, Outcome, Parts},
-        pool::{Pool, ProfileView, Snapshot, configs::Newcomer, plan::plan, status::report},
+        operation::{Done, Outcome},
+        pool::{Snapshot, configs::Newcomer, plan::plan, status::report},
     },
     facts::{ContainerdVersion, Minor},
     manifests::{Budget, Manifests, Resources},
@@ -40,7 +38,7 @@ fn main() {
     figure("render of 1,000 pools x 10 variants, in process", "1 s", &best_of(3, || render_all(&file)));
     println!("{:<58} {:>12}   (goal: 100 MB)", "  peak resident memory of that", peak_memory());
     figure("render of the same by the binary, as YAML", "1 s", &best_of(3, || run_binary(&file)));
-    let (first, settled) = worlds();
+    let (first, settled) = world::worlds(1, NODES);
     figure("planning pass over a pool of 5,000 new nodes", "20 ms", &best_of(10, || pass(&first)));
     figure("planning pass over the same when nothing is to be done", "20 ms", &best_of(10, || pass(&settled)));
     let size = fs::metadata(env!("CARGO_BIN_EXE_winpool")).unwrap().len();
@@ -63,19 +61,13 @@ fn figure(what: &str, goal: &str, took: &Took) {
 
 fn best_of(times: usize, run: impl Fn()) -> Took {
     let timed = || {
-        let (begin, on_cpu) = (Instant::now(), time_on_cpu());
+        let (begin, on_cpu) = (Instant::now(), world::time_on_cpu());
         run();
-        (begin.elapsed(), time_on_cpu().saturating_sub(on_cpu))
+        (begin.elapsed(), world::time_on_cpu().saturating_sub(on_cpu))
     };
     let (walls, cpus): (Vec<_>, Vec<_>) = (0..times).map(|_| timed()).unzip();
     let least = |times: Vec<Duration>| times.into_iter().min().unwrap_or_default();
     Took { wall: least(walls), on_cpu: least(cpus) }
-}
-
-/// How long this thread has been on a processor.
-fn time_on_cpu() -> Duration {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|nanos| nanos.parse().ok()).map_or(Duration::ZERO, Duration::from_nanos)
 }
 
 /// The most memory that this process has had.
@@ -152,109 +144,9 @@ fn run_binary(file: &std::path::Path) {
     assert!(command.status().unwrap().success());
 }
 
-/// A pool whose nodes have just come, and the same when everything is written.
-fn worlds() -> (Snapshot, Snapshot) {
-    let pool = json!({
-        "apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "metadata": {"name": "web", "generation": 1},
-        "spec": {
-            "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}},
-            "profileRef": {"name": "standard"}, "labels": {"team": "web"},
-        },
-    });
-    let profile = json!({
-        "apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsRuntimeProfile", "metadata": {"name": "standard"},
-        "spec": {},
-    });
-    let mut objects: Vec<Value> = (0..NODES).map(node).collect();
-    let places: BTreeMap<String, usize> = (0..NODES).map(|number| (format!("win-{number}"), number)).collect();
-    let mut pool_now = pool.clone();
-    let snapshot = |pool: &Value, nodes: &[Value]| Snapshot {
-        namespace: "winpool-system".to_owned(),
-        pools: [("web".to_owned(), Arc::new(Pool::from_object(read(pool))))].into(),
-        profiles: [("standard".to_owned(), Arc::new(ProfileView::from_object(read(&profile))))].into(),
-        nodes: nodes
-            .iter()
-            .map(|node| WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node)))
-            .map(|node| (node.name.clone(), Arc::new(node)))
-            .collect(),
-        api_server: Some(Minor(34)),
-        ..Snapshot::default()
-    };
-    let first = snapshot(&pool, &objects);
-    let mut settled = first.clone();
-    let done = plan(&first, "web").unwrap();
-    for operation in done.steps.into_iter().flatten() {
-        match operation {
-            Operation::PatchNode(patch) => {
-                merge(&mut objects[places[&patch.node]], &patch.body(Parts::ALL));
-            }
-            Operation::RecordApplied { body, .. } => pool_now["status"] = body["status"].clone(),
-            Operation::ApplyRuntimeClass { name, body, .. } => {
-                let class = read::<k8s_openapi::api::node::v1::RuntimeClass>(&body);
-                settled.runtime_classes.insert(name, Arc::new(class.into()));
-            }
-            Operation::ApplyConfigMap { name, body } => {
-                let map = read::<k8s_openapi::api::core::v1::ConfigMap>(&body);
-                settled.config_maps.insert(name, Arc::new(map.into()));
-            }
-            _ => {}
-        }
-    }
-    let after = snapshot(&pool_now, &objects);
-    settled = Snapshot { pools: after.pools, nodes: after.nodes, ..settled };
-    assert_eq!(plan(&settled, "web").unwrap().steps, Vec::<Vec<Operation>>::new(), "nothing is left to do");
-    (first, settled)
-}
-
 /// What an operator computes in a pass: the plan and the status.
 fn pass(snapshot: &Snapshot) {
-    let plan = plan(snapshot, "web").unwrap();
+    let plan = plan(snapshot, "pool-0").unwrap();
     let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
     black_box(report(snapshot, &plan, &Done { results, complete: true }));
-}
-
-fn node(number: usize) -> Value {
-    let kubelet = ["v1.34.2", "v1.33.5"][number % 2];
-    let containerd = ["containerd://2.1.5", "containerd://1.7.28"][number / 2 % 2];
-    json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {
-            "name": format!("win-{number}"), "uid": format!("uid-{number}"), "resourceVersion": number.to_string(),
-            "labels": {
-                "agentpool": "web", "kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64",
-                "kubernetes.io/hostname": format!("win-{number}"), "node.kubernetes.io/windows-build": "10.0.20348",
-                "topology.kubernetes.io/zone": "zone-1", "node.kubernetes.io/instance-type": "large",
-            },
-        },
-        "status": {
-            "conditions": [{"type": "Ready", "status": "True"}],
-            "capacity": {"cpu": "4", "memory": "16776752Ki", "pods": "110", "ephemeral-storage": "133703676Ki"},
-            "allocatable": {"cpu": "4", "memory": "16674352Ki", "pods": "110", "ephemeral-storage": "133703676Ki"},
-            "nodeInfo": {
-                "kernelVersion": "10.0.20348.4529", "kubeletVersion": kubelet, "containerRuntimeVersion": containerd,
-            },
-        },
-    })
-}
-
-fn read<T: serde::de::DeserializeOwned>(object: &Value) -> T {
-    serde_json::from_value(object.clone()).unwrap()
-}
-
-/// RFC 7386, as the API server applies it.
-fn merge(target: &mut Value, patch: &Value) {
-    let Some(fields) = patch.as_object() else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in fields {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut target[key], value);
-        }
-    }
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod model;
+#[path = "conditions/ready.rs"]
+mod ready;
 
 use model::{NODE, POD, POOL, PROFILE, World, node, pod, pool, profile, taints};
 use serde_json::{Value, json};

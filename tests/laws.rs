@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "laws/bounds.rs"]
+mod bounds;
 mod model;
+#[path = "laws/relevance.rs"]
+mod relevance;
 
 use std::{collections::BTreeMap, sync::Arc};
 

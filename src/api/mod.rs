@@ -3,6 +3,7 @@
 //! The group is `winpool.dev`, the version `v1alpha1`; both resources are cluster-scoped.
 //! What the fields mean is checked again by [`crate::domain`], for API servers too old for CEL.
 
+pub mod bounds;
 pub mod names;
 mod pool;
 mod profile;

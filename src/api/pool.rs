@@ -376,6 +376,18 @@ pub struct WindowsNodePoolStatus {
     /// Ready-made cells for kubectl get.
     #[serde(default)]
     pub columns: Columns,
+    /// How many entries the lists of this status leave out because there are too many, by the path of the list.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "omitted")]
+    pub omitted: BTreeMap<String, u32>,
+}
+
+fn omitted(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "maxProperties": 32,
+        "additionalProperties": {"type": "integer", "format": "int32", "minimum": 0},
+    })
 }
 
 /// Counts of the pods on or bound for a pool's nodes.

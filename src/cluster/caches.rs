@@ -121,7 +121,7 @@ impl Caches {
             reverts: memory.reverts.clone(),
             refusals: memory.refused(now),
             workloads: self.workloads.borrow().clone(),
-            pods: self.pods.is_full().then(|| Arc::new(self.pods.all())),
+            pods: self.pods.is_full().then(|| self.pods.all()),
         }
     }
 

@@ -30,7 +30,7 @@ use tracing::warn;
 
 use super::explain;
 use crate::{
-    api::names::GROUP,
+    api::{bounds, names::GROUP},
     domain::note::{About, Note},
 };
 
@@ -119,7 +119,7 @@ impl Events {
                 let body = json!({
                     "count": count,
                     "lastTimestamp": Time(Timestamp::now()),
-                    "message": shortened(&note.message, LONGEST),
+                    "message": message_of(note),
                 });
                 match self.api(note).patch(&name, &PatchParams::default(), &Patch::Merge(&body)).await {
                     Err(kube::Error::Api(status)) if status.is_not_found() => self.create(key, note).await,
@@ -175,7 +175,7 @@ fn event(note: &Note, now: Timestamp) -> Event {
         type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
         reason: Some(note.reason.clone()),
         action: Some(note.action.to_owned()),
-        message: Some(shortened(&note.message, LONGEST)),
+        message: Some(message_of(note)),
         source: Some(EventSource { component: Some(COMPONENT.to_owned()), host: None }),
         reporting_component: Some(COMPONENT.to_owned()),
         first_timestamp: Some(Time(now)),
@@ -213,6 +213,14 @@ fn reference(about: &About) -> ObjectReference {
         uid: Some(about.uid().to_owned()),
         ..ObjectReference::default()
     }
+}
+
+/// The message of a note, without its middle where it is too long: it ends with the command to run.
+fn message_of(note: &Note) -> String {
+    let text = &note.message;
+    let most = LONGEST * text.chars().count() / text.len().max(LONGEST);
+    // Where the ends have more bytes to a letter than the rest, the last of them go.
+    shortened(&bounds::shortened(text, most), LONGEST)
 }
 
 /// At most so many bytes, cut between letters; what is cut is shown by dots, which a name must not have at its end.
@@ -319,13 +327,27 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_cut_at_a_kilobyte_between_letters() {
-        assert_eq!(shortened("short", LONGEST), "short");
-        assert_eq!(shortened(&"a".repeat(1024), LONGEST), "a".repeat(1024));
-        for long in ["a".repeat(1025), "ü".repeat(600), "…".repeat(400)] {
-            let cut = shortened(&long, LONGEST);
-            assert!((1020..=1024).contains(&cut.len()), "{}", cut.len());
+    fn a_name_is_cut_between_letters() {
+        assert_eq!(shortened("short", 220), "short");
+        assert_eq!(shortened(&"a".repeat(220), 220), "a".repeat(220));
+        for long in ["a".repeat(221), "ü".repeat(120), "…".repeat(90)] {
+            let cut = shortened(&long, 220);
+            assert!((216..=220).contains(&cut.len()), "{}", cut.len());
             assert!(cut.ends_with("..."));
+        }
+    }
+
+    #[test]
+    fn a_message_of_more_than_a_kilobyte_loses_its_middle() {
+        let of = |message: &str| message_of(&note("Turned", message));
+        for whole in ["short".to_owned(), "a".repeat(1024), "ü".repeat(512)] {
+            assert_eq!(of(&whole), whole);
+        }
+        for long in ["a".repeat(1025), "ü".repeat(600), "…".repeat(400), "n".repeat(40_000)] {
+            let cut = of(&format!("begin {long}; kubectl get nodes"));
+            assert!((900..=1024).contains(&cut.len()), "{}", cut.len());
+            assert!(cut.starts_with("begin ") && cut.ends_with("; kubectl get nodes"), "{cut}");
+            assert!(cut.contains(" characters omitted)"), "{cut}");
         }
     }
 }

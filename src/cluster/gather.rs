@@ -1,6 +1,6 @@
 //! One look at a cluster: what the caches of an operator would hold, read once.
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
+use std::{fmt::Debug, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -19,6 +19,7 @@ use super::{ControllerView, View, explain, version};
 use crate::{
     api::{WindowsNodePool, WindowsRuntimeProfile, names::label},
     domain::{
+        Objects,
         node::WindowsNode,
         pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot},
         workload::{Controller, Pod, PodController},
@@ -106,7 +107,7 @@ pub async fn gather_workloads(client: &Client) -> Result<Workloads, GatherError>
     made_by.extend(controllers::<Job>(client, false).await?);
     // Those of batch/v1 came with 1.21.
     made_by.extend(controllers::<CronJob>(client, true).await?);
-    Ok(Workloads { pods: pods.into_values().collect(), controllers: made_by })
+    Ok(Workloads { pods: pods.values().cloned().collect(), controllers: made_by })
 }
 
 /// All objects of a kind that makes pods.
@@ -115,19 +116,15 @@ where
     T: PodController + Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let all = list::<ControllerView<T>>(Api::all(client.clone()), ListParams::default(), may_be_unknown).await?;
-    Ok(all.into_values().map(|view| Arc::new(view.controller.clone())).collect())
+    Ok(all.values().map(|view| Arc::new(view.controller.clone())).collect())
 }
 
 /// All objects of a kind, by name.
-async fn list<V: View>(
-    api: Api<V::Object>,
-    params: ListParams,
-    may_be_unknown: bool,
-) -> Result<BTreeMap<String, Arc<V>>, GatherError>
+async fn list<V: View>(api: Api<V::Object>, params: ListParams, may_be_unknown: bool) -> Result<Objects<V>, GatherError>
 where
     V::Object: Clone + DeserializeOwned + Debug,
 {
-    let mut objects = BTreeMap::new();
+    let mut objects = Objects::default();
     let mut shared = V::Shared::default();
     let mut params = params.limit(PAGE);
     loop {

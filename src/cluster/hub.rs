@@ -207,7 +207,7 @@ mod tests {
         ])
         .await;
         assert_eq!(told, ["a: - -> web", "b: - -> web", "a: web -> batch", "c: - -> web", "b: web -> -"]);
-        assert_eq!(store.all().into_keys().collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!(store.all().keys().cloned().collect::<Vec<_>>(), ["a", "c"]);
     }
 
     #[tokio::test]
@@ -228,7 +228,7 @@ mod tests {
         ])
         .await;
         assert_eq!(told[3..], ["new: - -> web", "other: web -> batch", "gone: web -> -"]);
-        assert_eq!(store.all().into_keys().collect::<Vec<_>>(), ["kept", "new", "other"]);
+        assert_eq!(store.all().keys().cloned().collect::<Vec<_>>(), ["kept", "new", "other"]);
     }
 
     #[tokio::test]

@@ -1,12 +1,11 @@
 //! What is known of one kind: the views of its objects, by name.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
 use super::View;
-
-type Objects<V> = BTreeMap<String, Arc<V>>;
+use crate::domain::Objects;
 
 /// The views of one kind's objects. Clones share them.
 #[derive(Debug)]
@@ -61,14 +60,14 @@ impl<V: View> Store<V> {
         self.0.borrow().as_ref()?.get(name).cloned()
     }
 
-    /// All objects, by name.
-    pub fn all(&self) -> BTreeMap<String, Arc<V>> {
+    /// All objects, by name: the map of the store itself, which the next change copies if it is still in use then.
+    pub fn all(&self) -> Objects<V> {
         self.0.borrow().clone().unwrap_or_default()
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.0.borrow().as_ref().map_or(0, BTreeMap::len)
+        self.0.borrow().as_ref().map_or(0, |objects| objects.len())
     }
 
     /// Whether there is no object, or no list of them yet.
@@ -120,12 +119,11 @@ impl<V: View> Store<V> {
 
     /// Takes in a full list: what is not in it is gone.
     pub(crate) fn replace(&self, list: Vec<V>) -> Vec<Change<V>> {
-        let list: Objects<V> = list.into_iter().map(|view| (view.name().to_owned(), Arc::new(view))).collect();
-        let mut before = self.0.send_replace(Some(list.clone())).unwrap_or_default();
-        let mut changes: Vec<_> =
-            list.into_iter().filter_map(|(name, after)| difference(before.remove(&name), Some(after))).collect();
-        changes.extend(before.into_values().filter_map(|gone| difference(Some(gone), None)));
-        changes
+        let now: Objects<V> = list.into_iter().map(|view| (view.name().to_owned(), Arc::new(view))).collect();
+        let before = self.0.send_replace(Some(now.clone())).unwrap_or_default();
+        let known = now.iter().filter_map(|(name, after)| difference(before.get(name).cloned(), Some(after.clone())));
+        let gone = before.iter().filter(|(name, _)| !now.contains_key(*name));
+        known.chain(gone.filter_map(|(_, gone)| difference(Some(gone.clone()), None))).collect()
     }
 }
 

@@ -159,7 +159,7 @@ pub fn snapshot(
         namespace: namespace.into(),
         pools: resources.pools.iter().map(|(name, (pool, _))| (name.clone(), pool.clone())).collect(),
         profiles: resources.profiles.iter().map(|(name, (profile, _))| (name.clone(), profile.clone())).collect(),
-        nodes,
+        nodes: nodes.into(),
         ..Snapshot::default()
     }
 }

@@ -47,6 +47,8 @@ pub struct Changed {
     pub sandboxes: HashMap<(String, String), Option<Said>>,
     /// Whether pools, nodes or RuntimeClasses changed.
     pub ground: bool,
+    /// Whether labels of nodes changed that the rules of no pool read.
+    pub labels: bool,
 }
 
 impl Changed {

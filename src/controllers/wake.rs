@@ -12,6 +12,7 @@ use crate::{
             ConfigMapView, Pool, ProfileView, RuntimeClassView,
             affected::{PoolChange, Surroundings},
             assignment,
+            relevance::concerns_pools,
         },
         workload::{MemoryDefaults, Pod, PodController},
     },
@@ -33,13 +34,18 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// A node changed: the pools that have it, match it, or would take it.
+    /// A node changed: the pools that have it, match it, or would take it. Where only labels changed that the rules of
+    /// no pool read, the workloads alone, which may ask for any label.
     pub fn node(&self, change: &Change<WindowsNode>) {
-        let pools = self.caches.pools.all();
-        let known = pools.values().map(AsRef::as_ref);
+        let (before, after) = (change.before.as_deref(), change.after.as_deref());
+        let (pools, classes) = (self.caches.pools.all(), self.caches.runtime_classes.all());
+        let known = || pools.values().map(AsRef::as_ref);
+        let concerns = |(before, after)| concerns_pools(known(), classes.values().map(AsRef::as_ref), before, after);
+        if !before.zip(after).is_none_or(concerns) {
+            return self.workloads.record(|changed| changed.labels = true);
+        }
         let ownership = self.caches.ownership();
-        let affected = assignment::affected(known, &ownership, change.before.as_deref(), change.after.as_deref());
-        ask(&self.pools, affected, change);
+        ask(&self.pools, assignment::affected(known(), &ownership, before, after), change);
         ask(&self.unassigned, [unassigned::KEY.to_owned()], change);
         self.workloads.record(|changed| changed.ground = true);
     }
@@ -70,16 +76,16 @@ impl Wake {
     pub fn profile(&self, change: &Change<ProfileView>) {
         ask(&self.profiles, [change.name().to_owned()], change);
         if differs(change, |profile| &profile.profile) {
-            let pools = self.caches.pools.all().into_values();
-            let users = pools.filter(|pool| profile_of(pool).as_deref() == Some(change.name()));
+            let pools = self.caches.pools.all();
+            let users = pools.values().filter(|pool| profile_of(pool).as_deref() == Some(change.name()));
             ask(&self.pools, users.map(|pool| pool.name.clone()), change);
         }
     }
 
     /// A RuntimeClass changed: the pools that name it and the pool that it was made for.
     pub fn runtime_class(&self, change: &Change<RuntimeClassView>) {
-        let pools = self.caches.pools.all().into_values();
-        let named = pools.filter(|pool| names_class(pool, change.name())).map(|pool| pool.name.clone());
+        let pools = self.caches.pools.all();
+        let named = pools.values().filter(|pool| names_class(pool, change.name())).map(|pool| pool.name.clone());
         let made_for = either(change, |class| class.label(label::POOL).map(str::to_owned));
         ask(&self.pools, named.chain(made_for), change);
         self.workloads.record(|changed| changed.ground = true);
@@ -204,7 +210,7 @@ mod tests {
         caches.pools.replace(vec![
             pool("web", json!({"profileRef": {"name": "standard"}})),
             pool("batch", json!({"profileRef": {"name": "standard"}, "runtimeClasses": [{"name": "shared"}]})),
-            pool("edge", json!({})),
+            pool("edge", json!({"labels": {"team": "edge"}})),
         ]);
         let (pools, pool_queue) = queue();
         let (profiles, profile_queue) = queue();
@@ -221,6 +227,30 @@ mod tests {
     async fn a_node_wakes_the_pools_that_it_leaves_and_joins() {
         let asked = asked(|wake| wake.node(&change(node("a", "web"), node("a", "batch")))).await;
         assert_eq!(asked, ["pool batch", "pool web", "unassigned nodes"]);
+    }
+
+    #[tokio::test]
+    async fn a_change_of_a_node_that_the_rules_of_no_pool_read_enqueues_none() {
+        let (before, unread) = (node("a", "web"), node("a", "web"));
+        let labelled = |key: &str| {
+            let mut labelled = before.clone();
+            labelled.labels.insert(key.into(), "x".into());
+            labelled
+        };
+        for key in ["example.com/seen", "kubernetes.io/hostname", "topology.kubernetes.io/zone", "notwinpool.dev/pool"]
+        {
+            let unread = WindowsNode { labels_writer: Some("somebody".into()), ..labelled(key) };
+            assert_eq!(asked(|wake| wake.node(&change(before.clone(), unread))).await, Vec::<String>::new(), "{key}");
+        }
+        assert_eq!(asked(|wake| wake.node(&change(before.clone(), unread))).await, Vec::<String>::new());
+        let both = ["pool web", "unassigned nodes"];
+        for key in ["node.kubernetes.io/windows-build", "kubernetes.io/arch", "runs.winpool.dev/ltsc2022", "team"] {
+            assert_eq!(asked(|wake| wake.node(&change(before.clone(), labelled(key)))).await, both, "{key}");
+        }
+        let ready = WindowsNode { ready: true, ..before.clone() };
+        assert_eq!(asked(|wake| wake.node(&change(before.clone(), ready))).await, both);
+        assert_eq!(asked(|wake| wake.node(&change(None, before.clone()))).await, both, "it joins");
+        assert_eq!(asked(|wake| wake.node(&change(before.clone(), None))).await, both, "it is gone");
     }
 
     #[tokio::test]

@@ -29,6 +29,10 @@ const PACE: Duration = Duration::from_secs(1);
 /// The least time between two tellings to a pool whose counts changed and nothing else: pods come and go all the time.
 const COUNTS: Duration = Duration::from_secs(30);
 
+/// The least time between two looks at the labels of nodes when nothing else changed: other clients label thousands of
+/// nodes, one after the other, and each look is at all of them.
+const LABELS: Duration = Duration::from_secs(10);
+
 /// How soon to look for answers of registries though nothing happens: tags grow old, and failures are tried again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How long to wait when nothing is to be done.
@@ -42,6 +46,8 @@ pub async fn run(changes: Changes, shell: Shell, pools: Asker<Cause>, images: Im
         images,
         ledger: Ledger::default(),
         moved: true,
+        relabelled: false,
+        stood: Instant::now(),
         told: HashMap::new(),
         later: BTreeSet::new(),
     };
@@ -61,6 +67,10 @@ struct Keeper {
     ledger: Ledger,
     /// Whether the ground changed since the last round.
     moved: bool,
+    /// Whether labels of nodes changed that only workloads may ask for.
+    relabelled: bool,
+    /// When the ground was taken in.
+    stood: Instant,
     told: HashMap<String, Told>,
     /// Pools whose counts alone changed, which can wait.
     later: BTreeSet<String>,
@@ -78,6 +88,7 @@ impl Keeper {
     /// Takes in what changed. There is very much at the start, and others have work to do.
     async fn take_in(&mut self, changed: Changed) {
         self.moved |= changed.ground;
+        self.relabelled |= changed.labels;
         for ((namespace, key), now) in changed.defaults {
             self.ledger.defaults(&namespace, &key, now);
             consume_budget().await;
@@ -97,7 +108,9 @@ impl Keeper {
     }
 
     async fn round(&mut self) {
-        if std::mem::take(&mut self.moved) {
+        let relabelled = self.relabelled && self.stood.elapsed() >= LABELS;
+        if self.moved || relabelled {
+            (self.moved, self.relabelled, self.stood) = (false, false, Instant::now());
             self.stand_on_the_ground().await;
         }
         self.images.look_up(&mut self.ledger, &self.shell.caches).await;
@@ -105,7 +118,7 @@ impl Keeper {
         changed.append(&mut self.later);
         let first = *self.shell.caches.workloads.borrow() == Workloads::Waiting;
         if first {
-            changed.extend(self.shell.caches.pools.all().into_keys());
+            changed.extend(self.shell.caches.pools.all().keys().cloned());
         }
         let mut news = BTreeMap::new();
         let mut notes = Vec::new();
@@ -195,6 +208,7 @@ impl Keeper {
     fn due(&self) -> Instant {
         let told = self.later.iter().filter_map(|pool| self.told.get(pool)).map(|told| told.at + COUNTS);
         let idle = if self.images.are_wanted() { LOOK_AGAIN } else { IDLE };
-        told.chain([Instant::now() + idle]).min().unwrap_or_else(Instant::now)
+        let labels = self.relabelled.then(|| self.stood + LABELS);
+        told.chain(labels).chain([Instant::now() + idle]).min().unwrap_or_else(Instant::now)
     }
 }

@@ -6,6 +6,7 @@ pub mod image;
 pub mod lint;
 pub mod node;
 pub mod note;
+mod objects;
 pub mod operation;
 pub mod ownership;
 pub mod pool;
@@ -20,4 +21,5 @@ pub mod upgrade;
 pub mod workload;
 
 pub use decode::{decode, misread};
+pub use objects::Objects;
 pub use problem::{Problem, is_within, join};

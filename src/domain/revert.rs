@@ -145,6 +145,8 @@ impl History {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
 
     fn write(value: &str, persistence: Persistence) -> FieldWrite {
@@ -164,7 +166,7 @@ mod tests {
         let (mut detector, label) = (RevertDetector::default(), write("windows", Persistence::Yield));
         for minute in 0..6 {
             assert_eq!(detector.waits_until(&uid("uid-1"), &label, at(minute * 60)), None, "minute {minute}");
-            detector.note(&uid("uid-1"), &[label.clone()], at(minute * 60));
+            detector.note(&uid("uid-1"), slice::from_ref(&label), at(minute * 60));
         }
         assert!(detector.is_contested(&uid("uid-1"), &label, at(301)));
         assert_eq!(detector.waits_until(&uid("uid-1"), &label, at(301)), Some(at(900)));
@@ -176,7 +178,7 @@ mod tests {
         let (mut detector, taint) = (RevertDetector::default(), write("windows", Persistence::Insist));
         let (mut now, mut delays) = (0, Vec::new());
         for _ in 0..14 {
-            detector.note(&uid("uid-1"), &[taint.clone()], at(now));
+            detector.note(&uid("uid-1"), slice::from_ref(&taint), at(now));
             let until = detector.waits_until(&uid("uid-1"), &taint, at(now)).unwrap_or(at(now));
             delays.push(until.duration_since(at(now)).as_secs());
             now = until.as_second();
@@ -191,9 +193,9 @@ mod tests {
         let mut edited = RevertDetector::default();
         let mut slow = RevertDetector::default();
         for time in 0..20 {
-            recreated.note(&uid(&format!("uid-{time}")), &[taint.clone()], at(time));
+            recreated.note(&uid(&format!("uid-{time}")), slice::from_ref(&taint), at(time));
             edited.note(&uid("uid-1"), &[if time % 2 == 0 { taint.clone() } else { value.clone() }], at(time));
-            slow.note(&uid("uid-1"), &[taint.clone()], at(time * 151));
+            slow.note(&uid("uid-1"), slice::from_ref(&taint), at(time * 151));
             assert!(!recreated.is_contested(&uid(&format!("uid-{time}")), &taint, at(time)), "a node made again");
             assert!(!edited.is_contested(&uid("uid-1"), &taint, at(time)), "a value that the pool changes to and fro");
             assert!(!slow.is_contested(&uid("uid-1"), &taint, at(time * 151)), "a repair now and then");
@@ -203,10 +205,10 @@ mod tests {
     #[test]
     fn our_own_change_ends_a_contest() {
         let (mut detector, taint) = (RevertDetector::default(), write("windows", Persistence::Insist));
-        (0..9).for_each(|second| detector.note(&uid("uid-1"), &[taint.clone()], at(second)));
+        (0..9).for_each(|second| detector.note(&uid("uid-1"), slice::from_ref(&taint), at(second)));
         assert!(detector.is_contested(&uid("uid-1"), &taint, at(9)));
         detector.note(&uid("uid-1"), &[write("Windows", Persistence::Insist)], at(9));
-        detector.note(&uid("uid-1"), &[taint.clone()], at(10));
+        detector.note(&uid("uid-1"), slice::from_ref(&taint), at(10));
         assert!(!detector.is_contested(&uid("uid-1"), &taint, at(10)));
     }
 

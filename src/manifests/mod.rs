@@ -30,6 +30,7 @@ use crate::domain::Problem;
 pub use budget::Budget;
 pub use object::Object;
 pub use resources::{Resources, nodes};
+pub use strict::problems_of_status;
 
 /// The name under which standard input is read and told.
 const STDIN: &str = "-";

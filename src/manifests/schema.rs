@@ -60,22 +60,50 @@ pub struct Schema {
     pub open: bool,
     /// What it is.
     pub description: String,
+    /// What else a number or text must be.
+    pub format: Option<Format>,
+    /// Whether the items of a list must be different.
+    #[serde(rename = "x-kubernetes-list-type")]
+    pub list_type: ListType,
+    /// The fields by which the items of a list of type map are told apart.
+    #[serde(rename = "x-kubernetes-list-map-keys")]
+    pub list_map_keys: Vec<String>,
     /// The rules that tie its parts together; [`crate::domain`] has them in words of its own.
     #[serde(rename = "x-kubernetes-validations")]
     pub rules: Option<IgnoredAny>,
 
-    // Keywords that refuse nothing which the others let pass. The types fill in defaults; the bounds say as much of
-    // integers as their format, and only status has other formats; anyOf repeats x-kubernetes-int-or-string.
+    // Keywords that refuse nothing which the others let pass. The types fill in defaults; anyOf repeats
+    // x-kubernetes-int-or-string.
     title: Silent,
     default: Silent,
-    format: Silent,
     any_of: Silent,
-    #[serde(rename = "x-kubernetes-list-type")]
-    list_type: Silent,
-    #[serde(rename = "x-kubernetes-list-map-keys")]
-    list_map_keys: Silent,
     #[serde(rename = "x-kubernetes-map-type")]
     map_type: Silent,
+}
+
+/// A format that an API server checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// An integer of 32 bits.
+    Int32,
+    /// An integer of 64 bits.
+    Int64,
+    /// A moment, as RFC 3339 has it.
+    DateTime,
+}
+
+/// What tells the items of a list apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListType {
+    /// Their places: they may be equal.
+    #[default]
+    Atomic,
+    /// Their values.
+    Set,
+    /// Some of their fields.
+    Map,
 }
 
 /// A keyword that is known and not looked at.
@@ -122,19 +150,26 @@ impl<'de> Deserialize<'de> for Pattern {
 
 /// The schema of a kind of ours: of its metadata and spec, which is what a person writes.
 pub fn of(kind: &str) -> Option<&'static Schema> {
-    static SCHEMAS: LazyLock<HashMap<String, Schema>> = LazyLock::new(|| {
-        let crds = api::custom_resource_definitions().into_iter();
-        crds.filter_map(|(_, crd)| Some((crd.spec.names.kind.clone(), read(json!(crd)).ok()?))).collect()
-    });
-    SCHEMAS.get(kind)
+    SCHEMAS.get(kind).map(|(written, _)| written)
 }
 
-fn read(mut crd: Value) -> Result<Schema, serde_json::Error> {
+/// The schema of the status of a kind of ours, which the operator writes.
+pub fn of_status(kind: &str) -> Option<&'static Schema> {
+    SCHEMAS.get(kind).map(|(_, status)| status)
+}
+
+/// By kind: the schema of what a person writes, and that of the status.
+static SCHEMAS: LazyLock<HashMap<String, (Schema, Schema)>> = LazyLock::new(|| {
+    let crds = api::custom_resource_definitions().into_iter();
+    crds.filter_map(|(_, crd)| Some((crd.spec.names.kind.clone(), read(json!(crd)).ok()?))).collect()
+});
+
+fn read(mut crd: Value) -> Result<(Schema, Schema), serde_json::Error> {
     let root = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take();
     let mut schema = Schema::deserialize(root)?;
-    schema.properties.remove("status");
+    let status = schema.properties.remove("status").unwrap_or_default();
     schema.properties.insert("metadata".to_owned(), metadata()?);
-    Ok(schema)
+    Ok((schema, status))
 }
 
 /// What is read of the metadata of an object. Its spelling is checked elsewhere.
@@ -192,8 +227,14 @@ mod tests {
             let kind = crd.spec.names.kind.clone();
             read(json!(crd)).unwrap_or_else(|error| panic!("{kind}: {error}"));
             assert!(of(&kind).is_some_and(|schema| schema.properties.contains_key("spec")), "{kind}");
+            assert!(of_status(&kind).is_some_and(|schema| schema.properties.contains_key("conditions")), "{kind}");
         }
-        for other in [json!({"multipleOf": 2}), json!({"items": {"nullable": true}}), json!({"type": "number"})] {
+        for other in [
+            json!({"multipleOf": 2}),
+            json!({"items": {"nullable": true}}),
+            json!({"type": "number"}),
+            json!({"format": "uuid"}),
+        ] {
             assert!(serde_json::from_value::<Schema>(other.clone()).is_err(), "{other}");
         }
     }

@@ -1,10 +1,18 @@
 //! What an API server refuses by the schema of a resource, in words: and beside that the fields that the schema does
 //! not have, for a mistyped name would otherwise be dropped without a word.
 
+use std::collections::HashSet;
+
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::schema::{Kind, Schema};
+use super::schema::{self, Format, Kind, ListType, Schema};
 use crate::domain::{Problem, join};
+
+/// What an API server would refuse in the status of one of our resources, which stands under `kind`.
+pub fn problems_of_status(kind: &str, status: &Value) -> Option<Vec<Problem>> {
+    schema::of_status(kind).map(|schema| problems(schema, status, "status"))
+}
 
 /// Every field of `value` that the schema does not have, and every value that it refuses. `path` is that of the value.
 pub fn problems(schema: &Schema, value: &Value, path: &str) -> Vec<Problem> {
@@ -24,6 +32,7 @@ fn walk(schema: &Schema, value: &Value, path: &str, problems: &mut Vec<Problem>)
     match value {
         Value::Object(fields) => object(schema, fields, path, problems),
         Value::Array(items) => {
+            duplicates(schema, items, path, problems);
             let Some(of_items) = &schema.items else { return };
             for (index, item) in items.iter().enumerate() {
                 walk(of_items, item, &format!("{path}[{index}]"), problems);
@@ -50,6 +59,21 @@ fn object(schema: &Schema, fields: &Map<String, Value>, path: &str, problems: &m
     }
 }
 
+/// Items that a list must not have twice.
+fn duplicates(schema: &Schema, items: &[Value], path: &str, problems: &mut Vec<Problem>) {
+    let identity = |item: &Value| match schema.list_type {
+        ListType::Atomic => None,
+        ListType::Set => Some(item.to_string()),
+        ListType::Map => Some(schema.list_map_keys.iter().map(|key| format!("{},", item[key])).collect()),
+    };
+    let mut seen = HashSet::new();
+    for (index, item) in items.iter().enumerate() {
+        if identity(item).is_some_and(|identity| !seen.insert(identity)) {
+            problems.push(Problem::new(format!("{path}[{index}]"), "it is there already", "remove it"));
+        }
+    }
+}
+
 fn remedy_of_missing(schema: Option<&Schema>) -> String {
     let Some(schema) = schema else { return "write it".to_owned() };
     let what = schema.description.split_inclusive(". ").next().unwrap_or_default().trim_end();
@@ -68,12 +92,18 @@ fn refusal(schema: &Schema, value: &Value) -> Option<(String, String)> {
     match value {
         Value::String(text) => refusal_of_text(schema, text),
         Value::Number(number) => {
+            let wide = number.as_i64().is_none_or(|number| i32::try_from(number).is_err());
             let number = number.as_f64()?;
             let (least, most) =
                 (schema.minimum.filter(|least| number < *least), schema.maximum.filter(|most| number > *most));
             least
                 .map(|least| (format!("{value} is less than {least}"), format!("write at least {least}")))
                 .or_else(|| most.map(|most| (format!("{value} is more than {most}"), format!("write at most {most}"))))
+                .or_else(|| {
+                    let remedy = format!("write at most {}", i32::MAX);
+                    (wide && schema.format == Some(Format::Int32))
+                        .then(|| (format!("{value} has more than 32 bits"), remedy))
+                })
         }
         Value::Array(items) => refusal_of_count(items.len(), [schema.min_items, schema.max_items], "items"),
         Value::Object(entries) => {
@@ -93,6 +123,9 @@ fn refusal_of_text(schema: &Schema, text: &str) -> Option<(String, String)> {
     }
     if let Some(most) = schema.max_length.filter(|most| length > *most) {
         return Some((format!("it has {length} characters"), format!("write at most {most}")));
+    }
+    if schema.format == Some(Format::DateTime) && text.parse::<Timestamp>().is_err() {
+        return Some((format!("{text:?} is not a time"), "write it as 2026-06-01T12:00:00Z".to_owned()));
     }
     let pattern = schema.pattern.as_ref().filter(|pattern| !pattern.matches(text))?;
     let words = SPELLINGS.iter().find(|(known, ..)| *known == pattern.as_str());
@@ -333,6 +366,32 @@ mod tests {
         for (told, expected) in table {
             assert_eq!(told.join("\n"), expected);
         }
+    }
+
+    #[test]
+    fn a_status_is_held_to_its_formats_and_to_the_keys_of_its_lists() {
+        let condition = |kind: &str, time: &str| json!({"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": time});
+        let time = "2026-06-01T12:00:00Z";
+        let conditions = |all: [Value; 2]| json!({"conditions": all});
+        let pending = |count: i64| json!({"pending": {"count": count}});
+        let table = [
+            (conditions([condition("A", time), condition("B", time)]), ""),
+            (
+                conditions([condition("A", time), condition("A", time)]),
+                "status.conditions[1]: it is there already: remove it",
+            ),
+            (
+                conditions([condition("A", time), condition("B", "noon")]),
+                "status.conditions[1].lastTransitionTime: \"noon\" is not a time: write it as 2026-06-01T12:00:00Z",
+            ),
+            (pending(i64::from(i32::MAX)), ""),
+            (pending(1 << 31), "status.pending.count: 2147483648 has more than 32 bits: write at most 2147483647"),
+        ];
+        for (status, expected) in table {
+            let told = problems_of_status("WindowsNodePool", &status).unwrap();
+            assert_eq!(told.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"), expected);
+        }
+        assert_eq!(problems_of_status("Node", &json!({})), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod refusals;
 mod restarts;
 mod rivals;
 mod scale;
+mod statuses;
 #[path = "../common/tls.rs"]
 mod tls;
 mod webhook;

@@ -170,7 +170,7 @@ async fn a_taint_that_is_reverted_again_and_again_is_never_given_up_and_the_othe
     // It is set again each time, after a second, two, four and so on.
     let changes = || async { Ok(world.node_changes()?.get(contested).copied().unwrap_or_default()) };
     let times = changes().await.unwrap();
-    assert!(times >= 1 + 5, "the first write, and one after each of five reverts: {times}");
+    assert!(times > 5, "the first write, and one after each of five reverts: {times}");
     until("it is set again", SOON, changes, |now| *now >= times + 3).await.unwrap();
     assert!(changes().await.unwrap() < 20, "the delay grows");
     assert!(!war.is_finished(), "the other client goes on: {:?}", war.await);

@@ -395,7 +395,7 @@ async fn a_plan_that_is_too_old_is_not_written_any_more() {
     let writer = Writer::new(client, "winpool-system".into(), Metrics::default());
     let fresh = writer.until(tokio::time::Instant::now() + Duration::from_secs(30));
     let class = Operation::StripRuntimeClass { name: "windows-ltsc2022".into(), body: json!({}) };
-    let done = fresh.run(&[vec![patch("win-1")], vec![class.clone()]]).await;
+    let done = fresh.run(&[vec![patch("win-1")], vec![class.clone()]], AfterFailure::Stop).await;
     assert_eq!(sent.lock().unwrap().as_slice(), ["/api/v1/nodes/win-1"], "the class is not sent");
     assert_eq!(done.results.last(), Some(&(class, Outcome::Conflict)));
     assert!(!done.complete);

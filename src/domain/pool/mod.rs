@@ -10,6 +10,7 @@ mod events;
 mod evictions;
 pub mod nodes;
 pub mod plan;
+pub mod relevance;
 mod snapshot;
 pub mod status;
 mod verdicts;

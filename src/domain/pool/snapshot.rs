@@ -13,7 +13,7 @@ use crate::{
         names::{annotation, label, manager},
     },
     domain::{
-        Problem,
+        Objects, Problem,
         node::WindowsNode,
         ownership::Ownership,
         profile::Profile,
@@ -31,15 +31,15 @@ pub struct Snapshot {
     /// Where the operator keeps its ConfigMaps.
     pub namespace: String,
     /// All pools, by name.
-    pub pools: BTreeMap<String, Arc<Pool>>,
+    pub pools: Objects<Pool>,
     /// All Windows nodes, by name.
-    pub nodes: BTreeMap<String, Arc<WindowsNode>>,
+    pub nodes: Objects<WindowsNode>,
     /// All profiles, by name.
-    pub profiles: BTreeMap<String, Arc<ProfileView>>,
+    pub profiles: Objects<ProfileView>,
     /// All RuntimeClasses, by name.
-    pub runtime_classes: BTreeMap<String, Arc<RuntimeClassView>>,
+    pub runtime_classes: Objects<RuntimeClassView>,
     /// Our ConfigMaps in the operator's namespace, by name.
-    pub config_maps: BTreeMap<String, Arc<ConfigMapView>>,
+    pub config_maps: Objects<ConfigMapView>,
     /// The lowest minor of the API servers that answered lately.
     pub api_server: Option<Minor>,
     /// How the records on nodes are verified and signed.
@@ -51,7 +51,7 @@ pub struct Snapshot {
     /// The workloads of the pools.
     pub workloads: Workloads,
     /// All pods, by namespace and name; `None` where they are not read, or not yet.
-    pub pods: Option<Arc<BTreeMap<String, Arc<Pod>>>>,
+    pub pods: Option<Objects<Pod>>,
 }
 
 impl Snapshot {

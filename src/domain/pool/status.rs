@@ -6,17 +6,19 @@ use std::{
 };
 
 use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
 use super::{
     Pool, Snapshot, Spec, delivery, events,
-    plan::{Active, Phase, Plan},
+    plan::{Active, Member, Phase, Plan},
     verdicts::{self, Case},
 };
 use crate::{
     api::{
-        BuildCount, Columns, ConfigStatus, KubeletCount, Mode, NodeCounts, Pending, RuntimeClassStatus,
-        WindowsNodePoolStatus,
+        BuildCount, Columns, ConfigStatus, KubeletCount, Mode, NodeCounts, Pending, RuntimeClassState,
+        RuntimeClassStatus, WindowsNodePoolStatus,
+        bounds::bounded,
         names::{condition, reason},
     },
     domain::{
@@ -24,20 +26,19 @@ use crate::{
         conditions::{Truth, Verdict, counted, settle, some_of},
         note::Note,
         operation::{Done, Operation, Outcome},
+        ownership::TaintKey,
     },
     facts::{Build, KubeletVersion, builds},
 };
 
-/// How long nodes have to be wrong before Ready says so: nodes come and go.
+/// How long nodes that were as specified have to be wrong before Ready is False: nodes come and go.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 /// How often a pool is looked at without an event: lifecycles end by the calendar.
 const LOOK_AGAIN: Duration = Duration::from_secs(6 * 60 * 60);
 /// How often it is looked whether pods that a NoExecute taint would evict are still there.
 const PODS_LEAVE: Duration = Duration::from_secs(30);
-/// How many of the things that a message or list may have are shown in status.
+/// How many of the differences that wait are shown in status.
 const LISTED: usize = 5;
-/// How many rows a list in status has at the most; the schema has the same bounds.
-const ROWS: usize = 32;
 
 /// What a pass leaves behind.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,14 +71,19 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
     let gone = done.results.iter().any(|(operation, outcome)| {
         matches!(operation, Operation::RemoveFinalizer { .. }) && *outcome == Outcome::Done && pool.deleting
     });
+    let status = bounded(status);
     // A write that lost a race is tried again at once: nothing is worth saying about the state in between.
     let write = status != pool.status && !raced && !gone;
     let notes = events::notes(plan, done, &status);
-    Report { body: write.then(|| body(&pool.name, &status)), status, notes, again }
+    Report { body: write.then(|| object(&pool.name, &status)), status, notes, again }
 }
 
-/// The object that sets a pool's status.
+/// The object that sets a pool's status, within the bounds of its schema.
 pub fn body(name: &str, status: &WindowsNodePoolStatus) -> Value {
+    object(name, &bounded(status.clone()))
+}
+
+fn object(name: &str, status: &WindowsNodePoolStatus) -> Value {
     json!({
         "apiVersion": "winpool.dev/v1alpha1",
         "kind": "WindowsNodePool",
@@ -167,7 +173,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
         nodes,
         builds: build_counts(active),
         kubelets: kubelet_counts(active),
-        runtime_classes: states.into_iter().map(|(name, state)| RuntimeClassStatus { name, state }).collect(),
+        runtime_classes: class_rows(states),
         configs: config_rows(pool, active),
         pending: pending(plan),
         workloads: verdicts::workload_counts(case),
@@ -189,6 +195,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
                 },
             ),
         },
+        omitted: BTreeMap::new(),
     };
     let again = patience.into_iter().chain([LOOK_AGAIN]).chain(contest_ends(case)).min();
     (status, again)
@@ -196,7 +203,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
 
 /// When a field that another client keeps reverting may be written again.
 fn contest_ends(case: &Case) -> Option<Duration> {
-    let contested = case.active.classes.iter().any(|class| class.state == crate::api::RuntimeClassState::Contested);
+    let contested = case.active.classes.iter().any(|class| class.state == RuntimeClassState::Contested);
     let on_nodes = case.active.members.iter().filter_map(|member| member.plan.retry_at).min();
     let on_nodes = on_nodes.map(|at| Duration::try_from(at.duration_since(case.snapshot.now)).unwrap_or_default());
     let evicts = case.active.members.iter().any(|member| !member.plan.would_evict.is_empty());
@@ -231,10 +238,17 @@ fn withheld_message(case: &Case, why: &str) -> String {
     }
 }
 
-/// For how much longer a wrong verdict about nodes does not count: it has to last.
+/// For how much longer a wrong verdict about nodes does not count: it has to last, where the nodes were as specified
+/// under this generation.
 fn patience_left(case: &Case, verdict: &Verdict) -> Option<SignedDuration> {
-    let about_nodes = [condition::NODES_ASSIGNED, condition::NODES_CONFIGURED].contains(&verdict.condition);
-    if !about_nodes || case.withheld {
+    let about_nodes = match verdict.condition {
+        condition::NODES_ASSIGNED => true,
+        condition::NODES_CONFIGURED => {
+            case.active.members.iter().all(|member| case.guarded(member) || had_all(case, member))
+        }
+        _ => false,
+    };
+    if !about_nodes || case.withheld || !was_ready(case.pool) {
         return None;
     }
     let before = case.pool.status.conditions.iter().find(|condition| condition.type_ == verdict.condition);
@@ -242,6 +256,23 @@ fn patience_left(case: &Case, verdict: &Verdict) -> Option<SignedDuration> {
         before.filter(|before| before.status == verdict.status.as_str()).map(|before| before.last_transition_time.0);
     let lasted = since.map_or(SignedDuration::ZERO, |since| case.snapshot.now.duration_since(since));
     (lasted < PATIENCE).then(|| PATIENCE - lasted)
+}
+
+/// Whether everything was as this generation asks. Ready is True under a generation only after it was, because patience
+/// begins with this.
+fn was_ready(pool: &Pool) -> bool {
+    let of_generation = |ready: &&Condition| ready.observed_generation == Some(pool.generation);
+    let ready = pool.status.conditions.iter().find(|condition| condition.type_ == condition::READY);
+    ready.filter(of_generation).is_some_and(|ready| ready.status == Truth::True.as_str())
+}
+
+/// Whether a node once had what the spec asks for: its record has all of it. A node that has just joined has no record.
+fn had_all(case: &Case, member: &Member) -> bool {
+    let record = case.snapshot.ownership.evidence(&member.node).verified();
+    record.filter(|record| record.pool == case.pool.name).is_some_and(|record| {
+        case.spec.taints.iter().all(|taint| record.taints.contains_key(&TaintKey::from(taint)))
+            && case.spec.labels.keys().all(|key| record.labels.contains_key(key))
+    })
 }
 
 /// `Reconciling`: a generation that is not yet acted on.
@@ -298,7 +329,7 @@ fn problem(spec: &Spec, ready: &Verdict, asked: &[Verdict], flags: &[Verdict]) -
 
 fn counts(case: &Case) -> NodeCounts {
     let members = &case.active.members;
-    let count = |wanted: &dyn Fn(&super::plan::Member) -> bool| {
+    let count = |wanted: &dyn Fn(&Member) -> bool| {
         u32::try_from(members.iter().filter(|member| wanted(member)).count()).unwrap_or(u32::MAX)
     };
     NodeCounts {
@@ -311,6 +342,13 @@ fn counts(case: &Case) -> NodeCounts {
         contested: u32::try_from(case.active.contested.len()).unwrap_or(u32::MAX),
         pending: count(&|member| !case.guarded(member)),
     }
+}
+
+/// The RuntimeClasses that the pool names come first.
+fn class_rows(states: BTreeMap<String, RuntimeClassState>) -> Vec<RuntimeClassStatus> {
+    let mut rows: Vec<_> = states.into_iter().map(|(name, state)| RuntimeClassStatus { name, state }).collect();
+    rows.sort_by_key(|row| row.state == RuntimeClassState::Unused);
+    rows
 }
 
 fn build_counts(active: &Active) -> Vec<BuildCount> {
@@ -330,7 +368,6 @@ fn build_counts(active: &Active) -> Vec<BuildCount> {
         .map(|(build, (seen, nodes))| BuildCount { build: or_unknown(build), revisions: revisions(&seen), nodes })
         .collect();
     rows.sort_by(|a, b| b.nodes.cmp(&a.nodes).then_with(|| a.build.cmp(&b.build)));
-    rows.truncate(ROWS);
     rows
 }
 
@@ -339,8 +376,7 @@ fn kubelet_counts(active: &Active) -> Vec<KubeletCount> {
     for member in &active.members {
         *rows.entry(member.node.kubelet.as_ref().ok().copied()).or_default() += 1;
     }
-    let counted = rows.into_iter().rev().take(ROWS);
-    counted.map(|(version, nodes)| KubeletCount { version: or_unknown(version), nodes }).collect()
+    rows.into_iter().rev().map(|(version, nodes)| KubeletCount { version: or_unknown(version), nodes }).collect()
 }
 
 fn or_unknown(version: Option<impl ToString>) -> String {
@@ -380,23 +416,10 @@ fn config_rows(pool: &Pool, active: &Active) -> Vec<ConfigStatus> {
             in_effect,
         }
     };
-    active.configs.configs.iter().map(row).take(ROWS).collect()
+    active.configs.configs.iter().map(row).collect()
 }
 
 fn pending(plan: &Plan) -> Pending {
     let words: Vec<String> = plan.withheld.iter().filter_map(Operation::words).collect();
-    Pending {
-        count: u32::try_from(words.len()).unwrap_or(u32::MAX),
-        first: words.into_iter().take(LISTED).map(|text| cut(text, 512)).collect(),
-    }
-}
-
-/// A text of at most so many bytes.
-fn cut(mut text: String, longest: usize) -> String {
-    if text.len() > longest {
-        let end = (0..=longest - 3).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-        text.truncate(end);
-        text.push_str("...");
-    }
-    text
+    Pending { count: u32::try_from(words.len()).unwrap_or(u32::MAX), first: words.into_iter().take(LISTED).collect() }
 }

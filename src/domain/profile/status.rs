@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     api::{
         UsedBy, WindowsRuntimeProfileStatus,
+        bounds::bounded,
         names::{condition, reason},
     },
     domain::{
@@ -37,11 +38,11 @@ pub fn report(snapshot: &Snapshot, name: &str) -> Option<Report> {
     let valid = valid(view);
     let ready_reason = if view.profile.is_ok() { reason::AS_SPECIFIED } else { reason::INVALID };
     let ready = Verdict::new(condition::READY, valid.status, ready_reason, valid.message.clone());
-    let status = WindowsRuntimeProfileStatus {
+    let status = bounded(WindowsRuntimeProfileStatus {
         observed_generation: Some(view.generation),
         used_by: used_by(snapshot, name),
         conditions: settle(&view.status.conditions, &[ready, valid.clone()], view.generation, snapshot.now),
-    };
+    });
     let turned = !view.status.conditions.iter().any(|old| old.type_ == valid.condition && old.reason == valid.reason);
     let note = (turned && valid.reason != reason::VALID).then(|| Note {
         about: About::Profile { name: view.name.clone(), uid: view.uid.clone() },

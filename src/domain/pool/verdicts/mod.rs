@@ -24,7 +24,7 @@ use super::{
     plan::{Active, Member},
 };
 use crate::{
-    api::{SelectorOperator, SelectorRequirement, names::label},
+    api::{SelectorOperator, SelectorRequirement, bounds::shortened, names::label},
     domain::{
         conditions::{Verdict, some_of, some_stories},
         operation::{Done, Outcome, Shortfall, TaintPart},
@@ -163,11 +163,14 @@ impl fmt::Display for Stories<'_> {
     }
 }
 
+/// How many characters of a text that a node reports are quoted.
+const QUOTED: usize = 128;
+
 /// The story of a node whose version cannot be read.
 fn unreadable(what: &str, text: &str) -> String {
     match text {
         "" => format!("no {what} is reported: look whether the kubelet runs"),
-        _ => format!("{what} {text:?} cannot be read: upgrade winpool"),
+        _ => format!("{what} {:?} cannot be read: upgrade winpool", shortened(text, QUOTED)),
     }
 }
 

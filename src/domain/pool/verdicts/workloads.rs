@@ -14,8 +14,6 @@ use crate::{
     },
 };
 
-/// How many RuntimeClasses are counted, those with most pods first.
-const CLASSES: usize = 32;
 /// How many workloads a message names of each trap.
 const NAMED: usize = 5;
 
@@ -37,7 +35,6 @@ pub fn counts(case: &Case) -> Option<WorkloadCounts> {
         }
     }
     classes.sort_by(|a, b| b.pods.cmp(&a.pods).then_with(|| a.name.cmp(&b.name)));
-    classes.truncate(CLASSES);
     Some(WorkloadCounts {
         pods: workloads.pods,
         cannot_run: workloads.cannot_run,

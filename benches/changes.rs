@@ -1,0 +1,86 @@
+//! What it costs that others label nodes: 500 changes among 5,000 nodes in 10 pools. The figures are printed, not judged.
+
+#![allow(clippy::unwrap_used)] // what cannot be run ends the benchmark
+
+mod world;
+
+use std::{hint::black_box, sync::Arc};
+
+use winpool::domain::{
+    node::WindowsNode,
+    operation::Done,
+    pool::{
+        Snapshot,
+        assignment::affected,
+        plan::{Planner, plan},
+        relevance::concerns_pools,
+        status::report,
+    },
+    workload::Ground,
+};
+
+const POOLS: usize = 10;
+const NODES: usize = 5_000;
+const CHANGES: usize = 500;
+
+fn main() {
+    let (_, settled) = world::worlds(POOLS, NODES);
+    let foreign = |node: &mut WindowsNode, number: usize| {
+        node.labels.insert("example.com/seen".into(), number.to_string());
+    };
+    let own = |node: &mut WindowsNode, _: usize| node.ready = !node.ready;
+    let reconciles = changes(&settled, "500 foreign labels: event handler and reconciles", "1 s", foreign);
+    println!("{:<62} {reconciles:>6}", "  reconciles");
+    let reconciles = changes(&settled, "500 nodes that become NotReady: the same", "none", own);
+    println!("{:<62} {reconciles:>6}", "  reconciles");
+
+    figure("one reconcile of one pool without a change", "none", || reconcile(&settled, "pool-0"));
+    figure("  of this: the nodes of each pool", "none", || drop(black_box(Planner::new(&settled))));
+    let planner = Planner::new(&settled);
+    figure("  of this: the plan", "none", || drop(black_box(planner.plan("pool-0"))));
+    figure("a snapshot", "none", || drop(black_box(settled.clone())));
+    figure("a copy of the map of nodes, as every snapshot once made", "none", || {
+        drop(black_box(std::collections::BTreeMap::clone(&settled.nodes)));
+    });
+    figure("what workloads are judged against", "none", || drop(black_box(Ground::of(&settled))));
+}
+
+/// Changes a node again and again as `change` says, and reconciles each pool that a change concerns. Gives how many
+/// reconciles that took.
+fn changes(settled: &Snapshot, what: &str, goal: &str, change: impl Fn(&mut WindowsNode, usize)) -> usize {
+    let mut now = settled.clone();
+    let mut reconciles = 0;
+    let begin = world::time_on_cpu();
+    for number in 0..CHANGES {
+        let name = format!("win-{}", number * 7 % NODES);
+        let before = now.nodes[&name].clone();
+        let mut after = before.as_ref().clone();
+        change(&mut after, number);
+        now.nodes.insert(name, Arc::new(after.clone()));
+        let pools = || now.pools.values().map(AsRef::as_ref);
+        if concerns_pools(pools(), now.runtime_classes.values().map(AsRef::as_ref), &before, &after) {
+            for pool in affected(pools(), &now.ownership, Some(&before), Some(&after)) {
+                reconcile(&now, &pool);
+                reconciles += 1;
+            }
+        }
+    }
+    println!("{what:<62} {:>6.3} CPU-s (goal: {goal})", (world::time_on_cpu() - begin).as_secs_f64());
+    reconciles
+}
+
+fn reconcile(snapshot: &Snapshot, pool: &str) {
+    let snapshot = snapshot.clone();
+    let plan = plan(&snapshot, pool).unwrap();
+    black_box(report(&snapshot, &plan, &Done { results: Vec::new(), complete: true }));
+}
+
+fn figure(what: &str, goal: &str, run: impl Fn()) {
+    let timed = || {
+        let begin = world::time_on_cpu();
+        run();
+        world::time_on_cpu() - begin
+    };
+    let least = (0..10).map(|_| timed()).min().unwrap_or_default();
+    println!("{what:<62} {:>6.2} ms (goal: {goal})", least.as_secs_f64() * 1000.0);
+}
