@@ -67,7 +67,7 @@ fn links_lead_to_files_and_headings() {
         let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for target in targets.filter(|target| !target.starts_with("https://")) {
             let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-            let file = path.parent().unwrap().join(file);
+            let file = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
             assert!(file.exists(), "{}: {target} leads nowhere", path.display());
             if !heading.is_empty() {
                 let text = fs::read_to_string(&file).unwrap();

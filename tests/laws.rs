@@ -7,6 +7,8 @@ mod bounds;
 mod model;
 #[path = "laws/relevance.rs"]
 mod relevance;
+#[path = "laws/reverts.rs"]
+mod reverts;
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -181,16 +181,6 @@ fn a_label_of_another_value_is_a_conflict() {
 }
 
 #[test]
-fn a_wrong_node_shakes_ready_only_after_thirty_seconds() {
-    let mut world = settled(json!({}), json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}]));
-    assert_eq!(condition(&world, "web", "Ready").0, "True");
-    world.now += jiff::SignedDuration::from_secs(31);
-    world.settle();
-    assert_eq!(condition(&world, "web", "Ready").0, "False");
-    assert_eq!(status(&world, "web").columns.problem, "TaintConflict(1)");
-}
-
-#[test]
 fn our_own_taint_follows_a_new_value() {
     let mut world = settled(json!({}), json!([]));
     world.edit(POOL, "web", |pool| {

@@ -6,7 +6,7 @@ use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 use winpool::{
     domain::{
-        operation::{Done, Operation, Outcome},
+        operation::{Done, Operation, Outcome, Parts, Shortfall, TaintPart},
         pool::{Snapshot, plan::plan, status::report},
         profile,
         workload::{PoolWorkloads, Trap, Trapped, WorkloadName, Workloads},
@@ -123,8 +123,13 @@ fn any_pool() -> impl Strategy<Value = Value> {
 
 /// How the API server answers writes.
 fn any_outcome() -> impl Strategy<Value = Outcome> {
-    let failed: [fn(String) -> Outcome; 3] = [Outcome::Refused, Outcome::Failed, Outcome::WithoutTaints];
+    let failed: [fn(String) -> Outcome; 3] = [Outcome::Refused, Outcome::Failed, refused_taints];
     prop_oneof![Just(Outcome::Done), (select(failed.to_vec()), any_text()).prop_map(|(outcome, text)| outcome(text))]
+}
+
+fn refused_taints(text: String) -> Outcome {
+    let written = Parts { taints: TaintPart::None, config: true };
+    Outcome::Partly { written, why: Shortfall::Refused(text) }
 }
 
 fn any_workloads() -> impl Strategy<Value = Workloads> {

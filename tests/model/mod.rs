@@ -153,7 +153,7 @@ impl World {
                 .collect(),
             api_server: Some(self.api_server),
             ownership: Arc::new(Ownership::signed(OwnershipKey::new(&[self.key; OwnershipKey::LENGTH]))),
-            pods: Some(Arc::new(by_name(POD).map(|(name, pod)| (name, Arc::new(read_pod(pod)))).collect())),
+            pods: Some(by_name(POD).map(|(name, pod)| (name, Arc::new(read_pod(pod)))).collect()),
             ..Snapshot::default()
         }
     }

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::{
     OS_WINDOWS, node,
-    webhook::{REFUSAL, Webhook},
+    webhook::{REFUSAL, Refuses, Webhook},
 };
 
 const POOL: &str = "web";
