@@ -168,7 +168,8 @@ mod tests {
         told((true, &format!("ok\n{refused}")));
         pods.synced();
         told((true, "ok\n"));
-        (nodes.refused(), pods.refused());
+        nodes.refused();
+        pods.refused();
         told((true, "ok\n"));
         readiness.required("Node");
         told((true, "ok\n"));

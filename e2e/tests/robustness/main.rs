@@ -7,6 +7,7 @@
 
 mod bad_objects;
 mod half_open;
+mod neighbours;
 mod pressure;
 mod proxy;
 mod refusals;
