@@ -80,7 +80,7 @@ async fn set_log(
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::{io::ErrorKind::WouldBlock, net::Ipv4Addr, time::Duration};
 
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -163,6 +163,44 @@ mod tests {
         assert_eq!(ask(address, "GET", "/log", "").await.0, 405);
         assert_eq!(ask(address, "GET", "/", "").await.0, 404);
         assert_eq!(ask(address, "GET", "/debug/pprof", "").await.0, 404);
+    }
+
+    #[tokio::test]
+    async fn many_connections_with_partial_headers_close_each_other_and_keep_nobody_out() {
+        let (address, ..) = start().await;
+        let mut slow = Vec::new();
+        for number in 0..1600 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            // A connection that was closed already is closed.
+            let _ =
+                stream.write_all(format!("GET /livez HTTP/1.1\r\nx-{number}: {}", "a".repeat(8000)).as_bytes()).await;
+            slow.push(stream);
+            if number % 200 == 199 {
+                let asked = tokio::time::timeout(Duration::from_secs(2), ask(address, "GET", "/livez", ""));
+                assert_eq!(asked.await.unwrap().0, 200, "after {number} others");
+            }
+        }
+        let open =
+            slow.iter().filter(|stream| stream.try_read(&mut [0]).is_err_and(|error| error.kind() == WouldBlock));
+        let open = open.count();
+        assert!((1..=server::CONNECTIONS).contains(&open), "{open} are open");
+    }
+
+    #[tokio::test]
+    async fn the_head_and_the_body_of_a_request_are_bounded() {
+        let (address, ..) = start().await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("GET /livez HTTP/1.1\r\nx: {}", "a".repeat(20_000)).as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer).await;
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer:?}");
+        let many: String = (0..100).map(|number| format!("x-{number}: a\r\n")).collect();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("GET /livez HTTP/1.1\r\n{many}\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer).await;
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer:?}");
+        assert_eq!(ask(address, "PUT", "/log", &"debug,".repeat(1000)).await.0, 413);
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ mod bad_objects;
 mod dependencies;
 mod half_open;
 mod kubelets;
+mod neighbours;
 mod pressure;
 mod proxy;
 mod refusals;

@@ -1,5 +1,7 @@
 //! /livez, /readyz and /metrics.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use e2e::{
     control_plane::User,
@@ -11,6 +13,7 @@ use e2e::{
     world::{SOON, World},
 };
 use kube::api::DeleteParams;
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{NODES, POOL, guard, nodes};
 
@@ -103,4 +106,42 @@ async fn metrics_count_passes_operations_caches_and_the_nodes_of_each_pool() {
     let of_pool = async || Ok(operator.metrics().await?.contains(&format!("pool=\"{POOL}\"")));
     until("the figures of the pool are gone", SOON, of_pool, |found| !found).await.unwrap();
     world.nothing_was_forbidden().unwrap();
+}
+
+/// Resident memory that connections may cost, in bytes. The limit of the Deployment is 512 MiB.
+const COST: u64 = 64 << 20;
+
+#[tokio::test]
+async fn sixteen_hundred_slow_clients_cost_little_memory_and_keep_nobody_out() {
+    let world = World::start().await.unwrap();
+    let operator = Operator::start(&world.control_plane, &[], &[]).await.unwrap();
+    let before = operator.resident_bytes().unwrap();
+    let head = format!("GET /livez HTTP/1.1\r\nx: {}", "a".repeat(15_000));
+    let mut slow = Vec::new();
+    for _ in 0..1600 {
+        let mut stream = TcpStream::connect(operator.admin_address()).await.unwrap();
+        // A connection that was closed already is closed.
+        let _ = stream.write_all(head.as_bytes()).await;
+        slow.push(stream);
+    }
+    for path in ["/livez", "/readyz", "/metrics"] {
+        let answer = tokio::time::timeout(Duration::from_secs(2), operator.get(path)).await;
+        assert_eq!(answer.unwrap().unwrap().0, 200, "{path} is answered as fast as a probe of a kubelet asks");
+    }
+    let after = operator.resident_bytes().unwrap();
+    eprintln!("{} KiB before, {} KiB with 1600 slow clients", before >> 10, after >> 10);
+    assert!(after.saturating_sub(before) < COST, "{before} bytes became {after}");
+
+    let open = || async {
+        let blocks = |stream: &&TcpStream| {
+            let read = stream.try_read(&mut [0; 256]);
+            read.is_ok_and(|read| read > 0) || read_blocks(stream)
+        };
+        Ok(slow.iter().filter(blocks).count())
+    };
+    until("the last of them are closed", SOON, open, |open| *open == 0).await.unwrap();
+}
+
+fn read_blocks(stream: &TcpStream) -> bool {
+    stream.try_read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }

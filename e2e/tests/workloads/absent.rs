@@ -76,6 +76,14 @@ async fn without_the_role_for_workloads_the_nodes_are_guarded_and_with_it_all_is
     world.until_as_specified("web").await.unwrap();
     assert!(of_workloads(&world).iter().all(Request::is_forbidden));
     assert_eq!(operator.get("/livez").await.unwrap().0, 200);
+    operator.wait_ready(COUNTED).await.unwrap();
+    let (_, readyz) = operator.get("/readyz").await.unwrap();
+    assert!(readyz.starts_with("ok\n") && readyz.contains("DaemonSet, Deployment, "), "{readyz}");
+    let synced = async |kind| operator.metric("winpool_cache_synced", &[("kind", kind)]).await.unwrap() > 0.0;
+    assert!(!synced("Pod").await && synced("Node").await);
+    let log = operator.log().unwrap();
+    let said = log.lines().filter(|line| line.contains("cannot watch") && line.contains("kind=\"Pod\"")).count();
+    assert_eq!(said, 1, "{log}");
 
     let role = e2e::operator::workspace().join("config/rbac/workloads.yaml");
     kubectl(&world.control_plane, User::Admin, &["apply", "-f", &role.display().to_string()]).unwrap();
@@ -88,5 +96,6 @@ async fn without_the_role_for_workloads_the_nodes_are_guarded_and_with_it_all_is
     let events = Api::<Event>::namespaced(world.client.clone(), "default");
     let told = until("it is warned of", COUNTED, || warnings(&events, "lost"), |told| !told.is_empty()).await.unwrap();
     assert!(matches!(told.as_slice(), [(reason, _, 1)] if reason == "NoPoolTakes"), "{told:#?}");
-    operator.wait_ready(COUNTED).await.unwrap();
+    assert_eq!(operator.get("/readyz").await.unwrap(), (200, "ok\n".to_owned()));
+    assert!(synced("Pod").await);
 }

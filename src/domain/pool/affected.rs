@@ -116,3 +116,100 @@ fn claim_on_classes(pool: &Pool) -> impl PartialEq + '_ {
 fn class_names(pool: &Pool) -> impl Iterator<Item = &str> {
     pool.spec.iter().flat_map(|spec| &spec.runtime_classes).map(|class| class.name.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pool(name: &str, fields: Value) -> Pool {
+        let mut spec = json!({
+            "windowsVersion": "ltsc2022",
+            "nodeSelector": {"matchLabels": {"agentpool": name}},
+            "runtimeClasses": [{"name": name}],
+        });
+        spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let object = json!({
+            "apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool",
+            "metadata": {"name": name, "uid": name}, "spec": spec,
+        });
+        let pool = Pool::from_object(serde_json::from_value(object).unwrap());
+        assert!(pool.spec.is_ok(), "{:?}", pool.spec);
+        pool
+    }
+
+    fn fallback(name: &str) -> Pool {
+        pool(name, json!({"nodeSelector": null, "fallback": true}))
+    }
+
+    /// A node that says that it is in a pool.
+    fn node(name: &str, agentpool: &str, pool: &str) -> WindowsNode {
+        let labels = json!({"kubernetes.io/os": "windows", "agentpool": agentpool, "winpool.dev/pool": pool});
+        let annotations = json!({"winpool.dev/owned": json!({"pool": pool}).to_string()});
+        let object = json!({"metadata": {"name": name, "labels": labels, "annotations": annotations}});
+        serde_json::from_value::<k8s_openapi::api::core::v1::Node>(object).unwrap().into()
+    }
+
+    /// The pools `web`, `batch`, `edge` and `rest`, which takes what is left, with a node each; what concerns whom.
+    fn concerned(before: Option<Pool>, after: Option<Pool>) -> Vec<String> {
+        let known = [pool("web", json!({})), pool("batch", json!({})), pool("edge", json!({})), fallback("rest")];
+        let name = after.as_ref().or(before.as_ref()).unwrap().name.clone();
+        let pools = known.into_iter().filter(|pool| pool.name != name).chain(after.clone());
+        let nodes = [
+            node("web-1", "web", "web"),
+            node("batch-1", "batch", "batch"),
+            node("edge-1", "edge", "edge"),
+            node("rest-1", "nobody", "rest"),
+        ];
+        let class = json!({"metadata": {"name": "web", "labels": {"winpool.dev/pool": "edge"}}, "handler": "h"});
+        let class: k8s_openapi::api::node::v1::RuntimeClass = serde_json::from_value(class).unwrap();
+        let surroundings = Surroundings {
+            pools: &pools.map(|pool| (pool.name.clone(), Arc::new(pool))).collect(),
+            nodes: &nodes.map(|node| (node.name.clone(), Arc::new(node))).into_iter().collect(),
+            runtime_classes: &BTreeMap::from([("web".to_owned(), Arc::new(class.into()))]),
+            ownership: &Ownership::Trusting,
+        };
+        let change = PoolChange { before: before.as_ref(), after: after.as_ref() };
+        change.concerns(&surroundings).into_iter().collect()
+    }
+
+    #[test]
+    fn a_change_of_a_spec_concerns_those_that_share_nodes_or_classes_with_it() {
+        let selects = |agentpool: &str| json!({"nodeSelector": {"matchLabels": {"agentpool": agentpool}}});
+        let batch = |fields: Value| Some(pool("batch", fields));
+        let nobody: &[&str] = &[];
+        for (before, after, expected) in [
+            (batch(json!({})), batch(json!({"labels": {"team": "a"}, "deletionPolicy": "Cleanup"})), nobody),
+            (batch(json!({})), batch(json!({"profileRef": {"name": "standard"}})), nobody),
+            (batch(json!({})), batch(json!({"taints": []})), nobody),
+            (batch(json!({})), batch(json!({"runtimeClasses": [{"name": "other"}]})), nobody),
+            // The class `web` was made for `edge`, which may be the one to report that nobody names it.
+            (batch(json!({})), batch(json!({"runtimeClasses": [{"name": "web"}]})), &["edge", "web"]),
+            (batch(json!({"runtimeClasses": [{"name": "web"}]})), batch(json!({})), &["edge", "web"]),
+            // Its node falls to `rest`, or comes from there.
+            (batch(json!({})), batch(selects("elsewhere")), &["rest"]),
+            (batch(json!({})), None, &["rest"]),
+            (None, batch(json!({})), &["rest"]),
+            (batch(json!({})), batch(json!({"mode": "Observe"})), nobody),
+            // It matches nodes of others.
+            (batch(json!({})), batch(selects("web")), &["rest", "web"]),
+            (batch(selects("web")), batch(selects("nobody")), &["rest", "web"]),
+            // A pool that takes what is left concerns those that lose nodes to it or get nodes from it, and its like.
+            (Some(fallback("rest")), None, &[]),
+            (None, Some(fallback("second")), &["rest"]),
+        ] {
+            let told = format!("{before:?} {after:?}");
+            assert_eq!(concerned(before, after), expected, "{told}");
+        }
+    }
+
+    #[test]
+    fn a_status_concerns_nobody_else() {
+        let mut after = pool("web", json!({"runtimeClasses": [{"name": "batch"}]}));
+        let before = after.clone();
+        after.status.applied.taints = vec!["foreign:NoSchedule".into()];
+        after.status.nodes.ready = 7;
+        assert_eq!(concerned(Some(before), Some(after)), Vec::<String>::new());
+    }
+}
