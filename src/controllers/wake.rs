@@ -10,7 +10,10 @@ use crate::{
     cluster::{Caches, Change, ControllerView, SandboxEvent, View},
     domain::{
         node::WindowsNode,
-        pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, assignment, relevance::concerns_pools},
+        pool::{
+            ConfigMapView, Pool, ProfileView, RuntimeClassView, assignment,
+            relevance::{changed_labels, concerns_pools},
+        },
         workload::{MemoryDefaults, Pod, PodController},
     },
 };
@@ -38,8 +41,8 @@ impl Wake {
         let (pools, classes) = (self.caches.pools.all(), self.caches.runtime_classes.all());
         let known = || pools.values().map(AsRef::as_ref);
         let concerns = |(before, after)| concerns_pools(known(), classes.values().map(AsRef::as_ref), before, after);
-        if !before.zip(after).is_none_or(concerns) {
-            return self.news(|| News::Labels);
+        if let Some((before, after)) = before.zip(after).filter(|both| !concerns(*both)) {
+            return self.news(|| News::Labels(changed_labels(before, after).into_iter().map(str::to_owned).collect()));
         }
         ask(&self.pools, assignment::affected(known(), before, after), change);
         ask(&self.unassigned, [unassigned::KEY.to_owned()], change);
