@@ -6,7 +6,7 @@ use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 use winpool::domain::{
     image::{Lookup, Said},
-    workload::{Ground, Ledger},
+    workload::{Ground, Ledger, Trap},
 };
 
 use crate::{
@@ -229,6 +229,34 @@ fn change_the_ground(cluster: &mut Cluster, step: &Step) {
             }
         }
     }
+}
+
+#[test]
+fn a_label_of_a_node_matters_from_when_a_workload_asks_for_it_until_none_does() {
+    let (mut cluster, mut ledger) = (Cluster::new(), Ledger::default());
+    cluster.node("web-1", 20348, CONTAINERD);
+    cluster.pool("web", json!({"windowsVersion": "ltsc2022"}));
+    change_the_ground(&mut cluster, &Step::Settle);
+    let asking = |key: &str| {
+        Some(spec(json!({
+            "runtimeClassName": "windows-ltsc2022", "nodeSelector": {key: "ssd"}, "tolerations": tolerated(),
+        })))
+    };
+    let refused = |ledger: &Ledger| ledger.summary("web").traps.contains_key(&Trap::NoPoolTakes);
+    stand_on_what_is_asked_for(&cluster, &mut ledger);
+    let before = ledger.ground().clone();
+
+    happen(&mut cluster, &mut ledger, &Step::Label("web-1", "disk", Some("ssd")));
+    assert!(!ledger.asks_for("disk"));
+    stand_on_what_is_asked_for(&cluster, &mut ledger);
+    assert_eq!(*ledger.ground(), before, "a label that nobody asks for changes nothing");
+
+    happen(&mut cluster, &mut ledger, &Step::Controller("Deployment", "a", asking("disk")));
+    assert!(ledger.asks_for("disk") && !refused(&ledger), "the label was there before");
+    happen(&mut cluster, &mut ledger, &Step::Label("web-1", "disk", None));
+    assert!(refused(&ledger), "the label is gone");
+    happen(&mut cluster, &mut ledger, &Step::Controller("Deployment", "a", None));
+    assert!(!ledger.asks_for("disk") && !refused(&ledger));
 }
 
 proptest! {
