@@ -2,7 +2,7 @@
 //! while nobody looks.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -47,8 +47,8 @@ pub struct Changed {
     pub sandboxes: HashMap<(String, String), Option<Said>>,
     /// Whether pools, nodes or RuntimeClasses changed.
     pub ground: bool,
-    /// Whether labels of nodes changed that the rules of no pool read.
-    pub labels: bool,
+    /// Labels of nodes that changed, and that the rules of no pool read.
+    pub labels: BTreeSet<String>,
 }
 
 impl Changed {

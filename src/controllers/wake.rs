@@ -12,7 +12,7 @@ use crate::{
             ConfigMapView, Pool, ProfileView, RuntimeClassView,
             affected::{PoolChange, Surroundings},
             assignment,
-            relevance::concerns_pools,
+            relevance::{changed_labels, concerns_pools},
         },
         workload::{MemoryDefaults, Pod, PodController},
     },
@@ -41,8 +41,9 @@ impl Wake {
         let (pools, classes) = (self.caches.pools.all(), self.caches.runtime_classes.all());
         let known = || pools.values().map(AsRef::as_ref);
         let concerns = |(before, after)| concerns_pools(known(), classes.values().map(AsRef::as_ref), before, after);
-        if !before.zip(after).is_none_or(concerns) {
-            return self.workloads.record(|changed| changed.labels = true);
+        if let Some((before, after)) = before.zip(after).filter(|both| !concerns(*both)) {
+            let labels = changed_labels(before, after).into_iter().map(str::to_owned);
+            return self.workloads.record(|changed| changed.labels.extend(labels));
         }
         let ownership = self.caches.ownership();
         ask(&self.pools, assignment::affected(known(), &ownership, before, after), change);

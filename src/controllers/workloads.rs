@@ -29,10 +29,6 @@ const PACE: Duration = Duration::from_secs(1);
 /// The least time between two tellings to a pool whose counts changed and nothing else: pods come and go all the time.
 const COUNTS: Duration = Duration::from_secs(30);
 
-/// The least time between two looks at the labels of nodes when nothing else changed: other clients label thousands of
-/// nodes, one after the other, and each look is at all of them.
-const LABELS: Duration = Duration::from_secs(10);
-
 /// How soon to look for answers of registries though nothing happens: tags grow old, and failures are tried again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How long to wait when nothing is to be done.
@@ -46,8 +42,6 @@ pub async fn run(changes: Changes, shell: Shell, pools: Asker<Cause>, images: Im
         images,
         ledger: Ledger::default(),
         moved: true,
-        relabelled: false,
-        stood: Instant::now(),
         told: HashMap::new(),
         later: BTreeSet::new(),
     };
@@ -67,10 +61,6 @@ struct Keeper {
     ledger: Ledger,
     /// Whether the ground changed since the last round.
     moved: bool,
-    /// Whether labels of nodes changed that only workloads may ask for.
-    relabelled: bool,
-    /// When the ground was taken in.
-    stood: Instant,
     told: HashMap<String, Told>,
     /// Pools whose counts alone changed, which can wait.
     later: BTreeSet<String>,
@@ -88,7 +78,7 @@ impl Keeper {
     /// Takes in what changed. There is very much at the start, and others have work to do.
     async fn take_in(&mut self, changed: Changed) {
         self.moved |= changed.ground;
-        self.relabelled |= changed.labels;
+        self.moved |= changed.labels.iter().any(|label| self.ledger.asks_for(label));
         for ((namespace, key), now) in changed.defaults {
             self.ledger.defaults(&namespace, &key, now);
             consume_budget().await;
@@ -108,9 +98,7 @@ impl Keeper {
     }
 
     async fn round(&mut self) {
-        let relabelled = self.relabelled && self.stood.elapsed() >= LABELS;
-        if self.moved || relabelled {
-            (self.moved, self.relabelled, self.stood) = (false, false, Instant::now());
+        if std::mem::take(&mut self.moved) || self.ledger.asks_for_more() {
             self.stand_on_the_ground().await;
         }
         self.images.look_up(&mut self.ledger, &self.shell.caches).await;
@@ -142,7 +130,8 @@ impl Keeper {
     async fn stand_on_the_ground(&mut self) {
         let (caches, mut ledger) = (self.shell.caches.clone(), std::mem::take(&mut self.ledger));
         let stand = move || {
-            info_span!("judge workloads").in_scope(|| ledger.stand_on(Ground::of(&caches.snapshot())));
+            let ground = Ground::for_labels(&caches.snapshot(), ledger.asked_labels());
+            info_span!("judge workloads").in_scope(|| ledger.stand_on(ground));
             ledger
         };
         match spawn_blocking(stand).await {
@@ -208,7 +197,6 @@ impl Keeper {
     fn due(&self) -> Instant {
         let told = self.later.iter().filter_map(|pool| self.told.get(pool)).map(|told| told.at + COUNTS);
         let idle = if self.images.are_wanted() { LOOK_AGAIN } else { IDLE };
-        let labels = self.relabelled.then(|| self.stood + LABELS);
-        told.chain(labels).chain([Instant::now() + idle]).min().unwrap_or_else(Instant::now)
+        told.chain([Instant::now() + idle]).min().unwrap_or_else(Instant::now)
     }
 }

@@ -6,7 +6,7 @@ use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 use winpool::domain::{
     image::{Lookup, Said},
-    workload::Ledger,
+    workload::{Ground, Ledger, Trap},
 };
 
 use crate::{
@@ -30,6 +30,8 @@ enum Step {
     Pod(&'static str, Option<(Value, Value)>),
     Controller(&'static str, &'static str, Option<Value>),
     Node(&'static str, Option<(u32, &'static str, Value)>),
+    /// A label of a node that the rules of no pool read.
+    Label(&'static str, &'static str, Option<&'static str>),
     Pool(&'static str, Option<Value>),
     Class(&'static str, Option<Value>),
     Defaults(Option<(&'static str, &'static str)>),
@@ -114,6 +116,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => (select(KINDS.to_vec()), select(vec!["a", "b"]), prop::option::weighted(0.8, any_spec()))
             .prop_map(|(kind, name, spec)| Step::Controller(kind, name, spec)),
         4 => (select(NODES.to_vec()), prop::option::weighted(0.8, node)).prop_map(|(name, node)| Step::Node(name, node)),
+        3 => (select(NODES.to_vec()), select(vec!["disk", "example.com/seen"]), select(vec![None, Some("ssd"), Some("hdd")]))
+            .prop_map(|(name, key, value)| Step::Label(name, key, value)),
         2 => (select(POOLS.to_vec()), prop::option::weighted(0.8, pool)).prop_map(|(name, pool)| Step::Pool(name, pool)),
         1 => (select(CLASSES.to_vec()), prop::option::weighted(0.6, class)).prop_map(|(name, class)| Step::Class(name, class)),
         1 => select(vec![None, Some(("1Gi", "1Gi")), Some(("1Gi", "2Gi"))]).prop_map(Step::Defaults),
@@ -176,14 +180,35 @@ fn happen(cluster: &mut Cluster, ledger: &mut Ledger, step: &Step) {
         }
         Step::Node(..) | Step::Pool(..) | Step::Class(..) | Step::Settle => {
             change_the_ground(cluster, step);
-            ledger.stand_on(cluster.ground());
+            stand_on_what_is_asked_for(cluster, ledger);
         }
+        Step::Label(name, key, value) => {
+            if cluster.world.get(NODE, name).is_some() {
+                cluster.world.edit(NODE, name, |node| {
+                    let labels = node["metadata"]["labels"].as_object_mut().unwrap();
+                    labels.remove(*key);
+                    labels.extend(value.map(|value| ((*key).to_owned(), json!(value))));
+                });
+            }
+            if ledger.asks_for(key) {
+                stand_on_what_is_asked_for(cluster, ledger);
+            }
+        }
+    }
+    if ledger.asks_for_more() {
+        stand_on_what_is_asked_for(cluster, ledger);
     }
     // What registries said is told again at every round.
     for (image, lookup) in &cluster.lookups {
         ledger.answer(image, Arc::new(lookup.clone()));
     }
     ledger.forget_answers();
+}
+
+/// Takes the ground with the labels that matter, as the operator does; a fresh ledger has all of them.
+fn stand_on_what_is_asked_for(cluster: &Cluster, ledger: &mut Ledger) {
+    ledger.stand_on(Ground::for_labels(&cluster.world.snapshot(), ledger.asked_labels()));
+    assert!(!ledger.asks_for_more());
 }
 
 fn change_the_ground(cluster: &mut Cluster, step: &Step) {
@@ -204,6 +229,34 @@ fn change_the_ground(cluster: &mut Cluster, step: &Step) {
             }
         }
     }
+}
+
+#[test]
+fn a_label_of_a_node_matters_from_when_a_workload_asks_for_it_until_none_does() {
+    let (mut cluster, mut ledger) = (Cluster::new(), Ledger::default());
+    cluster.node("web-1", 20348, CONTAINERD);
+    cluster.pool("web", json!({"windowsVersion": "ltsc2022"}));
+    change_the_ground(&mut cluster, &Step::Settle);
+    let asking = |key: &str| {
+        Some(spec(json!({
+            "runtimeClassName": "windows-ltsc2022", "nodeSelector": {key: "ssd"}, "tolerations": tolerated(),
+        })))
+    };
+    let refused = |ledger: &Ledger| ledger.summary("web").traps.contains_key(&Trap::NoPoolTakes);
+    stand_on_what_is_asked_for(&cluster, &mut ledger);
+    let before = ledger.ground().clone();
+
+    happen(&mut cluster, &mut ledger, &Step::Label("web-1", "disk", Some("ssd")));
+    assert!(!ledger.asks_for("disk"));
+    stand_on_what_is_asked_for(&cluster, &mut ledger);
+    assert_eq!(*ledger.ground(), before, "a label that nobody asks for changes nothing");
+
+    happen(&mut cluster, &mut ledger, &Step::Controller("Deployment", "a", asking("disk")));
+    assert!(ledger.asks_for("disk") && !refused(&ledger), "the label was there before");
+    happen(&mut cluster, &mut ledger, &Step::Label("web-1", "disk", None));
+    assert!(refused(&ledger), "the label is gone");
+    happen(&mut cluster, &mut ledger, &Step::Controller("Deployment", "a", None));
+    assert!(!ledger.asks_for("disk") && !refused(&ledger));
 }
 
 proptest! {

@@ -42,7 +42,8 @@ fn without_labels(node: &WindowsNode) -> WindowsNode {
     }
 }
 
-fn changed_labels<'n>(before: &'n WindowsNode, after: &'n WindowsNode) -> Vec<&'n str> {
+/// The keys of the labels that were added, removed or given another value.
+pub fn changed_labels<'n>(before: &'n WindowsNode, after: &'n WindowsNode) -> Vec<&'n str> {
     let other = |of: &WindowsNode, key: &str, value: &String| of.labels.get(key) != Some(value);
     let gone = before.labels.iter().filter(|(key, value)| other(after, key, value));
     let new = after.labels.iter().filter(|(key, _)| !before.labels.contains_key(*key));

@@ -35,6 +35,9 @@ const PASSING_TAINTS: [&str; 10] = [
     "karpenter.sh/",
 ];
 
+/// Labels that the rules read whatever workloads ask for.
+const ALWAYS: [&str; 5] = [label::OS, label::BETA_OS, label::ARCH, label::WINDOWS_BUILD, label::POOL];
+
 /// A label with more values than this among nodes tells one node from another, such as the name of a machine, and no
 /// kind of nodes from another.
 const MOST_VALUES: usize = 32;
@@ -52,6 +55,8 @@ pub struct Ground {
     pub hosts: HashMap<String, String>,
     /// Windows nodes in no pool: what these take is at home there.
     pub outside: Vec<Outside>,
+    /// The labels that workloads ask for, if it has no others of nodes but those that all rules read.
+    pub asked: Option<BTreeSet<String>>,
 }
 
 /// Windows nodes in no pool that are alike.
@@ -134,11 +139,37 @@ pub struct NodeGround {
     pub memory: Option<i64>,
 }
 
+/// Which labels of nodes matter.
+struct Matter<'a> {
+    /// The keys that classes select by.
+    selected: HashSet<&'a str>,
+    /// Those that workloads ask for; all where it is not known.
+    asked: Option<&'a BTreeSet<String>>,
+}
+
+impl Matter<'_> {
+    fn has(&self, key: &str) -> bool {
+        self.asked.is_none_or(|asked| ALWAYS.contains(&key) || self.selected.contains(key) || asked.contains(key))
+    }
+}
+
 impl Ground {
     /// The ground in a snapshot.
     pub fn of(snapshot: &Snapshot) -> Self {
+        Self::with(snapshot, None)
+    }
+
+    /// The ground for workloads that ask for no other labels of nodes than these: others change nothing in it.
+    pub fn for_labels(snapshot: &Snapshot, asked: BTreeSet<String>) -> Self {
+        Self { asked: Some(asked.clone()), ..Self::with(snapshot, Some(&asked)) }
+    }
+
+    fn with(snapshot: &Snapshot, asked: Option<&BTreeSet<String>>) -> Self {
         let planner = Planner::new(snapshot);
-        let without_pool = |node: &Arc<WindowsNode>| (node.name.clone(), NodeGround::of(node, None));
+        let selectors = snapshot.runtime_classes.values().filter_map(|class| class.object.scheduling.as_ref());
+        let selected = selectors.filter_map(|scheduling| scheduling.node_selector.as_ref()).flat_map(BTreeMap::keys);
+        let matter = &Matter { selected: selected.map(String::as_str).collect(), asked };
+        let without_pool = |node: &Arc<WindowsNode>| (node.name.clone(), NodeGround::of(node, matter, None));
         let mut nodes: HashMap<String, NodeGround> = snapshot.nodes.values().map(without_pool).collect();
         let mut active: Vec<(&Pool, &Spec)> =
             snapshot.pools.values().filter_map(|pool| Some((pool.as_ref(), pool.spec.as_ref().ok()?))).collect();
@@ -146,10 +177,10 @@ impl Ground {
         let mut pools = Vec::new();
         for (pool, spec) in active.into_iter().filter(|(pool, _)| !pool.deleting) {
             let mut kinds = HashSet::new();
-            let individual = individual_labels(planner.members(&pool.name));
+            let individual = individual_labels(planner.members(&pool.name), matter);
             let mut home = Home { pool, spec, individual, judge: delivery::Judge::new(snapshot, spec) };
             for node in planner.members(&pool.name) {
-                let ground = NodeGround::of(node, Some(&mut home));
+                let ground = NodeGround::of(node, matter, Some(&mut home));
                 kinds.extend(ground.kind.clone());
                 nodes.insert(node.name.clone(), ground);
             }
@@ -161,8 +192,8 @@ impl Ground {
             pools.push(PoolGround::new(pool, spec, kinds));
         }
         let outside = || snapshot.nodes.values().map(AsRef::as_ref).filter(|node| nodes[&node.name].pool.is_none());
-        let individual = individual_labels(outside());
-        let mut outside: Vec<Outside> = outside().map(|node| Outside::of(node, &individual)).collect();
+        let individual = individual_labels(outside(), matter);
+        let mut outside: Vec<Outside> = outside().map(|node| Outside::of(node, matter, &individual)).collect();
         outside.sort();
         outside.dedup();
         let host = |node: &WindowsNode| node.labels.get(label::HOSTNAME).filter(|host| **host != node.name).cloned();
@@ -172,6 +203,7 @@ impl Ground {
             hosts: snapshot.nodes.values().filter_map(|node| Some((host(node)?, node.name.clone()))).collect(),
             nodes,
             outside,
+            asked: None,
         }
     }
 
@@ -232,23 +264,24 @@ struct Home<'a> {
 }
 
 impl NodeGround {
-    fn of(node: &WindowsNode, home: Option<&mut Home>) -> Self {
+    fn of(node: &WindowsNode, matter: &Matter, home: Option<&mut Home>) -> Self {
         let pool = home.as_ref().map(|home| home.pool.name.clone());
-        Self { pool, kind: Kind::of(node, home), memory: node.allocatable.memory }
+        Self { pool, kind: Kind::of(node, matter, home), memory: node.allocatable.memory }
     }
 }
 
 impl Outside {
-    fn of(node: &WindowsNode, individual: &Arc<BTreeSet<String>>) -> Self {
-        let labels = labels_in_common(node, individual);
+    fn of(node: &WindowsNode, matter: &Matter, individual: &Arc<BTreeSet<String>>) -> Self {
+        let labels = labels_in_common(node, matter, individual);
         Self { labels, individual: individual.clone(), taints: lasting_taints(node) }
     }
 }
 
 /// The keys of the labels that tell one of these nodes from another. The name of the host is known all the same.
-fn individual_labels<'n>(nodes: impl Iterator<Item = &'n WindowsNode>) -> Arc<BTreeSet<String>> {
+fn individual_labels<'n>(nodes: impl Iterator<Item = &'n WindowsNode>, matter: &Matter) -> Arc<BTreeSet<String>> {
     let mut values: HashMap<&str, HashSet<&str>> = HashMap::new();
-    for (key, value) in nodes.flat_map(|node| &node.labels).filter(|(key, _)| *key != label::HOSTNAME) {
+    let labels = nodes.flat_map(|node| &node.labels);
+    for (key, value) in labels.filter(|(key, _)| *key != label::HOSTNAME && matter.has(key)) {
         let seen = values.entry(key).or_default();
         if seen.len() <= MOST_VALUES {
             seen.insert(value);
@@ -258,9 +291,10 @@ fn individual_labels<'n>(nodes: impl Iterator<Item = &'n WindowsNode>) -> Arc<BT
     Arc::new(individual.map(|(key, _)| key.to_owned()).collect())
 }
 
-/// The labels of a node without those that it has for itself.
-fn labels_in_common(node: &WindowsNode, individual: &BTreeSet<String>) -> BTreeMap<String, String> {
-    let common = node.labels.iter().filter(|(key, _)| *key != label::HOSTNAME && !individual.contains(*key));
+/// The labels of a node that matter, without those that it has for itself.
+fn labels_in_common(node: &WindowsNode, matter: &Matter, individual: &BTreeSet<String>) -> BTreeMap<String, String> {
+    let common =
+        node.labels.iter().filter(|(key, _)| *key != label::HOSTNAME && matter.has(key) && !individual.contains(*key));
     common.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
@@ -279,10 +313,10 @@ fn lasting_taints(node: &WindowsNode) -> Vec<Taint> {
 
 impl Kind {
     /// The kind of a node as its pool makes it; `None` when it did not report its Windows.
-    fn of(node: &WindowsNode, home: Option<&mut Home>) -> Option<Self> {
+    fn of(node: &WindowsNode, matter: &Matter, home: Option<&mut Home>) -> Option<Self> {
         let os = node.os_version()?;
         let individual = home.as_ref().map(|home| home.individual.clone()).unwrap_or_default();
-        let (mut labels, mut taints) = (labels_in_common(node, &individual), lasting_taints(node));
+        let (mut labels, mut taints) = (labels_in_common(node, matter, &individual), lasting_taints(node));
         let (mut withheld, mut rendered) = (Vec::new(), false);
         if let Some(Home { pool, spec, judge, .. }) = home {
             rendered = judge.of(node) == Some(delivery::State::InEffect);

@@ -11,9 +11,12 @@ use super::{
     ground::Ground,
     judge::{Finding, Images, Judgement, Trap, judge_pod, judge_template},
 };
-use crate::domain::{
-    image::{Lookup, Said},
-    quantity::Quantity,
+use crate::{
+    api::names::label::HOSTNAME,
+    domain::{
+        image::{Lookup, Said},
+        quantity::Quantity,
+    },
 };
 
 /// How many ways to ask for an image are tried.
@@ -37,6 +40,8 @@ pub struct Ledger {
     by_node: HashMap<String, HashSet<Arc<str>>>,
     /// The pods that wait for what the registry says of an image.
     by_image: HashMap<String, HashSet<Arc<str>>>,
+    /// The labels of nodes that pods and what makes them ask for, with how often.
+    asked: BTreeMap<String, u32>,
     tallies: HashMap<String, Tally>,
     changed: BTreeSet<String>,
 }
@@ -146,6 +151,7 @@ impl Ledger {
     /// An object that makes pods changed, or is gone.
     pub fn controller(&mut self, name: &Arc<WorkloadName>, controller: Option<Arc<Controller>>) {
         if let Some(judged) = self.controllers.remove(name) {
+            self.count_asked(&judged.controller.template, false);
             self.count_findings(name, &judged.findings, false);
         }
         if let Some(controller) = controller {
@@ -205,6 +211,21 @@ impl Ledger {
         keys.extend(nodes.iter().filter_map(|node| self.by_node.get(node)).flatten().cloned());
         self.judge_again(keys);
         self.judge_controllers_again(|controller| controller.template.names_hosts());
+    }
+
+    /// The labels of nodes that workloads ask for.
+    pub fn asked_labels(&self) -> BTreeSet<String> {
+        self.asked.keys().cloned().collect()
+    }
+
+    /// Whether the verdicts may depend on a label of nodes. The name of the host tells which node is meant.
+    pub fn asks_for(&self, label: &str) -> bool {
+        label == HOSTNAME || self.asked.contains_key(label)
+    }
+
+    /// Whether workloads ask for labels that the ground was made without.
+    pub fn asks_for_more(&self) -> bool {
+        self.ground.asked.as_ref().is_some_and(|known| self.asked.keys().any(|key| !known.contains(key)))
     }
 
     /// The ground that the workloads stand on.
@@ -308,6 +329,7 @@ impl Ledger {
         self.changed.extend(self.tallies.drain().map(|(pool, _)| pool));
         self.by_node.clear();
         self.by_image.clear();
+        self.asked.clear();
         for controller in controllers {
             self.enter_controller(controller);
         }
@@ -343,6 +365,7 @@ impl Ledger {
             }
             self.count(&pod, judgement, true);
         }
+        self.count_asked(&pod.template, true);
         self.pods.insert(pod.key.clone(), Entry { pod, judgement });
     }
 
@@ -351,6 +374,7 @@ impl Ledger {
             true => judge_template(&self.ground, &controller.workload, &self.as_its_pods(&controller)),
             false => Vec::new(),
         };
+        self.count_asked(&controller.template, true);
         self.count_findings(&controller.workload, &findings, true);
         self.controllers.insert(controller.workload.clone(), Judged { controller, findings });
     }
@@ -365,6 +389,7 @@ impl Ledger {
 
     fn forget(&mut self, key: &str) {
         let Some(Entry { pod, judgement }) = self.pods.remove(key) else { return };
+        self.count_asked(&pod.template, false);
         if let Some((node, keys)) = pod.node.as_ref().and_then(|node| Some((node, self.by_node.get_mut(node)?))) {
             keys.remove(key);
             if keys.is_empty() {
@@ -402,6 +427,10 @@ impl Ledger {
                 tally.memory.remove(node);
             }
         }
+    }
+
+    fn count_asked(&mut self, template: &Template, add: bool) {
+        template.asked_labels().for_each(|key| step_in(&mut self.asked, key.clone(), add));
     }
 
     fn count_findings(&mut self, workload: &Arc<WorkloadName>, findings: &[Finding], add: bool) {

@@ -226,6 +226,12 @@ impl Template {
         self.affinity.iter().flatten().filter(by_name).flat_map(|requirement| &requirement.values).map(String::as_str)
     }
 
+    /// The keys of the labels of nodes that it asks for, some of them twice.
+    pub fn asked_labels(&self) -> impl Iterator<Item = &String> {
+        let required = self.affinity.iter().flatten().map(|requirement| &requirement.key);
+        self.scheduling.node_selector.keys().chain(required)
+    }
+
     /// Whether it asks for nodes by name.
     pub fn names_hosts(&self) -> bool {
         self.scheduling.node_selector.contains_key(label::HOSTNAME) || self.hosts().next().is_some()
