@@ -267,6 +267,7 @@ pub struct ContainerdSettings {
     /// is the deadline of dockershim or cri-dockerd.
     #[serde(default = "default_pull_progress_timeout")]
     #[schemars(length(min = 2, max = 32), regex(pattern = r"^([0-9]+(\.[0-9]+)?(h|m|s))+$"))]
+    #[x_kube(validation = Rule::new("self.matches('[1-9]')").message("a pull would be cancelled at once, or never: write hours and minutes, such as 30m"))]
     pub image_pull_progress_timeout: String,
     /// The folder for images and containers on the node, such as D:\containerd. Default: as the node's own configuration
     /// has it. On a node that has run containers, the images of the former folder are pulled again.
@@ -298,6 +299,7 @@ fn default_pull_progress_timeout() -> String {
 
 /// The mirrors of one registry.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[x_kube(validation = Rule::new("!(has(self.skipVerify) && self.skipVerify) || !has(self.caFile) || self.caFile == ''").message("without verification the certificate authority has no effect: remove skipVerify, or remove caFile"))]
 #[serde(rename_all = "camelCase")]
 pub struct RegistryMirror {
     /// The registry's host, with a port where it has one: docker.io, registry.example:5000.
@@ -335,6 +337,7 @@ pub struct Cni {
 
 /// Settings of kube-proxy on Windows. Settings that are not listed here stay as the node's own configuration has them.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[x_kube(validation = Rule::new("!(has(self.winDSR) && self.winDSR) || !has(self.featureGates) || !('WinDSR' in self.featureGates) || self.featureGates['WinDSR']").message("kube-proxy does not start with winDSR and without the gate WinDSR: remove the gate, or write winDSR: false"))]
 #[serde(rename_all = "camelCase")]
 pub struct KubeProxySettings {
     /// How Services are implemented: kernelspace, which programs Windows' Host Networking Service.

@@ -11,7 +11,7 @@ const MAX_ADDRESS: usize = 512;
 const MAX_NO_PROXY: usize = 4096;
 
 pub(super) fn kube_proxy(settings: &KubeProxySettings, findings: &mut Findings) {
-    let KubeProxySettings { network_name, source_vip, feature_gates, .. } = settings;
+    let KubeProxySettings { win_dsr, network_name, source_vip, feature_gates, .. } = settings;
     if !is_plain(network_name, MAX_NETWORK_NAME) {
         let wrong = format!("`{network_name}` is not the name of an HNS network");
         findings.mistake("spec.kubeProxy.networkName", wrong, "write what `Get-HnsNetwork` prints as Name");
@@ -21,6 +21,10 @@ pub(super) fn kube_proxy(settings: &KubeProxySettings, findings: &mut Findings) 
         findings.mistake("spec.kubeProxy.sourceVIP", wrong, "write an address such as 10.244.1.2");
     }
     gates("spec.kubeProxy.featureGates", feature_gates, findings);
+    if *win_dsr == Some(true) && feature_gates.get("WinDSR") == Some(&false) {
+        let wrong = "kube-proxy does not start with winDSR and without this gate";
+        findings.mistake("spec.kubeProxy.featureGates.WinDSR", wrong, "remove the gate, or write winDSR: false");
+    }
 }
 
 pub(super) fn proxy(settings: &ProxySettings, findings: &mut Findings) {
@@ -86,6 +90,10 @@ mod tests {
             (json!({"kubeProxy": {"sourceVIP": "10.0.0"}}), "spec.kubeProxy.sourceVIP"),
             (json!({"kubeProxy": {"sourceVIP": "10.0.0.0/24"}}), "spec.kubeProxy.sourceVIP"),
             (json!({"kubeProxy": {"featureGates": {"a=b": true}}}), "spec.kubeProxy.featureGates.a=b"),
+            (
+                json!({"kubeProxy": {"winDSR": true, "featureGates": {"WinDSR": false}}}),
+                "spec.kubeProxy.featureGates.WinDSR",
+            ),
             (json!({"proxy": {"httpProxy": "proxy:3128", "noProxy": "a"}}), "spec.proxy.httpProxy"),
             (json!({"proxy": {"httpsProxy": "http://u:p@proxy:3128", "noProxy": "a"}}), "spec.proxy.httpsProxy"),
             (json!({"proxy": {"httpsProxy": "http://pro xy", "noProxy": "a"}}), "spec.proxy.httpsProxy"),

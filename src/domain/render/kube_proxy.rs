@@ -10,7 +10,6 @@ use serde_json::json;
 use super::yaml_text::Document;
 use crate::{
     api::{KubeProxyMode, KubeProxySettings},
-    domain::Problem,
     facts::{Minor, feature_gates::feature_gate},
 };
 
@@ -47,15 +46,6 @@ pub fn yaml(settings: &KubeProxySettings, minor: Minor, kubeconfig: Option<&str>
         file.value("winkernel", &winkernel.into());
     }
     file.finish()
-}
-
-/// Why a kube-proxy of a minor would not start with the settings.
-pub fn problem(settings: &KubeProxySettings, minor: Minor) -> Option<Problem> {
-    let off = settings.feature_gates.get(DSR_GATE) == Some(&false);
-    (settings.win_dsr == Some(true) && off).then(|| {
-        let wrong = format!("a kube-proxy {minor} does not start with winDSR and without the gate {DSR_GATE}");
-        Problem::new(format!("spec.kubeProxy.featureGates.{DSR_GATE}"), wrong, "remove it, or write winDSR: false")
-    })
 }
 
 /// The gates of the profile, and the one for Direct Server Return where it is needed and off by default.
@@ -112,13 +102,5 @@ mod tests {
         for (settings, minor, expected) in table {
             assert_eq!(fields(settings.clone(), minor), expected, "{settings} for {minor}");
         }
-    }
-
-    #[test]
-    fn a_gate_that_is_off_and_needed_is_a_problem() {
-        let off = json!({"winDSR": true, "featureGates": {"WinDSR": false}});
-        let found = problem(&settings(off), Minor(36)).map(|problem| problem.path);
-        assert_eq!(found.as_deref(), Some("spec.kubeProxy.featureGates.WinDSR"));
-        assert_eq!(problem(&settings(json!({"featureGates": {"WinDSR": false}})), Minor(36)), None);
     }
 }

@@ -143,7 +143,6 @@ fn files(
     let minor = variant.kubelet;
     let mut problems: Vec<Problem> = impossible(variant).into_iter().collect();
     problems.extend(kubelet::problems(&profile.kubelet, minor));
-    problems.extend(profile.kube_proxy.as_ref().and_then(|settings| kube_proxy::problem(settings, minor)));
     let image = pause::image(profile, variant);
     let runtime = match &image {
         Ok(image) => runtime_files(profile, variant.runtime, image, scope),
