@@ -1,7 +1,7 @@
 //! What a Windows node should be configured with, as files for it.
 //!
 //! The files are layers over what a cluster's bootstrap decides ([`Scope::Layer`]), or for machines that are built by hand
-//! whole files ([`standalone`]). A configuration is rendered per variant (kubelet minor, container runtime, host build),
+//! whole files ([`standalone()`]). A configuration is rendered per variant (kubelet minor, container runtime, host build),
 //! never one per pool.
 
 pub mod containerd;
