@@ -6,7 +6,8 @@
 # Leaves etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl in OUT, the layout that
 # KUBEBUILDER_ASSETS names, and prints OUT. Default: ~/.cache/winpool/control-plane/v1.20.2
 #   --windows-kubelet  also kubelet.exe, and Wine, under which it runs far enough to judge a configuration
-#   --containerd       also Debian's containerd; no service is installed or started
+#   --containerd       also containerd of Debian 12 (1.6), and of the releases after it as containerd-trixie (1.7) and
+#                      containerd-forky (2.1 or later); no service is installed or started
 #   --registry         also Debian's docker-registry; no service is installed or started
 # What is there already is not made again. Two runs at once do not disturb each other, and one that is interrupted leaves
 # nothing half-made in OUT.
@@ -14,9 +15,11 @@ set -euo pipefail
 
 version=1.20.2
 components=(kube-apiserver kube-controller-manager kube-scheduler kubectl)
+# The releases of Debian after this one whose containerd is wanted too.
+suites=(trixie forky)
 windows_kubelet= containerd= registry= out=
 
-usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "$0"; }
 say() { echo "$*" >&2; }
 fail() { say "control-plane.sh: $*"; exit 1; }
 
@@ -35,7 +38,8 @@ out=$(realpath -m -- "${out:-${XDG_CACHE_HOME:-$HOME/.cache}/winpool/control-pla
 
 missing() {
   local name
-  for name in etcd "${components[@]}" ${windows_kubelet:+kubelet.exe} ${containerd:+containerd} ${registry:+docker-registry}; do
+  for name in etcd "${components[@]}" ${windows_kubelet:+kubelet.exe} ${registry:+docker-registry} \
+    ${containerd:+containerd "${suites[@]/#/containerd-}"}; do
     [[ -x $out/$name ]] || echo "$name"
   done
   if [[ $windows_kubelet ]]; then command -v wine >/dev/null || echo wine; fi
@@ -104,6 +108,37 @@ fetch() {
 for name in containerd docker-registry; do
   if wants "$name"; then fetch "$name"; fi
 done
+
+# containerd of later releases of Debian, from where this machine gets its own: with lists that are only for this.
+later=()
+for suite in "${suites[@]}"; do
+  if wants "containerd-$suite"; then later+=("$suite"); fi
+done
+if ((${#later[@]})); then
+  say "fetching containerd of Debian ${later[*]}…"
+  mkdir -p "$work/later/parts" "$work/later/lists/partial"
+  sed -nE "s/^(deb (\[[^]]*\] )?[^ ]+) bookworm .*/\1/p" /etc/apt/sources.list 2>/dev/null >"$work/later/from" || true
+  for list in /etc/apt/sources.list.d/debian*.sources; do
+    if [[ -e $list ]]; then
+      awk -v RS= -v suites="${later[*]}" '/(^|\n)Suites:[^\n]* bookworm( |\n|$)/ {
+        gsub(/(^|\n)#[^\n]*/, ""); sub(/Types:[^\n]*/, "Types: deb"); sub(/Suites:[^\n]*/, "Suites: " suites)
+        sub(/Components:[^\n]*/, "Components: main"); print $0 "\n"
+      }' "$list" >"$work/later/parts/${list##*/}"
+    fi
+  done
+  while read -r line; do printf "$line %s main\n" "${later[@]}"; done <"$work/later/from" >"$work/later/sources.list"
+  later_apt=(-o "Dir::Etc::SourceList=$work/later/sources.list" -o "Dir::Etc::SourceParts=$work/later/parts"
+    -o "Dir::State::Lists=$work/later/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=
+    -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o Acquire::Languages=none -o APT::Sandbox::User=root)
+  apt-get "${later_apt[@]}" update -qq 9>&- >&2
+  for suite in "${later[@]}"; do
+    mkdir "$work/later/$suite"
+    (cd "$work/later/$suite" && apt-get "${later_apt[@]}" download -qq "containerd/$suite" 9>&- >&2)
+    dpkg-deb -x "$work/later/$suite"/containerd_*.deb "$work/later/$suite"
+    mv "$work/later/$suite/usr/bin/containerd" "$work/bin/containerd-$suite"
+    finish "containerd-$suite"
+  done
+fi
 
 if [[ $building ]]; then
   say "fetching the source of Kubernetes $version from Debian…"

@@ -1,6 +1,6 @@
 //! The built binary, offline: what it prints, and with which exit status it ends.
 
-#![allow(clippy::unwrap_used)] // what cannot be run or read fails the test
+#![allow(clippy::unwrap_used, clippy::panic)] // what cannot be run or read fails the test
 
 use std::{
     fs,
@@ -175,6 +175,95 @@ fn render_into_a_folder_writes_objects_and_the_files_of_a_node() {
     assert!(folder.path().join("pools.yaml").exists());
 }
 
+/// A KubeletConfiguration as kubeadm writes it, before it applies patches.
+const OF_KUBEADM: &str = "\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: 'C:/etc/kubernetes/pki/ca.crt'}}
+clusterDNS: [10.96.0.10]
+clusterDomain: cluster.local
+evictionHard: {nodefs.available: 1%}
+maxPods: 250
+rotateCertificates: true
+tlsCipherSuites: [TLS_AES_128_GCM_SHA256]
+";
+
+/// The file of each kind, by the end of its path, below a folder.
+fn file_below(folder: &Path, end: &str) -> String {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.ends_with(end) {
+                return fs::read_to_string(entry).unwrap();
+            }
+        }
+    }
+    panic!("no {end} below {}", folder.display());
+}
+
+#[test]
+fn files_for_kubeadm_are_a_patch_that_merges_into_its_configuration() {
+    let folder = folder(&[("pools.yaml", POOLS)]);
+    let render = ["render", "-f", "pools.yaml", "--kubernetes", "1.25", "--containerd", "1.7", "--target", "kubeadm"];
+    let ended = winpool(folder.path(), &[&render[..], &["--out", "out"]].concat());
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let out = folder.path().join("out");
+    // kubeadm reads the target before the suffix `0`, and the type of the patch behind the `+`.
+    let patch = file_below(&out, "patches/kubeletconfiguration0+merge.yaml");
+    for other in ["kubelet.args", "containerd.toml", "certs.d/docker.io/hosts.toml"] {
+        assert!(!file_below(&out, other).is_empty(), "{other}");
+    }
+
+    let (before, patch): (Value, Value) =
+        (serde_saphyr::from_str(OF_KUBEADM).unwrap(), serde_saphyr::from_str(&patch).unwrap());
+    let mut after = before.clone();
+    json_patch::merge(&mut after, &patch);
+    for kept in ["authentication", "clusterDNS", "clusterDomain", "rotateCertificates", "tlsCipherSuites"] {
+        assert_eq!(after[kept], before[kept], "{kept}");
+    }
+    assert_eq!(after["maxPods"], 110);
+    assert_eq!(after["evictionHard"]["nodefs.available"], "10%");
+    assert_eq!(after["systemReserved"]["memory"], "2Gi");
+
+    let printed = winpool(folder.path(), &render).stdout;
+    assert!(printed.contains("/patches/kubeletconfiguration0+merge.yaml <==\n# A part of"), "{printed}");
+    let ended =
+        winpool(folder.path(), &[&render[..4], &["1.24", "--containerd", "1.6", "--target", "kubeadm"]].concat());
+    assert_eq!((ended.status, ended.stdout.as_str()), (1, ""));
+    assert!(ended.stderr.contains("kubeadm 1.24 has no patches for KubeletConfiguration"), "{}", ended.stderr);
+}
+
+#[test]
+fn whole_files_are_refused_until_the_cluster_is_known() {
+    let folder = folder(&[("pools.yaml", POOLS)]);
+    let render = ["render", "-f", "pools.yaml", "--kubernetes", "1.36", "--containerd", "2.3", "--standalone"];
+    let ended = winpool(folder.path(), &render);
+    assert_eq!((ended.status, ended.stdout.as_str()), (1, ""));
+    for remedy in ["--cluster-dns", "--cluster-domain", "--client-ca-file"] {
+        assert!(ended.stderr.contains(remedy), "{remedy}: {}", ended.stderr);
+    }
+    let cluster = [
+        "--cluster-dns",
+        "10.96.0.10,fd00::a",
+        "--cluster-domain",
+        "cluster.local",
+        "--client-ca-file",
+        "C:\\k\\ca.crt",
+    ];
+    let ended = winpool(folder.path(), &[&render[..], &cluster, &["--out", "out"]].concat());
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let node = folder.path().join("out/web-2022/kubelet-1.36-containerd-2.3-10.0.20348");
+    let kubelet: Value = serde_saphyr::from_str(&fs::read_to_string(node.join("kubelet.yaml")).unwrap()).unwrap();
+    assert_eq!(kubelet["clusterDNS"], serde_json::json!(["10.96.0.10", "fd00::a"]));
+    assert_eq!(kubelet["authentication"]["x509"]["clientCAFile"], "C:\\k\\ca.crt");
+    assert_eq!(kubelet["containerRuntimeEndpoint"], "npipe:////./pipe/containerd-containerd");
+    let containerd: toml::Table = fs::read_to_string(node.join("containerd.toml")).unwrap().parse().unwrap();
+    assert_eq!(containerd["version"].as_integer(), Some(4));
+    assert!(node.join("certs.d/docker.io/hosts.toml").is_file());
+}
+
 #[test]
 fn bad_input_is_told_with_file_line_and_path_and_nothing_is_written() {
     let bad = "\
@@ -284,13 +373,16 @@ fn what_cannot_work_on_a_node_is_a_mistake_of_the_profile_that_names_the_node() 
 #[test]
 fn wrong_usage_ends_with_2_and_no_cluster_with_3() {
     let folder = folder(&[("pools.yaml", POOLS), ("empty/readme.txt", "")]);
-    let table: [(&[&str], i32, &str); 9] = [
+    let table: [(&[&str], i32, &str); 12] = [
         (&["render"], 2, "--filename"),
         (&["render", "-f", "nowhere"], 2, "nowhere: No such file"),
         (&["render", "-f", "empty"], 2, "empty: has no .yaml, .yml or .json file"),
         (&["render", "-f", "pools.yaml", "--kubernetes", "1.2.3.x"], 2, "1.2 had none"),
         (&["render", "-f", "pools.yaml", "--containerd", "9.9"], 2, "containerd 9.9 is not known"),
         (&["render", "-f", "-", "--nodes", "-"], 2, "standard input can be read once"),
+        (&["render", "-f", "pools.yaml", "--cluster-dns", "10.96.0.10"], 2, "--standalone"),
+        (&["render", "-f", "pools.yaml", "--standalone", "--target", "kubeadm"], 2, "cannot be used with"),
+        (&["render", "-f", "pools.yaml", "--standalone", "--cluster-dns", "kube-dns"], 2, "--cluster-dns"),
         (&["plan", "--kubernetes", "soon"], 2, "`soon` is not a Kubernetes version"),
         (&["plan"], 3, "KUBECONFIG"),
         (&["cleanup", "--dry-run"], 3, "KUBECONFIG"),

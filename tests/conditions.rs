@@ -372,7 +372,7 @@ fn a_configuration_is_in_effect_where_the_nodes_own_numbers_say_so() {
         ),
         with(
             &[unconfigured(CONTAINERD), offering(CONTAINERD, "16Gi", "100Gi")],
-            says("False", "Differs", "win-2 (allocatable memory is 16Gi, the configuration leaves 13836Mi"),
+            says("False", "Differs", "win-2 (allocatable memory is 16Gi, the configuration leaves at most 13836Mi"),
         ),
         with(
             &[configured(CONTAINERD), silent()],

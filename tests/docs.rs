@@ -5,6 +5,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use serde_json::Value;
@@ -15,8 +16,9 @@ fn root() -> &'static Path {
 }
 
 fn pages() -> Vec<(PathBuf, String)> {
-    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let pages = docs.chain([root().join("README.md")]).filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let below = |folder: &str| fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let docs = below("docs").chain(below("docs/delivery")).chain([root().join("README.md")]);
+    let pages = docs.filter(|path| path.extension().is_some_and(|end| end == "md"));
     pages.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
@@ -71,7 +73,8 @@ fn links_lead_to_files_and_headings() {
             assert!(file.exists(), "{}: {target} leads nowhere", path.display());
             if !heading.is_empty() {
                 let text = fs::read_to_string(&file).unwrap();
-                let anchor = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-");
+                let anchor =
+                    |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-").replace('?', "");
                 let found = text.lines().any(|line| line.starts_with('#') && anchor(line) == heading);
                 assert!(found, "{}: no heading {heading} in {}", path.display(), file.display());
             }
@@ -96,4 +99,35 @@ fn examples_of_our_resources_are_valid() {
         }
     }
     assert!(seen >= 3);
+}
+
+/// The words of a command line, of which single quotes keep one together.
+fn words(line: &str) -> Vec<String> {
+    let parts = line.split('\'').enumerate();
+    let words = parts.flat_map(|(index, part)| match index % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![part.to_owned()],
+    });
+    words.collect()
+}
+
+#[test]
+fn every_command_that_renders_works_on_the_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut seen = 0;
+    for (path, page) in pages() {
+        for line in page.lines().filter(|line| line.starts_with("winpool render ") && line.contains("config/samples")) {
+            let line = line.split(" #").next().unwrap();
+            let words = words(&line.replace("config/samples", root().join("config/samples").to_str().unwrap()));
+            let output = Command::new(env!("CARGO_BIN_EXE_winpool")).args(&words[1..]).current_dir(&folder).output();
+            let output = output.unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}: {line}: {said}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 5, "{seen} commands");
+    for rendered in ["rendered", "whole/web-2022/kubelet-1.36-containerd-2.3-10.0.20348", "for-kubeadm"] {
+        assert!(folder.path().join(rendered).is_dir(), "{rendered}");
+    }
 }

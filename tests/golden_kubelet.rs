@@ -1,7 +1,9 @@
-//! What a Windows node is given for its kubelet, as golden files: the whole configuration, rendered from a profile for
-//! kubelets of several ages.
+//! What a Windows node is given for its kubelet, as golden files: rendered from a profile for kubelets of several
+//! ages.
 
 #![allow(clippy::unwrap_used)] // helpers of tests may unwrap
+
+use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -9,7 +11,7 @@ use winpool::{
     api::{Taint, TaintEffect},
     domain::{
         profile::{self, Profile},
-        render::{KUBELET_ARGS, KUBELET_YAML, Runtime, Variant, render},
+        render::{Bootstrap, Runtime, Variant, render, standalone},
     },
     facts::{Build, Minor},
 };
@@ -33,12 +35,19 @@ fn standard() -> Profile {
     }))
 }
 
-/// `kubelet.yaml` and `kubelet.args` under their names.
+fn taints() -> [Taint; 1] {
+    [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }]
+}
+
+/// The files under their names, without those of containerd.
 fn rendered(profile: &Profile, kubelet: u32, runtime: Runtime, host: u32) -> String {
-    let taints = [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }];
     let variant = Variant { kubelet: Minor(kubelet), runtime, host: Build(host) };
-    let files = render(&taints, profile, &variant).unwrap().files;
-    [KUBELET_YAML, KUBELET_ARGS].map(|name| format!("--- {name}\n{}", files[name])).concat()
+    in_one(&render(&taints(), profile, &variant).unwrap().files)
+}
+
+fn in_one(files: &BTreeMap<String, String>) -> String {
+    let files = files.iter().filter(|(name, _)| !name.ends_with(".toml"));
+    files.map(|(name, text)| format!("--- {name}\n{text}")).collect()
 }
 
 const fn containerd(major: u32, minor: u32) -> Runtime {
@@ -93,4 +102,36 @@ fn kubelet_1_34() {
 #[test]
 fn kubelet_1_36() {
     assert_snapshot!(rendered(&standard(), 36, containerd(2, 3), 26100));
+}
+
+fn everything() -> Profile {
+    profile(json!({
+        "kubelet": {"logging": {"verbosity": 2}},
+        "kubeProxy": {"winDSR": true, "networkName": "vxlan0", "sourceVIP": "10.244.1.2"},
+        "proxy": {"httpProxy": "http://proxy.example:3128", "noProxy": ".svc,10.0.0.0/8"},
+    }))
+}
+
+#[test]
+fn services_of_kubelet_1_30() {
+    assert_snapshot!(rendered(&everything(), 30, containerd(1, 7), 20348));
+}
+
+#[test]
+fn standalone_kubelet_1_36() {
+    let bootstrap = Bootstrap {
+        cluster_dns: vec!["10.96.0.10".into()],
+        cluster_domain: Some("cluster.local".into()),
+        client_ca_file: Some(r"C:\etc\kubernetes\pki\ca.crt".into()),
+        kube_proxy_kubeconfig: Some(r"C:\k\kube-proxy.conf".into()),
+    };
+    let variant = Variant { kubelet: Minor(36), runtime: containerd(2, 3), host: Build(26100) };
+    assert_snapshot!(in_one(&standalone(&taints(), &everything(), &variant, &bootstrap).unwrap().files));
+}
+
+#[test]
+fn standalone_kubelet_1_20() {
+    let bootstrap = Bootstrap { client_ca_file: Some(r"C:\etc\kubernetes\pki\ca.crt".into()), ..Bootstrap::default() };
+    let variant = Variant { kubelet: Minor(20), runtime: containerd(1, 6), host: Build(17763) };
+    assert_snapshot!(in_one(&standalone(&taints(), &standard(), &variant, &bootstrap).unwrap().files));
 }

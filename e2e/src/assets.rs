@@ -202,6 +202,19 @@ pub fn containerd() -> Result<Option<PathBuf>> {
     }
 }
 
+/// The programs with which [`containerd`] and those of later releases of Debian are fetched.
+const CONTAINERDS_OF_LATER_RELEASES: [&str; 2] = ["containerd-trixie", "containerd-forky"];
+
+/// Finds several versions of containerd, or fetches Debian's: that of [`containerd`], a 1.7, and a 2.1 or later. Of each
+/// its name, and where it is if it is there.
+///
+/// # Errors
+/// When fetching fails.
+pub fn containerds() -> Result<Vec<(&'static str, Option<PathBuf>)>> {
+    let later = CONTAINERDS_OF_LATER_RELEASES.map(|name| Ok((name, extra(name, "--containerd")?)));
+    [containerd().map(|path| ("containerd", path))].into_iter().chain(later).collect()
+}
+
 /// Finds `docker-registry`, or fetches Debian's.
 ///
 /// `None` when `KUBEBUILDER_ASSETS` is set and it is neither there, nor fetched before, nor on the PATH.

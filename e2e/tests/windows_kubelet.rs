@@ -22,8 +22,8 @@ use tempfile::TempDir;
 use winpool::{
     api::{Taint, TaintEffect},
     domain::{
-        profile,
-        render::{KUBELET_ARGS, KUBELET_YAML, Runtime, Variant, render},
+        profile::{self, Profile},
+        render::{Bootstrap, Configuration, KUBELET_ARGS, KUBELET_YAML, Runtime, Variant, render, standalone},
     },
     facts::{
         Build, Minor,
@@ -115,11 +115,61 @@ impl Drop for Judge {
     }
 }
 
-/// What is rendered from a profile for the minor.
-fn rendered(spec: &Value, taints: &[Taint], runtime: Runtime, host: Build) -> Files {
-    let profile = profile::check(&serde_json::from_value(spec.clone()).unwrap()).unwrap();
-    let files = render(taints, &profile, &Variant { kubelet: MINOR, runtime, host }).unwrap().files;
+fn checked(spec: &Value) -> Profile {
+    profile::check(&serde_json::from_value(spec.clone()).unwrap()).unwrap()
+}
+
+fn of_kubelet(Configuration { files }: &Configuration) -> Files {
     Files { yaml: files[KUBELET_YAML].clone(), args: files[KUBELET_ARGS].lines().map(str::to_owned).collect() }
+}
+
+/// The layer that is rendered from a profile for the minor.
+fn rendered(spec: &Value, taints: &[Taint], runtime: Runtime, host: Build) -> Files {
+    of_kubelet(&render(taints, &checked(spec), &Variant { kubelet: MINOR, runtime, host }).unwrap())
+}
+
+/// What a kubelet of the minor has to know of its cluster, with a certificate authority that it can read.
+fn bootstrap(judge: &Judge) -> Bootstrap {
+    let authority = judge.path("ca.crt");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap();
+    fs::write(&authority, certificate.pem()).unwrap();
+    Bootstrap {
+        cluster_dns: vec!["10.96.0.10".into()],
+        cluster_domain: Some("cluster.local".into()),
+        client_ca_file: Some(format!("Z:{}", authority.to_str().unwrap().replace('/', "\\"))),
+        kube_proxy_kubeconfig: None,
+    }
+}
+
+/// A configuration as kubeadm leaves it on a Windows node: what the cluster decides, and some that a profile decides too.
+fn from_kubeadm(bootstrap: &Bootstrap) -> Value {
+    json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {
+            "anonymous": {"enabled": false},
+            "webhook": {"cacheTTL": "0s", "enabled": true},
+            "x509": {"clientCAFile": bootstrap.client_ca_file},
+        },
+        "authorization": {"mode": "Webhook", "webhook": {"cacheAuthorizedTTL": "0s", "cacheUnauthorizedTTL": "0s"}},
+        "cgroupsPerQOS": true,
+        "clusterDNS": bootstrap.cluster_dns,
+        "clusterDomain": bootstrap.cluster_domain,
+        "evictionHard": {"nodefs.available": "1%"},
+        "featureGates": {"CSIMigration": true},
+        "healthzBindAddress": "127.0.0.1",
+        "healthzPort": 10248,
+        "maxPods": 250,
+        "nodeStatusReportFrequency": "0s",
+        "rotateCertificates": true,
+        "staticPodPath": "Z:\\manifests",
+        "systemReserved": {"cpu": "100m", "memory": "100Mi"},
+    })
+}
+
+fn yaml_of(files: &Files) -> Value {
+    serde_saphyr::from_str(&files.yaml).unwrap()
 }
 
 fn taints() -> Vec<Taint> {
@@ -246,4 +296,95 @@ fn the_windows_kubelet_refuses_what_is_broken_on_purpose() {
 fn refused(judge: &Judge, broken: &Files, word: &str) {
     let refusal = judge.accepts(broken).expect_err(&format!("accepted: {broken:#?}")).to_string();
     assert!(refusal.contains(word), "not for {word}: {refusal}");
+}
+
+#[test]
+fn a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_the_kubelet_starts() {
+    let test = "a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_the_kubelet_starts";
+    let Some(judge) = Judge::new(test).unwrap() else { return };
+    let from_kubeadm = from_kubeadm(&bootstrap(&judge));
+    // Without the layer it does not start on Windows: the layer has what it needs.
+    let alone = Files { yaml: from_kubeadm.to_string(), args: Vec::new() };
+    refused(&judge, &alone, "CgroupsPerQOS");
+
+    let partial = json!({"kubelet": {"systemReserved": {"memory": "2Gi"}, "maxPods": 60, "featureGates": all_gates()}});
+    for spec in [json!({}), partial] {
+        let layer = rendered(&spec, &taints(), CONTAINERD, Build(17763));
+        let mut merged = from_kubeadm.clone();
+        // As kubeadm merges a patch, and a kubelet its drop-in files.
+        json_patch::merge(&mut merged, &yaml_of(&layer));
+        for decided_by_the_cluster in [
+            "/clusterDNS",
+            "/clusterDomain",
+            "/authentication",
+            "/authorization",
+            "/rotateCertificates",
+            "/staticPodPath",
+            "/healthzPort",
+            "/systemReserved/cpu",
+            "/featureGates/CSIMigration",
+        ] {
+            let kept = from_kubeadm.pointer(decided_by_the_cluster);
+            assert!(kept.is_some(), "{decided_by_the_cluster}");
+            assert_eq!(merged.pointer(decided_by_the_cluster), kept, "{decided_by_the_cluster}");
+        }
+        for (name, value) in yaml_of(&layer).as_object().unwrap() {
+            let decided = &merged[name];
+            match value.as_object() {
+                Some(fields) => {
+                    fields.iter().for_each(|(field, value)| assert_eq!(&decided[field], value, "{name}.{field}"))
+                }
+                None => assert_eq!(decided, value, "{name}"),
+            }
+        }
+        let merged = Files { yaml: merged.to_string(), args: layer.args };
+        judge.accepts(&merged).unwrap_or_else(|refusal| panic!("{refusal}\n{merged:#?}"));
+    }
+}
+
+#[test]
+fn a_whole_configuration_is_accepted_and_has_what_the_cluster_decides() {
+    let test = "a_whole_configuration_is_accepted_and_has_what_the_cluster_decides";
+    let Some(judge) = Judge::new(test).unwrap() else { return };
+    let bootstrap = bootstrap(&judge);
+    for runtime in [CONTAINERD, Runtime::Dockershim] {
+        let variant = Variant { kubelet: MINOR, runtime, host: Build(17763) };
+        let files = of_kubelet(&standalone(&taints(), &checked(&json!({})), &variant, &bootstrap).unwrap());
+        assert_eq!(yaml_of(&files)["clusterDNS"], json!(["10.96.0.10"]));
+        judge.accepts(&files).unwrap_or_else(|refusal| panic!("{refusal}\n{files:#?}"));
+    }
+}
+
+/// What the kubelet makes of its files, in its own words: `ResolverConfig` is the file that it reads for every pod.
+#[test]
+fn a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone() {
+    let test = "a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone";
+    let Some(judge) = Judge::new(test).unwrap() else { return };
+    let layer = rendered(&json!({}), &taints(), CONTAINERD, Build(17763));
+    assert!(layer.args.contains(&"--resolv-conf=".to_owned()), "{layer:#?}");
+    let resolvers = |files: &Files| {
+        let mut verbose = files.clone();
+        verbose.args.push("--v=5".to_owned());
+        judge.accepts(&verbose).unwrap();
+        let said = judge.run(&verbose).unwrap();
+        let value = said.split("ResolverConfig:\"").nth(1).and_then(|rest| rest.split('"').next());
+        value.unwrap_or_else(|| panic!("no ResolverConfig in {said}")).to_owned()
+    };
+    assert_eq!(resolvers(&layer), "");
+
+    let mut with_field = layer;
+    with_field.args.retain(|arg| arg != "--resolv-conf=");
+    // The default is a file beside the configuration, which Windows does not have.
+    let default = resolvers(&with_field);
+    assert!(default.ends_with(r"etc\\resolv.conf"), "{default}");
+    with_field.yaml += "resolvConf: \"\"\n";
+    assert_eq!(resolvers(&with_field), default, "the field cannot be empty");
+}
+
+#[test]
+fn the_verbosity_is_taken_as_a_flag() {
+    let Some(judge) = Judge::new("the_verbosity_is_taken_as_a_flag").unwrap() else { return };
+    let files = rendered(&json!({"kubelet": {"logging": {"verbosity": 1}}}), &[], CONTAINERD, Build(17763));
+    judge.accepts(&files).unwrap();
+    assert!(judge.run(&files).unwrap().contains("FLAG: --v=\"1\""));
 }

@@ -19,9 +19,9 @@ pub use pool::{
     WindowsNodePool, WindowsNodePoolSpec, WindowsNodePoolStatus, WorkloadCounts,
 };
 pub use profile::{
-    Cni, ContainerLogs, ContainerdSettings, ImageGarbageCollection, KubeletSettings, PauseImageSettings,
-    PauseImageSource, PriorityClass, RegistryMirror, UsedBy, WindowsRuntimeProfile, WindowsRuntimeProfileSpec,
-    WindowsRuntimeProfileStatus,
+    Cni, ContainerLogs, ContainerdSettings, ImageGarbageCollection, KubeProxyMode, KubeProxySettings, KubeletLogging,
+    KubeletSettings, PauseImageSettings, PauseImageSource, PriorityClass, ProxySettings, RegistryMirror, UsedBy,
+    WindowsRuntimeProfile, WindowsRuntimeProfileSpec, WindowsRuntimeProfileStatus,
 };
 pub use schema::QuantityText;
 

@@ -49,9 +49,16 @@ pub struct WindowsRuntimeProfileSpec {
     /// Settings of containerd.
     #[serde(default)]
     pub containerd: ContainerdSettings,
+    /// Settings of kube-proxy. Without them, kube-proxy is left as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kube_proxy: Option<KubeProxySettings>,
+    /// The HTTP proxy of the node's services: kubelet and container runtime.
+    #[serde(default, skip_serializing_if = "ProxySettings::is_empty")]
+    pub proxy: ProxySettings,
 }
 
-/// Settings of the kubelet. What is not said here is as Windows and the kubelet's minor need it.
+/// Settings of the kubelet. Settings that are not listed here stay as the node's own configuration has them, except for
+/// those that Windows needs.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletSettings {
@@ -60,12 +67,14 @@ pub struct KubeletSettings {
     #[serde(default)]
     pub priority_class: PriorityClass,
     /// Resources kept for Windows itself: cpu, memory, ephemeral-storage. The default is memory 2Gi; less memory
-    /// is allowed and warned about, because Windows never kills a process for memory.
+    /// is allowed and warned about, because Windows never kills a process for memory. A resource that is not listed
+    /// stays as the node's own configuration has it.
     #[serde(default = "default_system_reserved")]
     #[schemars(schema_with = "schema::resources")]
     #[x_kube(validation = Rule::new("self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'])").message("a Windows kubelet reserves cpu, memory and ephemeral-storage: remove the other keys"))]
     pub system_reserved: BTreeMap<String, QuantityText>,
-    /// Resources kept for the kubelet and the container runtime: cpu, memory, ephemeral-storage.
+    /// Resources kept for the kubelet and the container runtime: cpu, memory, ephemeral-storage. A resource that is not
+    /// listed stays as the node's own configuration has it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::resources")]
     #[x_kube(validation = Rule::new("self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'])").message("a Windows kubelet reserves cpu, memory and ephemeral-storage: remove the other keys"))]
@@ -90,7 +99,11 @@ pub struct KubeletSettings {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::feature_gates")]
     pub feature_gates: BTreeMap<String, bool>,
-    /// Any other field of KubeletConfiguration. One that does nothing or fails on Windows is refused by name.
+    /// How much the kubelet logs.
+    #[serde(default, skip_serializing_if = "KubeletLogging::is_empty")]
+    pub logging: KubeletLogging,
+    /// Any other field of KubeletConfiguration. One that does nothing or fails on Windows is refused by name. Objects
+    /// are merged with those of the node's own configuration, lists replace them.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     #[schemars(schema_with = "schema::any_fields")]
     pub extra: serde_json::Map<String, serde_json::Value>,
@@ -107,6 +120,7 @@ impl Default for KubeletSettings {
             image_gc: ImageGarbageCollection::default(),
             container_logs: ContainerLogs::default(),
             feature_gates: BTreeMap::new(),
+            logging: KubeletLogging::default(),
             extra: serde_json::Map::new(),
         }
     }
@@ -189,6 +203,23 @@ fn default_log_files() -> u32 {
     5
 }
 
+/// How much the kubelet logs.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeletLogging {
+    /// The verbosity, as in --v. Default: as the node's own configuration has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 10))]
+    pub verbosity: Option<u32>,
+}
+
+impl KubeletLogging {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Which pause image the nodes use.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("self.source == 'Custom' ? has(self.repository) && self.repository != '' : !has(self.repository) || self.repository == ''")
@@ -219,8 +250,8 @@ pub enum PauseImageSource {
     Custom,
 }
 
-/// Settings of containerd.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+/// Settings of containerd. Settings that are not listed here stay as the node's own configuration has them.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerdSettings {
     /// Mirrors to ask before a registry itself, in order.
@@ -231,10 +262,44 @@ pub struct ContainerdSettings {
     /// Where the network plugins and their configuration are.
     #[serde(default)]
     pub cni: Cni,
+    /// How long an image pull may go on without progress before it is cancelled. The layers of Windows images are
+    /// unpacked for minutes while nothing is transferred. containerd has this setting from 1.7 on; with Docker Engine it
+    /// is the deadline of dockershim or cri-dockerd.
+    #[serde(default = "default_pull_progress_timeout")]
+    #[schemars(length(min = 2, max = 32), regex(pattern = r"^([0-9]+(\.[0-9]+)?(h|m|s))+$"))]
+    #[x_kube(validation = Rule::new("self.matches('[1-9]')").message("a pull would be cancelled at once, or never: write hours and minutes, such as 30m"))]
+    pub image_pull_progress_timeout: String,
+    /// The folder for images and containers on the node, such as D:\containerd. Default: as the node's own configuration
+    /// has it. On a node that has run containers, the images of the former folder are pulled again.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 260), regex(pattern = r#"^([A-Za-z]:[\\/][^<>:"|?*]*)?$"#))]
+    pub root: String,
+    /// TOML that is merged last into the configuration of containerd, without a version: winpool writes version 2 for
+    /// containerd 1.x and version 3 for 2.x, and the names of the tables have to be those of that version.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 16384))]
+    pub extra_config: String,
+}
+
+impl Default for ContainerdSettings {
+    fn default() -> Self {
+        Self {
+            registry_mirrors: Vec::new(),
+            cni: Cni::default(),
+            image_pull_progress_timeout: default_pull_progress_timeout(),
+            root: String::new(),
+            extra_config: String::new(),
+        }
+    }
+}
+
+fn default_pull_progress_timeout() -> String {
+    "30m".to_owned()
 }
 
 /// The mirrors of one registry.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[x_kube(validation = Rule::new("!(has(self.skipVerify) && self.skipVerify) || !has(self.caFile) || self.caFile == ''").message("without verification the certificate authority has no effect: remove skipVerify, or remove caFile"))]
 #[serde(rename_all = "camelCase")]
 pub struct RegistryMirror {
     /// The registry's host, with a port where it has one: docker.io, registry.example:5000.
@@ -246,9 +311,17 @@ pub struct RegistryMirror {
     /// The mirrors' addresses, in the order in which they are asked.
     #[schemars(schema_with = "schema::addresses")]
     pub endpoints: Vec<String>,
+    /// The path, on the node, of the certificate authority that signed the mirrors' certificates, such as
+    /// C:\certs\mirror.pem. Default: the authorities that Windows trusts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 260), regex(pattern = r#"^([A-Za-z]:[\\/][^<>:"|?*]*)?$"#))]
+    pub ca_file: String,
+    /// Whether the mirrors' certificates are taken without verification.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip_verify: bool,
 }
 
-/// Where the network plugins and their configuration are on the node. Default: where containerd for Windows looks.
+/// Where the network plugins and their configuration are on the node. Default: as the node's own configuration has it.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Cni {
@@ -260,6 +333,68 @@ pub struct Cni {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 260))]
     pub conf_dir: String,
+}
+
+/// Settings of kube-proxy on Windows. Settings that are not listed here stay as the node's own configuration has them.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[x_kube(validation = Rule::new("!(has(self.winDSR) && self.winDSR) || !has(self.featureGates) || !('WinDSR' in self.featureGates) || self.featureGates['WinDSR']").message("kube-proxy does not start with winDSR and without the gate WinDSR: remove the gate, or write winDSR: false"))]
+#[serde(rename_all = "camelCase")]
+pub struct KubeProxySettings {
+    /// How Services are implemented: kernelspace, which programs Windows' Host Networking Service.
+    #[serde(default)]
+    pub mode: KubeProxyMode,
+    /// Whether replies go back to clients directly (Direct Server Return). Up to Kubernetes 1.32 the feature gate that
+    /// it needs is written as well. Default: as the node's own configuration has it.
+    #[serde(default, rename = "winDSR", skip_serializing_if = "Option::is_none")]
+    pub win_dsr: Option<bool>,
+    /// The name of the HNS network in which endpoints and policies are made, such as Calico or vxlan0.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 256), regex(pattern = r#"^[^\s"']*$"#))]
+    pub network_name: String,
+    /// The IP address that traffic to Services is sent from. Overlay networks need it, and each node has its own: set it
+    /// only in a profile for a single node.
+    #[serde(default, rename = "sourceVIP", skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 45), regex(pattern = r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)?$"))]
+    pub source_vip: String,
+    /// Feature gates of kube-proxy.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::feature_gates")]
+    pub feature_gates: BTreeMap<String, bool>,
+}
+
+/// How kube-proxy implements Services on Windows.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum KubeProxyMode {
+    /// By policies of Windows' Host Networking Service.
+    #[default]
+    Kernelspace,
+}
+
+/// The HTTP proxy of a node's services.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxySettings {
+    /// HTTP_PROXY: the address of the proxy for http, without credentials.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 512), regex(pattern = r#"^(https?://[^\s"'@]+)?$"#))]
+    pub http_proxy: String,
+    /// HTTPS_PROXY: the address of the proxy for https, without credentials.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 512), regex(pattern = r#"^(https?://[^\s"'@]+)?$"#))]
+    pub https_proxy: String,
+    /// NO_PROXY: hosts, domains and address ranges that are reached without the proxy, separated by commas. The API
+    /// server and the addresses of pods and Services belong here.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 4096), regex(pattern = r#"^[^\s"']*$"#))]
+    pub no_proxy: String,
+}
+
+impl ProxySettings {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What the operator found.

@@ -1,10 +1,11 @@
 //! `winpool render`: what the operator would write for the resources in files, without a cluster.
 
+mod files;
 mod fit;
 mod folder;
 mod objects;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -17,11 +18,13 @@ use crate::{
     domain::{
         node::WindowsNode,
         pool::{Snapshot, configs::Newcomer},
+        render::Bootstrap,
     },
     facts::{ContainerdVersion, Minor, containerd, support},
     manifests::{self, Resources},
 };
 
+use files::Form;
 pub use objects::{Rendered, render};
 
 /// What was typed.
@@ -51,6 +54,49 @@ pub(super) struct Args {
     /// node, instead of printing them. A folder that an earlier render wrote is replaced, any other must be empty
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     out: Option<PathBuf>,
+    /// Instead of objects, print the files of nodes in the form that a tool takes
+    #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["output", "standalone"])]
+    target: Option<Target>,
+    /// Instead of objects, print whole files for machines that are built by hand. What a cluster's bootstrap would decide
+    /// has to be typed, or be in spec.kubelet.extra of the profile
+    #[arg(long, conflicts_with = "output")]
+    standalone: bool,
+    /// With --standalone: the addresses of the cluster's DNS, such as 10.96.0.10 [field: clusterDNS]
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', requires = "standalone")]
+    cluster_dns: Vec<IpAddr>,
+    /// With --standalone: the domain of Services, such as cluster.local [field: clusterDomain]
+    #[arg(long, value_name = "DOMAIN", requires = "standalone")]
+    cluster_domain: Option<String>,
+    /// With --standalone: where the authority of the kubelet's clients is on the node, such as
+    /// C:\etc\kubernetes\pki\ca.crt [field: authentication.x509.clientCAFile]
+    #[arg(long, value_name = "FILE", requires = "standalone")]
+    client_ca_file: Option<String>,
+    /// With --standalone and spec.kubeProxy: where the kubeconfig of kube-proxy is on the node
+    #[arg(long, value_name = "FILE", requires = "standalone")]
+    kube_proxy_kubeconfig: Option<String>,
+}
+
+/// A tool that takes files for nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Target {
+    /// A folder of patches for kubeadm 1.25 and later, and the other files of the node
+    Kubeadm,
+}
+
+impl Args {
+    fn form(&self) -> Option<Form> {
+        match self.target {
+            Some(Target::Kubeadm) => Some(Form::Kubeadm),
+            None => self.standalone.then(|| {
+                Form::Standalone(Bootstrap {
+                    cluster_dns: self.cluster_dns.iter().map(IpAddr::to_string).collect(),
+                    cluster_domain: self.cluster_domain.clone(),
+                    client_ca_file: self.client_ca_file.clone(),
+                    kube_proxy_kubeconfig: self.kube_proxy_kubeconfig.clone(),
+                })
+            }),
+        }
+    }
 }
 
 /// What it means.
@@ -61,6 +107,7 @@ pub(super) struct Settings {
     /// Whether the newcomers are of our choice, which a person should know of.
     chosen: bool,
     namespace: String,
+    form: Option<Form>,
     to: To,
 }
 
@@ -75,13 +122,14 @@ impl TryFrom<Args> for Settings {
     fn try_from(args: Args) -> Result<Self, Failure> {
         let chosen = args.kubernetes.is_empty() || args.containerd.is_empty();
         let newcomers = newcomers(&args.kubernetes, &args.containerd)?;
+        let form = args.form();
         let namespace = input::namespace(args.namespace)?;
         let stdin = |path: &PathBuf| path.as_os_str() == "-";
         if args.nodes.as_ref().is_some_and(stdin) && args.filename.iter().any(stdin) {
             return Err(Failure::Usage("standard input can be read once: write - only once".to_owned()));
         }
         let to = args.out.map_or(To::Stdout(args.output), To::Folder);
-        Ok(Self { files: args.filename, nodes: args.nodes, newcomers, chosen, namespace, to })
+        Ok(Self { files: args.filename, nodes: args.nodes, newcomers, chosen, namespace, form, to })
     }
 }
 
@@ -132,10 +180,23 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
         ));
     }
     rendered.notes.iter().for_each(|text| input::note(text));
+    let Some(form) = settings.form else {
+        return match settings.to {
+            To::Stdout(format) => output::print_objects(rendered.objects(), format),
+            To::Folder(folder) => folder::write(&folder, &rendered),
+        };
+    };
+    let files = files::files(&snapshot, &settings.newcomers, &resources, &form);
+    let files = files.map_err(|mistakes| input::problems(&mistakes))?;
     match settings.to {
-        To::Stdout(format) => output::print_objects(rendered.objects(), format),
-        To::Folder(folder) => folder::write(&folder, &rendered),
+        To::Stdout(_) => output::print(&in_one(&files)),
+        To::Folder(folder) => folder::write_files(&folder, &files),
     }
+}
+
+/// Files in one text, each under its path.
+fn in_one(files: &BTreeMap<String, String>) -> String {
+    files.iter().map(|(path, text)| format!("==> {path} <==\n{text}\n")).collect()
 }
 
 fn read_nodes(file: &PathBuf) -> Result<BTreeMap<String, Arc<WindowsNode>>, Failure> {

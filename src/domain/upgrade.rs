@@ -7,7 +7,7 @@ use super::{
     node::{ContainerRuntime, WindowsNode},
     pool::{Pool, Snapshot, configs::variant},
     profile::Profile,
-    render::{self, Configuration, KUBELET_ARGS, Runtime, Variant, pause},
+    render::{self, KUBELET_ARGS, Runtime, Scope, Variant, pause},
 };
 use crate::{
     api::Taint,
@@ -189,8 +189,10 @@ impl Findings {
                 let message = format!("WindowsRuntimeProfile {path}: {wrong}: {remedy}");
                 self.add(Concern::Configuration, true, message, nodes.iter().copied());
             }
-            if let Ok(configuration) = render::render(taints, profile, &now) {
-                self.flags(&configuration, nodes.iter().copied(), target);
+            if let Ok(image) = pause::image(profile, &now) {
+                // All flags that these nodes need today, whoever set them.
+                let args = render::kubelet::args(taints, profile, &now, &image, Scope::Whole);
+                self.flags(&args, nodes.iter().copied(), target);
             }
             if let (Ok(image), Ok(before)) = (pause::image(profile, &then), pause::image(profile, &now))
                 && image != before
@@ -204,8 +206,7 @@ impl Findings {
     }
 
     /// Flags of today that kubelets of tomorrow do not start with.
-    fn flags<'n>(&mut self, configuration: &Configuration, nodes: impl IntoIterator<Item = &'n String>, target: Minor) {
-        let args = configuration.files.get(KUBELET_ARGS).map(String::as_str).unwrap_or_default();
+    fn flags<'n>(&mut self, args: &str, nodes: impl IntoIterator<Item = &'n String>, target: Minor) {
         let name = |line: &'_ str| kubelet_flags::flag(line.trim_start_matches('-').split('=').next()?);
         let gone: Vec<_> = args.lines().filter_map(name).filter(|flag| !flag.known_in(target)).collect();
         if gone.is_empty() {
@@ -213,8 +214,8 @@ impl Findings {
         }
         let gone: Vec<_> = gone.iter().map(|flag| format!("--{}", flag.name)).collect();
         let message = format!(
-            "kubelet {target} does not start with {}: put the {KUBELET_ARGS} that is rendered for it on the node together \
-             with the new kubelet",
+            "kubelet {target} does not start with {}: remove that from its command line, and take over the \
+             {KUBELET_ARGS} that is rendered for it, together with the new kubelet",
             gone.join(", ")
         );
         self.add(Concern::KubeletFlags, true, message, nodes);
@@ -340,8 +341,8 @@ mod tests {
         assert_eq!(
             told,
             [
-                "breaks KubeletFlags: kubelet 1.27 does not start with --container-runtime: put the kubelet.args that is \
-              rendered for it on the node together with the new kubelet [a]"
+                "breaks KubeletFlags: kubelet 1.27 does not start with --container-runtime: remove that from its command \
+              line, and take over the kubelet.args that is rendered for it, together with the new kubelet [a]"
             ]
         );
         assert!(messages(json!({}), &nodes, 26).is_empty());

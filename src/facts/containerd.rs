@@ -99,7 +99,7 @@ pub struct Keys {
 pub enum DropIn {
     /// A `[plugins."…"]` table in the drop-in replaces the whole table of that plugin.
     ReplacesSection,
-    /// Tables are merged at every depth; a later scalar wins, lists are joined.
+    /// The tables of plugins are merged at every depth; a later value wins, lists included.
     DeepMerge,
 }
 

@@ -57,6 +57,10 @@ pub const CNI_BIN_DIR: Flag = until("cni-bin-dir", 23);
 pub const CNI_CONF_DIR: Flag = until("cni-conf-dir", 23);
 /// dockershim: how long a pull may stand still before it is cancelled.
 pub const IMAGE_PULL_PROGRESS_DEADLINE: Flag = until("image-pull-progress-deadline", 23);
+/// The file of resolvers that pods' DNS settings begin with; empty for none.
+pub const RESOLV_CONF: Flag = always("resolv-conf");
+/// The verbosity of the log. From 1.23 on there is a field for it.
+pub const V: Flag = always("v");
 /// A folder of further configuration files.
 pub const CONFIG_DIR: Flag = since("config-dir", 28);
 
@@ -72,6 +76,8 @@ pub const FLAGS: &[Flag] = &[
     CNI_BIN_DIR,
     CNI_CONF_DIR,
     IMAGE_PULL_PROGRESS_DEADLINE,
+    RESOLV_CONF,
+    V,
     CONFIG_DIR,
 ];
 

@@ -10,6 +10,7 @@ pub mod eviction;
 pub mod feature_gates;
 pub mod kubelet_fields;
 pub mod kubelet_flags;
+pub mod layers;
 pub mod mismatch;
 pub mod node_restriction;
 pub mod pause;

@@ -142,7 +142,7 @@ fn refusal_of_count(count: usize, [least, most]: [Option<usize>; 2], what: &str)
 }
 
 /// What each pattern means: what a text that has it is, and how to write one.
-const SPELLINGS: [(&str, &str, &str); 10] = [
+const SPELLINGS: [(&str, &str, &str); 15] = [
     (
         r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
         "a key that Kubernetes accepts",
@@ -189,6 +189,19 @@ const SPELLINGS: [(&str, &str, &str); 10] = [
         "write its host, such as docker.io or registry.example:5000",
     ),
     (r#"^https?://[^\s"']+$"#, "the address of a registry", "write a plain address, such as https://mirror.example"),
+    (
+        r#"^(https?://[^\s"'@]+)?$"#,
+        "the address of a proxy without credentials",
+        "write a plain address, such as http://proxy.example:3128",
+    ),
+    (r"^([0-9]+(\.[0-9]+)?(h|m|s))+$", "a length of time", "write hours and minutes, such as 30m"),
+    (r#"^([A-Za-z]:[\\/][^<>:"|?*]*)?$"#, "a path on Windows", r"write drive and path, such as D:\containerd"),
+    (
+        r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)?$",
+        "an IP address",
+        "write an address such as 10.244.1.2",
+    ),
+    (r#"^[^\s"']*$"#, "a text without spaces and quotes", "remove spaces and quotes"),
 ];
 
 fn is_of_type(schema: &Schema, value: &Value) -> bool {

@@ -37,7 +37,7 @@ pub const PARTS_OF_POOLS: [&str; 8] = [
 ];
 
 /// The specs of profiles, in YAML.
-pub const PROFILES: [&str; 11] = [
+pub const PROFILES: [&str; 14] = [
     "{}",
     "{kubelet: null}",
     "{kubelet: {systemReserved: {cpu: 500m, memory: 2Gi, ephemeral-storage: 1Gi}, kubeReserved: {}}}",
@@ -49,4 +49,7 @@ pub const PROFILES: [&str; 11] = [
     "{pauseImage: {source: Custom, repository: registry.example/pause, tag: '3.10'}}",
     "{containerd: {registryMirrors: [{registry: a.example, endpoints: ['https://m']}, {registry: b.example, endpoints: ['https://m']}]}}",
     "{containerd: {cni: {binDir: 'C:\\cni\\bin', confDir: 'C:\\cni\\conf'}}}",
+    "{kubelet: {logging: {verbosity: 2}}, containerd: {imagePullProgressTimeout: 1h30m, root: 'D:\\containerd', extraConfig: 'oom_score = 5'}}",
+    "{containerd: {registryMirrors: [{registry: a.example, endpoints: ['https://m'], caFile: 'C:\\m.pem', skipVerify: false}]}}",
+    "{kubeProxy: {winDSR: true, networkName: vxlan0, sourceVIP: 10.244.1.2, featureGates: {WinOverlay: true}}, proxy: {httpProxy: 'http://p:3128', noProxy: '.svc,10.0.0.0/8'}}",
 ];

@@ -117,6 +117,18 @@ pub fn profiles() -> Vec<(&'static str, &'static str)> {
             "{containerd: {registryMirrors: [{registry: a, endpoints: ['https://m']}, {registry: a, endpoints: ['https://n']}]}}",
             "spec.containerd.registryMirrors: write the endpoints of a registry in one entry: merge the duplicates",
         ),
+        (
+            "{containerd: {registryMirrors: [{registry: a, endpoints: ['https://m'], caFile: 'C:\\m.pem', skipVerify: true}]}}",
+            "spec.containerd.registryMirrors[0]: without verification the certificate authority has no effect: remove skipVerify, or remove caFile",
+        ),
+        (
+            "{containerd: {imagePullProgressTimeout: 0m0s}}",
+            "spec.containerd.imagePullProgressTimeout: a pull would be cancelled at once, or never: write hours and minutes, such as 30m",
+        ),
+        (
+            "{kubeProxy: {winDSR: true, featureGates: {WinDSR: false}}}",
+            "spec.kubeProxy: kube-proxy does not start with winDSR and without the gate WinDSR: remove the gate, or write winDSR: false",
+        ),
     ]
 }
 
@@ -129,6 +141,7 @@ pub fn by_schema() -> Vec<(&'static str, String, &'static str)> {
     let many_taints = format!("taints: [{}]", taints(17).join(", "));
     let many_classes = format!("runtimeClasses: [{}]", classes(9).join(", "));
     let many_labels = format!("labels: {{{}}}", labels(33).join(", "));
+    let long_extra = format!("{{containerd: {{extraConfig: '#{}'}}}}", "a".repeat(16384));
     let pools = [
         ("windowsVersion: 1809", "spec.windowsVersion"),
         ("windowsVersion: null", "spec.windowsVersion"),
@@ -178,6 +191,20 @@ pub fn by_schema() -> Vec<(&'static str, String, &'static str)> {
             "{containerd: {registryMirrors: [{registry: 'https://a', endpoints: ['https://m']}]}}",
             "spec.containerd.registryMirrors[0].registry",
         ),
+        (
+            "{containerd: {registryMirrors: [{registry: a, endpoints: ['https://m'], caFile: /etc/ca.pem}]}}",
+            "spec.containerd.registryMirrors[0].caFile",
+        ),
+        ("{containerd: {imagePullProgressTimeout: 30 minutes}}", "spec.containerd.imagePullProgressTimeout"),
+        ("{containerd: {root: /var/lib/containerd}}", "spec.containerd.root"),
+        (&long_extra, "spec.containerd.extraConfig"),
+        ("{kubelet: {logging: {verbosity: 11}}}", "spec.kubelet.logging.verbosity"),
+        ("{kubeProxy: {mode: iptables}}", "spec.kubeProxy.mode"),
+        ("{kubeProxy: {networkName: a b}}", "spec.kubeProxy.networkName"),
+        ("{kubeProxy: {sourceVIP: vip.example}}", "spec.kubeProxy.sourceVIP"),
+        ("{proxy: {httpProxy: 'http://u:p@proxy'}}", "spec.proxy.httpProxy"),
+        ("{proxy: {httpsProxy: 'proxy:3128', noProxy: a}}", "spec.proxy.httpsProxy"),
+        ("{proxy: {httpProxy: 'http://proxy', noProxy: 'a, b'}}", "spec.proxy.noProxy"),
     ];
     let pools = pools.map(|(part, path)| ("WindowsNodePool", pool_with(part), path));
     let profiles = profiles.map(|(spec, path)| ("WindowsRuntimeProfile", spec.to_owned(), path));

@@ -6,17 +6,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::Rendered;
+use super::{Rendered, files::file_on_node};
 use crate::commands::{Failure, output};
 
 /// Lists the files that were written, so that the next render knows what it may replace.
 const LIST: &str = ".winpool-render";
 
-/// Writes everything into a folder, all or nothing: a new folder is filled and put in the place of the old one.
+/// Writes the objects, and the files of each ConfigMap, into a folder.
 pub fn write(folder: &Path, rendered: &Rendered) -> Result<(), Failure> {
+    write_files(folder, &files(rendered))
+}
+
+/// Writes files by their paths into a folder, all or nothing: a new folder is filled and put in the place of the old one.
+pub fn write_files(folder: &Path, files: &BTreeMap<String, String>) -> Result<(), Failure> {
     let wrong = |path: &Path, error: io::Error| Failure::Usage(format!("cannot write {}: {error}", path.display()));
     check_replaceable(folder)?;
-    let files = files(rendered);
     let fresh = beside(folder, "new");
     let written = files.iter().try_for_each(|(name, text)| output::write(&fresh, name, text));
     let list: Vec<_> = files.keys().map(|name| format!("{name}\n")).collect();
@@ -45,14 +49,6 @@ fn files(rendered: &Rendered) -> BTreeMap<String, String> {
         }
     }
     files
-}
-
-/// The path of a file as it goes onto a node: containerd looks for the mirrors of each registry in a folder of its own.
-fn file_on_node(key: &str) -> String {
-    match key.strip_prefix("hosts.").and_then(|rest| rest.strip_suffix(".toml")) {
-        Some(registry) => format!("certs.d/{registry}/hosts.toml"),
-        None => key.to_owned(),
-    }
 }
 
 /// Refuses a folder with anything in it that no render wrote.

@@ -117,6 +117,11 @@ impl ConfigPlan {
     pub fn name_for(&self, node: &WindowsNode) -> Option<&str> {
         self.names.get(&variant(node)?).map(String::as_str)
     }
+
+    /// The variants that have a configuration, in their order.
+    pub fn variants(&self) -> BTreeSet<Variant> {
+        self.names.keys().copied().collect()
+    }
 }
 
 /// The variant that a node is, if what it reports can be read.

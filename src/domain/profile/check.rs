@@ -2,12 +2,12 @@
 //!
 //! What depends on a kubelet's minor (whether it knows a field or a gate) is checked when a configuration is rendered.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::{Kubelet, Pause, Profile, Resource, extra};
+use super::{Kubelet, Pause, Profile, Resource, containerd, extra, network};
 use crate::{
-    api::{ContainerLogs, ContainerdSettings, ImageGarbageCollection, KubeletSettings, PauseImageSettings},
-    api::{PauseImageSource, QuantityText, WindowsRuntimeProfileSpec},
+    api::{ContainerLogs, ImageGarbageCollection, KubeletSettings, PauseImageSettings, PauseImageSource},
+    api::{QuantityText, WindowsRuntimeProfileSpec},
     domain::{
         Problem,
         quantity::{ParseThresholdError, Quantity, Threshold},
@@ -24,6 +24,8 @@ use crate::{
 const RECOMMENDED_MEMORY: Quantity = Quantity::of_bytes(2 << 30);
 /// The range of `maxPods`, as the schema has it.
 const MAX_PODS: std::ops::RangeInclusive<u32> = 1..=1000;
+/// The highest verbosity, as the schema has it.
+const MAX_VERBOSITY: u32 = 10;
 
 /// What a spec asks for.
 ///
@@ -33,10 +35,22 @@ pub fn check(spec: &WindowsRuntimeProfileSpec) -> Result<Profile, Vec<Problem>> 
     let mut findings = Findings::default();
     let kubelet = kubelet(&spec.kubelet, &mut findings);
     let pause = pause(&spec.pause_image, &mut findings);
-    containerd(&spec.containerd, &mut findings);
+    let containerd_extra = containerd::check(&spec.containerd, &mut findings);
+    if let Some(kube_proxy) = &spec.kube_proxy {
+        network::kube_proxy(kube_proxy, &mut findings);
+    }
+    network::proxy(&spec.proxy, &mut findings);
     let Findings { mistakes, warnings } = findings;
     match mistakes.is_empty() {
-        true => Ok(Profile { kubelet, pause, containerd: spec.containerd.clone(), warnings }),
+        true => Ok(Profile {
+            kubelet,
+            pause,
+            containerd: spec.containerd.clone(),
+            containerd_extra,
+            kube_proxy: spec.kube_proxy.clone(),
+            proxy: spec.proxy.clone(),
+            warnings,
+        }),
         false => Err(mistakes),
     }
 }
@@ -70,7 +84,8 @@ fn kubelet(settings: &KubeletSettings, findings: &mut Findings) -> Kubelet {
         findings.mistake("spec.kubelet.maxPods", wrong, "write a number in that range, such as 110");
     }
     image_garbage_collection(*image_gc, findings);
-    gates(feature_gates, findings);
+    gates("spec.kubelet.featureGates", feature_gates, findings);
+    verbosity(settings, findings);
     Kubelet {
         priority_class: *priority_class,
         system_reserved,
@@ -82,6 +97,7 @@ fn kubelet(settings: &KubeletSettings, findings: &mut Findings) -> Kubelet {
         log_max_size: log_size(container_logs, findings),
         log_max_files: container_logs.max_files,
         feature_gates: feature_gates.clone(),
+        verbosity: settings.logging.verbosity,
         extra: extra::check(&settings.extra, findings),
     }
 }
@@ -190,9 +206,21 @@ fn log_size(ContainerLogs { max_size, max_files }: &ContainerLogs, findings: &mu
     })
 }
 
-fn gates(written: &BTreeMap<String, bool>, findings: &mut Findings) {
+fn verbosity(settings: &KubeletSettings, findings: &mut Findings) {
+    let Some(verbosity) = settings.logging.verbosity else { return };
+    if verbosity > MAX_VERBOSITY {
+        let wrong = format!("verbosity {verbosity} is above {MAX_VERBOSITY}");
+        findings.mistake("spec.kubelet.logging.verbosity", wrong, "write a number from 0 to 10, such as 2");
+    }
+    if settings.extra.get("logging").is_some_and(|logging| logging.get("verbosity").is_some()) {
+        let wrong = "the verbosity is in spec.kubelet.logging as well";
+        findings.mistake("spec.kubelet.extra.logging.verbosity", wrong, "remove one of the two");
+    }
+}
+
+pub(super) fn gates(path: &str, written: &BTreeMap<String, bool>, findings: &mut Findings) {
     for name in written.keys() {
-        let path = format!("spec.kubelet.featureGates.{name}");
+        let path = format!("{path}.{name}");
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             findings.mistake(path, format!("`{name}` is no name of a feature gate"), "write letters and digits only");
         } else if feature_gate(name).is_none() {
@@ -248,7 +276,7 @@ fn repository_problem(text: &str) -> Option<String> {
 }
 
 /// A host, with a port where it has one.
-fn is_registry(text: &str) -> bool {
+pub(super) fn is_registry(text: &str) -> bool {
     let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
     let is_host = !host.is_empty()
         && host.len() <= 253
@@ -258,7 +286,7 @@ fn is_registry(text: &str) -> bool {
     is_host && port.is_none_or(is_port)
 }
 
-fn is_port(text: &str) -> bool {
+pub(super) fn is_port(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
@@ -277,83 +305,6 @@ fn is_path_part(text: &str) -> bool {
 fn is_tag(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     text.len() <= 128 && text.bytes().all(inner) && !text.starts_with(['.', '-'])
-}
-
-fn containerd(settings: &ContainerdSettings, findings: &mut Findings) {
-    let mut seen = BTreeSet::new();
-    for (index, mirror) in settings.registry_mirrors.iter().enumerate() {
-        let path = format!("spec.containerd.registryMirrors[{index}]");
-        let registry = &mirror.registry;
-        if !is_registry(registry) {
-            let wrong = format!("`{registry}` is not a registry");
-            findings.mistake(
-                format!("{path}.registry"),
-                wrong,
-                "write its host, such as docker.io or registry.example:5000",
-            );
-        }
-        if !seen.insert(registry.to_ascii_lowercase()) {
-            let wrong = format!("{registry} is there more than once");
-            findings.mistake(format!("{path}.registry"), wrong, "write the endpoints of a registry in one entry");
-        }
-        if mirror.endpoints.is_empty() {
-            let wrong = format!("{registry} has no mirror");
-            findings.mistake(
-                format!("{path}.endpoints"),
-                wrong,
-                "write the mirror's address, such as https://mirror.example",
-            );
-        }
-        let mut asked = BTreeSet::new();
-        for (at, endpoint) in mirror.endpoints.iter().enumerate() {
-            let path = format!("{path}.endpoints[{at}]");
-            if let Some(wrong) = endpoint_problem(endpoint) {
-                findings.mistake(path, wrong, "write a plain address, such as https://mirror.example");
-            } else if !asked.insert(endpoint) {
-                findings.mistake(path, format!("{endpoint} is there more than once"), "remove one of them");
-            }
-        }
-    }
-    for (name, directory) in [("binDir", &settings.cni.bin_dir), ("confDir", &settings.cni.conf_dir)] {
-        if !directory.is_empty() && !is_windows_directory(directory) {
-            let wrong = format!("`{directory}` is not a folder on Windows");
-            findings.mistake(
-                format!("spec.containerd.cni.{name}"),
-                wrong,
-                r"write drive and path, such as C:\opt\cni\bin",
-            );
-        }
-    }
-}
-
-/// What is wrong with a text as the address of a mirror.
-fn endpoint_problem(text: &str) -> Option<String> {
-    let Some(rest) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) else {
-        return Some(format!("`{text}` does not begin with https:// or http://"));
-    };
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    if host.contains('@') {
-        return Some("the address has credentials in it, which everybody could read".to_owned());
-    }
-    let bracketed = host.strip_prefix('[').and_then(|host| host.split_once(']'));
-    let host_ok = match bracketed {
-        Some((address, port)) => {
-            address.parse::<std::net::Ipv6Addr>().is_ok()
-                && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
-        }
-        None => is_registry(host),
-    };
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-~%:+".contains(&byte);
-    (!host_ok || !path.bytes().all(plain)).then(|| format!("`{text}` is not the address of a registry"))
-}
-
-/// A drive and a path, without anything that Windows does not have in one.
-fn is_windows_directory(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    let drive = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic());
-    let rooted = bytes.next() == Some(b':') && bytes.next().is_some_and(|byte| byte == b'\\' || byte == b'/');
-    let rest = text.get(2..).unwrap_or_default();
-    drive && rooted && text.len() <= 260 && !rest.contains(|c: char| c.is_control() || "<>:\"|?*".contains(c))
 }
 
 #[cfg(test)]

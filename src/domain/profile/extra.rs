@@ -198,7 +198,7 @@ fn example(kind: Kind) -> String {
 }
 
 /// Nanoseconds, of a length of time as Go writes it and not below zero: `1h30m`, `1.5s`, `0`.
-fn duration(text: &str) -> Option<i64> {
+pub(super) fn duration(text: &str) -> Option<i64> {
     const UNITS: &[(&str, f64)] =
         &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
     let text = text.strip_prefix('+').unwrap_or(text);

@@ -1,7 +1,9 @@
 //! A profile whose values are understood, the check that gets there, and the status of the resource.
 
 mod check;
+mod containerd;
 mod extra;
+mod network;
 pub mod status;
 
 use std::collections::BTreeMap;
@@ -11,7 +13,7 @@ use super::{
     quantity::{Quantity, Threshold},
 };
 use crate::{
-    api::{ContainerdSettings, PriorityClass},
+    api::{ContainerdSettings, KubeProxySettings, PriorityClass, ProxySettings},
     facts::{eviction::Signal, kubelet_fields::Field, pause::Registry},
 };
 
@@ -26,6 +28,12 @@ pub struct Profile {
     pub pause: Pause,
     /// Settings of containerd.
     pub containerd: ContainerdSettings,
+    /// `extraConfig` of containerd, parsed.
+    pub containerd_extra: toml::Table,
+    /// Settings of kube-proxy, if it is not left alone.
+    pub kube_proxy: Option<KubeProxySettings>,
+    /// The proxy of the node's services.
+    pub proxy: ProxySettings,
     /// What is allowed and may not be what was meant.
     pub warnings: Vec<Problem>,
 }
@@ -53,6 +61,8 @@ pub struct Kubelet {
     pub log_max_files: u32,
     /// Feature gates.
     pub feature_gates: BTreeMap<String, bool>,
+    /// The verbosity of its log; without one, that of the node's own configuration.
+    pub verbosity: Option<u32>,
     /// Other fields of KubeletConfiguration, in the order in which a configuration has them.
     pub extra: Vec<(&'static Field, serde_json::Value)>,
 }

@@ -39,6 +39,12 @@ pub fn hosts(mirror: &RegistryMirror) -> (String, String) {
         if is_api_root(endpoint) {
             document.set(&["host", endpoint, "override_path"], Value::Flag(true));
         }
+        if !mirror.ca_file.is_empty() {
+            document.set(&["host", endpoint, "ca"], Value::Text(&mirror.ca_file));
+        }
+        if mirror.skip_verify {
+            document.set(&["host", endpoint, "skip_verify"], Value::Flag(true));
+        }
     }
     (config_map_key(&mirror.registry), document.render())
 }
@@ -79,7 +85,7 @@ pub(super) fn unreadable(mirrors: &[RegistryMirror], generation: &Generation) ->
     // A line without this setting has its mirrors in the configuration itself, where none of this matters.
     generation.keys.registry_config_path?;
     let mut directories = BTreeSet::new();
-    mirrors.iter().enumerate().find_map(|(index, RegistryMirror { registry, endpoints })| {
+    mirrors.iter().enumerate().find_map(|(index, RegistryMirror { registry, endpoints, .. })| {
         let path = format!("spec.containerd.registryMirrors[{index}]");
         if config_map_key(registry).len() > LONGEST_KEY {
             let wrong = format!("a ConfigMap has no key as long as hosts.{registry}.toml");
@@ -107,6 +113,7 @@ mod tests {
         RegistryMirror {
             registry: registry.to_owned(),
             endpoints: endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect(),
+            ..RegistryMirror::default()
         }
     }
 
@@ -168,6 +175,19 @@ capabilities = ["pull", "resolve"]
     }
 
     #[test]
+    fn every_endpoint_has_the_mirrors_certificate_settings() {
+        let trusted =
+            RegistryMirror { ca_file: r"C:\certs\m.pem".into(), ..mirror("docker.io", &["https://a", "https://b"]) };
+        let unverified = RegistryMirror { skip_verify: true, ..mirror("docker.io", &["https://a", "https://b"]) };
+        for endpoint in ["https://a", "https://b"] {
+            let host = |mirror| hosts(mirror).1.parse::<toml::Table>().unwrap()["host"][endpoint].clone();
+            let (trusted, unverified) = (host(&trusted), host(&unverified));
+            assert_eq!((trusted["ca"].as_str(), trusted.get("skip_verify")), (Some(r"C:\certs\m.pem"), None));
+            assert_eq!((unverified.get("ca"), unverified["skip_verify"].as_bool()), (None, Some(true)));
+        }
+    }
+
+    #[test]
     fn what_a_node_could_not_read_is_refused_by_name() {
         let long = format!("{}.example", "a".repeat(235));
         let table = [
@@ -198,7 +218,7 @@ capabilities = ["pull", "resolve"]
             registry in "[a-zA-Z0-9]([a-zA-Z0-9.-]{0,40}[a-zA-Z0-9])?(:[0-9]{1,5})?",
             endpoints in prop::collection::vec("https?://[^\\s\"']{1,64}", 1..8),
         ) {
-            let mirror = RegistryMirror { registry, endpoints };
+            let mirror = RegistryMirror { registry, endpoints, ..RegistryMirror::default() };
             let (key, text) = hosts(&mirror);
             let file = text.parse::<toml::Table>().unwrap();
             let read = file["host"].as_table().unwrap();
@@ -212,7 +232,7 @@ capabilities = ["pull", "resolve"]
 
         #[test]
         fn no_text_breaks_out_of_the_comment(registry in any::<String>()) {
-            let (_, text) = hosts(&RegistryMirror { registry, endpoints: vec!["https://a".to_owned()] });
+            let (_, text) = hosts(&RegistryMirror { registry, ..mirror("", &["https://a"]) });
             let file = text.parse::<toml::Table>().unwrap();
             prop_assert!(file.keys().all(|key| key == "server" || key == "host"), "{}", text);
         }

@@ -1,11 +1,14 @@
-//! The kubelet's part of a configuration: `kubelet.yaml`, and `kubelet.args` for what has no field in that minor.
+//! The kubelet's part of a configuration: `kubelet.yaml`, and `kubelet.args` for what has no field in that minor. As a
+//! layer both have what a profile decides and what Windows needs, and nothing that a cluster's bootstrap decides.
 //!
 //! Sources beside those of the tables: kubernetes/kubernetes, `cmd/kubelet/app/options` and `server.go` (1.21 to 1.36),
 //! and for dockershim's flags kubernetes-sigs/sig-windows-tools, `kubeadm/scripts/StartKubelet.ps1`.
 
-use serde_json::json;
+use std::borrow::Cow;
 
-use super::{Runtime, Variant, yaml_text::Document};
+use serde_json::{Value, json};
+
+use super::{Runtime, Scope, Variant, yaml_text::Document};
 use crate::{
     api::{PriorityClass, Taint, TaintEffect},
     domain::{
@@ -19,27 +22,46 @@ use crate::{
         feature_gates::{self, Verdict, feature_gate},
         kubelet_fields::{Field, field},
         kubelet_flags::{self as flags, Flag},
-        runtimes,
+        layers, runtimes,
     },
 };
 
-/// How long dockershim waits for a pull that stands still. Its default of a minute is too short for the layers of
-/// Windows images, which are unpacked while nothing is transferred.
-const IMAGE_PULL_PROGRESS_DEADLINE: &str = "20m";
+const LOGGING: &str = "logging";
+const WHOLE: &str = "KubeletConfiguration for Windows: kubelet --config. It is read when the kubelet starts.";
 
-/// KubeletConfiguration with which a Windows kubelet of the variant's minor starts.
-pub fn yaml(taints: &[Taint], profile: &Profile, variant: &Variant) -> String {
+/// What the first lines of a layer say. What can be done with it depends on the kubelet's minor.
+fn comment(minor: Minor) -> String {
+    let mut text =
+        "A part of a KubeletConfiguration for Windows. What it does not name stays as the node has it.\n".to_owned();
+    if minor >= layers::CONFIG_DIR_SINCE {
+        text += "Save it as 50-winpool.conf in the folder that the kubelet's --config-dir names, or merge it into the file that\n\
+                 --config names: merge maps, and replace lists and other values.\n";
+    } else {
+        text += "Merge it into the file that the kubelet's --config names: merge maps, and replace lists and other values.\n";
+    }
+    if minor >= layers::KUBEADM_PATCHES_SINCE {
+        text += "For kubeadm it is a patch named kubeletconfiguration0+merge.yaml.\n";
+    }
+    text + "It is read when the kubelet starts."
+}
+
+/// KubeletConfiguration for a Windows kubelet of the variant's minor.
+pub fn yaml(taints: &[Taint], profile: &Profile, variant: &Variant, scope: Scope) -> String {
     let kubelet = &profile.kubelet;
     let minor = variant.kubelet;
-    let mut file =
-        Document::new("KubeletConfiguration for Windows: kubelet --config. It is read when the kubelet starts.");
+    let mut file = match scope {
+        Scope::Layer => Document::new(&comment(minor)),
+        Scope::Whole => Document::new(WHOLE),
+    };
     file.plain("apiVersion", "kubelet.config.k8s.io/v1beta1");
     file.plain("kind", "KubeletConfiguration");
-    // These three are start errors at their defaults, or mean a Linux file: up to 1.30, and harmless later.
+    // Up to 1.30 the defaults of these two are start errors, and from then on they have no effect.
     file.plain("cgroupsPerQOS", false);
     file.plain("enforceNodeAllocatable", "[]");
-    file.text("resolvConf", "");
-    if knows("containerRuntimeEndpoint", minor) {
+    if minor >= layers::EMPTY_RESOLV_CONF_SINCE {
+        file.text("resolvConf", "");
+    }
+    if scope == Scope::Whole && knows("containerRuntimeEndpoint", minor) {
         file.text("containerRuntimeEndpoint", endpoint(variant.runtime));
     }
     if knows("registerWithTaints", minor) {
@@ -61,31 +83,40 @@ pub fn yaml(taints: &[Taint], profile: &Profile, variant: &Variant) -> String {
     if !kubelet.feature_gates.is_empty() {
         file.value("featureGates", &json!(kubelet.feature_gates));
     }
-    for (field, value) in &kubelet.extra {
-        file.value(field.name, value);
+    for (name, value) in other_fields(kubelet, minor) {
+        file.value(name, &value);
     }
     file.finish()
 }
 
+/// The fields of `extra`, with the verbosity in `logging` where the minor has a field for it.
+fn other_fields(kubelet: &Kubelet, minor: Minor) -> Vec<(&'static str, Cow<'_, Value>)> {
+    let mut fields: Vec<_> = kubelet.extra.iter().map(|(field, value)| (field.name, Cow::Borrowed(value))).collect();
+    let Some(verbosity) = kubelet.verbosity.filter(|_| minor >= layers::VERBOSITY_FIELD_SINCE) else { return fields };
+    match fields.iter_mut().find(|(name, _)| *name == LOGGING) {
+        Some((_, logging)) => logging.to_mut()["verbosity"] = json!(verbosity),
+        None => fields.push((LOGGING, Cow::Owned(json!({"verbosity": verbosity})))),
+    }
+    fields
+}
+
 /// The flags for what has no field in the variant's minor, one a line.
-pub fn args(taints: &[Taint], profile: &Profile, variant: &Variant, pause_image: &str) -> String {
+pub fn args(taints: &[Taint], profile: &Profile, variant: &Variant, pause_image: &str, scope: Scope) -> String {
     let minor = variant.kubelet;
     let mut args = Args { minor, text: String::with_capacity(256) };
     args.add(flags::WINDOWS_PRIORITYCLASS, priority_class(profile.kubelet.priority_class));
+    if layers::needs_resolv_conf_flag(minor) {
+        args.add(flags::RESOLV_CONF, "");
+    }
     if !knows("registerWithTaints", minor) && !taints.is_empty() {
         args.add(flags::REGISTER_WITH_TAINTS, &taints_in_one(taints));
     }
+    if let Some(verbosity) = profile.kubelet.verbosity.filter(|_| minor < layers::VERBOSITY_FIELD_SINCE) {
+        args.add(flags::V, &verbosity.to_string());
+    }
     if variant.runtime == Runtime::Dockershim {
-        let cni = &profile.containerd.cni;
-        args.add(flags::NETWORK_PLUGIN, "cni");
-        if !cni.bin_dir.is_empty() {
-            args.add(flags::CNI_BIN_DIR, &cni.bin_dir);
-        }
-        if !cni.conf_dir.is_empty() {
-            args.add(flags::CNI_CONF_DIR, &cni.conf_dir);
-        }
-        args.add(flags::IMAGE_PULL_PROGRESS_DEADLINE, IMAGE_PULL_PROGRESS_DEADLINE);
-    } else if !knows("containerRuntimeEndpoint", minor) {
+        dockershim(&mut args, profile, scope);
+    } else if scope == Scope::Whole && !knows("containerRuntimeEndpoint", minor) {
         args.add(flags::CONTAINER_RUNTIME, "remote");
         args.add(flags::CONTAINER_RUNTIME_ENDPOINT, endpoint(variant.runtime));
     }
@@ -94,6 +125,21 @@ pub fn args(taints: &[Taint], profile: &Profile, variant: &Variant, pause_image:
         args.add(flags::POD_INFRA_CONTAINER_IMAGE, pause_image);
     }
     args.text
+}
+
+fn dockershim(args: &mut Args, profile: &Profile, scope: Scope) {
+    let containerd = &profile.containerd;
+    if scope == Scope::Whole {
+        args.add(flags::NETWORK_PLUGIN, "cni");
+    }
+    for (flag, folder) in
+        [(flags::CNI_BIN_DIR, &containerd.cni.bin_dir), (flags::CNI_CONF_DIR, &containerd.cni.conf_dir)]
+    {
+        if !folder.is_empty() {
+            args.add(flag, folder);
+        }
+    }
+    args.add(flags::IMAGE_PULL_PROGRESS_DEADLINE, &containerd.image_pull_progress_timeout);
 }
 
 /// Flags, of which only those are added that the minor knows.
@@ -224,7 +270,7 @@ const fn priority_class(class: PriorityClass) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use serde_json::Value;
 
@@ -261,12 +307,16 @@ mod tests {
         })
     }
 
-    fn configuration(taints: &[Taint], profile: &Profile, variant: &Variant) -> Value {
-        serde_saphyr::from_str(&yaml(taints, profile, variant)).unwrap()
+    fn scoped(taints: &[Taint], profile: &Profile, variant: &Variant, scope: Scope) -> Value {
+        serde_saphyr::from_str(&yaml(taints, profile, variant, scope)).unwrap()
     }
 
-    fn flags_of(profile: &Profile, variant: &Variant) -> BTreeMap<String, String> {
-        let text = args(&windows_taint(), profile, variant, PAUSE);
+    fn configuration(taints: &[Taint], profile: &Profile, variant: &Variant) -> Value {
+        scoped(taints, profile, variant, Scope::Layer)
+    }
+
+    fn flags_of(profile: &Profile, variant: &Variant, scope: Scope) -> BTreeMap<String, String> {
+        let text = args(&windows_taint(), profile, variant, PAUSE, scope);
         let flag = |line: &str| {
             line.strip_prefix("--")?.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
         };
@@ -279,14 +329,15 @@ mod tests {
             "kubeReserved": {"cpu": "200m"},
             "evictionHard": {"memory.available": "1Gi"},
             "featureGates": {"AllAlpha": false},
+            "logging": {"verbosity": 2},
             "extra": {"clusterDNS": ["10.96.0.10"]},
         }));
-        for variant in variants() {
-            let configuration = configuration(&windows_taint(), &full, &variant);
+        for (variant, scope) in variants().flat_map(|variant| [(variant, Scope::Layer), (variant, Scope::Whole)]) {
+            let configuration = scoped(&windows_taint(), &full, &variant, scope);
             for name in configuration.as_object().unwrap().keys() {
                 assert!(knows(name, variant.kubelet), "{name} for {variant}");
             }
-            for name in flags_of(&full, &variant).keys() {
+            for name in flags_of(&full, &variant, scope).keys() {
                 assert!(flag(name).unwrap().known_in(variant.kubelet), "{name} for {variant}");
             }
         }
@@ -300,7 +351,16 @@ mod tests {
             assert_eq!(configuration["kind"], "KubeletConfiguration");
             assert_eq!(configuration["enforceNodeAllocatable"], json!([]));
             assert_eq!(configuration["cgroupsPerQOS"], json!(false));
-            assert_eq!(configuration["resolvConf"], json!(""));
+            let flags = flags_of(&profile(json!({})), &variant, Scope::Layer);
+            let no_resolvers = flags.get("resolv-conf").map(String::as_str);
+            match variant.kubelet {
+                Minor(..=22) => {
+                    assert_eq!((configuration.get("resolvConf"), no_resolvers), (None, Some("")), "{variant}")
+                }
+                // A drop-in file of these loses the field.
+                Minor(28..=31) => assert_eq!((&configuration["resolvConf"], no_resolvers), (&json!(""), Some(""))),
+                _ => assert_eq!((&configuration["resolvConf"], no_resolvers), (&json!(""), None), "{variant}"),
+            }
             assert_eq!(configuration["systemReserved"], json!({"memory": "2Gi"}));
             assert!(configuration.get("registerWithTaints").is_none());
         }
@@ -320,7 +380,8 @@ mod tests {
     fn taints_and_endpoint_are_fields_where_there_are_fields_and_flags_before() {
         for variant in variants() {
             let profile = profile(json!({}));
-            let (fields, flags) = (configuration(&windows_taint(), &profile, &variant), flags_of(&profile, &variant));
+            let fields = scoped(&windows_taint(), &profile, &variant, Scope::Whole);
+            let flags = flags_of(&profile, &variant, Scope::Whole);
             let minor = variant.kubelet;
             let remote = variant.runtime != Runtime::Dockershim;
             assert_eq!(fields.get("registerWithTaints").is_some(), minor >= Minor(23), "{variant}");
@@ -338,10 +399,83 @@ mod tests {
     fn each_runtime_is_reached_where_it_listens() {
         let containerd = "npipe:////./pipe/containerd-containerd";
         let profile = profile(json!({}));
-        assert_eq!(flags_of(&profile, &variant(20, CONTAINERD))["container-runtime-endpoint"], containerd);
-        assert_eq!(configuration(&[], &profile, &variant(36, CONTAINERD))["containerRuntimeEndpoint"], containerd);
-        let docker = configuration(&[], &profile, &variant(36, Runtime::CriDockerd));
+        let flags = flags_of(&profile, &variant(20, CONTAINERD), Scope::Whole);
+        assert_eq!(flags["container-runtime-endpoint"], containerd);
+        let fields = |runtime| scoped(&[], &profile, &variant(36, runtime), Scope::Whole);
+        assert_eq!(fields(CONTAINERD)["containerRuntimeEndpoint"], containerd);
+        let docker = fields(Runtime::CriDockerd);
         assert_eq!(docker["containerRuntimeEndpoint"], "npipe:////./pipe/cri-dockerd");
+    }
+
+    #[test]
+    fn a_layer_leaves_to_the_bootstrap_what_the_profile_does_not_decide() {
+        for variant in variants() {
+            let fields = configuration(&windows_taint(), &profile(json!({})), &variant);
+            let mut allowed = vec![
+                "apiVersion",
+                "kind",
+                "cgroupsPerQOS",
+                "enforceNodeAllocatable",
+                "maxPods",
+                "systemReserved",
+                "evictionHard",
+                "imageGCHighThresholdPercent",
+                "imageGCLowThresholdPercent",
+            ];
+            if variant.runtime != Runtime::Dockershim {
+                allowed.extend(["containerLogMaxSize", "containerLogMaxFiles"]);
+            }
+            if variant.kubelet >= Minor(23) {
+                allowed.extend(["resolvConf", "registerWithTaints"]);
+            }
+            let expected = allowed.into_iter().collect::<BTreeSet<_>>();
+            let found = fields.as_object().unwrap().keys().map(String::as_str).collect::<BTreeSet<_>>();
+            assert_eq!(found, expected, "{variant}");
+            let flags = flags_of(&profile(json!({})), &variant, Scope::Layer);
+            for name in ["container-runtime", "container-runtime-endpoint", "network-plugin", "v"] {
+                assert!(!flags.contains_key(name), "{name} for {variant}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_verbosity_is_a_field_where_there_is_one_and_a_flag_before() {
+        let quiet = profile(json!({"logging": {"verbosity": 2}}));
+        let with_others = profile(json!({"logging": {"verbosity": 0}, "extra": {"logging": {"format": "json"}}}));
+        for variant in variants().filter(|variant| variant.kubelet >= Minor(20)) {
+            let (field, flag) = if variant.kubelet < Minor(23) { (None, Some("2")) } else { (Some(2), None) };
+            let fields = configuration(&[], &quiet, &variant);
+            assert_eq!(fields["logging"].get("verbosity"), field.map(Value::from).as_ref(), "{variant}");
+            assert_eq!(flags_of(&quiet, &variant, Scope::Layer).get("v").map(String::as_str), flag, "{variant}");
+            let others = &configuration(&[], &with_others, &variant)["logging"];
+            assert_eq!(
+                (&others["format"], others.get("verbosity")),
+                (&json!("json"), field.map(|_| json!(0)).as_ref())
+            );
+        }
+        let both = json!({"kubelet": {"logging": {"verbosity": 2}, "extra": {"logging": {"verbosity": 4}}}});
+        let problems = profile::check(&serde_json::from_value(both).unwrap()).unwrap_err();
+        assert_eq!(problems[0].path, "spec.kubelet.extra.logging.verbosity");
+    }
+
+    #[test]
+    fn a_layer_says_what_to_do_with_it() {
+        let says = |minor, words: &str| {
+            yaml(&[], &profile(json!({})), &variant(minor, CONTAINERD), Scope::Layer).contains(words)
+        };
+        for (minor, drop_in, patch) in [(20, false, false), (25, false, true), (29, false, true), (30, true, true)] {
+            assert!(says(minor, "erge it into the file that"), "{minor}");
+            assert_eq!(says(minor, "--config-dir"), drop_in, "{minor}");
+            assert_eq!(says(minor, "kubeletconfiguration0+merge.yaml"), patch, "{minor}");
+        }
+    }
+
+    #[test]
+    fn dockershim_waits_for_a_pull_as_long_as_the_profile_says() {
+        let spec = json!({"containerd": {"imagePullProgressTimeout": "1h"}});
+        let profile = profile::check(&serde_json::from_value(spec).unwrap()).unwrap();
+        let flags = flags_of(&profile, &variant(20, Runtime::Dockershim), Scope::Layer);
+        assert_eq!(flags["image-pull-progress-deadline"], "1h");
     }
 
     #[test]

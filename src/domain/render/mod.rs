@@ -1,12 +1,18 @@
-//! What a Windows node should be configured with, as the files that lie on it.
+//! What a Windows node should be configured with, as files for it.
 //!
-//! A configuration is rendered per variant (kubelet minor, container runtime, host build), never one per pool.
+//! The files are layers over what a cluster's bootstrap decides ([`Scope::Layer`]), or for machines that are built by hand
+//! whole files ([`standalone()`]). A configuration is rendered per variant (kubelet minor, container runtime, host build),
+//! never one per pool.
 
 pub mod containerd;
+mod docker;
+mod environment;
 pub mod hosts;
+mod kube_proxy;
 pub mod kubelet;
 pub mod pause;
 pub mod reserve;
+mod standalone;
 mod toml_text;
 mod yaml_text;
 
@@ -24,6 +30,23 @@ pub const KUBELET_YAML: &str = "kubelet.yaml";
 pub const KUBELET_ARGS: &str = "kubelet.args";
 /// The key of containerd's configuration.
 pub const CONTAINERD_TOML: &str = "containerd.toml";
+/// The key of cri-dockerd's flags, one a line.
+pub const CRI_DOCKERD_ARGS: &str = "cri-dockerd.args";
+/// The key of KubeProxyConfiguration.
+pub const KUBE_PROXY_YAML: &str = "kube-proxy.yaml";
+/// The key of the environment of the node's services, a variable a line.
+pub const ENVIRONMENT: &str = "environment";
+
+/// How much of a configuration a file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// What a profile decides and what Windows needs, to be merged over what a node has.
+    Layer,
+    /// Everything, for a node without a configuration.
+    Whole,
+}
+
+pub use standalone::Bootstrap;
 
 /// What runs the containers of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,32 +97,67 @@ impl fmt::Display for Variant {
     }
 }
 
-/// The files of a configuration, by their keys in a ConfigMap: [`KUBELET_YAML`], [`KUBELET_ARGS`], and with containerd
-/// [`CONTAINERD_TOML`] and `hosts.<registry>.toml`. A ConfigMap has no `/` in its keys.
+/// The files of a configuration, by their keys in a ConfigMap: [`KUBELET_YAML`], [`KUBELET_ARGS`], with containerd
+/// [`CONTAINERD_TOML`] and `hosts.<registry>.toml`, with cri-dockerd [`CRI_DOCKERD_ARGS`], and [`KUBE_PROXY_YAML`] and
+/// [`ENVIRONMENT`] where a profile has settings for them. A ConfigMap has no `/` in its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
     /// The text of each file.
     pub files: BTreeMap<String, String>,
 }
 
-/// The configuration of a variant, for nodes that register with the taints.
+/// The configuration of a variant, for nodes that register with the taints: layers over what the node has.
 ///
 /// # Errors
 /// A variant that cannot exist, a gate or field that its kubelet does not take, a pause image that no registry has for
 /// the host, or settings that its containerd does not take: every such problem.
 pub fn render(taints: &[Taint], profile: &Profile, variant: &Variant) -> Result<Configuration, Vec<Problem>> {
+    files(taints, profile, variant, None)
+}
+
+/// The whole configuration of a variant, for a machine that has none.
+///
+/// # Errors
+/// As [`render`], and what a node has to know of its cluster and is not given ([`Bootstrap::missing`]).
+pub fn standalone(
+    taints: &[Taint],
+    profile: &Profile,
+    variant: &Variant,
+    bootstrap: &Bootstrap,
+) -> Result<Configuration, Vec<Problem>> {
+    let missing = bootstrap.missing(profile);
+    let rendered = files(taints, &bootstrap.complete(profile), variant, Some(bootstrap));
+    match rendered {
+        Ok(configuration) if missing.is_empty() => Ok(configuration),
+        rendered => Err(rendered.err().into_iter().flatten().chain(missing).collect()),
+    }
+}
+
+fn files(
+    taints: &[Taint],
+    profile: &Profile,
+    variant: &Variant,
+    bootstrap: Option<&Bootstrap>,
+) -> Result<Configuration, Vec<Problem>> {
+    let scope = if bootstrap.is_some() { Scope::Whole } else { Scope::Layer };
+    let minor = variant.kubelet;
     let mut problems: Vec<Problem> = impossible(variant).into_iter().collect();
-    problems.extend(kubelet::problems(&profile.kubelet, variant.kubelet));
+    problems.extend(kubelet::problems(&profile.kubelet, minor));
     let image = pause::image(profile, variant);
-    let runtime = match (&image, variant.runtime) {
-        (Ok(image), Runtime::Containerd { major, minor }) => containerd_files(profile, major, minor, image),
-        _ => Ok(Vec::new()),
+    let runtime = match &image {
+        Ok(image) => runtime_files(profile, variant.runtime, image, scope),
+        Err(_) => Ok(Vec::new()),
     };
     match (image, runtime) {
         (Ok(image), Ok(runtime)) if problems.is_empty() => {
             let mut files = BTreeMap::from_iter(runtime);
-            files.insert(KUBELET_YAML.to_owned(), kubelet::yaml(taints, profile, variant));
-            files.insert(KUBELET_ARGS.to_owned(), kubelet::args(taints, profile, variant, &image));
+            files.insert(KUBELET_YAML.to_owned(), kubelet::yaml(taints, profile, variant, scope));
+            files.insert(KUBELET_ARGS.to_owned(), kubelet::args(taints, profile, variant, &image, scope));
+            if let Some(settings) = &profile.kube_proxy {
+                let kubeconfig = bootstrap.and_then(|bootstrap| bootstrap.kube_proxy_kubeconfig.as_deref());
+                files.insert(KUBE_PROXY_YAML.to_owned(), kube_proxy::yaml(settings, minor, kubeconfig));
+            }
+            files.extend(environment::text(&profile.proxy).map(|text| (ENVIRONMENT.to_owned(), text)));
             Ok(Configuration { files })
         }
         (image, runtime) => {
@@ -127,16 +185,21 @@ fn impossible(variant: &Variant) -> Option<Problem> {
     }
 }
 
-fn containerd_files(profile: &Profile, major: u32, minor: u32, image: &str) -> Result<Vec<(String, String)>, Problem> {
+/// The files of the container runtime. dockershim is a part of the kubelet, and has none.
+fn runtime_files(
+    profile: &Profile,
+    runtime: Runtime,
+    image: &str,
+    scope: Scope,
+) -> Result<Vec<(String, String)>, Problem> {
     let settings = &profile.containerd;
-    let version = ContainerdVersion::new(major, minor, 0);
-    let toml = containerd::toml(&containerd::Containerd {
-        version,
-        pause_image: image,
-        cni: &settings.cni,
-        mirrors: &settings.registry_mirrors,
-    })?;
-    let mut files = vec![(CONTAINERD_TOML.to_owned(), toml)];
+    let version = match runtime {
+        Runtime::Containerd { major, minor } => ContainerdVersion::new(major, minor, 0),
+        Runtime::CriDockerd => return Ok(vec![(CRI_DOCKERD_ARGS.to_owned(), docker::args(settings, image, scope))]),
+        Runtime::Dockershim => return Ok(Vec::new()),
+    };
+    let input = containerd::Containerd { version, pause_image: image, settings, extra: &profile.containerd_extra };
+    let mut files = vec![(CONTAINERD_TOML.to_owned(), containerd::toml(&input, scope)?)];
     // Where it has no path for them, the mirrors are in the file above.
     if facts::containerd::generation(version).is_some_and(|line| line.keys.registry_config_path.is_some()) {
         files.extend(settings.registry_mirrors.iter().map(hosts::hosts));
@@ -186,7 +249,45 @@ mod tests {
             ["containerd.toml", "kubelet.args", "kubelet.yaml"]
         );
         assert_eq!(keys(mirrors.clone(), variant(20, Runtime::Dockershim, 17763)), ["kubelet.args", "kubelet.yaml"]);
-        assert_eq!(keys(mirrors, variant(24, Runtime::CriDockerd, 20348)), ["kubelet.args", "kubelet.yaml"]);
+        assert_eq!(
+            keys(mirrors, variant(24, Runtime::CriDockerd, 20348)),
+            ["cri-dockerd.args", "kubelet.args", "kubelet.yaml"]
+        );
+        let services = json!({"kubeProxy": {}, "proxy": {"httpProxy": "http://proxy:3128"}});
+        assert_eq!(
+            keys(services, variant(20, Runtime::Dockershim, 17763)),
+            ["environment", "kube-proxy.yaml", "kubelet.args", "kubelet.yaml"]
+        );
+    }
+
+    #[test]
+    fn a_whole_configuration_needs_to_know_its_cluster() {
+        let profile = profile(json!({"kubeProxy": {}}));
+        let variant = variant(36, containerd(2, 3), 26100);
+        let problems = standalone(&[], &profile, &variant, &Bootstrap::default()).unwrap_err();
+        assert_eq!(problems.len(), 4, "{problems:?}");
+        let bootstrap = Bootstrap {
+            cluster_dns: vec!["10.96.0.10".into()],
+            cluster_domain: Some("cluster.local".into()),
+            client_ca_file: Some(r"C:\ca.crt".into()),
+            kube_proxy_kubeconfig: Some(r"C:\k\kube-proxy.conf".into()),
+        };
+        let files = standalone(&[], &profile, &variant, &bootstrap).unwrap().files;
+        let layer = render(&[], &profile, &variant).unwrap().files;
+        assert_eq!(files.keys().collect::<Vec<_>>(), layer.keys().collect::<Vec<_>>());
+        let read =
+            |files: &BTreeMap<String, String>, key: &str| -> Value { serde_saphyr::from_str(&files[key]).unwrap() };
+        for key in [KUBELET_YAML, KUBE_PROXY_YAML] {
+            let (whole, mut merged) = (read(&files, key), read(&files, key));
+            json_patch::merge(&mut merged, &read(&layer, key));
+            assert_eq!(whole, merged, "the layer over the whole file changes nothing");
+        }
+        let whole = read(&files, KUBELET_YAML);
+        assert_eq!(whole["clusterDNS"], json!(["10.96.0.10"]));
+        assert_eq!(whole["authentication"]["x509"]["clientCAFile"], r"C:\ca.crt");
+        assert_eq!(whole["rotateCertificates"], true);
+        assert_eq!(read(&files, KUBE_PROXY_YAML)["clientConnection"]["kubeconfig"], r"C:\k\kube-proxy.conf");
+        assert!(files[CONTAINERD_TOML].contains("address = "), "{}", files[CONTAINERD_TOML]);
     }
 
     #[test]

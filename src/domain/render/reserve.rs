@@ -4,6 +4,9 @@
 //! in `pkg/kubelet/cm/helpers.go` and `MachineInfo` in `pkg/kubelet/nodestatus/setters.go` of kubernetes/kubernetes, the
 //! same at 1.21 and 1.36: allocatable is capacity less both reserves and the hard eviction thresholds for memory and
 //! for the node's disk, and nothing where that is below zero.
+//!
+//! A configuration is a layer: a reserve that the profile does not name is that of the node's own configuration, which
+//! nobody here knows. Of such a resource less may be allocatable than the profile leaves.
 
 use super::kubelet::{eviction_hard, reserved};
 use crate::{
@@ -25,7 +28,8 @@ const TOLERANCE: i64 = 1 << 20;
 /// The most pods on a node whose kubelet was not told.
 const DEFAULT_MAX_PODS: i64 = 110;
 
-/// The allocatable that a kubelet of a minor reports with the configuration of a profile, for what the node has.
+/// The allocatable that a kubelet of a minor reports with the configuration of a profile, for what the node has, where
+/// the node's own configuration reserves nothing.
 pub fn allocatable(profile: &Profile, minor: Minor, capacity: &Resources) -> Resources {
     let reserve = |resource, capacity| configured(&profile.kubelet, minor, resource, capacity);
     Resources { pods: Some(pods(&profile.kubelet, capacity)), ..less(capacity, reserve) }
@@ -45,11 +49,12 @@ pub fn judge(profile: &Profile, minor: Minor, capacity: &Resources, reported: &R
     if capacity.memory.is_none() || reported.memory.is_none() || reported.pods.is_none() {
         return State::NotDelivered;
     }
-    let differences = differences(&allocatable(profile, minor, capacity), reported);
+    let decided = |resource| reserved(&profile.kubelet, resource).iter().all(Option::is_some);
+    let differences = differences(&allocatable(profile, minor, capacity), reported, decided);
     if differences.is_empty() {
         return State::InEffect;
     }
-    match self::differences(&allocatable_by_default(minor, capacity), reported).is_empty() {
+    match self::differences(&allocatable_by_default(minor, capacity), reported, |_| true).is_empty() {
         true => State::NotDelivered,
         false => State::Differs(differences),
     }
@@ -121,17 +126,20 @@ fn pods(kubelet: &Kubelet, capacity: &Resources) -> i64 {
     }
 }
 
-fn differences(expected: &Resources, reported: &Resources) -> Vec<String> {
+/// What is reported otherwise than expected. Of a resource that is not decided, less may be reported.
+fn differences(expected: &Resources, reported: &Resources, decided: impl Fn(Resource) -> bool) -> Vec<String> {
     let mut differences = Vec::new();
     for resource in Resource::ALL {
         let (Some(expected), Some(reported)) = (amount(expected, resource), amount(reported, resource)) else {
             continue;
         };
         let tolerance = if resource == Resource::Cpu { 0 } else { TOLERANCE };
-        if expected.abs_diff(reported) > tolerance.unsigned_abs() {
+        let decided = decided(resource);
+        if reported > expected.saturating_add(tolerance) || decided && reported < expected.saturating_sub(tolerance) {
             let [expected, reported] = [expected, reported].map(|units| written(resource, units));
-            differences
-                .push(format!("allocatable {} is {reported}, the configuration leaves {expected}", resource.name()));
+            let most = if decided { "" } else { "at most " };
+            let name = resource.name();
+            differences.push(format!("allocatable {name} is {reported}, the configuration leaves {most}{expected}"));
         }
     }
     if let (Some(expected), Some(reported)) = (expected.pods, reported.pods)
@@ -246,6 +254,30 @@ mod tests {
         ];
         let differs = State::Differs(said.map(str::to_owned).to_vec());
         assert_eq!(judge(&example(), Minor(34), &NODE, &other), differs);
+    }
+
+    #[test]
+    fn a_reserve_of_the_nodes_own_configuration_counts_where_the_profile_names_none() {
+        let less = |resources: Resources| Resources {
+            memory: resources.memory.map(|memory| memory - GI),
+            ephemeral_storage: resources.ephemeral_storage.map(|disk| disk - GI),
+            ..resources
+        };
+        let asked = allocatable(&example(), Minor(34), &NODE);
+        let differs =
+            State::Differs(vec!["allocatable memory is 12300Mi, the configuration leaves 13324Mi".to_owned()]);
+        assert_eq!(judge(&example(), Minor(34), &NODE, &less(asked)), differs, "the disk has no kubeReserved");
+
+        let memory_only = profile(json!({"systemReserved": {"memory": "2Gi"}}));
+        let asked = allocatable(&memory_only, Minor(34), &NODE);
+        assert_eq!(judge(&memory_only, Minor(34), &NODE, &less(asked)), State::InEffect);
+        let more = Resources { memory: asked.memory.map(|memory| memory + GI), ..asked };
+        let differs = vec!["allocatable memory is 14860Mi, the configuration leaves at most 13836Mi".to_owned()];
+        assert_eq!(judge(&memory_only, Minor(34), &NODE, &more), State::Differs(differs));
+        assert_eq!(
+            judge(&memory_only, Minor(34), &NODE, &allocatable_by_default(Minor(34), &NODE)),
+            State::NotDelivered
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub(super) enum Value<'a> {
     Number(i64),
     Text(&'a str),
     Texts(&'a [&'a str]),
+    Any(&'a toml::Value),
 }
 
 /// A file: comment lines, then tables in the order of their first key, each before the tables inside it.
@@ -33,7 +34,7 @@ impl<'a> Document<'a> {
         Self { comment, tables: Vec::new() }
     }
 
-    /// Sets the value at a path of keys. A path is set once.
+    /// Sets the value at a path of keys, in place of one that is there.
     pub(super) fn set(&mut self, path: &[&'a str], value: Value<'a>) {
         let Some((key, table)) = path.split_last() else { return };
         let known = self.tables.iter().position(|known| known.path == table);
@@ -43,7 +44,41 @@ impl<'a> Document<'a> {
             self.tables.insert(at, Table { path: table.to_vec(), entries: Vec::new() });
             at
         });
-        self.tables[at].entries.push((key, value));
+        let entries = &mut self.tables[at].entries;
+        match entries.iter_mut().find(|(known, _)| known == key) {
+            Some((_, old)) => *old = value,
+            None => entries.push((key, value)),
+        }
+    }
+
+    /// Merges tables into the document: tables are merged, every other value replaces the one that is there.
+    ///
+    /// # Errors
+    /// The path of what is a table on one side and another value on the other.
+    pub(super) fn merge(&mut self, tables: &'a toml::Table) -> Result<(), String> {
+        self.merge_at(&mut Vec::new(), tables)
+    }
+
+    fn merge_at(&mut self, path: &mut Vec<&'a str>, tables: &'a toml::Table) -> Result<(), String> {
+        for (name, value) in tables {
+            path.push(name);
+            match value {
+                toml::Value::Table(inner) if !self.has_value(path) => self.merge_at(path, inner)?,
+                value if !value.is_table() && !self.has_table(path) => self.set(path, Value::Any(value)),
+                _ => return Err(path.join(".")),
+            }
+            path.pop();
+        }
+        Ok(())
+    }
+
+    fn has_value(&self, path: &[&str]) -> bool {
+        let Some((key, table)) = path.split_last() else { return false };
+        self.tables.iter().any(|known| known.path == table && known.entries.iter().any(|(name, _)| name == key))
+    }
+
+    fn has_table(&self, path: &[&str]) -> bool {
+        self.tables.iter().any(|table| table.path.starts_with(path))
     }
 
     /// The text.
@@ -90,6 +125,34 @@ fn value(text: &mut String, value: Value) {
             separated(text, ", ", list, string);
             text.push(']');
         }
+        Value::Any(any) => inline(text, any),
+    }
+}
+
+/// A value of any type on one line.
+fn inline(text: &mut String, value: &toml::Value) {
+    match value {
+        toml::Value::String(plain) => string(text, plain),
+        toml::Value::Array(list) => {
+            text.push('[');
+            for (index, value) in list.iter().enumerate() {
+                text.push_str(if index == 0 { "" } else { ", " });
+                inline(text, value);
+            }
+            text.push(']');
+        }
+        toml::Value::Table(table) => {
+            text.push('{');
+            for (index, (name, value)) in table.iter().enumerate() {
+                text.push_str(if index == 0 { " " } else { ", " });
+                key(text, name);
+                text.push_str(" = ");
+                inline(text, value);
+            }
+            text.push_str(" }");
+        }
+        // Writing to a String does not fail.
+        scalar => drop(write!(text, "{scalar}")),
     }
 }
 
@@ -153,6 +216,29 @@ mod tests {
         document.set(&["a", "b.c", "z"], Value::Flag(true));
         let expected = "# one\n# two\n\nversion = 2\n\n[a]\ny = [\"p\", \"q\"]\n\n[a.\"b.c\"]\nx = 1\nz = true\n";
         assert_eq!(document.render(), expected);
+    }
+
+    #[test]
+    fn merged_tables_keep_what_they_do_not_name_and_replace_what_they_do() {
+        let over = "b = 7\n[a]\nx = [1, 2.5, 'C:\\y']\n[a.c]\nz = [{ k = true }, {}]\n[a.d]\n".parse().unwrap();
+        let mut document = Document::new("");
+        document.set(&["a", "x"], Value::Number(1));
+        document.set(&["a", "y"], Value::Text("kept"));
+        document.set(&["b"], Value::Texts(&["old", "list"]));
+        document.merge(&over).unwrap();
+        let expected = "\nb = 7\n\n[a]\nx = [1, 2.5, 'C:\\y']\ny = \"kept\"\n\n[a.c]\nz = [{ k = true }, { }]\n";
+        assert_eq!(document.render(), expected);
+        assert!(expected.parse::<toml::Table>().is_ok());
+    }
+
+    #[test]
+    fn a_value_and_a_table_at_one_path_do_not_merge() {
+        for (text, path) in [("a = 1", "a"), ("[a.x]\ny = 1", "a.x"), ("[a]\nz = 1", "")] {
+            let over = text.parse().unwrap();
+            let mut document = Document::new("");
+            document.set(&["a", "x"], Value::Number(1));
+            assert_eq!(document.merge(&over).err().unwrap_or_default(), path, "{text}");
+        }
     }
 
     proptest! {

@@ -1,0 +1,40 @@
+//! `environment`: the environment variables of the node's services.
+
+use crate::api::ProxySettings;
+
+const COMMENT: &str = "\
+# The environment of the services kubelet and containerd (or docker and cri-dockerd): a line for each variable.
+# Windows keeps it in the registry, as Environment (REG_MULTI_SZ) of HKLM\\SYSTEM\\CurrentControlSet\\Services\\<service>.
+# It is in effect once the service has been restarted.
+";
+
+/// The text of the file; `None` if nothing is set.
+pub fn text(proxy: &ProxySettings) -> Option<String> {
+    let ProxySettings { http_proxy, https_proxy, no_proxy } = proxy;
+    let variables = [("HTTP_PROXY", http_proxy), ("HTTPS_PROXY", https_proxy), ("NO_PROXY", no_proxy)];
+    let lines: String = variables
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{name}={value}\n"))
+        .collect();
+    (!lines.is_empty()).then(|| format!("{COMMENT}{lines}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_line_for_each_variable_that_is_set() {
+        assert_eq!(text(&ProxySettings::default()), None);
+        let proxy = ProxySettings {
+            https_proxy: "http://proxy.example:3128".into(),
+            no_proxy: ".svc,10.0.0.0/8".into(),
+            ..ProxySettings::default()
+        };
+        let text = text(&proxy).unwrap();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(lines, ["HTTPS_PROXY=http://proxy.example:3128", "NO_PROXY=.svc,10.0.0.0/8"]);
+        assert!(text.contains(r"HKLM\SYSTEM\CurrentControlSet\Services\<service>"), "{text}");
+    }
+}

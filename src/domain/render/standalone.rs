@@ -1,0 +1,157 @@
+//! What a whole configuration has beyond the layer of a profile: the settings that a cluster's bootstrap decides
+//! elsewhere.
+
+use serde_json::{Value, json};
+
+use super::super::{Problem, profile::Profile};
+use crate::facts::kubelet_fields::{FIELDS, Field};
+
+/// What a machine that is built by hand has to know of its cluster. What is not set here has to be in the profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bootstrap {
+    /// The addresses of the cluster's DNS.
+    pub cluster_dns: Vec<String>,
+    /// The domain of the cluster's Services.
+    pub cluster_domain: Option<String>,
+    /// The path, on the node, of the certificate authority of the kubelet's clients.
+    pub client_ca_file: Option<String>,
+    /// The path, on the node, of kube-proxy's kubeconfig.
+    pub kube_proxy_kubeconfig: Option<String>,
+}
+
+impl Bootstrap {
+    /// What neither this nor the profile says, and without which a node would not work.
+    pub fn missing(&self, profile: &Profile) -> Vec<Problem> {
+        let says = |pointer: &str| {
+            let whole = self.over(profile);
+            let value = whole.pointer(pointer);
+            value.is_some_and(|value| !value.is_null() && *value != json!("") && *value != json!([]))
+        };
+        let needed = [
+            (
+                "/clusterDNS",
+                "spec.kubelet.extra.clusterDNS",
+                "pods would have no DNS for Services",
+                "add --cluster-dns with the address that `kubectl -n kube-system get service kube-dns` prints",
+            ),
+            (
+                "/clusterDomain",
+                "spec.kubelet.extra.clusterDomain",
+                "pods would not resolve the short names of Services",
+                "add --cluster-domain, such as --cluster-domain cluster.local",
+            ),
+            (
+                "/authentication/x509/clientCAFile",
+                "spec.kubelet.extra.authentication.x509.clientCAFile",
+                "the kubelet would refuse the API server, and with it kubectl logs and exec",
+                r"add --client-ca-file with its path on the node, such as C:\etc\kubernetes\pki\ca.crt",
+            ),
+        ];
+        let missing = needed.into_iter().filter(|(pointer, ..)| !says(pointer));
+        let mut problems: Vec<_> = missing
+            .map(|(_, path, wrong, remedy)| Problem::new(path, format!("it is not set: {wrong}"), remedy))
+            .collect();
+        if profile.kube_proxy.is_some() && self.kube_proxy_kubeconfig.is_none() {
+            let wrong = "a whole configuration of kube-proxy names a kubeconfig, and none is given";
+            let remedy = r"add --kube-proxy-kubeconfig with its path on the node, such as C:\k\kube-proxy.conf";
+            problems.push(Problem::new("spec.kubeProxy", wrong, remedy));
+        }
+        problems
+    }
+
+    /// The profile with every field that a whole KubeletConfiguration needs; what the profile itself says, stays.
+    pub(super) fn complete(&self, profile: &Profile) -> Profile {
+        let whole = self.over(profile);
+        let field = |field: &'static Field| Some((field, whole.get(field.name)?.clone()));
+        let mut profile = profile.clone();
+        profile.kubelet.extra = FIELDS.iter().filter_map(field).collect();
+        profile
+    }
+
+    /// The profile's fields merged over the bootstrap's, as the layer would be merged on a node.
+    fn over(&self, profile: &Profile) -> Value {
+        let mut whole = json!({
+            "authentication": {"anonymous": {"enabled": false}, "webhook": {"enabled": true}},
+            "authorization": {"mode": "Webhook"},
+            "rotateCertificates": true,
+        });
+        if let Some(file) = &self.client_ca_file {
+            whole["authentication"]["x509"] = json!({"clientCAFile": file});
+        }
+        if !self.cluster_dns.is_empty() {
+            whole["clusterDNS"] = json!(self.cluster_dns);
+        }
+        if let Some(domain) = &self.cluster_domain {
+            whole["clusterDomain"] = json!(domain);
+        }
+        let layer = profile.kubelet.extra.iter().map(|(field, value)| (field.name.to_owned(), value.clone()));
+        json_patch::merge(&mut whole, &Value::Object(layer.collect()));
+        whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::profile;
+
+    fn profile(spec: Value) -> Profile {
+        profile::check(&serde_json::from_value(spec).unwrap()).unwrap()
+    }
+
+    fn full() -> Bootstrap {
+        Bootstrap {
+            cluster_dns: vec!["10.96.0.10".into()],
+            cluster_domain: Some("cluster.local".into()),
+            client_ca_file: Some(r"C:\ca.crt".into()),
+            kube_proxy_kubeconfig: Some(r"C:\k\kube-proxy.conf".into()),
+        }
+    }
+
+    #[test]
+    fn what_neither_the_bootstrap_nor_the_profile_says_is_missing() {
+        const DNS: &str = "spec.kubelet.extra.clusterDNS";
+        const DOMAIN: &str = "spec.kubelet.extra.clusterDomain";
+        const CA: &str = "spec.kubelet.extra.authentication.x509.clientCAFile";
+        let extra = |extra: Value| json!({"kubelet": {"extra": extra}});
+        let in_profile = extra(json!({
+            "clusterDNS": ["10.96.0.10"], "clusterDomain": "a.b", "authentication": {"x509": {"clientCAFile": "C:\\ca"}},
+        }));
+        let table = [
+            (Bootstrap::default(), json!({}), vec![DNS, DOMAIN, CA]),
+            (full(), json!({}), vec![]),
+            (Bootstrap::default(), in_profile, vec![]),
+            (Bootstrap { cluster_dns: vec![], ..full() }, json!({}), vec![DNS]),
+            (full(), extra(json!({"clusterDNS": []})), vec![DNS]),
+            (Bootstrap { kube_proxy_kubeconfig: None, ..full() }, json!({"kubeProxy": {}}), vec!["spec.kubeProxy"]),
+            (full(), json!({"kubeProxy": {}}), vec![]),
+        ];
+        for (bootstrap, spec, paths) in table {
+            let missing = bootstrap.missing(&profile(spec.clone()));
+            assert_eq!(missing.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>(), paths, "{spec}");
+        }
+    }
+
+    #[test]
+    fn the_profile_stays_and_the_rest_comes_from_the_bootstrap() {
+        let spec = json!({"kubelet": {"extra": {
+            "clusterDomain": "profile.example", "authentication": {"webhook": {"cacheTTL": "5m"}}, "registryPullQPS": 7,
+        }}});
+        let complete = full().complete(&profile(spec));
+        let fields: Value =
+            complete.kubelet.extra.iter().map(|(field, value)| (field.name.to_owned(), value.clone())).collect();
+        let expected = json!({
+            "authentication": {
+                "anonymous": {"enabled": false},
+                "webhook": {"enabled": true, "cacheTTL": "5m"},
+                "x509": {"clientCAFile": r"C:\ca.crt"},
+            },
+            "authorization": {"mode": "Webhook"},
+            "clusterDNS": ["10.96.0.10"],
+            "clusterDomain": "profile.example",
+            "registryPullQPS": 7,
+            "rotateCertificates": true,
+        });
+        assert_eq!(fields, expected);
+    }
+}
