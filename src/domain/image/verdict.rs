@@ -202,7 +202,10 @@ fn name(build: Build) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{domain::image::Platform, facts::builds::RELEASES};
+    use crate::{
+        domain::image::Platform,
+        facts::{builds::RELEASES, compatibility::UtilityVm},
+    };
 
     const CURRENT: ContainerdVersion = ContainerdVersion::new(2, 3, 4);
     const BEFORE_STABLE_ABI: ContainerdVersion = ContainerdVersion::new(1, 7, 5);
@@ -231,8 +234,8 @@ mod tests {
                 for (isolation, containerd) in [
                     (Isolation::Process, CURRENT),
                     (Isolation::Process, BEFORE_STABLE_ABI),
-                    (Isolation::HyperV, CURRENT),
-                    (Isolation::HyperV, BEFORE_STABLE_ABI),
+                    (Isolation::HyperV(UtilityVm::OfAnyBuild), CURRENT),
+                    (Isolation::HyperV(UtilityVm::OfAnyBuild), BEFORE_STABLE_ABI),
                 ] {
                     let host = host(&format!("{}.7000", host_release.build), containerd);
                     let image: OsVersion = format!("{}.7000", image_release.build).parse().unwrap();

@@ -120,7 +120,7 @@ pub fn problems(kubelet: &Kubelet, minor: Minor) -> Vec<Problem> {
 fn gate_problem(name: &str, value: bool, minor: Minor) -> Option<Problem> {
     let path = format!("spec.kubelet.featureGates.{name}");
     match feature_gates::verdict(name, value, minor) {
-        Verdict::Taken | Verdict::Unread => None,
+        Verdict::Taken | Verdict::NotChecked => None,
         Verdict::Unknown => {
             let wrong = match feature_gate(name).map(|gate| (gate.first, gate.last)) {
                 Some((first, _)) if minor < first => {
