@@ -103,6 +103,7 @@ impl Default for Metrics {
         };
         registry.register_with_unit("pass_duration", "How long a pass took", Unit::Seconds, durations);
         registry.register("unassigned_nodes", "Windows nodes in no pool", metrics.unassigned.clone());
+        super::tables::register(&mut registry);
         registry.register("build", "The running version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         Self { registry: Arc::new(registry), ..metrics }
     }

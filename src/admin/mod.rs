@@ -2,6 +2,7 @@
 
 mod metrics;
 mod ready;
+mod tables;
 
 use std::{io, net::SocketAddr};
 

@@ -4,7 +4,11 @@ mod fit;
 mod folder;
 mod objects;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 
@@ -17,6 +21,7 @@ use crate::{
     domain::{
         node::WindowsNode,
         pool::{Snapshot, configs::Newcomer},
+        tables,
     },
     facts::{ContainerdVersion, Minor, containerd, support},
     manifests::{self, Resources},
@@ -35,7 +40,7 @@ pub(super) struct Args {
     /// patches are printed too
     #[arg(long, value_name = "PATH")]
     nodes: Option<PathBuf>,
-    /// The kubelets' minors, such as 1.36 or 1.36,1.35, in pools without nodes [default: the newest known]
+    /// The kubelets' minors, such as 1.36 or 1.36,1.35, in pools without nodes [default: the newest that was read]
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     kubernetes: Vec<String>,
     /// The containerd minors, such as 2.2 or 2.2,1.7, in pools without nodes [default: the newest that fits the kubelet]
@@ -131,6 +136,10 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
             in_words(&settings.newcomers)
         ));
     }
+    let asked = settings.newcomers.iter().filter(|_| rendered.for_newcomers).map(|newcomer| newcomer.kubelet);
+    let minors = asked.chain(snapshot.nodes.values().filter_map(|node| Some(node.kubelet.as_ref().ok()?.minor)));
+    let minors: BTreeSet<_> = minors.collect();
+    minors.into_iter().filter_map(tables::not_checked).for_each(|text| input::note(&text));
     rendered.notes.iter().for_each(|text| input::note(text));
     match settings.to {
         To::Stdout(format) => output::print_objects(rendered.objects(), format),
@@ -191,7 +200,7 @@ mod tests {
                  kubelet 1.30 with containerd 2.1",
             ),
             (&["1.20", "1.35"], &[], "kubelet 1.20 with containerd 1.7, kubelet 1.35 with containerd 2.3"),
-            (&[], &[], "kubelet 1.37 with containerd 2.3"),
+            (&[], &[], "kubelet 1.36 with containerd 2.3"),
         ];
         for (kubernetes, containerd, expected) in table {
             assert_eq!(in_words(&newcomers(&texts(kubernetes), &texts(containerd)).unwrap()), expected);
@@ -205,7 +214,7 @@ mod tests {
         };
         assert_eq!(failure(&["newest"], &[]), "--kubernetes: `newest` is not a Kubernetes version such as 1.34");
         assert_eq!(failure(&["1.9"], &[]), "--kubernetes: Windows nodes began with Kubernetes 1.14; 1.9 had none");
-        let known = "write one of 1.4, 1.5, 1.6, 1.7, 2.0, 2.1, 2.2, 2.3";
+        let known = "write one of 1.4, 1.5, 1.6, 1.7, 2.0, 2.1, 2.2, 2.3, 2.4";
         assert_eq!(failure(&[], &["1.3"]), format!("--containerd: containerd 1.3 is not known; {known}"));
     }
 }

@@ -16,6 +16,7 @@ pub mod quantity;
 pub mod render;
 mod selector;
 pub mod syntax;
+pub mod tables;
 pub mod upgrade;
 pub mod workload;
 

@@ -21,6 +21,9 @@ use jiff::civil::{Date, date};
 
 use super::Build;
 
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 8, 22);
+
 /// How Microsoft services a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channel {

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Content, Reference, tag};
 use crate::facts::{
     Build, ContainerdVersion, OsVersion, builds,
-    compatibility::{Fit, Isolation, fit},
+    compatibility::{Fit, Isolation, fit, revision_is_newer},
 };
 
 /// The host that is to run a container.
@@ -127,6 +127,17 @@ pub fn judge(known: Known<'_>, host: &Host, isolation: Isolation, host_process: 
         // A tag that fits proves nothing.
         None => Verdict::Unknown(why),
     }
+}
+
+/// The Windows of the entry that the host would take, if the registry has its build and only with a later revision than the
+/// host's: the container may fail to start. Nothing is said of what was started already.
+pub fn newer_revision(known: Known<'_>, host: &Host, isolation: Isolation, host_process: bool) -> Option<OsVersion> {
+    let (None, Some(Lookup::Found(content))) = (known.said, known.lookup) else { return None };
+    let entries = content.windows().filter(|entry| entry.architecture == host.architecture);
+    let versions = entries.filter_map(|entry| entry.os_version).filter(|os| os.build == host.os.build);
+    // Of several containerd takes the last.
+    let taken = versions.max().filter(|_| !host_process)?;
+    revision_is_newer(host.os, taken, isolation).then_some(taken)
 }
 
 fn of_content(content: &Content, host: &Host, isolation: Isolation, host_process: bool) -> Option<Misfit> {

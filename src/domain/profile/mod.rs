@@ -2,6 +2,7 @@
 
 mod check;
 mod extra;
+mod gates;
 pub mod status;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::{
 };
 
 pub use check::check;
+pub use gates::unmet_dependencies;
 
 /// What a `WindowsRuntimeProfile` asks for, in values that the rules can work with.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use crate::{
     api::{PriorityClass, Taint, TaintEffect},
     domain::{
         Problem,
-        profile::{Kubelet, Profile, Resource},
+        profile::{self, Kubelet, Profile, Resource},
         quantity::{Quantity, Threshold},
     },
     facts::{
@@ -114,7 +114,7 @@ impl Args {
 pub fn problems(kubelet: &Kubelet, minor: Minor) -> Vec<Problem> {
     let gates = kubelet.feature_gates.iter().filter_map(|(name, value)| gate_problem(name, *value, minor));
     let fields = kubelet.extra.iter().filter_map(|(field, _)| field_problem(field, kubelet, minor));
-    gates.chain(fields).collect()
+    gates.chain(profile::unmet_dependencies(&kubelet.feature_gates, minor)).chain(fields).collect()
 }
 
 fn gate_problem(name: &str, value: bool, minor: Minor) -> Option<Problem> {
