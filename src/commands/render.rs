@@ -199,8 +199,8 @@ mod tests {
                 "kubelet 1.34 with containerd 1.7, kubelet 1.34 with containerd 2.1, kubelet 1.30 with containerd 1.7, \
                  kubelet 1.30 with containerd 2.1",
             ),
-            (&["1.20", "1.35"], &[], "kubelet 1.20 with containerd 1.7, kubelet 1.35 with containerd 2.3"),
-            (&[], &[], "kubelet 1.36 with containerd 2.3"),
+            (&["1.20", "1.35"], &[], "kubelet 1.20 with containerd 1.7, kubelet 1.35 with containerd 2.4"),
+            (&[], &[], "kubelet 1.36 with containerd 2.4"),
         ];
         for (kubernetes, containerd, expected) in table {
             assert_eq!(in_words(&newcomers(&texts(kubernetes), &texts(containerd)).unwrap()), expected);

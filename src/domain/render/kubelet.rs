@@ -363,7 +363,10 @@ mod tests {
         let table = [
             (gate("WindowsHostProcessContainers", true), vec![22, 23, 24, 25, 26, 27], 14..=30),
             (gate("WindowsHostProcessContainers", false), vec![22, 23, 24, 25], 14..=30),
-            (gate("NoSuchGate", true), vec![18, 19, 37, 38], 18..=38),
+            (gate("NoSuchGate", true), vec![14, 15, 16, 37, 38], 14..=38),
+            (gate("ContextualLogging", false), (24..=37).collect(), 23..=37),
+            (gate("GracefulNodeShutdown", false), vec![33, 34, 37], 33..=37),
+            (field("enableSystemLogQuery", json!(true)), vec![36], 27..=36),
             (field("podLogsDir", json!("C:\\logs")), vec![30, 31], 28..=31),
             (field("imageMaximumGCAge", json!("24h")), vec![30, 31], 28..=31),
             (field("shutdownGracePeriod", json!("30s")), vec![34, 35, 36], 30..=36),
