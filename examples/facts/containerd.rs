@@ -6,6 +6,7 @@ use jiff::{ToSpan, civil::Date};
 use winpool::facts::{
     ContainerdVersion, Minor,
     containerd::{GENERATIONS, end_of_life, minimum_for},
+    support::OLDEST,
 };
 
 use super::Compared;
@@ -14,7 +15,7 @@ use super::Compared;
 pub fn releases(text: &str) -> Compared {
     let rows: Vec<Vec<&str>> = text.lines().filter(|line| line.starts_with('|')).map(cells).collect();
     let support: Vec<_> = rows.iter().filter_map(|row| line_of(row)).collect();
-    let matrix: Vec<_> = rows.iter().filter_map(|row| Some((row.first()?.parse::<Minor>().ok()?, *row.get(1)?))).collect();
+    let matrix: Vec<_> = rows.iter().filter_map(|row| Some((minor_of(row)?, *row.get(1)?))).collect();
     if support.is_empty() || matrix.is_empty() {
         return Err("it has no table of releases, or none of Kubernetes versions".to_owned());
     }
@@ -36,6 +37,11 @@ pub fn releases(text: &str) -> Compared {
         }
     }
     Ok(differences)
+}
+
+/// The minor in a row such as `| 1.36 | 2.3.0+, 2.2.0+ | v1 |`; other tables have versions of containerd there.
+fn minor_of(row: &[&str]) -> Option<Minor> {
+    row.first()?.parse().ok().filter(|minor| *minor >= OLDEST)
 }
 
 fn cells(row: &str) -> Vec<&str> {
@@ -80,8 +86,10 @@ fn minimum(minor: Minor, least: ContainerdVersion) -> Option<String> {
 pub fn tags(text: &str) -> Compared {
     let mut newest: BTreeMap<(u32, u32), ContainerdVersion> = BTreeMap::new();
     for line in text.lines() {
-        let tag = line.rsplit('/').next().unwrap_or_default().trim();
-        let Some(plain) = tag.strip_prefix('v').filter(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+        // The tags of modules in the repository have a folder before the version.
+        let tag = line.rsplit("refs/tags/").next().unwrap_or_default().trim();
+        let Some(plain) =
+            tag.strip_prefix('v').filter(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
         else {
             continue;
         };
@@ -111,17 +119,26 @@ mod tests {
     use super::*;
 
     const HEAD: &str = "| Release | Status | Start | End of Life |\n|---|---|---|---|\n";
-    const MATRIX: &str = "| 1.36 | 2.3.0+, 2.2.0+ | v1 |\n";
+    const MATRIX: &str = "| 1.36 | 2.3.0+, 2.2.0+ | v1 |\n| 1.3 | no Kubernetes |\n";
 
     #[test]
     fn ends_of_support_are_compared_by_day_or_month() {
         let row = |name: &str, status: &str, end: &str| format!("| [{name}](x) | {status} | Nov 5, 2024 | {end} | |\n");
         let text = |rows: &[String]| format!("{HEAD}{}{MATRIX}", rows.concat());
-        let same = [row("2.3", "LTS", "April 30, 2028"), row("1.7", "LTS", "September 2026*"), row("2.0", "LTS", "March, 2027**")];
+        let same = [
+            row("2.3", "LTS", "April 30, 2028"),
+            row("1.7", "LTS", "September 2026*"),
+            row("2.0", "LTS", "March, 2027**"),
+        ];
         assert_eq!(releases(&text(&same)), Ok(Vec::new()));
-        let past = [row("1.3", "End of Life", "March 4, 2021"), row("9.0", "_Future_", "April 26, 2030 (_tentative_)")];
+        let past = [
+            row("1.3", "End of Life", "March 4, 2021"),
+            row("2.3", "LTS", "April 30, 2028"),
+            row("9.0", "_Future_", "April 26, 2030 (_tentative_)"),
+        ];
         assert_eq!(releases(&text(&past)), Ok(Vec::new()));
-        let other = [row("2.2", "Active", "Nov 7, 2026"), row("9.0", "Active", "May 1, 2030"), row("2.1", "Active", "soon")];
+        let other =
+            [row("2.2", "Active", "Nov 7, 2026"), row("9.0", "Active", "May 1, 2030"), row("2.1", "Active", "soon")];
         let expected = [
             "2.2 ends on 2026-11-07, the table has 2026-11-06",
             "9.0 ends on 2030-05-01, the table has nothing",
@@ -144,7 +161,9 @@ mod tests {
     fn the_newest_tag_of_each_line_is_compared() {
         let own: String = GENERATIONS.iter().map(|own| format!("abc\trefs/tags/v{}\n", own.newest)).collect();
         assert_eq!(tags(&own), Ok(Vec::new()));
-        let more = format!("{own}abc\trefs/tags/v2.0.99\nabc\trefs/tags/v9.0.0\nabc\trefs/tags/v9.1.0-rc.1\nabc\trefs/tags/api/v1.9.0\n");
+        let more = format!(
+            "{own}abc\trefs/tags/v2.0.99\nabc\trefs/tags/v9.0.0\nabc\trefs/tags/v9.1.0-rc.1\nabc\trefs/tags/api/v1.9.0\n"
+        );
         let found = tags(&more).unwrap();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("2.0.99 is the newest") && found[1] == "the line 9.0 is missing", "{found:?}");

@@ -44,7 +44,8 @@ pub fn list(minor: Minor, text: &str) -> Compared {
     let mut differences = Vec::new();
     let mut names = Vec::new();
     for gate in &listed {
-        let name = NAMES.iter().find(|(constant, _)| *constant == gate.name).map_or(gate.name.as_str(), |(_, name)| name);
+        let name =
+            NAMES.iter().find(|(constant, _)| *constant == gate.name).map_or(gate.name.as_str(), |(_, name)| name);
         // Specifications for later minors are not of this one.
         let Some(upstream) = state_of(gate, minor)? else { continue };
         names.push(name);

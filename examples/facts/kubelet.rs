@@ -71,16 +71,19 @@ mod tests {
         );
         let text = text.replace("\tField string `json:\"apiVersion,omitempty\"`\n", "");
         let text = text.replace("\tField string `json:\"kind,omitempty\"`\n", "");
-        let expected =
-            ["the field brandNew is missing", "the field maxPods is not there, and the table has it"].map(str::to_owned);
+        let expected = ["the field brandNew is missing", "the field maxPods is not there, and the table has it"]
+            .map(str::to_owned);
         assert_eq!(fields(Minor(36), &text), Ok(expected.to_vec()));
         assert!(fields(Minor(36), "package v1beta1").is_err());
     }
 
     #[test]
     fn flags_are_told_when_they_come_and_go() {
-        let own = |minor| FLAGS.iter().filter(move |flag| flag.known_in(Minor(minor)) && !OF_WINDOWS.contains(&flag.name));
-        let text = |minor| own(minor).map(|flag| format!("fs.StringVar(&x, \"{}\", x, \"\")\n", flag.name)).collect::<String>();
+        let own =
+            |minor| FLAGS.iter().filter(move |flag| flag.known_in(Minor(minor)) && !OF_WINDOWS.contains(&flag.name));
+        let text = |minor| {
+            own(minor).map(|flag| format!("fs.StringVar(&x, \"{}\", x, \"\")\n", flag.name)).collect::<String>()
+        };
         assert_eq!(flags(Minor(36), &text(36)), Ok(Vec::new()));
         let gone = "--pod-infra-container-image is not there, and the table has it".to_owned();
         assert_eq!(flags(Minor(34), &text(35)), Ok(vec![gone]));

@@ -93,7 +93,9 @@ mod tests {
         let found = changelog(&with).unwrap();
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!(found[0], "3.9 names a Windows \"Nano\" that no table has");
-        assert!(found[1].starts_with("3.9 has 10.0.17763, ") && found[1].ends_with("the table has 10.0.17763, 10.0.20348"));
+        assert!(
+            found[1].starts_with("3.9 has 10.0.17763, ") && found[1].ends_with("the table has 10.0.17763, 10.0.20348")
+        );
         let missing = "# 9.0\n* fine\n# 3.4\n* (OS Versions: 1809) was added\n";
         assert_eq!(changelog(missing).unwrap(), ["the tag 3.4 is missing", "the tag 9.0 is missing"]);
         assert!(changelog("nothing").is_err());

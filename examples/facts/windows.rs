@@ -30,7 +30,8 @@ struct Listed {
 
 /// Compares the days of every release that runs containers.
 pub fn lifecycle(text: &str) -> Compared {
-    let front = text.strip_prefix("---\n").and_then(|rest| rest.split("\n---").next()).ok_or("it has no front matter")?;
+    let front =
+        text.strip_prefix("---\n").and_then(|rest| rest.split("\n---").next()).ok_or("it has no front matter")?;
     let product: Product = serde_saphyr::from_str(front).map_err(|error| error.to_string())?;
     let mut by_build: BTreeMap<_, Listed> = BTreeMap::new();
     for listed in product.releases {
@@ -79,7 +80,9 @@ mod tests {
             )
         };
         let rows: String = RELEASES.iter().map(row).collect();
-        change(format!("---\ntitle: Windows\nreleases:\n{rows}  - {{releaseCycle: \"2008\", releaseDate: 2008-02-27, eoas: 2015-01-13, eol: 2020-01-14, latest: 6.0.6003}}\n---\n\n> text\n"))
+        change(format!(
+            "---\ntitle: Windows\nreleases:\n{rows}  - {{releaseCycle: \"2008\", releaseDate: 2008-02-27, eoas: 2015-01-13, eol: 2020-01-14, latest: 6.0.6003}}\n---\n\n> text\n"
+        ))
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! is worth on Windows. No field was ever removed from 1.14 to 1.37.
 //!
 //! Sources: names, types and first minors from `config/v1beta1/types.go` of kubernetes/kubelet, release branches 1.14
-//! to 1.36 and v0.37.0-beta.0 (2026-07-23); ranges and words from
+//! to 1.36, v0.37.0-beta.0, and the main branch at 63b3249 (2026-07-23) for the fields since 1.37; ranges and words from
 //! `pkg/kubelet/apis/config/validation/validation.go` of kubernetes/kubernetes v1.36.2; what Windows makes of a
 //! field from `validation_windows.go` beside it (1.21 to 1.36), `pkg/kubelet/cm/container_manager_windows.go`,
 //! `pkg/kubelet/cm/memorymanager/memory_manager.go` and `pkg/kubelet/nodeshutdown/nodeshutdown_manager_windows.go`

@@ -12,10 +12,7 @@ use crate::{
         Problem,
         quantity::{ParseThresholdError, Quantity, Threshold},
     },
-    facts::{
-        eviction::Signal,
-        pause::Registry,
-    },
+    facts::{eviction::Signal, pause::Registry},
 };
 
 /// The memory that Microsoft and Kubernetes ask to reserve on every Windows node

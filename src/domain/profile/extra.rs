@@ -56,9 +56,7 @@ fn type_check(path: &str, kind: Kind, value: &Value, findings: &mut Findings) {
             let bounds = i64::from(least) * SECOND..=i64::from(most) * SECOND;
             value.as_str().and_then(duration).is_some_and(|length| bounds.contains(&length))
         }
-        Kind::GracePeriod => {
-            value.as_str().and_then(duration).is_some_and(|length| length == 0 || length >= SECOND)
-        }
+        Kind::GracePeriod => value.as_str().and_then(duration).is_some_and(|length| length == 0 || length >= SECOND),
         Kind::Directory => value.as_str().is_some_and(is_clean_directory),
         Kind::Texts => value.as_array().is_some_and(|list| list.iter().all(is_text)),
         Kind::Ints => value.as_array().is_some_and(|list| list.iter().all(Value::is_i64)),

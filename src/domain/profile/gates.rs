@@ -7,9 +7,7 @@ use crate::{
     domain::Problem,
     facts::{
         Minor,
-        feature_gates::{
-            DEPENDENCIES_CHECKED_SINCE, NEWEST_READ, OLDEST_READ, Unmet, feature_gate, unmet,
-        },
+        feature_gates::{DEPENDENCIES_CHECKED_SINCE, NEWEST_READ, OLDEST_READ, Unmet, feature_gate, unmet},
     },
 };
 
@@ -73,19 +71,15 @@ mod tests {
         assert_eq!(told(&[("GracefulNodeShutdown", false)], 34), none);
         assert_eq!(
             told(&[("GracefulNodeShutdown", false), ("GracefulNodeShutdownBasedOnPodPriority", false)], 35),
-            [
-                "spec.kubelet.featureGates.GracefulNodeShutdown: a kubelet 1.35 does not start: \
+            ["spec.kubelet.featureGates.GracefulNodeShutdown: a kubelet 1.35 does not start: \
               WindowsGracefulNodeShutdown is on and needs GracefulNodeShutdown, which is off: write \
-              WindowsGracefulNodeShutdown: false beside it, or remove GracefulNodeShutdown: false"
-            ]
+              WindowsGracefulNodeShutdown: false beside it, or remove GracefulNodeShutdown: false"]
         );
         assert_eq!(
             told(&[("ClusterTrustBundleProjection", true)], 36),
-            [
-                "spec.kubelet.featureGates.ClusterTrustBundleProjection: a kubelet 1.36 does not start: \
+            ["spec.kubelet.featureGates.ClusterTrustBundleProjection: a kubelet 1.36 does not start: \
               ClusterTrustBundleProjection is on and needs ClusterTrustBundle, which is off: write \
-              ClusterTrustBundle: true beside it, or ClusterTrustBundleProjection: false"
-            ]
+              ClusterTrustBundle: true beside it, or ClusterTrustBundleProjection: false"]
         );
     }
 

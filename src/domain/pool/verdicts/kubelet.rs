@@ -54,9 +54,10 @@ pub fn version_skew(case: &Case) -> Verdict {
         found.push(verdict(Truth::Unknown, reason::UNKNOWN_VERSION, unknown.to_string()).about(unknown.count()));
     }
     match worst_of(found) {
-        Some(worst) => Verdict { message: format!("{}; {}{not_checked}", worst.message, case.list()), ..worst },
+        Some(worst) => Verdict { message: format!("{}{not_checked}; {}", worst.message, case.list()), ..worst },
         None => {
-            let message = format!("every kubelet is within the policy for API server {api_server}{not_checked}");
+            let list = if not_checked.is_empty() { String::new() } else { format!("; {}", case.list()) };
+            let message = format!("every kubelet is within the policy for API server {api_server}{not_checked}{list}");
             verdict(Truth::False, reason::WITHIN_POLICY, message)
         }
     }

@@ -122,7 +122,8 @@ fn fault_of_containerd(
 ) -> Option<(Fault, String)> {
     let for_kubelet = containerd::minimum_for(kubelet, version);
     let for_images = host.and_then(|host| minimum_for_images(host, version));
-    let for_pause = containerd::needed_to_pin(version).filter(|_| kubelet > kubelet_flags::LAST_TO_SPARE_POD_INFRA_IMAGE);
+    let for_pause =
+        containerd::needed_to_pin(version).filter(|_| kubelet > kubelet_flags::LAST_TO_SPARE_POD_INFRA_IMAGE);
     if let Some(least) = for_kubelet.max(for_images).max(for_pause) {
         let wrong = match (for_kubelet, for_images) {
             (Some(_), _) => format!("is too old for kubelet {kubelet}"),
