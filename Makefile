@@ -12,7 +12,7 @@ ARGS ?=
 PROGRAMS := $(or $(CARGO_TARGET_DIR),target)/debug
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint crds bench image packages
+.PHONY: help run test lint crds facts bench image packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ lint: packages ## formatting, clippy and documentation, without a warning
 
 crds: packages ## write crds/ from the types in src/api
 	$(CARGO) run --quiet --bin winpool -- crds --out crds
+
+facts: packages ## compare src/facts with files of upstream in the folder DIR; docs/facts.md says where they come from
+	@$(CARGO) run --quiet --example facts -- "$(DIR)"
 
 bench: packages ## the figures for speed and memory
 	$(CARGO) bench -p winpool -p e2e --bench '*'

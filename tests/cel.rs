@@ -98,7 +98,8 @@ fn the_command_line_refuses_what_an_api_server_refuses_once_and_where_it_does() 
 
 #[test]
 fn the_rule_for_builds_and_the_command_line_agree_on_every_one() {
-    let edges = [0, 14393, 17763, 20347, 20349, 22621, 26100, 26101, 26999, 27000, 29999, 30000, 99999, 100_000];
+    let edges =
+        [0, 14393, 17763, 20347, 20349, 22621, 26100, 26101, 26110, 26200, 26999, 27000, 29999, 30000, 99999, 100_000];
     for build in edges.into_iter().chain((10_000..101_000).step_by(997)) {
         let spec = format!("{{windowsVersion: \"10.0.{build}\", fallback: true}}");
         let [rule, offline] = [refused(POOL, "web", &spec), refused_offline(POOL, "web", &spec)];

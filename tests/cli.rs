@@ -125,6 +125,29 @@ fn render_gives_the_same_bytes_every_time_and_from_anywhere() {
 }
 
 #[test]
+fn what_is_rendered_for_a_minor_newer_than_the_tables_is_said_to_be_so() {
+    let folder = folder(&[("pools.yaml", POOLS)]);
+    let notice = |args: &[&str]| {
+        let ended = winpool(folder.path(), &[&["render", "-f", "pools.yaml"], args].concat());
+        ended.stderr.contains("is answered as 1.36, and its feature gates are not checked: upgrade winpool")
+    };
+    assert!(notice(&["--kubernetes", "1.37"]));
+    assert!(!notice(&[]) && !notice(&["--kubernetes", "1.36"]));
+}
+
+#[test]
+fn old_tables_are_said_to_be_old_on_stderr_and_change_no_answer() {
+    let crds = |today: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_winpool"));
+        let output = command.args(["crds"]).env("WINPOOL_TODAY", today).output().unwrap();
+        (output.stdout, String::from_utf8(output.stderr).unwrap())
+    };
+    let ((fresh, quiet), (old, told)) = (crds("2026-08-22"), crds("2029-01-01"));
+    assert_eq!((fresh == old, quiet.as_str()), (true, ""));
+    assert!(told.starts_with("winpool: tables of this winpool are more than 9 months old, the oldest of "), "{told}");
+}
+
+#[test]
 fn render_says_for_what_it_renders_when_nobody_chose() {
     let folder = folder(&[("pools.yaml", POOLS)]);
     let ended = winpool(folder.path(), &["render", "-f", "pools.yaml"]);

@@ -202,12 +202,8 @@ fn a_container_runtime_fits_its_kubelet_its_host_and_the_classes() {
             "win-1: containerd 1.7.20 is too old for kubelet 1.34: upgrade containerd to 1.7.28 or",
         )
         .nodes(of(20348, "v1.34.1", "containerd://1.7.20")),
-        says(
-            "False",
-            "TooOld",
-            "win-1: containerd 1.7.5 runs images of the host's own build only, and this Windows runs",
-        )
-        .nodes(of(26100, "v1.31.0", "containerd://1.7.5")),
+        says("False", "TooOld", "win-1: containerd 1.7.5 does not find the older images that this Windows can run")
+            .nodes(of(26100, "v1.31.0", "containerd://1.7.5")),
         says("False", "TooOld", "upgrade containerd to 1.7.6 or later").nodes(of(
             26100,
             "v1.31.0",
@@ -222,6 +218,14 @@ fn a_container_runtime_fits_its_kubelet_its_host_and_the_classes() {
             "win-1: support of containerd 1.6.39 ended on 2025-08-23: upgrade containerd to 2.3.4",
         )
         .nodes(of(20348, "v1.34.1", "containerd://1.6.39")),
+        says(
+            "False",
+            "TooOld",
+            "win-1: containerd 1.6.20 does not pin the pause image: kubelet 1.29 removes it when the disk",
+        )
+        .nodes(of(20348, "v1.29.1", "containerd://1.6.20"))
+        .api_server(31),
+        says("False", "EndOfLife", "").nodes(of(20348, "v1.28.1", "containerd://1.6.20")).api_server(31),
         // Containerd 2 does not speak the CRI of so old a kubelet.
         says("False", "EndOfLife", "upgrade containerd to 1.7.34 or later, supported until 2026-09-30").nodes(of(
             20348,
@@ -298,6 +302,13 @@ fn kubelets_are_within_the_version_skew_policy() {
     let table = [
         says("False", "WithinPolicy", "every kubelet is within the policy for API server 1.34"),
         says("False", "WithinPolicy", "").nodes([]),
+        says(
+            "True",
+            "KubeletNewerThanAPIServer",
+            "upgrade the control plane first. win-2: the tables of this winpool end at Kubernetes 1.36: 1.37 is answered as 1.36, and its feature gates are \
+             not checked: upgrade winpool",
+        )
+        .nodes(of(&["v1.34.0", "v1.37.0"])),
         says("True", "KubeletTooOld", "win-1 (v1.30.2, oldest allowed 1.31) run a kubelet too old for API server 1.34")
             .nodes(of(&["v1.30.2", "v1.31.0"])),
         says("True", "KubeletNewerThanAPIServer", "win-1 (v1.35.0) run a kubelet newer than API server 1.34: upgrade")
@@ -321,6 +332,8 @@ fn kubelets_are_within_the_version_skew_policy() {
 #[test]
 fn the_windows_of_nodes_fits_the_pool_and_the_pause_image() {
     let says = |status, reason, part| says("OSMismatch", status, reason, part);
+    let hyperv_2025 =
+        || json!({"windowsVersion": "ltsc2025", "runtimeClasses": [{"name": "special", "isolation": "HyperV"}]});
     let pause = |tag: &str| json!({"pauseImage": {"source": "Upstream", "tag": tag}});
     let table = [
         says("False", "Matched", "every node runs 10.0.20348"),
@@ -337,6 +350,23 @@ fn the_windows_of_nodes_fits_the_pool_and_the_pause_image() {
         )
         .profile(pause("3.5")),
         says("False", "Matched", "").profile(pause("3.6")),
+        says(
+            "True",
+            "PauseImageCannotRun",
+            "win-1: no image of 10.0.26100 starts with RuntimeClass special, because its utility VM boots an older build: \
+             pause image registry.k8s.io/pause:3.10.1 has no entry for 10.0.26100: write a tag that has one",
+        )
+        .pool(hyperv_2025())
+        .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
+        .profile(pause("3.10.1")),
+        says("False", "Matched", "")
+            .pool(hyperv_2025())
+            .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
+            .profile(pause("3.10.2")),
+        says("False", "Matched", "")
+            .pool(hyperv_2025())
+            .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
+            .profile(json!({"pauseImage": {"source": "Upstream"}})),
         says("True", "NodeBuildDiffers", "of their build. win-1: no pod can start, because pause image")
             .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
             .profile(pause("3.5")),

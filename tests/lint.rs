@@ -228,6 +228,17 @@ fn a_minor_decides_what_is_refused() {
 }
 
 #[test]
+fn a_minor_newer_than_the_tables_is_said_to_be_so() {
+    let text = format!("{POD}    image: example.com/web:7\n");
+    let next = format!("1.{}", NEWEST.0 + 1);
+    let notice = |minor: &str| {
+        let ended = winpool(Path::new("."), &["-f", "-", "--kubernetes", minor], &text);
+        ended.stderr.contains("its feature gates are not checked")
+    };
+    assert!(notice(&next) && !notice(&NEWEST.to_string()));
+}
+
+#[test]
 fn pods_of_linux_get_only_the_rules_that_concern_them() {
     let linux = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: a\n    image: nginx\n    \
                  securityContext: {privileged: true}\n  tolerations: [{key: gpu, operator: Exists}]\n";

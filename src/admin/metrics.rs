@@ -132,6 +132,7 @@ impl Default for Metrics {
             metrics.watch_activity.clone(),
         );
         registry.register("unassigned_nodes", "Windows nodes in no pool", metrics.unassigned.clone());
+        super::tables::register(&mut registry);
         registry.register("build", "The running version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         Self { registry: Arc::new(registry), ..metrics }
     }

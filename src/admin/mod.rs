@@ -3,6 +3,7 @@
 mod metrics;
 mod ready;
 mod server;
+mod tables;
 
 use std::net::SocketAddr;
 

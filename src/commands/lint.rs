@@ -26,6 +26,7 @@ use crate::{
         image::{Lookup, Reference},
         lint::{self, Code, Finding, Severity, Target, Workload, World},
         pool::{RuntimeClassView, configs::Newcomer},
+        tables,
         workload::Ground,
     },
     facts::{Minor, runtimes::Runtime, support},
@@ -39,7 +40,7 @@ pub(super) struct Args {
     /// standard input, such as what `helm template` and `kustomize build` print; may be repeated
     #[arg(short, long, value_name = "PATH", required = true)]
     filename: Vec<PathBuf>,
-    /// The Kubernetes minor that the manifests are for, such as 1.34 [default: the newest known]
+    /// The Kubernetes minor that the manifests are for, such as 1.34 [default: the newest that was read]
     #[arg(long, value_name = "VERSION")]
     kubernetes: Option<String>,
     /// The container runtime of the Windows nodes [default: containerd, before Kubernetes 1.24 docker]
@@ -122,6 +123,7 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
         Format::Json => report::json(&report),
         Format::Sarif => sarif::text(&report),
     })?;
+    tables::not_checked(settings.target.minor).iter().for_each(|text| input::note(text));
     report.notes().iter().for_each(|text| input::note(text));
     let summary = report.summary();
     if report.passes() {

@@ -17,6 +17,9 @@ mod run;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use jiff::{Zoned, civil::Date, tz::TimeZone};
+
+use crate::domain::tables;
 
 /// Keeps Windows nodes of a Kubernetes cluster as WindowsNodePools describe them.
 #[derive(Debug, Parser)]
@@ -50,6 +53,11 @@ enum Command {
 impl Cli {
     /// Runs the command to its end, says on stderr what went wrong, and gives the exit status.
     pub fn run(self) -> ExitCode {
+        // The operator says it in its log.
+        let notice = tables::old(today()).filter(|_| !matches!(self.command, Command::Run(_)));
+        if let Some(text) = notice {
+            input::note(&text);
+        }
         let ended = match self.command {
             Command::Run(args) => run::Settings::try_from(args).and_then(run::run),
             Command::Crds(args) => crds::Settings::try_from(args).and_then(crds::run),
@@ -67,6 +75,12 @@ impl Cli {
             }
         }
     }
+}
+
+/// The day, in UTC; `WINPOOL_TODAY` is in its place where it is set, so that what is printed can be the same on any day.
+fn today() -> Date {
+    let named = std::env::var("WINPOOL_TODAY").ok().and_then(|text| text.parse().ok());
+    named.unwrap_or_else(|| Zoned::now().with_time_zone(TimeZone::UTC).date())
 }
 
 /// Why a command did not end well; each kind has its exit status.

@@ -5,7 +5,12 @@ mod fit;
 mod folder;
 mod objects;
 
-use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 
@@ -19,6 +24,7 @@ use crate::{
         node::WindowsNode,
         pool::{Snapshot, configs::Newcomer},
         render::Bootstrap,
+        tables,
     },
     facts::{ContainerdVersion, Minor, containerd, support},
     manifests::{self, Resources},
@@ -38,7 +44,7 @@ pub(super) struct Args {
     /// patches are printed too
     #[arg(long, value_name = "PATH")]
     nodes: Option<PathBuf>,
-    /// The kubelets' minors, such as 1.36 or 1.36,1.35, in pools without nodes [default: the newest known]
+    /// The kubelets' minors, such as 1.36 or 1.36,1.35, in pools without nodes [default: the newest that was read]
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     kubernetes: Vec<String>,
     /// The containerd minors, such as 2.2 or 2.2,1.7, in pools without nodes [default: the newest that fits the kubelet]
@@ -179,6 +185,10 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
             in_words(&settings.newcomers)
         ));
     }
+    let asked = settings.newcomers.iter().filter(|_| rendered.for_newcomers).map(|newcomer| newcomer.kubelet);
+    let minors = asked.chain(snapshot.nodes.values().filter_map(|node| Some(node.kubelet.as_ref().ok()?.minor)));
+    let minors: BTreeSet<_> = minors.collect();
+    minors.into_iter().filter_map(tables::not_checked).for_each(|text| input::note(&text));
     rendered.notes.iter().for_each(|text| input::note(text));
     let Some(form) = settings.form else {
         return match settings.to {
@@ -251,8 +261,8 @@ mod tests {
                 "kubelet 1.34 with containerd 1.7, kubelet 1.34 with containerd 2.1, kubelet 1.30 with containerd 1.7, \
                  kubelet 1.30 with containerd 2.1",
             ),
-            (&["1.20", "1.35"], &[], "kubelet 1.20 with containerd 1.7, kubelet 1.35 with containerd 2.3"),
-            (&[], &[], "kubelet 1.37 with containerd 2.3"),
+            (&["1.20", "1.35"], &[], "kubelet 1.20 with containerd 1.7, kubelet 1.35 with containerd 2.4"),
+            (&[], &[], "kubelet 1.36 with containerd 2.4"),
         ];
         for (kubernetes, containerd, expected) in table {
             assert_eq!(in_words(&newcomers(&texts(kubernetes), &texts(containerd)).unwrap()), expected);
@@ -266,7 +276,7 @@ mod tests {
         };
         assert_eq!(failure(&["newest"], &[]), "--kubernetes: `newest` is not a Kubernetes version such as 1.34");
         assert_eq!(failure(&["1.9"], &[]), "--kubernetes: Windows nodes began with Kubernetes 1.14; 1.9 had none");
-        let known = "write one of 1.4, 1.5, 1.6, 1.7, 2.0, 2.1, 2.2, 2.3";
+        let known = "write one of 1.4, 1.5, 1.6, 1.7, 2.0, 2.1, 2.2, 2.3, 2.4";
         assert_eq!(failure(&[], &["1.3"]), format!("--containerd: containerd 1.3 is not known; {known}"));
     }
 }

@@ -17,6 +17,7 @@ use crate::{
     api::names::DEFAULT_NAMESPACE,
     cluster::with_sources,
     controllers,
+    domain::tables,
     telemetry::{self, LogFormat, Telemetry},
 };
 
@@ -126,6 +127,9 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
         "winpool starts"
     );
 
+    if let Some(text) = tables::old(super::today()) {
+        warn!("{text}");
+    }
     let admin = Admin { metrics: Metrics::default(), ready: Readiness::default(), log: telemetry.filter() };
     let stop = CancellationToken::new();
     let passes = controllers::run(

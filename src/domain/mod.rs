@@ -17,6 +17,7 @@ pub mod render;
 pub mod revert;
 mod selector;
 pub mod syntax;
+pub mod tables;
 pub mod upgrade;
 pub mod workload;
 

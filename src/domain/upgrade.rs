@@ -8,11 +8,12 @@ use super::{
     pool::{Pool, Snapshot, configs::variant},
     profile::Profile,
     render::{self, KUBELET_ARGS, Runtime, Scope, Variant, pause},
+    tables,
 };
 use crate::{
     api::Taint,
     facts::{
-        Build, Minor, builds, containerd, kubelet_flags, runtimes,
+        Build, ContainerdVersion, Minor, builds, containerd, kubelet_flags, runtimes,
         skew::{Skew, skew},
         support,
     },
@@ -46,6 +47,8 @@ pub enum Concern {
     KubeletFlags,
     /// The pause image of kubelets of the new minor.
     PauseImage,
+    /// What the tables do not say of the new minor.
+    NotChecked,
 }
 
 impl Concern {
@@ -58,6 +61,7 @@ impl Concern {
             Self::Configuration => "Configuration",
             Self::KubeletFlags => "KubeletFlags",
             Self::PauseImage => "PauseImage",
+            Self::NotChecked => "NotChecked",
         }
     }
 }
@@ -65,6 +69,9 @@ impl Concern {
 /// What an upgrade to a minor means for nodes; `pool` is theirs, if they have one.
 pub fn findings(snapshot: &Snapshot, pool: Option<&Pool>, nodes: &[&WindowsNode], target: Minor) -> Vec<Finding> {
     let mut findings = Findings::default();
+    if let Some(notice) = tables::not_checked(target) {
+        findings.add(Concern::NotChecked, false, notice, nodes.iter().map(|node| &node.name));
+    }
     for node in nodes {
         findings.skew(node, target);
         findings.runtime(node, target);
@@ -130,7 +137,7 @@ impl Findings {
                 Some(minimum) => format!(
                     "containerd {version} is too old for kubelet {target}: upgrade it to {minimum} or later first"
                 ),
-                None => return,
+                None => return self.pause_image_unpinned(node, *version, target),
             },
             ContainerRuntime::Docker => {
                 let of = |minor| runtimes::Runtime::of("docker://", minor);
@@ -148,6 +155,19 @@ impl Findings {
             }
         };
         self.add(Concern::ContainerRuntime, true, message, [&node.name]);
+    }
+
+    /// A pause image that kubelets spared themselves up to a minor, and the containerd on the node does not pin.
+    fn pause_image_unpinned(&mut self, node: &WindowsNode, version: ContainerdVersion, target: Minor) {
+        let Some(minimum) = containerd::needed_to_pin(version) else { return };
+        if target <= kubelet_flags::LAST_TO_SPARE_POD_INFRA_IMAGE {
+            return;
+        }
+        let message = format!(
+            "containerd {version} does not pin the pause image, and kubelet {target} removes it when the disk fills up: \
+             upgrade containerd to {minimum} or later first"
+        );
+        self.add(Concern::ContainerRuntime, false, message, [&node.name]);
     }
 
     /// A Windows that is not supported today is no news.
@@ -304,6 +324,26 @@ mod tests {
         changes PauseImage: the pause image becomes mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2 instead of mcr.microsoft.com/oss/kubernetes/pause:3.10: where nodes cannot reach the registry, mirror it first [c d]
         changes PauseImage: the pause image becomes mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2 instead of mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1: where nodes cannot reach the registry, mirror it first [a b]
         "#);
+    }
+
+    #[test]
+    fn a_minor_newer_than_the_tables_is_answered_as_the_newest_and_said_to_be_so() {
+        let node = node("a", "10.0.26100.1", "v1.36.2", "containerd://2.3.1");
+        let found = messages(json!({}), std::slice::from_ref(&node), 37);
+        let expected = "changes NotChecked: the tables of this winpool end at Kubernetes 1.36: 1.37 is answered as 1.36, and \
+                        its feature gates are not checked: upgrade winpool [a]";
+        assert_eq!(found, [expected]);
+        assert_eq!(messages(json!({}), &[node], 36), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_pause_image_that_loses_its_protection_is_told() {
+        let node = node("a", "10.0.20348.1", "v1.28.2", "containerd://1.6.20");
+        let found = messages(json!({}), std::slice::from_ref(&node), 29);
+        let expected = "changes ContainerRuntime: containerd 1.6.20 does not pin the pause image, and kubelet 1.29 removes it \
+                        when the disk fills up: upgrade containerd to 1.6.22 or later first [a]";
+        assert!(found.contains(&expected.to_owned()), "{found:?}");
+        assert!(messages(json!({}), &[node], 28).iter().all(|message| !message.contains("pin the pause")));
     }
 
     #[test]

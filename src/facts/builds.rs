@@ -3,15 +3,26 @@
 //!
 //! Sources: LTSC dates and builds from MicrosoftDocs/Virtualization-Documentation,
 //! `virtualization/windowscontainers/deploy-containers/base-image-lifecycle.md` (2025-09-17); Semi-Annual Channel dates
-//! from the same file as of 2020-12, 2022-01 and 2023-12; version 23H2 from endoflife-date/endoflife.date,
-//! `products/windows-server.md` (2026-08); tags from microsoft/hcsshim, `test/pkg/images/images.go` (2026-08-20), and
+//! from the same file as of 2020-12, 2022-01 and 2023-12; version 23H2 and Windows Server 2025 from
+//! endoflife-date/endoflife.date, `products/windows-server.md` (55c05123d, 2026-08-21); tags from microsoft/hcsshim, `test/pkg/images/images.go` (2026-08-20), and
 //! Microsoft's `version-compatibility.md` beside the first file.
+//!
+//! Where two of them disagree:
+//! - Windows Server 2025: `base-image-lifecycle.md` still ends its support on 2029-10-09 and 2034-10-10, and defers to
+//!   Microsoft's lifecycle page; endoflife.date follows the dates as Microsoft revised them.
+//! - Version 23H2: older sources end its support on 2025-04-24 and 2025-10-24; endoflife.date links Microsoft's notice that
+//!   updates ended on 2026-05-12.
+//! - Windows Server 2016: `base-image-lifecycle.md` ends it on 2027-01-11, endoflife.date on 2027-01-12, which is a patch
+//!   Tuesday.
 
 use std::ops::RangeInclusive;
 
 use jiff::civil::{Date, date};
 
 use super::Build;
+
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 8, 22);
 
 /// How Microsoft services a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,7 +31,7 @@ pub enum Channel {
     LongTermServicing,
     /// SAC: eighteen months, ended with version 20H2.
     SemiAnnual,
-    /// AC: a container host only, eighteen months and six more of extended support.
+    /// AC: a container host only, with a single end of support.
     Annual,
 }
 
@@ -98,15 +109,15 @@ pub const RELEASES: &[Release] = &[
     row(19041, SAC,  "Windows Server, version 2004", &["2004"],             (2020, 5, 27),  (2021, 12, 14), None),
     row(19042, SAC,  "Windows Server, version 20H2", &["20H2", "2009"],     (2020, 10, 20), (2022, 8, 9),   None),
     row(20348, LTSC, "Windows Server 2022",          &["ltsc2022"],         (2021, 8, 18),  (2026, 10, 13), Some((2031, 10, 14))),
-    row(25398, AC,   "Windows Server, version 23H2", &["23H2"],             (2023, 10, 24), (2025, 4, 24),  Some((2025, 10, 24))),
-    row(26100, LTSC, "Windows Server 2025",          &["ltsc2025"],         (2024, 11, 1),  (2029, 10, 9),  Some((2034, 10, 10))),
+    row(25398, AC,   "Windows Server, version 23H2", &["23H2"],             (2023, 10, 24), (2026, 5, 12),  None),
+    row(26100, LTSC, "Windows Server 2025",          &["ltsc2025"],         (2024, 11, 1),  (2029, 11, 13), Some((2034, 11, 14))),
 ];
 
-/// The builds of Windows to come, in later series than that of the newest release: any of them is taken for a release
-/// that the table does not have yet.
-pub const TO_COME: RangeInclusive<u32> = 27_000..=99_999;
+/// The builds of Windows to come, after that of the newest release: any of them is taken for a release that the table does
+/// not have yet. The first of them are of the newest release's generation, as 26200 is.
+pub const TO_COME: RangeInclusive<u32> = 26_101..=99_999;
 /// A regular expression for the numbers of [`TO_COME`].
-pub const TO_COME_PATTERN: &str = "2[7-9][0-9]{3}|[3-9][0-9]{4}";
+pub const TO_COME_PATTERN: &str = "2610[1-9]|261[1-9][0-9]|26[2-9][0-9]{2}|2[7-9][0-9]{3}|[3-9][0-9]{4}";
 
 /// The release of a build, if Microsoft has made a Windows Server of it.
 pub fn release(build: Build) -> Option<&'static Release> {
@@ -227,7 +238,7 @@ mod tests {
             assert!(release.available < release.mainstream_end, "{}", release.product);
             assert!(release.mainstream_end <= release.final_end(), "{}", release.product);
             let has_extended = release.extended_end.is_some();
-            assert_eq!(has_extended, release.channel != Channel::SemiAnnual, "{}", release.product);
+            assert_eq!(has_extended, release.channel == Channel::LongTermServicing, "{}", release.product);
         }
     }
 
@@ -246,11 +257,14 @@ mod tests {
             (19042, date(2021, 6, 1), Mainstream, date(2022, 8, 9)),
             (19042, date(2022, 8, 9), EndingSoon, date(2022, 8, 9)),
             (19042, date(2022, 8, 10), Ended, date(2022, 8, 9)),
-            (25398, date(2025, 4, 25), Extended, date(2025, 10, 24)),
-            (25398, date(2025, 4, 27), EndingSoon, date(2025, 10, 24)),
-            (25398, date(2025, 10, 25), Ended, date(2025, 10, 24)),
+            (25398, date(2025, 11, 12), Mainstream, date(2026, 5, 12)),
+            (25398, date(2025, 11, 13), EndingSoon, date(2026, 5, 12)),
+            (25398, date(2026, 5, 12), EndingSoon, date(2026, 5, 12)),
+            (25398, date(2026, 5, 13), Ended, date(2026, 5, 12)),
             (14393, date(2026, 8, 31), EndingSoon, date(2027, 1, 12)),
-            (26100, date(2026, 8, 31), Mainstream, date(2029, 10, 9)),
+            (26100, date(2029, 11, 13), Mainstream, date(2029, 11, 13)),
+            (26100, date(2029, 11, 14), Extended, date(2034, 11, 14)),
+            (26100, date(2034, 11, 15), Ended, date(2034, 11, 14)),
         ];
         for (build, today, lifecycle, until) in table {
             let state = support_on(release(Build(build)).unwrap(), today);

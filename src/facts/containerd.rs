@@ -4,7 +4,9 @@
 //! Sources, all in containerd/containerd: `internal/cri/config/config.go` and `config_windows.go` (`pkg/cri/config`
 //! before 2.0, `vendor/github.com/containerd/cri` in 1.4) and `defaults/defaults_windows.go`, at the last tag of each
 //! line (to 2026-08-22); `cmd/containerd/server/config/config.go` (`services/server/config` before 2.0) for merging;
-//! `RELEASES.md` (2026-07-29) for support and for the Kubernetes matrix. The table begins with 1.4, which that file
+//! `RELEASES.md` (2026-07-29) for support and for the Kubernetes matrix, which ends at 1.36: 1.37 is answered as that. 2.4 was
+//! read on the main branch at 301026e58 (2026-08-22), after v2.4.0-beta.0; pull request 14169 released it in 2026-09, and
+//! the end of its support is the date that `RELEASES.md` had for it before. The table begins with 1.4, which that file
 //! gives to Kubernetes 1.19, the first with containerd on Windows out of alpha.
 
 use jiff::civil::{Date, date};
@@ -13,6 +15,9 @@ use super::{
     ContainerdVersion, Minor,
     pause::{MICROSOFT_OSS, PauseImage, UPSTREAM},
 };
+
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 8, 22);
 
 /// The configuration file.
 pub const CONFIG_FILE: &str = r"C:\Program Files\containerd\config.toml";
@@ -192,7 +197,7 @@ const fn one(
     }
 }
 
-/// A line of 2.x: drop-ins that merge, imported from 2.2 on and held to the main file's version from 2.3 on.
+/// A line of 2.x: drop-ins that merge, imported from 2.2 on and held to the main file's version in 2.3 alone.
 const fn two(
     (minor, patch): (u32, u32),
     end_of_life: Date,
@@ -210,7 +215,7 @@ const fn two(
         default_handlers: BOTH,
         drop_in: DropIn::DeepMerge,
         imports_drop_ins: minor >= 2,
-        refuses_newer_drop_ins: minor >= 3,
+        refuses_newer_drop_ins: minor == 3,
     }
 }
 
@@ -229,6 +234,7 @@ pub const GENERATIONS: &[Generation] = &[
     two((1, 9),  date(2026, 7, 3),   3, &KEYS_2_1, upstream("3.10")),
     two((2, 7),  date(2026, 11, 6),  3, &KEYS_2_1, upstream("3.10.1")),
     two((3, 4),  date(2028, 4, 30),  4, &KEYS_2_3, upstream("3.10.2")),
+    two((4, 0),  date(2027, 4, 26),  4, &KEYS_2_3, upstream("3.10.2")),
 ];
 
 /// The generation of a version. A minor newer than the newest known one of the newest major is answered as that one;
@@ -277,6 +283,18 @@ pub fn minimum_for(kubelet: Minor, installed: ContainerdVersion) -> Option<Conta
     (installed < *needed).then_some(*needed)
 }
 
+/// The first release of each line of 1.x that pins the pause image, so that kubelets newer than
+/// [`LAST_TO_SPARE_POD_INFRA_IMAGE`](super::kubelet_flags::LAST_TO_SPARE_POD_INFRA_IMAGE) do not remove it with unused images
+/// (`PinnedImageLabelKey` in `pkg/cri/labels`: absent in v1.6.21 and v1.7.2).
+const PINS_SINCE: [ContainerdVersion; 2] = [ContainerdVersion::new(1, 6, 22), ContainerdVersion::new(1, 7, 3)];
+
+/// The least containerd that pins its pause image, where this one does not: of the same line, or the least of all.
+pub fn needed_to_pin(installed: ContainerdVersion) -> Option<ContainerdVersion> {
+    let [first, ..] = PINS_SINCE;
+    let since = PINS_SINCE.into_iter().rfind(|since| line(*since) <= line(installed)).unwrap_or(first);
+    (installed < since).then_some(since)
+}
+
 /// The first kubelet that speaks CRI v1. Those before it speak v1alpha2 only, which containerd 2.0 dropped.
 const CRI_V1_SINCE: Minor = Minor(23);
 
@@ -306,6 +324,7 @@ mod tests {
             ("2.1.9", 3, DeepMerge, false, false, "2026-07-03", "registry.k8s.io/pause:3.10"),
             ("2.2.0", 3, DeepMerge, true, false, "2026-11-06", "registry.k8s.io/pause:3.10.1"),
             ("2.3.99", 4, DeepMerge, true, true, "2028-04-30", "registry.k8s.io/pause:3.10.2"),
+            ("2.4.0", 4, DeepMerge, true, false, "2027-04-26", "registry.k8s.io/pause:3.10.2"),
         ];
         assert_eq!(table.len(), GENERATIONS.len(), "the table has every line");
         for (version, config_version, drop_in, imports_drop_ins, refuses_newer_drop_ins, end, sandbox) in table {
@@ -328,8 +347,8 @@ mod tests {
             assert_eq!(generation(v(unknown)), None, "{unknown}");
             assert_eq!(end_of_life(v(unknown)), None, "{unknown}");
         }
-        assert_eq!(generation(v("2.4.0")), GENERATIONS.last());
-        assert_eq!(end_of_life(v("2.4.0")), None, "its own end is not announced");
+        assert_eq!(generation(v("2.5.0")), GENERATIONS.last());
+        assert_eq!(end_of_life(v("2.5.0")), None, "its own end is not announced");
     }
 
     #[test]
@@ -410,17 +429,17 @@ mod tests {
         #[rustfmt::skip]
         const TABLE: &[Row] = &[
             (14..=25, &[("1.3.10", "1.4.0")],
-                &["1.4.0", "1.5.0", "1.6.0", "1.7.0", "2.0.0", "2.1.0", "2.2.0", "2.3.0"]),
+                &["1.4.0", "1.5.0", "1.6.0", "1.7.0", "2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0"]),
             (26..=31, &[("1.3.10", "1.6.15"), ("1.4.13", "1.6.15"), ("1.5.18", "1.6.15"), ("1.6.14", "1.6.15")],
-                &["1.6.15", "1.7.0", "2.0.0", "2.1.0", "2.2.0", "2.3.0"]),
+                &["1.6.15", "1.7.0", "2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0"]),
             (32..=32, &[("1.4.13", "1.6.36"), ("1.5.18", "1.6.36"), ("1.6.35", "1.6.36"), ("1.7.23", "1.7.24"), ("2.0.0", "2.0.1")],
-                &["1.6.36", "1.7.24", "2.0.1", "2.1.0", "2.2.0", "2.3.0"]),
+                &["1.6.36", "1.7.24", "2.0.1", "2.1.0", "2.2.0", "2.3.0", "2.4.0"]),
             (33..=33, &[("1.4.13", "1.6.36"), ("1.5.18", "1.6.36"), ("1.6.35", "1.6.36"), ("1.7.23", "1.7.24"), ("2.0.3", "2.0.4")],
-                &["1.6.36", "1.7.24", "2.0.4", "2.1.0", "2.2.0", "2.3.0"]),
+                &["1.6.36", "1.7.24", "2.0.4", "2.1.0", "2.2.0", "2.3.0", "2.4.0"]),
             (34..=34, &[("1.4.13", "1.6.39"), ("1.5.18", "1.6.39"), ("1.6.38", "1.6.39"), ("1.7.27", "1.7.28"), ("2.0.5", "2.0.6"), ("2.1.2", "2.1.3")],
-                &["1.6.39", "1.7.28", "2.0.6", "2.1.3", "2.2.0", "2.3.0"]),
+                &["1.6.39", "1.7.28", "2.0.6", "2.1.3", "2.2.0", "2.3.0", "2.4.0"]),
             (35..=35, &[("1.4.13", "1.7.28"), ("1.5.18", "1.7.28"), ("1.6.39", "1.7.28"), ("1.7.27", "1.7.28"), ("2.0.11", "2.1.5"), ("2.1.4", "2.1.5")],
-                &["1.7.28", "2.1.5", "2.2.0", "2.3.0"]),
+                &["1.7.28", "2.1.5", "2.2.0", "2.3.0", "2.4.0"]),
             (36..=38, &[("1.4.13", "2.2.0"), ("1.5.18", "2.2.0"), ("1.6.39", "2.2.0"), ("1.7.34", "2.2.0"), ("2.0.11", "2.2.0"), ("2.1.9", "2.2.0")],
                 &["2.2.0", "2.3.0", "2.4.0"]),
         ];
@@ -443,6 +462,24 @@ mod tests {
                     assert_eq!(minimum_for(Minor(minor), installed), needed, "1.{minor} with {installed}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_pause_image_is_pinned_from_1_6_22_and_1_7_3_on() {
+        let table = [
+            ("1.5.18", Some("1.6.22")),
+            ("1.6.15", Some("1.6.22")),
+            ("1.6.21", Some("1.6.22")),
+            ("1.6.22", None),
+            ("1.7.0", Some("1.7.3")),
+            ("1.7.2", Some("1.7.3")),
+            ("1.7.3", None),
+            ("2.0.0", None),
+            ("2.4.0", None),
+        ];
+        for (installed, needed) in table {
+            assert_eq!(needed_to_pin(v(installed)), needed.map(v), "{installed}");
         }
     }
 

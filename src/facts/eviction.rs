@@ -3,21 +3,31 @@
 //! Sources: `pkg/kubelet/eviction/defaults_windows.go` (1.31 to 1.36) and before it `defaults_others.go` (1.26 to
 //! 1.30) and `pkg/kubelet/apis/config/v1beta1/defaults_others.go` (1.21) of kubernetes/kubernetes;
 //! `config/v1beta1/types.go` of kubernetes/kubelet (2026-07-23) on what one explicit key does to the others;
-//! kubernetes/website, `node-pressure-eviction.md` (1.31), for the signals.
+//! kubernetes/website, `node-pressure-eviction.md` (1.31), for the signals; what each is measured by at 1.36.2:
+//! `pkg/kubelet/eviction/helpers.go` and `helpers_windows.go`, `pkg/kubelet/stats/cri_stats_provider.go` and
+//! `pkg/kubelet/winstats/winstats.go` (`GetDirFsInfo`) of kubernetes/kubernetes.
+//!
+//! Of imagefs.available kubernetes/kubernetes pull request 141844 (2026-09, open) says that Windows never observes it, and
+//! takes it off the defaults; the sources above do observe it, on the disk that the CRI names, and are followed here.
 
 use std::fmt;
 
+use jiff::civil::{Date, date};
+
 use super::Minor;
+
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 8, 22);
 
 /// What a Windows kubelet measures to decide whether it has to evict pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signal {
     /// Memory: commit limit minus commit total. Measured from 1.31 on; before, the threshold only lowers what the node
-    /// has to give.
+    /// has to give. A percentage is of the commit limit, memory and page file, where Allocatable goes by memory alone.
     MemoryAvailable,
     /// The disk with the kubelet's files.
     NodefsAvailable,
-    /// A disk of its own for images. Windows kubelets have the default and never observe the signal.
+    /// The disk with the images, which may be the one with the kubelet's files.
     ImagefsAvailable,
 }
 

@@ -2,14 +2,19 @@
 //! is worth on Windows. No field was ever removed from 1.14 to 1.37.
 //!
 //! Sources: names, types and first minors from `config/v1beta1/types.go` of kubernetes/kubelet, release branches 1.14
-//! to 1.36 and v0.37.0-beta.0 (2026-07-23); ranges and words from
-//! `pkg/kubelet/apis/config/validation/validation.go` of kubernetes/kubernetes 1.36 (2026-08); what Windows makes of a
+//! to 1.36, v0.37.0-beta.0, and the main branch at 63b3249 (2026-07-23) for the fields since 1.37; ranges and words from
+//! `pkg/kubelet/apis/config/validation/validation.go` of kubernetes/kubernetes v1.36.2; what Windows makes of a
 //! field from `validation_windows.go` beside it (1.21 to 1.36), `pkg/kubelet/cm/container_manager_windows.go`,
 //! `pkg/kubelet/cm/memorymanager/memory_manager.go` and `pkg/kubelet/nodeshutdown/nodeshutdown_manager_windows.go`
 //! (1.36). That Linux mechanisms (cgroups, iptables, sysctls, seccomp, swap, rlimits) have no effect on Windows is
 //! inferred: no code for Windows reads their fields.
 
+use jiff::civil::{Date, date};
+
 use super::Minor;
+
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 8, 22);
 
 /// The type of a field, as JSON has it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +31,12 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// A length of time as Go writes it: `1m30s`.
     Duration,
+    /// A length of time between two bounds in seconds, both included.
+    DurationWithin(u32, u32),
+    /// No time at all, or a second or more.
+    GracePeriod,
+    /// An absolute path without `.`, `..` and doubled separators, in ASCII.
+    Directory,
     /// A list of texts.
     Texts,
     /// A list of whole numbers.
@@ -141,7 +152,7 @@ pub const FIELDS: &[Field] = &[
     ours ("kind",                                    14, Kind::Text, "nothing: it is KubeletConfiguration"),
     works("enableServer",                            19, Kind::Bool),
     works("staticPodPath",                           14, Kind::Text),
-    works("podLogsDir",                              30, Kind::Text),
+    works("podLogsDir",                              30, Kind::Directory),
     works("syncFrequency",                           14, Kind::Duration),
     works("fileCheckFrequency",                      14, Kind::Duration),
     works("httpCheckFrequency",                      14, Kind::Duration),
@@ -230,7 +241,7 @@ pub const FIELDS: &[Field] = &[
     ours ("containerLogMaxSize",                     14, Kind::Text, "spec.kubelet.containerLogs.maxSize"),
     ours ("containerLogMaxFiles",                    14, COUNT, "spec.kubelet.containerLogs.maxFiles"),
     works("containerLogMaxWorkers",                  30, POSITIVE),
-    works("containerLogMonitorInterval",             30, Kind::Duration),
+    works("containerLogMonitorInterval",             30, Kind::DurationWithin(3, u32::MAX)),
     works("configMapAndSecretChangeDetectionStrategy", 14, Kind::Word(&["Get", "Cache", "Watch"])),
     ours ("systemReserved",                          14, Kind::TextMap, "spec.kubelet.systemReserved"),
     ours ("kubeReserved",                            14, Kind::TextMap, "spec.kubelet.kubeReserved"),
@@ -247,10 +258,10 @@ pub const FIELDS: &[Field] = &[
     works("logging",                                 19, Kind::AnyObject),
     works("enableSystemLogHandler",                  19, Kind::Bool),
     gated("enableSystemLogQuery",                    27, Kind::Bool, "NodeLogQuery"),
-    gated("shutdownGracePeriod",                     20, Kind::Duration, SHUTDOWN),
-    gated("shutdownGracePeriodCriticalPods",         20, Kind::Duration, SHUTDOWN),
+    gated("shutdownGracePeriod",                     20, Kind::GracePeriod, SHUTDOWN),
+    gated("shutdownGracePeriodCriticalPods",         20, Kind::GracePeriod, SHUTDOWN),
     gated("shutdownGracePeriodByPodPriority",        23, BY_PRIORITY, SHUTDOWN),
-    gated("crashLoopBackOff",                        32, Kind::Object(&[("maxContainerRestartPeriod", Kind::Duration)]), "KubeletCrashLoopBackOffMax"),
+    gated("crashLoopBackOff",                        32, Kind::Object(&[("maxContainerRestartPeriod", Kind::DurationWithin(1, 300))]), "KubeletCrashLoopBackOffMax"),
     gated("reservedMemory",                          21, NUMA_LIMITS, AFFINITY),
     works("enableProfilingHandler",                  21, Kind::Bool),
     works("enableDebugFlagsHandler",                 21, Kind::Bool),

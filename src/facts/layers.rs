@@ -13,7 +13,12 @@
 //! - kubernetes/component-base, `config/v1alpha1/types.go` at v0.22.17 and v0.23.17 for `logging.verbosity`.
 //! - kubernetes/kubernetes#110405 (1.25) for kubeadm's patches of KubeletConfiguration.
 
+use jiff::civil::{Date, date};
+
 use super::{ContainerdVersion, Minor, containerd::Key};
+
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 8, 22);
 
 /// The configuration version of a drop-in for containerd 2.x. From 2.3 on a drop-in with a higher version than its main
 /// file keeps containerd from starting; version 3 suits main files of version 3 (2.0 to 2.2) and 4 (from 2.3 on).

@@ -1,9 +1,14 @@
 //! Which labels of its own Node a kubelet cannot set.
 //!
 //! Source: kubernetes/kubernetes, `plugin/pkg/admission/noderestriction/admission.go` (`getForbiddenCreateLabels`,
-//! `getForbiddenUpdateLabels`) and `staging/src/k8s.io/api/core/v1/well_known_labels.go`, read on 2026-11-22: with the
+//! `getForbiddenUpdateLabels`) and `staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go`, both as of August 2026: with the
 //! admission plugin NodeRestriction a kubelet never sets labels of `node-restriction.kubernetes.io` and its subdomains. Other
 //! labels of `kubernetes.io` and `k8s.io` are refused in an update only: a kubelet can register with them.
+
+use jiff::civil::{Date, date};
+
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 8, 22);
 
 /// The domain of labels that no kubelet can set.
 const PROTECTED: &str = "node-restriction.kubernetes.io";

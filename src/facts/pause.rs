@@ -19,10 +19,15 @@
 
 use std::fmt;
 
+use jiff::civil::{Date, date};
+
 use super::{
     Build, ContainerdVersion, Minor, OsVersion,
     compatibility::{Fit, Isolation, fit},
 };
+
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 8, 22);
 
 /// Who publishes a pause image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,10 +129,12 @@ pub fn default_tag(minor: Minor) -> &'static str {
     DEFAULTS.iter().rfind(|(from, _)| *from <= minor).unwrap_or(&DEFAULTS[0]).1
 }
 
-/// The pause image for a node: the minor's own tag if the registry has it with an entry that the host can run under
-/// process isolation, else the lowest later tag there that has one, else `None`.
+/// The pause image for a node: of the minor's own tag and the later ones that the registry has, the lowest with an entry of
+/// the host's very build, else the lowest with one that the host can run under process isolation, else `None`.
 ///
-/// `containerd` is as in [`fit`]. A later tag is a last resort: the minor's own is the one its release was tested with.
+/// `containerd` is as in [`fit`]. The very build comes first because a utility VM boots the build of the pause image, and
+/// cannot mount the layers of an image that is newer: pause 3.10.1 keeps images of ltsc2025 from starting with Hyper-V
+/// isolation on Windows Server 2025 (kubernetes-sigs/windows-testing pull request 557).
 pub fn choose(
     registry: Registry,
     minor: Minor,
@@ -135,20 +142,36 @@ pub fn choose(
     containerd: Option<ContainerdVersion>,
 ) -> Option<PauseImage> {
     let wanted = order(default_tag(minor));
-    entries(registry)
-        .iter()
-        .filter(|entry| order(entry.image.tag) >= wanted)
-        .find(|entry| has_entry_for(entry, host, containerd))
-        .map(|entry| entry.image)
+    let allowed = || entries(registry).iter().filter(|entry| order(entry.image.tag) >= wanted);
+    let exact = allowed().find(|entry| entry.builds.contains(&host.build.0));
+    exact.or_else(|| allowed().find(|entry| has_entry_for(entry, host, containerd))).map(|entry| entry.image)
+}
+
+/// Whether this pause image has an entry of the very build, as a utility VM on the host needs it; `None` if the tables do
+/// not have the image.
+pub fn has_entry_of(repository: &str, tag: &str, build: Build) -> Option<bool> {
+    listed(repository, tag).map(|entry| entry.builds.contains(&build.0))
 }
 
 /// Whether a host can run this pause image; `None` if the tables do not have it.
 pub fn runs_on(repository: &str, tag: &str, host: OsVersion, containerd: Option<ContainerdVersion>) -> Option<bool> {
-    [Registry::Microsoft, Registry::Upstream]
-        .into_iter()
-        .flat_map(entries)
-        .find(|entry| entry.image.repository == repository && entry.image.tag == tag)
-        .map(|entry| has_entry_for(entry, host, containerd))
+    listed(repository, tag).map(|entry| has_entry_for(entry, host, containerd))
+}
+
+/// The builds of Windows in a pause image, if the tables have the image and it is for Windows.
+pub fn builds_of(repository: &str, tag: &str) -> Option<impl Iterator<Item = Build>> {
+    let entry = listed(repository, tag).filter(|entry| !entry.builds.is_empty())?;
+    Some(entry.builds.iter().map(|&build| Build(build)))
+}
+
+/// Whether the tables have a pause image.
+pub fn has_tag(repository: &str, tag: &str) -> bool {
+    listed(repository, tag).is_some()
+}
+
+fn listed(repository: &str, tag: &str) -> Option<&'static Entry> {
+    let all = [Registry::Microsoft, Registry::Upstream].into_iter().flat_map(entries);
+    all.into_iter().find(|entry| entry.image.repository == repository && entry.image.tag == tag)
 }
 
 /// The newest repository of a registry that has a tag.
@@ -188,35 +211,35 @@ mod tests {
     #[rustfmt::skip]
     const UPSTREAM_CHOICE: [(&[u32], &str, [&str; 11]); 12] = [
         // minors                        default   14393 16299 17134 17763     18362    18363    19041    19042  20348     25398     26100
-        (&[14],                          "1.0.0",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.6"]),
-        (&[15, 16, 17, 18, 19],          "1.2.0",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.6"]),
-        (&[20],                          "1.4.0",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.6"]),
-        (&[21],                          "3.4.1",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.6"]),
-        (&[22],                          "3.5",    ["-", "-",  "-",  "3.5",    "3.5",   "3.5",   "3.5",   "3.5", "3.6",    "3.6",    "3.6"]),
-        (&[23],                          "3.6",    ["-", "-",  "-",  "3.6",    "3.6",   "3.6",   "3.6",   "3.6", "3.6",    "3.6",    "3.6"]),
-        (&[24],                          "3.7",    ["-", "-",  "-",  "3.7",    "-",     "-",     "-",     "3.7", "3.7",    "3.7",    "3.7"]),
-        (&[25],                          "3.8",    ["-", "-",  "-",  "3.8",    "-",     "-",     "-",     "3.8", "3.8",    "3.8",    "3.8"]),
-        (&[26, 27, 28, 29, 30],          "3.9",    ["-", "-",  "-",  "3.9",    "-",     "-",     "-",     "-",   "3.9",    "3.9",    "3.9"]),
-        (&[31, 32, 33],                  "3.10",   ["-", "-",  "-",  "3.10",   "-",     "-",     "-",     "-",   "3.10",   "3.10",   "3.10"]),
-        (&[34, 35],                      "3.10.1", ["-", "-",  "-",  "3.10.1", "-",     "-",     "-",     "-",   "3.10.1", "3.10.1", "3.10.1"]),
-        (&[36, 37],                      "3.10.2", ["-", "-",  "-",  "3.10.2", "-",     "-",     "-",     "-",   "3.10.2", "3.10.2", "3.10.2"]),
+        (&[14],                          "1.0.0",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.10.2"]),
+        (&[15, 16, 17, 18, 19],          "1.2.0",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.10.2"]),
+        (&[20],                          "1.4.0",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.10.2"]),
+        (&[21],                          "3.4.1",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.10.2"]),
+        (&[22],                          "3.5",    ["-", "-",  "-",  "3.5",    "3.5",   "3.5",   "3.5",   "3.5", "3.6",    "3.6",    "3.10.2"]),
+        (&[23],                          "3.6",    ["-", "-",  "-",  "3.6",    "3.6",   "3.6",   "3.6",   "3.6", "3.6",    "3.6",    "3.10.2"]),
+        (&[24],                          "3.7",    ["-", "-",  "-",  "3.7",    "-",     "-",     "-",     "3.7", "3.7",    "3.7",    "3.10.2"]),
+        (&[25],                          "3.8",    ["-", "-",  "-",  "3.8",    "-",     "-",     "-",     "3.8", "3.8",    "3.8",    "3.10.2"]),
+        (&[26, 27, 28, 29, 30],          "3.9",    ["-", "-",  "-",  "3.9",    "-",     "-",     "-",     "-",   "3.9",    "3.9",    "3.10.2"]),
+        (&[31, 32, 33],                  "3.10",   ["-", "-",  "-",  "3.10",   "-",     "-",     "-",     "-",   "3.10",   "3.10",   "3.10.2"]),
+        (&[34, 35],                      "3.10.1", ["-", "-",  "-",  "3.10.1", "-",     "-",     "-",     "-",   "3.10.1", "3.10.1", "3.10.2"]),
+        (&[36],                          "3.10.2", ["-", "-",  "-",  "3.10.2", "-",     "-",     "-",     "-",   "3.10.2", "3.10.2", "3.10.2"]),
     ];
 
     #[rustfmt::skip]
     const MICROSOFT_CHOICE: [(&[u32], &str, [&str; 11]); 12] = [
         // minors                        default   14393 16299 17134    17763     18362    18363    19041    19042  20348     25398     26100
-        (&[14],                          "1.0.0",  ["-", "-",  "1.2.0", "1.0.0",  "1.4.0", "1.4.0", "1.4.0", "3.5", "3.6",    "3.6",    "3.6"]),
-        (&[15, 16, 17, 18, 19],          "1.2.0",  ["-", "-",  "1.2.0", "1.2.0",  "1.4.0", "1.4.0", "1.4.0", "3.5", "3.6",    "3.6",    "3.6"]),
-        (&[20],                          "1.4.0",  ["-", "-",  "-",     "1.4.0",  "1.4.0", "1.4.0", "1.4.0", "3.5", "3.6",    "3.6",    "3.6"]),
-        (&[21],                          "3.4.1",  ["-", "-",  "-",     "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.6"]),
-        (&[22],                          "3.5",    ["-", "-",  "-",     "3.5",    "3.5",   "3.5",   "3.5",   "3.5", "3.6",    "3.6",    "3.6"]),
-        (&[23],                          "3.6",    ["-", "-",  "-",     "3.6",    "3.6",   "3.6",   "3.6",   "3.6", "3.6",    "3.6",    "3.6"]),
-        (&[24],                          "3.7",    ["-", "-",  "-",     "3.8",    "-",     "-",     "-",     "3.8", "3.8",    "3.8",    "3.8"]),
-        (&[25],                          "3.8",    ["-", "-",  "-",     "3.8",    "-",     "-",     "-",     "3.8", "3.8",    "3.8",    "3.8"]),
-        (&[26, 27, 28, 29, 30],          "3.9",    ["-", "-",  "-",     "3.9",    "-",     "-",     "-",     "-",   "3.9",    "3.9",    "3.9"]),
-        (&[31, 32, 33],                  "3.10",   ["-", "-",  "-",     "3.10",   "-",     "-",     "-",     "-",   "3.10",   "3.10",   "3.10"]),
-        (&[34, 35],                      "3.10.1", ["-", "-",  "-",     "3.10.1", "-",     "-",     "-",     "-",   "3.10.1", "3.10.1", "3.10.1"]),
-        (&[36, 37],                      "3.10.2", ["-", "-",  "-",     "3.10.2", "-",     "-",     "-",     "-",   "3.10.2", "3.10.2", "3.10.2"]),
+        (&[14],                          "1.0.0",  ["-", "-",  "1.2.0", "1.0.0",  "1.4.0", "1.4.0", "1.4.0", "3.5", "3.6",    "3.6",    "3.10.1-3"]),
+        (&[15, 16, 17, 18, 19],          "1.2.0",  ["-", "-",  "1.2.0", "1.2.0",  "1.4.0", "1.4.0", "1.4.0", "3.5", "3.6",    "3.6",    "3.10.1-3"]),
+        (&[20],                          "1.4.0",  ["-", "-",  "-",     "1.4.0",  "1.4.0", "1.4.0", "1.4.0", "3.5", "3.6",    "3.6",    "3.10.1-3"]),
+        (&[21],                          "3.4.1",  ["-", "-",  "-",     "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.10.1-3"]),
+        (&[22],                          "3.5",    ["-", "-",  "-",     "3.5",    "3.5",   "3.5",   "3.5",   "3.5", "3.6",    "3.6",    "3.10.1-3"]),
+        (&[23],                          "3.6",    ["-", "-",  "-",     "3.6",    "3.6",   "3.6",   "3.6",   "3.6", "3.6",    "3.6",    "3.10.1-3"]),
+        (&[24],                          "3.7",    ["-", "-",  "-",     "3.8",    "-",     "-",     "-",     "3.8", "3.8",    "3.8",    "3.10.1-3"]),
+        (&[25],                          "3.8",    ["-", "-",  "-",     "3.8",    "-",     "-",     "-",     "3.8", "3.8",    "3.8",    "3.10.1-3"]),
+        (&[26, 27, 28, 29, 30],          "3.9",    ["-", "-",  "-",     "3.9",    "-",     "-",     "-",     "-",   "3.9",    "3.9",    "3.10.1-3"]),
+        (&[31, 32, 33],                  "3.10",   ["-", "-",  "-",     "3.10",   "-",     "-",     "-",     "-",   "3.10",   "3.10",   "3.10.1-3"]),
+        (&[34, 35],                      "3.10.1", ["-", "-",  "-",     "3.10.1", "-",     "-",     "-",     "-",   "3.10.1", "3.10.1", "3.10.1-3"]),
+        (&[36],                          "3.10.2", ["-", "-",  "-",     "3.10.2", "-",     "-",     "-",     "-",   "3.10.2", "3.10.2", "3.10.2"]),
     ];
 
     const CURRENT: Option<ContainerdVersion> = Some(ContainerdVersion::new(2, 3, 4));
@@ -270,6 +293,7 @@ mod tests {
             (Registry::Microsoft, 24, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.8"),
             (Registry::Microsoft, 30, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.9"),
             (Registry::Microsoft, 33, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.10"),
+            (Registry::Microsoft, 34, 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3"),
             (Registry::Microsoft, 36, 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2"),
             (Registry::Upstream, 20, 17763, "registry.k8s.io/pause:3.4.1"),
             (Registry::Upstream, 36, 26100, "registry.k8s.io/pause:3.10.2"),
@@ -293,8 +317,29 @@ mod tests {
         for (registry, minor, build, image) in table {
             assert_eq!(chosen(registry, minor, build, old).as_deref(), image, "{registry:?} 1.{minor} on {build}");
         }
-        let unknown = chosen(Registry::Upstream, 34, 26100, None);
+        let unknown = chosen(Registry::Upstream, 34, 25398, None);
         assert_eq!(unknown.as_deref(), Some("registry.k8s.io/pause:3.10.1"), "a runtime we cannot judge");
+    }
+
+    #[test]
+    fn a_utility_vm_needs_an_entry_of_the_very_build() {
+        let table = [
+            (UPSTREAM, "3.10.1", 26100, Some(false)),
+            (UPSTREAM, "3.10.2", 26100, Some(true)),
+            (MICROSOFT, "3.10.1", 26100, Some(false)),
+            (MICROSOFT, "3.10.1-3", 26100, Some(true)),
+            (MICROSOFT_OSS, "3.10", 20348, Some(true)),
+            ("registry.example/pause", "3.10.2", 26100, None),
+        ];
+        for (repository, tag, build, expected) in table {
+            assert_eq!(has_entry_of(repository, tag, Build(build)), expected, "{repository}:{tag} for {build}");
+        }
+        for registry in [Registry::Microsoft, Registry::Upstream] {
+            for minor in (support::OLDEST.0..=support::NEWEST.0).map(Minor) {
+                let image = choose(registry, minor, host(Build(26100)), CURRENT).unwrap();
+                assert_eq!(has_entry_of(image.repository, image.tag, Build(26100)), Some(true), "{image} for {minor}");
+            }
+        }
     }
 
     #[test]

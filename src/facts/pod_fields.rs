@@ -8,9 +8,16 @@
 //! `docs/concepts/services-networking/windows-networking.md` (1.31 to 1.36). For [`IDLE`]: subPath also from the release
 //! notes of Kubernetes 1.37 (kubernetes/kubernetes pull request 138367), which mend it on Windows where those pages still
 //! call it unsupported; NFS and file modes from `windows-storage.md`; resizePolicy from kubernetes/kubernetes issue 128617 and
-//! pull request 129216 (1.32: "Resizing Windows pods is not supported").
+//! pull request 129216 (1.32: "Resizing Windows pods is not supported"); resourceClaims from
+//! `pkg/kubelet/cm/container_manager_windows.go` of v1.36.2, which prepares nothing. [`STOP_SIGNAL`]: `validateStopSignal` in
+//! `pkg/apis/core/validation/validation.go` of v1.36.2.
+
+use jiff::civil::{Date, date};
 
 use super::Minor;
+
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 8, 22);
 
 /// The first minor whose API server knows `spec.os` of a pod (behind a gate; on by default from 1.24).
 pub const OS_NAME_SINCE: Minor = Minor(23);
@@ -124,6 +131,8 @@ pub enum Topic {
     FileMode,
     /// What a container does when its resources change.
     Resize,
+    /// Devices that are allocated dynamically.
+    ResourceClaims,
 }
 
 /// A field that the API server takes, and that does nothing on Windows or cannot work there.
@@ -173,7 +182,17 @@ pub const IDLE: &[Idle] = &[
     idle(Topic::FileMode,         "volumes[].projected.sources[].configMap.items[].mode",   Written::Any),
     idle(Topic::FileMode,         "volumes[].projected.sources[].downwardAPI.items[].mode", Written::Any),
     idle(Topic::Resize,           "containers[].resizePolicy",                       Written::Filled),
+    idle(Topic::ResourceClaims,   "resourceClaims",                                  Written::Filled),
+    idle(Topic::ResourceClaims,   "containers[].resources.claims",                   Written::Filled),
 ];
+
+/// The signal that stops a container.
+pub const STOP_SIGNAL: &str = "containers[].lifecycle.stopSignal";
+/// The first minor with [`STOP_SIGNAL`], behind the gate ContainerStopSignals, which is off by default up to 1.36. With it the
+/// API server takes the field only beside `spec.os.name`; without it, it drops the field.
+pub const STOP_SIGNAL_SINCE: Minor = Minor(33);
+/// The signals that the API server takes for Windows.
+pub const STOP_SIGNALS: [&str; 2] = ["SIGTERM", "SIGKILL"];
 
 /// The first minor with which several subPath mounts in one Windows pod work.
 pub const SEVERAL_SUB_PATHS_SINCE: Minor = Minor(37);
@@ -192,7 +211,7 @@ mod tests {
 
     #[test]
     fn each_minor_refuses_as_many_fields_as_the_api_types_of_its_tag_list() {
-        let table = [(14..=22, 0), (23..=24, 20), (25..=29, 21), (30..=30, 23), (31..=33, 24), (34..=37, 25)];
+        let table = [(14..=22, 0), (23..=24, 20), (25..=29, 21), (30..=30, 23), (31..=33, 24), (34..=36, 25)];
         let minors: Vec<_> = table.iter().flat_map(|(minors, _)| minors.clone()).collect();
         assert_eq!(minors, (OLDEST.0..=NEWEST.0).collect::<Vec<_>>(), "the table has every minor");
         for (minors, count) in table {

@@ -7,10 +7,15 @@
 //! minors from kubernetes/enhancements, KEP 1001 (containerd on Windows: alpha 1.18, stable 1.20), and the Kubernetes
 //! 1.24 release notes (dockershim removed).
 
+use jiff::civil::{Date, date};
+
 use super::{
     ContainerdVersion, Minor,
     containerd::{HYPERV_HANDLER, PROCESS_HANDLER},
 };
+
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 4, 27);
 
 /// What runs the containers of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,12 @@
 //! alone, and Services of one family on a dual-stack network only: kubernetes/website,
 //! `docs/concepts/services-networking/dual-stack.md`, "Windows support".
 
+use jiff::civil::{Date, date};
+
 use super::{Build, Minor, OsVersion};
+
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 4, 22);
 
 /// The annotation of a Service that keeps the virtual address in packets to a backend.
 pub const PRESERVE_DESTINATION: &str = "preserve-destination";

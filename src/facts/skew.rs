@@ -5,7 +5,12 @@
 //! minors older, or two if the kubelet is older than 1.25. With several API servers, each has to allow it: the oldest
 //! says how new a kubelet may be, the newest how old.
 
+use jiff::civil::{Date, date};
+
 use super::Minor;
+
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 7, 24);
 
 /// Where a kubelet stands against the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 //! Sources: the table "Windows OS version support" of kubernetes/website as it stood for each minor
 //! (`docs/setup/production-environment/windows/intro-windows-in-kubernetes.md`, later
 //! `docs/concepts/windows/intro.md`; 2019-04 to 2024-08), the change for 1.35 in kubernetes/website pull request 53724
-//! (2025-12). Where the page lags behind the project, the project decides:
+//! (2025-12) and issue 55058 (2026-03-26), which quotes the page. Where the page lags behind the project, the project decides:
 //! - 1.17: the release notes also claim version 1903; the table has Windows Server 2019 alone.
 //! - 1.26 to 1.31: the page still prints version 20H2, which Microsoft stopped supporting in 2022 and Kubernetes
 //!   stopped building images for in 1.26 (kubernetes/kubernetes pull request 112924).
@@ -11,13 +11,18 @@
 //!   (kubernetes/test-infra pull request 34101).
 //! - Version 23H2 (25398) never was on the page. A cloud that offers it supports it on its own account.
 
-use super::{Build, Minor};
+use jiff::civil::{Date, date};
+
+use super::{Build, Minor, feature_gates};
 
 /// The first minor with Windows nodes in general availability.
 pub const OLDEST: Minor = Minor(14);
 
-/// The newest minor that the table was checked for; later ones are answered as this one.
-pub const NEWEST: Minor = Minor(37);
+/// The newest minor that every table was read for; later ones are answered as this one, and whoever is answered is told so.
+pub const NEWEST: Minor = feature_gates::NEWEST_READ;
+
+/// The day of the newest source.
+pub const AS_OF: Date = date(2026, 3, 26);
 
 const SERVER_2019: Build = Build(17763);
 const VERSION_1903: Build = Build(18362);
@@ -38,6 +43,11 @@ const SUPPORT: &[(Minor, &[Build])] = &[
     (Minor(32), &[SERVER_2019, SERVER_2022, SERVER_2025]),
     (Minor(35), &[SERVER_2022, SERVER_2025]),
 ];
+
+/// The newest minor that the tables were read for, if this one is newer: what they say of it is what they say of that.
+pub fn answered_as(minor: Minor) -> Option<Minor> {
+    (minor > NEWEST).then_some(NEWEST)
+}
 
 /// The Windows builds that a kubelet of this minor supports, ascending; `None` before 1.14.
 pub fn builds_supported_by(minor: Minor) -> Option<&'static [Build]> {
@@ -62,7 +72,7 @@ mod tests {
 
     #[test]
     fn every_minor_supports_what_upstream_documents() {
-        let table: [(u32, &[u32]); 24] = [
+        let table: [(u32, &[u32]); 23] = [
             (14, &[17763]),
             (15, &[17763]),
             (16, &[17763]),
@@ -86,7 +96,6 @@ mod tests {
             (34, &[17763, 20348, 26100]),
             (35, &[20348, 26100]),
             (36, &[20348, 26100]),
-            (37, &[20348, 26100]),
         ];
         let minors = (OLDEST.0..=NEWEST.0).collect::<Vec<_>>();
         assert_eq!(table.map(|(minor, _)| minor).to_vec(), minors, "the table has every minor");

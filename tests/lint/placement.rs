@@ -13,7 +13,7 @@ fn where_a_pod_goes_is_read_of_everything_that_says_so() {
     let host_process = "hostNetwork: true, securityContext: {windowsOptions: {hostProcess: true}}";
     let core_2019 = "mcr.microsoft.com/windows/servercore:ltsc2019";
     let build_2022 = "kubernetes.io/os: windows, node.kubernetes.io/windows-build: 10.0.20348";
-    let table: [(&str, String, &[&str]); 19] = [
+    let table: [(&str, String, &[&str]); 20] = [
         (
             "a DaemonSet that selects what its class does in its own words",
             pool.to_owned()
@@ -96,8 +96,14 @@ fn where_a_pod_goes_is_read_of_everything_that_says_so() {
             &[],
         ),
         (
-            "Hyper-V runs older images",
+            "the Hyper-V handler of containerd boots the build of the host",
             pool.to_owned() + &pod("Pod", &format!("{windows}, runtimeClassName: isolated"), core_2019),
+            &["image-build"],
+        ),
+        (
+            "a Hyper-V handler of one's own may boot an older build",
+            pool.replace("isolation: HyperV", "isolation: HyperV, handler: runhcs-wcow-hypervisor-17763")
+                + &pod("Pod", &format!("{windows}, runtimeClassName: isolated"), core_2019),
             &[],
         ),
         (

@@ -126,6 +126,16 @@ fn what_the_matrix_of_hosts_and_images_says_is_told_of_pods() {
     // The pool's version, its build, its runtime, the image's version; how what is told ends.
     let table = [
         ("ltsc2022", 20348, CONTAINERD, "10.0.20348.1", None),
+        // The model's nodes are of revision 1000.
+        ("ltsc2022", 20348, CONTAINERD, "10.0.20348.1000", None),
+        (
+            "ltsc2022",
+            20348,
+            CONTAINERD,
+            "10.0.20348.1001",
+            Some("install the updates of Windows on the node, or use the image as it was before"),
+        ),
+        ("ltsc2025", 26100, CONTAINERD, "10.0.20348.9999", None),
         ("ltsc2022", 20348, CONTAINERD, "10.0.17763.1", Some("rebuild it on ltsc2022")),
         ("ltsc2022", 20348, CONTAINERD, "10.0.26100.1", Some("rebuild it on ltsc2022")),
         ("ltsc2025", 26100, CONTAINERD, "10.0.20348.1", None),
@@ -155,14 +165,23 @@ fn what_the_matrix_of_hosts_and_images_says_is_told_of_pods() {
 
 #[test]
 fn hyper_v_takes_older_images_and_host_process_takes_all() {
-    let hyper_v = json!({"profileRef": null, "runtimeClasses": [{"name": "isolated", "isolation": "HyperV"}]});
-    let mut cluster = pool_of("ltsc2022", 20348, CONTAINERD, hyper_v);
+    let class = |handler: &str| json!({"name": "isolated", "isolation": "HyperV", "handler": handler});
+    let hyper_v = |handler| json!({"profileRef": null, "runtimeClasses": [class(handler)]});
+    let mut cluster = pool_of("ltsc2022", 20348, CONTAINERD, hyper_v("runhcs-wcow-hypervisor-17763"));
     cluster.lookups.insert(APP.to_owned(), found(&["windows/amd64 10.0.17763.1"]));
     let older = json!({"runtimeClassName": "isolated", "nodeSelector": {"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "node.kubernetes.io/windows-build": "10.0.20348"}, "tolerations": tolerated()});
     cluster.pod_on("older", "web-1", older.clone(), json!({}));
-    cluster.tells(&[], &"a class of the pool with Hyper-V isolation");
+    cluster.tells(&[], &"a class of the pool with a Hyper-V handler of its own");
     cluster.lookups.insert(APP.to_owned(), found(&["windows/amd64 10.0.26100.1"]));
     cluster.tells(&[("web ImagesCannotRun Pod shop/older", "rebuild it on ltsc2022")], &"a newer one runs nowhere");
+
+    let mut cluster = pool_of("ltsc2022", 20348, CONTAINERD, hyper_v("runhcs-wcow-hypervisor"));
+    cluster.pod_on("older", "web-1", older, json!({}));
+    for (image, expected) in [("10.0.20348.1", None), ("10.0.17763.1", Some("rebuild it on ltsc2022"))] {
+        cluster.lookups.insert(APP.to_owned(), found(&[&format!("windows/amd64 {image}")]));
+        let told: Vec<_> = expected.iter().map(|end| ("web ImagesCannotRun Pod shop/older", *end)).collect();
+        cluster.tells(&told, &format!("{image} with the Hyper-V handler of containerd"));
+    }
 
     let mut cluster = town();
     let host_process = |image: &str| {

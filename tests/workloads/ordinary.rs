@@ -248,6 +248,27 @@ fn nodes_whose_state_passes() {
 }
 
 #[test]
+fn the_taint_that_a_cloud_keeps_on_its_windows_nodes_must_be_tolerated() {
+    let taint = json!({"key": "node.kubernetes.io/os", "value": "windows", "effect": "NoSchedule"});
+    let judged = |tolerations: Value| {
+        let mut cluster = town();
+        let fields = json!({"nodeSelector": windows(), "tolerations": tolerations});
+        cluster.pod_on("app", "web-1", fields, running());
+        for name in ["web-1", "web-2", "batch-1"] {
+            cluster.world.edit(NODE, name, |node| {
+                node["spec"]["taints"].as_array_mut().unwrap().push(taint.clone());
+            });
+        }
+        cluster
+    };
+    let told = [("web WouldNotReturn Pod shop/app", "add the toleration, or a RuntimeClass of the pool")];
+    judged(tolerated()).tells(&told, &"the pod tolerates the taints of the pool alone");
+    let mut both = tolerated();
+    both.as_array_mut().unwrap().push(taint.clone());
+    judged(both).tells(&[], &"the pod tolerates the taint of the cloud too");
+}
+
+#[test]
 fn one_node_that_somebody_tainted_by_hand() {
     let mut cluster = town();
     let fields = json!({"nodeSelector": windows(), "tolerations": tolerated()});

@@ -7,4 +7,4 @@ pub mod verdict;
 
 pub use content::{Content, Platform};
 pub use oci_spec::distribution::Reference;
-pub use verdict::{Evidence, Host, Known, Lookup, Misfit, Said, Verdict, judge};
+pub use verdict::{Evidence, Host, Known, Lookup, Misfit, Said, Verdict, judge, newer_revision};

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Content, Reference, tag};
 use crate::facts::{
     Build, ContainerdVersion, OsVersion, builds,
-    compatibility::{Fit, Isolation, fit},
+    compatibility::{Fit, Isolation, fit, revision_is_newer},
 };
 
 /// The host that is to run a container.
@@ -129,6 +129,17 @@ pub fn judge(known: Known<'_>, host: &Host, isolation: Isolation, host_process: 
     }
 }
 
+/// The Windows of the entry that the host would take, if the registry has its build and only with a later revision than the
+/// host's: the container may fail to start. Nothing is said of what was started already.
+pub fn newer_revision(known: Known<'_>, host: &Host, isolation: Isolation, host_process: bool) -> Option<OsVersion> {
+    let (None, Some(Lookup::Found(content))) = (known.said, known.lookup) else { return None };
+    let entries = content.windows().filter(|entry| entry.architecture == host.architecture);
+    let versions = entries.filter_map(|entry| entry.os_version).filter(|os| os.build == host.os.build);
+    // Of several containerd takes the last.
+    let taken = versions.max().filter(|_| !host_process)?;
+    revision_is_newer(host.os, taken, isolation).then_some(taken)
+}
+
 fn of_content(content: &Content, host: &Host, isolation: Isolation, host_process: bool) -> Option<Misfit> {
     let entries: Vec<_> = content.windows().filter(|entry| entry.architecture == host.architecture).collect();
     if entries.is_empty() {
@@ -202,7 +213,10 @@ fn name(build: Build) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{domain::image::Platform, facts::builds::RELEASES};
+    use crate::{
+        domain::image::Platform,
+        facts::{builds::RELEASES, compatibility::UtilityVm},
+    };
 
     const CURRENT: ContainerdVersion = ContainerdVersion::new(2, 3, 4);
     const BEFORE_STABLE_ABI: ContainerdVersion = ContainerdVersion::new(1, 7, 5);
@@ -231,8 +245,8 @@ mod tests {
                 for (isolation, containerd) in [
                     (Isolation::Process, CURRENT),
                     (Isolation::Process, BEFORE_STABLE_ABI),
-                    (Isolation::HyperV, CURRENT),
-                    (Isolation::HyperV, BEFORE_STABLE_ABI),
+                    (Isolation::HyperV(UtilityVm::OfAnyBuild), CURRENT),
+                    (Isolation::HyperV(UtilityVm::OfAnyBuild), BEFORE_STABLE_ABI),
                 ] {
                     let host = host(&format!("{}.7000", host_release.build), containerd);
                     let image: OsVersion = format!("{}.7000", image_release.build).parse().unwrap();

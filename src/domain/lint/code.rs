@@ -147,6 +147,14 @@ codes! {
         "resizePolicy"
         "Kubernetes 1.32 and later do not resize pods in place on Windows nodes: a change of resources needs a new pod."
         "remove it"
+    ResourceClaims "resource-claims" Warning
+        "resourceClaims"
+        "A Windows kubelet prepares no device for a claim, whether the pod is scheduled or not."
+        "remove it; ask for a device by the resource that a device plugin offers"
+    StopSignal "stop-signal" Warning
+        "A stop signal that the API server does not take for Windows"
+        "With the gate ContainerStopSignals the API server takes it only beside spec.os.name, and for Windows only SIGTERM and SIGKILL; without the gate, which is off by default, it drops the field."
+        "write os: {name: windows} and SIGTERM or SIGKILL, or remove it"
     OsSelectorMissing "os-selector-missing" Warning
         "A pod for Windows that may be scheduled onto Linux nodes"
         "The scheduler does not look at spec.os.name or at images: only a selector, an affinity or a RuntimeClass leads a pod to Windows nodes."

@@ -6,7 +6,8 @@ use super::{Code, Finding, Target, path::fields as at};
 use crate::facts::{
     Minor,
     pod_fields::{
-        IDLE, Idle, OS_NAME_SINCE, REFUSED, REFUSED_UNLISTED, Refused, SEVERAL_SUB_PATHS_SINCE, Topic, Written,
+        IDLE, Idle, OS_NAME_SINCE, REFUSED, REFUSED_UNLISTED, Refused, SEVERAL_SUB_PATHS_SINCE, STOP_SIGNAL,
+        STOP_SIGNAL_SINCE, STOP_SIGNALS, Topic, Written,
     },
     runtimes::Runtime,
 };
@@ -79,6 +80,7 @@ fn of_topic(field: &Idle, path: String, what: &str) -> Finding {
         Topic::Nfs => Code::NfsVolume,
         Topic::FileMode => Code::FileMode,
         Topic::Resize => Code::ResizePolicy,
+        Topic::ResourceClaims => Code::ResourceClaims,
     };
     Finding::new(code, path, what)
 }
@@ -96,6 +98,7 @@ fn in_words(topic: Topic, several_sub_paths_fail: bool) -> &'static str {
         Topic::Nfs => "an NFS volume",
         Topic::FileMode => "the mode of a file",
         Topic::Resize => "resizePolicy",
+        Topic::ResourceClaims => "devices that are claimed",
     }
 }
 
@@ -105,7 +108,23 @@ pub(super) fn check(spec: &Value, target: Target) -> Vec<Finding> {
     findings.extend(host_process(spec));
     findings.extend(administrator(spec));
     findings.extend(grace_period(spec, target.runtime));
+    findings.extend(stop_signals(spec, target.minor));
     findings
+}
+
+/// Signals that the API server does not take in a pod for Windows.
+fn stop_signals(spec: &Value, minor: Minor) -> Vec<Finding> {
+    let says_windows = spec["os"]["name"] == "windows";
+    let written = at(spec, STOP_SIGNAL).into_iter().filter(|_| minor >= STOP_SIGNAL_SINCE);
+    let odd = written.filter_map(|(path, value)| {
+        let signal = value.as_str()?;
+        match (says_windows, STOP_SIGNALS.contains(&signal)) {
+            (true, true) => None,
+            (true, false) => Some((path, format!("the signal {signal}"))),
+            (false, _) => Some((path, format!("the signal {signal} in a pod without os.name: windows"))),
+        }
+    });
+    odd.map(|(path, what)| Finding::new(Code::StopSignal, path, what)).collect()
 }
 
 /// A system of which the API server knows nothing.
@@ -260,6 +279,25 @@ mod tests {
             let found = os_name(&spec, Minor(34)).map(|finding| finding.remedy);
             assert_eq!(found.as_deref(), expected, "{spec}");
             assert_eq!(os_name(&spec, Minor(22)), None, "the field is not there yet");
+        }
+    }
+
+    #[test]
+    fn a_stop_signal_is_one_of_two_beside_the_name_of_the_system() {
+        let told = |os: Value, signal: &str, minor| {
+            let spec = json!({"os": os, "containers": [{"lifecycle": {"stopSignal": signal}}]});
+            stop_signals(&spec, Minor(minor)).len()
+        };
+        let windows = || json!({"name": "windows"});
+        let table = [
+            (windows(), "SIGTERM", 36, 0),
+            (windows(), "SIGKILL", 36, 0),
+            (windows(), "SIGUSR1", 36, 1),
+            (windows(), "SIGUSR1", 32, 0),
+            (Value::Null, "SIGTERM", 36, 1),
+        ];
+        for (os, signal, minor, expected) in table {
+            assert_eq!(told(os.clone(), signal, minor), expected, "{os} {signal} in 1.{minor}");
         }
     }
 

@@ -22,7 +22,10 @@ use crate::{
             placement::{Effective, Obstacle, Place},
         },
     },
-    facts::{Build, OsVersion, builds, compatibility::Isolation},
+    facts::{
+        Build, OsVersion, builds,
+        compatibility::{Isolation, UtilityVm},
+    },
 };
 
 /// What a registry says of an image, if somebody asked it.
@@ -203,7 +206,7 @@ impl<'a> World<'a> {
         let places = is_windows(system, seems_windows).then(|| self.places(template, &effective));
         // Of a class of which nothing is known the isolation that runs more images is taken.
         let isolation = match &effective {
-            Err(Obstacle::NoClass { .. }) => Isolation::HyperV,
+            Err(Obstacle::NoClass { .. }) => Isolation::HyperV(UtilityVm::OfAnyBuild),
             _ => self.ground.isolation(template.runtime_class.as_deref()),
         };
         Bound {

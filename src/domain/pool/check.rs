@@ -98,7 +98,7 @@ pub fn status<T: DeserializeOwned + Default>(stored: Option<&Value>) -> T {
 }
 
 fn windows_build(version: &str, problems: &mut Vec<Problem>) -> Option<Build> {
-    // Of the builds that no table has, those of later series are a Windows to come, any other is a typo.
+    // Of the builds that no table has, later ones are a Windows to come, any other is a typo.
     let known = |build: &Build| builds::release(*build).is_some() || builds::TO_COME.contains(&build.0);
     let build = version.parse().ok().filter(|build: &Build| known(build) && build.to_string() == version);
     let build = build.or_else(|| builds::named(version));
@@ -382,7 +382,7 @@ mod tests {
         let table = [
             (with("windowsVersion", json!("ltsc2032")), "spec.windowsVersion"),
             (with("windowsVersion", json!("10.0.20384")), "spec.windowsVersion"),
-            (with("windowsVersion", json!("10.0.26200")), "spec.windowsVersion"),
+            (with("windowsVersion", json!("10.0.26099")), "spec.windowsVersion"),
             (with("windowsVersion", json!(1809)), "spec.windowsVersion"),
             (with("nodeSelector", json!({})), "spec.nodeSelector"),
             (with("fallback", json!(true)), "spec.nodeSelector"),
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn a_windows_to_come_is_accepted_by_its_build() {
-        for build in [27000, 29000, 99999] {
+        for build in [26101, 26200, 27000, 29000, 99999] {
             let version = Build(build).to_string();
             assert_eq!(spec("web", with("windowsVersion", json!(version))).unwrap().build, Build(build));
         }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Kubelet, Pause, Profile, Resource, containerd, extra, network};
+use super::{Kubelet, Pause, Profile, Resource, containerd, extra, gates, network};
 use crate::{
     api::{ContainerLogs, ImageGarbageCollection, KubeletSettings, PauseImageSettings, PauseImageSource},
     api::{QuantityText, WindowsRuntimeProfileSpec},
@@ -12,11 +12,7 @@ use crate::{
         Problem,
         quantity::{ParseThresholdError, Quantity, Threshold},
     },
-    facts::{
-        eviction::Signal,
-        feature_gates::{NEWEST_READ, OLDEST_READ, feature_gate},
-        pause::Registry,
-    },
+    facts::{eviction::Signal, pause::Registry},
 };
 
 /// The memory that Microsoft and Kubernetes ask to reserve on every Windows node
@@ -40,7 +36,7 @@ pub fn check(spec: &WindowsRuntimeProfileSpec) -> Result<Profile, Vec<Problem>> 
         network::kube_proxy(kube_proxy, &mut findings);
     }
     network::proxy(&spec.proxy, &mut findings);
-    let Findings { mistakes, warnings } = findings;
+    let (mistakes, warnings) = findings.into_parts();
     match mistakes.is_empty() {
         true => Ok(Profile {
             kubelet,
@@ -67,6 +63,11 @@ impl Findings {
         self.mistakes.push(Problem::new(path, wrong, remedy));
     }
 
+    /// The mistakes and the warnings.
+    pub(super) fn into_parts(self) -> (Vec<Problem>, Vec<Problem>) {
+        (self.mistakes, self.warnings)
+    }
+
     pub(super) fn warning(&mut self, path: impl Into<String>, wrong: impl Into<String>, remedy: impl Into<String>) {
         self.warnings.push(Problem::new(path, wrong, remedy));
     }
@@ -84,7 +85,7 @@ fn kubelet(settings: &KubeletSettings, findings: &mut Findings) -> Kubelet {
         findings.mistake("spec.kubelet.maxPods", wrong, "write a number in that range, such as 110");
     }
     image_garbage_collection(*image_gc, findings);
-    gates("spec.kubelet.featureGates", feature_gates, findings);
+    gates::check(feature_gates, findings);
     verbosity(settings, findings);
     Kubelet {
         priority_class: *priority_class,
@@ -149,12 +150,15 @@ pub(super) fn thresholds(
     for (name, QuantityText(text)) in written {
         let path = format!("{path}.{name}");
         let Some(signal) = signal(&path, name, findings) else { continue };
-        if signal == Signal::ImagefsAvailable {
-            let wrong = "Windows kubelets never observe imagefs.available";
-            findings.warning(path.clone(), wrong, "write nodefs.available, which images fill as well");
-        }
         match text.parse::<Threshold>() {
-            Ok(threshold) => drop(thresholds.insert(signal, threshold)),
+            Ok(threshold) => {
+                if signal == Signal::MemoryAvailable && matches!(threshold, Threshold::Percent(_)) && text != "0%" {
+                    let wrong = "kubelets from 1.31 on take the share of memory and page file together, and lower what the \
+                                 node offers by the share of memory alone";
+                    findings.warning(path, wrong, "write an amount such as 500Mi");
+                }
+                thresholds.insert(signal, threshold);
+            }
             Err(error @ ParseThresholdError::NotPositive(_)) => {
                 findings.mistake(path, error.to_string(), "write a larger amount, or 0% for no threshold");
             }
@@ -215,20 +219,6 @@ fn verbosity(settings: &KubeletSettings, findings: &mut Findings) {
     if settings.extra.get("logging").is_some_and(|logging| logging.get("verbosity").is_some()) {
         let wrong = "the verbosity is in spec.kubelet.logging as well";
         findings.mistake("spec.kubelet.extra.logging.verbosity", wrong, "remove one of the two");
-    }
-}
-
-pub(super) fn gates(path: &str, written: &BTreeMap<String, bool>, findings: &mut Findings) {
-    for name in written.keys() {
-        let path = format!("{path}.{name}");
-        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            findings.mistake(path, format!("`{name}` is no name of a feature gate"), "write letters and digits only");
-        } else if feature_gate(name).is_none() {
-            let wrong = format!(
-                "no kubelet from {OLDEST_READ} to {NEWEST_READ} knows this gate, and none of them starts with it"
-            );
-            findings.warning(path, wrong, "check the spelling, or remove it");
-        }
     }
 }
 
@@ -444,15 +434,25 @@ mod tests {
             (kubelet_with("systemReserved", json!({"memory": "1Gi"})), "spec.kubelet.systemReserved.memory"),
             (kubelet_with("kubeReserved", json!({"memory": "512m"})), "spec.kubelet.kubeReserved.memory"),
             (
-                kubelet_with("evictionHard", json!({"imagefs.available": "15%"})),
-                "spec.kubelet.evictionHard.imagefs.available",
+                kubelet_with("evictionHard", json!({"memory.available": "10%"})),
+                "spec.kubelet.evictionHard.memory.available",
             ),
             (kubelet_with("featureGates", json!({"NoSuchGate": true})), "spec.kubelet.featureGates.NoSuchGate"),
+            (
+                kubelet_with("featureGates", json!({"ClusterTrustBundleProjection": true})),
+                "spec.kubelet.featureGates.ClusterTrustBundleProjection",
+            ),
         ];
         for (spec, path) in table {
             let warnings = checked(spec.clone()).unwrap().warnings;
             assert_eq!(warnings.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>(), [path], "{spec}");
         }
+    }
+
+    #[test]
+    fn the_signals_of_disks_are_taken_without_a_warning() {
+        let spec = json!({"nodefs.available": "10%", "imagefs.available": "15%", "memory.available": "500Mi"});
+        assert_eq!(checked(kubelet_with("evictionHard", spec)).unwrap().warnings, []);
     }
 
     #[test]

@@ -52,6 +52,12 @@ fn type_check(path: &str, kind: Kind, value: &Value, findings: &mut Findings) {
         Kind::Int(least, most) => value.as_i64().is_some_and(|number| (least..=most).contains(&number)),
         Kind::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
         Kind::Duration => value.as_str().and_then(duration).is_some(),
+        Kind::DurationWithin(least, most) => {
+            let bounds = i64::from(least) * SECOND..=i64::from(most) * SECOND;
+            value.as_str().and_then(duration).is_some_and(|length| bounds.contains(&length))
+        }
+        Kind::GracePeriod => value.as_str().and_then(duration).is_some_and(|length| length == 0 || length >= SECOND),
+        Kind::Directory => value.as_str().is_some_and(is_clean_directory),
         Kind::Texts => value.as_array().is_some_and(|list| list.iter().all(is_text)),
         Kind::Ints => value.as_array().is_some_and(|list| list.iter().all(Value::is_i64)),
         Kind::TextMap => value.as_object().is_some_and(|map| map.values().all(is_text)),
@@ -178,6 +184,10 @@ fn expected(kind: Kind) -> String {
         Kind::Text => "a text".to_owned(),
         Kind::Word(words) => format!("one of {}", words.join(", ")),
         Kind::Duration => "a length of time".to_owned(),
+        Kind::DurationWithin(least, u32::MAX) => format!("a length of time of {least}s or more"),
+        Kind::DurationWithin(least, most) => format!("a length of time from {least}s to {most}s"),
+        Kind::GracePeriod => "0s, or a length of time of 1s or more".to_owned(),
+        Kind::Directory => "an absolute path in ASCII without . and .. in it".to_owned(),
         Kind::Texts => "a list of texts".to_owned(),
         Kind::Ints => "a list of whole numbers".to_owned(),
         Kind::TextMap | Kind::Thresholds | Kind::GracePeriods => "texts by name".to_owned(),
@@ -191,11 +201,27 @@ fn expected(kind: Kind) -> String {
 fn example(kind: Kind) -> String {
     match kind {
         Kind::Duration => "write hours, minutes and seconds, such as 1m30s".to_owned(),
+        Kind::Directory => r"write drive and path, such as C:\var\log\pods".to_owned(),
         Kind::Text => "write a text, in quotes where YAML needs them".to_owned(),
         Kind::Word(words) => format!("write {}", words.join(" or ")),
         kind => format!("write {}", expected(kind)),
     }
 }
+
+/// Whether a kubelet takes a text for a directory: absolute, which on Windows may be without a drive, and as it is after
+/// `filepath.Clean`.
+fn is_clean_directory(text: &str) -> bool {
+    let rest = match text.as_bytes() {
+        [drive, b':', ..] if drive.is_ascii_alphabetic() => &text[2..],
+        _ => text,
+    };
+    let clean = |part: &str| !matches!(part, "" | "." | "..");
+    let path = rest.strip_prefix(['\\', '/']);
+    text.is_ascii() && path.is_some_and(|path| path.is_empty() || path.split(['\\', '/']).all(clean))
+}
+
+/// In nanoseconds.
+const SECOND: i64 = 1_000_000_000;
 
 /// Nanoseconds, of a length of time as Go writes it and not below zero: `1h30m`, `1.5s`, `0`.
 pub(super) fn duration(text: &str) -> Option<i64> {
@@ -262,6 +288,23 @@ mod tests {
     }
 
     #[test]
+    fn a_field_within_its_limits_is_taken() {
+        let table = [
+            json!({"crashLoopBackOff": {"maxContainerRestartPeriod": "1s"}}),
+            json!({"crashLoopBackOff": {"maxContainerRestartPeriod": "5m"}}),
+            json!({"containerLogMonitorInterval": "3s"}),
+            json!({"shutdownGracePeriod": "0s"}),
+            json!({"shutdownGracePeriod": "1s", "shutdownGracePeriodCriticalPods": "1s"}),
+            json!({"podLogsDir": r"C:\var\log\pods"}),
+            json!({"podLogsDir": "/var/log/pods"}),
+            json!({"podLogsDir": r"D:\"}),
+        ];
+        for extra in table {
+            assert_eq!(checked(&extra).map(drop), Ok(()), "{extra}");
+        }
+    }
+
+    #[test]
     fn a_field_of_the_wrong_type_is_refused() {
         let table = [
             (json!({"eventBurst": "many"}), "spec.kubelet.extra.eventBurst"),
@@ -278,6 +321,23 @@ mod tests {
             (json!({"staticPodURLHeader": {"a": "b"}}), "spec.kubelet.extra.staticPodURLHeader"),
             (json!({"cpuManagerPolicyOptions": {"a": true}}), "spec.kubelet.extra.cpuManagerPolicyOptions"),
             (json!({"memoryManagerPolicy": "Static"}), "spec.kubelet.extra.memoryManagerPolicy"),
+            (
+                json!({"crashLoopBackOff": {"maxContainerRestartPeriod": "301s"}}),
+                "spec.kubelet.extra.crashLoopBackOff.maxContainerRestartPeriod",
+            ),
+            (
+                json!({"crashLoopBackOff": {"maxContainerRestartPeriod": "900ms"}}),
+                "spec.kubelet.extra.crashLoopBackOff.maxContainerRestartPeriod",
+            ),
+            (json!({"containerLogMonitorInterval": "2s"}), "spec.kubelet.extra.containerLogMonitorInterval"),
+            (
+                json!({"shutdownGracePeriod": "1m", "shutdownGracePeriodCriticalPods": "500ms"}),
+                "spec.kubelet.extra.shutdownGracePeriodCriticalPods",
+            ),
+            (json!({"podLogsDir": "logs"}), "spec.kubelet.extra.podLogsDir"),
+            (json!({"podLogsDir": r"C:\var\..\log"}), "spec.kubelet.extra.podLogsDir"),
+            (json!({"podLogsDir": r"C:\var\log\"}), "spec.kubelet.extra.podLogsDir"),
+            (json!({"podLogsDir": r"C:\Protokoll-Öl"}), "spec.kubelet.extra.podLogsDir"),
             (json!({"authentication": []}), "spec.kubelet.extra.authentication"),
             (
                 json!({"authentication": {"anonymous": {"enabled": 1}}}),

@@ -3,6 +3,7 @@
 mod check;
 mod containerd;
 mod extra;
+mod gates;
 mod network;
 pub mod status;
 
@@ -18,6 +19,7 @@ use crate::{
 };
 
 pub use check::check;
+pub use gates::unmet_dependencies;
 
 /// What a `WindowsRuntimeProfile` asks for, in values that the rules can work with.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::check::{Findings, gates, is_registry};
+use super::{
+    check::{Findings, is_registry},
+    gates::check_names,
+};
 use crate::api::{KubeProxySettings, ProxySettings};
 
 /// The lengths that the schema has.
@@ -20,7 +23,7 @@ pub(super) fn kube_proxy(settings: &KubeProxySettings, findings: &mut Findings) 
         let wrong = format!("`{source_vip}` is not an IP address");
         findings.mistake("spec.kubeProxy.sourceVIP", wrong, "write an address such as 10.244.1.2");
     }
-    gates("spec.kubeProxy.featureGates", feature_gates, findings);
+    check_names("spec.kubeProxy.featureGates", feature_gates, findings);
     if *win_dsr == Some(true) && feature_gates.get("WinDSR") == Some(&false) {
         let wrong = "kube-proxy does not start with winDSR and without this gate";
         findings.mistake("spec.kubeProxy.featureGates.WinDSR", wrong, "remove the gate, or write winDSR: false");

@@ -13,7 +13,7 @@ use crate::{
     api::{PriorityClass, Taint, TaintEffect},
     domain::{
         Problem,
-        profile::{Kubelet, Profile, Resource},
+        profile::{self, Kubelet, Profile, Resource},
         quantity::{Quantity, Threshold},
     },
     facts::{
@@ -160,13 +160,13 @@ impl Args {
 pub fn problems(kubelet: &Kubelet, minor: Minor) -> Vec<Problem> {
     let gates = kubelet.feature_gates.iter().filter_map(|(name, value)| gate_problem(name, *value, minor));
     let fields = kubelet.extra.iter().filter_map(|(field, _)| field_problem(field, kubelet, minor));
-    gates.chain(fields).collect()
+    gates.chain(profile::unmet_dependencies(&kubelet.feature_gates, minor)).chain(fields).collect()
 }
 
 fn gate_problem(name: &str, value: bool, minor: Minor) -> Option<Problem> {
     let path = format!("spec.kubelet.featureGates.{name}");
     match feature_gates::verdict(name, value, minor) {
-        Verdict::Taken | Verdict::Unread => None,
+        Verdict::Taken | Verdict::NotChecked => None,
         Verdict::Unknown => {
             let wrong = match feature_gate(name).map(|gate| (gate.first, gate.last)) {
                 Some((first, _)) if minor < first => {
@@ -497,7 +497,10 @@ mod tests {
         let table = [
             (gate("WindowsHostProcessContainers", true), vec![22, 23, 24, 25, 26, 27], 14..=30),
             (gate("WindowsHostProcessContainers", false), vec![22, 23, 24, 25], 14..=30),
-            (gate("NoSuchGate", true), vec![18, 19, 37, 38], 18..=38),
+            (gate("NoSuchGate", true), vec![14, 15, 16, 37, 38], 14..=38),
+            (gate("ContextualLogging", false), (24..=37).collect(), 23..=37),
+            (gate("GracefulNodeShutdown", false), vec![33, 34, 37], 33..=37),
+            (field("enableSystemLogQuery", json!(true)), vec![36], 27..=36),
             (field("podLogsDir", json!("C:\\logs")), vec![30, 31], 28..=31),
             (field("imageMaximumGCAge", json!("24h")), vec![30, 31], 28..=31),
             (field("shutdownGracePeriod", json!("30s")), vec![34, 35, 36], 30..=36),

@@ -92,7 +92,8 @@ mod tests {
             (("Microsoft", "", ""), 30, containerd(1, 7), 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.9"),
             // A 1.7 may be one of those that look for the host's own build only.
             (("Microsoft", "", ""), 34, containerd(1, 7), 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3"),
-            (("Upstream", "", ""), 34, containerd(2, 1), 26100, "registry.k8s.io/pause:3.10.1"),
+            // The utility VM of a Hyper-V handler boots the build of the entry.
+            (("Upstream", "", ""), 34, containerd(2, 1), 26100, "registry.k8s.io/pause:3.10.2"),
             (("Upstream", "", ""), 34, containerd(1, 7), 26100, "registry.k8s.io/pause:3.10.2"),
             // No tag has an entry for 23H2: a later 1.7 runs that of 2022.
             (("Upstream", "", ""), 30, containerd(1, 7), 25398, "registry.k8s.io/pause:3.9"),

@@ -12,15 +12,19 @@ use crate::{
     domain::{
         image::Host,
         node::WindowsNode,
-        pool::{Members, Pool, RuntimeClassView, Snapshot, Spec, delivery, plan::Planner},
+        pool::{Members, Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec, delivery, plan::Planner},
     },
-    facts::{Build, OsVersion, compatibility::Isolation, containerd::HYPERV_HANDLER},
+    facts::{
+        Build, OsVersion,
+        compatibility::{Isolation, UtilityVm},
+        containerd::HYPERV_HANDLER,
+    },
 };
 
 /// The architecture of a node that does not say its own: the only one that Windows Server has in Kubernetes.
 const ARCHITECTURE: &str = "amd64";
 /// Beginnings of taints that tell the state of a node and come and go with it, so that they keep no workload off a pool.
-/// Sources: kubernetes/website, "Taints and Tolerations"; kubernetes/autoscaler,
+/// [`OS_TAINT`] is not one of them. Sources: kubernetes/website, "Taints and Tolerations"; kubernetes/autoscaler,
 /// `cluster-autoscaler/utils/taints/taints.go` (2025-11); kubernetes-sigs/karpenter, `pkg/apis/v1/taints.go` (2025-11).
 const PASSING_TAINTS: [&str; 10] = [
     "node.kubernetes.io/",
@@ -37,6 +41,11 @@ const PASSING_TAINTS: [&str; 10] = [
 
 /// Labels that the rules read whatever workloads ask for.
 const ALWAYS: [&str; 5] = [label::OS, label::BETA_OS, label::ARCH, label::WINDOWS_BUILD, label::POOL];
+
+/// The key of the taint that some clouds keep on their Windows nodes: `node.kubernetes.io/os=windows:NoSchedule` (Google
+/// Distributed Cloud, "Diagnose cluster issues", and Google Kubernetes Engine), `=Windows` (Azure Kubernetes Service on Azure
+/// Stack HCI). It does not come and go: a pod must tolerate it.
+const OS_TAINT: &str = "node.kubernetes.io/os";
 
 /// A label with more values than this among nodes tells one node from another, such as the name of a machine, and no
 /// kind of nodes from another.
@@ -231,7 +240,7 @@ impl Ground {
         let told = of_pools.into_iter().find(|(class, _)| class == name).map(|(_, isolation)| *isolation);
         let by_handler = || {
             let hyper_v = self.classes.get(name).is_some_and(|class| class.handler == HYPERV_HANDLER);
-            if hyper_v { Isolation::HyperV } else { Isolation::Process }
+            if hyper_v { Isolation::HyperV(UtilityVm::OfPauseImage) } else { Isolation::Process }
         };
         told.unwrap_or_else(by_handler)
     }
@@ -239,11 +248,14 @@ impl Ground {
 
 impl PoolGround {
     fn new(pool: &Pool, spec: &Spec, kinds: Vec<Kind>) -> Self {
-        let isolation = |isolation| match isolation {
+        let isolation = |class: &RuntimeClass| match class.isolation {
             RuntimeClassIsolation::Process => Isolation::Process,
-            RuntimeClassIsolation::HyperV => Isolation::HyperV,
+            RuntimeClassIsolation::HyperV if class.handler == HYPERV_HANDLER => {
+                Isolation::HyperV(UtilityVm::OfPauseImage)
+            }
+            RuntimeClassIsolation::HyperV => Isolation::HyperV(UtilityVm::OfAnyBuild),
         };
-        let classes = spec.runtime_classes.iter().map(|class| (class.name.clone(), isolation(class.isolation)));
+        let classes = spec.runtime_classes.iter().map(|class| (class.name.clone(), isolation(class)));
         Self {
             name: pool.name.clone(),
             build: spec.build,
@@ -300,7 +312,7 @@ fn labels_in_common(node: &WindowsNode, matter: &Matter, individual: &BTreeSet<S
 
 /// The taints of a node that do not pass with its state, in order.
 fn lasting_taints(node: &WindowsNode) -> Vec<Taint> {
-    let passing = |key: &str| PASSING_TAINTS.iter().any(|begin| key.starts_with(begin));
+    let passing = |key: &str| key != OS_TAINT && PASSING_TAINTS.iter().any(|begin| key.starts_with(begin));
     let lasting = node.taints.iter().filter(|taint| !passing(&taint.key)).map(|taint| Taint {
         key: taint.key.clone(),
         value: taint.value.clone().unwrap_or_default(),

@@ -11,11 +11,11 @@ use crate::{
     api::names::reason,
     domain::{
         conditions::some_of,
-        image::{Evidence, Host, Known, Lookup, Misfit, Reference, Said, Verdict, judge, tag},
+        image::{Evidence, Host, Known, Lookup, Misfit, Reference, Said, Verdict, judge, newer_revision, tag},
         quantity::Quantity,
     },
     facts::{
-        Build,
+        Build, OsVersion,
         builds::{self, Channel},
         compatibility::{self, Fit, Isolation},
     },
@@ -279,7 +279,14 @@ fn judge_images(
         let known = Known { said: said.as_ref(), lookup: lookup.as_deref(), reference: &reference };
         for (pool, kind) in kinds {
             match judge(known, &kind.host, isolation, container.host_process) {
-                Verdict::Runs(_) => {}
+                Verdict::Runs(_) => {
+                    let image = newer_revision(known, &kind.host, isolation, container.host_process);
+                    let Some(image) = image else { continue };
+                    judgement.images = judgement.images.max(Images::Suspected);
+                    let story = newer_revision_story(&container.image, image, &kind.host);
+                    judgement.findings.push(Finding { pool: (*pool).to_owned(), trap: Trap::ImagesCannotRun, story });
+                    break;
+                }
                 Verdict::Unknown(_) => judgement.images = judgement.images.max(Images::Unknown),
                 Verdict::CannotRun(evidence, misfit) => {
                     let images = if evidence == Evidence::Name { Images::Suspected } else { Images::CannotRun };
@@ -301,6 +308,16 @@ fn judge_images(
             }
         }
     }
+}
+
+/// An image that was updated later than its host.
+fn newer_revision_story(written: &str, image: OsVersion, host: &Host) -> String {
+    format!(
+        "{written} may fail to start on {}: {} it is for {image}, a later update of the same Windows: install the updates of \
+         Windows on the node, or use the image as it was before",
+        host.os,
+        source(Evidence::Registry)
+    )
 }
 
 /// What is wrong with an image on a host, by which evidence, and what to do.

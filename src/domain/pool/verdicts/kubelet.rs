@@ -1,14 +1,19 @@
 //! The flags about the kubelet: its version, and the configuration that it runs. They are not part of Ready.
 
-use super::{Case, Stories, unreadable, worst_of};
+use super::{Case, Stories, names, unreadable, worst_of};
 use crate::{
     api::names::{annotation, condition, reason},
     domain::{
         conditions::{Truth, Verdict, counted, some_of},
         node::WindowsNode,
         pool::{Snapshot, configs::ConfigState, delivery, plan::Member},
+        tables,
     },
-    facts::skew::{Skew, skew},
+    facts::{
+        Minor,
+        skew::{Skew, skew},
+        support,
+    },
 };
 
 /// `VersionSkew`: true is a problem.
@@ -31,6 +36,7 @@ pub fn version_skew(case: &Case) -> Verdict {
             },
         }
     }
+    let not_checked = not_checked(case);
     let mut found = Vec::new();
     if !newer.is_empty() {
         let message = format!(
@@ -48,12 +54,25 @@ pub fn version_skew(case: &Case) -> Verdict {
         found.push(verdict(Truth::Unknown, reason::UNKNOWN_VERSION, unknown.to_string()).about(unknown.count()));
     }
     match worst_of(found) {
-        Some(worst) => Verdict { message: format!("{}; {}", worst.message, case.list()), ..worst },
+        Some(worst) => Verdict { message: format!("{}{not_checked}; {}", worst.message, case.list()), ..worst },
         None => {
-            let message = format!("every kubelet is within the policy for API server {api_server}");
+            let list = if not_checked.is_empty() { String::new() } else { format!("; {}", case.list()) };
+            let message = format!("every kubelet is within the policy for API server {api_server}{not_checked}{list}");
             verdict(Truth::False, reason::WITHIN_POLICY, message)
         }
     }
+}
+
+/// The end of the message where kubelets are newer than the tables.
+fn not_checked(case: &Case) -> String {
+    let newer = case.nodes(|member| minor_of(member).is_some_and(|minor| support::answered_as(minor).is_some()));
+    let Some(newest) = newer.iter().filter_map(|member| minor_of(member)).max() else { return String::new() };
+    let notice = tables::not_checked(newest).unwrap_or_default();
+    format!(". {}: {notice}", some_of(names(&newer)))
+}
+
+fn minor_of(member: &Member) -> Option<Minor> {
+    member.node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor)
 }
 
 /// Whether a kubelet is outside the policy.

@@ -18,7 +18,7 @@ use crate::{
     facts::{
         Build, ContainerdVersion, Minor, OsVersion,
         compatibility::{self, Fit, Isolation},
-        containerd, runtimes,
+        containerd, kubelet_flags, runtimes,
     },
 };
 
@@ -122,10 +122,16 @@ fn fault_of_containerd(
 ) -> Option<(Fault, String)> {
     let for_kubelet = containerd::minimum_for(kubelet, version);
     let for_images = host.and_then(|host| minimum_for_images(host, version));
-    if let Some(least) = for_kubelet.max(for_images) {
-        let wrong = match for_kubelet {
-            Some(_) => format!("is too old for kubelet {kubelet}"),
-            None => "runs images of the host's own build only, and this Windows runs older ones".to_owned(),
+    let for_pause =
+        containerd::needed_to_pin(version).filter(|_| kubelet > kubelet_flags::LAST_TO_SPARE_POD_INFRA_IMAGE);
+    if let Some(least) = for_kubelet.max(for_images).max(for_pause) {
+        let wrong = match (for_kubelet, for_images) {
+            (Some(_), _) => format!("is too old for kubelet {kubelet}"),
+            (None, Some(_)) => "does not find the older images that this Windows can run".to_owned(),
+            (None, None) => format!(
+                "does not pin the pause image: kubelet {kubelet} removes it when the disk fills up, and no pod starts \
+                 where the registry cannot be reached"
+            ),
         };
         return Some((Fault::TooOld, format!("containerd {version} {wrong}: upgrade containerd to {least} or later")));
     }

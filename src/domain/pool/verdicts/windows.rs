@@ -11,9 +11,10 @@ use crate::{
         conditions::{Truth, Verdict, some_of},
         node::WindowsNode,
         pool::{Spec, plan::Member},
-        render,
+        profile::Profile,
+        render::{self, Runtime, Variant},
     },
-    facts::{Build, Minor, OsVersion, builds, support},
+    facts::{Build, ContainerdVersion, Minor, OsVersion, builds, containerd::HYPERV_HANDLER, pause, support},
 };
 
 /// Whether a node runs another build than its pool's.
@@ -60,9 +61,11 @@ fn pause_images_that_cannot_run(case: &Case) -> Option<Verdict> {
             kinds.entry((kubelet.minor, build, node.runtime.containerd())).or_default().push(&node.name);
         }
     }
+    let vm = case.spec.runtime_classes.iter().find(|class| class.handler == HYPERV_HANDLER);
     let mut stories = Stories::default();
     for ((kubelet, build, containerd), nodes) in kinds {
         let host = OsVersion { build, revision: None };
+        let unfit = vm.and_then(|class| Some((class, unfit_for_vm(profile, kubelet, build, containerd?)?)));
         if let Some(image) = render::pause::cannot_run(profile, kubelet, host, containerd) {
             let runtime = containerd.map_or_else(String::new, |version| format!(" under containerd {version}"));
             let story = format!(
@@ -70,10 +73,33 @@ fn pause_images_that_cannot_run(case: &Case) -> Option<Verdict> {
                  that has one in spec.pauseImage.tag of the profile, or remove the tag"
             );
             stories.add(story, nodes);
+        } else if let Some((class, image)) = unfit {
+            let story = format!(
+                "no image of {build} starts with RuntimeClass {}, because its utility VM boots an older build: pause image \
+                 {image} has no entry for {build}: write a tag that has one in spec.pauseImage.tag of the profile, or remove \
+                 the tag",
+                class.name
+            );
+            stories.add(story, nodes);
         }
     }
     let told = || mismatch(Truth::True, reason::PAUSE_IMAGE_CANNOT_RUN, stories.to_string()).about(stories.count());
     (!stories.is_empty()).then(told)
+}
+
+/// The pause image of a configuration, where it keeps a utility VM from running images of its host's build.
+fn unfit_for_vm(
+    profile: &Profile,
+    kubelet: Minor,
+    host: Build,
+    ContainerdVersion { major, minor, .. }: ContainerdVersion,
+) -> Option<String> {
+    let variant = Variant { kubelet, runtime: Runtime::Containerd { major, minor }, host };
+    let image = render::pause::image(profile, &variant).ok()?;
+    let (repository, tag) = image.rsplit_once(':')?;
+    // Version 23H2 has no images of its own, so no entry for it is missed.
+    let has_images = builds::release(host).is_some_and(|release| release.channel != builds::Channel::Annual);
+    (has_images && pause::has_entry_of(repository, tag, host) == Some(false)).then_some(image)
 }
 
 fn unknown_builds(case: &Case) -> Option<Verdict> {

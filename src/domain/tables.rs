@@ -1,0 +1,67 @@
+//! What to say of answers that go beyond the tables of facts, or come from old ones.
+
+use jiff::{ToSpan, civil::Date};
+
+use crate::facts::{Minor, TABLES, support};
+
+/// How many months after the day of its sources a table counts as old.
+pub const MONTHS_UNTIL_OLD: i32 = 9;
+
+/// What to know about answers for a minor that is newer than the tables.
+pub fn not_checked(minor: Minor) -> Option<String> {
+    let read = support::answered_as(minor)?;
+    Some(format!(
+        "the tables of this winpool end at Kubernetes {read}: {minor} is answered as {read}, and its feature gates are not \
+         checked: upgrade winpool"
+    ))
+}
+
+/// The first day on which the tables are old: nine months after the day of the oldest sources.
+pub fn old_from() -> Option<Date> {
+    TABLES.iter().filter_map(|table| table.as_of.checked_add(MONTHS_UNTIL_OLD.months()).ok()).min()
+}
+
+/// What to know where the tables are old on a day.
+pub fn old(today: Date) -> Option<String> {
+    let oldest = TABLES.iter().min_by_key(|table| table.as_of)?;
+    let names = TABLES.iter().filter(|table| is_old(table.as_of, today)).map(|table| table.name).collect::<Vec<_>>();
+    (!names.is_empty()).then(|| {
+        format!(
+            "tables of this winpool are more than {MONTHS_UNTIL_OLD} months old, the oldest of {}: {}: upgrade winpool",
+            oldest.as_of,
+            names.join(", ")
+        )
+    })
+}
+
+fn is_old(as_of: Date, today: Date) -> bool {
+    as_of.checked_add(MONTHS_UNTIL_OLD.months()).is_ok_and(|limit| today >= limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_minor_newer_than_the_tables_is_not_checked() {
+        let newest = support::NEWEST;
+        assert_eq!(not_checked(newest), None);
+        assert_eq!(not_checked(support::OLDEST), None);
+        let text = not_checked(Minor(newest.0 + 1)).unwrap();
+        assert!(text.contains(&format!("end at Kubernetes {newest}")), "{text}");
+    }
+
+    #[test]
+    fn tables_are_old_nine_months_after_the_day_of_their_sources() {
+        let oldest = TABLES.iter().map(|table| table.as_of).min().unwrap();
+        let limit = old_from().unwrap();
+        assert_eq!(limit, oldest.checked_add(9.months()).unwrap());
+        assert_eq!(old(limit.yesterday().unwrap()), None);
+        let told = old(limit).unwrap();
+        let table = TABLES.iter().find(|table| table.as_of == oldest).unwrap();
+        assert!(told.contains(table.name) && told.contains(&oldest.to_string()), "{told}");
+        let newest = TABLES.iter().map(|table| table.as_of).max().unwrap();
+        let all = old(newest.checked_add(9.months()).unwrap()).unwrap();
+        assert!(TABLES.iter().all(|table| all.contains(table.name)), "{all}");
+    }
+}
