@@ -16,24 +16,24 @@ use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame};
 use jiff::Timestamp;
 use kube::{Client, client::Body};
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep};
 use tower::Service;
 
-use super::client::wrapped;
+use super::{
+    client::wrapped,
+    pressure::{NoAnswer, is_watch},
+};
 use crate::admin::Metrics;
 
 /// For how long a watch is asked, in seconds.
 pub const WATCH: u32 = 20;
 /// How long nothing may come over a watch: as long as it is asked for, and a little.
 const SILENCE: Duration = Duration::from_secs(24);
-/// How long the API server may take to begin its answer to a watch. A new watch may be sent over an idle connection that is
-/// dead as well, and the next one after that finds none.
-const BEGIN: Duration = Duration::from_secs(15);
 
 /// Nothing came over a watch.
 #[derive(Debug, thiserror::Error)]
-#[error("nothing came from the API server for {0:?}: the connection is taken for dead")]
-struct Silent(Duration);
+#[error("nothing came from the API server for {SILENCE:?}: the connection is taken for dead")]
+struct Silent;
 
 /// The same client for the watch of one kind: it finds out when the connection is dead, and shows in the metrics when
 /// something came last.
@@ -59,9 +59,8 @@ impl Signs {
         self.metrics.watch_activity(self.kind, Timestamp::now().as_second());
     }
 
-    fn silent(&self, limit: Duration) -> kube::Error {
+    fn dead(&self) {
         self.metrics.watch_stall(self.kind);
-        kube::Error::Service(Box::new(Silent(limit)))
     }
 }
 
@@ -76,13 +75,17 @@ impl Service<Request<Body>> for Watched {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let Self { client, signs } = self.clone();
-        let watches =
-            request.uri().query().into_iter().flat_map(|query| query.split('&')).any(|one| one == "watch=true");
+        let watches = is_watch(&request);
         async move {
             if !watches {
                 return Ok(client.send(request).await?.map(Alive::unlimited));
             }
-            let response = timeout(BEGIN, client.send(request)).await.map_err(|_| signs.silent(BEGIN))??;
+            let answer = client.send(request).await;
+            let response = answer.inspect_err(|error| {
+                if NoAnswer::is(error) {
+                    signs.dead();
+                }
+            })?;
             signs.alive();
             Ok(response.map(|body| Alive::limited(body, signs)))
         }
@@ -127,9 +130,9 @@ impl HttpBody for Alive {
             return frame;
         }
         ready!(limit.as_mut().poll(context));
-        let silent = signs.silent(SILENCE);
+        signs.dead();
         self.ended = true;
-        Poll::Ready(Some(Err(silent)))
+        Poll::Ready(Some(Err(kube::Error::Service(Box::new(Silent)))))
     }
 }
 
@@ -139,8 +142,10 @@ mod tests {
 
     use futures::stream::{self, Stream, StreamExt};
     use http_body::SizeHint;
+    use tokio::time::timeout;
 
     use super::*;
+    use crate::cluster::client::limited;
 
     /// A body of chunks, each after so many seconds; then nothing, for ever.
     struct Chunks(Pin<Box<dyn Stream<Item = Bytes> + Send>>);
@@ -176,7 +181,7 @@ mod tests {
     /// How long it is until the watch, or the list, is given up; how many chunks came; how many dead watches are counted.
     async fn given_up(client: Client, query: &str) -> (u64, usize, bool) {
         let metrics = Metrics::default();
-        let client = watched(client, "Node", metrics.clone());
+        let client = watched(limited(client, &metrics), "Node", metrics.clone());
         let begin = Instant::now();
         let request = Request::get(format!("/api/v1/nodes?{query}")).body(Body::empty()).unwrap();
         let mut chunks = 0;
@@ -190,10 +195,8 @@ mod tests {
         };
         let _ = timeout(limit, read).await;
         let text = metrics.text();
-        assert_eq!(
-            text.contains("winpool_watch_last_activity_timestamp_seconds{kind=\"Node\"}"),
-            query.contains("watch=true") && begin.elapsed() > BEGIN
-        );
+        let active = text.contains("winpool_watch_last_activity_timestamp_seconds{kind=\"Node\"}");
+        assert_eq!(active, query.contains("watch=true") && begin.elapsed().as_secs() > 15);
         (begin.elapsed().as_secs(), chunks, text.contains("winpool_watch_stalls_total{kind=\"Node\"} 1"))
     }
 

@@ -39,11 +39,21 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(30);
 const ATTEMPTS: usize = 10;
 /// How long the API server may take to answer a write, without the time that the write waited here.
 const WRITE: Duration = Duration::from_secs(10);
+/// How long it may take to begin its answer to a watch. A new watch may be sent over an idle connection that is dead as
+/// well.
+const WATCH: Duration = Duration::from_secs(15);
 
-/// The API server did not answer.
+/// The API server did not answer in time.
 #[derive(Debug, thiserror::Error)]
-#[error("the API server did not answer within {WRITE:?}")]
-struct NoAnswer;
+#[error("the API server did not answer within {0:?}")]
+pub(super) struct NoAnswer(Duration);
+
+impl NoAnswer {
+    /// Whether a request failed for this reason.
+    pub(super) fn is(error: &kube::Error) -> bool {
+        matches!(error, kube::Error::Service(error) if error.is::<Self>())
+    }
+}
 
 /// A client whose requests keep to the limits.
 #[derive(Clone)]
@@ -74,11 +84,11 @@ impl Service<Request<Body>> for Pressured {
         let client = self.client.clone();
         let reads = [Method::GET, Method::HEAD].contains(request.method());
         let lane = if reads { self.reads.clone() } else { self.writes.clone() };
-        async move {
-            let limit = (!reads).then_some(WRITE);
-            lane.send(request, |request| answer(client.clone(), request, limit)).await
-        }
-        .boxed()
+        let limit = match reads {
+            true => is_watch(&request).then_some(WATCH),
+            false => Some(WRITE),
+        };
+        async move { lane.send(request, |request| answer(client.clone(), request, limit)).await }.boxed()
     }
 }
 
@@ -87,7 +97,7 @@ async fn answer(client: Client, request: Request<Body>, limit: Option<Duration>)
     match limit {
         Some(limit) => {
             let answer = timeout(limit, client.send(request)).await;
-            answer.unwrap_or_else(|_| Err(kube::Error::Service(Box::new(NoAnswer))))
+            answer.unwrap_or_else(|_| Err(kube::Error::Service(Box::new(NoAnswer(limit)))))
         }
         None => client.send(request).await,
     }
@@ -138,7 +148,9 @@ impl Lane {
     where
         F: Future<Output = kube::Result<Response<Body>>>,
     {
-        for attempt in 1.. {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
             let copy = copy(&request).filter(|_| attempt < ATTEMPTS);
             let place = self.place().await;
             Expiry::check(&request)?;
@@ -159,8 +171,6 @@ impl Lane {
                 None => return Ok(response),
             }
         }
-        // The range has no end.
-        Err(kube::Error::Service(Box::new(NoAnswer)))
     }
 
     /// Waits for a place.
@@ -251,6 +261,11 @@ fn jitter(pause: Duration) -> Duration {
 fn retry_after(response: &Response<Body>) -> Duration {
     let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
     header.map_or(PAUSE, Duration::from_secs).min(LONGEST_RETRY_AFTER)
+}
+
+/// Whether a request asks for changes as they happen.
+pub(super) fn is_watch(request: &Request<Body>) -> bool {
+    request.uri().query().into_iter().flat_map(|query| query.split('&')).any(|one| one == "watch=true")
 }
 
 /// The same request once more, if its body can be copied.
