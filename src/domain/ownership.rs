@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use super::node::WindowsNode;
-use crate::api::{Taint, TaintEffect};
+use crate::api::{Applied, Taint, TaintEffect};
 
 /// What identifies a taint on a node: its key and effect, written `key:Effect`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -323,7 +323,7 @@ pub struct AppliedKeys {
 
 #[derive(Clone, Debug, Default)]
 struct Keys {
-    taints: BTreeSet<String>,
+    taints: BTreeSet<TaintKey>,
     labels: BTreeSet<String>,
 }
 
@@ -333,23 +333,25 @@ impl AppliedKeys {
         Self { by_pool: BTreeMap::new(), trusting: true }
     }
 
-    /// Adds keys of a pool.
-    pub fn add<'a>(
-        &mut self,
-        pool: &str,
-        taints: impl IntoIterator<Item = &'a String>,
-        labels: impl IntoIterator<Item = &'a String>,
-    ) {
+    /// Adds the keys in the status of a pool.
+    pub fn add_status(&mut self, pool: &str, applied: &Applied) {
         let keys = self.by_pool.entry(pool.to_owned()).or_default();
-        keys.taints.extend(taints.into_iter().cloned());
-        keys.labels.extend(labels.into_iter().cloned());
+        keys.taints.extend(applied.taints.iter().filter_map(|text| text.parse().ok()));
+        keys.labels.extend(applied.labels.iter().cloned());
+    }
+
+    /// Adds the keys in a record.
+    pub fn add_record(&mut self, record: &Record) {
+        let keys = self.by_pool.entry(record.pool.clone()).or_default();
+        keys.taints.extend(record.taints.keys().cloned());
+        keys.labels.extend(record.labels.keys().cloned());
     }
 
     /// Whether a taint with this evidence may be removed or changed.
     pub fn has_taint(&self, evidence: Evidence<'_>, key: &TaintKey) -> bool {
         evidence.verified().is_some_and(|record| {
             record.taints.get(key) == Some(&Origin::Added)
-                && (self.trusting || self.of(record).is_some_and(|keys| keys.taints.contains(&key.to_string())))
+                && (self.trusting || self.of(record).is_some_and(|keys| keys.taints.contains(key)))
         })
     }
 
@@ -451,8 +453,9 @@ mod tests {
     fn an_entry_is_removable_if_a_verified_record_and_the_status_of_its_pool_have_it() {
         let (os, other): (TaintKey, TaintKey) = ("os:NoSchedule".parse().unwrap(), "os:NoExecute".parse().unwrap());
         let mut applied = AppliedKeys::default();
-        applied.add("web", &["os:NoSchedule".to_owned()], &["team".to_owned()]);
-        applied.add("batch", &["os:NoExecute".to_owned()], &[]);
+        let keys = |taint: &str, label: &str| Applied { taints: vec![taint.into()], labels: vec![label.into()] };
+        applied.add_status("web", &keys("os:NoSchedule", "team"));
+        applied.add_status("batch", &keys("os:NoExecute", "rack"));
         let (web, batch) = (record("web"), record("batch"));
         let verified = |record| Evidence::Verified { record, current: true };
         assert!(applied.has_taint(verified(&web), &os));

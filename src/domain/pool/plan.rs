@@ -23,7 +23,7 @@ use crate::{
     domain::{
         node::WindowsNode,
         operation::{AfterFailure, NodePatch, Operation},
-        ownership::{AppliedKeys, Evidence, Ownership, Record, TaintKey},
+        ownership::{AppliedKeys, Ownership, TaintKey},
     },
 };
 
@@ -318,8 +318,9 @@ impl<'a> Planner<'a> {
 
     /// Every key that the pool sets, and those it has set that are still on some node.
     fn applied(&self, pool: &Pool, spec: &Spec, members: &[Member]) -> Applied {
-        let mut taints: BTreeSet<String> = spec.taints.iter().map(|taint| TaintKey::from(taint).to_string()).collect();
-        let mut labels: BTreeSet<String> = spec.labels.keys().cloned().collect();
+        let desired: Vec<TaintKey> = spec.taints.iter().map(TaintKey::from).collect();
+        let mut taints: BTreeSet<&TaintKey> = desired.iter().collect();
+        let mut labels: BTreeSet<&str> = spec.labels.keys().map(String::as_str).collect();
         let ownership = &self.snapshot.ownership;
         // The build is a label that only some nodes need; a node taken over from another pool may have it from there.
         let has_our_build = |member: &Member| {
@@ -327,18 +328,16 @@ impl<'a> Planner<'a> {
             added.is_some_and(Option::is_some)
                 || self.applied.has_label(ownership.evidence(&member.node), label::WINDOWS_BUILD)
         };
-        labels.extend(members.iter().any(has_our_build).then(|| label::WINDOWS_BUILD.to_owned()));
+        labels.extend(members.iter().any(has_our_build).then_some(label::WINDOWS_BUILD));
         for node in self.snapshot.nodes.values() {
             let evidence = ownership.evidence(node);
             let Some(record) = evidence.verified().filter(|record| record.pool == pool.name) else { continue };
-            taints.extend(self.removable_taints(evidence, record).map(ToString::to_string));
-            labels.extend(record.labels.keys().filter(|key| self.applied.has_label(evidence, key)).cloned());
+            taints.extend(record.taints.keys().filter(|key| self.applied.has_taint(evidence, key)));
+            let removable = record.labels.keys().filter(|key| self.applied.has_label(evidence, key));
+            labels.extend(removable.map(String::as_str));
         }
-        Applied { taints: taints.into_iter().collect(), labels: labels.into_iter().collect() }
-    }
-
-    fn removable_taints<'r>(&self, evidence: Evidence<'r>, record: &'r Record) -> impl Iterator<Item = &'r TaintKey> {
-        record.taints.keys().filter(move |key| self.applied.has_taint(evidence, key))
+        let taints: BTreeSet<String> = taints.into_iter().map(ToString::to_string).collect();
+        Applied { taints: taints.into_iter().collect(), labels: labels.into_iter().map(str::to_owned).collect() }
     }
 }
 
@@ -353,7 +352,7 @@ impl Plan {
 fn applied_keys(snapshot: &Snapshot) -> AppliedKeys {
     let mut keys = AppliedKeys::default();
     for pool in snapshot.pools.values() {
-        keys.add(&pool.name, &pool.status.applied.taints, &pool.status.applied.labels);
+        keys.add_status(&pool.name, &pool.status.applied);
     }
     let is_new = |name: &str| snapshot.pools.get(name).is_some_and(|pool| pool.status.observed_generation.is_none());
     if !snapshot.pools.keys().any(|name| is_new(name)) {
@@ -361,8 +360,7 @@ fn applied_keys(snapshot: &Snapshot) -> AppliedKeys {
     }
     for record in snapshot.nodes.values().filter_map(|node| snapshot.ownership.evidence(node).verified()) {
         if is_new(&record.pool) {
-            let taints: Vec<String> = record.taints.keys().map(ToString::to_string).collect();
-            keys.add(&record.pool, &taints, record.labels.keys());
+            keys.add_record(record);
         }
     }
     keys
