@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use winpool::domain::{
-    operation::{Done, Operation, Outcome},
+    operation::{Done, Operation, Outcome, Parts, Shortfall, TaintPart, Unwritten},
     pool::{plan::plan, status::report},
 };
 
@@ -56,8 +56,8 @@ fn reconcile(world: &mut World, answer: impl Fn() -> Option<Outcome>) {
     for step in &plan.steps {
         for operation in step {
             let refused = matches!(operation, Operation::PatchNode(_)).then(&answer).flatten();
-            let outcome = refused.unwrap_or_else(|| world.run(operation));
-            done.complete &= matches!(outcome, Outcome::Done | Outcome::Gone | Outcome::WithoutTaints(_));
+            let outcome = refused.unwrap_or_else(|| world.run_after(operation, &Unwritten::default()));
+            done.complete &= matches!(outcome, Outcome::Done | Outcome::Gone | Outcome::Partly { .. });
             done.results.push((operation.clone(), outcome));
         }
         if !done.complete {
@@ -78,7 +78,9 @@ fn ready(world: &World) -> (&'static str, i64) {
 
 /// The ways in which a write to a node can fail.
 fn failures() -> [Outcome; 3] {
-    [Outcome::Refused, Outcome::Failed, Outcome::WithoutTaints].map(|outcome| outcome(REFUSAL.to_owned()))
+    let written = Parts { taints: TaintPart::None, config: true };
+    let without_taints = Outcome::Partly { written, why: Shortfall::Refused(REFUSAL.to_owned()) };
+    [Outcome::Refused(REFUSAL.to_owned()), Outcome::Failed(REFUSAL.to_owned()), without_taints]
 }
 
 #[test]
