@@ -73,7 +73,9 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
         match cluster::read_key(&client, &settings.namespace).await {
             Ok(key) => Ok(Snapshot { ownership: Arc::new(Ownership::signed(key)), ..snapshot }),
             Err(error) => {
-                input::note(&format!("the records on nodes are believed without verification: {error}"));
+                if snapshot.nodes.values().any(|node| node.owned.is_some()) {
+                    input::note(&format!("the records on nodes are believed without verification: {error}"));
+                }
                 Ok(snapshot)
             }
         }

@@ -15,7 +15,7 @@ use crate::common::SOON;
 
 /// Revisions of the Windows of images.
 pub const IMAGE_2019: &str = "10.0.17763.6414";
-pub const IMAGE_2022: &str = "10.0.20348.3207";
+pub const IMAGE_2022: &str = "10.0.20348.2655";
 
 /// Pushes an index for Linux and these versions of Windows.
 pub async fn push_index(repository: &Repository, tag: &str, versions: &[&str]) {
