@@ -364,7 +364,7 @@ pub struct WindowsNodePoolStatus {
     #[serde(default)]
     pub pending: Pending,
     /// Every key that this pool has set on nodes. Nothing else is ever taken off.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Applied::is_empty")]
     pub applied: Applied,
     /// Counts of the pods on or bound for the pool's nodes; absent when workloads are not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -535,6 +535,13 @@ pub struct Applied {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "applied_keys")]
     pub labels: Vec<String>,
+}
+
+impl Applied {
+    /// Whether the pool has set nothing.
+    pub fn is_empty(&self) -> bool {
+        self.taints.is_empty() && self.labels.is_empty()
+    }
 }
 
 fn applied_keys(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

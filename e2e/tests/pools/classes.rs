@@ -114,7 +114,8 @@ async fn pools_of_one_build_and_handler_share_a_class_with_the_tolerations_of_al
 
     scene.edit_pool("shared-batch", json!({ "spec": { "runtimeClasses": [{ "name": "shared-own" }] } })).await;
     scene.until("shared-batch", "RuntimeClassReady", "True", "Applied").await;
-    scene.until_tolerations("shared", &[GUARD]).await;
+    // A node that the class selects still has the taint.
+    scene.until_tolerations("shared", &[GUARD, "batch=yes:NoSchedule"]).await;
     scene.until_tolerations("shared-own", &["batch=yes:NoSchedule"]).await;
     scene.close().await;
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use e2e::wait::{stays, until};
 use serde_json::json;
+use winpool::api::WindowsNodePoolStatus;
 
 use crate::{
     common::{GUARD, SOON, selector_of, spec, windows},
@@ -79,6 +80,13 @@ async fn a_changed_version_waits_for_a_ready_node_of_the_new_build_or_a_permissi
 async fn a_no_execute_taint_waits_for_permission_on_a_pool_with_nodes() {
     let scene = with_a_node("evict").await;
     scene.settled_pool("evict", spec("evict", json!({}))).await;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "evict" },
+        "spec": { "nodeName": "evict-1", "containers": [{ "name": "app", "image": "app" }] },
+    });
+    scene.stage.kubectl_with_input(&["create", "-f", "-"], &pod).unwrap();
+    let counted = |status: &WindowsNodePoolStatus| status.workloads.as_ref().is_some_and(|counts| counts.pods == 1);
+    scene.until_status("evict", "that it has a pod", counted).await;
     let drain =
         json!([{ "key": "os", "value": "windows", "effect": "NoSchedule" }, { "key": "drain", "effect": "NoExecute" }]);
     scene.edit_pool("evict", json!({ "spec": { "taints": drain } })).await;

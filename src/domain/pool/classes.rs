@@ -16,7 +16,7 @@ use crate::{
         ownership::TaintKey,
         quantity::Quantity,
         revert::{FieldWrite, Persistence},
-        workload::{Scheduling, Toleration as Tolerates},
+        workload::Scheduling,
     },
     facts::Build,
 };
@@ -281,12 +281,18 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, settled: Wanted) -> 
     let tolerated = existing.tolerations();
     let more = wider.tolerations.iter().any(|toleration| !tolerated.contains(toleration));
     // The rest follows when the wider class is seen: each write is bound to the version that it was planned from.
-    let (widen, settle, strip) = match more {
-        true if wider.body() == settled.body() => (Some(settle), None, settled.strip(existing)),
-        true => (Some(wider.operation(Some(existing), "add tolerations")), None, None),
-        false => (None, Some(settle), settled.strip(existing)),
-    };
-    ClassPlan { widen, settle, strip, ..ClassPlan::left_alone(settled.name, RuntimeClassState::Applied, "") }
+    let left_alone = |state| ClassPlan::left_alone(settled.name, state, "");
+    let strip = settled.strip(existing);
+    match more {
+        true if wider.body() == settled.body() => {
+            ClassPlan { widen: Some(settle), strip, ..left_alone(RuntimeClassState::Applied) }
+        }
+        true => {
+            let widen = Some(wider.operation(Some(existing), "add tolerations"));
+            ClassPlan { widen, ..left_alone(RuntimeClassState::Pending) }
+        }
+        false => ClassPlan { settle: Some(settle), strip, ..left_alone(RuntimeClassState::Applied) },
+    }
 }
 
 /// A RuntimeClass as it should be.
@@ -325,17 +331,19 @@ fn tolerations<'a>(sharers: impl Iterator<Item = (&'a Spec, &'a RuntimeClass)>) 
     };
     for (spec, class) in sharers {
         // Pools that share a class mostly have the same taints.
-        spec.taints.iter().filter(|taint| tolerated.insert(*taint)).for_each(|taint| add(tolerates(taint)));
+        spec.taints.iter().filter(|taint| tolerated.insert(*taint)).for_each(|taint| {
+            add(tolerates(&taint.key, &taint.value, taint.effect.as_str()));
+        });
         class.tolerations.iter().for_each(|toleration| add(written(toleration)));
     }
     all
 }
 
 /// The toleration for exactly this taint.
-fn tolerates(taint: &Taint) -> Value {
-    let mut toleration = json!({"effect": taint.effect.as_str(), "key": taint.key, "operator": "Equal"});
-    if !taint.value.is_empty() {
-        toleration["value"] = json!(taint.value);
+fn tolerates(key: &str, value: &str, effect: &str) -> Value {
+    let mut toleration = json!({"effect": effect, "key": key, "operator": "Equal"});
+    if !value.is_empty() {
+        toleration["value"] = json!(value);
     }
     toleration
 }
@@ -394,19 +402,13 @@ impl Wanted<'_> {
         let selected = |node: &&WindowsNode| {
             selectors.iter().any(|selector| selector.iter().all(|(key, value)| node.labels.get(key) == Some(value)))
         };
-        let taints: BTreeSet<(&str, &str, &str)> = snapshot
-            .nodes
-            .values()
-            .map(AsRef::as_ref)
-            .filter(selected)
-            .flat_map(|node| &node.taints)
-            .map(|taint| (taint.key.as_str(), taint.value.as_deref().unwrap_or_default(), taint.effect.as_str()))
+        let nodes = snapshot.nodes.values().map(AsRef::as_ref).filter(selected);
+        let taints = nodes.flat_map(|node| &node.taints);
+        // A toleration of many taints is nobody's repair.
+        let needed: Vec<Value> = taints
+            .map(|taint| tolerates(&taint.key, taint.value.as_deref().unwrap_or_default(), &taint.effect))
             .collect();
-        let needed = |toleration: &&Value| {
-            let read = tolerates_like(toleration);
-            taints.iter().any(|(key, value, effect)| read.tolerates(key, value, effect))
-        };
-        self.add_tolerations(extra.iter().filter(needed));
+        self.add_tolerations(extra.iter().filter(|toleration| needed.contains(toleration)));
     }
 
     fn add_tolerations<'v>(&mut self, more: impl IntoIterator<Item = &'v Value>) {
@@ -574,13 +576,6 @@ impl RuntimeClassView {
         };
         amounts.into_iter().flatten().filter_map(parsed).collect()
     }
-}
-
-/// A toleration of a class, as a pod would have it.
-fn tolerates_like(toleration: &Value) -> Tolerates {
-    serde_json::from_value::<k8s_openapi::api::core::v1::Toleration>(toleration.clone())
-        .map(|toleration| Tolerates::from(&toleration))
-        .unwrap_or_default()
 }
 
 /// A part of a merge patch that takes these keys off.

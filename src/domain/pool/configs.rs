@@ -40,6 +40,8 @@ pub struct ConfigPlan {
     pub discard: Vec<Operation>,
     /// Before the nodes are written: the configurations that do not exist yet.
     pub create: Vec<Operation>,
+    /// Those that others keep deleting, and that are created again later.
+    pub delayed: BTreeSet<String>,
     /// After the nodes are written: old ones beyond those that are kept.
     pub prune: Vec<Operation>,
 }
@@ -197,7 +199,7 @@ impl ConfigPlan {
     }
 
     /// What does not exist, or has another content. One that others delete again and again is created with a delay.
-    fn missing(&self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+    fn missing(&mut self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
         let exists = |name: &str, digest: &str| {
             let existing = snapshot.config_maps.get(name);
             existing.is_some_and(|existing| !existing.deleting && existing.digest == digest)
@@ -208,7 +210,9 @@ impl ConfigPlan {
         let waits = |operation: &Operation| {
             snapshot.reverts.waits_until(&operation.identity(), &existence(), snapshot.now).is_some()
         };
-        operations.filter(|operation| !waits(operation)).collect()
+        let (delayed, create): (Vec<_>, Vec<_>) = operations.partition(waits);
+        self.delayed = delayed.iter().map(|operation| operation.object().to_owned()).collect();
+        create
     }
 
     /// Ours with another content than their name says. An immutable object is replaced by deleting it first.

@@ -242,8 +242,8 @@ impl<'a> Planner<'a> {
             let registered = delivery == Some(delivery::State::InEffect);
             let config = match (&configs.state, configs.name_for(node)) {
                 (configs::ConfigState::NotUsed, _) => Config::None,
-                (_, Some(name)) => Config::Named(name),
-                (_, None) => Config::AsItIs,
+                (_, Some(name)) if !configs.delayed.contains(name) => Config::Named(name),
+                (_, _) => Config::AsItIs,
             };
             let plan = planner.plan(node, config, registered);
             members.push(Member { node: node.clone(), held: *held, plan, delivery });

@@ -35,6 +35,8 @@ use crate::{
 const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 /// How often a pool is looked at without an event: lifecycles end by the calendar.
 const LOOK_AGAIN: Duration = Duration::from_secs(6 * 60 * 60);
+/// How often it is looked whether what others keep reverting or deleting may be written again.
+const DELAYED: Duration = Duration::from_secs(30);
 /// How often it is looked whether pods that a NoExecute taint would evict are still there.
 const PODS_LEAVE: Duration = Duration::from_secs(30);
 /// How many of the differences that wait are shown in status.
@@ -208,7 +210,8 @@ fn contest_ends(case: &Case) -> Option<Duration> {
     let on_nodes = on_nodes.map(|at| Duration::try_from(at.duration_since(case.snapshot.now)).unwrap_or_default());
     let evicts = case.active.members.iter().any(|member| !member.plan.would_evict.is_empty());
     let pods_leave = evicts.then_some(PODS_LEAVE);
-    contested.then_some(Duration::from_secs(60)).into_iter().chain(on_nodes).chain(pods_leave).min()
+    let delayed = contested || !case.active.configs.delayed.is_empty();
+    delayed.then_some(DELAYED).into_iter().chain(on_nodes).chain(pods_leave).min()
 }
 
 /// `Ready`, and when to look again if it is being patient; `as_specified` is the message when nothing is wrong.

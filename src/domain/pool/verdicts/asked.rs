@@ -178,6 +178,9 @@ fn unwritten(case: &Case) -> (&'static str, String) {
         return (reason::OBSERVING, if case.spec.paused { "the pool is paused".to_owned() } else { why.to_owned() });
     }
     let failures: Vec<_> = case.done.failures().collect();
+    if failures.is_empty() {
+        return (reason::PROGRESSING, "the rest follows when the API server shows what was written".to_owned());
+    }
     (reason::WRITE_FAILED, format!("{}; it is tried again", some_of(failures)))
 }
 
@@ -312,6 +315,13 @@ pub fn config_rendered(case: &Case) -> Verdict {
                     case.snapshot.namespace
                 );
                 return verdict(false, reason::WRITE_FAILED, message);
+            }
+            if let Some(name) = configs.delayed.first() {
+                let message = format!(
+                    "another client keeps deleting ConfigMap {}/{name}, which is created again after at most 30 s: make it stop",
+                    case.snapshot.namespace
+                );
+                return verdict(false, reason::CONTESTED, message);
             }
             let mut failures = Stories::default();
             for failure in unrendered {
