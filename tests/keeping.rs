@@ -141,6 +141,17 @@ impl War {
         (report, writes)
     }
 
+    /// Reconciles the deleted pool until it is gone.
+    fn clean_up(&mut self) {
+        while self.world.get(POOL, "web").is_some() {
+            let plan = plan(&self.snapshot(), "web").unwrap();
+            for operation in plan.steps.iter().flatten() {
+                let outcome = self.world.run_after(operation, &Unwritten::default());
+                self.reverts.note(&operation.identity(), &operation.writes(&outcome), self.world.now);
+            }
+        }
+    }
+
     /// Somebody takes the tolerations off the class.
     fn undo(&mut self) {
         self.world.now += SignedDuration::from_secs(30);
@@ -210,5 +221,41 @@ fn another_wish_for_a_contested_class_is_written_at_once() {
     });
     let (report, _) = war.pass();
     assert!(war.tolerates(), "the war was about another value");
+    assert_eq!(ready(&report).1, "Applied");
+}
+
+#[test]
+fn a_class_whose_tolerations_another_client_replaces_by_its_own_is_contested_too() {
+    let mut war = War { world: world(), reverts: RevertDetector::default() };
+    war.pass();
+    let mut writes = 0;
+    for _ in 0..12 {
+        war.undo();
+        war.world.edit(CLASS, CLASS_NAME, |class| {
+            class["scheduling"]["tolerations"] = json!([{"key": "theirs", "operator": "Exists"}]);
+        });
+        // First the tolerations are added, then the class is as it should be.
+        writes += war.pass().1 + war.pass().1;
+    }
+    assert_eq!(writes, 2 * 6, "each of six reverts is repaired in two steps, and then the class is left alone");
+    assert_eq!(ready(&war.pass().0).1, "Contested");
+}
+
+#[test]
+fn a_pool_that_is_cleaned_up_and_created_again_is_no_contest() {
+    let mut war = War { world: world(), reverts: RevertDetector::default() };
+    let spec = war.world.get(POOL, "web").unwrap().clone();
+    for _ in 0..8 {
+        war.world.edit(POOL, "web", |pool| pool["spec"]["deletionPolicy"] = json!("Cleanup"));
+        war.pass();
+        war.pass();
+        assert_eq!(taints(war.world.get(NODE, "win-1").unwrap()), ["os=windows:NoSchedule"]);
+        war.world.delete(POOL, "web");
+        war.clean_up();
+        assert_eq!(taints(war.world.get(NODE, "win-1").unwrap()), Vec::<String>::new());
+        war.world.put(POOL, "web", pool(spec["spec"].clone()));
+    }
+    let (report, _) = war.pass();
+    assert_eq!(report.status.nodes.guarded, 1);
     assert_eq!(ready(&report).1, "Applied");
 }

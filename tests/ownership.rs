@@ -149,6 +149,25 @@ fn without_the_key_nothing_is_removed_and_the_condition_says_how_to_recover() {
 }
 
 #[test]
+fn a_clean_up_waits_where_no_record_can_be_verified_and_says_how_to_recover() {
+    let mut world = settled(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
+    let before = win(&world).clone();
+    world.key = 8;
+    world.delete(POOL, "web");
+    world.settle();
+    assert_eq!(*win(&world), before);
+    assert_eq!(world.names(CLASS), ["windows-ltsc2022"]);
+    let (status, _, message) = condition(&world, "web", "Ready");
+    assert_eq!(status, "False");
+    assert!(message.contains("the records on win-1 cannot be verified"), "{message}");
+    assert!(message.contains("winpool cleanup --pool web --trust-records"), "{message}");
+    world.key = 7;
+    world.settle();
+    assert_eq!(taints(win(&world)), Vec::<String>::new());
+    assert_eq!(world.get(POOL, "web"), None);
+}
+
+#[test]
 fn the_former_key_makes_untouched_records_valid_again() {
     let mut world = settled(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
     world.key = 8;

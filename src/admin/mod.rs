@@ -123,7 +123,7 @@ mod tests {
         assert!(status == 503 && answer.ends_with("starting\n"), "{answer}");
         let (nodes, pools) = (admin.ready.required("nodes"), admin.ready.required("windowsnodepools"));
         let (status, answer) = ask(address, "GET", "/readyz", "").await;
-        assert!(status == 503 && answer.ends_with("caches not yet full: nodes, windowsnodepools\n"), "{answer}");
+        assert!(status == 503 && answer.ends_with("caches not yet synced: nodes, windowsnodepools\n"), "{answer}");
         nodes.synced();
         pools.synced();
         assert_eq!(ask(address, "GET", "/readyz", "").await.0, 200);

@@ -135,9 +135,9 @@ impl fmt::Display for Readiness {
             writeln!(f, "starting")?;
         }
         for (text, names) in [
-            ("caches not yet full", waiting),
+            ("caches not yet synced", waiting),
             ("tasks that fail again and again, see the log", failing),
-            ("done without, because the API server refuses them", refused),
+            ("not watched, because the API server denies access", refused),
         ] {
             if !names.is_empty() {
                 writeln!(f, "{text}: {}", names.join(", "))?;
@@ -159,11 +159,11 @@ mod tests {
         };
         told((false, "starting\n"));
         let (nodes, pods) = (readiness.required("Node"), readiness.optional("Pod"));
-        told((false, "caches not yet full: Node, Pod\n"));
+        told((false, "caches not yet synced: Node, Pod\n"));
         nodes.refused();
         pods.refused();
-        let refused = "done without, because the API server refuses them: Pod\n";
-        told((false, &format!("caches not yet full: Node\n{refused}")));
+        let refused = "not watched, because the API server denies access: Pod\n";
+        told((false, &format!("caches not yet synced: Node\n{refused}")));
         nodes.synced();
         told((true, &format!("ok\n{refused}")));
         pods.synced();

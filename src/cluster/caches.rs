@@ -232,7 +232,7 @@ mod tests {
     }
 
     fn refused() -> Outcome {
-        let written = Parts { taints: TaintPart::None, config: true };
+        let written = Parts { taints: TaintPart::None, ..Parts::ALL };
         Outcome::Partly { written, why: Shortfall::Refused("denied by policy".into()) }
     }
 

@@ -25,6 +25,9 @@ const ENTRY: &str = "key";
 const EVERY: Duration = Duration::from_secs(60);
 /// How often it is read while it cannot be.
 const RETRY: Duration = Duration::from_secs(10);
+/// How often it is tried at the start, and with which pause.
+const ATTEMPTS: usize = 4;
+const PAUSE: Duration = Duration::from_secs(2);
 /// How long an answer is waited for.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -101,6 +104,17 @@ impl KeyKeeper {
         Ok((Self { client, namespace, own, bytes, stored: false, published }, receiver))
     }
 
+    /// Reads the Secret, or creates it; a few times if it fails: until then no record can be verified.
+    pub async fn start(&mut self) {
+        for _ in 0..ATTEMPTS {
+            self.sync().await;
+            if self.stored {
+                return;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
     /// Reads the Secret, or creates it.
     pub async fn sync(&mut self) {
         let result = match read_bytes(&self.client, &self.namespace).await {
@@ -117,7 +131,7 @@ impl KeyKeeper {
                 let text = error.to_string();
                 let current = self.published.borrow().clone();
                 if current.not_stored() != Some(&text) {
-                    warn!(remedy = REMEDY, "the key that signs what is ours on nodes is not stored: {text}");
+                    warn!(remedy = REMEDY, "the key that signs the records on nodes is not stored: {text}");
                 }
                 if let Ownership::Signed { key, .. } = current.as_ref() {
                     self.publish(key.clone(), Some(text));
@@ -150,7 +164,7 @@ impl KeyKeeper {
         let request = async { secrets(&self.client, &self.namespace).create(&PostParams::default(), &secret).await };
         match timeout(LIMIT, request).await {
             Ok(Ok(_)) => {
-                info!("Secret {OWNERSHIP_SECRET} created: it has the key that signs what is ours on nodes; back it up");
+                info!("Secret {OWNERSHIP_SECRET} created: it has the key that signs the records on nodes; back it up");
                 Ok(self.bytes)
             }
             Ok(Err(kube::Error::Api(status))) if status.is_already_exists() => {
@@ -175,4 +189,4 @@ impl KeyKeeper {
 }
 
 const REMEDY: &str =
-    "apply the Role from config/rbac; until then records are signed with a key that ends with this process";
+    "apply the Role from config/rbac; until the key is stored, the records cannot be verified after a restart";

@@ -208,7 +208,13 @@ impl Writer {
         }
         match attempt("patch-node-without-taints", parts).await {
             (Outcome::Done, mark) => (refused, mark),
-            (Outcome::Refused(_), _) => (outcome, None),
+            // It was not the taints: Linux pods stay away all the same.
+            (Outcome::Refused(_), _) => match attempt("patch-node-with-taints-alone", Parts::TAINTS).await {
+                (Outcome::Done, mark) => {
+                    (Outcome::Partly { written: Parts::TAINTS, why: Shortfall::Refused(refusal.clone()) }, mark)
+                }
+                _ => (outcome, None),
+            },
             other => other,
         }
     }

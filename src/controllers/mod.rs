@@ -116,7 +116,7 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
     let mut background = JoinSet::new();
     hubs.start(&mut background, &settings.namespace);
     tokio::select! {
-        _ = async { tokio::join!(caches.full(), versions.ask(), keys.sync()) } => {}
+        _ = async { tokio::join!(caches.full(), versions.ask(), keys.start()) } => {}
         () = shutdown.cancelled() => return Ok(()),
     }
     info!(nodes = caches.nodes.len(), pools = caches.pools.len(), "every cache is full: the passes begin");

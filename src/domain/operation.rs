@@ -195,6 +195,8 @@ pub struct Parts {
     pub taints: TaintPart,
     /// Whether the name of the configuration is written.
     pub config: bool,
+    /// Whether labels and record are written.
+    pub metadata: bool,
 }
 
 /// Which taints are written.
@@ -224,17 +226,19 @@ pub enum Purpose {
 
 impl Parts {
     /// The whole change.
-    pub const ALL: Self = Self { taints: TaintPart::All, config: true };
+    pub const ALL: Self = Self { taints: TaintPart::All, config: true, metadata: true };
+    /// The taints alone, for an admission that refuses the labels: without a record they are never removed, and Linux pods
+    /// stay away.
+    pub const TAINTS: Self = Self { taints: TaintPart::All, config: false, metadata: false };
 }
 
 impl NodeChange {
     /// Whether anything is left to write of these parts.
     pub fn has(&self, parts: Parts) -> bool {
         let (taints, record) = self.taint_part(parts.taints);
-        !self.labels.is_empty()
+        (parts.metadata && (!self.labels.is_empty() || !matches!(record, None | Some(Edit::Keep))))
             || (parts.config && self.config != Edit::Keep)
             || taints.is_some_and(|change| change.taints.is_some())
-            || !matches!(record, None | Some(Edit::Keep))
     }
 
     /// Whether there is anything to write.
@@ -259,15 +263,17 @@ impl NodeChange {
             _ => None,
         };
         let taints = self.taint_part(parts.taints).0;
-        let words = self.words.iter().chain(taints.into_iter().flat_map(|change| &change.words)).cloned();
+        let labels = self.words.iter().filter(|_| parts.metadata);
+        let words = labels.chain(taints.into_iter().flat_map(|change| &change.words)).cloned();
         let words: Vec<_> = words.chain(config).collect();
-        if words.is_empty() { vec!["record what is ours".to_owned()] } else { words }
+        if words.is_empty() { vec!["update the record".to_owned()] } else { words }
     }
 
     /// What these parts set, for the detection of reverts.
     pub fn writes(&self, parts: Parts) -> Vec<FieldWrite> {
         let taints = self.taint_part(parts.taints).0;
-        self.writes.iter().chain(taints.into_iter().flat_map(|change| &change.writes)).cloned().collect()
+        let labels = self.writes.iter().filter(|_| parts.metadata);
+        labels.chain(taints.into_iter().flat_map(|change| &change.writes)).cloned().collect()
     }
 }
 
@@ -290,18 +296,20 @@ impl NodePatch {
             _ => None,
         };
         let taints = if class.is_some() { TaintPart::Tolerated } else { TaintPart::All };
-        (Parts { taints, config: config.is_none() }, class.or(config))
+        (Parts { taints, config: config.is_none(), metadata: true }, class.or(config))
     }
 
     /// The merge patch that writes these parts.
     pub fn body(&self, parts: Parts) -> Value {
         let (taints, record) = self.change.taint_part(parts.taints);
         let mut metadata = json!({"resourceVersion": self.resource_version});
-        if !self.change.labels.is_empty() {
+        if parts.metadata && !self.change.labels.is_empty() {
             metadata["labels"] = json!(self.change.labels);
         }
         let config = if parts.config { edited(&self.change.config, Clone::clone) } else { None };
-        let record = record.and_then(|record| edited(record, |record| self.ownership.write(&self.uid, record)));
+        let record = record
+            .filter(|_| parts.metadata)
+            .and_then(|record| edited(record, |record| self.ownership.write(&self.uid, record)));
         for (name, value) in [(annotation::CONFIG, config), (annotation::OWNED, record)] {
             if let Some(value) = value {
                 metadata["annotations"][name] = json!(value);
@@ -368,7 +376,8 @@ impl Operation {
     /// The kind of the object that is written.
     pub fn target(&self) -> Target {
         match self {
-            Self::AddFinalizer { .. } | Self::RemoveFinalizer { .. } | Self::RecordApplied { .. } => Target::Pool,
+            Self::AddFinalizer { .. } | Self::RemoveFinalizer { .. } => Target::Pool,
+            Self::RecordApplied { .. } => Target::PoolStatus,
             Self::ApplyRuntimeClass { .. } | Self::StripRuntimeClass { .. } | Self::DeleteRuntimeClass { .. } => {
                 Target::RuntimeClass
             }
@@ -393,6 +402,9 @@ impl Operation {
             (Self::PatchNode(patch), Outcome::Partly { written, .. }) => patch.change.writes(*written),
             (Self::ApplyRuntimeClass { writes, .. }, Outcome::Done) => writes.clone(),
             (Self::ApplyConfigMap { .. }, Outcome::Done) => vec![existence()],
+            (Self::DeleteRuntimeClass { .. }, Outcome::Done) => {
+                vec![FieldWrite { value: "absent".to_owned(), ..existence() }]
+            }
             _ => Vec::new(),
         }
     }

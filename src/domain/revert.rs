@@ -12,6 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 pub enum Target {
     /// A WindowsNodePool.
     Pool,
+    /// The status of a WindowsNodePool.
+    PoolStatus,
     /// A RuntimeClass.
     RuntimeClass,
     /// A ConfigMap in the operator's namespace.

@@ -78,7 +78,7 @@ fn ready(world: &World) -> (&'static str, i64) {
 
 /// The ways in which a write to a node can fail.
 fn failures() -> [Outcome; 3] {
-    let written = Parts { taints: TaintPart::None, config: true };
+    let written = Parts { taints: TaintPart::None, ..Parts::ALL };
     let without_taints = Outcome::Partly { written, why: Shortfall::Refused(REFUSAL.to_owned()) };
     [Outcome::Refused(REFUSAL.to_owned()), Outcome::Failed(REFUSAL.to_owned()), without_taints]
 }

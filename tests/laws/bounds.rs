@@ -128,7 +128,7 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn refused_taints(text: String) -> Outcome {
-    let written = Parts { taints: TaintPart::None, config: true };
+    let written = Parts { taints: TaintPart::None, ..Parts::ALL };
     Outcome::Partly { written, why: Shortfall::Refused(text) }
 }
 

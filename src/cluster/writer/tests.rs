@@ -74,7 +74,7 @@ fn patch_with(node: &str, change: NodeChange) -> Operation {
 
 /// Labels and annotations are written, and the taints are refused.
 fn without_taints(text: &str) -> Outcome {
-    let written = Parts { taints: TaintPart::None, config: true };
+    let written = Parts { taints: TaintPart::None, ..Parts::ALL };
     Outcome::Partly { written, why: Shortfall::Refused(text.into()) }
 }
 
@@ -252,8 +252,21 @@ async fn a_refused_patch_is_sent_once_more_without_the_taints() {
         let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop).await;
         assert_eq!(done.results, [(patch("win-1"), outcome)]);
         let seen = seen.lock().unwrap();
-        assert!(seen.len() == 2 && seen[0].3.get("spec").is_some() && seen[1].3.get("spec").is_none());
+        assert!(seen[0].3.get("spec").is_some() && seen[1].3.get("spec").is_none());
     }
+}
+
+#[tokio::test]
+async fn where_the_labels_are_refused_the_taints_are_written_alone() {
+    let (writer, seen) = writer(|_, (.., body)| match body["metadata"].get("labels") {
+        Some(_) => failure(403, "denied"),
+        None => (200, object()),
+    });
+    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::GoOn).await;
+    let outcome = Outcome::Partly { written: Parts::TAINTS, why: Shortfall::Refused("denied".into()) };
+    assert_eq!(done.results, [(patch("win-1"), outcome)]);
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen[2].3, json!({"metadata": {"resourceVersion": "7"}, "spec": {"taints": []}}));
 }
 
 #[tokio::test]
@@ -334,7 +347,7 @@ async fn a_failure_holds_up_what_depends_on_it_and_nothing_else() {
     let done = writer.run(&steps, AfterFailure::GoOn).await;
     let denied = || Outcome::Refused("denied".into());
     let waits = |taints, target, name: &str| Outcome::Partly {
-        written: Parts { taints, config: false },
+        written: Parts { taints, config: false, metadata: true },
         why: Shortfall::Waits(target, name.into()),
     };
     let ends: Vec<_> = done.results.iter().map(|(operation, outcome)| (operation.object(), outcome.clone())).collect();

@@ -1,6 +1,9 @@
 //! The RuntimeClasses of a pool: what they should be, and what may be done about it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde_json::{Value, json};
 
@@ -146,7 +149,7 @@ fn plan_one(snapshot: &Snapshot, pool: &Pool, spec: &Spec, class: &RuntimeClass,
         name: &class.name,
         pool: retained.unwrap_or(&first.0.name),
         handler: &first.2.handler,
-        overhead: &first.2.overhead,
+        overhead: Cow::Borrowed(&first.2.overhead),
         selector: selector(first.1.build, (first.2.scope == RuntimeClassScope::Pool).then_some(&first.0.name)),
         tolerations: tolerations(sharers.iter().map(|(_, spec, class)| (*spec, *class))),
         adopted: None,
@@ -251,7 +254,7 @@ fn hold(
         wanted.selector = existing.selector();
         wanted.widen(existing);
         if !wanted.differences(existing).is_empty() {
-            plan.widen = Some(wanted.operation(Some(existing), "add tolerations"));
+            plan.widen = Some(wanted.interim(existing));
         }
     }
     plan
@@ -288,7 +291,7 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, settled: Wanted) -> 
             ClassPlan { widen: Some(settle), strip, ..left_alone(RuntimeClassState::Applied) }
         }
         true => {
-            let widen = Some(wider.operation(Some(existing), "add tolerations"));
+            let widen = Some(wider.interim(existing));
             ClassPlan { widen, ..left_alone(RuntimeClassState::Pending) }
         }
         false => ClassPlan { settle: Some(settle), strip, ..left_alone(RuntimeClassState::Applied) },
@@ -302,7 +305,7 @@ struct Wanted<'a> {
     /// The pool that the class is for: the first of those that share it.
     pool: &'a str,
     handler: &'a str,
-    overhead: &'a BTreeMap<String, Quantity>,
+    overhead: Cow<'a, BTreeMap<String, Quantity>>,
     selector: BTreeMap<String, String>,
     tolerations: Vec<Value>,
     /// What the class was before it was taken over, if it was.
@@ -385,8 +388,9 @@ impl Wanted<'_> {
         self.add_tolerations(&existing.tolerations());
     }
 
-    /// Keeps every toleration that the class has, and their order.
+    /// Keeps the overhead of the class, every toleration that it has, and their order.
     fn keep_as_it_is(&mut self, existing: &RuntimeClassView) {
+        self.overhead = Cow::Owned(existing.overhead());
         let missing = std::mem::replace(&mut self.tolerations, existing.tolerations());
         self.add_tolerations(&missing);
     }
@@ -489,6 +493,16 @@ impl Wanted<'_> {
     fn write(&self) -> FieldWrite {
         let value = self.body()["scheduling"].to_string();
         FieldWrite { field: "scheduling".to_owned(), value, persistence: Persistence::Yield }
+    }
+
+    /// Adds tolerations for now: only the class as it should be counts for the detection of reverts.
+    fn interim(&self, existing: &RuntimeClassView) -> Operation {
+        match self.operation(Some(existing), "add tolerations") {
+            Operation::ApplyRuntimeClass { name, body, force, words, uid, .. } => {
+                Operation::ApplyRuntimeClass { name, body, force, words, uid, writes: Vec::new() }
+            }
+            other => other,
+        }
     }
 
     /// Applies the class: over the one that was seen, and no other version of it, or as a new one.

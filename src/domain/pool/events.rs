@@ -26,7 +26,7 @@ pub fn notes(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<No
         message,
     };
     let mut notes = Vec::new();
-    if let Phase::CleaningUp { nodes, handed_over } = &plan.phase {
+    if let Phase::CleaningUp { nodes, handed_over, .. } = &plan.phase {
         let already = plan.pool.status.conditions.iter().any(|old| old.reason == reason::DELETING);
         if !already {
             let message = format!(

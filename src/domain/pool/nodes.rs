@@ -261,10 +261,16 @@ impl Draft<'_> {
     /// Everything that is ours is removed, with label, configuration and record; if the taints are refused, nothing is.
     fn release(&self) -> NodePlan {
         let mut labels = Labels::default();
-        self.remove_labels(&mut labels, |_, _| true);
+        // What others do about it does not hold the removal up; it is noted, so that it is not taken for a revert later.
+        let noted = |write: FieldWrite, writes: &mut Vec<FieldWrite>| {
+            writes.push(write);
+            true
+        };
+        self.remove_labels(&mut labels, |key, writes| noted(label_write(key, ABSENT), writes));
         let mut taints = self.taints_as_they_are();
-        self.remove_taints(&mut taints, |_, _| true);
+        self.remove_taints(&mut taints, |key, writes| noted(taint_write(key, ABSENT), writes));
         if self.node.labelled_pool().is_some() {
+            labels.writes.push(label_write(label::POOL, ABSENT));
             labels.edits.insert(label::POOL.to_owned(), None);
             labels.words.push(format!("remove label {}", label::POOL));
         }
@@ -277,7 +283,7 @@ impl Draft<'_> {
             record_without_taints: None,
             labels: labels.edits,
             words: labels.words,
-            writes: Vec::new(),
+            writes: labels.writes,
             purpose: Purpose::Release,
         };
         NodePlan { change: change.has_any().then(|| Arc::new(change)), ..NodePlan::default() }

@@ -23,7 +23,7 @@ use crate::{
     domain::{
         node::WindowsNode,
         operation::{AfterFailure, NodePatch, Operation},
-        ownership::{AppliedKeys, Ownership, TaintKey},
+        ownership::{AppliedKeys, Evidence, Ownership, TaintKey},
     },
 };
 
@@ -58,6 +58,8 @@ pub enum Phase {
         nodes: usize,
         /// The nodes that another pool takes.
         handed_over: Vec<String>,
+        /// The nodes whose records name the pool and cannot be verified: nothing on them may be removed.
+        unverified: Vec<String>,
     },
 }
 
@@ -252,9 +254,9 @@ impl<'a> Planner<'a> {
         let patches: Vec<_> = written.chain(self.released(&of_pool.released)).collect();
         let applied = self.applied(pool, spec, &members);
 
-        let before = [finalizer(pool, spec, has_finalizer), record(pool, &applied)];
         let steps = vec![
-            before.into_iter().flatten().chain(configs.discard.iter().cloned()).collect(),
+            finalizer(pool, spec, has_finalizer).into_iter().collect(),
+            record(pool, &applied).into_iter().chain(configs.discard.iter().cloned()).collect(),
             classes.iter().filter_map(|class| class.widen.clone()).chain(configs.create.iter().cloned()).collect(),
             patches.into_iter().map(Operation::PatchNode).collect(),
             classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
@@ -298,7 +300,17 @@ impl<'a> Planner<'a> {
         let (handed_over, let_go): (Vec<_>, Vec<_>) = ours.partition(|node| taken(node));
         let patches = self.released(let_go.iter().copied());
         let mut steps = vec![patches.map(Operation::PatchNode).collect::<Vec<_>>()];
-        if handed_over.is_empty() {
+        // Records that name the pool and cannot be verified: with the former key they could be.
+        let unverified: Vec<String> = snapshot
+            .nodes
+            .values()
+            .filter(|node| match snapshot.ownership.evidence(node) {
+                Evidence::Unverified(record) => record.pool == pool.name && node.labelled_pool() == Some(&pool.name),
+                Evidence::None | Evidence::Verified { .. } => false,
+            })
+            .map(|node| node.name.clone())
+            .collect();
+        if handed_over.is_empty() && unverified.is_empty() {
             let (stripped, given_up) = given_up_classes(snapshot, pool);
             let of_pool =
                 snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
@@ -312,6 +324,7 @@ impl<'a> Planner<'a> {
         let phase = Phase::CleaningUp {
             nodes: let_go.len(),
             handed_over: handed_over.iter().map(|node| node.name.clone()).collect(),
+            unverified,
         };
         Plan { after_failure: AfterFailure::Stop, ..Plan::of(pool, steps, phase) }
     }

@@ -19,7 +19,7 @@ use crate::{
         BuildCount, Columns, ConfigStatus, KubeletCount, Mode, NodeCounts, Pending, RuntimeClassState,
         RuntimeClassStatus, WindowsNodePoolStatus,
         bounds::bounded,
-        names::{condition, reason},
+        names::{OWNERSHIP_SECRET, condition, reason},
     },
     domain::{
         Problem,
@@ -67,7 +67,9 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
             let case = Case { snapshot, pool, spec, active, done, nodes_done: done.by_node(), withheld };
             active_status(&case, plan)
         }
-        (Phase::CleaningUp { nodes, handed_over }, _) => (cleaning_up(snapshot, plan, *nodes, handed_over, done), None),
+        (Phase::CleaningUp { nodes, handed_over, unverified }, _) => {
+            (cleaning_up(snapshot, plan, *nodes, handed_over, unverified, done), None)
+        }
         (Phase::Invalid, Ok(_)) | (Phase::Active(_), Err(_)) => (pool.status.clone(), None),
     };
     let gone = done.results.iter().any(|(operation, outcome)| {
@@ -113,6 +115,7 @@ fn cleaning_up(
     plan: &Plan,
     nodes: usize,
     handed_over: &[String],
+    unverified: &[String],
     done: &Done,
 ) -> WindowsNodePoolStatus {
     let pool = plan.pool.as_ref();
@@ -122,6 +125,13 @@ fn cleaning_up(
         (true, ..) => "the clean-up waits: set spec.paused: false".to_owned(),
         (_, [_, ..], _) => format!("the clean-up waits until other pools have taken {}", some_of(handed_over)),
         (_, _, false) => format!("the clean-up is tried again: {}", some_of(failures)),
+        _ if !unverified.is_empty() => format!(
+            "the clean-up waits: the records on {} cannot be verified with the key in Secret {OWNERSHIP_SECRET}, so nothing on \
+             these nodes is removed. Restore the former Secret and restart the operator, or run: winpool cleanup --pool {} \
+             --trust-records",
+            some_of(unverified),
+            pool.name
+        ),
         _ => format!("what this pool added is taken off {}", counted(nodes, "node")),
     };
     let reason = if paused { reason::PAUSED } else { reason::DELETING };

@@ -46,10 +46,14 @@ pub(super) fn proxy(settings: &ProxySettings, findings: &mut Findings) {
     let uses_proxy = !http_proxy.is_empty() || !https_proxy.is_empty();
     if uses_proxy && no_proxy.is_empty() {
         let wrong = "the kubelet would reach the API server through the proxy";
-        findings.warning("spec.proxy.noProxy", wrong, "write the API server, and the addresses of pods and Services");
+        findings.warning(
+            "spec.proxy.noProxy",
+            wrong,
+            "list the API server and the address ranges of pods and Services in noProxy",
+        );
     }
     if !uses_proxy && !no_proxy.is_empty() {
-        let wrong = "there is no proxy to go around";
+        let wrong = "noProxy has no effect without httpProxy or httpsProxy";
         findings.warning("spec.proxy.noProxy", wrong, "write httpProxy or httpsProxy, or remove it");
     }
 }

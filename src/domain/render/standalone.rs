@@ -43,7 +43,7 @@ impl Bootstrap {
             (
                 "/authentication/x509/clientCAFile",
                 "spec.kubelet.extra.authentication.x509.clientCAFile",
-                "the kubelet would refuse the API server, and with it kubectl logs and exec",
+                "the kubelet would refuse the requests of the API server: kubectl logs and exec would fail",
                 r"add --client-ca-file with its path on the node, such as C:\etc\kubernetes\pki\ca.crt",
             ),
         ];
