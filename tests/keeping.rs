@@ -242,6 +242,24 @@ fn a_class_whose_tolerations_another_client_replaces_by_its_own_is_contested_too
 }
 
 #[test]
+fn a_new_taint_waits_for_a_class_that_is_left_alone_and_a_taint_that_was_there_does_not() {
+    let mut war = War { world: world(), reverts: RevertDetector::default() };
+    war.pass();
+    let os = json!({"key": "os", "value": "windows", "effect": "NoSchedule"});
+    // The handler of the class is another: the operator cannot change it any more.
+    war.world.edit(CLASS, CLASS_NAME, |class| class["handler"] = json!("other"));
+    war.world.edit(POOL, "web", |pool| {
+        pool["spec"]["taints"] = json!([os, {"key": "team", "value": "web", "effect": "NoSchedule"}]);
+    });
+    war.world.edit(NODE, "win-1", |node| node["spec"]["taints"] = json!([]));
+    let (report, _) = war.pass();
+    assert_eq!(taints(war.world.get(NODE, "win-1").unwrap()), ["os=windows:NoSchedule"]);
+    let found = report.status.conditions.iter().find(|condition| condition.type_ == "NodesConfigured").unwrap();
+    assert_eq!((found.status.as_str(), found.reason.as_str()), ("False", "Progressing"));
+    assert!(found.message.contains("win-1 (team:NoSchedule)"), "{}", found.message);
+}
+
+#[test]
 fn a_pool_that_is_cleaned_up_and_created_again_is_no_contest() {
     let mut war = War { world: world(), reverts: RevertDetector::default() };
     let spec = war.world.get(POOL, "web").unwrap().clone();

@@ -39,7 +39,8 @@ pub struct ClassPlan {
     pub settle: Option<Operation>,
     /// After that: what others put into the class is taken off.
     pub strip: Option<Operation>,
-    /// The taints of the pool that the class, as it is now, does not tolerate: they wait until it is widened.
+    /// The taints of the pool that the class, as it is now, does not tolerate: they wait until it is widened, and without
+    /// [`Self::widen`] until somebody lets it be.
     pub untolerated: Vec<TaintKey>,
 }
 
@@ -55,8 +56,9 @@ pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNo
     let stranding = strands(snapshot, pool, spec, members);
     let named = spec.runtime_classes.iter().map(|class| {
         let plan = plan_one(snapshot, pool, spec, class, stranding);
-        // Nobody can use a class that does not exist: its creation holds no taint up.
-        let existing = snapshot.runtime_classes.get(&class.name).filter(|_| plan.widen.is_some());
+        // Nobody can use a class that does not exist, and one of somebody else is not ours to widen: they hold no taint up.
+        let existing = snapshot.runtime_classes.get(&class.name).filter(|existing| existing.ours());
+        let existing = existing.filter(|_| plan.state != RuntimeClassState::NameTaken);
         let untolerated = existing.map(|existing| existing.does_not_tolerate(&spec.taints)).unwrap_or_default();
         ClassPlan { untolerated, ..plan }
     });

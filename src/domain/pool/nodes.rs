@@ -32,6 +32,8 @@ pub struct DesiredNode<'a> {
     pub waiting: &'a BTreeSet<TaintKey>,
     /// The RuntimeClasses that are widened for them in the same plan.
     pub widened: &'a BTreeSet<String>,
+    /// The taints that some RuntimeClass of the pool does not tolerate, and that is not widened now.
+    pub blocked: &'a BTreeSet<TaintKey>,
     /// Which NoExecute taints would evict pods.
     pub evictions: &'a Evictions<'a>,
 }
@@ -58,6 +60,8 @@ pub struct NodePlan {
     pub label_conflicts: Vec<String>,
     /// NoExecute taints that wait for a permission.
     pub would_evict: Vec<TaintKey>,
+    /// Taints that wait until every RuntimeClass of the pool tolerates them.
+    pub untolerated: Vec<TaintKey>,
     /// Fields that another client keeps reverting.
     pub contested: Vec<String>,
     /// When the first of them may be written again, if one waits.
@@ -74,6 +78,7 @@ impl NodePlan {
         self.taint_conflicts.is_empty()
             && self.label_conflicts.is_empty()
             && self.would_evict.is_empty()
+            && self.untolerated.is_empty()
             && self.contested.is_empty()
             && self.refused.is_none()
     }
@@ -353,7 +358,9 @@ impl Draft<'_> {
     ) -> Taints {
         let mut taints = self.taints_as_they_are();
         for taint in desired.taints {
-            self.desired_taint(taint, writable(&TaintKey::from(taint)), &mut taints, plan);
+            let key = TaintKey::from(taint);
+            let blocked = desired.blocked.contains(&key);
+            self.desired_taint(taint, writable(&key), blocked, &mut taints, plan);
         }
         self.remove_taints(&mut taints, |key, writes| {
             writable(key) && self.may_write_taint(&taint_write(key, ABSENT), plan, writes)
@@ -365,7 +372,7 @@ impl Draft<'_> {
         Taints { all: self.node.taints.clone(), record: BTreeMap::new(), words: Vec::new(), writes: Vec::new() }
     }
 
-    fn desired_taint(&self, taint: &Taint, writable: bool, taints: &mut Taints, plan: &mut NodePlan) {
+    fn desired_taint(&self, taint: &Taint, writable: bool, blocked: bool, taints: &mut Taints, plan: &mut NodePlan) {
         let key = TaintKey::from(taint);
         let position = taints.all.iter().position(|present| TaintKey::from(present) == key);
         let recorded = self.recorded().and_then(|record| record.taints.get(&key)).map(|origin| self.carried(*origin));
@@ -386,6 +393,10 @@ impl Draft<'_> {
                 plan.taint_conflicts.push(format!("{present} instead of {wanted}"));
             }
             _ if evicts => plan.would_evict.push(key.clone()),
+            // One that was on the node before is set again: whoever keeps a RuntimeClass from us must not open a node.
+            (position, _) if blocked && (position.is_some() || recorded != Some(Origin::Added)) => {
+                plan.untolerated.push(key.clone());
+            }
             (Some(position), _) if writable && self.may_write_taint(&write, plan, &mut taints.writes) => {
                 taints.all[position].value = some_text(&taint.value);
                 return taints.added(key, &taint.value);
@@ -583,13 +594,15 @@ mod tests {
         };
         let (applied, labels) = (AppliedKeys::default(), BTreeMap::from([("team".to_owned(), "web".to_owned())]));
         let taints = [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }];
-        let (waiting, widened, evictions) = (BTreeSet::new(), BTreeSet::new(), Evictions::Allowed);
+        let (waiting, widened, blocked, evictions) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), Evictions::Allowed);
         let desired = DesiredNode {
             pool: "web",
             labels: &labels,
             taints: &taints,
             waiting: &waiting,
             widened: &widened,
+            blocked: &blocked,
             evictions: &evictions,
         };
         for desired in [Some(desired), None] {

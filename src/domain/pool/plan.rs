@@ -225,15 +225,19 @@ impl<'a> Planner<'a> {
         let configs = configs::plan(snapshot, pool, spec, &nodes, &self.newcomers);
         let classes = classes::plan(snapshot, pool, spec, &nodes);
         let evictions = Evictions::of_pool(snapshot, pool, spec);
-        let waiting = classes.iter().flat_map(|class| &class.untolerated).cloned().collect();
-        let widened =
-            classes.iter().filter(|class| !class.untolerated.is_empty()).map(|class| class.name.clone()).collect();
+        let (widening, stuck): (Vec<_>, Vec<_>) =
+            classes.iter().filter(|class| !class.untolerated.is_empty()).partition(|class| class.widen.is_some());
+        let untolerated =
+            |classes: &[&ClassPlan]| classes.iter().flat_map(|class| &class.untolerated).cloned().collect();
+        let (waiting, blocked) = (untolerated(&widening), untolerated(&stuck));
+        let widened = widening.iter().map(|class| class.name.clone()).collect();
         let desired = DesiredNode {
             pool: &pool.name,
             labels: &spec.labels,
             taints: &spec.taints,
             waiting: &waiting,
             widened: &widened,
+            blocked: &blocked,
             evictions: &evictions,
         };
         let mut judge = delivery::Judge::new(snapshot, spec);

@@ -199,7 +199,7 @@ pub fn nodes_configured(case: &Case) -> Verdict {
         false => "a NoExecute taint would evict pods that do not tolerate it",
     };
     let allow_evict = format!("{evicts}; allow it with: {}", case.pool.allow_command(annotation::ALLOW_EVICT));
-    let causes: [(&'static str, &str, Box<dyn Fn(&Member) -> Option<String>>); 5] = [
+    let causes: [(&'static str, &str, Box<dyn Fn(&Member) -> Option<String>>); 6] = [
         (
             reason::TAINT_CONFLICT,
             "a taint of the same key and effect has another value, which is left as it is: remove it from the node, or write its value in spec.taints",
@@ -224,6 +224,11 @@ pub fn nodes_configured(case: &Case) -> Verdict {
             reason::CONTESTED,
             "another client keeps reverting what the pool sets: make one of the two stop",
             Box::new(|member| first(&member.plan.contested)),
+        ),
+        (
+            reason::PROGRESSING,
+            "a RuntimeClass of the pool does not tolerate the taint, and cannot be changed now; see RuntimeClassReady",
+            Box::new(|member| member.plan.untolerated.first().map(ToString::to_string)),
         ),
     ];
     for (reason, story, cause) in causes {
