@@ -29,6 +29,8 @@ const REFUSED_FOR: SignedDuration = SignedDuration::from_secs(10);
 const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_mins(5);
 /// On how many nodes they are tried again: one that takes them shows that the cause is gone, and then all are tried.
 const PROBES: usize = 8;
+/// On how many nodes for all refusals together.
+const ALL_PROBES: usize = 64;
 /// How long the first list of our ConfigMaps is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a pass waits for the caches to show what it wrote.
@@ -184,8 +186,12 @@ impl Memory {
                 Outcome::Gone => {
                     self.refusals.remove(&patch.node);
                 }
-                // The cause is gone here: each of the others finds out for itself.
-                Outcome::Done if patch.has_taints() && self.refusals.contains_key(&patch.node) => self.refusals.clear(),
+                // The cause is gone: each of the nodes with the same refusal finds out for itself.
+                Outcome::Done if patch.has_taints() => {
+                    if let Some(gone) = self.refusals.remove(&patch.node) {
+                        self.refusals.retain(|_, refusal| refusal.text != gone.text);
+                    }
+                }
                 _ => {}
             }
         }
@@ -193,13 +199,20 @@ impl Memory {
         self.refusals.retain(|_, refusal| now.duration_since(refusal.at) < FORGOTTEN_AFTER);
     }
 
-    /// The nodes whose taints are not tried now, with the refusals. Of the others, those that waited longest are.
+    /// The nodes whose taints are not tried now, with the refusals. Of the others, those that waited longest for each refusal
+    /// are: nodes with another cause do not wait for them.
     fn refused(&self, now: Timestamp) -> BTreeMap<String, String> {
         let mut refusals: Vec<_> = self.refusals.iter().collect();
         refusals.sort_by_key(|(_, refusal)| refusal.at);
-        let due =
-            refusals.iter().take(PROBES).filter(|(_, refusal)| now.duration_since(refusal.at) >= REFUSED_FOR).count();
-        refusals.into_iter().skip(due).map(|(node, refusal)| (node.clone(), refusal.text.clone())).collect()
+        let (mut tried, mut all) = (BTreeMap::<&str, usize>::new(), 0);
+        refusals.retain(|(_, refusal)| {
+            let of_text = tried.entry(&refusal.text).or_default();
+            let due = now.duration_since(refusal.at) >= REFUSED_FOR && *of_text < PROBES && all < ALL_PROBES;
+            *of_text += usize::from(due);
+            all += usize::from(due);
+            !due
+        });
+        refusals.into_iter().map(|(node, refusal)| (node.clone(), refusal.text.clone())).collect()
     }
 }
 
@@ -252,6 +265,18 @@ mod tests {
         assert_eq!(waiting(&memory, 10), 12, "another takes the place of the one that was tried");
         memory.remember(&done("win-01", Outcome::Done), at(10));
         assert_eq!(waiting(&memory, 10), 0);
+    }
+
+    #[test]
+    fn nodes_with_another_refusal_do_not_wait_for_each_other() {
+        let mut memory = Memory::default();
+        let written = Parts { taints: TaintPart::None, ..Parts::ALL };
+        let other = Outcome::Partly { written, why: Shortfall::Refused("denied by another policy".into()) };
+        (0..20).for_each(|node| memory.remember(&done(&format!("win-{node:02}"), refused()), at(0)));
+        memory.remember(&done("other", other), at(1));
+        assert!(!memory.refused(at(11)).contains_key("other"));
+        memory.remember(&done("other", Outcome::Done), at(11));
+        assert_eq!(memory.refused(at(11)).len(), 12, "the cause of the others is still there");
     }
 
     #[test]
