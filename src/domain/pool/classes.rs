@@ -499,16 +499,17 @@ impl Wanted<'_> {
 
     /// Adds tolerations for now: only the class as it should be counts for the detection of reverts.
     fn interim(&self, existing: &RuntimeClassView) -> Operation {
-        match self.operation(Some(existing), "add tolerations") {
-            Operation::ApplyRuntimeClass { name, body, force, words, uid, .. } => {
-                Operation::ApplyRuntimeClass { name, body, force, words, uid, writes: Vec::new() }
-            }
-            other => other,
-        }
+        self.apply(Some(existing), "add tolerations", Vec::new())
+    }
+
+    /// The class as it should be.
+    fn operation(&self, existing: Option<&RuntimeClassView>, words: &str) -> Operation {
+        let write = if existing.is_some() { self.write() } else { existence() };
+        self.apply(existing, words, vec![write])
     }
 
     /// Applies the class: over the one that was seen, and no other version of it, or as a new one.
-    fn operation(&self, existing: Option<&RuntimeClassView>, words: &str) -> Operation {
+    fn apply(&self, existing: Option<&RuntimeClassView>, words: &str, writes: Vec<FieldWrite>) -> Operation {
         let mut body = self.body();
         if let Some(existing) = existing {
             body["metadata"]["resourceVersion"] = json!(existing.object.metadata.resource_version);
@@ -519,7 +520,7 @@ impl Wanted<'_> {
             force: existing.is_some(),
             words: words.to_owned(),
             uid: existing.and_then(|existing| existing.object.metadata.uid.clone()),
-            writes: vec![if existing.is_some() { self.write() } else { existence() }],
+            writes,
         }
     }
 }
