@@ -47,6 +47,7 @@ facts: packages ## compare src/facts with files of upstream in the folder DIR; d
 bench: packages ## the figures for speed and memory
 	$(CARGO) bench -p winpool -p e2e --bench '*'
 	$(CARGO) run --release --quiet -p e2e --bin footprint
+	$(CARGO) run --release --quiet -p e2e --bin convergence
 
 image: ## a static, non-root container image, named IMAGE
 	@[ -n "$(ENGINE)" ] || { echo "make image needs podman or docker"; exit 1; }

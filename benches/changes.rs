@@ -1,8 +1,8 @@
-//! What it costs that others label nodes: 500 changes among 5,000 nodes in 10 pools. The figures are printed, not judged.
+//! The cost of changes of nodes by other clients: 500 changes of 5,000 nodes in 10 pools. The results are printed only.
 
-#![allow(clippy::unwrap_used)] // what cannot be run ends the benchmark
+#![allow(clippy::unwrap_used)] // an error ends the benchmark
 
-mod world;
+mod snapshots;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,12 +16,12 @@ use winpool::domain::{
     operation::Done,
     pool::{
         Snapshot,
-        assignment::affected,
+        affected::by_node_change,
         plan::{Planner, plan},
-        relevance::concerns_pools,
-        status::report,
+        relevance::is_relevant,
     },
-    workload::Ground,
+    status::pool::report,
+    workload::SchedulingState,
 };
 
 const POOLS: usize = 10;
@@ -29,51 +29,59 @@ const NODES: usize = 5_000;
 const CHANGES: usize = 500;
 
 fn main() {
-    let (_, settled) = world::worlds(POOLS, NODES);
+    let (_, mut settled) = snapshots::new_and_settled(POOLS, NODES);
+    figure("the nodes of each pool, computed from nothing", "none", || drop(black_box(settled.membership())));
+    // The caches keep it between reconciles.
+    settled.membership = settled.membership();
+    let mut changed = settled.clone();
+    let mut node = changed.nodes["win-7"].as_ref().clone();
+    node.ready = !node.ready;
+    changed.nodes.insert(node.name.clone(), Arc::new(node));
+    figure("the nodes of each pool, after a change of one node", "none", || drop(black_box(changed.membership())));
     let foreign = |node: &mut WindowsNode, number: usize| {
         node.labels.insert("example.com/seen".into(), number.to_string());
     };
     let own = |node: &mut WindowsNode, _: usize| node.ready = !node.ready;
-    let reconciles = changes(&settled, "500 foreign labels: event handler and reconciles", "1 s", foreign);
+    let reconciles = changes(&settled, "500 changes of foreign labels: event handler and reconciles", "1 s", foreign);
     println!("{:<62} {reconciles:>6}", "  reconciles");
-    let reconciles = changes(&settled, "500 nodes that become NotReady: the same", "none", own);
+    let reconciles = changes(&settled, "500 changes of Ready: event handler and reconciles", "none", own);
     println!("{:<62} {reconciles:>6}", "  reconciles");
 
     figure("one reconcile of one pool without a change", "none", || reconcile(&settled, "pool-0"));
-    figure("  of this: the nodes of each pool", "none", || drop(black_box(Planner::new(&settled))));
+    figure("  of this: what the plans of all pools have in common", "none", || drop(black_box(Planner::new(&settled))));
     let planner = Planner::new(&settled);
     figure("  of this: the plan", "none", || drop(black_box(planner.plan("pool-0"))));
     figure("a snapshot", "none", || drop(black_box(settled.clone())));
-    figure("a copy of the map of nodes, as every snapshot once made", "none", || {
+    figure("a copy of the map of nodes", "none", || {
         drop(black_box(BTreeMap::clone(&settled.nodes)));
     });
-    figure("what workloads are judged against, with all labels", "none", || drop(black_box(Ground::of(&settled))));
-    figure("what workloads are judged against, with those they ask for", "none", || {
-        drop(black_box(Ground::for_labels(&settled, BTreeSet::from(["kubernetes.io/os".to_owned()]))));
+    figure("the scheduling state with all labels", "none", || drop(black_box(SchedulingState::of(&settled))));
+    figure("the scheduling state with the selected labels", "none", || {
+        drop(black_box(SchedulingState::for_labels(&settled, BTreeSet::from(["kubernetes.io/os".to_owned()]))));
     });
 }
 
-/// Changes a node again and again as `change` says, and reconciles each pool that a change concerns. Gives how many
-/// reconciles that took.
+/// Changes nodes with `change`, and reconciles the pools that the changes affect. Returns the number of reconciles.
 fn changes(settled: &Snapshot, what: &str, goal: &str, change: impl Fn(&mut WindowsNode, usize)) -> usize {
     let mut now = settled.clone();
     let mut reconciles = 0;
-    let begin = world::time_on_cpu();
+    let begin = snapshots::time_on_cpu();
     for number in 0..CHANGES {
         let name = format!("win-{}", number * 7 % NODES);
         let before = now.nodes[&name].clone();
         let mut after = before.as_ref().clone();
         change(&mut after, number);
         now.nodes.insert(name, Arc::new(after.clone()));
+        now.membership = now.membership();
         let pools = || now.pools.values().map(AsRef::as_ref);
-        if concerns_pools(pools(), now.runtime_classes.values().map(AsRef::as_ref), &before, &after) {
-            for pool in affected(pools(), &now.ownership, Some(&before), Some(&after)) {
+        if is_relevant(pools(), now.runtime_classes.values().map(AsRef::as_ref), &before, &after) {
+            for pool in by_node_change(pools(), &now.ownership, Some(&before), Some(&after)) {
                 reconcile(&now, &pool);
                 reconciles += 1;
             }
         }
     }
-    println!("{what:<62} {:>6.3} CPU-s (goal: {goal})", (world::time_on_cpu() - begin).as_secs_f64());
+    println!("{what:<62} {:>6.3} CPU-s (goal: {goal})", (snapshots::time_on_cpu() - begin).as_secs_f64());
     reconciles
 }
 
@@ -84,12 +92,12 @@ fn reconcile(snapshot: &Snapshot, pool: &str) {
 }
 
 fn figure(what: &str, goal: &str, run: impl Fn()) {
-    // The clock of a thread goes on in steps of milliseconds.
-    let (begin, mut times) = (world::time_on_cpu(), 0);
-    while world::time_on_cpu() - begin < Duration::from_millis(400) {
+    // The CPU time of a thread is updated in steps of milliseconds.
+    let (begin, mut times) = (snapshots::time_on_cpu(), 0);
+    while snapshots::time_on_cpu() - begin < Duration::from_millis(400) {
         (0..10).for_each(|_| run());
         times += 10;
     }
-    let each = (world::time_on_cpu() - begin) / times;
+    let each = (snapshots::time_on_cpu() - begin) / times;
     println!("{what:<62} {:>6.3} ms (goal: {goal})", each.as_secs_f64() * 1000.0);
 }

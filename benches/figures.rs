@@ -1,8 +1,8 @@
-//! The figures for speed, memory and size. They are printed, not judged: a loaded machine is no defect.
+//! Speed, memory and size. The results are printed only, because they depend on the load of the machine.
 
-#![allow(clippy::unwrap_used)] // what cannot be run ends the benchmark
+#![allow(clippy::unwrap_used)] // an error ends the benchmark
 
-mod world;
+mod snapshots;
 
 use std::{
     fmt::Write as _,
@@ -20,7 +20,8 @@ use winpool::{
     },
     domain::{
         operation::{Done, Outcome},
-        pool::{Snapshot, configs::Newcomer, plan::plan, status::report},
+        pool::{Snapshot, configs::ExpectedNode, plan::plan},
+        status::pool::report,
     },
     facts::{ContainerdVersion, Minor},
     manifests::{Budget, Manifests, Resources},
@@ -38,39 +39,39 @@ fn main() {
     figure("render of 1,000 pools x 10 variants, in process", "1 s", &best_of(3, || render_all(&file)));
     println!("{:<58} {:>12}   (goal: 100 MB)", "  peak resident memory of that", peak_memory());
     figure("render of the same by the binary, as YAML", "1 s", &best_of(3, || run_binary(&file)));
-    let (first, settled) = world::worlds(1, NODES);
-    figure("planning pass over a pool of 5,000 new nodes", "20 ms", &best_of(10, || pass(&first)));
-    figure("planning pass over the same when nothing is to be done", "20 ms", &best_of(10, || pass(&settled)));
+    let (new, settled) = snapshots::new_and_settled(1, NODES);
+    figure("reconcile of a pool with 5,000 new nodes", "20 ms", &best_of(10, || reconcile(&new)));
+    figure("reconcile of the same without changes", "20 ms", &best_of(10, || reconcile(&settled)));
     let size = fs::metadata(env!("CARGO_BIN_EXE_winpool")).unwrap().len();
     println!("{:<58} {:>9.1} MB   (goal: 20 MB)", "binary", size as f64 / 1e6);
 }
 
-/// The time that something took; what is beyond the time on a processor was spent waiting for one.
-struct Took {
+/// Elapsed time and CPU time.
+struct Times {
     wall: Duration,
     on_cpu: Duration,
 }
 
-fn figure(what: &str, goal: &str, took: &Took) {
-    let [wall, on_cpu] = [took.wall, took.on_cpu].map(|time| time.as_secs_f64() * 1000.0);
-    // A child process is on processors of its own account.
+fn figure(what: &str, goal: &str, times: &Times) {
+    let [wall, on_cpu] = [times.wall, times.on_cpu].map(|time| time.as_secs_f64() * 1000.0);
+    // The CPU time of child processes is not known.
     let on_cpu =
-        if took.on_cpu < Duration::from_millis(1) { String::new() } else { format!(", {on_cpu:.1} ms on a processor") };
+        if times.on_cpu < Duration::from_millis(1) { String::new() } else { format!(", {on_cpu:.1} ms CPU time") };
     println!("{what:<58} {wall:>9.1} ms   (goal: {goal}{on_cpu})");
 }
 
-fn best_of(times: usize, run: impl Fn()) -> Took {
+fn best_of(times: usize, run: impl Fn()) -> Times {
     let timed = || {
-        let (begin, on_cpu) = (Instant::now(), world::time_on_cpu());
+        let (begin, on_cpu) = (Instant::now(), snapshots::time_on_cpu());
         run();
-        (begin.elapsed(), world::time_on_cpu().saturating_sub(on_cpu))
+        (begin.elapsed(), snapshots::time_on_cpu().saturating_sub(on_cpu))
     };
     let (walls, cpus): (Vec<_>, Vec<_>) = (0..times).map(|_| timed()).unzip();
     let least = |times: Vec<Duration>| times.into_iter().min().unwrap_or_default();
-    Took { wall: least(walls), on_cpu: least(cpus) }
+    Times { wall: least(walls), on_cpu: least(cpus) }
 }
 
-/// The most memory that this process has had.
+/// The peak resident memory of this process.
 fn peak_memory() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("unknown");
@@ -80,7 +81,7 @@ fn peak_memory() -> String {
         .map_or_else(|| line.to_owned(), |kib| format!("{:.1} MB", kib * 1024.0 / 1e6))
 }
 
-/// A profile, and pools of two Windows versions that use it.
+/// A profile, and pools with two Windows versions that use it.
 fn manifests() -> String {
     let mut text = "\
 apiVersion: winpool.dev/v1alpha1
@@ -117,18 +118,18 @@ spec:
 }
 
 fn render_all(file: &std::path::Path) {
-    let resources = Resources::of(Manifests::read(&[file.to_owned()], &mut Budget::unbounded()).unwrap()).unwrap();
+    let resources = Resources::new(Manifests::read(&[file.to_owned()], &mut Budget::unbounded()).unwrap()).unwrap();
     let snapshot = render::snapshot(&resources, Default::default(), "winpool-system");
-    let newcomers: Vec<_> = KUBERNETES
+    let expected_nodes: Vec<_> = KUBERNETES
         .iter()
         .flat_map(|kubelet| CONTAINERD.iter().map(|(major, minor)| (*kubelet, *major, *minor)))
-        .map(|(kubelet, major, minor)| Newcomer {
+        .map(|(kubelet, major, minor)| ExpectedNode {
             kubelet: Minor(kubelet),
             containerd: Some(ContainerdVersion::new(major, minor, 0)),
         })
         .collect();
-    let rendered = render::render(&snapshot, &newcomers, &resources).unwrap();
-    // Some variants of the newer Windows have one content, and so one ConfigMap.
+    let rendered = render::render(&snapshot, &expected_nodes, &resources).unwrap();
+    // Some variants of the newer Windows share a ConfigMap.
     assert!(rendered.config_maps.len() > POOLS * 9, "{}", rendered.config_maps.len());
     let mut out = BufWriter::new(io::sink());
     write_objects(&mut out, rendered.objects(), Format::Yaml).unwrap();
@@ -144,8 +145,8 @@ fn run_binary(file: &std::path::Path) {
     assert!(command.status().unwrap().success());
 }
 
-/// What an operator computes in a pass: the plan and the status.
-fn pass(snapshot: &Snapshot) {
+/// The computations of a reconcile: the plan and the status.
+fn reconcile(snapshot: &Snapshot) {
     let plan = plan(snapshot, "pool-0").unwrap();
     let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
     black_box(report(snapshot, &plan, &Done { results, complete: true }));

@@ -1,6 +1,6 @@
-//! The figures of `winpool lint`: 10,000 manifests, as one stream and as files. They are printed, not judged.
+//! The speed and memory of `winpool lint` with 10,000 manifests, as one stream and as files. The results are printed only.
 
-#![allow(clippy::unwrap_used)] // what cannot be run ends the benchmark
+#![allow(clippy::unwrap_used)] // an error ends the benchmark
 
 use std::{
     fmt::Write as _,
@@ -28,7 +28,7 @@ fn main() {
     figure("10,000 manifests with three findings in each, 5,000 files", &files);
 }
 
-/// A Deployment and the Service that selects it; with mistakes three in each on average.
+/// A Deployment and its Service, on request with three findings in each on average.
 fn pair(number: usize, wrong: bool) -> String {
     let (tag, policy) = if wrong { ("latest", "Local") } else { ("ltsc2022", "Cluster") };
     let mut text = format!(
@@ -50,7 +50,7 @@ spec:
 ",
         number % 50
     );
-    for container in ["web", "beside"] {
+    for container in ["web", "sidecar"] {
         let _ = write!(
             text,
             "      - name: {container}
@@ -87,16 +87,16 @@ spec:
 /// Prints the time and the memory of the best of three runs.
 fn figure(what: &str, path: &Path) {
     let runs: Vec<_> = (0..3).map(|_| run(path)).collect();
-    let took = runs.iter().map(|(took, _)| *took).min().unwrap_or_default();
+    let elapsed = runs.iter().map(|(elapsed, _)| *elapsed).min().unwrap_or_default();
     let memory = runs.iter().map(|(_, memory)| *memory).max().unwrap_or_default();
     println!(
         "{what:<58} {:>9.1} ms   (goal: 5 s)   {:>6.1} MB   (goal: 200 MB)",
-        took.as_secs_f64() * 1000.0,
+        elapsed.as_secs_f64() * 1000.0,
         memory as f64 / 1e6
     );
 }
 
-/// The time of a run, and the most memory it had in bytes, read of the process while it runs.
+/// The time of a run, and its peak memory in bytes, read while it runs.
 fn run(path: &Path) -> (Duration, u64) {
     let begin = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_winpool"))

@@ -1,6 +1,6 @@
-//! The figures of the verdicts on workloads in a large cluster: 5,000 nodes and 150,000 pods. They are printed, not judged.
+//! The cost of checking the workloads of a large cluster with 5,000 nodes and 150,000 pods. The results are printed only.
 
-#![allow(clippy::unwrap_used)] // what cannot be run ends the benchmark
+#![allow(clippy::unwrap_used)] // an error ends the benchmark
 
 use std::{
     fs,
@@ -13,63 +13,63 @@ use serde_json::{Value, json};
 use winpool::domain::{
     node::WindowsNode,
     pool::{Pool, RuntimeClassView, Snapshot},
-    workload::{self, Ground, Ledger, Shared},
+    workload::{self, SchedulingState, Shared, WorkloadIndex},
 };
 
 const POOLS: usize = 10;
 const NODES: usize = 5_000;
 const PODS: usize = 150_000;
-/// How many pods a workload has.
+/// The number of pods of a workload.
 const REPLICAS: usize = 50;
-/// How often the verdict on a pod is measured.
+/// The number of changed pods.
 const EVENTS: usize = 20_000;
 
 fn main() {
-    let snapshot = world();
+    let snapshot = cluster();
     let mut shared = Shared::default();
     let begin = Instant::now();
     let pods: Vec<Arc<workload::Pod>> = (0..PODS).map(|number| Arc::new(read(number, true, &mut shared))).collect();
     figure("reading 150,000 pods", "none", begin.elapsed());
     println!("{:<58} {:>9.1} MB   (goal: 300 MB)", "resident memory with these and 5,000 nodes", resident());
 
-    let mut ledger = Ledger::default();
+    let mut index = WorkloadIndex::default();
     let begin = Instant::now();
-    ledger.stand_on(Ground::of(&snapshot));
+    index.set_state(SchedulingState::of(&snapshot));
     for pod in &pods {
-        ledger.pod(&pod.key.clone(), Some(pod.clone()));
+        index.set_pod(&pod.key.clone(), Some(pod.clone()));
     }
-    black_box((0..POOLS).map(|pool| ledger.summary(&format!("pool-{pool}"))).collect::<Vec<_>>());
-    figure("first full verdict on them", "5 s", begin.elapsed());
+    black_box((0..POOLS).map(|pool| index.summary(&format!("pool-{pool}"))).collect::<Vec<_>>());
+    figure("first check of all workloads", "5 s", begin.elapsed());
     drop(pods);
-    println!("{:<58} {:>9.1} MB   (goal: 300 MB)", "resident memory with the verdicts", resident());
+    println!("{:<58} {:>9.1} MB   (goal: 300 MB)", "resident memory with the results", resident());
 
     let changed: Vec<Arc<workload::Pod>> =
         (0..EVENTS).map(|event| Arc::new(read(event * 7 % PODS, event % 2 == 0, &mut shared))).collect();
     let begin = Instant::now();
     for pod in changed {
-        ledger.pod(&pod.key.clone(), Some(pod));
+        index.set_pod(&pod.key.clone(), Some(pod));
     }
     let each = begin.elapsed() / u32::try_from(EVENTS).unwrap();
-    println!("{:<58} {:>9.1} us   (goal: 50 us)", "the verdict on one pod that changed", each.as_secs_f64() * 1e6);
+    println!("{:<58} {:>9.1} us   (goal: 50 us)", "the check of one changed pod", each.as_secs_f64() * 1e6);
     let begin = Instant::now();
-    ledger.stand_on(Ground::of(&Snapshot::default()));
-    ledger.stand_on(Ground::of(&snapshot));
-    figure("judging everything anew, twice", "none", begin.elapsed());
+    index.set_state(SchedulingState::of(&Snapshot::default()));
+    index.set_state(SchedulingState::of(&snapshot));
+    figure("checking all workloads again, twice", "none", begin.elapsed());
 }
 
-fn figure(what: &str, goal: &str, took: Duration) {
-    println!("{what:<58} {:>9.1} ms   (goal: {goal})", took.as_secs_f64() * 1000.0);
+fn figure(what: &str, goal: &str, elapsed: Duration) {
+    println!("{what:<58} {:>9.1} ms   (goal: {goal})", elapsed.as_secs_f64() * 1000.0);
 }
 
-/// The resident memory of this process, in millions of bytes.
+/// The resident memory of this process in megabytes.
 fn resident() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().strip_suffix(" kB").unwrap().parse::<f64>().unwrap() * 1024.0 / 1e6
 }
 
-/// Pools with their classes and nodes, as the operator has made them.
-fn world() -> Snapshot {
+/// Reconciled pools with their classes and nodes.
+fn cluster() -> Snapshot {
     let pools = (0..POOLS).map(|number| {
         let name = format!("pool-{number}");
         let spec = json!({
@@ -123,7 +123,7 @@ fn node(number: usize) -> WindowsNode {
     .into()
 }
 
-/// A pod as an API server gives it: every third is for Windows and on one of the nodes.
+/// A pod as returned by an API server. Every third workload runs on Windows nodes.
 fn read(number: usize, runs: bool, shared: &mut Shared) -> workload::Pod {
     let workload = number / REPLICAS;
     let windows = workload.is_multiple_of(3);

@@ -1,36 +1,41 @@
-//! Logs to stderr, and traces over OTLP when an endpoint is given. Nothing leaves the process otherwise.
+//! Logs to stderr, and traces over OTLP if an endpoint is set.
 //!
 //! Traces are on when `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is set; the other variables
-//! of the OpenTelemetry specification (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, …) mean
-//! what they mean there. Without a sampler every pass is traced, and a parent's decision is kept.
+//! of the OpenTelemetry specification (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, …) have
+//! their standard meaning. By default every reconcile is traced.
 
 use std::{
     env, fmt,
     io::{self, IsTerminal as _},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use clap::ValueEnum;
 use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
 use opentelemetry_otlp::{WithTonicConfig as _, tonic_types::transport::ClientTlsConfig};
 use opentelemetry_sdk::{Resource, resource::EnvResourceDetector, trace::SdkTracerProvider};
-use tracing::{Event, Subscriber, dispatcher};
+use tracing::{
+    Event, Metadata, Subscriber, dispatcher,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
+};
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
-    filter::ParseError,
+    filter::{FilterExt as _, ParseError},
     fmt::{FmtContext, FormatEvent, FormatFields, format, format::Writer},
-    layer::SubscriberExt as _,
+    layer::{Context, Filter, SubscriberExt as _},
     registry::LookupSpan,
     reload,
     util::{SubscriberInitExt as _, TryInitError},
 };
 
-/// The service's name in traces, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` says another.
+/// The default service name in traces.
 pub const SERVICE_NAME: &str = "winpool";
 
-/// What is traced, whatever the log shows. The exporter's own requests are below these levels.
+/// The filter of traces, which does not depend on that of the log. It excludes the exporter's own requests.
 const TRACED: &str = "info,winpool=debug";
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// For people
@@ -43,7 +48,7 @@ pub enum LogFormat {
 /// Why telemetry could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The filter is not one.
+    /// The filter is invalid.
     #[error(transparent)]
     Filter(#[from] FilterError),
     /// The OTLP endpoint cannot be used.
@@ -54,7 +59,7 @@ pub enum Error {
     Started(#[from] TryInitError),
 }
 
-/// A text that is not a log filter.
+/// An invalid log filter.
 #[derive(Debug, thiserror::Error)]
 #[error("`{text}` is not a log filter: {reason}: write a level such as info, or levels by module: info,winpool=debug")]
 pub struct FilterError {
@@ -62,17 +67,52 @@ pub struct FilterError {
     reason: ParseError,
 }
 
-/// What the log leaves out unless it is asked for by name: the client tells of each request that fails and each watch
-/// that ends. So do we, once and with the object. What it says about TLS stays.
-const LEFT_OUT: &str = "kube_client::client=error,kube_client::client::builder=off,kube_client::client::tls=warn";
+/// The default levels of kube's client: it logs each request that fails and each watch that ends, which the operator
+/// logs itself, once and with the object. Its warnings about TLS are logged.
+const CLIENT_LEVELS: &str = "kube_client::client=error,kube_client::client::builder=off,kube_client::client::tls=warn";
 
 fn filter(text: &str) -> Result<EnvFilter, FilterError> {
-    let wrong = |reason| FilterError { text: text.to_owned(), reason };
-    EnvFilter::builder().parse(text).map_err(wrong)?;
-    EnvFilter::builder().parse(format!("{LEFT_OUT},{text}")).map_err(wrong)
+    let invalid = |reason| FilterError { text: text.to_owned(), reason };
+    EnvFilter::builder().parse(text).map_err(invalid)?;
+    EnvFilter::builder().parse(format!("{CLIENT_LEVELS},{text}")).map_err(invalid)
 }
 
-/// The filter of the log; it can be replaced while the process runs.
+/// Lets through only the first of kube's warnings about a server certificate that is not verified
+/// (`insecure-skip-tls-verify`). kube logs one for each connection (kube-client 5.0.0, `src/client/tls.rs`), and the
+/// operator opens at least two a minute.
+#[derive(Debug, Default)]
+struct UnverifiedCertificateOnce(AtomicBool);
+
+/// `callsite_enabled` must stay the default: with a cached interest, an event that is filtered out disables the next one.
+impl<S> Filter<S> for UnverifiedCertificateOnce {
+    fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        !is_unverified_certificate(event) || !self.0.swap(true, Ordering::Relaxed)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::TRACE)
+    }
+}
+
+fn is_unverified_certificate(event: &Event<'_>) -> bool {
+    struct Message(bool);
+    impl Visit for Message {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            self.0 |= field.name() == "message" && format!("{value:?}") == "Server cert bypassed";
+        }
+    }
+    let mut message = Message(false);
+    if event.metadata().target() == "kube_client::client::tls::rustls_tls" {
+        event.record(&mut message);
+    }
+    message.0
+}
+
+/// The filter of the log, which can be replaced at run time.
 #[derive(Clone, Debug)]
 pub struct LogFilter(reload::Handle<EnvFilter, Registry>);
 
@@ -80,22 +120,22 @@ impl LogFilter {
     /// Replaces the filter.
     ///
     /// # Errors
-    /// If `text` is not a filter; the filter stays as it was.
+    /// If `text` is not a filter. The former filter stays.
     pub fn set(&self, text: &str) -> Result<(), FilterError> {
         let filter = filter(text)?;
-        // The only error is that the log is gone, at the very end of the process.
+        // This fails only after the log was dropped, at the end of the process.
         let _ = self.0.reload(filter);
         Ok(())
     }
 
-    /// A filter that can be replaced, and its part in a subscriber.
+    /// A replaceable filter, and its layer.
     pub(crate) fn layer(text: &str) -> Result<(reload::Layer<EnvFilter, Registry>, Self), FilterError> {
         let (layer, handle) = reload::Layer::new(filter(text)?);
         Ok((layer, Self(handle)))
     }
 }
 
-/// Running telemetry. [`Telemetry::stop`] sends what is still waiting.
+/// Running telemetry. [`Telemetry::stop`] sends the remaining spans.
 #[derive(Debug)]
 pub struct Telemetry {
     provider: Option<SdkTracerProvider>,
@@ -103,13 +143,14 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Starts logs, and traces where the environment asks for them. Must be called within a tokio runtime, once.
+    /// Starts logs, and traces if the environment enables them. To be called once, within a tokio runtime.
     ///
     /// # Errors
-    /// If the filter is not one, the OTLP endpoint cannot be used, or telemetry runs already.
+    /// If the filter is invalid, the OTLP endpoint cannot be used, or telemetry is already started.
     pub fn start(log: &str, format: LogFormat) -> Result<Self, Error> {
         let (filter, handle) = LogFilter::layer(log)?;
-        let provider = traces_wanted(|name| env::var(name).ok()).then(provider).transpose()?;
+        let filter = filter.and(UnverifiedCertificateOnce::default());
+        let provider = traces_enabled(|name| env::var(name).ok()).then(provider).transpose()?;
         let traces = provider.as_ref().map(|provider| {
             let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer(SERVICE_NAME));
             layer.with_filter(EnvFilter::new(TRACED))
@@ -123,36 +164,36 @@ impl Telemetry {
         self.filter.clone()
     }
 
-    /// Sends the spans that wait, and stops. Takes as long as the collector does, five seconds at most.
+    /// Sends the remaining spans, for at most five seconds, and stops.
     pub fn stop(self) {
         if let Some(Err(error)) = self.provider.map(|provider| provider.shutdown()) {
-            tracing::warn!(%error, "the last spans could not be sent");
+            tracing::warn!(%error, "cannot send the last spans");
         }
     }
 }
 
-fn traces_wanted(variable: impl Fn(&str) -> Option<String>) -> bool {
+fn traces_enabled(variable: impl Fn(&str) -> Option<String>) -> bool {
     ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]
         .into_iter()
         .any(|name| variable(name).is_some_and(|value| !value.is_empty()))
 }
 
 fn provider() -> Result<SdkTracerProvider, opentelemetry_otlp::ExporterBuildError> {
-    // For an endpoint of https: whom the system trusts.
+    // The trusted certificates of the system, for an https endpoint.
     let tls = ClientTlsConfig::new().with_enabled_roots();
     let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_tls_config(tls).build()?;
     Ok(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build())
 }
 
-/// Our name and version, below what the environment says.
+/// The name and version of the service, overridden by the environment.
 fn resource() -> Resource {
-    let ours = Resource::builder_empty()
+    let builder = Resource::builder_empty()
         .with_service_name(SERVICE_NAME)
         .with_attribute(opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
         .with_detector(Box::new(EnvResourceDetector::new()));
     match env::var("OTEL_SERVICE_NAME").ok().filter(|name| !name.is_empty()) {
-        Some(name) => ours.with_service_name(name).build(),
-        None => ours.build(),
+        Some(name) => builder.with_service_name(name).build(),
+        None => builder.build(),
     }
 }
 
@@ -174,7 +215,7 @@ where
     }
 }
 
-/// Adds the trace id to each line that is written within a traced span, so that a log leads to its trace.
+/// Adds the trace id to each line that is logged within a traced span.
 struct WithTraceId<F> {
     inner: F,
     log: LogFormat,
@@ -212,11 +253,13 @@ fn join(log: LogFormat, line: &str, trace_id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
     #[test]
     fn traces_are_off_unless_an_endpoint_is_given() {
-        for (set, wanted) in [
+        for (set, expected) in [
             (vec![], false),
             (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "")], false),
             (vec![("OTEL_SERVICE_NAME", "a")], false),
@@ -224,12 +267,46 @@ mod tests {
             (vec![("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://a:4317")], true),
         ] {
             let variable = |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-            assert_eq!(traces_wanted(variable), wanted, "{set:?}");
+            assert_eq!(traces_enabled(variable), expected, "{set:?}");
         }
     }
 
     #[test]
-    fn a_filter_is_replaced_and_a_bad_one_changes_nothing() {
+    fn an_unverified_certificate_is_logged_once_and_other_warnings_always() {
+        #[derive(Clone, Default)]
+        struct Lines(Arc<Mutex<Vec<u8>>>);
+        impl io::Write for Lines {
+            fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+                self.0.lock().unwrap().extend(line);
+                Ok(line.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (filter, handle) = LogFilter::layer("info").unwrap();
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let log = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || writer.clone());
+        let filter = filter.and(UnverifiedCertificateOnce::default());
+        tracing::subscriber::with_default(Registry::default().with(log.with_filter(filter)), || {
+            for _ in 0..3 {
+                tracing::warn!(target: "kube_client::client::tls::rustls_tls", "Server cert bypassed");
+                tracing::warn!(target: "kube_client::client::tls::rustls_tls", "failed to reload CA bundle");
+                tracing::warn!(target: "winpool", "Server cert bypassed");
+                tracing::info!(target: "kube_client::client::tls::rustls_tls", "below the level");
+                handle.set("debug").unwrap();
+            }
+        });
+        let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+        assert_eq!(count("rustls_tls: Server cert bypassed"), 1, "{log}");
+        assert_eq!(count("failed to reload CA bundle"), 3, "{log}");
+        assert_eq!((count("winpool: Server cert bypassed"), count("below the level")), (3, 0), "{log}");
+    }
+
+    #[test]
+    fn a_filter_is_replaced_unless_the_new_one_is_invalid() {
         let (layer, handle) = LogFilter::layer("info").unwrap();
         let now = || handle.0.with_current(ToString::to_string).unwrap();
         let shown = |text: &str| filter(text).unwrap().to_string();
@@ -243,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_carries_its_trace_id_in_either_format() {
+    fn a_line_has_its_trace_id_in_both_formats() {
         assert_eq!(join(LogFormat::Text, "INFO done", "0af7"), "INFO done trace_id=0af7\n");
         assert_eq!(
             join(LogFormat::Json, "{\"level\":\"INFO\"}", "0af7"),

@@ -9,13 +9,12 @@ use anyhow::{Result, bail};
 use e2e::{
     assets::{docker_registry, say_skipped},
     certificates::Authority,
-    images::fill,
-    registry::{Access, Registry},
+    registry::{Access, Registry, fill},
 };
 use tokio::sync::mpsc::unbounded_channel;
 use winpool::{
     domain::image::{Lookup, Reference},
-    registry::{Lookups, Registry as Client, Settings, Wanted},
+    registry::{LookupCache, LookupRequest, Registry as Client, Settings},
 };
 
 const PODS: usize = 10_000;
@@ -33,18 +32,18 @@ async fn main() -> Result<()> {
         fill(&registry, IMAGES).await?.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     let client = Client::new(Settings { certificates: Some(authority.file()), ..Settings::default() })?;
     let (sender, mut answered) = unbounded_channel();
-    let lookups = Lookups::new(Arc::new(client), PODS, move |_| {
+    let lookups = LookupCache::new(Arc::new(client), PODS, move |_| {
         let _ = sender.send(());
     });
 
     let begin = Instant::now();
-    lookups.want(images.iter().cycle().take(PODS).map(|image| Wanted::from(image.clone())));
+    lookups.request(images.iter().cycle().take(PODS).map(|image| LookupRequest::from(image.clone())));
     for _ in 0..IMAGES {
         answered.recv().await;
     }
     let took = begin.elapsed();
     for image in &images {
-        match lookups.get(&Wanted::from(image.clone())).as_deref() {
+        match lookups.get(&LookupRequest::from(image.clone())).as_deref() {
             Some(Lookup::Found(_)) => {}
             other => bail!("{image}: {other:?}"),
         }

@@ -173,7 +173,17 @@ impl ControlPlane {
         self.path("logs").join(format!("{name}.log"))
     }
 
-    /// What `user` (one of the operator and the rivals) has asked of the API server so far, in order of completion.
+    /// The CPU time of API server and etcd since they were last started.
+    ///
+    /// # Errors
+    /// When one of them does not run.
+    pub async fn cpu_time(&self) -> Result<Duration> {
+        let api_server = self.api_server.lock().await;
+        let all = api_server.iter().chain(self.others.get("etcd"));
+        all.map(Process::cpu_time).sum()
+    }
+
+    /// What `user` (one of the operator and the others) has asked of the API server so far, in order of completion.
     /// A watch counts once it has been answered; what a server forbids while it starts does not count.
     ///
     /// # Errors
@@ -338,7 +348,7 @@ impl ControlPlane {
         self.write("service-account.key", &key.private)?;
         self.write("service-account.pub", &key.public)?;
         self.write("tokens.csv", &User::ALL.map(User::token_line).concat())?;
-        let audited = [User::Operator, User::RivalA, User::RivalB].map(User::name);
+        let audited = [User::Operator, User::OtherA, User::OtherB].map(User::name);
         self.write("audit-policy.yaml", &audit::policy(&audited))?;
         process::touch(&self.path("audit.log"))
     }

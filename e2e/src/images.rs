@@ -6,8 +6,6 @@ use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::registry::Registry;
-
 /// What `gzip` makes of a few letters: a layer, to a registry.
 pub const GZIP: &[u8] =
     b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xcb\x49\xac\x4c\x2d\x02\x00\x1a\x21\xdb\xe4\x05\x00\x00\x00";
@@ -55,30 +53,6 @@ impl Dialect {
             },
         }
     }
-}
-
-/// Pushes as many images as asked, each with its own Windows, and returns their references: every other one by digest.
-///
-/// # Errors
-/// When the registry does not take them.
-pub async fn fill(registry: &Registry, count: usize) -> Result<Vec<String>> {
-    const REPOSITORIES: usize = 10;
-    let types = Dialect::Docker.media_types();
-    let mut references = Vec::new();
-    for team in 0..REPOSITORIES {
-        let name = format!("team-{team}/app");
-        let repository = registry.repository(&name, None);
-        let layer = repository.blob(types.gzip, GZIP).await?;
-        for number in (team..count).step_by(REPOSITORIES) {
-            let (tag, platform) = (format!("v{number}"), windows(&format!("10.0.20348.{number}")));
-            let image =
-                repository.image_of(Some(&tag), Dialect::Docker, &platform, std::slice::from_ref(&layer)).await?;
-            let digest = image["digest"].as_str().unwrap_or_default();
-            let suffix = if number % 2 == 0 { format!("@{digest}") } else { format!(":{tag}") };
-            references.push(format!("{}/{name}{suffix}", registry.host()));
-        }
-    }
-    Ok(references)
 }
 
 /// A repository to push to.

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::{
     control_plane::{ControlPlane, OPERATOR_NAMESPACE, User},
@@ -13,7 +13,8 @@ use crate::{
     operator::workspace,
 };
 
-const CRDS: [&str; 2] = ["crd/windowsnodepools.winpool.dev", "crd/windowsruntimeprofiles.winpool.dev"];
+/// The shipped CustomResourceDefinitions, as `kubectl` names them.
+pub const CRDS: [&str; 2] = ["crd/windowsnodepools.winpool.dev", "crd/windowsruntimeprofiles.winpool.dev"];
 const ALLOWED_TIMEOUT: Duration = Duration::from_secs(10);
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -36,18 +37,20 @@ pub fn install(control_plane: &ControlPlane) -> Result<()> {
 /// The API server learns of a role or binding a moment after it has answered; an operator that is quicker would be
 /// refused.
 fn wait_until_allowed(control_plane: &ControlPlane, action: &[&str]) -> Result<()> {
-    let operator = User::Operator.name();
-    let arguments = [&["auth", "can-i"], action, &["--as", &operator]].concat();
     let deadline = Instant::now() + ALLOWED_TIMEOUT;
-    loop {
-        match kubectl(control_plane, User::Admin, &arguments) {
-            Ok(_) => return Ok(()),
-            Err(error) if Instant::now() > deadline => {
-                return Err(error.context(format!("the shipped RBAC does not let the operator {}", action.join(" "))));
-            }
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
-        }
+    while !operator_may(control_plane, action) {
+        ensure!(Instant::now() < deadline, "the shipped RBAC does not let the operator {}", action.join(" "));
+        std::thread::sleep(Duration::from_millis(100));
     }
+    Ok(())
+}
+
+/// Whether the API server says now that the operator may, for instance, `["list", "pods"]`.
+#[must_use]
+pub fn operator_may(control_plane: &ControlPlane, action: &[&str]) -> bool {
+    let operator = User::Operator.name();
+    let question = [&["auth", "can-i"], action, &["--as", &operator]].concat();
+    kubectl(control_plane, User::Admin, &question).is_ok()
 }
 
 /// Applies `crds/` and waits until the API server serves them.

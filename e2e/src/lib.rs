@@ -6,15 +6,19 @@
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
-//! use e2e::{control_plane::{ControlPlane, Options, User}, kubelet::{Kubelets, SimulatedNode}};
+//! use e2e::{cluster::{Cluster, OS_WINDOWS}, kubelet::SimulatedNode};
 //!
-//! let control_plane = ControlPlane::start(Options::default()).await?;
-//! let client = control_plane.client(User::Admin).await?;
-//! let nodes = vec![SimulatedNode::windows("w1", "10.0.20348.2700"), SimulatedNode::linux("l1")];
-//! let kubelets = Kubelets::start(client, nodes).await?;
-//! e2e::install::install(&control_plane)?;
+//! let cluster = Cluster::start().await?;
+//! let node = SimulatedNode::windows("w1", "10.0.20348.2700").label("agentpool", "web");
+//! let kubelets = cluster.start_kubelets(vec![node, SimulatedNode::linux("l1")]).await?;
+//! let operator = cluster.start_operator(&[], &[]).await?;
+//! cluster.apply_tainting_pool("web", "ltsc2022", OS_WINDOWS).await?;
+//! cluster.until_tainted("web", OS_WINDOWS, 1).await?;
 //! # Ok(()) }
 //! ```
+//!
+//! A [`Cluster`](cluster::Cluster) is a control plane with a client; a [`Fixture`](fixture::Fixture) has the objects of one
+//! test in a control plane that many tests share.
 //!
 //! A [`ControlPlane`](control_plane::ControlPlane) owns no task of an async runtime, so one in a `static` can serve many
 //! `#[tokio::test]`s. Clients and [`Kubelets`](kubelet::Kubelets) do: make those in the test that uses them.
@@ -24,18 +28,21 @@ pub mod allocatable;
 pub mod assets;
 pub mod audit;
 pub mod certificates;
+pub mod cluster;
 pub mod control_plane;
+pub mod fixture;
+pub mod history;
 pub mod images;
 pub mod install;
 pub mod kubectl;
 pub mod kubelet;
 pub mod network;
 pub mod node;
+pub mod objects;
 pub mod operator;
 pub mod process;
 pub mod registry;
 pub mod wait;
-pub mod world;
 
 mod directory;
 mod keys;

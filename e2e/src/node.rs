@@ -155,6 +155,14 @@ impl SimulatedNode {
         labels
     }
 
+    /// The Node as a kubelet of this version registers it without a rendered configuration.
+    ///
+    /// # Errors
+    /// When the object is not a Node.
+    pub fn registered(&self, version: &str) -> serde_json::Result<Node> {
+        self.object(None, version)
+    }
+
     /// The Node as its kubelet registers it, with the taints of its configuration if it has one.
     pub(crate) fn object(
         &self,

@@ -67,6 +67,14 @@ impl Process {
         self.pid
     }
 
+    /// Its CPU time, in user and kernel mode.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn cpu_time(&self) -> Result<Duration> {
+        cpu_time(self.pid)
+    }
+
     /// Where its standard output and error go.
     #[must_use]
     pub fn log(&self) -> &Path {
@@ -231,6 +239,23 @@ fn signal_group(pid: u32, signal: Signal) {
         // A group that has just ended is what was wanted.
         let _ = kill_process_group(group, signal);
     }
+}
+
+/// The CPU time of a process, in user and kernel mode.
+///
+/// # Errors
+/// When there is no such process.
+pub fn cpu_time(pid: u32) -> Result<Duration> {
+    let path = format!("/proc/{pid}/stat");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    // The second field is the name in parentheses and may contain anything; utime and stime are the 14th and 15th.
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(11);
+    let ticks: Vec<u64> = fields.take(2).filter_map(|ticks| ticks.parse().ok()).collect();
+    if ticks.len() != 2 {
+        bail!("no times in {path}: {text}");
+    }
+    // proc(5): in units of USER_HZ, which is 100 on every architecture that the tests run on.
+    Ok(Duration::from_millis(ticks.iter().sum::<u64>() * 10))
 }
 
 /// Creates an empty file, or empties it.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     certificates::Authority,
     directory::Directory,
-    images::Repository,
+    images::{Dialect, GZIP, Repository, windows},
     network::{accepts_connections, free_port},
     process::Process,
 };
@@ -155,6 +155,30 @@ impl Request {
         let agent = parts.nth(2).unwrap_or_default().to_owned();
         Some(Self { method: request.next()?.to_owned(), path: request.next()?.to_owned(), status, agent })
     }
+}
+
+/// Pushes as many images as asked, each with its own Windows, and returns their references: every other one by digest.
+///
+/// # Errors
+/// When the registry does not take them.
+pub async fn fill(registry: &Registry, count: usize) -> Result<Vec<String>> {
+    const REPOSITORIES: usize = 10;
+    let types = Dialect::Docker.media_types();
+    let mut references = Vec::new();
+    for team in 0..REPOSITORIES {
+        let name = format!("team-{team}/app");
+        let repository = registry.repository(&name, None);
+        let layer = repository.blob(types.gzip, GZIP).await?;
+        for number in (team..count).step_by(REPOSITORIES) {
+            let (tag, platform) = (format!("v{number}"), windows(&format!("10.0.20348.{number}")));
+            let image =
+                repository.image_of(Some(&tag), Dialect::Docker, &platform, std::slice::from_ref(&layer)).await?;
+            let digest = image["digest"].as_str().unwrap_or_default();
+            let suffix = if number % 2 == 0 { format!("@{digest}") } else { format!(":{tag}") };
+            references.push(format!("{}/{name}{suffix}", registry.host()));
+        }
+    }
+    Ok(references)
 }
 
 #[cfg(test)]

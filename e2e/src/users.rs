@@ -16,14 +16,14 @@ pub enum User {
     /// else, say what it may do.
     Operator,
     /// Somebody who may do everything and works against the operator.
-    RivalA,
+    OtherA,
     /// Another one.
-    RivalB,
+    OtherB,
 }
 
 impl User {
     /// Every user.
-    pub const ALL: [Self; 4] = [Self::Admin, Self::Operator, Self::RivalA, Self::RivalB];
+    pub const ALL: [Self; 4] = [Self::Admin, Self::Operator, Self::OtherA, Self::OtherB];
 
     /// The name that the API server knows the user by.
     #[must_use]
@@ -31,14 +31,14 @@ impl User {
         match self {
             Self::Admin => "admin".to_owned(),
             Self::Operator => format!("system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR_SERVICE_ACCOUNT}"),
-            Self::RivalA => "rival-a".to_owned(),
-            Self::RivalB => "rival-b".to_owned(),
+            Self::OtherA => "other-a".to_owned(),
+            Self::OtherB => "other-b".to_owned(),
         }
     }
 
     fn groups(self) -> String {
         match self {
-            Self::Admin | Self::RivalA | Self::RivalB => "system:masters".to_owned(),
+            Self::Admin | Self::OtherA | Self::OtherB => "system:masters".to_owned(),
             Self::Operator => format!("system:serviceaccounts,system:serviceaccounts:{OPERATOR_NAMESPACE}"),
         }
     }
@@ -47,8 +47,8 @@ impl User {
         match self {
             Self::Admin => "admin",
             Self::Operator => "operator",
-            Self::RivalA => "rival-a",
-            Self::RivalB => "rival-b",
+            Self::OtherA => "other-a",
+            Self::OtherB => "other-b",
         }
     }
 

@@ -5,41 +5,44 @@ use std::collections::BTreeMap;
 use jiff::{ToSpan, civil::Date};
 use winpool::facts::{
     ContainerdVersion, Minor,
-    containerd::{GENERATIONS, end_of_life, minimum_for},
+    containerd::{RELEASE_LINES, end_of_life, minimum_for},
     support::OLDEST,
 };
 
-use super::Compared;
+use super::Comparison;
 
-/// Compares the ends of support and the matrix of Kubernetes.
-pub fn releases(text: &str) -> Compared {
+/// Compares the end of support and the Kubernetes matrix.
+pub fn releases(text: &str) -> Comparison {
     let rows: Vec<Vec<&str>> = text.lines().filter(|line| line.starts_with('|')).map(cells).collect();
     let support: Vec<_> = rows.iter().filter_map(|row| line_of(row)).collect();
     let matrix: Vec<_> = rows.iter().filter_map(|row| Some((minor_of(row)?, *row.get(1)?))).collect();
     if support.is_empty() || matrix.is_empty() {
-        return Err("it has no table of releases, or none of Kubernetes versions".to_owned());
+        return Err("no table of releases or no table of Kubernetes versions".to_owned());
     }
     let mut differences = Vec::new();
     for (line, end) in support {
         match (day(end), end_of_life(line)) {
-            (None, _) => differences.push(format!("{}.{} ends on {end:?}, which is no day", line.major, line.minor)),
+            (None, _) => {
+                differences.push(format!("end of support of {}.{}: {end:?} is not a date", line.major, line.minor))
+            }
             (Some(day), Some(own)) if day == own => {}
             (Some(day), own) => {
                 let own = own.map_or("nothing".to_owned(), |own| own.to_string());
-                differences.push(format!("{}.{} ends on {day}, the table has {own}", line.major, line.minor));
+                let (major, minor) = (line.major, line.minor);
+                differences.push(format!("end of support of {major}.{minor}: upstream has {day}, the table has {own}"));
             }
         }
     }
     for (minor, versions) in matrix {
         let minimums = versions.split(',').filter_map(|text| text.trim().trim_end_matches('+').parse().ok());
-        for least in minimums {
-            differences.extend(minimum(minor, least));
+        for upstream in minimums {
+            differences.extend(minimum(minor, upstream));
         }
     }
     Ok(differences)
 }
 
-/// The minor in a row such as `| 1.36 | 2.3.0+, 2.2.0+ | v1 |`; other tables have versions of containerd there.
+/// The minor in a row such as `| 1.36 | 2.3.0+, 2.2.0+ | v1 |`. Other tables have versions of containerd there.
 fn minor_of(row: &[&str]) -> Option<Minor> {
     row.first()?.parse().ok().filter(|minor| *minor >= OLDEST)
 }
@@ -48,16 +51,16 @@ fn cells(row: &str) -> Vec<&str> {
     row.trim().trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// The line and the end in a row such as `| [2.3](…) | LTS | April 30, 2026 | April 30, 2028 | … |`, of those that the table
-/// begins with or later ones that have begun.
+/// The release line and its end of support in a row such as
+/// `| [2.3](…) | LTS | April 30, 2026 | April 30, 2028 | … |`. `None` for lines before the table and for future ones.
 fn line_of<'t>(row: &[&'t str]) -> Option<(ContainerdVersion, &'t str)> {
     let name = row.first()?.strip_prefix('[')?.split(']').next()?;
     let line: ContainerdVersion = name.parse().ok()?;
     let future = row.get(1)?.contains("Future");
-    (line >= GENERATIONS[0].first && !future).then_some((line, *row.get(3)?))
+    (line >= RELEASE_LINES[0].first && !future).then_some((line, *row.get(3)?))
 }
 
-/// `April 30, 2028`, `Apr 30, 2028`, `March, 2027**` or `September 2026*`: of a month its last day.
+/// Parses `April 30, 2028`, `Apr 30, 2028`, `March, 2027**` and `September 2026*`. A month means its last day.
 fn day(text: &str) -> Option<Date> {
     let words: Vec<&str> = text.split([' ', ',', '*', '(', ')', '_']).filter(|word| !word.is_empty()).collect();
     match words.as_slice() {
@@ -72,21 +75,21 @@ fn day(text: &str) -> Option<Date> {
     }
 }
 
-/// What differs about the least patch of a line that a minor asks for.
-fn minimum(minor: Minor, least: ContainerdVersion) -> Option<String> {
-    let own = minimum_for(minor, ContainerdVersion { patch: 0, ..least });
-    let expected = (least.patch > 0).then_some(least);
+/// The difference between the minimums of a release line for a minor.
+fn minimum(minor: Minor, upstream: ContainerdVersion) -> Option<String> {
+    let own = minimum_for(minor, ContainerdVersion { patch: 0, ..upstream });
+    let expected = (upstream.patch > 0).then_some(upstream);
     (own != expected).then(|| {
         let own = own.map_or("any".to_owned(), |own| own.to_string());
-        format!("Kubernetes {minor} asks for {least} of its line, the table has {own}")
+        format!("minimum for Kubernetes {minor}: upstream has {upstream}, the table has {own}")
     })
 }
 
-/// Compares the newest patch releases. Lines are tags, or what `git ls-remote --tags` prints.
-pub fn tags(text: &str) -> Compared {
+/// Compares the newest patch releases. The lines are tags, or the output of `git ls-remote --tags`.
+pub fn tags(text: &str) -> Comparison {
     let mut newest: BTreeMap<(u32, u32), ContainerdVersion> = BTreeMap::new();
     for line in text.lines() {
-        // The tags of modules in the repository have a folder before the version.
+        // Tags of modules in the repository have a folder before the version.
         let tag = line.rsplit("refs/tags/").next().unwrap_or_default().trim();
         let Some(plain) =
             tag.strip_prefix('v').filter(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
@@ -99,16 +102,16 @@ pub fn tags(text: &str) -> Compared {
         }
     }
     if newest.is_empty() {
-        return Err("it has no tag such as v2.3.4".to_owned());
+        return Err("no tag such as v2.3.4".to_owned());
     }
-    let first = GENERATIONS[0].first;
+    let first = RELEASE_LINES[0].first;
     let lines = newest.into_iter().filter(|(line, _)| *line >= (first.major, first.minor));
     let differences = lines.filter_map(|((major, minor), newest)| {
-        let own = GENERATIONS.iter().find(|own| (own.first.major, own.first.minor) == (major, minor));
+        let own = RELEASE_LINES.iter().find(|own| (own.first.major, own.first.minor) == (major, minor));
         match own {
             Some(own) if own.newest == newest => None,
-            Some(own) => Some(format!("{newest} is the newest of its line, the table has {}", own.newest)),
-            None => Some(format!("the line {major}.{minor} is missing")),
+            Some(own) => Some(format!("newest {major}.{minor}: upstream has {newest}, the table has {}", own.newest)),
+            None => Some(format!("release line {major}.{minor} is missing")),
         }
     });
     Ok(differences.collect())
@@ -122,7 +125,7 @@ mod tests {
     const MATRIX: &str = "| 1.36 | 2.3.0+, 2.2.0+ | v1 |\n| 1.3 | no Kubernetes |\n";
 
     #[test]
-    fn ends_of_support_are_compared_by_day_or_month() {
+    fn the_end_of_support_is_compared_by_day_or_month() {
         let row = |name: &str, status: &str, end: &str| format!("| [{name}](x) | {status} | Nov 5, 2024 | {end} | |\n");
         let text = |rows: &[String]| format!("{HEAD}{}{MATRIX}", rows.concat());
         let same = [
@@ -140,33 +143,34 @@ mod tests {
         let other =
             [row("2.2", "Active", "Nov 7, 2026"), row("9.0", "Active", "May 1, 2030"), row("2.1", "Active", "soon")];
         let expected = [
-            "2.2 ends on 2026-11-07, the table has 2026-11-06",
-            "9.0 ends on 2030-05-01, the table has nothing",
-            "2.1 ends on \"soon\", which is no day",
+            "end of support of 2.2: upstream has 2026-11-07, the table has 2026-11-06",
+            "end of support of 9.0: upstream has 2030-05-01, the table has nothing",
+            "end of support of 2.1: \"soon\" is not a date",
         ];
         assert_eq!(releases(&text(&other)), Ok(expected.map(str::to_owned).to_vec()));
         assert!(releases("# Releases").is_err());
     }
 
     #[test]
-    fn the_matrix_of_kubernetes_is_compared_by_line() {
+    fn the_kubernetes_matrix_is_compared_by_release_line() {
         let support = "| [2.3](x) | LTS | x | April 30, 2028 | |\n";
         let found = |row: &str| releases(&format!("{support}{row}"));
         assert_eq!(found("| 1.35 | 2.2.0+, 2.1.5+, 1.7.28+ | v1 |\n"), Ok(Vec::new()));
-        let expected = "Kubernetes 1.35 asks for 2.1.6 of its line, the table has 2.1.5".to_owned();
+        let expected = "minimum for Kubernetes 1.35: upstream has 2.1.6, the table has 2.1.5".to_owned();
         assert_eq!(found("| 1.35 | 2.1.6+ | v1 |\n"), Ok(vec![expected]));
     }
 
     #[test]
-    fn the_newest_tag_of_each_line_is_compared() {
-        let own: String = GENERATIONS.iter().map(|own| format!("abc\trefs/tags/v{}\n", own.newest)).collect();
+    fn the_newest_tag_of_each_release_line_is_compared() {
+        let own: String = RELEASE_LINES.iter().map(|own| format!("abc\trefs/tags/v{}\n", own.newest)).collect();
         assert_eq!(tags(&own), Ok(Vec::new()));
         let more = format!(
             "{own}abc\trefs/tags/v2.0.99\nabc\trefs/tags/v9.0.0\nabc\trefs/tags/v9.1.0-rc.1\nabc\trefs/tags/api/v1.9.0\n"
         );
         let found = tags(&more).unwrap();
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].starts_with("2.0.99 is the newest") && found[1] == "the line 9.0 is missing", "{found:?}");
+        assert!(found[0].starts_with("newest 2.0: upstream has 2.0.99"), "{found:?}");
+        assert_eq!(found[1], "release line 9.0 is missing");
         assert!(tags("nothing").is_err());
     }
 }

@@ -1,17 +1,19 @@
 //! `test/compatibility_lifecycle/reference/versioned_feature_list.yaml` of kubernetes/kubernetes.
 
+use std::fmt;
+
 use serde::Deserialize;
 use winpool::facts::{
     Minor,
     feature_gates::{FeatureGate, GATES, NEWEST_READ, Stage, feature_gate},
 };
 
-use super::Compared;
+use super::Comparison;
 
-/// Gates that the list calls by the name of their constant, and the name that a kubelet takes.
+/// Gates that the list names after their constant, with their actual name.
 const NAMES: [(&str, &str); 2] =
     [("CPUCFSQuotaPeriod", "CustomCPUCFSQuotaPeriod"), ("RuntimeClassInImageCriAPI", "RuntimeClassInImageCriApi")];
-/// The gates that are in no list: they switch others.
+/// Gates that are not in the list because they set others.
 const SWITCHES: [&str; 2] = ["AllAlpha", "AllBeta"];
 
 #[derive(Deserialize)]
@@ -33,40 +35,56 @@ struct ListedSpec {
 /// Default, lock and stage of a gate in one minor.
 #[derive(PartialEq, Eq)]
 struct State {
-    on: bool,
+    default: bool,
     locked: bool,
     stage: Stage,
 }
 
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.stage {
+            Stage::Alpha => "alpha",
+            Stage::Beta => "beta",
+            Stage::Stable => "stable or deprecated",
+        })?;
+        f.write_str(if self.default { " and enabled" } else { " and disabled" })?;
+        f.write_str(if self.locked { " (locked)" } else { "" })
+    }
+}
+
 /// Compares the list of a minor.
-pub fn list(minor: Minor, text: &str) -> Compared {
+pub fn list(minor: Minor, text: &str) -> Comparison {
     let listed: Vec<Listed> = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
     let mut differences = Vec::new();
-    let mut names = Vec::new();
+    let mut listed_names = Vec::new();
     for gate in &listed {
         let name =
             NAMES.iter().find(|(constant, _)| *constant == gate.name).map_or(gate.name.as_str(), |(_, name)| name);
-        // Specifications for later minors are not of this one.
+        // The gate may exist only in later minors.
         let Some(upstream) = state_of(gate, minor)? else { continue };
-        names.push(name);
+        listed_names.push(name);
         match feature_gate(name).filter(|gate| known(gate, minor)) {
-            None => differences.push(format!("{name} is missing: {}", in_words(&upstream))),
+            None => differences.push(format!("{name} is missing: upstream has {upstream}")),
             Some(own) => {
-                let own = own.spec_in(minor).map(|spec| State { on: spec.on, locked: spec.locked, stage: spec.stage });
+                let own = own.spec_in(minor).map(|spec| State {
+                    default: spec.default,
+                    locked: spec.locked,
+                    stage: spec.stage,
+                });
                 if own.as_ref() != Some(&upstream) {
-                    let own = own.as_ref().map_or("nothing".to_owned(), in_words);
-                    differences.push(format!("{name} is {}, the table has {own}", in_words(&upstream)));
+                    let own = own.map_or("nothing".to_owned(), |own| own.to_string());
+                    differences.push(format!("{name}: upstream has {upstream}, the table has {own}"));
                 }
             }
         }
     }
-    let gone = GATES.iter().filter(|gate| known(gate, minor) && !names.contains(&gate.name));
-    let gone = gone.filter(|gate| !SWITCHES.contains(&gate.name));
-    differences.extend(gone.map(|gate| format!("{} is not in the list, and the table has it", gate.name)));
+    let removed = GATES.iter().filter(|gate| known(gate, minor) && !listed_names.contains(&gate.name));
+    let removed = removed.filter(|gate| !SWITCHES.contains(&gate.name));
+    differences.extend(removed.map(|gate| format!("{} does not exist upstream", gate.name)));
     Ok(differences)
 }
 
-/// A minor newer than the table is compared with its end.
+/// Whether a minor knows a gate. Minors newer than the table are compared with its newest minor.
 fn known(gate: &FeatureGate, minor: Minor) -> bool {
     gate.known_in(minor.min(NEWEST_READ))
 }
@@ -80,7 +98,7 @@ fn state_of(gate: &Listed, minor: Minor) -> Result<Option<State>, String> {
         }
     }
     let state = |spec: &ListedSpec| State {
-        on: spec.default,
+        default: spec.default,
         locked: spec.lock_to_default,
         stage: match spec.pre_release.as_str() {
             "Alpha" => Stage::Alpha,
@@ -89,15 +107,6 @@ fn state_of(gate: &Listed, minor: Minor) -> Result<Option<State>, String> {
         },
     };
     Ok(last.map(|(_, spec)| state(spec)))
-}
-
-fn in_words(State { on, locked, stage }: &State) -> String {
-    let stage = match stage {
-        Stage::Alpha => "alpha",
-        Stage::Beta => "beta",
-        Stage::Stable => "stable or deprecated",
-    };
-    format!("{stage}, {}{}", if *on { "on" } else { "off" }, if *locked { ", locked" } else { "" })
 }
 
 #[cfg(test)]
@@ -111,13 +120,13 @@ mod tests {
         format!("- name: {name}\n  versionedSpecs:\n{}", specs.iter().map(spec).collect::<String>())
     }
 
-    /// The differences about gates with these words in their names.
-    fn about(minor: u32, text: &str, word: &str) -> Vec<String> {
-        list(Minor(minor), text).unwrap().into_iter().filter(|difference| difference.contains(word)).collect()
+    /// The differences that contain a name.
+    fn about(minor: u32, text: &str, name: &str) -> Vec<String> {
+        list(Minor(minor), text).unwrap().into_iter().filter(|difference| difference.contains(name)).collect()
     }
 
     #[test]
-    fn a_gate_that_is_as_the_table_has_it_is_no_difference() {
+    fn an_equal_gate_is_not_a_difference() {
         let log_query = entry("NodeLogQuery", &[("1.27", "Alpha", false, false), ("1.30", "Beta", false, false)]);
         assert_eq!(about(35, &log_query, "NodeLogQuery"), [""; 0]);
         let quota = entry("CPUCFSQuotaPeriod", &[("1.12", "Alpha", false, false)]);
@@ -125,20 +134,23 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_is_otherwise_new_or_gone_is_a_difference() {
+    fn a_changed_new_or_removed_gate_is_a_difference() {
         let log_query = entry("NodeLogQuery", &[("1.27", "Beta", true, false)]);
-        assert_eq!(about(35, &log_query, "NodeLogQuery"), ["NodeLogQuery is beta, on, the table has beta, off"]);
+        assert_eq!(
+            about(35, &log_query, "NodeLogQuery"),
+            ["NodeLogQuery: upstream has beta and enabled, the table has beta and disabled"]
+        );
         let new = entry("BrandNew", &[("1.37", "Alpha", false, false)]);
-        assert_eq!(about(37, &new, "BrandNew"), ["BrandNew is missing: alpha, off"]);
+        assert_eq!(about(37, &new, "BrandNew"), ["BrandNew is missing: upstream has alpha and disabled"]);
         assert_eq!(about(36, &new, "BrandNew"), [""; 0]);
-        let gone = "NodeLogQuery is not in the list, and the table has it";
-        assert_eq!(about(36, &new, "NodeLogQuery"), [gone]);
-        assert_eq!(about(37, &new, "NodeLogQuery"), [gone]);
+        let removed = "NodeLogQuery does not exist upstream";
+        assert_eq!(about(36, &new, "NodeLogQuery"), [removed]);
+        assert_eq!(about(37, &new, "NodeLogQuery"), [removed]);
         assert_eq!(about(26, &new, "NodeLogQuery"), [""; 0]);
     }
 
     #[test]
-    fn what_is_no_list_is_an_error() {
+    fn an_invalid_list_is_an_error() {
         assert!(list(Minor(36), "- name: A\n  versionedSpecs: soon\n").is_err());
         assert!(list(Minor(36), &entry("A", &[("one", "Alpha", false, false)])).is_err());
     }

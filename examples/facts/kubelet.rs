@@ -1,53 +1,54 @@
-//! `config/v1beta1/types.go` of kubernetes/kubelet, and the flags in `cmd/kubelet/app/options` of kubernetes/kubernetes.
+//! `config/v1beta1/types.go` of kubernetes/kubelet, and the flags in `cmd/kubelet/app/options` of
+//! kubernetes/kubernetes.
 
 use std::collections::BTreeSet;
 
 use winpool::facts::{Minor, kubelet_fields::FIELDS, kubelet_flags::FLAGS};
 
-use super::Compared;
+use super::Comparison;
 
-/// The flags that Windows has beside those of every system.
+/// The flags that only Windows has.
 const OF_WINDOWS: [&str; 2] = ["windows-priorityclass", "windows-service"];
 
 /// Compares the fields of KubeletConfiguration.
-pub fn fields(minor: Minor, text: &str) -> Compared {
-    let start = text.find("type KubeletConfiguration struct {").ok_or("it has no KubeletConfiguration")?;
+pub fn fields(minor: Minor, text: &str) -> Comparison {
+    let start = text.find("type KubeletConfiguration struct {").ok_or("no KubeletConfiguration")?;
     let body = text[start..].split("\n}").next().unwrap_or_default();
     let upstream: BTreeSet<&str> = body.lines().filter_map(json_name).collect();
-    // Those of every object of Kubernetes are in another type.
+    // `apiVersion` and `kind` are in another type.
     let own = FIELDS.iter().filter(|field| field.since <= minor && !["apiVersion", "kind"].contains(&field.name));
     let own: BTreeSet<&str> = own.map(|field| field.name).collect();
     let missing = upstream.difference(&own).map(|name| format!("the field {name} is missing"));
-    let gone = own.difference(&upstream).map(|name| format!("the field {name} is not there, and the table has it"));
-    Ok(missing.chain(gone).collect())
+    let removed = own.difference(&upstream).map(|name| format!("the field {name} does not exist upstream"));
+    Ok(missing.chain(removed).collect())
 }
 
-/// The name in ``json:"name,omitempty"`` behind a field.
+/// The name in the tag ``json:"name,omitempty"`` of a field.
 fn json_name(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let name = line.split("json:\"").nth(1)?.split(['"', ',']).next()?;
     (!line.starts_with("//") && !name.is_empty()).then_some(name)
 }
 
-/// Compares the flags that every system has.
-pub fn flags(minor: Minor, text: &str) -> Compared {
+/// Compares the flags of all operating systems.
+pub fn flags(minor: Minor, text: &str) -> Comparison {
     compare_flags(minor, text, |name| !OF_WINDOWS.contains(&name))
 }
 
 /// Compares the flags that only Windows has.
-pub fn windows_flags(minor: Minor, text: &str) -> Compared {
+pub fn windows_flags(minor: Minor, text: &str) -> Comparison {
     compare_flags(minor, text, |name| OF_WINDOWS.contains(&name))
 }
 
-fn compare_flags(minor: Minor, text: &str, concerned: impl Fn(&str) -> bool) -> Compared {
+fn compare_flags(minor: Minor, text: &str, is_included: impl Fn(&str) -> bool) -> Comparison {
     if !text.contains("fs.") {
-        return Err("it adds no flags".to_owned());
+        return Err("no flags".to_owned());
     }
-    let differences = FLAGS.iter().filter(|flag| concerned(flag.name)).filter_map(|flag| {
-        let there = text.contains(&format!("\"{}\"", flag.name));
-        match (there, flag.known_in(minor)) {
-            (true, false) => Some(format!("--{} is there, and the table does not have it", flag.name)),
-            (false, true) => Some(format!("--{} is not there, and the table has it", flag.name)),
+    let differences = FLAGS.iter().filter(|flag| is_included(flag.name)).filter_map(|flag| {
+        let exists = text.contains(&format!("\"{}\"", flag.name));
+        match (exists, flag.known_in(minor)) {
+            (true, false) => Some(format!("the flag --{} is missing", flag.name)),
+            (false, true) => Some(format!("the flag --{} does not exist upstream", flag.name)),
             _ => None,
         }
     });
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_from_the_struct_alone() {
+    fn only_fields_of_the_struct_are_compared() {
         let rows: String = FIELDS
             .iter()
             .filter(|field| field.since <= Minor(36) && field.name != "maxPods")
@@ -71,24 +72,24 @@ mod tests {
         );
         let text = text.replace("\tField string `json:\"apiVersion,omitempty\"`\n", "");
         let text = text.replace("\tField string `json:\"kind,omitempty\"`\n", "");
-        let expected = ["the field brandNew is missing", "the field maxPods is not there, and the table has it"]
-            .map(str::to_owned);
+        let expected =
+            ["the field brandNew is missing", "the field maxPods does not exist upstream"].map(str::to_owned);
         assert_eq!(fields(Minor(36), &text), Ok(expected.to_vec()));
         assert!(fields(Minor(36), "package v1beta1").is_err());
     }
 
     #[test]
-    fn flags_are_told_when_they_come_and_go() {
+    fn added_and_removed_flags_are_differences() {
         let own =
             |minor| FLAGS.iter().filter(move |flag| flag.known_in(Minor(minor)) && !OF_WINDOWS.contains(&flag.name));
         let text = |minor| {
             own(minor).map(|flag| format!("fs.StringVar(&x, \"{}\", x, \"\")\n", flag.name)).collect::<String>()
         };
         assert_eq!(flags(Minor(36), &text(36)), Ok(Vec::new()));
-        let gone = "--pod-infra-container-image is not there, and the table has it".to_owned();
-        assert_eq!(flags(Minor(34), &text(35)), Ok(vec![gone]));
-        let there = "--pod-infra-container-image is there, and the table does not have it".to_owned();
-        assert_eq!(flags(Minor(35), &text(34)), Ok(vec![there]));
+        let removed = "the flag --pod-infra-container-image does not exist upstream".to_owned();
+        assert_eq!(flags(Minor(34), &text(35)), Ok(vec![removed]));
+        let added = "the flag --pod-infra-container-image is missing".to_owned();
+        assert_eq!(flags(Minor(35), &text(34)), Ok(vec![added]));
         assert_eq!(windows_flags(Minor(36), "fs.BoolVar(&x, \"windows-service\")").unwrap().len(), 1);
         assert!(flags(Minor(36), "").is_err());
     }

@@ -1,7 +1,7 @@
-//! Compares the tables in `src/facts` with files of upstream in a folder, and prints the differences: `make facts DIR=…`.
+//! Compares the tables in `src/facts` with upstream files in a folder, and prints the differences: `make facts DIR=…`.
 //!
-//! docs/facts.md says where the files come from. A file that is not there is not compared. The exit status is 0 if nothing
-//! differs, 1 if something does, 2 if a file cannot be read as what it should be.
+//! docs/facts.md describes the files. Missing files are not compared. The exit status is 0 without differences, 1 with
+//! differences, and 2 if a file cannot be parsed.
 
 mod containerd;
 mod gates;
@@ -17,19 +17,19 @@ use std::{
 
 use winpool::facts::Minor;
 
-/// What a comparison found, or why a file could not be read.
-type Compared = Result<Vec<String>, String>;
+/// The differences, or the reason why a file cannot be parsed.
+type Comparison = Result<Vec<String>, String>;
 
-/// A file that is one for all minors, and what compares it.
-const FILES: [(&str, fn(&str) -> Compared); 4] = [
+/// The files that are not specific to a minor, with their comparisons.
+const FILES: [(&str, fn(&str) -> Comparison); 4] = [
     ("RELEASES.md", containerd::releases),
     ("containerd-tags.txt", containerd::tags),
     ("pause-CHANGELOG.md", pause::changelog),
     ("windows-server.md", windows::lifecycle),
 ];
 
-/// A file that there is for each minor, in a folder of its name.
-const FILES_OF_MINORS: [(&str, fn(Minor, &str) -> Compared); 4] = [
+/// The files for each minor, in a folder with its name.
+const FILES_OF_MINORS: [(&str, fn(Minor, &str) -> Comparison); 4] = [
     ("versioned_feature_list.yaml", gates::list),
     ("types.go", kubelet::fields),
     ("options.go", kubelet::flags),
@@ -38,7 +38,7 @@ const FILES_OF_MINORS: [(&str, fn(Minor, &str) -> Compared); 4] = [
 
 fn main() -> ExitCode {
     let Some(folder) = env::args_os().nth(1).map(PathBuf::from).filter(|folder| folder.is_dir()) else {
-        eprintln!("usage: make facts DIR=FOLDER, with files of upstream as docs/facts.md names them");
+        eprintln!("usage: make facts DIR=FOLDER, with upstream files named as in docs/facts.md");
         return ExitCode::from(2);
     };
     let (mut compared, mut differences, mut failed) = (0, 0, false);
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
             }
             Err(error) => {
                 failed = true;
-                println!("{file}: cannot be read: {error}");
+                println!("{file}: cannot be parsed: {error}");
             }
         }
     }
@@ -63,8 +63,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The files that are there, each with what was found in it.
-fn compare(folder: &Path) -> Vec<(String, Compared)> {
+/// The comparisons of all files in a folder.
+fn compare(folder: &Path) -> Vec<(String, Comparison)> {
     let mut results = Vec::new();
     let read = |path: &Path| fs::read_to_string(path).map_err(|error| error.to_string());
     for (name, compare) in FILES {
@@ -84,7 +84,7 @@ fn compare(folder: &Path) -> Vec<(String, Compared)> {
     results
 }
 
-/// The minors that have a folder, ascending.
+/// The minors with a folder, ascending.
 fn minors(folder: &Path) -> Vec<Minor> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut minors: Vec<Minor> = entries
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_there_are_compared_and_others_are_not() {
+    fn only_known_files_are_compared() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);

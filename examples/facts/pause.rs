@@ -7,13 +7,13 @@ use winpool::facts::{
     pause::{UPSTREAM, builds_of, has_tag},
 };
 
-use super::Compared;
+use super::Comparison;
 
-/// The first tag with Windows in it, as the changelog has it.
+/// The first tag with Windows according to the changelog.
 const FIRST_WITH_WINDOWS: &str = "# 3.4";
 
-/// Compares the builds of Windows that each tag has by the changelog: what it says was added, less what it says was removed.
-pub fn changelog(text: &str) -> Compared {
+/// Compares the Windows builds of each tag: those that the changelog adds, without those that it removes.
+pub fn changelog(text: &str) -> Comparison {
     let mut sections: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in text.lines() {
         match (line.strip_prefix("# "), sections.last_mut()) {
@@ -23,28 +23,29 @@ pub fn changelog(text: &str) -> Compared {
         }
     }
     if sections.is_empty() {
-        return Err("it has no heading such as # 3.10".to_owned());
+        return Err("no heading such as # 3.10".to_owned());
     }
-    let (mut differences, mut there, mut windows) = (Vec::new(), BTreeSet::new(), false);
-    // The newest is first.
+    let (mut differences, mut upstream, mut windows) = (Vec::new(), BTreeSet::new(), false);
+    // The newest tag is first.
     for (tag, lines) in sections.into_iter().rev() {
         windows |= FIRST_WITH_WINDOWS.ends_with(&format!(" {tag}"));
         for line in lines {
             let named = named_builds(line, &mut differences, tag);
             if line.contains("removed") {
-                there.retain(|build| !named.contains(build));
+                upstream.retain(|build| !named.contains(build));
             } else {
-                there.extend(named);
+                upstream.extend(named);
             }
         }
         match builds_of(UPSTREAM, tag) {
-            // Before Windows nobody asks for a tag that is missing.
+            // Tags before the first one with Windows are not required.
             None if windows && !has_tag(UPSTREAM, tag) => differences.push(format!("the tag {tag} is missing")),
             None => {}
             Some(own) => {
                 let own: BTreeSet<Build> = own.collect();
-                if own != there {
-                    differences.push(format!("{tag} has {}, the table has {}", in_words(&there), in_words(&own)));
+                if own != upstream {
+                    let (own, upstream) = (list(&own), list(&upstream));
+                    differences.push(format!("{tag}: upstream has {upstream}, the table has {own}"));
                 }
             }
         }
@@ -60,13 +61,13 @@ fn named_builds(line: &str, differences: &mut Vec<String>, tag: &str) -> BTreeSe
     for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         match builds::named(name).or_else(|| builds::named(&format!("ltsc{name}"))) {
             Some(build) => found.extend([build]),
-            None => differences.push(format!("{tag} names a Windows {name:?} that no table has")),
+            None => differences.push(format!("{tag}: unknown Windows version {name:?}")),
         }
     }
     found
 }
 
-fn in_words(builds: &BTreeSet<Build>) -> String {
+fn list(builds: &BTreeSet<Build>) -> String {
     if builds.is_empty() {
         return "no Windows".to_owned();
     }
@@ -81,20 +82,21 @@ mod tests {
                           # 3.4.1\n* (OS Versions: 1809, 1903, 1909, 2004) was added\n# 3.3\n* nothing for Windows\n";
 
     #[test]
-    fn builds_add_up_from_tag_to_tag() {
+    fn builds_accumulate_from_tag_to_tag() {
         assert_eq!(changelog(TO_3_6), Ok(Vec::new()));
         let removed = format!("# 3.7\n* images removed (OS Versions removed: 1903, 1909, 2004).\n{TO_3_6}");
         assert_eq!(changelog(&removed), Ok(Vec::new()));
     }
 
     #[test]
-    fn a_tag_with_other_builds_or_unknown_names_is_a_difference() {
+    fn other_builds_unknown_names_and_missing_tags_are_differences() {
         let with = format!("# 3.9\n* (OS Versions: 2025, Nano) was added\n{TO_3_6}");
         let found = changelog(&with).unwrap();
         assert_eq!(found.len(), 2, "{found:?}");
-        assert_eq!(found[0], "3.9 names a Windows \"Nano\" that no table has");
+        assert_eq!(found[0], "3.9: unknown Windows version \"Nano\"");
         assert!(
-            found[1].starts_with("3.9 has 10.0.17763, ") && found[1].ends_with("the table has 10.0.17763, 10.0.20348")
+            found[1].starts_with("3.9: upstream has 10.0.17763, ")
+                && found[1].ends_with("the table has 10.0.17763, 10.0.20348")
         );
         let missing = "# 9.0\n* fine\n# 3.4\n* (OS Versions: 1809) was added\n";
         assert_eq!(changelog(missing).unwrap(), ["the tag 3.4 is missing", "the tag 9.0 is missing"]);

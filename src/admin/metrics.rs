@@ -1,6 +1,6 @@
-//! What /metrics shows.
+//! The metrics of the operator.
 //!
-//! The values of every label come from this program's own words, but for the names of pools, of which a cluster has few.
+//! The label values are constants, except the names of pools, of which a cluster has few.
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ use prometheus_client::{
 
 use crate::api::NodeCounts;
 
-/// How a pass ended.
+/// How a reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// Everything was as it should be.
+pub enum ReconcileOutcome {
+    /// Nothing had to be written.
     Unchanged,
     /// Something was written.
     Changed,
-    /// Something waits for a person.
+    /// A change is held until an administrator allows it.
     Held,
-    /// A request failed, or the pass itself.
+    /// A request failed, or the reconcile panicked.
     Failed,
 }
 
-impl Outcome {
+impl ReconcileOutcome {
     const fn name(self) -> &'static str {
         match self {
             Self::Unchanged => "unchanged",
@@ -43,88 +43,88 @@ impl Outcome {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Pass {
+struct ReconcileLabels {
     controller: &'static str,
     outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Controller {
+struct ControllerLabel {
     controller: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Operation {
+struct OperationLabels {
     operation: &'static str,
     result: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Kind {
+struct KindLabel {
     kind: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Task {
+struct TaskLabel {
     task: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Requests {
+struct RequestsLabel {
     requests: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PoolNodes {
+struct NodesLabels {
     pool: String,
     state: &'static str,
 }
 
-type ByController = Family<Controller, Histogram, fn() -> Histogram>;
+type DurationByController = Family<ControllerLabel, Histogram, fn() -> Histogram>;
 
-/// The figures of this process. Clones share them.
+/// The metrics of this process. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
-    passes: Family<Pass, Counter>,
-    durations: ByController,
-    operations: Family<Operation, Counter>,
-    objects: Family<Kind, Gauge>,
-    nodes: Family<PoolNodes, Gauge>,
+    reconciles: Family<ReconcileLabels, Counter>,
+    durations: DurationByController,
+    operations: Family<OperationLabels, Counter>,
+    objects: Family<KindLabel, Gauge>,
+    nodes: Family<NodesLabels, Gauge>,
     unassigned: Gauge,
-    watch_errors: Family<Kind, Counter>,
-    watch_stalls: Family<Kind, Counter>,
-    watch_activity: Family<Kind, Gauge>,
-    synced: Family<Kind, Gauge>,
-    task_restarts: Family<Task, Counter>,
-    throttled: Family<Requests, Counter>,
-    request_limit: Family<Requests, Gauge>,
+    watch_errors: Family<KindLabel, Counter>,
+    watch_stalls: Family<KindLabel, Counter>,
+    watch_activity: Family<KindLabel, Gauge>,
+    synced: Family<KindLabel, Gauge>,
+    task_restarts: Family<TaskLabel, Counter>,
+    throttled: Family<RequestsLabel, Counter>,
+    request_limit: Family<RequestsLabel, Gauge>,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("winpool");
-        // From 1 ms to 16 s: a pass that only reads takes less than the first, one that writes many nodes the last.
-        let durations: ByController =
+        // From 1 ms to 16 s: a reconcile without writes takes less than the first, one that writes many nodes the last.
+        let durations: DurationByController =
             Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 15)));
         let metrics = Self {
-            passes: family(&mut registry, "passes", "Passes over an object"),
+            reconciles: family(&mut registry, "reconciles", "Reconciles of an object"),
             durations: durations.clone(),
             operations: family(&mut registry, "operations", "Requests that write to the API server"),
             objects: family(&mut registry, "cache_objects", "Objects in a cache"),
-            nodes: family(&mut registry, "nodes", "Nodes of a pool, by state; a node can be in several"),
+            nodes: family(&mut registry, "nodes", "Nodes of a pool, by state; a node can have several states"),
             unassigned: Gauge::default(),
             watch_errors: family(&mut registry, "watch_errors", "Interruptions of a watch"),
             watch_stalls: family(&mut registry, "watch_stalls", "Watches closed because nothing arrived on them"),
             watch_activity: Family::default(),
             synced: family(&mut registry, "cache_synced", "Whether the first list of a kind is complete"),
-            task_restarts: family(&mut registry, "task_restarts", "Restarts of a task after a defect in it"),
+            task_restarts: family(&mut registry, "task_restarts", "Restarts of a task after a panic"),
             throttled: family(&mut registry, "throttled_requests", "Requests that the API server answered with 429"),
-            request_limit: family(&mut registry, "request_limit", "How many requests may be under way at once"),
+            request_limit: family(&mut registry, "request_limit", "The limit for concurrent requests"),
             registry: Arc::default(),
         };
-        registry.register_with_unit("pass_duration", "How long a pass took", Unit::Seconds, durations);
-        let activity = "When a watch last got anything from the API server, in seconds since 1970";
+        registry.register_with_unit("reconcile_duration", "The duration of a reconcile", Unit::Seconds, durations);
+        let activity = "When a watch last received data from the API server, in seconds since 1970";
         registry.register_with_unit(
             "watch_last_activity_timestamp",
             activity,
@@ -132,7 +132,7 @@ impl Default for Metrics {
             metrics.watch_activity.clone(),
         );
         registry.register("unassigned_nodes", "Windows nodes in no pool", metrics.unassigned.clone());
-        super::tables::register(&mut registry);
+        super::facts::register(&mut registry);
         registry.register("build", "The running version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         Self { registry: Arc::new(registry), ..metrics }
     }
@@ -148,77 +148,77 @@ where
 }
 
 impl Metrics {
-    /// A pass of a controller ended, after so many seconds.
-    pub fn pass(&self, controller: &'static str, outcome: Outcome, seconds: f64) {
-        self.passes.get_or_create(&Pass { controller, outcome: outcome.name() }).inc();
-        self.durations.get_or_create(&Controller { controller }).observe(seconds);
+    /// Counts a reconcile, with its duration in seconds.
+    pub fn reconcile(&self, controller: &'static str, outcome: ReconcileOutcome, seconds: f64) {
+        self.reconciles.get_or_create(&ReconcileLabels { controller, outcome: outcome.name() }).inc();
+        self.durations.get_or_create(&ControllerLabel { controller }).observe(seconds);
     }
 
-    /// A request that writes was answered.
+    /// Counts a write.
     pub fn operation(&self, operation: &'static str, result: &'static str) {
-        self.operations.get_or_create(&Operation { operation, result }).inc();
+        self.operations.get_or_create(&OperationLabels { operation, result }).inc();
     }
 
-    /// A cache has so many objects.
+    /// Sets the number of objects in a cache.
     pub fn cache(&self, kind: &'static str, objects: usize) {
-        self.objects.get_or_create(&Kind { kind }).set(i64::try_from(objects).unwrap_or(i64::MAX));
+        self.objects.get_or_create(&KindLabel { kind }).set(i64::try_from(objects).unwrap_or(i64::MAX));
     }
 
-    /// A watch was interrupted.
+    /// Counts an interruption of a watch.
     pub fn watch_error(&self, kind: &'static str) {
-        self.watch_errors.get_or_create(&Kind { kind }).inc();
+        self.watch_errors.get_or_create(&KindLabel { kind }).inc();
     }
 
-    /// A watch was closed because nothing arrived on it.
+    /// Counts a watch that was closed because it received nothing.
     pub fn watch_stall(&self, kind: &'static str) {
-        self.watch_stalls.get_or_create(&Kind { kind }).inc();
+        self.watch_stalls.get_or_create(&KindLabel { kind }).inc();
     }
 
-    /// The API server sent something over a watch, so many seconds after 1970.
+    /// Sets when a watch last received data, in seconds since 1970.
     pub fn watch_activity(&self, kind: &'static str, seconds: i64) {
-        self.watch_activity.get_or_create(&Kind { kind }).set(seconds);
+        self.watch_activity.get_or_create(&KindLabel { kind }).set(seconds);
     }
 
-    /// Whether the first list of a kind is complete.
+    /// Sets whether the first list of a kind is complete.
     pub fn synced(&self, kind: &'static str, synced: bool) {
-        self.synced.get_or_create(&Kind { kind }).set(synced.into());
+        self.synced.get_or_create(&KindLabel { kind }).set(synced.into());
     }
 
-    /// A task is started again after a defect.
+    /// Counts the restart of a task.
     pub fn task_restart(&self, task: &'static str) {
-        self.task_restarts.get_or_create(&Task { task }).inc();
+        self.task_restarts.get_or_create(&TaskLabel { task }).inc();
     }
 
-    /// The API server answered 429 to one of these requests.
+    /// Counts a request that was answered with 429.
     pub fn throttled(&self, requests: &'static str) {
-        self.throttled.get_or_create(&Requests { requests }).inc();
+        self.throttled.get_or_create(&RequestsLabel { requests }).inc();
     }
 
-    /// So many of these requests may be under way at once.
+    /// Sets the limit for concurrent requests.
     pub fn request_limit(&self, requests: &'static str, limit: usize) {
-        self.request_limit.get_or_create(&Requests { requests }).set(i64::try_from(limit).unwrap_or(i64::MAX));
+        self.request_limit.get_or_create(&RequestsLabel { requests }).set(i64::try_from(limit).unwrap_or(i64::MAX));
     }
 
-    /// The nodes of a pool are in these states.
+    /// Sets the numbers of nodes of a pool.
     pub fn pool_nodes(&self, pool: &str, counts: &NodeCounts) {
         for (state, count) in states(counts) {
-            self.nodes.get_or_create(&PoolNodes { pool: pool.to_owned(), state }).set(count.into());
+            self.nodes.get_or_create(&NodesLabels { pool: pool.to_owned(), state }).set(count.into());
         }
     }
 
-    /// A pool is gone, and its figures with it.
-    pub fn forget_pool(&self, pool: &str) {
+    /// Removes the metrics of a deleted pool.
+    pub fn remove_pool(&self, pool: &str) {
         for (state, _) in states(&NodeCounts::default()) {
-            self.nodes.remove(&PoolNodes { pool: pool.to_owned(), state });
+            self.nodes.remove(&NodesLabels { pool: pool.to_owned(), state });
         }
     }
 
-    /// So many Windows nodes are in no pool.
+    /// Sets the number of Windows nodes in no pool.
     pub fn unassigned(&self, nodes: usize) {
         self.unassigned.set(i64::try_from(nodes).unwrap_or(i64::MAX));
     }
 
-    /// All figures, in the OpenMetrics text format.
+    /// All metrics, in the OpenMetrics text format.
     pub fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a String does not fail.
@@ -227,12 +227,13 @@ impl Metrics {
     }
 }
 
-fn states(counts: &NodeCounts) -> [(&'static str, u32); 8] {
-    let NodeCounts { matched, ready, guarded, mismatched, skewed, behind, contested, pending } = *counts;
+fn states(counts: &NodeCounts) -> [(&'static str, u32); 9] {
+    let NodeCounts { matched, ready, tainted, configured, mismatched, skewed, behind, contested, pending } = *counts;
     [
         ("matched", matched),
         ("ready", ready),
-        ("guarded", guarded),
+        ("tainted", tainted),
+        ("configured", configured),
         ("mismatched", mismatched),
         ("skewed", skewed),
         ("behind", behind),
@@ -246,9 +247,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_has_the_name_and_the_labels_that_dashboards_ask_for() {
+    fn the_names_and_labels_of_the_metrics_are_stable() {
         let metrics = Metrics::default();
-        metrics.pass("pool", Outcome::Changed, 0.003);
+        metrics.reconcile("pool", ReconcileOutcome::Changed, 0.003);
         metrics.operation("patch-node", "ok");
         metrics.cache("nodes", 12);
         metrics.watch_error("nodes");
@@ -262,9 +263,9 @@ mod tests {
         metrics.pool_nodes("web", &NodeCounts { matched: 3, ready: 2, ..NodeCounts::default() });
         let text = metrics.text();
         for line in [
-            "winpool_passes_total{controller=\"pool\",outcome=\"changed\"} 1",
-            "winpool_pass_duration_seconds_count{controller=\"pool\"} 1",
-            "winpool_pass_duration_seconds_bucket{le=\"0.004\",controller=\"pool\"} 1",
+            "winpool_reconciles_total{controller=\"pool\",outcome=\"changed\"} 1",
+            "winpool_reconcile_duration_seconds_count{controller=\"pool\"} 1",
+            "winpool_reconcile_duration_seconds_bucket{le=\"0.004\",controller=\"pool\"} 1",
             "winpool_operations_total{operation=\"patch-node\",result=\"ok\"} 1",
             "winpool_cache_objects{kind=\"nodes\"} 12",
             "winpool_watch_errors_total{kind=\"nodes\"} 1",
@@ -286,11 +287,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_is_gone_leaves_no_figure_behind() {
+    fn the_metrics_of_a_deleted_pool_are_removed() {
         let metrics = Metrics::default();
         metrics.pool_nodes("web", &NodeCounts::default());
         metrics.pool_nodes("batch", &NodeCounts::default());
-        metrics.forget_pool("web");
+        metrics.remove_pool("web");
         let text = metrics.text();
         assert!(!text.contains("pool=\"web\"") && text.contains("pool=\"batch\""), "{text}");
     }

@@ -1,9 +1,9 @@
-//! The server for those who run the operator: is it alive, is it ready, what are its figures, how much does it log.
+//! The HTTP server for administrators: `/livez`, `/readyz`, `/metrics` and `/log`.
 
+mod facts;
 mod metrics;
 mod ready;
 mod server;
-mod tables;
 
 use std::net::SocketAddr;
 
@@ -17,36 +17,36 @@ use http::{StatusCode, header};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub use metrics::{Metrics, Outcome};
-pub use ready::{Handle, Readiness};
+pub use metrics::{Metrics, ReconcileOutcome};
+pub use ready::{KindReadiness, Readiness};
 
 use crate::telemetry::LogFilter;
 
 /// The media type of OpenMetrics, as its specification gives it (OpenMetrics 1.0.0, 2020-11).
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What the server shows and changes.
+/// The state of the server.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    /// For /metrics.
+    /// For `/metrics`.
     pub metrics: Metrics,
-    /// For /readyz.
+    /// For `/readyz`.
     pub ready: Readiness,
-    /// For /log.
+    /// For `/log`.
     pub log: LogFilter,
 }
 
-/// The largest body of a request, in bytes: a log filter.
-const BODY: usize = 4096;
+/// The largest request body, which is a log filter, in bytes.
+const MAX_BODY: usize = 4096;
 
-/// Answers requests until `stop` is cancelled.
+/// Serves requests until `stop` is cancelled.
 pub async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken) {
     let routes = Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_text))
         .route("/log", put(set_log))
-        .layer(DefaultBodyLimit::max(BODY))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(admin);
     server::serve(listener, routes, stop).await;
 }
@@ -60,15 +60,15 @@ async fn metrics_text(State(admin): State<Admin>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, OPEN_METRICS)], admin.metrics.text())
 }
 
-/// Replaces the log filter by the body. Only for who is on the same machine or in the same Pod (`kubectl port-forward`
-/// is): the log may show names that not everybody in the cluster's network should be able to turn on.
+/// Replaces the log filter by the body. Only for clients on loopback, such as through `kubectl port-forward`: a verbose
+/// log may contain names that not every client in the cluster's network may see.
 async fn set_log(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     State(admin): State<Admin>,
     filter: String,
 ) -> (StatusCode, String) {
     if !peer.ip().to_canonical().is_loopback() {
-        return (StatusCode::FORBIDDEN, "only from loopback: use kubectl port-forward\n".to_owned());
+        return (StatusCode::FORBIDDEN, "allowed from loopback only: use kubectl port-forward\n".to_owned());
     }
     match admin.log.set(filter.trim()) {
         Ok(()) => {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::api::NodeCounts;
 
-    /// Starts the real server on a free port of loopback, and gives what a test needs to talk to it.
+    /// Starts the server on a free port of loopback.
     async fn start() -> (SocketAddr, Admin, CancellationToken, tokio::task::JoinHandle<()>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -102,38 +102,38 @@ mod tests {
         (address, admin, stop, server)
     }
 
-    /// One request; the status and the whole answer.
-    async fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
+    /// Sends one request. Returns the status code and the whole response.
+    async fn send(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        (response.split(' ').nth(1).unwrap().parse().unwrap(), response)
     }
 
     #[tokio::test]
-    async fn readyz_names_the_caches_that_are_not_yet_full() {
+    async fn readyz_names_the_caches_that_are_not_synced() {
         let (address, admin, ..) = start().await;
-        assert_eq!(ask(address, "GET", "/livez", "").await.0, 200);
-        let (status, answer) = ask(address, "GET", "/readyz", "").await;
+        assert_eq!(send(address, "GET", "/livez", "").await.0, 200);
+        let (status, answer) = send(address, "GET", "/readyz", "").await;
         assert!(status == 503 && answer.ends_with("starting\n"), "{answer}");
         let (nodes, pools) = (admin.ready.required("nodes"), admin.ready.required("windowsnodepools"));
-        let (status, answer) = ask(address, "GET", "/readyz", "").await;
+        let (status, answer) = send(address, "GET", "/readyz", "").await;
         assert!(status == 503 && answer.ends_with("caches not yet synced: nodes, windowsnodepools\n"), "{answer}");
         nodes.synced();
         pools.synced();
-        assert_eq!(ask(address, "GET", "/readyz", "").await.0, 200);
+        assert_eq!(send(address, "GET", "/readyz", "").await.0, 200);
     }
 
     #[tokio::test]
     async fn metrics_are_open_metrics() {
         let (address, admin, ..) = start().await;
         admin.metrics.pool_nodes("web", &NodeCounts { matched: 3, ..NodeCounts::default() });
-        let (status, answer) = ask(address, "GET", "/metrics", "").await;
+        let (status, answer) = send(address, "GET", "/metrics", "").await;
         assert_eq!(status, 200);
         assert!(answer.contains(OPEN_METRICS), "{answer}");
         assert!(answer.contains("winpool_nodes{pool=\"web\",state=\"matched\"} 3"), "{answer}");
@@ -158,33 +158,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_route_of_the_log_filter_takes_put_alone_and_other_paths_are_not_found() {
+    async fn the_log_filter_accepts_only_put_and_unknown_paths_are_not_found() {
         let (address, ..) = start().await;
-        assert_eq!(ask(address, "PUT", "/log", "debug").await.0, 200);
-        assert_eq!(ask(address, "GET", "/log", "").await.0, 405);
-        assert_eq!(ask(address, "GET", "/", "").await.0, 404);
-        assert_eq!(ask(address, "GET", "/debug/pprof", "").await.0, 404);
+        assert_eq!(send(address, "PUT", "/log", "debug").await.0, 200);
+        assert_eq!(send(address, "GET", "/log", "").await.0, 405);
+        assert_eq!(send(address, "GET", "/", "").await.0, 404);
+        assert_eq!(send(address, "GET", "/debug/pprof", "").await.0, 404);
     }
 
     #[tokio::test]
-    async fn many_connections_with_partial_headers_close_each_other_and_keep_nobody_out() {
+    async fn many_connections_with_partial_headers_do_not_block_other_requests() {
         let (address, ..) = start().await;
         let mut slow = Vec::new();
         for number in 0..1600 {
             let mut stream = TcpStream::connect(address).await.unwrap();
-            // A connection that was closed already is closed.
+            // The connection may be closed already.
             let _ =
                 stream.write_all(format!("GET /livez HTTP/1.1\r\nx-{number}: {}", "a".repeat(8000)).as_bytes()).await;
             slow.push(stream);
             if number % 200 == 199 {
-                let asked = tokio::time::timeout(Duration::from_secs(2), ask(address, "GET", "/livez", ""));
-                assert_eq!(asked.await.unwrap().0, 200, "after {number} others");
+                let request = tokio::time::timeout(Duration::from_secs(2), send(address, "GET", "/livez", ""));
+                assert_eq!(request.await.unwrap().0, 200, "after {number} others");
             }
         }
         let open =
             slow.iter().filter(|stream| stream.try_read(&mut [0]).is_err_and(|error| error.kind() == WouldBlock));
         let open = open.count();
-        assert!((1..=server::CONNECTIONS).contains(&open), "{open} are open");
+        assert!((1..=server::MAX_CONNECTIONS).contains(&open), "{open} are open");
     }
 
     #[tokio::test]
@@ -201,11 +201,11 @@ mod tests {
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "{answer:?}");
-        assert_eq!(ask(address, "PUT", "/log", &"debug,".repeat(1000)).await.0, 413);
+        assert_eq!(send(address, "PUT", "/log", &"debug,".repeat(1000)).await.0, 413);
     }
 
     #[tokio::test]
-    async fn the_server_ends_when_it_is_told_to() {
+    async fn the_server_ends_when_stop_is_cancelled() {
         let (.., stop, server) = start().await;
         stop.cancel();
         server.await.unwrap();

@@ -1,4 +1,4 @@
-//! Accepts connections within limits: there is no authentication, so nobody may hold much memory or keep others out.
+//! Accepts connections within limits: there is no authentication, so no client may use much memory or block others.
 
 use std::{collections::VecDeque, future::Future, io, net::SocketAddr, pin::pin, time::Duration};
 
@@ -15,54 +15,53 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::debug;
 
-/// How many connections may be open. A further one closes the oldest: a client that sends its request at once is
-/// answered, however many others send theirs slowly.
-pub(super) const CONNECTIONS: usize = 128;
-/// The largest request head that is read, in bytes.
-const BUFFER: usize = 16 * 1024;
+/// How many connections may be open. A further one closes the oldest, so that slow clients do not block the others.
+pub(super) const MAX_CONNECTIONS: usize = 128;
+/// The largest request head, in bytes.
+const MAX_HEAD: usize = 16 * 1024;
 /// The most header fields of a request.
-const FIELDS: usize = 64;
+const MAX_HEADERS: usize = 64;
 /// How long a client may take to send the head of a request, and a connection may be idle.
-const HEAD: Duration = Duration::from_secs(5);
-/// How long a connection may last, and with it a request whose body comes slowly or whose answer is not read.
-const LIFETIME: Duration = Duration::from_secs(30);
-/// How long an answer under way may take after that, or after the shutdown began.
-const LAST: Duration = Duration::from_millis(500);
-/// How long to wait when no connection can be accepted, for instance for want of file descriptors.
-const PAUSE: Duration = Duration::from_millis(200);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may be open, also with a slow request or response.
+const MAX_LIFETIME: Duration = Duration::from_secs(30);
+/// How long a running response may take after that, or after the shutdown.
+const GRACE_PERIOD: Duration = Duration::from_millis(500);
+/// The pause after a connection could not be accepted, for instance because there are no file descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
-/// Answers requests until `stop` is cancelled, and then ends what is under way.
+/// Serves requests until `stop` is cancelled, and then waits for running responses.
 pub(super) async fn serve(listener: TcpListener, routes: Router, stop: CancellationToken) {
-    let mut open = Open::default();
+    let mut open = OpenConnections::default();
     loop {
         let accepted: io::Result<_> = tokio::select! {
             accepted = listener.accept() => accepted,
             () = stop.cancelled() => break,
         };
         match accepted {
-            Ok((stream, peer)) => open.add(answer(stream, peer, routes.clone(), stop.clone())),
+            Ok((stream, peer)) => open.add(serve_connection(stream, peer, routes.clone(), stop.clone())),
             Err(error) => {
-                debug!(%error, "no connection can be accepted");
-                sleep(PAUSE).await;
+                debug!(%error, "cannot accept connections");
+                sleep(ACCEPT_RETRY).await;
             }
         }
     }
     while open.tasks.join_next().await.is_some() {}
 }
 
-/// The open connections, each a task of its own.
+/// The open connections, each with its own task.
 #[derive(Default)]
-struct Open {
+struct OpenConnections {
     tasks: JoinSet<()>,
     /// The oldest first.
     order: VecDeque<AbortHandle>,
 }
 
-impl Open {
+impl OpenConnections {
     fn add(&mut self, connection: impl Future<Output = ()> + Send + 'static) {
         while self.tasks.try_join_next().is_some() {}
         self.order.retain(|task| !task.is_finished());
-        if self.order.len() >= CONNECTIONS
+        if self.order.len() >= MAX_CONNECTIONS
             && let Some(oldest) = self.order.pop_front()
         {
             oldest.abort();
@@ -71,21 +70,20 @@ impl Open {
     }
 }
 
-/// Answers the requests of one connection.
-async fn answer(stream: TcpStream, peer: SocketAddr, routes: Router, stop: CancellationToken) {
+async fn serve_connection(stream: TcpStream, peer: SocketAddr, routes: Router, stop: CancellationToken) {
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
         routes.clone().oneshot(request)
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(BUFFER).max_headers(FIELDS);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD).max_headers(MAX_HEADERS);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         ended = connection.as_mut() => return ended.unwrap_or_else(|error| debug!(%peer, %error, "connection closed")),
-        () = sleep(LIFETIME) => {}
+        () = sleep(MAX_LIFETIME) => {}
         () = stop.cancelled() => {}
     }
     connection.as_mut().graceful_shutdown();
-    // What does not end by itself ends with the connection.
-    let _ = timeout(LAST, connection).await;
+    // A response that takes longer is cut off.
+    let _ = timeout(GRACE_PERIOD, connection).await;
 }

@@ -1,11 +1,11 @@
-//! Fits a status into the schema of its CustomResourceDefinition.
+//! Truncates a status to the bounds of its schema in the CustomResourceDefinition.
 //!
-//! An API server refuses a status as a whole when one value in it is out of bounds, and so everything that the status
-//! reports would stay as it was. What is reported comes from objects of others: names, versions, lists of any length.
+//! An API server rejects a whole status if one value is out of bounds, and the previous status would remain. A status
+//! contains data of other objects: names, versions, and lists of any length.
 //!
-//! The bounds are read from the schema that is shipped, and mean what an API server takes them to mean: lengths count
-//! Unicode characters, an integer is within the range of its format, and the items of a list of type `map` have
-//! different keys (kubernetes/kube-openapi, `pkg/validation/validate/values.go`, and
+//! The bounds come from the published schema, with the semantics of an API server: lengths count Unicode characters, an
+//! integer is within the range of its format, and the items of a list of type `map` have unique keys
+//! (kubernetes/kube-openapi, `pkg/validation/validate/values.go`, and
 //! kubernetes/apiextensions-apiserver, `pkg/apiserver/schema/listtype/validation.go`, 1.20 to 1.34).
 
 use std::{
@@ -25,12 +25,12 @@ use serde_json::{Map, Value};
 
 use super::{WindowsNodePool, WindowsNodePoolStatus, WindowsRuntimeProfile, WindowsRuntimeProfileStatus, schema};
 
-/// The status of one of our resources.
+/// The status of a winpool resource.
 pub trait Status: Serialize + DeserializeOwned + Default {
-    /// Its schema, as it is shipped.
+    /// Its published schema.
     fn schema() -> &'static JSONSchemaProps;
 
-    /// Records how many entries were left out of which list.
+    /// Records the number of omitted entries by the path of their list.
     fn omit(&mut self, omitted: BTreeMap<String, u32>);
 }
 
@@ -51,7 +51,7 @@ impl Status for WindowsRuntimeProfileStatus {
         &SCHEMA
     }
 
-    /// The one list of names has the total beside it.
+    /// Its only list, of names, has the total in another field.
     fn omit(&mut self, _: BTreeMap<String, u32>) {}
 }
 
@@ -61,48 +61,48 @@ fn status_schema(crd: CustomResourceDefinition) -> JSONSchemaProps {
     root.and_then(|root| root.properties?.remove("status")).unwrap_or_default()
 }
 
-/// The status as an API server accepts it: texts and lists are truncated, integers are brought into their range, and
-/// what no truncation can make valid is left out. A status within its bounds stays as it is.
+/// The status as an API server accepts it: strings and lists are truncated, integers are clamped, and values that
+/// cannot be made valid are removed. A status within its bounds is unchanged.
 pub fn bounded<S: Status>(status: S) -> S {
-    let mut fit = Fit::default();
-    let value = serde_json::to_value(&status).ok().and_then(|value| fit.value(S::schema(), value, ""));
+    let mut truncation = Truncation::default();
+    let value = serde_json::to_value(&status).ok().and_then(|value| truncation.value(S::schema(), value, ""));
     let mut status: S = value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
-    status.omit(fit.omitted);
+    status.omit(truncation.omitted);
     status
 }
 
-/// A text of at most so many characters. The middle is left out, because messages end with the command to run; the
-/// number of characters that are missing is in its place, if there is room for it.
-pub fn shortened(text: &str, most: usize) -> String {
+/// A text of at most `max` characters. The middle is replaced by the number of omitted characters if it fits, because
+/// messages end with the command to run.
+pub fn shortened(text: &str, max: usize) -> String {
     let length = text.chars().count();
-    if length <= most {
+    if length <= max {
         return text.to_owned();
     }
-    let note = format!(" ...({} characters omitted)... ", length.saturating_sub(most));
-    // The note itself takes room: the number in it is that of all characters that are missing.
-    let kept = most.saturating_sub(note.len() + 2);
+    let note = format!(" ...({} characters omitted)... ", length.saturating_sub(max));
+    // The number includes the characters that the note replaces.
+    let kept = max.saturating_sub(note.len() + 2);
     let note = format!(" ...({} characters omitted)... ", length - kept);
     if kept < note.len() {
-        let dots = "...".chars().take(most);
-        return text.chars().take(most.saturating_sub(3)).chain(dots).collect();
+        let dots = "...".chars().take(max);
+        return text.chars().take(max.saturating_sub(3)).chain(dots).collect();
     }
     let tail = kept / 2;
     text.chars().take(kept - tail).chain(note.chars()).chain(text.chars().skip(length - tail)).collect()
 }
 
-/// A value on its way into its bounds.
+/// Truncates values.
 #[derive(Default)]
-struct Fit {
-    /// How many entries were left out, by the path of their list or map.
+struct Truncation {
+    /// The number of omitted entries by the path of their list or map.
     omitted: BTreeMap<String, u32>,
 }
 
-impl Fit {
-    /// The value within the bounds of its schema; `None` if nothing of it is.
+impl Truncation {
+    /// The value within the bounds of its schema. `None` if it cannot be made valid.
     fn value(&mut self, schema: &JSONSchemaProps, value: Value, path: &str) -> Option<Value> {
         match (value, schema.type_.as_deref()) {
-            (Value::String(text), Some("string")) => within(schema, text).map(Value::String),
-            (Value::String(text), None) if is_int_or_string(schema) => within(schema, text).map(Value::String),
+            (Value::String(text), Some("string")) => string(schema, text).map(Value::String),
+            (Value::String(text), None) if is_int_or_string(schema) => string(schema, text).map(Value::String),
             (value @ Value::Number(_), Some("integer")) => integer(schema, &value),
             (value @ Value::Number(_), None) if is_int_or_string(schema) => integer(schema, &value),
             (value @ Value::Number(_), Some("number")) => Some(value),
@@ -122,12 +122,12 @@ impl Fit {
             }
             _ => items,
         };
-        let unfit = before - fitted.len();
+        let invalid = before - fitted.len();
         let mut seen = BTreeSet::new();
-        fitted.retain(|item| identity(schema, item).is_none_or(|identity| seen.insert(identity)));
+        fitted.retain(|item| unique_key(schema, item).is_none_or(|key| seen.insert(key)));
         let excess = fitted.len() - cap(fitted.len(), schema.max_items);
         fitted.truncate(fitted.len() - excess);
-        self.omit(path, unfit + excess);
+        self.omit(path, invalid + excess);
         is_at_least(fitted.len(), schema.min_items).then_some(fitted)
     }
 
@@ -137,12 +137,12 @@ impl Fit {
         fields: Map<String, Value>,
         path: &str,
     ) -> Option<Map<String, Value>> {
-        let of_others = match &schema.additional_properties {
-            Some(JSONSchemaPropsOrBool::Schema(of_others)) => Some(of_others.as_ref()),
+        let additional = match &schema.additional_properties {
+            Some(JSONSchemaPropsOrBool::Schema(additional)) => Some(additional.as_ref()),
             _ => None,
         };
         let open = schema.x_kubernetes_preserve_unknown_fields == Some(true);
-        let known = |name: &str| schema.properties.as_ref().and_then(|fields| fields.get(name)).or(of_others);
+        let known = |name: &str| schema.properties.as_ref().and_then(|fields| fields.get(name)).or(additional);
         let mut fitted = Map::new();
         let mut excess = 0;
         for (name, value) in fields {
@@ -179,17 +179,17 @@ fn is_int_or_string(schema: &JSONSchemaProps) -> bool {
     schema.x_kubernetes_int_or_string == Some(true)
 }
 
-/// A length of at most this bound.
-fn cap(length: usize, most: Option<i64>) -> usize {
-    most.and_then(|most| usize::try_from(most).ok()).map_or(length, |most| length.min(most))
+/// The length, at most `max`.
+fn cap(length: usize, max: Option<i64>) -> usize {
+    max.and_then(|max| usize::try_from(max).ok()).map_or(length, |max| length.min(max))
 }
 
-fn is_at_least(length: usize, least: Option<i64>) -> bool {
-    least.and_then(|least| usize::try_from(least).ok()).is_none_or(|least| length >= least)
+fn is_at_least(length: usize, min: Option<i64>) -> bool {
+    min.and_then(|min| usize::try_from(min).ok()).is_none_or(|min| length >= min)
 }
 
-/// What must be different in all items of a list, if anything must.
-fn identity(schema: &JSONSchemaProps, item: &Value) -> Option<String> {
+/// The key that must be unique in a list.
+fn unique_key(schema: &JSONSchemaProps, item: &Value) -> Option<String> {
     match schema.x_kubernetes_list_type.as_deref()? {
         "set" => Some(item.to_string()),
         "map" => {
@@ -200,26 +200,26 @@ fn identity(schema: &JSONSchemaProps, item: &Value) -> Option<String> {
     }
 }
 
-fn within(schema: &JSONSchemaProps, text: String) -> Option<String> {
-    let most = schema.max_length.and_then(|most| usize::try_from(most).ok());
-    // A truncated word, date or pattern would be another one.
+fn string(schema: &JSONSchemaProps, text: String) -> Option<String> {
+    let max = schema.max_length.and_then(|max| usize::try_from(max).ok());
+    // Enumerated, formatted and patterned strings cannot be truncated.
     let exact = schema.enum_.is_some() || schema.format.is_some() || schema.pattern.is_some();
-    let text = match most {
-        Some(most) if !exact => shortened(&text, most),
-        Some(most) if text.chars().count() > most => return None,
+    let text = match max {
+        Some(max) if !exact => shortened(&text, max),
+        Some(max) if text.chars().count() > max => return None,
         _ => text,
     };
-    let is_word = schema.enum_.as_ref().is_none_or(|words| words.iter().any(|word| word.0 == *text));
+    let is_enumerated = schema.enum_.as_ref().is_none_or(|values| values.iter().any(|value| value.0 == *text));
     let is_formatted = schema.format.as_deref() != Some("date-time") || text.parse::<Timestamp>().is_ok();
-    let is_spelled = schema.pattern.as_deref().is_none_or(|pattern| {
+    let matches_pattern = schema.pattern.as_deref().is_none_or(|pattern| {
         let pattern = RegexBuilder::new(pattern).unicode(false).build();
         pattern.is_ok_and(|pattern| pattern.is_match(text.as_bytes()))
     });
     let is_long_enough = is_at_least(text.chars().count(), schema.min_length);
-    (is_word && is_formatted && is_spelled && is_long_enough).then_some(text)
+    (is_enumerated && is_formatted && matches_pattern && is_long_enough).then_some(text)
 }
 
-/// An integer brought into its range; `None` for a number that is none.
+/// An integer clamped to its range. `None` for other numbers.
 fn integer(schema: &JSONSchemaProps, value: &Value) -> Option<Value> {
     let number = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))?;
     let range = range(schema);
@@ -232,13 +232,13 @@ fn integer(schema: &JSONSchemaProps, value: &Value) -> Option<Value> {
     reason = "bounds of integers are whole, and the range of the format is kept"
 )]
 fn range(schema: &JSONSchemaProps) -> RangeInclusive<i128> {
-    let (least, most) = match schema.format.as_deref() {
+    let (min, max) = match schema.format.as_deref() {
         Some("int32") => (i128::from(i32::MIN), i128::from(i32::MAX)),
         _ => (i128::from(i64::MIN), i128::from(i64::MAX)),
     };
-    let least = schema.minimum.map_or(least, |bound| least.max(bound.ceil() as i128));
-    let most = schema.maximum.map_or(most, |bound| most.min(bound.floor() as i128));
-    least..=most
+    let min = schema.minimum.map_or(min, |bound| min.max(bound.ceil() as i128));
+    let max = schema.maximum.map_or(max, |bound| max.min(bound.floor() as i128));
+    min..=max
 }
 
 #[cfg(test)]
@@ -247,15 +247,15 @@ mod tests {
 
     use super::*;
 
-    fn fit(schema: Value, value: Value) -> (Option<Value>, BTreeMap<String, u32>) {
-        let mut fit = Fit::default();
+    fn truncate(schema: Value, value: Value) -> (Option<Value>, BTreeMap<String, u32>) {
+        let mut truncation = Truncation::default();
         let schema = serde_json::from_value(schema).unwrap();
-        let value = fit.value(&schema, value, "at");
-        (value, fit.omitted)
+        let value = truncation.value(&schema, value, "at");
+        (value, truncation.omitted)
     }
 
     #[test]
-    fn each_bound_of_a_schema_is_kept() {
+    fn values_are_truncated_to_each_bound_of_a_schema() {
         let text = |more: Value| {
             let mut schema = json!({"type": "string"});
             schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -274,9 +274,9 @@ mod tests {
         let fields = json!({
             "type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}, "b": {"type": "boolean"}},
         });
-        let map = |most: u32| {
+        let map = |max: u32| {
             let of_entries = json!({"type": "string", "maxLength": 2});
-            json!({"type": "object", "maxProperties": most, "additionalProperties": of_entries})
+            json!({"type": "object", "maxProperties": max, "additionalProperties": of_entries})
         };
         let table = [
             (text(json!({"maxLength": 3})), json!("äöü"), Some(json!("äöü")), 0),
@@ -319,31 +319,31 @@ mod tests {
             (json!({"x-kubernetes-int-or-string": true}), json!(5), Some(json!(5)), 0),
         ];
         for (schema, value, expected, omitted) in table {
-            let (fitted, left_out) = fit(schema.clone(), value.clone());
+            let (fitted, omissions) = truncate(schema.clone(), value.clone());
             assert_eq!(fitted, expected, "{value} under {schema}");
-            assert_eq!(left_out.get("at").copied().unwrap_or_default(), omitted, "{value} under {schema}");
+            assert_eq!(omissions.get("at").copied().unwrap_or_default(), omitted, "{value} under {schema}");
         }
     }
 
     #[test]
-    fn a_text_that_is_too_long_keeps_both_ends_and_says_how_much_is_missing() {
+    fn a_shortened_text_keeps_both_ends_and_has_the_number_of_omitted_characters() {
         let long = format!("begin{}; kubectl get nodes", "ß".repeat(40_000));
         let cut = shortened(&long, 200);
         assert!((198..=200).contains(&cut.chars().count()), "{cut}");
         assert!(cut.starts_with("beginß") && cut.ends_with("ß; kubectl get nodes"), "{cut}");
         let kept = cut.chars().filter(|letter| *letter == 'ß').count();
         assert!(cut.contains(&format!(" ...({} characters omitted)... ", 40_000 - kept)), "{cut}");
-        for most in 0..300 {
-            for length in [most, most + 1, most + 7, most + 5_000] {
-                let cut = shortened(&"ß".repeat(length), most);
+        for max in 0..300 {
+            for length in [max, max + 1, max + 7, max + 5_000] {
+                let cut = shortened(&"ß".repeat(length), max);
                 let kept = cut.chars().count();
-                assert!((most.saturating_sub(2)..=most).contains(&kept), "{length} characters to {most}: {cut}");
+                assert!((max.saturating_sub(2)..=max).contains(&kept), "{length} characters to {max}: {cut}");
             }
         }
     }
 
     #[test]
-    fn a_status_within_its_bounds_stays_as_it_is() {
+    fn a_status_within_its_bounds_is_unchanged() {
         let status = json!({
             "observedGeneration": 3, "windowsBuild": "10.0.20348",
             "kubelets": [{"version": "v1.34.1", "nodes": 2}],
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_are_left_out_are_counted() {
+    fn omitted_entries_are_counted() {
         let row = |number: usize| crate::api::KubeletCount { version: format!("v1.34.{number}"), nodes: 1 };
         let status = bounded(WindowsNodePoolStatus { kubelets: (0..100).map(row).collect(), ..Default::default() });
         assert_eq!(status.kubelets.len() + status.omitted["kubelets"] as usize, 100);

@@ -1,13 +1,15 @@
 //! The custom resources: their types, schema rules and printer columns.
 //!
 //! The group is `winpool.dev`, the version `v1alpha1`; both resources are cluster-scoped.
-//! What the fields mean is checked again by [`crate::domain`], for API servers too old for CEL.
+//! [`crate::domain`] repeats the checks of the CEL rules for API servers without CEL (before 1.25).
 
 pub mod bounds;
+pub mod conditions;
 pub mod names;
 mod pool;
 mod profile;
 mod schema;
+pub mod spelling;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -25,7 +27,7 @@ pub use profile::{
 };
 pub use schema::QuantityText;
 
-/// The CustomResourceDefinitions, as `crds/` has them: each with the name of its file.
+/// The CustomResourceDefinitions in `crds/`, each with its file name.
 pub fn custom_resource_definitions() -> Vec<(&'static str, CustomResourceDefinition)> {
     vec![
         ("winpool.dev_windowsnodepools.yaml", schema::finish(WindowsNodePool::crd())),

@@ -7,10 +7,13 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::schema::{self, QuantityText};
+use super::{
+    schema::{self, QuantityText},
+    spelling::{HANDLER, KEY, LABEL_VALUE, OBJECT_NAME},
+};
 use crate::facts::builds;
 
-/// A set of Windows nodes that should run one Windows version under one set of rules.
+/// A set of Windows nodes that run one Windows version under one set of rules.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "winpool.dev",
@@ -22,25 +25,27 @@ use crate::facts::builds;
     category = "windows",
     status = "WindowsNodePoolStatus",
     derive = "PartialEq",
-    doc = "A set of Windows nodes that should run one Windows version under one set of rules.",
+    doc = "A set of Windows nodes that run one Windows version under one set of rules.",
     validation = Rule::new("self.metadata.name.size() <= 63").message("metadata.name becomes a label value on the nodes: write at most 63 characters"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
-    printcolumn(name = "Nodes", type_ = "string", json_path = ".status.columns.nodes", description = "nodes that are Ready / nodes of the pool"),
-    printcolumn(name = "Guarded", type_ = "string", json_path = ".status.columns.guarded", description = "nodes with labels, taints and config name / nodes of the pool"),
+    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
+    printcolumn(name = "Nodes", type_ = "string", json_path = ".status.columns.nodes", description = "ready nodes / nodes of the pool"),
+    printcolumn(name = "Tainted", type_ = "string", json_path = ".status.columns.tainted", description = "nodes with the labels and taints of the pool / nodes of the pool"),
+    printcolumn(name = "Configured", type_ = "string", json_path = ".status.columns.configured", description = "nodes that are proven to run their configuration / nodes of the pool"),
     printcolumn(name = "Windows", type_ = "string", json_path = ".status.windowsBuild"),
     printcolumn(name = "Kubelet", type_ = "string", json_path = ".status.columns.kubelet"),
-    printcolumn(name = "Skewed", type_ = "integer", json_path = ".status.nodes.skewed", description = "nodes whose kubelet is outside the version skew policy"),
-    printcolumn(name = "Mismatched", type_ = "integer", json_path = ".status.nodes.mismatched", description = "nodes whose Windows build is not the pool's"),
-    printcolumn(name = "Problem", type_ = "string", json_path = ".status.columns.problem", description = "the worst reason, with its count"),
+    printcolumn(name = "Support", type_ = "string", json_path = ".status.columns.support", description = "the day on which Microsoft ends the support of this Windows"),
+    printcolumn(name = "Problem", type_ = "string", json_path = ".status.columns.problem", description = "the worst reason, with the number of nodes or objects"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Profile", type_ = "string", json_path = ".spec.profileRef.name", priority = 1),
     printcolumn(name = "RuntimeClass", type_ = "string", json_path = ".status.columns.runtimeClass", priority = 1),
-    printcolumn(name = "Support", type_ = "string", json_path = ".status.columns.support", priority = 1, description = "until when Microsoft supports this Windows"),
+    printcolumn(name = "Skewed", type_ = "integer", json_path = ".status.nodes.skewed", priority = 1, description = "nodes whose kubelet is outside the version skew policy"),
+    printcolumn(name = "Mismatched", type_ = "integer", json_path = ".status.nodes.mismatched", priority = 1, description = "nodes whose Windows build differs from the pool"),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1)
 )]
 #[x_kube(
     validation = Rule::new("has(self.nodeSelector) != (has(self.fallback) && self.fallback)")
-        .message("write either spec.nodeSelector, to choose nodes by label, or spec.fallback: true, to take the Windows nodes that no other pool matches")
+        .message("write either spec.nodeSelector, or spec.fallback: true for the nodes that no other pool matches")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WindowsNodePoolSpec {
@@ -50,20 +55,19 @@ pub struct WindowsNodePoolSpec {
     #[x_kube(validation = Rule::new(windows_version_rule()).message(windows_version_message().as_str()))]
     pub windows_version: String,
 
-    /// Chooses the pool's nodes among those with kubernetes.io/os=windows. Required, unless fallback is true.
+    /// Selects the nodes of the pool among those with kubernetes.io/os=windows. Required, unless fallback is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
 
-    /// Instead of a selector, in one pool at most: the Windows nodes that no other pool matches.
+    /// Instead of a selector, in one pool at most: selects the Windows nodes that no other pool matches.
     #[serde(default)]
     pub fallback: bool,
 
-    /// The WindowsRuntimeProfile to render. Without it no configuration is rendered, as on managed clouds.
+    /// The WindowsRuntimeProfile to render. Without it no configuration is rendered, as needed on managed clouds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_ref: Option<ProfileRef>,
 
-    /// Taints kept on the nodes, so that pods which do not tolerate them stay away. An empty list means none.
-    /// The default is os=windows:NoSchedule.
+    /// The taints of the nodes. An empty list means none. The default is os=windows:NoSchedule.
     #[serde(default = "default_taints")]
     #[schemars(length(max = 16))]
     #[x_kube(
@@ -73,38 +77,37 @@ pub struct WindowsNodePoolSpec {
     )]
     pub taints: Vec<Taint>,
 
-    /// Labels kept on the nodes.
+    /// The labels of the nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::labels")]
     #[x_kube(
-        validation = Rule::new("self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))")
-            .message("a label key is a name of at most 63 characters, with an optional DNS prefix: example.com/team"),
+        validation = Rule::new(label_keys_rule()).message(LABEL_KEYS),
         validation = Rule::new("self.all(k, !k.startsWith('winpool.dev/') && !(k in ['kubernetes.io/os', 'kubernetes.io/arch', 'kubernetes.io/hostname', 'node.kubernetes.io/windows-build']))")
             .message("winpool.dev/ labels, kubernetes.io/os, kubernetes.io/arch, kubernetes.io/hostname and node.kubernetes.io/windows-build are set by the operator and the kubelet: remove them here")
     )]
     pub labels: BTreeMap<String, String>,
 
-    /// The RuntimeClasses that lead pods to the nodes. When it is absent: one, named after spec.windowsVersion, such as
-    /// windows-ltsc2022, of isolation Process and scope Build. An empty list means none.
+    /// The RuntimeClasses that select the nodes. When it is absent: one, named after the Windows release, such as
+    /// windows-ltsc2022, with isolation Process and scope Build. An empty list means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8))]
     #[x_kube(
         merge_strategy = ListMerge::Atomic,
         validation = Rule::new("self.all(c, self.exists_one(d, d.name == c.name))")
-            .message("each RuntimeClass of a pool needs a name of its own: rename the duplicate")
+            .message("the names of the RuntimeClasses of a pool must be unique: rename the duplicate")
     )]
     pub runtime_classes: Option<Vec<RuntimeClassSpec>>,
 
-    /// Enforce makes the nodes so and keeps them so. Observe reports what would change and writes nothing but status.
+    /// Enforce applies the spec. Observe reports what would change and writes only status.
     #[serde(default)]
     pub mode: Mode,
 
-    /// Stops all writes but status for as long as it is true.
+    /// While true, only status is written.
     #[serde(default)]
     pub paused: bool,
 
-    /// What happens when the pool is deleted: Retain leaves everything as it is, Cleanup takes off what the
-    /// operator added.
+    /// What happens when the pool is deleted: Retain leaves everything unchanged, Cleanup removes what the operator
+    /// added.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
 }
@@ -117,8 +120,16 @@ fn windows_version_rule() -> String {
         "self.matches('(?i)^({})$') || self.matches('^10\\\\.0\\\\.({}|{})$')",
         names.join("|"),
         known.join("|"),
-        builds::TO_COME_PATTERN,
+        builds::FUTURE_PATTERN,
     )
+}
+
+const LABEL_KEYS: &str =
+    "a label key is a name of at most 63 characters, with an optional DNS prefix: example.com/team";
+
+/// The schema has no pattern for keys.
+fn label_keys_rule() -> String {
+    format!("self.all(k, k.size() <= 317 && k.matches('{}'))", KEY.pattern)
 }
 
 fn windows_version_message() -> String {
@@ -126,7 +137,7 @@ fn windows_version_message() -> String {
     format!("unknown Windows version: write one of {}, or a build such as 10.0.20348", names.join(", "))
 }
 
-/// Chooses objects by their labels; the parts are joined by and.
+/// Selects objects by their labels; all parts must match.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(
     validation = Rule::new("(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)")
@@ -138,8 +149,7 @@ pub struct LabelSelector {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::labels")]
     #[x_kube(
-        validation = Rule::new("self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))")
-            .message("a label key is a name of at most 63 characters, with an optional DNS prefix: example.com/team"),
+        validation = Rule::new(label_keys_rule()).message(LABEL_KEYS),
         validation = Rule::new("!self.exists(k, k.startsWith('winpool.dev/'))")
             .message("winpool.dev/ labels are set from this selector: select by a label of your own")
     )]
@@ -155,17 +165,14 @@ pub struct LabelSelector {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[x_kube(
     validation = Rule::new("self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : !has(self.values) || size(self.values) == 0")
-        .message("In and NotIn need at least one value; Exists and DoesNotExist take none"),
+        .message("In and NotIn need at least one value. Exists and DoesNotExist take no values"),
     validation = Rule::new("!self.key.startsWith('winpool.dev/')")
         .message("winpool.dev/ labels are set from this selector: select by a label of your own")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SelectorRequirement {
     /// The label's key.
-    #[schemars(
-        length(min = 1, max = 317),
-        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-    )]
+    #[schemars(length(min = 1, max = 317), regex(pattern = KEY.pattern))]
     pub key: String,
     /// How the label relates to the values: In, NotIn, Exists or DoesNotExist.
     pub operator: SelectorOperator,
@@ -177,7 +184,7 @@ pub struct SelectorRequirement {
 
 /// How a label relates to the values of a requirement.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the words are Kubernetes' own
+#[allow(missing_docs)] // as in Kubernetes
 pub enum SelectorOperator {
     In,
     NotIn,
@@ -197,14 +204,11 @@ pub struct ProfileRef {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Taint {
     /// The taint's key: a name of at most 63 characters, with an optional DNS prefix.
-    #[schemars(
-        length(min = 1, max = 317),
-        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-    )]
+    #[schemars(length(min = 1, max = 317), regex(pattern = KEY.pattern))]
     pub key: String,
     /// The taint's value; it may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 63), regex(pattern = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"))]
+    #[schemars(length(max = 63), regex(pattern = LABEL_VALUE.pattern))]
     pub value: String,
     /// What happens to pods that do not tolerate the taint: NoSchedule, PreferNoSchedule or NoExecute.
     pub effect: TaintEffect,
@@ -212,7 +216,7 @@ pub struct Taint {
 
 /// What a taint does to pods that do not tolerate it.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // the words are Kubernetes' own
+#[allow(missing_docs)] // as in Kubernetes
 pub enum TaintEffect {
     NoSchedule,
     PreferNoSchedule,
@@ -223,52 +227,48 @@ fn default_taints() -> Vec<Taint> {
     vec![Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }]
 }
 
-/// A RuntimeClass that leads pods to the pool's nodes.
+/// A RuntimeClass that selects the nodes of the pool.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeClassSpec {
     /// The name that pods write as runtimeClassName.
-    #[schemars(
-        length(min = 1, max = 253),
-        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-    )]
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME.pattern))]
     pub name: String,
-    /// Process or HyperV: how the containers of the class are kept apart from the host. It decides the handler, the
-    /// compatibility rule and the overhead.
+    /// Process or HyperV: the isolation of the containers. It decides handler, compatibility rule and overhead.
     #[serde(default)]
     pub isolation: RuntimeClassIsolation,
     /// The handler in the container runtime. Default: runhcs-wcow-process or runhcs-wcow-hypervisor by the isolation;
-    /// write docker for dockershim and cri-dockerd. It cannot be changed once the class exists.
+    /// use docker for dockershim and cri-dockerd. It is immutable.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 63), regex(pattern = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"))]
+    #[schemars(length(max = 63), regex(pattern = HANDLER.pattern))]
     pub handler: String,
-    /// Build: pods of the class go to any node of this Windows build. Pool: only to nodes of this pool.
+    /// Build: the class selects every node of this Windows build. Pool: only nodes of this pool.
     #[serde(default)]
     pub scope: RuntimeClassScope,
-    /// Tolerations added to those for the pool's taints, for other spellings in use in the cluster.
+    /// Tolerations in addition to those for the taints of the pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub tolerations: Vec<Toleration>,
-    /// Resources that a pod of the class costs beside its containers. Default with HyperV: cpu 100m, memory 512Mi.
+    /// The overhead of a pod in addition to its containers. Default with HyperV: cpu 100m, memory 512Mi.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::resources")]
     pub overhead: BTreeMap<String, QuantityText>,
-    /// Takes over a RuntimeClass of this name that somebody else made. Its other tolerations are kept.
+    /// Takes over an existing RuntimeClass of this name that winpool did not create. Its other tolerations are kept.
     #[serde(default)]
     pub adopt: bool,
 }
 
-/// How the containers of a class are kept apart from the host.
+/// The isolation of the containers of a class.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the words are Microsoft's own
+#[allow(missing_docs)] // as named by Microsoft
 pub enum RuntimeClassIsolation {
     #[default]
     Process,
     HyperV,
 }
 
-/// Which nodes a class leads to.
+/// Which nodes a class selects.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // explained at the field
 pub enum RuntimeClassScope {
@@ -277,8 +277,8 @@ pub enum RuntimeClassScope {
     Pool,
 }
 
-/// A toleration that a class gives to its pods.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+/// A toleration that a class adds to its pods.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, Hash)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value == ''")
@@ -291,7 +291,7 @@ pub struct Toleration {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 317))]
     pub key: String,
-    /// Equal (the default) compares the value, Exists takes any.
+    /// Equal (the default) compares the value, Exists matches any value.
     #[serde(default)]
     pub operator: TolerationOperator,
     /// The taint's value.
@@ -301,18 +301,21 @@ pub struct Toleration {
     /// The taint's effect; absent means every effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<TaintEffect>,
+    /// With effect NoExecute: the seconds after which the pod is evicted; absent means never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toleration_seconds: Option<i64>,
 }
 
 /// How a toleration's value relates to the taint's.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the words are Kubernetes' own
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // as in Kubernetes
 pub enum TolerationOperator {
     #[default]
     Equal,
     Exists,
 }
 
-/// Whether the operator writes.
+/// Whether the operator applies the spec.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // explained at the field
 pub enum Mode {
@@ -330,14 +333,14 @@ pub enum DeletionPolicy {
     Cleanup,
 }
 
-/// What the operator saw and did.
+/// The observed state of a pool.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct WindowsNodePoolStatus {
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What spec.windowsVersion means, such as 10.0.20348.
+    /// The build of spec.windowsVersion, such as 10.0.20348.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32))]
     pub windows_build: String,
@@ -363,20 +366,20 @@ pub struct WindowsNodePoolStatus {
     /// What would change, with mode Observe or paused.
     #[serde(default)]
     pub pending: Pending,
-    /// Every key that this pool has set on nodes. Nothing else is ever taken off.
+    /// Every key that this pool has set on nodes. Nothing else is ever removed.
     #[serde(default, skip_serializing_if = "Applied::is_empty")]
     pub applied: Applied,
-    /// Counts of the pods on or bound for the pool's nodes; absent when workloads are not looked at.
+    /// Counts of the pods on the nodes of the pool, or waiting for them; absent when workloads are not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workloads: Option<WorkloadCounts>,
     /// The conditions; Ready comes first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// Ready-made cells for kubectl get.
+    /// The cells of kubectl get.
     #[serde(default)]
     pub columns: Columns,
-    /// How many entries the lists of this status leave out because there are too many, by the path of the list.
+    /// The number of entries that a list of this status omits because there are too many, by the path of the list.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "omitted")]
     pub omitted: BTreeMap<String, u32>,
@@ -390,7 +393,7 @@ fn omitted(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// Counts of the pods on or bound for a pool's nodes.
+/// Counts of the pods on the nodes of a pool, or waiting for them.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadCounts {
@@ -398,9 +401,9 @@ pub struct WorkloadCounts {
     pub pods: u32,
     /// Of these, pods with an image that cannot run there.
     pub cannot_run: u32,
-    /// Of these, pods with an image that by its name cannot run there.
+    /// Of these, pods with an image that cannot run there according to its name.
     pub suspected: u32,
-    /// Of these, pods with an image of which nobody knows.
+    /// Of these, pods with an image whose platforms are not known.
     pub unknown: u32,
     /// How many of the pods use each RuntimeClass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -425,17 +428,19 @@ pub struct NodeCounts {
     pub matched: u32,
     /// Of these, nodes that are Ready.
     pub ready: u32,
-    /// Of these, nodes that have the labels, the taints and the config name.
-    pub guarded: u32,
-    /// Of these, nodes whose Windows build is not the pool's.
+    /// Of these, nodes that have the labels and taints of the pool.
+    pub tainted: u32,
+    /// Of these, nodes that are proven to run their configuration.
+    pub configured: u32,
+    /// Of these, nodes whose Windows build differs from the pool.
     pub mismatched: u32,
     /// Of these, nodes whose kubelet is outside the version skew policy.
     pub skewed: u32,
-    /// Of these, nodes whose numbers do not show their configuration in effect.
+    /// Of these, nodes whose reported resources differ from their configuration.
     pub behind: u32,
     /// Nodes that other pools match as well.
     pub contested: u32,
-    /// Nodes with changes that wait.
+    /// Nodes with pending changes.
     pub pending: u32,
 }
 
@@ -475,10 +480,10 @@ pub struct RuntimeClassStatus {
 
 /// Whether a RuntimeClass is as specified.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the words are the reasons of RuntimeClassReady, and three more
+#[allow(missing_docs)] // mostly the reasons of RuntimeClassReady
 pub enum RuntimeClassState {
     Applied,
-    /// Somebody else made it, and it is as specified.
+    /// It was not created by winpool, and is as specified.
     Found,
     /// It will be written.
     Pending,
@@ -487,7 +492,7 @@ pub enum RuntimeClassState {
     HandlerDiffers,
     WouldStrand,
     Contested,
-    /// No pool names it any more; it stays for the pods that do.
+    /// No pool specifies it any more. It is kept for pods that use it.
     Unused,
 }
 
@@ -507,18 +512,18 @@ pub struct ConfigStatus {
     /// The Windows builds that it is for, such as 10.0.20348.
     #[schemars(length(max = 128))]
     pub build: String,
-    /// How many nodes should run it.
+    /// The number of nodes that should run it.
     pub wanted: u32,
-    /// How many nodes show by their own numbers that they do.
+    /// The number of nodes whose reported resources show that they do.
     pub in_effect: u32,
 }
 
-/// Differences that wait.
+/// Changes that are not written.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
-    /// The number of differences.
+    /// The number of changes.
     pub count: u32,
-    /// The first five, in words.
+    /// The first five, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::short_texts")]
     pub first: Vec<String>,
@@ -553,18 +558,22 @@ fn applied_keys(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// Ready-made cells for `kubectl get`.
+/// The cells of `kubectl get`.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Columns {
-    /// Ready nodes of all nodes.
+    /// Ready nodes / nodes.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32))]
     pub nodes: String,
-    /// Guarded nodes of all nodes.
+    /// Tainted nodes / nodes.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32))]
-    pub guarded: String,
+    pub tainted: String,
+    /// Configured nodes / nodes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 32))]
+    pub configured: String,
     /// The kubelet version, or the lowest and highest.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
@@ -577,7 +586,7 @@ pub struct Columns {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 2048))]
     pub runtime_class: String,
-    /// Until when Microsoft supports this Windows.
+    /// The day on which Microsoft ends the support of this Windows.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub support: String,

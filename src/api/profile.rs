@@ -1,4 +1,4 @@
-//! `WindowsRuntimeProfile`: how a Windows node should run.
+//! `WindowsRuntimeProfile`: the configuration of Windows nodes.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,12 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::schema::{self, QuantityText};
+use super::{
+    schema::{self, QuantityText},
+    spelling::{DURATION, IP_ADDRESS, PLAIN, PROXY, REGISTRY, REPOSITORY, TAG, WINDOWS_PATH},
+};
 
-/// How a Windows node should run: kubelet, pause image and containerd settings, which pools render for their nodes.
+/// The configuration of Windows nodes: kubelet, pause image, container runtime, kube-proxy and HTTP proxy.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "winpool.dev",
@@ -21,7 +24,7 @@ use super::schema::{self, QuantityText};
     category = "windows",
     status = "WindowsRuntimeProfileStatus",
     derive = "PartialEq",
-    doc = "How a Windows node should run: kubelet, pause image and containerd settings, which pools render for their nodes.",
+    doc = "The configuration of Windows nodes: kubelet, pause image, container runtime, kube-proxy and HTTP proxy. Pools render it for their nodes.",
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(
         name = "Pools",
@@ -43,13 +46,13 @@ pub struct WindowsRuntimeProfileSpec {
     /// Settings of the kubelet.
     #[serde(default)]
     pub kubelet: KubeletSettings,
-    /// Which pause image the nodes use.
+    /// The pause image.
     #[serde(default)]
     pub pause_image: PauseImageSettings,
     /// Settings of containerd.
     #[serde(default)]
     pub containerd: ContainerdSettings,
-    /// Settings of kube-proxy. Without them, kube-proxy is left as it is.
+    /// Settings of kube-proxy. Without them, no configuration of kube-proxy is rendered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_proxy: Option<KubeProxySettings>,
     /// The HTTP proxy of the node's services: kubelet and container runtime.
@@ -57,53 +60,54 @@ pub struct WindowsRuntimeProfileSpec {
     pub proxy: ProxySettings,
 }
 
-/// Settings of the kubelet. Settings that are not listed here stay as the node's own configuration has them, except for
-/// those that Windows needs.
+/// Settings of the kubelet. A setting that is not set here keeps its value from the node's own configuration, except
+/// for those that Windows requires.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletSettings {
-    /// The priority class of the kubelet's process (--windows-priorityclass): Idle, BelowNormal, Normal, AboveNormal,
+    /// The priority class of the kubelet process (--windows-priorityclass): Idle, BelowNormal, Normal, AboveNormal,
     /// High or Realtime.
     #[serde(default)]
     pub priority_class: PriorityClass,
-    /// Resources kept for Windows itself: cpu, memory, ephemeral-storage. The default is memory 2Gi; less memory
-    /// is allowed and warned about, because Windows never kills a process for memory. A resource that is not listed
-    /// stays as the node's own configuration has it.
+    /// Resources reserved for Windows: cpu, memory, ephemeral-storage. The default is memory 2Gi. Less memory is
+    /// allowed with a warning, because Windows has no OOM killer. A resource that is not set keeps its value from the
+    /// node's own configuration.
     #[serde(default = "default_system_reserved")]
     #[schemars(schema_with = "schema::resources")]
-    #[x_kube(validation = Rule::new("self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'])").message("a Windows kubelet reserves cpu, memory and ephemeral-storage: remove the other keys"))]
+    #[x_kube(validation = Rule::new(RESERVES_RULE).message(RESERVES))]
     pub system_reserved: BTreeMap<String, QuantityText>,
-    /// Resources kept for the kubelet and the container runtime: cpu, memory, ephemeral-storage. A resource that is not
-    /// listed stays as the node's own configuration has it.
+    /// Resources reserved for the kubelet and the container runtime: cpu, memory, ephemeral-storage. A resource that is
+    /// not set keeps its value from the node's own configuration.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::resources")]
-    #[x_kube(validation = Rule::new("self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'])").message("a Windows kubelet reserves cpu, memory and ephemeral-storage: remove the other keys"))]
+    #[x_kube(validation = Rule::new(RESERVES_RULE).message(RESERVES))]
     pub kube_reserved: BTreeMap<String, QuantityText>,
-    /// Thresholds at which the kubelet evicts pods: memory.available, nodefs.available, imagefs.available. Defaults
-    /// that are left out here are written out, because setting one key zeroes the rest.
+    /// Thresholds at which the kubelet evicts pods: memory.available, nodefs.available, imagefs.available. The defaults
+    /// of the other signals are rendered too, because a kubelet that has one threshold ignores the other defaults.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::thresholds")]
-    #[x_kube(validation = Rule::new("self.all(k, k in ['memory.available', 'nodefs.available', 'imagefs.available'])").message("Windows knows the eviction signals memory.available, nodefs.available and imagefs.available: remove the other keys"))]
+    #[x_kube(validation = Rule::new("self.all(k, k in ['memory.available', 'nodefs.available', 'imagefs.available'])").message("a Windows kubelet supports the eviction signals memory.available, nodefs.available and imagefs.available: remove the other keys"))]
     pub eviction_hard: BTreeMap<String, QuantityText>,
-    /// The most pods on a node.
+    /// The maximum number of pods on a node.
     #[serde(default = "default_max_pods")]
     #[schemars(range(min = 1, max = 1000))]
     pub max_pods: u32,
-    /// When unused images are removed.
+    /// Garbage collection of unused images.
     #[serde(default, rename = "imageGC")]
     pub image_gc: ImageGarbageCollection,
-    /// How much of the containers' logs is kept.
+    /// Rotation of container logs.
     #[serde(default)]
     pub container_logs: ContainerLogs,
-    /// Feature gates. One that the minor of a kubelet does not know is refused by name: that kubelet would not start.
+    /// Feature gates of the kubelet. A gate that the kubelet's minor version does not know is rejected, because that
+    /// kubelet would not start.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::feature_gates")]
     pub feature_gates: BTreeMap<String, bool>,
-    /// How much the kubelet logs.
+    /// Logging of the kubelet.
     #[serde(default, skip_serializing_if = "KubeletLogging::is_empty")]
     pub logging: KubeletLogging,
-    /// Any other field of KubeletConfiguration. One that does nothing or fails on Windows is refused by name. Objects
-    /// are merged with those of the node's own configuration, lists replace them.
+    /// Other fields of KubeletConfiguration. Fields that have no effect or fail on Windows are rejected. Objects are
+    /// merged with those of the node's own configuration; lists replace them.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     #[schemars(schema_with = "schema::any_fields")]
     pub extra: serde_json::Map<String, serde_json::Value>,
@@ -126,6 +130,9 @@ impl Default for KubeletSettings {
     }
 }
 
+const RESERVES_RULE: &str = "self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'])";
+const RESERVES: &str = "a Windows kubelet can reserve cpu, memory and ephemeral-storage: remove the other keys";
+
 fn default_system_reserved() -> BTreeMap<String, QuantityText> {
     BTreeMap::from([("memory".to_owned(), "2Gi".into())])
 }
@@ -134,9 +141,9 @@ fn default_max_pods() -> u32 {
     110
 }
 
-/// The priority class of the kubelet's process.
+/// The priority class of the kubelet process.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the words are Microsoft's own
+#[allow(missing_docs)] // as named by Microsoft
 pub enum PriorityClass {
     Idle,
     BelowNormal,
@@ -147,16 +154,16 @@ pub enum PriorityClass {
     Realtime,
 }
 
-/// When unused images are removed.
+/// Garbage collection of unused images.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
-#[x_kube(validation = Rule::new("self.lowThresholdPercent < self.highThresholdPercent").message("lowThresholdPercent is where garbage collection stops: write less than highThresholdPercent"))]
+#[x_kube(validation = Rule::new("self.lowThresholdPercent < self.highThresholdPercent").message("lowThresholdPercent must be lower than highThresholdPercent: write a lower value"))]
 #[serde(rename_all = "camelCase")]
 pub struct ImageGarbageCollection {
-    /// Disk use in percent above which images are removed.
+    /// The disk usage in percent at which garbage collection starts.
     #[serde(default = "default_high_threshold")]
     #[schemars(range(min = 1, max = 100))]
     pub high_threshold_percent: u8,
-    /// Disk use in percent at which the removal stops.
+    /// The disk usage in percent at which garbage collection stops.
     #[serde(default = "default_low_threshold")]
     #[schemars(range(min = 0, max = 99))]
     pub low_threshold_percent: u8,
@@ -176,14 +183,14 @@ fn default_low_threshold() -> u8 {
     80
 }
 
-/// How much of the containers' logs is kept.
+/// Rotation of container logs.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerLogs {
     /// The size at which a log file is rotated.
     #[serde(default = "default_log_size")]
     pub max_size: QuantityText,
-    /// How many files are kept for a container.
+    /// The maximum number of log files of a container.
     #[serde(default = "default_log_files")]
     #[schemars(range(min = 2, max = 100))]
     pub max_files: u32,
@@ -203,11 +210,11 @@ fn default_log_files() -> u32 {
     5
 }
 
-/// How much the kubelet logs.
+/// Logging of the kubelet.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletLogging {
-    /// The verbosity, as in --v. Default: as the node's own configuration has it.
+    /// The verbosity, as in --v. The default is the value of the node's own configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 10))]
     pub verbosity: Option<u32>,
@@ -220,27 +227,27 @@ impl KubeletLogging {
     }
 }
 
-/// Which pause image the nodes use.
+/// The pause image.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("self.source == 'Custom' ? has(self.repository) && self.repository != '' : !has(self.repository) || self.repository == ''")
-    .message("source Custom needs a repository, the other sources have their own: write source: Custom together with repository"))]
+    .message("the repository is required with source Custom and not allowed with other sources: set both source: Custom and repository"))]
 #[serde(rename_all = "camelCase")]
 pub struct PauseImageSettings {
     /// Microsoft (signed for Windows, from mcr.microsoft.com), Upstream (registry.k8s.io) or Custom.
     #[serde(default)]
     pub source: PauseImageSource,
-    /// The repository, with source Custom: registry.example/kubernetes/pause.
+    /// The repository with source Custom, such as registry.example/kubernetes/pause.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 255), regex(pattern = r"^([a-zA-Z0-9.-]+(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+)?$"))]
+    #[schemars(length(max = 255), regex(pattern = REPOSITORY.pattern))]
     pub repository: String,
-    /// The tag. Default: that of the kubelet's minor if the registry has it with an entry that the host can run,
-    /// else the lowest later tag there that has.
+    /// The tag. The default is that of the kubelet's minor version, or the next later tag with an entry that the host
+    /// can run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 128), regex(pattern = r"^([A-Za-z0-9_][A-Za-z0-9._-]*)?$"))]
+    #[schemars(length(max = 128), regex(pattern = TAG.pattern))]
     pub tag: String,
 }
 
-/// Where the pause image comes from.
+/// The source of the pause image.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // explained at the field
 pub enum PauseImageSource {
@@ -250,32 +257,32 @@ pub enum PauseImageSource {
     Custom,
 }
 
-/// Settings of containerd. Settings that are not listed here stay as the node's own configuration has them.
+/// Settings of containerd. A setting that is not set here keeps its value from the node's own configuration.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerdSettings {
-    /// Mirrors to ask before a registry itself, in order.
+    /// Mirrors of registries, which are tried before the registry itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Atomic, validation = Rule::new("self.all(m, self.exists_one(n, n.registry == m.registry))").message("write the endpoints of a registry in one entry: merge the duplicates"))]
     pub registry_mirrors: Vec<RegistryMirror>,
-    /// Where the network plugins and their configuration are.
+    /// The folders of the CNI plugins and their configuration.
     #[serde(default)]
     pub cni: Cni,
-    /// How long an image pull may go on without progress before it is cancelled. The layers of Windows images are
-    /// unpacked for minutes while nothing is transferred. containerd has this setting from 1.7 on; with Docker Engine it
-    /// is the deadline of dockershim or cri-dockerd.
+    /// The time without progress after which an image pull is cancelled. Unpacking the layers of Windows images takes
+    /// minutes in which nothing is transferred. containerd has this setting from 1.7 on. With Docker Engine it is the
+    /// deadline of dockershim or cri-dockerd.
     #[serde(default = "default_pull_progress_timeout")]
-    #[schemars(length(min = 2, max = 32), regex(pattern = r"^([0-9]+(\.[0-9]+)?(h|m|s))+$"))]
-    #[x_kube(validation = Rule::new("self.matches('[1-9]')").message("a pull would be cancelled at once, or never: write hours and minutes, such as 30m"))]
+    #[schemars(length(min = 2, max = 32), regex(pattern = DURATION.pattern))]
+    #[x_kube(validation = Rule::new("self.matches('[1-9]')").message("the timeout must not be zero: write hours and minutes, such as 30m"))]
     pub image_pull_progress_timeout: String,
-    /// The folder for images and containers on the node, such as D:\containerd. Default: as the node's own configuration
-    /// has it. On a node that has run containers, the images of the former folder are pulled again.
+    /// The folder for images and containers on the node, such as D:\containerd. The default is the value of the node's
+    /// own configuration. After a change, images are pulled again.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 260), regex(pattern = r#"^([A-Za-z]:[\\/][^<>:"|?*]*)?$"#))]
+    #[schemars(length(max = 260), regex(pattern = WINDOWS_PATH.pattern))]
     pub root: String,
-    /// TOML that is merged last into the configuration of containerd, without a version: winpool writes version 2 for
-    /// containerd 1.x and version 3 for 2.x, and the names of the tables have to be those of that version.
+    /// TOML that is merged last into the configuration of containerd, without a version. Use the table names of version
+    /// 2 for containerd 1.x and of version 3 for 2.x.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 16384))]
     pub extra_config: String,
@@ -299,29 +306,27 @@ fn default_pull_progress_timeout() -> String {
 
 /// The mirrors of one registry.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
-#[x_kube(validation = Rule::new("!(has(self.skipVerify) && self.skipVerify) || !has(self.caFile) || self.caFile == ''").message("without verification the certificate authority has no effect: remove skipVerify, or remove caFile"))]
+#[x_kube(validation = Rule::new("!(has(self.skipVerify) && self.skipVerify) || !has(self.caFile) || self.caFile == ''").message("caFile has no effect with skipVerify: remove skipVerify, or remove caFile"))]
 #[serde(rename_all = "camelCase")]
 pub struct RegistryMirror {
-    /// The registry's host, with a port where it has one: docker.io, registry.example:5000.
-    #[schemars(
-        length(min = 1, max = 253),
-        regex(pattern = r"^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?(:[0-9]{1,5})?$")
-    )]
+    /// The host of the registry with an optional port, such as docker.io or registry.example:5000.
+    #[schemars(length(min = 1, max = 253), regex(pattern = REGISTRY.pattern))]
     pub registry: String,
-    /// The mirrors' addresses, in the order in which they are asked.
+    /// The addresses of the mirrors, in order of preference.
     #[schemars(schema_with = "schema::addresses")]
     pub endpoints: Vec<String>,
-    /// The path, on the node, of the certificate authority that signed the mirrors' certificates, such as
-    /// C:\certs\mirror.pem. Default: the authorities that Windows trusts.
+    /// The path on the node of the CA certificate of the mirrors, such as C:\certs\mirror.pem. The default is the CAs
+    /// that Windows trusts.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 260), regex(pattern = r#"^([A-Za-z]:[\\/][^<>:"|?*]*)?$"#))]
+    #[schemars(length(max = 260), regex(pattern = WINDOWS_PATH.pattern))]
     pub ca_file: String,
-    /// Whether the mirrors' certificates are taken without verification.
+    /// Whether the certificates of the mirrors are not verified.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_verify: bool,
 }
 
-/// Where the network plugins and their configuration are on the node. Default: as the node's own configuration has it.
+/// The folders of the CNI plugins and their configuration on the node. The default is the value of the node's own
+/// configuration.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Cni {
@@ -335,26 +340,26 @@ pub struct Cni {
     pub conf_dir: String,
 }
 
-/// Settings of kube-proxy on Windows. Settings that are not listed here stay as the node's own configuration has them.
+/// Settings of kube-proxy. A setting that is not set here keeps its value from the node's own configuration.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
-#[x_kube(validation = Rule::new("!(has(self.winDSR) && self.winDSR) || !has(self.featureGates) || !('WinDSR' in self.featureGates) || self.featureGates['WinDSR']").message("kube-proxy does not start with winDSR and without the gate WinDSR: remove the gate, or write winDSR: false"))]
+#[x_kube(validation = Rule::new("!(has(self.winDSR) && self.winDSR) || !has(self.featureGates) || !('WinDSR' in self.featureGates) || self.featureGates['WinDSR']").message("kube-proxy does not start with winDSR if the gate WinDSR is disabled: remove the gate, or write winDSR: false"))]
 #[serde(rename_all = "camelCase")]
 pub struct KubeProxySettings {
-    /// How Services are implemented: kernelspace, which programs Windows' Host Networking Service.
+    /// The implementation of Services: kernelspace, which uses the Host Networking Service (HNS) of Windows.
     #[serde(default)]
     pub mode: KubeProxyMode,
-    /// Whether replies go back to clients directly (Direct Server Return). Up to Kubernetes 1.32 the feature gate that
-    /// it needs is written as well. Default: as the node's own configuration has it.
+    /// Whether replies are sent directly to clients (Direct Server Return). Up to Kubernetes 1.32 the required feature
+    /// gate is rendered too. The default is the value of the node's own configuration.
     #[serde(default, rename = "winDSR", skip_serializing_if = "Option::is_none")]
     pub win_dsr: Option<bool>,
-    /// The name of the HNS network in which endpoints and policies are made, such as Calico or vxlan0.
+    /// The name of the HNS network for endpoints and policies, such as Calico or vxlan0.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 256), regex(pattern = r#"^[^\s"']*$"#))]
+    #[schemars(length(max = 256), regex(pattern = PLAIN.pattern))]
     pub network_name: String,
-    /// The IP address that traffic to Services is sent from. Overlay networks need it, and each node has its own: set it
-    /// only in a profile for a single node.
+    /// The source IP address of traffic to Services, for overlay networks. It differs between nodes: set it only in a
+    /// profile for a single node.
     #[serde(default, rename = "sourceVIP", skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 45), regex(pattern = r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)?$"))]
+    #[schemars(length(max = 45), regex(pattern = IP_ADDRESS.pattern))]
     pub source_vip: String,
     /// Feature gates of kube-proxy.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -362,11 +367,11 @@ pub struct KubeProxySettings {
     pub feature_gates: BTreeMap<String, bool>,
 }
 
-/// How kube-proxy implements Services on Windows.
+/// The implementation of Services on Windows.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum KubeProxyMode {
-    /// By policies of Windows' Host Networking Service.
+    /// Policies of the Host Networking Service.
     #[default]
     Kernelspace,
 }
@@ -377,16 +382,16 @@ pub enum KubeProxyMode {
 pub struct ProxySettings {
     /// HTTP_PROXY: the address of the proxy for http, without credentials.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 512), regex(pattern = r#"^(https?://[^\s"'@]+)?$"#))]
+    #[schemars(length(max = 512), regex(pattern = PROXY.pattern))]
     pub http_proxy: String,
     /// HTTPS_PROXY: the address of the proxy for https, without credentials.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 512), regex(pattern = r#"^(https?://[^\s"'@]+)?$"#))]
+    #[schemars(length(max = 512), regex(pattern = PROXY.pattern))]
     pub https_proxy: String,
-    /// NO_PROXY: hosts, domains and address ranges that are reached without the proxy, separated by commas. The API
-    /// server and the addresses of pods and Services belong here.
+    /// NO_PROXY: hosts, domains and address ranges that are reached without the proxy, separated by commas. Include the
+    /// API server and the addresses of pods and Services.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 4096), regex(pattern = r#"^[^\s"']*$"#))]
+    #[schemars(length(max = 4096), regex(pattern = PLAIN.pattern))]
     pub no_proxy: String,
 }
 
@@ -397,11 +402,11 @@ impl ProxySettings {
     }
 }
 
-/// What the operator found.
+/// The observed state of a profile.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct WindowsRuntimeProfileStatus {
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The pools that use the profile.

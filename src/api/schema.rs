@@ -1,4 +1,4 @@
-//! Pieces of schema that several types share, and what is done to a generated CRD before it is shipped.
+//! Schemas that several types share, and the postprocessing of generated CRDs.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -7,9 +7,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// An amount as Kubernetes writes it, `500m` or `2Gi`, or for thresholds a percentage; a plain number is taken too.
+use super::spelling::{ENDPOINT, LABEL_VALUE, QUANTITY, Spelling, THRESHOLD};
+
+/// A Kubernetes quantity such as `500m` or `2Gi`, a percentage (for thresholds), or a plain number.
 ///
-/// It is kept as it was written: what it means is decided where it is checked.
+/// The text is kept as written; the checks parse it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QuantityText(pub String);
 
@@ -63,12 +65,7 @@ impl JsonSchema for QuantityText {
     }
 }
 
-/// How Kubernetes writes a quantity that is not negative.
-const QUANTITY: &str = r"^[0-9]+(\.[0-9]{1,3})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]{1,2})?$";
-/// A quantity, or a percentage.
-const THRESHOLD: &str = r"^[0-9]+(\.[0-9]{1,3})?(%|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]{1,2})?$";
-
-fn quantity(pattern: &str) -> Schema {
+fn quantity(Spelling { pattern, .. }: Spelling) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
         "anyOf": [{"type": "integer"}, {"type": "string"}],
@@ -77,7 +74,7 @@ fn quantity(pattern: &str) -> Schema {
     })
 }
 
-/// A map from resource to quantity, replaced as a whole.
+/// A map from resource to quantity, atomic.
 pub fn resources(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -87,7 +84,7 @@ pub fn resources(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A map from eviction signal to threshold, replaced as a whole.
+/// A map from eviction signal to threshold, atomic.
 pub fn thresholds(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -105,22 +102,22 @@ pub fn labels(_: &mut SchemaGenerator) -> Schema {
         "additionalProperties": {
             "type": "string",
             "maxLength": 63,
-            "pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$",
+            "pattern": LABEL_VALUE.pattern,
         },
     })
 }
 
-/// A map from feature gate to whether it is on.
+/// A map of feature gates.
 pub fn feature_gates(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "maxProperties": 64, "additionalProperties": {"type": "boolean"}})
 }
 
-/// An object of fields that this schema does not know.
+/// An object with any fields.
 pub fn any_fields(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "maxProperties": 64, "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// Label values in a list.
+/// A list of label values.
 pub fn label_values(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -135,7 +132,7 @@ pub fn short_texts(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "maxItems": 8, "items": {"type": "string", "maxLength": 512}})
 }
 
-/// A list of names of objects.
+/// A list of object names.
 pub fn object_names(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "maxItems": 8, "items": {"type": "string", "maxLength": 253}})
 }
@@ -147,11 +144,11 @@ pub fn addresses(_: &mut SchemaGenerator) -> Schema {
         "minItems": 1,
         "maxItems": 8,
         "x-kubernetes-list-type": "atomic",
-        "items": {"type": "string", "maxLength": 512, "pattern": "^https?://[^\\s\"']+$"},
+        "items": {"type": "string", "maxLength": 512, "pattern": ENDPOINT.pattern},
     })
 }
 
-/// Conditions as Kubernetes' own types have them, keyed by type.
+/// Conditions as in Kubernetes, keyed by type.
 pub fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -173,10 +170,10 @@ pub fn conditions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A generated CRD as it is shipped: what the generator writes and an API server dislikes is put right.
+/// Adapts a generated CRD to API servers.
 ///
-/// No field takes a null (it would be stored instead of the default). The formats are those that Kubernetes knows.
-/// Status has no defaults: it is always written as a whole.
+/// No field is nullable: null would be stored instead of the default. Formats are those of Kubernetes. Status has no
+/// defaults, because it is always written as a whole.
 pub fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         if let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {
@@ -194,7 +191,7 @@ pub fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd
 }
 
-/// Does something to a schema and to every schema in it.
+/// Changes a schema and all schemas in it.
 fn visit(schema: &mut JSONSchemaProps, change: &impl Fn(&mut JSONSchemaProps)) {
     change(schema);
     schema.properties.iter_mut().flat_map(|properties| properties.values_mut()).for_each(|field| visit(field, change));
@@ -206,7 +203,7 @@ fn visit(schema: &mut JSONSchemaProps, change: &impl Fn(&mut JSONSchemaProps)) {
     }
 }
 
-/// A description is wrapped by who shows it, not where the source code had the end of a line.
+/// Removes the line breaks of the source code from descriptions.
 fn one_paragraph(schema: &mut JSONSchemaProps) {
     schema.description = schema.description.take().map(|text| text.replace('\n', " "));
 }
@@ -216,14 +213,14 @@ fn never_null(schema: &mut JSONSchemaProps) {
     schema.enum_.iter_mut().for_each(|values| values.retain(|value| !value.0.is_null()));
 }
 
-/// Rust's unsigned integers by the format that Kubernetes has; `minimum` says the rest.
+/// Replaces the formats of Rust's unsigned integers, which Kubernetes does not know. `minimum` remains.
 fn known_format(schema: &mut JSONSchemaProps) {
     if matches!(schema.format.as_deref(), Some("uint8" | "uint32")) {
         schema.format = Some("int32".to_owned());
     }
 }
 
-/// The generator empties the alternatives of an integer or string; tools that read the schema need them.
+/// Restores the types of int-or-string, which the generator removes and tools need.
 fn int_or_string(schema: &mut JSONSchemaProps) {
     if schema.x_kubernetes_int_or_string == Some(true) {
         let of_type = |name: &str| JSONSchemaProps { type_: Some(name.to_owned()), ..Default::default() };

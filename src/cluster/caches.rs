@@ -1,7 +1,7 @@
-//! Everything that is known, together: the stores, the API servers' version, and what we remember of our own writes.
+//! Everything that a snapshot is taken of: the stores, the API servers' version, and the history of our own writes.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -10,33 +10,34 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::{sync::watch, time::timeout};
 use tracing::debug;
 
-use super::{Mark, Store, View};
+use super::{Store, View, WrittenVersion};
 use crate::{
     domain::{
+        Objects,
         node::WindowsNode,
-        operation::{Done, Operation, Outcome, Shortfall},
+        operation::{Done, Operation, Outcome, Shortfall, WriteError},
         ownership::Ownership,
-        pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot},
+        pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot, membership::Membership},
         revert::RevertDetector,
         workload::{Pod, Workloads},
     },
     facts::Minor,
 };
 
-/// How long after a refusal of taints they are tried again.
-const REFUSED_FOR: SignedDuration = SignedDuration::from_secs(10);
-/// How long it is remembered where nothing is tried any more.
-const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_mins(5);
-/// On how many nodes they are tried again: one that takes them shows that the cause is gone, and then all are tried.
+/// The delay before refused taints are retried.
+const REFUSAL_RETRY: SignedDuration = SignedDuration::from_secs(10);
+/// How long a refusal is remembered that is not retried.
+const REFUSAL_MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
+/// How many nodes with the same refusal are retried at once; after a success on one of them, all are.
 const PROBES: usize = 8;
-/// On how many nodes for all refusals together.
-const ALL_PROBES: usize = 64;
-/// How long the first list of our ConfigMaps is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a pass waits for the caches to show what it wrote.
-const CATCH_UP: Duration = Duration::from_secs(2);
+/// How many nodes are retried at once for all refusals together.
+const MAX_PROBES: usize = 64;
+/// How long to wait for the first list of our ConfigMaps.
+const CONFIG_MAPS_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a reconcile waits until the caches have its writes.
+const WRITES_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the passes read.
+/// What the reconciles read.
 pub struct Caches {
     /// All pools.
     pub pools: Store<Pool>,
@@ -48,26 +49,28 @@ pub struct Caches {
     pub runtime_classes: Store<RuntimeClassView>,
     /// Our ConfigMaps.
     pub config_maps: Store<ConfigMapView>,
-    /// The verdicts on workloads.
+    /// The summaries of the workloads, by pool.
     pub workloads: watch::Sender<Workloads>,
-    /// All pods, while workloads are looked at.
+    /// All pods, if workloads are watched.
     pub pods: Store<Pod>,
     ownership: watch::Receiver<Arc<Ownership>>,
     namespace: String,
     api_server: watch::Receiver<Option<Minor>>,
-    memory: Mutex<Memory>,
+    history: Mutex<WriteHistory>,
+    /// The nodes of every pool in the last snapshot.
+    membership: Mutex<Arc<Membership>>,
 }
 
-/// What we remember of our own writes.
+/// What is remembered of our own writes.
 #[derive(Default)]
-struct Memory {
+struct WriteHistory {
     reverts: Arc<RevertDetector>,
+    /// The nodes whose taints were refused, by name.
     refusals: BTreeMap<String, Refusal>,
 }
 
-/// A refusal of the taints of a node.
 struct Refusal {
-    text: String,
+    error: WriteError,
     at: Timestamp,
 }
 
@@ -89,130 +92,147 @@ impl Caches {
             ownership,
             namespace,
             api_server,
-            memory: Mutex::default(),
+            history: Mutex::default(),
+            membership: Mutex::default(),
         }
     }
 
-    /// Waits for the first full list of each kind. Without our ConfigMaps, which a Role of its own lets us list, nodes can
-    /// still be tainted: they are waited for a moment only.
-    pub async fn full(&self) {
-        let config_maps = timeout(PATIENCE, self.config_maps.full());
+    /// Waits for the first complete list of each kind, but not long for our ConfigMaps: a separate Role permits to list
+    /// them, and nodes can be tainted without.
+    pub async fn wait_for_sync(&self) {
+        let config_maps = timeout(CONFIG_MAPS_TIMEOUT, self.config_maps.wait_for_sync());
         let _ = tokio::join!(
-            self.pools.full(),
-            self.nodes.full(),
-            self.profiles.full(),
-            self.runtime_classes.full(),
+            self.pools.wait_for_sync(),
+            self.nodes.wait_for_sync(),
+            self.profiles.wait_for_sync(),
+            self.runtime_classes.wait_for_sync(),
             config_maps
         );
     }
 
-    /// The world as it is known now.
+    /// The present state of the caches.
     pub fn snapshot(&self) -> Snapshot {
         let now = Timestamp::now();
-        let memory = self.memory();
+        let (pools, nodes, ownership) = (self.pools.all(), self.nodes.all(), self.ownership());
+        let membership = self.membership(&pools, &nodes, &ownership);
+        let history = self.history();
         Snapshot {
             now,
             namespace: self.namespace.clone(),
-            pools: self.pools.all(),
-            nodes: self.nodes.all(),
+            pools,
+            nodes,
             profiles: self.profiles.all(),
             runtime_classes: self.runtime_classes.all(),
             config_maps: self.config_maps.all(),
             api_server: *self.api_server.borrow(),
-            ownership: self.ownership(),
-            reverts: memory.reverts.clone(),
-            refusals: memory.refused(now),
+            ownership,
+            membership,
+            reverts: history.reverts.clone(),
+            refusals: history.refusals_to_respect(now),
             workloads: self.workloads.borrow().clone(),
-            pods: self.pods.is_full().then(|| self.pods.all()),
+            pods: self.pods.is_synced().then(|| self.pods.all()),
         }
     }
 
-    /// How the records on nodes are verified and signed now.
+    fn membership(
+        &self,
+        pools: &Objects<Pool>,
+        nodes: &Objects<WindowsNode>,
+        ownership: &Arc<Ownership>,
+    ) -> Arc<Membership> {
+        // A panic leaves the last one unchanged.
+        let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+        *membership = Membership::updated(&membership, pools, nodes, ownership);
+        membership.clone()
+    }
+
+    /// How the records on nodes are verified and signed.
     pub fn ownership(&self) -> Arc<Ownership> {
         self.ownership.borrow().clone()
     }
 
-    /// Remembers what matters of a pass that wrote.
-    pub fn remember(&self, done: &Done) {
-        self.memory().remember(done, Timestamp::now());
+    /// Records the writes of a reconcile in the history.
+    pub fn record(&self, done: &Done) {
+        self.history().record(done, Timestamp::now());
     }
 
-    /// How long until a refused taint may be tried again, if there is one.
+    /// The time until the next retry of a refused taint.
     pub fn next_retry(&self) -> Option<Duration> {
         let now = Timestamp::now();
-        let due =
-            self.memory().refusals.values().map(|refusal| refusal.at + REFUSED_FOR).filter(|at| *at > now).min()?;
-        due.duration_since(now).try_into().ok()
+        let history = self.history();
+        let retries = history.refusals.values().map(|refusal| refusal.at + REFUSAL_RETRY);
+        retries.filter(|at| *at > now).min()?.duration_since(now).try_into().ok()
     }
 
-    /// Waits until the caches show these writes, so that the next pass does not see the world before them and make them
-    /// again. The wait is short: a pass on an old world costs a request or a conflict, never more.
-    pub async fn catch_up(&self, marks: &[Mark]) {
+    /// Waits until the caches have these versions, so that the next reconcile does not repeat the writes. The wait is
+    /// short: a reconcile of an old snapshot costs one request or conflict.
+    pub async fn wait_for_versions(&self, written: &[WrittenVersion]) {
         let of = |kind| {
-            let marks = marks.iter().filter(|mark| mark.kind == kind);
-            marks.map(|mark| (mark.name.as_str(), mark.version.as_deref())).collect()
+            let written = written.iter().filter(|written| written.kind == kind);
+            written.map(|written| (written.name.as_str(), written.version.as_deref())).collect()
         };
-        let shown = tokio::join!(
-            self.pools.shows(of(Pool::KIND), CATCH_UP),
-            self.nodes.shows(of(WindowsNode::KIND), CATCH_UP),
-            self.profiles.shows(of(ProfileView::KIND), CATCH_UP),
-            self.runtime_classes.shows(of(RuntimeClassView::KIND), CATCH_UP),
-            self.config_maps.shows(of(ConfigMapView::KIND), CATCH_UP),
+        let reached = tokio::join!(
+            self.pools.wait_for_versions(of(Pool::KIND), WRITES_TIMEOUT),
+            self.nodes.wait_for_versions(of(WindowsNode::KIND), WRITES_TIMEOUT),
+            self.profiles.wait_for_versions(of(ProfileView::KIND), WRITES_TIMEOUT),
+            self.runtime_classes.wait_for_versions(of(RuntimeClassView::KIND), WRITES_TIMEOUT),
+            self.config_maps.wait_for_versions(of(ConfigMapView::KIND), WRITES_TIMEOUT),
         );
-        if shown != (true, true, true, true, true) {
-            debug!("the caches do not show yet what was written");
+        if reached != (true, true, true, true, true) {
+            debug!("caches do not have the writes yet");
         }
     }
 
-    /// The memory is plain data: a panic elsewhere cannot leave it half-written.
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The history is plain data: a panic elsewhere cannot leave it half-written.
+    fn history(&self) -> MutexGuard<'_, WriteHistory> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Memory {
-    fn remember(&mut self, done: &Done, now: Timestamp) {
+impl WriteHistory {
+    fn record(&mut self, done: &Done, now: Timestamp) {
         if done.results.is_empty() {
             return;
         }
         let reverts = Arc::make_mut(&mut self.reverts);
         for (operation, outcome) in &done.results {
-            reverts.note(&operation.identity(), &operation.writes(outcome), now);
+            reverts.note(&operation.identity(), &operation.field_writes(outcome), now);
             let Operation::PatchNode(patch) = operation else { continue };
             match outcome {
-                Outcome::Partly { why: Shortfall::Refused(text), .. } => {
-                    self.refusals.insert(patch.node.clone(), Refusal { text: text.clone(), at: now });
+                Outcome::Partly { why: Shortfall::Refused(error), .. } => {
+                    self.refusals.insert(patch.node.clone(), Refusal { error: error.clone(), at: now });
                 }
-                Outcome::Gone => {
+                Outcome::NotFound => {
                     self.refusals.remove(&patch.node);
                 }
-                // The cause is gone: each of the nodes with the same refusal finds out for itself.
+                // The cause is resolved: all nodes with the same refusal are retried.
                 Outcome::Done if patch.has_taints() => {
-                    if let Some(gone) = self.refusals.remove(&patch.node) {
-                        self.refusals.retain(|_, refusal| refusal.text != gone.text);
+                    if let Some(resolved) = self.refusals.remove(&patch.node) {
+                        self.refusals.retain(|_, refusal| refusal.error != resolved.error);
                     }
                 }
                 _ => {}
             }
         }
         reverts.forget(now);
-        self.refusals.retain(|_, refusal| now.duration_since(refusal.at) < FORGOTTEN_AFTER);
+        self.refusals.retain(|_, refusal| now.duration_since(refusal.at) < REFUSAL_MAX_AGE);
     }
 
-    /// The nodes whose taints are not tried now, with the refusals. Of the others, those that waited longest for each refusal
-    /// are: nodes with another cause do not wait for them.
-    fn refused(&self, now: Timestamp) -> BTreeMap<String, String> {
+    /// The nodes whose taints are not retried now, with the message of the refusal. The oldest refusals of each cause are
+    /// retried first. Nodes have the same cause if the API server answered the same: two policies differ in nothing but
+    /// the message.
+    fn refusals_to_respect(&self, now: Timestamp) -> BTreeMap<String, String> {
         let mut refusals: Vec<_> = self.refusals.iter().collect();
         refusals.sort_by_key(|(_, refusal)| refusal.at);
-        let (mut tried, mut all) = (BTreeMap::<&str, usize>::new(), 0);
+        let (mut probes, mut all) = (HashMap::<&WriteError, usize>::new(), 0);
         refusals.retain(|(_, refusal)| {
-            let of_text = tried.entry(&refusal.text).or_default();
-            let due = now.duration_since(refusal.at) >= REFUSED_FOR && *of_text < PROBES && all < ALL_PROBES;
-            *of_text += usize::from(due);
+            let same_cause = probes.entry(&refusal.error).or_default();
+            let due = now.duration_since(refusal.at) >= REFUSAL_RETRY && *same_cause < PROBES && all < MAX_PROBES;
+            *same_cause += usize::from(due);
             all += usize::from(due);
             !due
         });
-        refusals.into_iter().map(|(node, refusal)| (node.clone(), refusal.text.clone())).collect()
+        refusals.into_iter().map(|(node, refusal)| (node.clone(), refusal.error.message.clone())).collect()
     }
 }
 
@@ -220,8 +240,8 @@ impl Memory {
 mod tests {
     use super::*;
     use crate::domain::{
-        operation::{Edit, NodeChange, NodePatch, Parts, TaintChange, TaintPart},
-        revert::{FieldWrite, ObjectId, Persistence},
+        operation::{Edit, NodeChange, NodePatch, Parts, TaintChange, TaintEdit, TaintPart},
+        revert::{FieldWrite, ObjectId},
     };
 
     fn at(second: i64) -> Timestamp {
@@ -229,11 +249,12 @@ mod tests {
     }
 
     fn taint() -> FieldWrite {
-        FieldWrite { field: "taint os:NoSchedule".into(), value: "windows".into(), persistence: Persistence::Insist }
+        FieldWrite::taint(&"os:NoSchedule".parse().unwrap(), Some("windows"))
     }
 
     fn patch(node: &str) -> NodePatch {
-        let taints = TaintChange { taints: Some(Vec::new()), writes: vec![taint()], ..TaintChange::default() };
+        let edits = vec![TaintEdit::Set("os:NoSchedule".parse().unwrap(), "windows".into())];
+        let taints = TaintChange { taints: Some(Vec::new()), edits, ..TaintChange::default() };
         let change = NodeChange { taints, record_without_taints: Some(Edit::Keep), ..NodeChange::default() };
         NodePatch {
             node: node.into(),
@@ -254,47 +275,47 @@ mod tests {
     }
 
     #[test]
-    fn refused_taints_are_tried_again_after_ten_seconds_on_a_few_nodes_and_on_all_when_one_takes_them() {
-        let mut memory = Memory::default();
+    fn refused_taints_are_retried_after_ten_seconds_on_a_few_nodes_and_on_all_after_a_success() {
+        let mut history = WriteHistory::default();
         for node in 0..20 {
-            memory.remember(&done(&format!("win-{node:02}"), refused()), at(0));
+            history.record(&done(&format!("win-{node:02}"), refused()), at(0));
         }
-        let waiting = |memory: &Memory, second| memory.refused(at(second)).len();
-        assert_eq!((waiting(&memory, 9), waiting(&memory, 10)), (20, 12));
-        memory.remember(&done("win-00", refused()), at(10));
-        assert_eq!(waiting(&memory, 10), 12, "another takes the place of the one that was tried");
-        memory.remember(&done("win-01", Outcome::Done), at(10));
-        assert_eq!(waiting(&memory, 10), 0);
+        let waiting = |history: &WriteHistory, second| history.refusals_to_respect(at(second)).len();
+        assert_eq!((waiting(&history, 9), waiting(&history, 10)), (20, 12));
+        history.record(&done("win-00", refused()), at(10));
+        assert_eq!(waiting(&history, 10), 12, "another node is retried instead");
+        history.record(&done("win-01", Outcome::Done), at(10));
+        assert_eq!(waiting(&history, 10), 0);
     }
 
     #[test]
-    fn nodes_with_another_refusal_do_not_wait_for_each_other() {
-        let mut memory = Memory::default();
+    fn nodes_with_different_refusals_are_retried_independently() {
+        let mut history = WriteHistory::default();
         let written = Parts { taints: TaintPart::None, ..Parts::ALL };
         let other = Outcome::Partly { written, why: Shortfall::Refused("denied by another policy".into()) };
-        (0..20).for_each(|node| memory.remember(&done(&format!("win-{node:02}"), refused()), at(0)));
-        memory.remember(&done("other", other), at(1));
-        assert!(!memory.refused(at(11)).contains_key("other"));
-        memory.remember(&done("other", Outcome::Done), at(11));
-        assert_eq!(memory.refused(at(11)).len(), 12, "the cause of the others is still there");
+        (0..20).for_each(|node| history.record(&done(&format!("win-{node:02}"), refused()), at(0)));
+        history.record(&done("other", other), at(1));
+        assert!(!history.refusals_to_respect(at(11)).contains_key("other"));
+        history.record(&done("other", Outcome::Done), at(11));
+        assert_eq!(history.refusals_to_respect(at(11)).len(), 12, "the others are still refused");
     }
 
     #[test]
-    fn a_node_that_is_gone_is_forgotten() {
-        let mut memory = Memory::default();
-        memory.remember(&done("win-1", refused()), at(0));
-        memory.remember(&done("win-1", Outcome::Gone), at(1));
-        assert_eq!(memory.refused(at(1)), BTreeMap::new());
+    fn a_refusal_is_forgotten_when_its_node_is_deleted() {
+        let mut history = WriteHistory::default();
+        history.record(&done("win-1", refused()), at(0));
+        history.record(&done("win-1", Outcome::NotFound), at(1));
+        assert_eq!(history.refusals_to_respect(at(1)), BTreeMap::new());
     }
 
     #[test]
-    fn only_what_was_written_counts_as_a_write() {
-        let (mut memory, id) = (Memory::default(), ObjectId::Uid("uid of win-1".into()));
-        for outcome in [Outcome::Conflict, Outcome::Gone, Outcome::Failed("no".into()), refused()] {
-            (0..9).for_each(|_| memory.remember(&done("win-1", outcome.clone()), at(0)));
+    fn only_successful_writes_count_for_the_detection_of_reverts() {
+        let (mut history, id) = (WriteHistory::default(), ObjectId::Uid("uid of win-1".into()));
+        for outcome in [Outcome::Conflict, Outcome::NotFound, Outcome::Failed("no".into()), refused()] {
+            (0..9).for_each(|_| history.record(&done("win-1", outcome.clone()), at(0)));
         }
-        assert!(!memory.reverts.is_contested(&id, &taint(), at(1)));
-        (0..6).for_each(|_| memory.remember(&done("win-1", Outcome::Done), at(0)));
-        assert!(memory.reverts.is_contested(&id, &taint(), at(1)));
+        assert!(!history.reverts.in_conflict(&id, &taint(), at(1)));
+        (0..6).for_each(|_| history.record(&done("win-1", Outcome::Done), at(0)));
+        assert!(history.reverts.in_conflict(&id, &taint(), at(1)));
     }
 }

@@ -1,8 +1,6 @@
-//! Tells people what happened, as events on the objects.
-//!
-//! They are events of core/v1, as the kubelet writes them: API servers of 1.20 refuse those of events.k8s.io/v1 on
-//! objects that have no namespace (kubernetes/kubernetes, pkg/apis/core/validation/events.go: such events had to be in
-//! kube-system), and `kubectl describe` shows both alike.
+//! Publishes events of core/v1, as the kubelet does: API servers of 1.20 refuse those of events.k8s.io/v1 about
+//! cluster-scoped objects (kubernetes/kubernetes, pkg/apis/core/validation/events.go: such events had to be in
+//! kube-system), and `kubectl describe` shows both.
 
 use std::{
     collections::HashMap,
@@ -15,10 +13,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::core::v1::{Event, EventSource, ObjectReference},
-    apimachinery::pkg::apis::meta::v1::Time,
-};
+use k8s_openapi::{api::core::v1 as core, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
@@ -28,202 +23,218 @@ use serde_json::json;
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 
-use super::explain;
+use super::{explain, status_code};
 use crate::{
     api::{bounds, names::GROUP},
-    domain::note::{About, Note},
+    domain::status::event::{Event, Regarding},
 };
 
-/// Where events of cluster-scoped objects land.
+/// The namespace for events about cluster-scoped objects.
 const NAMESPACE: &str = "default";
-/// Who says it.
+/// The source of the events.
 const COMPONENT: &str = "winpool";
 /// The longest message, in bytes.
-const LONGEST: usize = 1024;
-/// The longest part of an object's name in an event's, so that the whole is a name.
-const LONGEST_NAME: usize = 220;
-/// How long a repetition belongs to the event before it.
+const MAX_MESSAGE: usize = 1024;
+/// The longest part of an object's name in the name of an event, in bytes.
+const MAX_NAME: usize = 220;
+/// How long a repetition counts to the former event.
 const SERIES: Duration = Duration::from_secs(360);
-/// The least time between two requests for one event; repetitions in between are only counted.
-const PACE: Duration = Duration::from_secs(10);
-/// How long the events of one pass may take together.
+/// The minimum time between two requests for one event; repetitions in between are only counted.
+const MIN_INTERVAL: Duration = Duration::from_secs(10);
+/// How long the events of one reconcile may take together.
 const LIMIT: Duration = Duration::from_secs(5);
+/// How many requests run at once.
+const CONCURRENCY: usize = 4;
 
-/// Publishes notes. A note that repeats an earlier one becomes a count on its event, with the latest message.
+/// Publishes events. A repeated event increases the count of the former one and replaces its message.
 #[derive(Clone)]
 pub struct Events {
     client: Client,
-    told: Arc<Mutex<HashMap<Key, Told>>>,
-    /// Why the last event was lost, if it was: an outage is said once.
-    lost: Arc<Mutex<Option<String>>>,
+    published: Arc<Mutex<HashMap<Key, Published>>>,
+    /// The cause of the last failure, so that an outage is logged once.
+    failure: Arc<Mutex<Option<Failure>>>,
 }
 
-/// What makes two notes one event: the object's uid, whether it is a warning, and the reason.
+/// The uid of the object, whether the event is a warning, and its reason: events with the same key are a series.
 type Key = (String, bool, String);
+
+/// Why an event was not published: the status code, or `None` without an answer.
+type Failure = Option<u16>;
 
 /// An event that was published.
 #[derive(Clone)]
-struct Told {
+struct Published {
     name: String,
     count: i32,
     last: Instant,
     sent: Instant,
 }
 
-/// What a note becomes.
-enum Saying {
-    /// A new event.
-    New,
-    /// An event with so many repetitions.
-    Again { name: String, count: i32 },
-    /// Nothing for now: it is counted.
-    Counted,
+/// The request for an event.
+enum Request {
+    Create,
+    /// Updates the event of this name.
+    Update {
+        name: String,
+        count: i32,
+    },
+    /// No request: the repetition is counted.
+    Skip,
 }
 
 impl Events {
-    /// Publishes through this client.
+    /// Publishes with this client.
     pub fn new(client: Client) -> Self {
-        Self { client, told: Arc::default(), lost: Arc::default() }
+        Self { client, published: Arc::default(), failure: Arc::default() }
     }
 
-    /// Publishes the notes, and returns for each whether that was done. An event that cannot be published is said in the
-    /// log: it never fails a pass.
-    pub async fn publish(&self, notes: &[Note]) -> Vec<bool> {
-        let done: Vec<_> = notes.iter().map(|_| AtomicBool::new(false)).collect();
-        let published = stream::iter(notes.iter().zip(&done)).for_each_concurrent(4, |(note, done)| async move {
-            let lost = self.say(note).await.err().map(|error| explain(&error));
-            done.store(lost.is_none(), Ordering::Relaxed);
-            let mut before = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(error) = lost.as_ref().filter(|_| *before != lost) {
-                warn!(reason = note.reason, "events are lost while this lasts: {error}");
-            }
-            *before = lost;
+    /// Publishes the events, and returns for each whether it was published. Failures are logged: they never fail a
+    /// reconcile.
+    pub async fn publish(&self, events: &[Event]) -> Vec<bool> {
+        let done: Vec<_> = events.iter().map(|_| AtomicBool::new(false)).collect();
+        let all = stream::iter(events.iter().zip(&done));
+        let published = all.for_each_concurrent(CONCURRENCY, |(event, done)| async move {
+            let result = self.publish_one(event).await;
+            done.store(result.is_ok(), Ordering::Relaxed);
+            self.log(event, result);
         });
         if timeout(LIMIT, published).await.is_err() {
-            warn!("events are lost: the API server did not take them within {LIMIT:?}");
+            warn!("events not published: the API server did not answer within {LIMIT:?}");
         }
         done.into_iter().map(AtomicBool::into_inner).collect()
     }
 
-    /// The events in the namespace of the object.
-    fn api(&self, note: &Note) -> Api<Event> {
-        Api::namespaced(self.client.clone(), namespace(&note.about))
+    /// Logs a failure, unless the last event failed for the same cause.
+    fn log(&self, event: &Event, result: kube::Result<()>) {
+        let failure = result.as_ref().err().map(status_code);
+        let mut last = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = result
+            && *last != failure
+        {
+            warn!(reason = event.reason, error = explain(&error), "event not published");
+        }
+        *last = failure;
     }
 
-    async fn say(&self, note: &Note) -> kube::Result<()> {
-        let key = key(note);
-        match self.saying(&key) {
-            Saying::Counted => Ok(()),
-            Saying::New => self.create(key, note).await,
-            Saying::Again { name, count } => {
+    /// The events in the namespace of the object.
+    fn api(&self, event: &Event) -> Api<core::Event> {
+        Api::namespaced(self.client.clone(), namespace(&event.about))
+    }
+
+    async fn publish_one(&self, event: &Event) -> kube::Result<()> {
+        let key = key(event);
+        match self.next_request(&key) {
+            Request::Skip => Ok(()),
+            Request::Create => self.create(key, event).await,
+            Request::Update { name, count } => {
                 let body = json!({
                     "count": count,
                     "lastTimestamp": Time(Timestamp::now()),
-                    "message": message_of(note),
+                    "message": message_of(event),
                 });
-                match self.api(note).patch(&name, &PatchParams::default(), &Patch::Merge(&body)).await {
-                    Err(kube::Error::Api(status)) if status.is_not_found() => self.create(key, note).await,
+                match self.api(event).patch(&name, &PatchParams::default(), &Patch::Merge(&body)).await {
+                    Err(kube::Error::Api(status)) if status.is_not_found() => self.create(key, event).await,
                     answer => answer.map(drop),
                 }
             }
         }
     }
 
-    fn saying(&self, key: &Key) -> Saying {
+    fn next_request(&self, key: &Key) -> Request {
         let now = Instant::now();
-        let mut told = self.told();
-        told.retain(|_, told| now.duration_since(told.last) < SERIES);
-        let Some(told) = told.get_mut(key) else { return Saying::New };
-        told.count = told.count.saturating_add(1);
-        told.last = now;
-        if now.duration_since(told.sent) < PACE {
-            return Saying::Counted;
+        let mut published = self.published();
+        published.retain(|_, event| now.duration_since(event.last) < SERIES);
+        let Some(event) = published.get_mut(key) else { return Request::Create };
+        event.count = event.count.saturating_add(1);
+        event.last = now;
+        if now.duration_since(event.sent) < MIN_INTERVAL {
+            return Request::Skip;
         }
-        told.sent = now;
-        Saying::Again { name: told.name.clone(), count: told.count }
+        event.sent = now;
+        Request::Update { name: event.name.clone(), count: event.count }
     }
 
-    async fn create(&self, key: Key, note: &Note) -> kube::Result<()> {
-        let event = event(note, Timestamp::now());
-        let name = event.metadata.name.clone().unwrap_or_default();
-        self.api(note).create(&PostParams::default(), &event).await?;
+    async fn create(&self, key: Key, event: &Event) -> kube::Result<()> {
+        let object = object(event, Timestamp::now());
+        let name = object.metadata.name.clone().unwrap_or_default();
+        self.api(event).create(&PostParams::default(), &object).await?;
         let now = Instant::now();
-        self.told().insert(key, Told { name, count: 1, last: now, sent: now });
+        self.published().insert(key, Published { name, count: 1, last: now, sent: now });
         Ok(())
     }
 
-    /// What was told is plain data: a panic elsewhere cannot leave it half-written.
-    fn told(&self) -> MutexGuard<'_, HashMap<Key, Told>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The map is plain data: a panic elsewhere cannot leave it half-written.
+    fn published(&self) -> MutexGuard<'_, HashMap<Key, Published>> {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn key(note: &Note) -> Key {
-    (note.about.uid().to_owned(), note.warning, note.reason.clone())
+fn key(event: &Event) -> Key {
+    (event.about.uid().to_owned(), event.warning, event.reason.clone())
 }
 
-fn event(note: &Note, now: Timestamp) -> Event {
-    let about = reference(&note.about);
-    let object = shortened(about.name.as_deref().unwrap_or_default(), LONGEST_NAME);
-    Event {
+fn object(event: &Event, now: Timestamp) -> core::Event {
+    let about = reference(&event.about);
+    let object = shortened(about.name.as_deref().unwrap_or_default(), MAX_NAME);
+    core::Event {
         metadata: ObjectMeta {
             name: Some(format!("{}.{:x}", object.trim_end_matches(['.', '-']), now.as_nanosecond())),
-            namespace: Some(namespace(&note.about).to_owned()),
+            namespace: Some(namespace(&event.about).to_owned()),
             ..ObjectMeta::default()
         },
         involved_object: about,
-        type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
-        reason: Some(note.reason.clone()),
-        action: Some(note.action.to_owned()),
-        message: Some(message_of(note)),
-        source: Some(EventSource { component: Some(COMPONENT.to_owned()), host: None }),
+        type_: Some(if event.warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(event.reason.clone()),
+        action: Some(event.action.to_owned()),
+        message: Some(message_of(event)),
+        source: Some(core::EventSource { component: Some(COMPONENT.to_owned()), host: None }),
         reporting_component: Some(COMPONENT.to_owned()),
         first_timestamp: Some(Time(now)),
         last_timestamp: Some(Time(now)),
         count: Some(1),
-        ..Event::default()
+        ..core::Event::default()
     }
 }
 
 /// The namespace of an object's events.
-fn namespace(about: &About) -> &str {
+fn namespace(about: &Regarding) -> &str {
     match about {
-        About::Workload { workload, .. } => &workload.namespace,
-        About::Pool { .. } | About::Profile { .. } | About::Node { .. } => NAMESPACE,
+        Regarding::Workload { workload, .. } => &workload.namespace,
+        Regarding::Pool { .. } | Regarding::Profile { .. } | Regarding::Node { .. } => NAMESPACE,
     }
 }
 
-fn reference(about: &About) -> ObjectReference {
-    let ours = format!("{GROUP}/v1alpha1");
+fn reference(about: &Regarding) -> core::ObjectReference {
+    let winpool = format!("{GROUP}/v1alpha1");
     let (version, kind, name) = match about {
-        About::Pool { name, .. } => (ours.as_str(), "WindowsNodePool", name),
-        About::Profile { name, .. } => (ours.as_str(), "WindowsRuntimeProfile", name),
-        About::Node { name, .. } => ("v1", "Node", name),
-        About::Workload { workload, .. } => (workload.api_version(), workload.kind.as_str(), &workload.name),
+        Regarding::Pool { name, .. } => (winpool.as_str(), "WindowsNodePool", name),
+        Regarding::Profile { name, .. } => (winpool.as_str(), "WindowsRuntimeProfile", name),
+        Regarding::Node { name, .. } => ("v1", "Node", name),
+        Regarding::Workload { workload, .. } => (workload.api_version(), workload.kind.as_str(), &workload.name),
     };
     let namespace = match about {
-        About::Workload { workload, .. } => Some(workload.namespace.clone()),
-        About::Pool { .. } | About::Profile { .. } | About::Node { .. } => None,
+        Regarding::Workload { workload, .. } => Some(workload.namespace.clone()),
+        Regarding::Pool { .. } | Regarding::Profile { .. } | Regarding::Node { .. } => None,
     };
-    ObjectReference {
+    core::ObjectReference {
         api_version: Some(version.to_owned()),
         kind: Some(kind.to_owned()),
         namespace,
         name: Some(name.clone()),
         uid: Some(about.uid().to_owned()),
-        ..ObjectReference::default()
+        ..core::ObjectReference::default()
     }
 }
 
-/// The message of a note, without its middle where it is too long: it ends with the command to run.
-fn message_of(note: &Note) -> String {
-    let text = &note.message;
-    let most = LONGEST * text.chars().count() / text.len().max(LONGEST);
-    // Where the ends have more bytes to a letter than the rest, the last of them go.
-    shortened(&bounds::shortened(text, most), LONGEST)
+/// The message of an event. A long one loses its middle, because the remedy is at its end.
+fn message_of(event: &Event) -> String {
+    let text = &event.message;
+    let max_chars = MAX_MESSAGE * text.chars().count() / text.len().max(MAX_MESSAGE);
+    // Both ends together can still be too long, if their characters have more bytes than the others.
+    shortened(&bounds::shortened(text, max_chars), MAX_MESSAGE)
 }
 
-/// At most so many bytes, cut between letters; what is cut is shown by dots, which a name must not have at its end.
+/// At most this many bytes, cut at a character boundary, with dots for the rest.
 fn shortened(text: &str, longest: usize) -> String {
     const MORE: &str = "...";
     if text.len() <= longest {
@@ -237,7 +248,7 @@ fn shortened(text: &str, longest: usize) -> String {
 mod tests {
     use std::convert::Infallible;
 
-    use http::{Request, Response};
+    use http::Response;
     use kube::client::Body;
     use serde_json::Value;
     use tokio::time::advance;
@@ -246,11 +257,11 @@ mod tests {
 
     type Seen = Arc<Mutex<Vec<(String, String, Value)>>>;
 
-    /// Events to a server that answers with these codes in turn and then with 200, and what it saw.
+    /// Events to a server that answers with these status codes and then with 200, and the requests.
     fn events(codes: &'static [u16]) -> (Events, Seen) {
         let seen = Seen::default();
         let log = seen.clone();
-        let server = tower::service_fn(move |request: Request<Body>| {
+        let server = tower::service_fn(move |request: http::Request<Body>| {
             let log = log.clone();
             async move {
                 let (head, body) = request.into_parts();
@@ -271,9 +282,9 @@ mod tests {
         (Events::new(Client::new(server, "elsewhere")), seen)
     }
 
-    fn note(reason: &str, message: &str) -> Note {
-        Note {
-            about: About::Node { name: "win-1".into(), uid: "u-1".into() },
+    fn event(reason: &str, message: &str) -> Event {
+        Event {
+            about: Regarding::Node { name: "win-1".into(), uid: "u-1".into() },
             warning: true,
             reason: reason.into(),
             action: "Assign",
@@ -282,21 +293,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_note_is_an_event_in_default_and_its_repetitions_are_a_count() {
+    async fn an_event_about_a_node_is_in_namespace_default_and_repetitions_increase_its_count() {
         let (events, seen) = events(&[]);
-        events.publish(&[note("NoPool", "first")]).await;
-        events.publish(&[note("NoPool", "too soon")]).await;
-        advance(PACE).await;
-        events.publish(&[note("NoPool", "third")]).await;
+        events.publish(&[event("NoPool", "first")]).await;
+        events.publish(&[event("NoPool", "too soon")]).await;
+        advance(MIN_INTERVAL).await;
+        events.publish(&[event("NoPool", "third")]).await;
         advance(SERIES).await;
-        events.publish(&[note("NoPool", "another day"), note("Other", "else")]).await;
+        events.publish(&[event("NoPool", "another day"), event("Other", "else")]).await;
         let seen = seen.lock().unwrap();
         let (method, path, body) = &seen[0];
         assert_eq!((method.as_str(), path.as_str()), ("POST", "/api/v1/namespaces/default/events?"));
         let node = json!({"apiVersion": "v1", "kind": "Node", "name": "win-1", "uid": "u-1"});
         assert_eq!(body["involvedObject"], node);
-        let told = ["type", "reason", "action", "message", "count"].map(|field| body[field].to_string());
-        assert_eq!(told, [r#""Warning""#, r#""NoPool""#, r#""Assign""#, r#""first""#, "1"]);
+        let fields = ["type", "reason", "action", "message", "count"].map(|field| body[field].to_string());
+        assert_eq!(fields, [r#""Warning""#, r#""NoPool""#, r#""Assign""#, r#""first""#, "1"]);
         assert!(body.get("eventTime").is_none() && body["firstTimestamp"].is_string());
         let (method, path, body) = &seen[1];
         let name = seen[0].2["metadata"]["name"].as_str().unwrap();
@@ -306,28 +317,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_event_that_expired_is_made_again_and_one_that_is_refused_is_lost() {
+    async fn an_expired_event_is_created_again_and_a_refused_one_is_reported_as_not_published() {
         let (events, seen) = events(&[200, 404, 200, 403]);
-        assert_eq!(events.publish(&[note("NoPool", "first")]).await, [true]);
-        advance(PACE).await;
-        assert_eq!(events.publish(&[note("NoPool", "second")]).await, [true]);
-        assert_eq!(events.publish(&[note("Other", "refused"), note("Third", "taken")]).await, [false, true]);
+        assert_eq!(events.publish(&[event("NoPool", "first")]).await, [true]);
+        advance(MIN_INTERVAL).await;
+        assert_eq!(events.publish(&[event("NoPool", "second")]).await, [true]);
+        assert_eq!(events.publish(&[event("Other", "refused"), event("Third", "taken")]).await, [false, true]);
         let methods: Vec<_> = seen.lock().unwrap().iter().map(|(method, ..)| method.clone()).collect();
         assert_eq!(methods, ["POST", "PATCH", "POST", "POST", "POST"]);
     }
 
     #[test]
-    fn an_event_has_a_name_that_kubernetes_takes_however_long_the_object_s_is() {
+    fn the_name_of_an_event_is_valid_also_for_objects_with_long_names() {
         let now = Timestamp::from_second(1_700_000_000).unwrap();
         for name in ["win-1".to_owned(), format!("{}-{}", "a".repeat(216), "b".repeat(36)), "a.".repeat(126) + "b"] {
-            let about = About::Node { name, uid: "u".into() };
-            let name = event(&Note { about, ..note("NoPool", "") }, now).metadata.name.unwrap();
+            let about = Regarding::Node { name, uid: "u".into() };
+            let name = object(&Event { about, ..event("NoPool", "") }, now).metadata.name.unwrap();
             assert!(name.len() <= 253 && !name.contains("..") && !name.contains("-."), "{name}");
         }
     }
 
     #[test]
-    fn a_name_is_cut_between_letters() {
+    fn a_name_is_cut_at_a_character_boundary() {
         assert_eq!(shortened("short", 220), "short");
         assert_eq!(shortened(&"a".repeat(220), 220), "a".repeat(220));
         for long in ["a".repeat(221), "ü".repeat(120), "…".repeat(90)] {
@@ -338,8 +349,8 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_more_than_a_kilobyte_loses_its_middle() {
-        let of = |message: &str| message_of(&note("Turned", message));
+    fn a_message_over_one_kilobyte_loses_its_middle() {
+        let of = |message: &str| message_of(&event("Turned", message));
         for whole in ["short".to_owned(), "a".repeat(1024), "ü".repeat(512)] {
             assert_eq!(of(&whole), whole);
         }

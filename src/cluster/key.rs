@@ -16,35 +16,36 @@ use tracing::{info, warn};
 use super::explain;
 use crate::{
     api::names::{OWNERSHIP_SECRET, label},
-    domain::ownership::{Ownership, OwnershipKey},
+    domain::{ownership::Ownership, record::OwnershipKey},
 };
 
 /// The entry of the Secret.
 const ENTRY: &str = "key";
-/// How often the Secret is read: one that was deleted is restored, one that was replaced is taken.
-const EVERY: Duration = Duration::from_secs(60);
-/// How often it is read while it cannot be.
-const RETRY: Duration = Duration::from_secs(10);
-/// How often it is tried at the start, and with which pause.
+/// How often the Secret is read: a deleted Secret is restored, the key of a replaced Secret is used.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// How often the Secret is read after a failure.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+/// The number of attempts at the start.
 const ATTEMPTS: usize = 4;
+/// The time between the attempts at the start.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How long an answer is waited for.
+/// How long one request may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Why there is no key.
+/// Why the key cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// There is no Secret.
-    #[error("there is no Secret {OWNERSHIP_SECRET}")]
+    /// The Secret does not exist.
+    #[error("Secret {OWNERSHIP_SECRET} does not exist")]
     Missing,
     /// The Secret has no key of the right length.
     #[error(
-        "Secret {OWNERSHIP_SECRET} has no entry `{ENTRY}` of {} bytes: restore it, or delete it, then the records on nodes are \
-         not believed any more",
+        "Secret {OWNERSHIP_SECRET} has no entry `{ENTRY}` of {} bytes: restore it, or delete it, after which the existing records \
+         on nodes cannot be verified",
         OwnershipKey::LENGTH
     )]
     Unusable,
-    /// The API server refused, or did not answer.
+    /// The API server refused the request, or did not answer.
     #[error("Secret {OWNERSHIP_SECRET}: {0}")]
     Request(String),
 }
@@ -52,7 +53,7 @@ pub enum KeyError {
 /// Reads the key.
 ///
 /// # Errors
-/// There is none, it cannot be used, or the API server did not give it.
+/// If the Secret does not exist, has no usable key, or cannot be read.
 pub async fn read(client: &Client, namespace: &str) -> Result<OwnershipKey, KeyError> {
     read_bytes(client, namespace).await.map(|bytes| OwnershipKey::new(&bytes))
 }
@@ -77,34 +78,34 @@ async fn limited<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T,
     }
 }
 
-/// Keeps the key: what is in the Secret counts, and until it can be read a key of this process does.
-pub struct KeyKeeper {
+/// Publishes the key of the Secret, and a temporary key of this process until the Secret can be read.
+pub struct OwnershipKeyStore {
     client: Client,
     namespace: String,
-    /// A key of this process: it becomes the Secret's if there has not been one.
+    /// The key of this process, which is stored if there is no Secret.
     own: Arc<OwnershipKey>,
-    /// What is stored if there is no Secret: the last key that was in one, so that a deleted Secret is restored.
+    /// The last key of the Secret, so that a deleted Secret is restored; at first the key of this process.
     bytes: Bytes,
     stored: bool,
     published: watch::Sender<Arc<Ownership>>,
 }
 
-impl KeyKeeper {
-    /// With the channel on which the present key is published.
+impl OwnershipKeyStore {
+    /// With the channel on which the key is published.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// If the system has no random numbers.
     pub fn new(client: Client, namespace: String) -> Result<(Self, watch::Receiver<Arc<Ownership>>), getrandom::Error> {
         let mut bytes = Bytes::default();
         getrandom::fill(&mut bytes)?;
         let own = Arc::new(OwnershipKey::new(&bytes));
-        let not_stored = Some("it was not read yet".into());
+        let not_stored = Some("the Secret was not read yet".into());
         let first = Ownership::Signed { key: own.clone(), former: None, not_stored };
         let (published, receiver) = watch::channel(Arc::new(first));
         Ok((Self { client, namespace, own, bytes, stored: false, published }, receiver))
     }
 
-    /// Reads the Secret, or creates it; a few times if it fails: until then no record can be verified.
+    /// Syncs with a few retries, because records cannot be verified before.
     pub async fn start(&mut self) {
         for _ in 0..ATTEMPTS {
             self.sync().await;
@@ -131,7 +132,7 @@ impl KeyKeeper {
                 let text = error.to_string();
                 let current = self.published.borrow().clone();
                 if current.not_stored() != Some(&text) {
-                    warn!(remedy = REMEDY, "the key that signs the records on nodes is not stored: {text}");
+                    warn!(error = text, remedy = REMEDY, "key that signs the records on nodes is not stored");
                 }
                 if let Ownership::Signed { key, .. } = current.as_ref() {
                     self.publish(key.clone(), Some(text));
@@ -141,15 +142,15 @@ impl KeyKeeper {
         }
     }
 
-    /// Syncs again and again.
+    /// Syncs periodically.
     pub async fn run(&mut self) {
         loop {
-            sleep(if self.stored { EVERY } else { RETRY }).await;
+            sleep(if self.stored { INTERVAL } else { RETRY_INTERVAL }).await;
             self.sync().await;
         }
     }
 
-    /// Stores the key, or takes the one that another process has stored first.
+    /// Stores the key, or returns the one that another process has stored first.
     async fn create(&self) -> Result<Bytes, KeyError> {
         let labels = BTreeMap::from([(label::MANAGED_BY.to_owned(), label::MANAGED_BY_VALUE.to_owned())]);
         let secret = Secret {
@@ -164,7 +165,7 @@ impl KeyKeeper {
         let request = async { secrets(&self.client, &self.namespace).create(&PostParams::default(), &secret).await };
         match timeout(LIMIT, request).await {
             Ok(Ok(_)) => {
-                info!("Secret {OWNERSHIP_SECRET} created: it has the key that signs the records on nodes; back it up");
+                info!(secret = OWNERSHIP_SECRET, remedy = BACK_UP, "key that signs the records on nodes created");
                 Ok(self.bytes)
             }
             Ok(Err(kube::Error::Api(status))) if status.is_already_exists() => {
@@ -189,4 +190,5 @@ impl KeyKeeper {
 }
 
 const REMEDY: &str =
-    "apply the Role from config/rbac; until the key is stored, the records cannot be verified after a restart";
+    "apply the Role from config/rbac. Until the key is stored, the records cannot be verified after a restart";
+const BACK_UP: &str = "back up the Secret: without it, the records cannot be verified";

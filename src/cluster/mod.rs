@@ -1,19 +1,19 @@
-//! All Kubernetes I/O: what is watched, what is written, and what is told.
+//! Kubernetes I/O: client, watches, stores, writer and events.
 //!
 //! One watch for each kind feeds a [`Store`]; the rules read a snapshot of the [`Caches`]. Only the [`Writer`] writes.
 
 mod caches;
 mod client;
+mod deadline;
 mod events;
-mod expiry;
-mod gather;
-mod hub;
 mod key;
-mod liveness;
-mod pressure;
+mod list;
+mod stall;
 mod store;
+mod throttle;
 mod version;
 mod views;
+mod watch;
 mod writer;
 
 use std::error::Error;
@@ -21,27 +21,35 @@ use std::error::Error;
 pub use caches::Caches;
 pub use client::{client, operator_client};
 pub use events::Events;
-pub use gather::{GatherError, gather, gather_workloads, operator_runs};
-pub use hub::{Patience, follow};
-pub use key::{KeyError, KeyKeeper, read as read_key};
-pub use liveness::{WATCH, watched};
+pub use key::{KeyError, OwnershipKeyStore, read as read_key};
+pub use list::{ListError, is_operator_running, list_snapshot, list_workloads};
+pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};
 pub use store::{Change, Store};
-pub use version::Versions;
+pub use version::VersionProbe;
 pub use views::{ControllerView, SandboxEvent, View};
-pub use writer::{Mark, Resource, Writer};
+pub use watch::{WatchBackoff, run_watch};
+pub use writer::{Resource, Writer, WrittenVersion};
 
-/// What went wrong, for a person: the API server's own words where it answered.
-fn explain(error: &kube::Error) -> String {
+/// The HTTP status code of an answer; `None` without an answer.
+fn status_code(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// The message of an error: that of the API server where it answered.
+pub(crate) fn explain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         kube::Error::Api(status) => format!("the API server answered {} {}", status.code, status.reason),
-        // Of services of our own, whose errors say it all.
+        // An error of a service in this module, whose text is complete.
         kube::Error::Service(error) => with_sources(error.as_ref()),
         other => with_sources(other),
     }
 }
 
-/// An error with everything behind it, each text once.
+/// An error with its sources, each text once.
 pub(crate) fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! What is known of one kind: the views of its objects, by name.
+//! The cache of one kind: the views of its objects, by name.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,18 +18,18 @@ impl<V> Clone for Store<V> {
 }
 
 impl<V> Default for Store<V> {
-    /// A store that waits for its first full list.
+    /// A store that is not synced.
     fn default() -> Self {
         Self(Arc::new(watch::Sender::new(None)))
     }
 }
 
-/// An object as it was and as it is: at least one of the two is there.
+/// An object before and after a change; at least one of the two is `Some`.
 #[derive(Debug)]
 pub struct Change<V> {
-    /// What was known of it; `None` for an object that is new.
+    /// `None` for a new object.
     pub before: Option<Arc<V>>,
-    /// What is known now; `None` for an object that is gone.
+    /// `None` for a deleted object.
     pub after: Option<Arc<V>>,
 }
 
@@ -39,17 +39,17 @@ impl<V: View> Change<V> {
         self.after.as_deref().or(self.before.as_deref()).map_or("", View::name)
     }
 
-    /// What happened, in a word.
+    /// `added`, `changed` or `deleted`.
     pub fn verb(&self) -> &'static str {
         match (&self.before, &self.after) {
-            (None, _) => "appeared",
+            (None, _) => "added",
             (Some(_), Some(_)) => "changed",
-            (Some(_), None) => "vanished",
+            (Some(_), None) => "deleted",
         }
     }
 
-    /// What happened, in words.
-    pub fn words(&self) -> String {
+    /// Such as `Node win-1 changed`.
+    pub fn description(&self) -> String {
         format!("{} {} {}", V::KIND, self.name(), self.verb())
     }
 }
@@ -60,47 +60,47 @@ impl<V: View> Store<V> {
         self.0.borrow().as_ref()?.get(name).cloned()
     }
 
-    /// All objects, by name: the map of the store itself, which the next change copies if it is still in use then.
+    /// All objects, by name. The map is shared: the next change copies it if it is still in use.
     pub fn all(&self) -> Objects<V> {
         self.0.borrow().clone().unwrap_or_default()
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.0.borrow().as_ref().map_or(0, |objects| objects.len())
     }
 
-    /// Whether there is no object, or no list of them yet.
+    /// Whether there is no object, or the store is not synced.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the first full list is there.
-    pub fn is_full(&self) -> bool {
+    /// Whether the store had a complete list.
+    pub fn is_synced(&self) -> bool {
         self.0.borrow().is_some()
     }
 
-    /// Waits for the first full list.
-    pub async fn full(&self) {
+    /// Waits for the first complete list.
+    pub async fn wait_for_sync(&self) {
         // The channel cannot close: its sender is in `self`.
         let _ = self.0.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Waits until the store shows writes that were answered with these versions (`None`: a deletion), at most for the
-    /// limit. Returns whether it does.
-    pub async fn shows(&self, mut writes: Vec<(&str, Option<&str>)>, limit: Duration) -> bool {
+    /// Waits until the store has the objects in these versions, by name (`None`: deleted), at most for the limit.
+    /// Returns whether it has.
+    pub async fn wait_for_versions(&self, mut versions: Vec<(&str, Option<&str>)>, limit: Duration) -> bool {
         let mut receiver = self.0.subscribe();
-        let shown = receiver.wait_for(|objects| {
-            // Looking at the last one alone keeps a change cheap while thousands are waited for.
-            while writes.last().is_some_and(|(name, version)| shows(objects.as_ref(), name, *version)) {
-                writes.pop();
+        let reached = receiver.wait_for(|objects| {
+            // Checking only the last one keeps each change cheap while there are thousands.
+            while versions.last().is_some_and(|(name, version)| has_version(objects.as_ref(), name, *version)) {
+                versions.pop();
             }
-            writes.is_empty()
+            versions.is_empty()
         });
-        tokio::time::timeout(limit, shown).await.is_ok()
+        tokio::time::timeout(limit, reached).await.is_ok()
     }
 
-    /// Takes in an object; `None` when it says nothing new.
+    /// Adds or replaces an object; `None` when its view is equivalent to the former one.
     pub(crate) fn put(&self, view: V) -> Option<Change<V>> {
         let after = Arc::new(view);
         let mut before = None;
@@ -110,44 +110,44 @@ impl<V: View> Store<V> {
         difference(before, Some(after))
     }
 
-    /// Forgets an object; `None` when it was not known.
+    /// Removes an object; `None` when there was none.
     pub(crate) fn remove(&self, name: &str) -> Option<Change<V>> {
         let mut before = None;
         self.0.send_modify(|objects| before = objects.as_mut().and_then(|objects| objects.remove(name)));
         difference(before, None)
     }
 
-    /// Takes in a full list: what is not in it is gone.
+    /// Replaces all objects by a complete list.
     pub(crate) fn replace(&self, list: Vec<V>) -> Vec<Change<V>> {
         let now: Objects<V> = list.into_iter().map(|view| (view.name().to_owned(), Arc::new(view))).collect();
         let before = self.0.send_replace(Some(now.clone())).unwrap_or_default();
-        let known = now.iter().filter_map(|(name, after)| difference(before.get(name).cloned(), Some(after.clone())));
-        let gone = before.iter().filter(|(name, _)| !now.contains_key(*name));
-        known.chain(gone.filter_map(|(_, gone)| difference(Some(gone.clone()), None))).collect()
+        let listed = now.iter().filter_map(|(name, after)| difference(before.get(name).cloned(), Some(after.clone())));
+        let deleted = before.iter().filter(|(name, _)| !now.contains_key(*name));
+        listed.chain(deleted.filter_map(|(_, deleted)| difference(Some(deleted.clone()), None))).collect()
     }
 }
 
 fn difference<V: View>(before: Option<Arc<V>>, after: Option<Arc<V>>) -> Option<Change<V>> {
     let same = match (&before, &after) {
-        (Some(before), Some(after)) => before.says_the_same_as(after),
+        (Some(before), Some(after)) => before.is_equivalent_to(after),
         (before, after) => before.is_none() && after.is_none(),
     };
     (!same).then_some(Change { before, after })
 }
 
-fn shows<V: View>(objects: Option<&Objects<V>>, name: &str, version: Option<&str>) -> bool {
+fn has_version<V: View>(objects: Option<&Objects<V>>, name: &str, version: Option<&str>) -> bool {
     match (objects.and_then(|objects| objects.get(name)), version) {
         (None, None) => true,
-        (Some(known), Some(version)) => known.resource_version().is_none_or(|known| reached(known, version)),
+        (Some(object), Some(version)) => object.resource_version().is_none_or(|cached| is_at_least(cached, version)),
         _ => false,
     }
 }
 
-/// Whether a known version is the wanted one or a later one. Versions of one resource can be compared as numbers
+/// Whether a cached version is the written one or a later one. Versions of one resource can be compared as numbers
 /// (Kubernetes API concepts, "Resource versions"); what is not a number is not waited for.
-fn reached(known: &str, wanted: &str) -> bool {
-    match (known.parse::<u128>(), wanted.parse::<u128>()) {
-        (Ok(known), Ok(wanted)) => known >= wanted,
+fn is_at_least(cached: &str, written: &str) -> bool {
+    match (cached.parse::<u128>(), written.parse::<u128>()) {
+        (Ok(cached), Ok(written)) => cached >= written,
         _ => true,
     }
 }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn versions_are_compared_as_numbers_and_others_are_not_waited_for() {
-        assert!(reached("10", "9") && reached("9", "9") && !reached("9", "10"));
-        assert!(reached("abc", "9") && reached("9", ""));
+        assert!(is_at_least("10", "9") && is_at_least("9", "9") && !is_at_least("9", "10"));
+        assert!(is_at_least("abc", "9") && is_at_least("9", ""));
     }
 }

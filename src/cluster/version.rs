@@ -1,4 +1,4 @@
-//! Which versions the API servers have: behind one address there may be several, so each question takes a new connection.
+//! The versions of the API servers. One address may have several, so each probe opens a new connection.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -13,50 +13,50 @@ use tracing::debug;
 use super::{client, explain};
 use crate::facts::Minor;
 
-/// How often an API server is asked.
-const EVERY: Duration = Duration::from_secs(30);
-/// How long an answer counts.
-const LASTS: Duration = Duration::from_secs(15 * 60);
-/// How long an answer is waited for.
+/// The time between two probes.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// How long an answer is used.
+const MAX_AGE: Duration = Duration::from_secs(15 * 60);
+/// How long one probe may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Asks for the API servers' versions and publishes the lowest of the last 15 minutes, which decides the skew policy.
-pub struct Versions {
+/// Probes the versions of the API servers and publishes the lowest of the last 15 minutes, which decides the skew policy.
+pub struct VersionProbe {
     config: Config,
-    seen: Seen,
+    recent: RecentVersions,
     lowest: watch::Sender<Option<Minor>>,
 }
 
-impl Versions {
-    /// With the channel on which the lowest minor is published; `None` while no API server has answered lately.
+impl VersionProbe {
+    /// With the channel on which the lowest minor is published; `None` while there is no recent answer.
     pub fn new(config: Config) -> (Self, watch::Receiver<Option<Minor>>) {
         let (lowest, receiver) = watch::channel(None);
-        (Self { config, seen: Seen::default(), lowest }, receiver)
+        (Self { config, recent: RecentVersions::default(), lowest }, receiver)
     }
 
-    /// Asks once. A failure is no news: the watches say loudly enough when the API server is away.
-    pub async fn ask(&mut self) {
-        match timeout(LIMIT, self.answer()).await {
-            Ok(Ok(minor)) => self.seen.answer(minor, Instant::now()),
-            Ok(Err(text)) => debug!("the API server's version is not known: {text}"),
-            Err(_) => debug!("the API server did not give its version within {LIMIT:?}"),
+    /// Probes once. A failure is logged at debug level only: the watches report an API server that does not answer.
+    pub async fn probe(&mut self) {
+        match timeout(LIMIT, self.fetch()).await {
+            Ok(Ok(minor)) => self.recent.add(minor, Instant::now()),
+            Ok(Err(error)) => debug!(error, "API server version is unknown"),
+            Err(_) => debug!("API server version is unknown: no answer within {LIMIT:?}"),
         }
-        let lowest = self.seen.lowest(Instant::now());
+        let lowest = self.recent.lowest(Instant::now());
         self.lowest.send_if_modified(|published| std::mem::replace(published, lowest) != lowest);
     }
 
-    /// Asks again and again.
+    /// Probes periodically; the first time after an interval.
     pub async fn run(&mut self) {
-        let mut ticks = interval(EVERY);
+        let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {
             ticks.tick().await;
-            self.ask().await;
+            self.probe().await;
         }
     }
 
-    async fn answer(&self) -> Result<Minor, String> {
+    async fn fetch(&self) -> Result<Minor, String> {
         let client = client(self.config.clone()).map_err(|error| explain(&error))?;
         let info = client.apiserver_version().await.map_err(|error| explain(&error))?;
         minor(&info)
@@ -68,17 +68,17 @@ pub(super) fn minor(info: &Info) -> Result<Minor, String> {
     format!("{}.{}", info.major, info.minor).parse().map_err(|error: crate::facts::ParseVersionError| error.to_string())
 }
 
-/// The answers of late.
+/// The recent answers, with their time.
 #[derive(Debug, Default)]
-struct Seen(VecDeque<(Instant, Minor)>);
+struct RecentVersions(VecDeque<(Instant, Minor)>);
 
-impl Seen {
-    fn answer(&mut self, minor: Minor, now: Instant) {
+impl RecentVersions {
+    fn add(&mut self, minor: Minor, now: Instant) {
         self.0.push_back((now, minor));
     }
 
     fn lowest(&mut self, now: Instant) -> Option<Minor> {
-        self.0.retain(|(at, _)| now.duration_since(*at) < LASTS);
+        self.0.retain(|(at, _)| now.duration_since(*at) < MAX_AGE);
         self.0.iter().map(|(_, minor)| *minor).min()
     }
 }
@@ -88,22 +88,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_answer_of_the_last_quarter_of_an_hour_counts() {
+    fn the_lowest_version_of_the_last_fifteen_minutes_is_used() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut seen = Seen::default();
-        assert_eq!(seen.lowest(at(0)), None, "nobody has answered");
-        seen.answer(Minor(35), at(0));
-        seen.answer(Minor(34), at(30));
-        seen.answer(Minor(35), at(60));
-        assert_eq!(seen.lowest(at(60)), Some(Minor(34)));
-        assert_eq!(seen.lowest(at(929)), Some(Minor(34)));
-        assert_eq!(seen.lowest(at(930)), Some(Minor(35)), "the old server has not answered for 15 minutes");
-        assert_eq!(seen.lowest(at(960)), None, "nobody has");
+        let mut recent = RecentVersions::default();
+        assert_eq!(recent.lowest(at(0)), None, "no answer");
+        recent.add(Minor(35), at(0));
+        recent.add(Minor(34), at(30));
+        recent.add(Minor(35), at(60));
+        assert_eq!(recent.lowest(at(60)), Some(Minor(34)));
+        assert_eq!(recent.lowest(at(929)), Some(Minor(34)));
+        assert_eq!(recent.lowest(at(930)), Some(Minor(35)), "no answer of the old server for 15 minutes");
+        assert_eq!(recent.lowest(at(960)), None, "no answer for 15 minutes");
     }
 
     #[test]
-    fn a_plus_behind_the_minor_is_ignored() {
+    fn a_plus_after_the_minor_is_ignored() {
         let info = |major: &str, minor: &str| Info { major: major.into(), minor: minor.into(), ..Info::default() };
         assert_eq!(minor(&info("1", "34")), Ok(Minor(34)));
         assert_eq!(minor(&info("1", "20+")), Ok(Minor(20)));

@@ -1,4 +1,4 @@
-//! What is kept of each kind that is watched.
+//! The views: what is cached of each kind that is watched.
 
 use std::marker::PhantomData;
 
@@ -9,31 +9,31 @@ use k8s_openapi::api::{
 use kube::core::DynamicObject;
 
 use crate::domain::{
-    image::Said,
+    image::RuntimeReport,
     node::WindowsNode,
     pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView},
     workload::{Controller, MemoryDefaults, Pod, PodController, Shared},
 };
-use crate::facts::mismatch;
+use crate::facts::runtime_errors;
 
-/// What the rules read of an object.
+/// The fields of an object that the rules read.
 pub trait View: Send + Sync + Sized + 'static {
-    /// The object as it is watched.
+    /// The type of the watched object.
     type Object: Send;
     /// The kind, as Kubernetes spells it.
     const KIND: &'static str;
-    /// What many objects have in common, kept once for all of them.
+    /// Values that many objects have in common, stored once.
     type Shared: Default + Send;
     /// Reads an object.
     fn read(object: Self::Object, shared: &mut Self::Shared) -> Self;
-    /// Its name; with its namespace before a slash, where it has one.
+    /// The name, or `namespace/name`.
     fn name(&self) -> &str;
-    /// The version of the object, where it is kept.
+    /// The resource version, if it is kept.
     fn resource_version(&self) -> Option<&str> {
         None
     }
-    /// Whether another version of the object says the same to the rules.
-    fn says_the_same_as(&self, other: &Self) -> bool;
+    /// Whether the rules read the same from another version of the object.
+    fn is_equivalent_to(&self, other: &Self) -> bool;
 }
 
 impl View for WindowsNode {
@@ -50,13 +50,13 @@ impl View for WindowsNode {
     fn resource_version(&self) -> Option<&str> {
         Some(&self.resource_version)
     }
-    fn says_the_same_as(&self, other: &Self) -> bool {
-        self.says_the_same_as(other)
+    fn is_equivalent_to(&self, other: &Self) -> bool {
+        self.is_equivalent_to(other)
     }
 }
 
 impl View for Pool {
-    /// Whatever schema it was stored under: reading it never fails.
+    /// Reading never fails, also for an object that was stored under another schema.
     type Object = DynamicObject;
     const KIND: &'static str = "WindowsNodePool";
     type Shared = ();
@@ -70,13 +70,13 @@ impl View for Pool {
     fn resource_version(&self) -> Option<&str> {
         Some(&self.resource_version)
     }
-    fn says_the_same_as(&self, other: &Self) -> bool {
-        self.says_the_same_as(other)
+    fn is_equivalent_to(&self, other: &Self) -> bool {
+        self.is_equivalent_to(other)
     }
 }
 
 impl View for ProfileView {
-    /// Whatever schema it was stored under: reading it never fails.
+    /// Reading never fails, also for an object that was stored under another schema.
     type Object = DynamicObject;
     const KIND: &'static str = "WindowsRuntimeProfile";
     type Shared = ();
@@ -90,8 +90,8 @@ impl View for ProfileView {
     fn resource_version(&self) -> Option<&str> {
         Some(&self.resource_version)
     }
-    fn says_the_same_as(&self, other: &Self) -> bool {
-        self.says_the_same_as(other)
+    fn is_equivalent_to(&self, other: &Self) -> bool {
+        self.is_equivalent_to(other)
     }
 }
 
@@ -109,8 +109,8 @@ impl View for RuntimeClassView {
     fn resource_version(&self) -> Option<&str> {
         self.object.metadata.resource_version.as_deref()
     }
-    fn says_the_same_as(&self, other: &Self) -> bool {
-        self.says_the_same_as(other)
+    fn is_equivalent_to(&self, other: &Self) -> bool {
+        self.is_equivalent_to(other)
     }
 }
 
@@ -125,7 +125,7 @@ impl View for ConfigMapView {
     fn name(&self) -> &str {
         &self.name
     }
-    fn says_the_same_as(&self, other: &Self) -> bool {
+    fn is_equivalent_to(&self, other: &Self) -> bool {
         self == other
     }
 }
@@ -141,15 +141,15 @@ impl View for Pod {
     fn name(&self) -> &str {
         &self.key
     }
-    fn says_the_same_as(&self, other: &Self) -> bool {
+    fn is_equivalent_to(&self, other: &Self) -> bool {
         self == other
     }
 }
 
-/// An object of kind `T` that makes pods.
+/// An object of kind `T` that creates pods.
 #[derive(Debug)]
 pub struct ControllerView<T> {
-    /// What the rules read of it.
+    /// The fields that the rules read.
     pub controller: Controller,
     kind: PhantomData<fn() -> T>,
 }
@@ -165,7 +165,7 @@ impl<T: PodController + Send + 'static> View for ControllerView<T> {
     fn name(&self) -> &str {
         &self.controller.key
     }
-    fn says_the_same_as(&self, other: &Self) -> bool {
+    fn is_equivalent_to(&self, other: &Self) -> bool {
         self.controller == other.controller
     }
 }
@@ -181,19 +181,19 @@ impl View for MemoryDefaults {
     fn name(&self) -> &str {
         &self.key
     }
-    fn says_the_same_as(&self, other: &Self) -> bool {
+    fn is_equivalent_to(&self, other: &Self) -> bool {
         self == other
     }
 }
 
-/// An event that says why the sandbox of a pod was not created.
+/// An event about a sandbox of a pod that was not created.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SandboxEvent {
     name: String,
     /// The pod, as `namespace/name`.
     pub pod: String,
-    /// What the runtime said, if that is about the image.
-    pub said: Option<Said>,
+    /// The report of the container runtime, if it is about the image.
+    pub report: Option<RuntimeReport>,
 }
 
 impl View for SandboxEvent {
@@ -202,19 +202,21 @@ impl View for SandboxEvent {
     type Shared = ();
 
     fn read(object: core::Event, (): &mut ()) -> Self {
-        let part = |text: Option<String>| text.unwrap_or_default();
+        let key = |namespace: Option<String>, name: Option<String>| {
+            format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default())
+        };
         let pod = object.involved_object;
-        let said = object.message.filter(|message| mismatch::says(message)).map(|message| Said::misfit(&message));
+        let about_image = object.message.filter(|message| runtime_errors::is_platform_mismatch(message));
         Self {
-            name: format!("{}/{}", part(object.metadata.namespace), part(object.metadata.name)),
-            pod: format!("{}/{}", part(pod.namespace), part(pod.name)),
-            said,
+            name: key(object.metadata.namespace, object.metadata.name),
+            pod: key(pod.namespace, pod.name),
+            report: about_image.map(|message| RuntimeReport::incompatible(&message)),
         }
     }
     fn name(&self) -> &str {
         &self.name
     }
-    fn says_the_same_as(&self, other: &Self) -> bool {
+    fn is_equivalent_to(&self, other: &Self) -> bool {
         self == other
     }
 }

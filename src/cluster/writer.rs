@@ -14,24 +14,27 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{Instrument, field::Empty, info_span};
 
-use super::{View, client::expiring, expiry::Expired, explain};
+use super::{View, client::with_deadline, deadline::DeadlineExceeded, explain, status_code};
 use crate::{
     admin::Metrics,
     api::{WindowsNodePool, WindowsRuntimeProfile, names::manager},
     domain::{
         node::WindowsNode,
-        operation::{AfterFailure, Done, NodePatch, Operation, Outcome, Parts, Shortfall, TaintPart, Unwritten},
+        operation::{
+            AfterFailure, Done, ErrorCause, NodePatch, Operation, Outcome, Parts, Shortfall, TaintPart, Unwritten,
+            WriteError,
+        },
         pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView},
     },
 };
 
-/// How long a write may take, with the time that it waits for an API server under load.
+/// How long a write may take, including the time that it waits for an API server under load.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How many operations of one step may be under way at once.
-const AT_ONCE: usize = 16;
+/// How many operations of one step run at once.
+const CONCURRENCY: usize = 16;
 
 /// Sends operations to the API server.
 #[derive(Clone)]
@@ -41,7 +44,7 @@ pub struct Writer {
     metrics: Metrics,
 }
 
-/// One of our custom resources, for writing its status.
+/// A custom resource of winpool, for writing its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// A WindowsNodePool.
@@ -67,139 +70,140 @@ impl Resource {
     }
 }
 
-/// What the API server has after a write: a cache that shows it is up to date with us.
+/// The version of an object after a write: a cache that has it has seen the write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct WrittenVersion {
     /// The kind of the object.
     pub kind: &'static str,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
-    /// Its version; `None` when it was deleted.
+    /// The resource version; `None` when the object was deleted.
     pub version: Option<String>,
 }
 
 impl Writer {
-    /// Writes through this client; ConfigMaps go into the namespace.
+    /// A writer with this client. ConfigMaps are written to the namespace.
     pub fn new(client: Client, namespace: String, metrics: Metrics) -> Self {
         Self { client, namespace, metrics }
     }
 
-    /// The same, but nothing is sent after this time: then it is answered as if somebody had written first.
-    pub fn until(&self, at: tokio::time::Instant) -> Self {
-        Self { client: expiring(&self.client, at), ..self.clone() }
+    /// The same writer with a deadline. Later operations are not sent and end with [`Outcome::Conflict`].
+    pub fn with_deadline(&self, deadline: Instant) -> Self {
+        Self { client: with_deadline(&self.client, deadline), ..self.clone() }
     }
 
-    /// Runs the steps of a plan in order. The operations of a step run side by side.
+    /// Runs the steps of a plan in order, and the operations of one step concurrently.
     ///
-    /// An object that could not be written is not written by a later step either, and what depends on it waits.
+    /// After a failure, later steps skip the object that could not be written and what depends on it.
     pub async fn run(&self, steps: &[Vec<Operation>], after_failure: AfterFailure) -> Done {
-        self.run_marking(steps, after_failure).await.0
+        self.run_with_versions(steps, after_failure).await.0
     }
 
-    /// Like [`Self::run`], with what the API server has afterwards.
-    pub async fn run_marking(&self, steps: &[Vec<Operation>], after_failure: AfterFailure) -> (Done, Vec<Mark>) {
+    /// Like [`Self::run`], with the versions of the objects after the writes.
+    pub async fn run_with_versions(
+        &self,
+        steps: &[Vec<Operation>],
+        after_failure: AfterFailure,
+    ) -> (Done, Vec<WrittenVersion>) {
         let mut done = Done { results: Vec::new(), complete: true };
-        let mut marks = Vec::new();
+        let mut versions = Vec::new();
         let mut unwritten = Unwritten::default();
         for step in steps {
             let mut operations = step.clone();
             operations.retain(|operation| !unwritten.has(operation));
-            let requests = operations.into_iter().map(|operation| {
+            let requests = operations.into_iter().enumerate().map(|(position, operation)| {
                 let (writer, unwritten) = (self, &unwritten);
                 async move {
-                    let (outcome, mark) = writer.perform(&operation, unwritten).await;
-                    (operation, outcome, mark)
+                    let (outcome, version) = writer.perform(&operation, unwritten).await;
+                    (position, operation, outcome, version)
                 }
             });
-            let answers: Vec<_> = stream::iter(requests).buffered(AT_ONCE).collect().await;
-            for (operation, outcome, mark) in answers {
-                if !gets_through(&outcome) {
+            // A slow request does not delay those behind it.
+            let mut results: Vec<_> = stream::iter(requests).buffer_unordered(CONCURRENCY).collect().await;
+            results.sort_unstable_by_key(|(position, ..)| *position);
+            for (_, operation, outcome, version) in results {
+                if !succeeded(&outcome) {
                     done.complete = false;
                     unwritten.add(&operation);
                 }
                 done.results.push((operation, outcome));
-                marks.extend(mark);
+                versions.extend(version);
             }
             if !done.complete && after_failure == AfterFailure::Stop {
                 break;
             }
         }
-        (done, marks)
+        (done, versions)
     }
 
-    /// Applies the status of one of our resources.
-    pub async fn write_status(&self, resource: Resource, name: &str, body: &Value) -> (Outcome, Option<Mark>) {
+    /// Applies the status of a custom resource of winpool.
+    pub async fn write_status(&self, resource: Resource, name: &str, body: &Value) -> Written {
         let request = self.apply_status(resource, name, body);
-        self.send("write-status", resource.kind(), name, Missing::IsGone, request).await
+        self.send("write-status", resource.kind(), name, OnNotFound::NotFound, request).await
     }
 
-    async fn perform(&self, operation: &Operation, unwritten: &Unwritten) -> (Outcome, Option<Mark>) {
+    async fn perform(&self, operation: &Operation, unwritten: &Unwritten) -> Written {
         let label = operation.kind();
         match operation {
             Operation::AddFinalizer { pool, resource_version, finalizers } => {
                 let request = self.set_finalizers(pool, resource_version, finalizers);
-                self.send(label, Pool::KIND, pool, Missing::IsGone, request).await
+                self.send(label, Pool::KIND, pool, OnNotFound::NotFound, request).await
             }
             Operation::RemoveFinalizer { pool, resource_version, finalizers } => {
                 let request = self.set_finalizers(pool, resource_version, finalizers);
-                // The pool may vanish with its last finalizer, so no version of it can be waited for.
-                (self.send(label, Pool::KIND, pool, Missing::IsGone, request).await.0, None)
+                // The pool may be deleted with its last finalizer, so there may be no version to wait for.
+                (self.send(label, Pool::KIND, pool, OnNotFound::NotFound, request).await.0, None)
             }
             Operation::RecordApplied { pool, body } => {
                 let request = self.apply_status(Resource::Pool, pool, body);
-                self.send(label, Pool::KIND, pool, Missing::IsGone, request).await
+                self.send(label, Pool::KIND, pool, OnNotFound::NotFound, request).await
             }
             Operation::ApplyRuntimeClass { name, body, force, .. } => {
                 let api: Api<RuntimeClass> = Api::all(self.client.clone());
                 let request = apply(api, name, body, *force);
-                self.send(label, RuntimeClassView::KIND, name, Missing::IsWrong, request).await
+                self.send(label, RuntimeClassView::KIND, name, OnNotFound::Fail, request).await
             }
             Operation::StripRuntimeClass { name, body } => {
                 let request = self.strip_class(name, body);
-                self.send(label, RuntimeClassView::KIND, name, Missing::IsGone, request).await
+                self.send(label, RuntimeClassView::KIND, name, OnNotFound::NotFound, request).await
             }
             Operation::DeleteRuntimeClass { name, uid } => {
                 let api: Api<RuntimeClass> = Api::all(self.client.clone());
-                self.send(label, RuntimeClassView::KIND, name, Missing::IsGone, delete(api, name, uid)).await
+                self.send(label, RuntimeClassView::KIND, name, OnNotFound::NotFound, delete(api, name, uid)).await
             }
             Operation::ApplyConfigMap { name, body } => {
                 let request = apply(self.config_maps(), name, body, true);
-                self.send(label, ConfigMapView::KIND, name, Missing::IsWrong, request).await
+                self.send(label, ConfigMapView::KIND, name, OnNotFound::Fail, request).await
             }
             Operation::DeleteConfigMap { name, uid } => {
                 let request = delete(self.config_maps(), name, uid);
-                self.send(label, ConfigMapView::KIND, name, Missing::IsGone, request).await
+                self.send(label, ConfigMapView::KIND, name, OnNotFound::NotFound, request).await
             }
             Operation::PatchNode(patch) => self.patch_node(label, patch, unwritten).await,
         }
     }
 
-    /// Patches a node with everything that does not wait for another object; if that is refused, once more without the
-    /// taints.
-    async fn patch_node(
-        &self,
-        label: &'static str,
-        patch: &NodePatch,
-        unwritten: &Unwritten,
-    ) -> (Outcome, Option<Mark>) {
+    /// Patches a node with everything that does not depend on an unwritten object. Where that is refused, the patch is
+    /// sent once more without the taints.
+    async fn patch_node(&self, label: &'static str, patch: &NodePatch, unwritten: &Unwritten) -> Written {
         let attempt = async |label, parts| {
             let body = patch.body(parts);
             let request = self.merge_node(&patch.node, &body);
-            self.send(label, WindowsNode::KIND, &patch.node, Missing::IsGone, request).await
+            self.send(label, WindowsNode::KIND, &patch.node, OnNotFound::NotFound, request).await
         };
-        let (parts, waits_for) = patch.writable(unwritten);
-        let done = match waits_for {
+        let (parts, dependency) = patch.writable(unwritten);
+        let done = match dependency {
             Some((target, name)) => Outcome::Partly { written: parts, why: Shortfall::Waits(target, name) },
             None => Outcome::Done,
         };
         if !patch.change.has(parts) {
             return (done, None);
         }
-        let (outcome, mark) = attempt(label, parts).await;
+        let (outcome, version) = attempt(label, parts).await;
         let refusal = match &outcome {
-            Outcome::Refused(refusal) if patch.may_leave_taints() && !refusal.contains(MAY_NOT) => refusal,
-            Outcome::Done => return (done, mark),
-            _ => return (outcome, mark),
+            Outcome::Refused(error) if patch.may_leave_taints() && !error.message.contains(PATCH_FORBIDDEN) => error,
+            Outcome::Done => return (done, version),
+            _ => return (outcome, version),
         };
         let parts = Parts { taints: TaintPart::None, ..parts };
         let refused = Outcome::Partly { written: parts, why: Shortfall::Refused(refusal.clone()) };
@@ -207,11 +211,11 @@ impl Writer {
             return (refused, None);
         }
         match attempt("patch-node-without-taints", parts).await {
-            (Outcome::Done, mark) => (refused, mark),
-            // It was not the taints: Linux pods stay away all the same.
+            (Outcome::Done, version) => (refused, version),
+            // The taints are not the reason: set them alone, so that they keep Linux pods away.
             (Outcome::Refused(_), _) => match attempt("patch-node-with-taints-alone", Parts::TAINTS).await {
-                (Outcome::Done, mark) => {
-                    (Outcome::Partly { written: Parts::TAINTS, why: Shortfall::Refused(refusal.clone()) }, mark)
+                (Outcome::Done, version) => {
+                    (Outcome::Partly { written: Parts::TAINTS, why: Shortfall::Refused(refusal.clone()) }, version)
                 }
                 _ => (outcome, None),
             },
@@ -233,11 +237,11 @@ impl Writer {
     async fn set_finalizers(
         &self,
         pool: &str,
-        version_seen: &str,
+        resource_version: &str,
         finalizers: &[String],
     ) -> kube::Result<Option<String>> {
         let api: Api<WindowsNodePool> = Api::all(self.client.clone());
-        let body = json!({"metadata": {"resourceVersion": version_seen, "finalizers": finalizers}});
+        let body = json!({"metadata": {"resourceVersion": resource_version, "finalizers": finalizers}});
         let answer = api.patch_metadata(pool, &managed_by(manager::FINALIZERS), &Patch::Merge(&body)).await?;
         version(answer.metadata)
     }
@@ -252,88 +256,103 @@ impl Writer {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// One request: with a time limit, a span of its own, and a place in the metrics.
+    /// Sends one request, with a time limit, a span and a metric.
     async fn send(
         &self,
         label: &'static str,
         kind: &'static str,
         name: &str,
-        missing: Missing,
+        on_not_found: OnNotFound,
         request: impl Future<Output = kube::Result<Option<String>>>,
-    ) -> (Outcome, Option<Mark>) {
+    ) -> Written {
         let span = info_span!("write", operation = label, object = %format_args!("{kind} {name}"), outcome = Empty);
         let answer = timeout(LIMIT, request).instrument(span.clone()).await;
-        let (outcome, mark) = match answer {
-            Ok(Ok(version)) => (Outcome::Done, Some(Mark { kind, name: name.to_owned(), version })),
-            Ok(Err(error)) => (judge(&error, missing), None),
-            Err(_) => (Outcome::Failed(format!("the API server did not answer within {LIMIT:?}")), None),
+        let (outcome, version) = match answer {
+            Ok(Ok(version)) => (Outcome::Done, Some(WrittenVersion { kind, name: name.to_owned(), version })),
+            Ok(Err(error)) => (outcome_of(&error, on_not_found), None),
+            Err(_) => (Outcome::Failed(format!("the API server did not answer within {LIMIT:?}").into()), None),
         };
-        span.record("outcome", in_a_word(&outcome));
-        self.metrics.operation(label, in_a_word(&outcome));
-        (outcome, mark)
+        span.record("outcome", outcome_label(&outcome));
+        self.metrics.operation(label, outcome_label(&outcome));
+        (outcome, version)
     }
 }
 
+/// How a write ended, and the version of the object afterwards.
+type Written = (Outcome, Option<WrittenVersion>);
+
 /// What a 404 means.
 #[derive(Clone, Copy)]
-enum Missing {
-    /// The object that is written is gone.
-    IsGone,
-    /// The write would have made the object, so something else is missing: a namespace, or the whole kind.
-    IsWrong,
+enum OnNotFound {
+    /// The object does not exist.
+    NotFound,
+    /// The write creates the object, so something else does not exist: its namespace, or its kind.
+    Fail,
 }
 
-/// How a write ended, for metrics and traces.
-fn in_a_word(outcome: &Outcome) -> &'static str {
+/// The outcome of a write, for metrics and traces.
+fn outcome_label(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Done => "done",
         Outcome::Partly { why: Shortfall::Refused(_), .. } => "without-taints",
         Outcome::Partly { why: Shortfall::Waits(..), .. } => "waiting",
         Outcome::Conflict => "conflict",
-        Outcome::Gone => "gone",
+        Outcome::NotFound => "not-found",
         Outcome::Refused(_) => "refused",
         Outcome::Failed(_) => "failed",
     }
 }
 
-/// Whether a write got through, as far as it could.
-fn gets_through(outcome: &Outcome) -> bool {
+/// Whether what depends on a write can go on.
+fn succeeded(outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Done | Outcome::Partly { .. } | Outcome::Gone => true,
+        Outcome::Done | Outcome::Partly { .. } | Outcome::NotFound => true,
         Outcome::Conflict | Outcome::Refused(_) | Outcome::Failed(_) => false,
     }
 }
 
-/// How the API server says that the verb itself is not allowed, by RBAC or because it has only just started and has not
-/// read the roles (kubernetes/apiserver, `pkg/endpoints/handlers/responsewriters/errors.go`): the taints are not why.
-const MAY_NOT: &str = "cannot patch resource \"nodes\"";
+/// Part of the message of an API server that forbids the verb, by RBAC or because it has just started and has not read
+/// the roles (kubernetes/apiserver, `pkg/endpoints/handlers/responsewriters/errors.go`). Code and reason of such a
+/// status are those of an admission plugin that refuses the taints.
+const PATCH_FORBIDDEN: &str = "cannot patch resource \"nodes\"";
 
-fn judge(error: &kube::Error, missing: Missing) -> Outcome {
-    if Expired::is(error) {
+fn outcome_of(error: &kube::Error, on_not_found: OnNotFound) -> Outcome {
+    if DeadlineExceeded::is(error) {
         return Outcome::Conflict;
     }
-    let code = match error {
-        kube::Error::Api(status) => status.code,
-        _ => 0,
-    };
-    match (code, missing) {
-        (404, Missing::IsGone) => Outcome::Gone,
-        (409, _) => Outcome::Conflict,
-        (400 | 403 | 422, _) => Outcome::Refused(explain(error)),
-        _ => Outcome::Failed(explain(error)),
+    match (status_code(error), on_not_found) {
+        (Some(404), OnNotFound::NotFound) => Outcome::NotFound,
+        (Some(409), _) => Outcome::Conflict,
+        (Some(400 | 403 | 422), _) => Outcome::Refused(write_error(error)),
+        _ => Outcome::Failed(write_error(error)),
     }
+}
+
+fn write_error(error: &kube::Error) -> WriteError {
+    let cause = match error {
+        kube::Error::Api(status) => {
+            let causes = status.details.iter().flat_map(|details| &details.causes);
+            ErrorCause::Status {
+                code: status.code,
+                reason: status.reason.clone(),
+                fields: causes.map(|cause| cause.field.clone()).collect(),
+            }
+        }
+        _ => ErrorCause::NoResponse,
+    };
+    WriteError { cause, message: explain(error) }
 }
 
 fn managed_by(manager: &str) -> PatchParams {
     PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() }
 }
 
-/// The version after a write. One without a version is not waited for.
+/// The version after a write; empty, and not waited for, where the answer has none.
 fn version(metadata: ObjectMeta) -> kube::Result<Option<String>> {
     Ok(Some(metadata.resource_version.unwrap_or_default()))
 }
 
-/// Applies a whole object of ours. Unknown fields are refused, not dropped.
+/// Applies a whole object. The API server refuses unknown fields.
 async fn apply<K>(api: Api<K>, name: &str, body: &Value, force: bool) -> kube::Result<Option<String>>
 where
     K: Clone + Debug + DeserializeOwned,
@@ -342,13 +361,13 @@ where
     version(api.patch_metadata(name, &params, &Patch::Apply(body)).await?.metadata)
 }
 
-/// Deletes the object of this uid and no other; what it owns follows in the background.
+/// Deletes the object with this uid; its dependents are deleted in the background.
 async fn delete<K>(api: Api<K>, name: &str, uid: &str) -> kube::Result<Option<String>>
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    let only = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
-    api.delete(name, &DeleteParams::background().preconditions(only)).await.map(|_| None)
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+    api.delete(name, &DeleteParams::background().preconditions(preconditions)).await.map(|_| None)
 }
 
 #[cfg(test)]

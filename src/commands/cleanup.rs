@@ -1,4 +1,4 @@
-//! `winpool cleanup`: takes off by hand what pools have added, with the operator gone.
+//! `winpool cleanup`: removes what winpool added to the cluster, after the operator was uninstalled.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,53 +8,55 @@ use super::{Failure, connect, input};
 use crate::{
     admin::Metrics,
     api::names::{DEFAULT_NAMESPACE, OWNERSHIP_SECRET, label},
-    cluster::{self, GatherError, Writer},
+    cluster::{self, ListError, Writer},
     domain::{
-        conditions::{counted, some_of},
         node::WindowsNode,
         operation::{AfterFailure, Done, Operation, Outcome},
-        ownership::{Origin, Ownership},
+        ownership::Ownership,
         pool::{
             Snapshot,
             plan::{Phase, Plan, clean_up},
         },
+        record::Origin,
+        text::{counted, some_messages, some_of},
     },
 };
 
-/// How many times the cluster is looked at anew because somebody else wrote in between.
-const ROUNDS: usize = 10;
-/// How many writes are made between two words of progress.
-const CHUNK: usize = 50;
+/// How many times the cleanup is attempted while other clients change the same objects.
+const ATTEMPTS: usize = 10;
+/// How many writes are made before their progress is printed.
+const BATCH: usize = 50;
 
-/// What was typed.
+/// The options as typed.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "With --dry-run the exit status is 1 if there is something to remove. What is removed is what a record on a \
-                        node calls added, if the record was signed with the key in Secret winpool-ownership and the status of \
-                        its WindowsNodePool has it too. Where Secret or pool are gone, the claims of the records are listed, and \
-                        removed with --trust-records only: a kubelet can write the record of its own node."
+    after_help = "With --dry-run the exit status is 1 if there is something to remove. Labels and taints are removed from a \
+                        node if its ownership record lists them as added, the record is signed with the key in Secret \
+                        winpool-ownership, and the status of the WindowsNodePool lists them too. Without the Secret or the \
+                        pool, the entries of the records are only listed: a kubelet can write the record of its own node. Use \
+                        --trust-records to remove them."
 )]
 pub(super) struct Args {
-    /// Only what this pool has added; may be repeated [default: all pools]
+    /// Clean up this pool only; may be repeated [default: all pools]
     #[arg(long, value_name = "NAME")]
     pool: Vec<String>,
-    /// Say what would be taken off, and write nothing
+    /// Print what would be removed, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Go on though an operator runs, which would put everything back
+    /// Clean up even if an operator is running, which would apply everything again
     #[arg(long)]
     force: bool,
-    /// Remove what the records on nodes claim, though nothing proves that the operator wrote them
+    /// Remove what the ownership records on nodes list, even if they cannot be verified
     #[arg(long)]
     trust_records: bool,
-    /// The operator's namespace, where its ConfigMaps are
+    /// The namespace of the operator
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
 }
 
-/// What it means.
+/// The validated options.
 pub(super) struct Settings {
-    /// None for all.
+    /// Empty for all.
     pools: BTreeSet<String>,
     dry_run: bool,
     force: bool,
@@ -72,236 +74,226 @@ impl TryFrom<Args> for Settings {
     }
 }
 
-/// Takes off what the pools have added, or says what that would be.
+/// Removes what the pools have added, or prints what would be removed.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     connect::runtime()?.block_on(async {
         let client = connect::client().await?;
         let ownership = ownership(&client, &settings).await;
-        let snapshot = cluster::gather(&client, &settings.namespace).await.map_err(unreachable)?;
+        let snapshot = cluster::list_snapshot(&client, &settings.namespace).await.map_err(unreachable)?;
         let snapshot = Snapshot { ownership, ..snapshot };
-        let pools = chosen(&snapshot, &settings.pools)?;
-        let claims = unproven_claims(&snapshot, &settings.pools);
-        claims.iter().for_each(|claim| println!("not proven: {claim}"));
+        let pools = selected_pools(&snapshot, &settings.pools)?;
+        let unverified = unverified_records(&snapshot, &settings.pools);
+        unverified.iter().for_each(|record| println!("not verified: {record}"));
         if pools.is_empty() {
-            input::note("there is no WindowsNodePool, so nothing proves what was added");
-            return refuse_claims(&claims);
+            input::note("there is no WindowsNodePool, so no ownership record can be verified");
+            return fail_on_unverified(unverified.len());
         }
         let plans = clean_up(&snapshot, &pools);
         if settings.dry_run {
-            return dry_run(&plans).and(refuse_claims(&claims));
+            return dry_run(&plans).and(fail_on_unverified(unverified.len()));
         }
-        if !settings.force && cluster::operator_runs(&client, &settings.namespace).await.map_err(unreachable)? {
-            refuse_with_operator(&snapshot, &pools, &settings.namespace)?;
+        if !settings.force && cluster::is_operator_running(&client, &settings.namespace).await.map_err(unreachable)? {
+            fail_on_enforced_pools(&snapshot, &pools, &settings.namespace)?;
         }
-        take_off(&client, snapshot, &pools).await?;
-        refuse_claims(&claims)
+        remove(&client, snapshot, &pools).await?;
+        fail_on_unverified(unverified.len())
     })
 }
 
-/// How the records on nodes are verified. Without a key none is believed.
+/// How the ownership records on nodes are verified. Without a key none is valid.
 async fn ownership(client: &Client, settings: &Settings) -> Arc<Ownership> {
     if settings.trust_records {
-        return Arc::new(Ownership::Trusting);
+        return Arc::new(Ownership::TrustAll);
     }
     Arc::new(match cluster::read_key(client, &settings.namespace).await {
         Ok(key) => Ownership::signed(key),
         Err(error) => {
-            input::note(&format!("no record on a node can be verified: {error}"));
-            Ownership::Distrusting
+            input::note(&format!("no ownership record can be verified: {error}"));
+            Ownership::TrustNone
         }
     })
 }
 
-/// What records claim that nothing proves: the signature is not valid, or the pool is gone.
-fn unproven_claims(snapshot: &Snapshot, named: &BTreeSet<String>) -> Vec<String> {
-    let believed = |node: &WindowsNode| {
+/// The entries of records without a valid signature or without their pool, as text.
+fn unverified_records(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Vec<String> {
+    let is_verified = |node: &WindowsNode| {
         let pool = snapshot.ownership.pool_of(node);
-        pool.is_some_and(|pool| *snapshot.ownership == Ownership::Trusting || snapshot.pools.contains_key(pool))
+        pool.is_some_and(|pool| *snapshot.ownership == Ownership::TrustAll || snapshot.pools.contains_key(pool))
     };
-    let claim = |node: &WindowsNode| {
+    let description = |node: &WindowsNode| {
         let record = snapshot.ownership.evidence(node).record()?;
         let taints = record.taints.iter().filter(|(_, origin)| **origin != Origin::Found);
         let labels = record.labels.iter().filter(|(_, origin)| **origin != Origin::Found);
-        let claims: Vec<_> = taints
+        let entries: Vec<_> = taints
             .map(|(key, _)| format!("taint {key}"))
             .chain(labels.map(|(key, _)| format!("label {key}")))
             .chain([format!("label {}", label::POOL)])
             .collect();
-        let asked_for = named.is_empty() || named.contains(&record.pool);
-        asked_for.then(|| format!("Node {} (pool {}): {}", node.name, record.pool, claims.join(", ")))
+        let is_requested = requested.is_empty() || requested.contains(&record.pool);
+        is_requested.then(|| format!("Node {} (pool {}): {}", node.name, record.pool, entries.join(", ")))
     };
-    snapshot.nodes.values().filter(|node| !believed(node)).filter_map(|node| claim(node)).collect()
+    snapshot.nodes.values().filter(|node| !is_verified(node)).filter_map(|node| description(node)).collect()
 }
 
-fn refuse_claims(claims: &[String]) -> Result<(), Failure> {
-    if claims.is_empty() {
+fn fail_on_unverified(records: usize) -> Result<(), Failure> {
+    if records == 0 {
         return Ok(());
     }
     Err(Failure::Problems(format!(
-        "{} on which nothing proves what winpool added: restore Secret {OWNERSHIP_SECRET} and the pools, or look at the claims \
-         above and remove them with --trust-records",
-        counted(claims.len(), "node")
+        "{} could not be verified. Restore Secret {OWNERSHIP_SECRET} and the pools, or review the entries above and remove \
+         them with --trust-records",
+        counted(records, "ownership record")
     )))
 }
 
-fn unreachable(error: GatherError) -> Failure {
+fn unreachable(error: ListError) -> Failure {
     Failure::Cluster(error.to_string())
 }
 
-/// The pools that were named, or all.
-fn chosen(snapshot: &Snapshot, named: &BTreeSet<String>) -> Result<BTreeSet<String>, Failure> {
-    // Records that are trusted may be of pools that are gone.
+/// The requested pools, or all.
+fn selected_pools(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Result<BTreeSet<String>, Failure> {
+    // Trusted records may belong to deleted pools.
     let of_records = snapshot.nodes.values().filter_map(|node| snapshot.ownership.pool_of(node));
-    let of_records = of_records.filter(|_| *snapshot.ownership == Ownership::Trusting).map(str::to_owned);
+    let of_records = of_records.filter(|_| *snapshot.ownership == Ownership::TrustAll).map(str::to_owned);
     let known: BTreeSet<String> = snapshot.pools.keys().cloned().chain(of_records).collect();
-    if named.is_empty() {
+    if requested.is_empty() {
         return Ok(known);
     }
-    let unknown: Vec<_> = named.iter().filter(|name| !known.contains(*name)).collect();
-    if !unknown.is_empty() {
-        let names: Vec<_> = unknown.iter().map(|name| name.as_str()).collect();
-        let text = format!("--pool: there is no WindowsNodePool {}: see kubectl get wnp", some_of(names));
-        return Err(Failure::Usage(text));
+    let unknown: Vec<_> = requested.difference(&known).collect();
+    if unknown.is_empty() {
+        return Ok(requested.clone());
     }
-    Ok(named.clone())
+    Err(Failure::Usage(format!("--pool: there is no WindowsNodePool {}. See kubectl get wnp", some_of(unknown))))
 }
 
-/// An operator would put back at once what is taken off a pool that it acts on.
-fn refuse_with_operator(snapshot: &Snapshot, pools: &BTreeSet<String>, namespace: &str) -> Result<(), Failure> {
-    let acted_on = |name: &&String| snapshot.pools.get(*name).is_some_and(|pool| pool.enforces() && !pool.deleting);
-    let names: Vec<_> = pools.iter().filter(acted_on).map(String::as_str).collect();
+/// A running operator would apply pools in mode Enforce again.
+fn fail_on_enforced_pools(snapshot: &Snapshot, pools: &BTreeSet<String>, namespace: &str) -> Result<(), Failure> {
+    let is_enforced = |name: &&String| snapshot.pools.get(*name).is_some_and(|pool| pool.enforces() && !pool.deleting);
+    let names: Vec<_> = pools.iter().filter(is_enforced).collect();
     if names.is_empty() {
         return Ok(());
     }
     Err(Failure::Problems(format!(
-        "an operator runs in namespace {namespace} and would put everything back for {}: stop it with \
-         kubectl -n {namespace} scale deployment winpool --replicas=0, or set spec.paused: true on the pools, or go on \
-         with --force",
+        "an operator is running in namespace {namespace} and would apply these pools again: {}. Stop it with \
+         kubectl -n {namespace} scale deployment winpool --replicas=0, set spec.paused: true in the pools, or use --force",
         some_of(names)
     )))
 }
 
-/// Says what would be done.
+/// Prints what would be done.
 fn dry_run(plans: &[Plan]) -> Result<(), Failure> {
     let mut count = 0;
     for plan in plans {
         for operation in plan.steps.iter().flatten() {
-            println!("pool {}: {}", plan.pool.name, in_words(operation));
+            println!("pool {}: {}", plan.pool.name, describe(operation));
             count += 1;
         }
     }
-    let waiting = handed_over(plans);
-    if count == 0 && waiting.is_empty() {
-        println!("nothing is there to take off");
+    let handed_over = handed_over(plans);
+    if count == 0 && handed_over.is_empty() {
+        println!("nothing to remove");
         return Ok(());
     }
-    waiting.iter().for_each(|text| input::note(text));
-    Err(Failure::Problems(format!("{count} writes would be made; nothing is written with --dry-run")))
+    handed_over.iter().for_each(|text| input::note(text));
+    Err(Failure::Problems(format!("{} would be made without --dry-run", counted(count, "write"))))
 }
 
-/// Runs the plans, looking at the cluster anew for as long as others write in between.
-async fn take_off(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String>) -> Result<(), Failure> {
+/// Runs the plans, and plans again while other clients change the same objects.
+async fn remove(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String>) -> Result<(), Failure> {
     let namespace = snapshot.namespace.clone();
-    let staying: Vec<String> =
-        pools.iter().filter(|name| snapshot.pools.get(*name).is_some_and(|pool| !pool.deleting)).cloned().collect();
+    let is_left = |name: &&String| snapshot.pools.get(*name).is_some_and(|pool| !pool.deleting);
+    let remaining: Vec<String> = pools.iter().filter(is_left).cloned().collect();
     let writer = Writer::new(client.clone(), namespace.clone(), Metrics::default());
-    for _ in 0..ROUNDS {
+    for _ in 0..ATTEMPTS {
         let plans = clean_up(&snapshot, pools);
-        let mut raced = false;
+        let mut has_conflict = false;
         for plan in &plans {
-            raced |= run_plan(&writer, plan).await? == Ended::Raced;
+            has_conflict |= run_plan(&writer, plan).await?;
         }
-        if !raced {
-            return finish(&plans, &staying);
+        if !has_conflict {
+            return finish(&plans, &remaining);
         }
-        input::note("somebody else wrote in between: looking again");
+        input::note("other clients changed the same objects, retrying");
         let ownership = snapshot.ownership;
-        snapshot = Snapshot { ownership, ..cluster::gather(client, &namespace).await.map_err(unreachable)? };
+        snapshot = Snapshot { ownership, ..cluster::list_snapshot(client, &namespace).await.map_err(unreachable)? };
     }
-    Err(Failure::Cluster(format!("others wrote in between {ROUNDS} times: stop them, and run cleanup again")))
+    Err(Failure::Cluster(format!(
+        "other clients changed the same objects in {ATTEMPTS} attempts. Stop these clients, and run cleanup again"
+    )))
 }
 
-#[derive(PartialEq, Eq)]
-enum Ended {
-    Done,
-    Raced,
-}
-
-async fn run_plan(writer: &Writer, plan: &Plan) -> Result<Ended, Failure> {
+/// Runs a plan up to the first step with a conflict; whether there was one.
+async fn run_plan(writer: &Writer, plan: &Plan) -> Result<bool, Failure> {
     for step in &plan.steps {
-        let mut raced = false;
-        for chunk in step.chunks(CHUNK) {
-            let done = writer.run(&[chunk.to_vec()], AfterFailure::Stop).await;
-            raced |= tell(plan, &done)?;
+        let mut has_conflict = false;
+        for batch in step.chunks(BATCH) {
+            let done = writer.run(&[batch.to_vec()], AfterFailure::Stop).await;
+            has_conflict |= print_outcomes(plan, &done)?;
         }
-        if raced {
-            return Ok(Ended::Raced);
+        if has_conflict {
+            return Ok(true);
         }
     }
-    Ok(Ended::Done)
+    Ok(false)
 }
 
-/// Says what became of some writes; whether somebody wrote in between.
-fn tell(plan: &Plan, done: &Done) -> Result<bool, Failure> {
+/// Prints the outcomes of writes; whether there was a conflict.
+fn print_outcomes(plan: &Plan, done: &Done) -> Result<bool, Failure> {
     let mut failures = Vec::new();
     for (operation, outcome) in &done.results {
         match outcome {
-            Outcome::Done => println!("pool {}: {}", plan.pool.name, in_words(operation)),
-            Outcome::Gone => println!("pool {}: {} (already gone)", plan.pool.name, in_words(operation)),
-            Outcome::Conflict => {}
-            Outcome::Partly { .. } => {}
-            Outcome::Refused(text) | Outcome::Failed(text) => {
-                failures.push(format!("{}: {text}", in_words(operation)));
+            Outcome::Done => println!("pool {}: {}", plan.pool.name, describe(operation)),
+            Outcome::NotFound => println!("pool {}: {} (already deleted)", plan.pool.name, describe(operation)),
+            Outcome::Conflict | Outcome::Partly { .. } => {}
+            Outcome::Refused(error) | Outcome::Failed(error) => {
+                failures.push(format!("{}: {error}", describe(operation)));
             }
         }
     }
     if !failures.is_empty() {
-        let text = format!("not done: {}: remove the cause, and run cleanup again", some_of(failures));
+        let text = format!("writes failed: {}. Correct the cause, and run cleanup again", some_messages(failures));
         return Err(Failure::Cluster(text));
     }
     Ok(done.results.iter().any(|(_, outcome)| *outcome == Outcome::Conflict))
 }
 
-fn in_words(operation: &Operation) -> String {
-    let book_keeping = || match operation {
+fn describe(operation: &Operation) -> String {
+    operation.summary().unwrap_or_else(|| match operation {
         Operation::RemoveFinalizer { pool, .. } => format!("WindowsNodePool {pool}: remove the finalizer"),
         other => format!("{} {}", other.kind(), other.object()),
-    };
-    operation.words().unwrap_or_else(book_keeping)
+    })
 }
 
-/// The last word: what is left, and what to do about it.
-fn finish(plans: &[Plan], staying: &[String]) -> Result<(), Failure> {
-    let waiting = handed_over(plans);
-    if !waiting.is_empty() {
-        return Err(Failure::Problems(waiting.join("\n")));
+/// Reports what was not removed, and what would be applied again.
+fn finish(plans: &[Plan], remaining: &[String]) -> Result<(), Failure> {
+    let handed_over = handed_over(plans);
+    if !handed_over.is_empty() {
+        return Err(Failure::Problems(handed_over.join("\n")));
     }
     println!("done");
-    if !staying.is_empty() {
-        let names = some_of(staying);
+    if !remaining.is_empty() {
+        let names = some_of(remaining);
         input::note(&format!(
-            "an operator that starts again puts everything back, unless these are deleted before: {names}"
+            "if an operator starts again, it applies these pools again unless they are deleted: {names}"
         ));
     }
     Ok(())
 }
 
-/// Nodes that are left as they are, because another pool matches them too.
+/// A message for each pool with nodes that are left to another pool.
 fn handed_over(plans: &[Plan]) -> Vec<String> {
-    let waiting = plans.iter().filter_map(|plan| match &plan.phase {
-        Phase::CleaningUp { handed_over, .. } if !handed_over.is_empty() => Some((&plan.pool.name, handed_over)),
+    let message = |plan: &Plan| match &plan.phase {
+        Phase::CleaningUp { handed_over, .. } if !handed_over.is_empty() => Some(format!(
+            "pool {}: not removed from nodes that another pool also selects: {}. That pool takes the nodes over when an \
+             operator runs, and until then the RuntimeClasses and ConfigMaps of pool {} stay. Clean up all pools to remove \
+             everything now",
+            plan.pool.name,
+            some_of(handed_over),
+            plan.pool.name
+        )),
         _ => None,
-    });
-    waiting
-        .map(|(pool, nodes)| {
-            format!(
-                "pool {pool}: {} match another pool too, which takes them over as soon as an operator runs; until then they \
-                 and the pool's RuntimeClasses and ConfigMaps stay as they are. To take everything off now, clean up all \
-                 pools",
-                some_of(nodes)
-            )
-        })
-        .collect()
+    };
+    plans.iter().filter_map(message).collect()
 }
 
 #[cfg(test)]
@@ -314,7 +306,7 @@ mod tests {
     use super::*;
     use crate::domain::pool::Pool;
 
-    fn world(pools: &[(&str, serde_json::Value)]) -> Snapshot {
+    fn snapshot(pools: &[(&str, serde_json::Value)]) -> Snapshot {
         let pool = |(name, spec): &(&str, serde_json::Value)| {
             let object = json!({"metadata": {"name": name, "resourceVersion": "1"}, "spec": spec});
             ((*name).to_owned(), Arc::new(Pool::from_object(serde_json::from_value::<DynamicObject>(object).unwrap())))
@@ -327,36 +319,36 @@ mod tests {
     }
 
     #[test]
-    fn all_pools_are_meant_unless_some_are_named() {
-        let world = world(&[("web", json!({})), ("batch", json!({}))]);
-        assert_eq!(chosen(&world, &names(&[])), Ok(names(&["batch", "web"])));
-        assert_eq!(chosen(&world, &names(&["web"])), Ok(names(&["web"])));
-        let unknown = "--pool: there is no WindowsNodePool wbe: see kubectl get wnp";
-        assert_eq!(chosen(&world, &names(&["wbe", "web"])), Err(Failure::Usage(unknown.to_owned())));
+    fn all_pools_are_selected_unless_some_are_requested() {
+        let snapshot = snapshot(&[("web", json!({})), ("batch", json!({}))]);
+        assert_eq!(selected_pools(&snapshot, &names(&[])), Ok(names(&["batch", "web"])));
+        assert_eq!(selected_pools(&snapshot, &names(&["web"])), Ok(names(&["web"])));
+        let unknown = "--pool: there is no WindowsNodePool wbe. See kubectl get wnp";
+        assert_eq!(selected_pools(&snapshot, &names(&["wbe", "web"])), Err(Failure::Usage(unknown.to_owned())));
     }
 
     #[test]
-    fn an_operator_stands_in_the_way_of_the_pools_that_it_acts_on() {
+    fn cleanup_fails_while_an_operator_enforces_a_selected_pool() {
         let spec = |field: &str, value: serde_json::Value| {
             let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"a": "b"}}});
             spec[field] = value;
             spec
         };
-        let world = world(&[
-            ("acted-on", spec("mode", json!("Enforce"))),
+        let snapshot = snapshot(&[
+            ("enforced", spec("mode", json!("Enforce"))),
             ("observed", spec("mode", json!("Observe"))),
             ("paused", spec("paused", json!(true))),
         ]);
-        let refused = |pools: &[&str]| refuse_with_operator(&world, &names(pools), "ns").is_err();
-        assert!(refused(&["acted-on", "paused"]));
-        assert!(!refused(&["observed", "paused"]));
+        let fails = |pools: &[&str]| fail_on_enforced_pools(&snapshot, &names(pools), "ns").is_err();
+        assert!(fails(&["enforced", "paused"]));
+        assert!(!fails(&["observed", "paused"]));
     }
 
     #[test]
-    fn a_clean_up_that_finds_nothing_takes_nothing_off() {
-        let world = world(&[("web", json!({"windowsVersion": "ltsc2022", "fallback": true}))]);
-        let plans = clean_up(&world, &names(&["web"]));
-        assert_eq!(plans.iter().flat_map(|plan| &plan.steps).count(), 0, "not even a finalizer that is not there");
+    fn a_cleanup_without_anything_to_remove_writes_nothing() {
+        let snapshot = snapshot(&[("web", json!({"windowsVersion": "ltsc2022", "fallback": true}))]);
+        let plans = clean_up(&snapshot, &names(&["web"]));
+        assert_eq!(plans.iter().flat_map(|plan| &plan.steps).count(), 0, "not even a finalizer that does not exist");
         assert_eq!(dry_run(&plans), Ok(()));
     }
 }

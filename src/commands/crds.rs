@@ -7,39 +7,34 @@ use serde_json::Value;
 
 use super::{
     Failure,
-    output::{self, Format},
+    output::{self, Destination, Format},
 };
 use crate::{api, facts::Minor};
 
-/// The first minor of Kubernetes whose API server knows validation rules in CRDs without being asked to.
+/// The first minor of Kubernetes with validation rules in CRDs on by default.
 ///
 /// Source: kubernetes/enhancements, issue 2876 (alpha in 1.23, beta and on by default in 1.25, stable in 1.29).
 const FIRST_WITH_CEL: Minor = Minor(25);
 
-/// What was typed.
+/// The options as typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How to print them
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
-    /// Write one file for each into this folder, instead of printing them
+    /// Write one file for each CRD into this directory instead of printing them
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     out: Option<PathBuf>,
-    /// The API server's version, such as 1.20: leaves out the validation rules where it is too old for them (before
-    /// 1.25), so that kubectl apply takes the CRDs there. The operator checks resources by the same rules itself
+    /// The version of the API server, such as 1.20: omits validation rules (CEL) before 1.25, which does not support
+    /// them. The operator checks the same rules itself
     #[arg(long, value_name = "VERSION")]
     kubernetes: Option<String>,
 }
 
-/// What it means.
+/// The validated options.
 pub(super) struct Settings {
-    to: To,
-    cel: bool,
-}
-
-enum To {
-    Stdout(Format),
-    Folder(PathBuf),
+    destination: Destination,
+    rules: bool,
 }
 
 impl TryFrom<Args> for Settings {
@@ -49,37 +44,41 @@ impl TryFrom<Args> for Settings {
         let minor = args.kubernetes.as_deref().map(str::parse::<Minor>).transpose();
         let minor = minor.map_err(|error| Failure::Usage(format!("--kubernetes: {error}")))?;
         Ok(Self {
-            to: args.out.map_or(To::Stdout(args.output), To::Folder),
-            cel: minor.is_none_or(|minor| minor >= FIRST_WITH_CEL),
+            destination: Destination::new(args.out, args.output),
+            rules: minor.is_none_or(|minor| minor >= FIRST_WITH_CEL),
         })
     }
 }
 
 /// Prints the CRDs or writes their files.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
-    let mut crds =
-        api::custom_resource_definitions().into_iter().map(|(file, crd)| (file, shipped(&crd, settings.cel)));
-    match settings.to {
-        To::Stdout(format) => output::print(&output::text(&crds.map(|(_, crd)| crd).collect::<Vec<_>>(), format)),
-        To::Folder(folder) => crds.try_for_each(|(file, crd)| output::write(&folder, file, &output::yaml(&crd))),
+    let crds = api::custom_resource_definitions().into_iter();
+    let mut crds = crds.map(|(file, crd)| (file, manifest(&crd, settings.rules)));
+    match settings.destination {
+        Destination::Stdout(format) => {
+            output::print(&output::text(&crds.map(|(_, crd)| crd).collect::<Vec<_>>(), format))
+        }
+        Destination::Folder(folder) => {
+            crds.try_for_each(|(file, crd)| output::write(&folder, file, &output::yaml(&crd)))
+        }
     }
 }
 
-fn shipped(crd: &CustomResourceDefinition, cel: bool) -> Value {
+fn manifest(crd: &CustomResourceDefinition, rules: bool) -> Value {
     let mut value = serde_json::json!(crd);
-    if !cel {
-        without_rules(&mut value);
+    if !rules {
+        remove_rules(&mut value);
     }
     value
 }
 
-fn without_rules(value: &mut Value) {
+fn remove_rules(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.remove("x-kubernetes-validations");
-            fields.values_mut().for_each(without_rules);
+            fields.values_mut().for_each(remove_rules);
         }
-        Value::Array(items) => items.iter_mut().for_each(without_rules),
+        Value::Array(items) => items.iter_mut().for_each(remove_rules),
         _ => {}
     }
 }
@@ -89,12 +88,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_left_out_for_api_servers_that_do_not_know_them() {
+    fn rules_are_omitted_for_api_servers_without_cel() {
         let rules = |kubernetes: Option<&str>| {
             let kubernetes = kubernetes.map(str::to_owned);
             let settings = Settings::try_from(Args { output: Format::Yaml, out: None, kubernetes }).unwrap();
             let (_, crd) = &api::custom_resource_definitions()[0];
-            shipped(crd, settings.cel).to_string().matches("x-kubernetes-validations").count()
+            manifest(crd, settings.rules).to_string().matches("x-kubernetes-validations").count()
         };
         assert!(rules(None) > 3);
         assert_eq!(rules(Some("1.25")), rules(None));
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_none_is_wrong_usage() {
+    fn an_invalid_version_is_a_usage_error() {
         let args = Args { output: Format::Yaml, out: None, kubernetes: Some("newest".into()) };
         let failure = Settings::try_from(args).err().unwrap();
         assert_eq!(failure, Failure::Usage("--kubernetes: `newest` is not a Kubernetes version such as 1.34".into()));

@@ -1,5 +1,6 @@
-//! `winpool lint`: what is wrong with manifests for Windows nodes, without a cluster.
+//! `winpool lint`: problems of manifests for Windows nodes, without a cluster.
 
+mod finding;
 mod report;
 mod sarif;
 mod silence;
@@ -12,47 +13,47 @@ use std::{
 
 use clap::ValueEnum;
 use k8s_openapi::api::node::v1::RuntimeClass;
-use serde_json::Value;
 
-use self::silence::Silences;
+pub use self::finding::LocatedFinding;
+use self::silence::{IndexedFinding, Silences};
 use super::{
     Failure, connect, input, output, registry,
     render::{self, Rendered, minor},
 };
 use crate::{
-    api::names::GROUP,
+    api::names::{GROUP, annotation::LINT_IGNORE},
     domain::{
-        conditions::counted,
         image::{Lookup, Reference},
-        lint::{self, Code, Finding, Severity, Target, Workload, World},
-        pool::{RuntimeClassView, configs::Newcomer},
+        lint::{self, Code, LintContext, LookupFn, Severity, Target, Workload},
+        pool::{RuntimeClassView, configs::ExpectedNode},
         tables,
-        workload::Ground,
+        text::counted,
+        workload::SchedulingState,
     },
-    facts::{Minor, runtimes::Runtime, support},
-    manifests::{Budget, Manifest, Manifests, Mistake, Object, Place, Resources},
+    facts::{ContainerRuntime, Minor, support},
+    manifests::{Budget, LocatedProblem, Manifest, Manifests, Object, Resources},
 };
 
-/// What was typed.
+/// The options as typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Files with manifests, folders with such files (*.yaml, *.yml, *.json, with everything below them), or - for
-    /// standard input, such as what `helm template` and `kustomize build` print; may be repeated
+    /// Check the manifests in this file or directory (*.yaml, *.yml, *.json, recursively); - reads standard input, such
+    /// as the output of helm template or kustomize build. May be repeated
     #[arg(short, long, value_name = "PATH", required = true)]
     filename: Vec<PathBuf>,
-    /// The Kubernetes minor that the manifests are for, such as 1.34 [default: the newest that was read]
+    /// Check for this Kubernetes version, such as 1.34 [default: the newest known version]
     #[arg(long, value_name = "VERSION")]
     kubernetes: Option<String>,
     /// The container runtime of the Windows nodes [default: containerd, before Kubernetes 1.24 docker]
     #[arg(long, value_enum)]
     runtime: Option<RuntimeName>,
-    /// How to print the findings
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
-    /// Leave out the findings of a code; may be repeated. docs/lint.md has the codes
+    output: FindingFormat,
+    /// Omit findings with this code; may be repeated. docs/lint.md lists the codes
     #[arg(long, value_name = "CODE")]
     ignore: Vec<String>,
-    /// Ask the registries of the images what these are for, anonymously. Without it only their names tell
+    /// Look up the platforms of images in their registries, anonymously. Without it they are derived from image names
     #[arg(long)]
     registry: bool,
     #[command(flatten)]
@@ -64,27 +65,27 @@ pub(super) struct Args {
 enum RuntimeName {
     /// containerd
     Containerd,
-    /// Docker, by dockershim or cri-dockerd
+    /// Docker with dockershim or cri-dockerd
     Docker,
 }
 
-/// How findings are printed.
+/// The output format of findings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// A line for each, for people
+enum FindingFormat {
+    /// One line for each finding
     #[default]
     Text,
-    /// One object with findings, for programs
+    /// One object with all findings
     Json,
     /// SARIF 2.1.0, for code review
     Sarif,
 }
 
-/// What it means.
+/// The validated options.
 pub(super) struct Settings {
     files: Vec<PathBuf>,
     target: Target,
-    format: Format,
+    format: FindingFormat,
     ignored: BTreeSet<Code>,
     registry: Option<registry::Args>,
 }
@@ -102,26 +103,30 @@ impl TryFrom<Args> for Settings {
     }
 }
 
-/// The runtime of a minor's nodes. Where nobody says, it is Docker as long as the kubelet brings support for it.
-fn runtime(named: Option<RuntimeName>, minor: Minor) -> Runtime {
-    match (named, Runtime::Dockershim.facts().last.is_some_and(|last| minor <= last)) {
-        (Some(RuntimeName::Containerd), _) | (None, false) => Runtime::Containerd,
-        (Some(RuntimeName::Docker) | None, true) => Runtime::Dockershim,
-        (Some(RuntimeName::Docker), false) => Runtime::CriDockerd,
+/// The container runtime of a minor's nodes: by default Docker while the kubelet has dockershim.
+fn runtime(requested: Option<RuntimeName>, minor: Minor) -> ContainerRuntime {
+    match (requested, ContainerRuntime::docker(minor)) {
+        (Some(RuntimeName::Containerd), _) | (None, ContainerRuntime::CriDockerd) => ContainerRuntime::Containerd(()),
+        (_, docker) => docker,
     }
 }
 
-/// Prints the findings; there is a failure if one of them is more than a note.
+/// Prints the findings.
+///
+/// # Errors
+/// There is a finding that is more than a note.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let manifests = input::read_within(&settings.files, &mut Budget::bounded())?;
-    let answers = settings.registry.map(|args| answers(&manifests, args)).transpose()?.unwrap_or_default();
-    let mut report = check(manifests, settings.target, &|image| answers.get(image).cloned());
-    report.unanswered = unanswered(&answers);
+    let own = OwnResources::read(&manifests.objects);
+    let lookups = settings.registry.map(|args| look_up(&manifests, &own.resources, args)).transpose()?;
+    let lookups = lookups.unwrap_or_default();
+    let mut report = check_with(manifests, own, settings.target, &|image| lookups.get(image).cloned());
+    report.failed_lookups = failed_lookups(&lookups);
     report.findings.retain(|found| !settings.ignored.contains(&found.finding.code));
     output::print(&match settings.format {
-        Format::Text => report::text(&report),
-        Format::Json => report::json(&report),
-        Format::Sarif => sarif::text(&report),
+        FindingFormat::Text => report::text(&report),
+        FindingFormat::Json => report::json(&report),
+        FindingFormat::Sarif => sarif::text(&report),
     })?;
     tables::not_checked(settings.target.minor).iter().for_each(|text| input::note(text));
     report.notes().iter().for_each(|text| input::note(text));
@@ -133,20 +138,23 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     Err(Failure::Problems(summary))
 }
 
-/// What registries say of the images in manifests, by image.
-fn answers(manifests: &Manifests, args: registry::Args) -> Result<HashMap<Reference, Lookup>, Failure> {
-    let template = |object: Value| Workload::of(&object)?.template().ok();
-    let templates = manifests.objects.iter().filter_map(|manifest| template(manifest.object.value()));
-    let images = templates.flat_map(|template| template.containers).map(|container| container.image).collect();
-    let (resources, _) = own_resources(&manifests.objects);
-    let mirrors = |image: &Reference| mirrors(&resources, image.registry());
+/// Looks up the images of all workloads.
+fn look_up(
+    manifests: &Manifests,
+    resources: &Resources,
+    args: registry::Args,
+) -> Result<HashMap<Reference, Lookup>, Failure> {
+    let template = |manifest: &Manifest| Workload::of(&manifest.object.value())?.template().ok();
+    let containers = manifests.objects.iter().filter_map(template).flat_map(|template| template.containers);
+    let images = containers.map(|container| container.image).collect();
+    let mirrors = |image: &Reference| mirrors(resources, image.registry());
     let registry = args.registry()?;
-    let answers = connect::runtime()?.block_on(registry::ask(&registry, images, mirrors));
-    let parsed = answers.into_iter().filter_map(|(image, lookup)| Some((image.parse().ok()?, lookup.as_ref().clone())));
-    Ok(parsed.collect())
+    let lookups = connect::runtime()?.block_on(registry::look_up(&registry, images, mirrors));
+    let by_reference = |(image, lookup): (String, Arc<Lookup>)| Some((image.parse().ok()?, lookup.as_ref().clone()));
+    Ok(lookups.into_iter().filter_map(by_reference).collect())
 }
 
-/// The mirrors of a registry in all profiles among the manifests: several pools may pull one image.
+/// The mirrors of a registry in all profiles: several pools may pull the same image.
 fn mirrors(resources: &Resources, registry: &str) -> Arc<[String]> {
     let profiles = resources.profiles.values().filter_map(|(profile, _)| profile.profile.as_ref().ok());
     let mut seen = BTreeSet::new();
@@ -154,50 +162,37 @@ fn mirrors(resources: &Resources, registry: &str) -> Arc<[String]> {
     endpoints.filter(|endpoint| seen.insert(*endpoint)).cloned().collect()
 }
 
-/// The images that a registry did not tell of, with why not.
-fn unanswered(answers: &HashMap<Reference, Lookup>) -> BTreeMap<String, String> {
-    let failed = answers.iter().filter_map(|(image, lookup)| match lookup {
-        Lookup::Failed(words) => Some((image.to_string(), words.clone())),
+/// The errors of failed lookups, by image.
+fn failed_lookups(lookups: &HashMap<Reference, Lookup>) -> BTreeMap<String, String> {
+    let failed = lookups.iter().filter_map(|(image, lookup)| match lookup {
+        Lookup::Failed(error) => Some((image.to_string(), error.clone())),
         Lookup::Found(_) => None,
     });
     failed.collect()
 }
 
-/// What was found in manifests.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The findings, in order of files and lines.
-    pub findings: Vec<Found>,
-    /// How many objects were looked at.
+    /// The findings, by file and line.
+    pub findings: Vec<LocatedFinding>,
+    /// The number of checked objects.
     pub objects: usize,
-    /// The kinds that were passed over, with their counts.
-    pub passed_over: BTreeMap<String, usize>,
-    /// Documents that are no Kubernetes objects.
+    /// The number of skipped objects, by kind.
+    pub skipped: BTreeMap<String, usize>,
+    /// Documents that are not Kubernetes objects.
     pub ignored: Vec<String>,
-    /// The images that a registry was asked for in vain, with what it said.
-    pub unanswered: BTreeMap<String, String>,
-}
-
-/// A finding, and where it is written.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
-    /// The file as it was named, or `-` for standard input.
-    pub file: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// The finding.
-    pub finding: Finding,
-    /// The object as `Kind namespace/name`; empty where there is none.
-    pub object: String,
+    /// The errors of failed lookups, by image.
+    pub failed_lookups: BTreeMap<String, String>,
 }
 
 impl Report {
-    /// Whether there is nothing but notes.
+    /// Whether all findings are notes.
     pub fn passes(&self) -> bool {
         self.findings.iter().all(|found| found.finding.code.severity() == Severity::Note)
     }
 
-    /// How many findings there are of a severity.
+    /// The number of findings of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|found| found.finding.code.severity() == severity).count()
     }
@@ -205,73 +200,94 @@ impl Report {
     /// The counts in one line.
     pub fn summary(&self) -> String {
         let [errors, warnings, notes] = [Severity::Error, Severity::Warning, Severity::Note]
-            .map(|severity| counted(self.count(severity), severity.word()));
+            .map(|severity| counted(self.count(severity), severity.as_str()));
         format!("{errors}, {warnings}, {notes} in {}", counted(self.objects, "object"))
     }
 
-    /// What was not looked at, or is not known.
+    /// What was not checked.
     pub fn notes(&self) -> Vec<String> {
-        let kinds: Vec<_> = self.passed_over.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        let kinds = (!kinds.is_empty()).then(|| format!("passed over: {}", kinds.join(", ")));
-        let unknown = |(image, words): (&String, &String)| format!("nobody knows what {image} is for: {words}");
-        let unanswered = self.unanswered.iter().map(unknown);
-        self.ignored.iter().map(|text| format!("passed over: {text}")).chain(kinds).chain(unanswered).collect()
+        let kinds: Vec<_> = self.skipped.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let kinds = (!kinds.is_empty()).then(|| format!("skipped: {}", kinds.join(", ")));
+        let documents = self.ignored.iter().map(|text| format!("skipped: {text}"));
+        let lookups =
+            self.failed_lookups.iter().map(|(image, error)| format!("lookup of image {image} failed: {error}"));
+        documents.chain(kinds).chain(lookups).collect()
     }
 }
 
-/// Everything that is wrong with manifests. `lookups` gives what a registry says of an image, if somebody asked it.
-pub fn check(manifests: Manifests, target: Target, lookups: &dyn Fn(&Reference) -> Option<Lookup>) -> Report {
-    let Manifests { objects, mistakes, ignored } = manifests;
-    let mut report = Report { ignored, ..Report::default() };
-    let unread: BTreeSet<_> = mistakes.iter().map(|mistake| mistake.file.clone()).collect();
-    report.findings.extend(mistakes.into_iter().map(|mistake| of_mistake(Code::Unreadable, mistake)));
-    let (ground, mistakes) = ground(&objects, target.minor);
-    report.findings.extend(mistakes.into_iter().map(|mistake| of_mistake(Code::ResourceInvalid, mistake)));
-    let mut world = World::new(target, &ground, lookups);
-    objects.iter().for_each(|manifest| world.add(&manifest.object.value()));
-    let silences = Silences::of(&objects);
-    objects.iter().for_each(|manifest| report.add(manifest, &world));
-    silences.apply(&mut report.findings);
-    // What could not be read may be what a comment is for.
-    report.findings.retain(|found| found.finding.code != Code::UnusedIgnore || !unread.contains(&found.file));
+/// Checks manifests; `lookups` returns what a registry reported about an image.
+pub fn check(manifests: Manifests, target: Target, lookups: &LookupFn<'_>) -> Report {
+    let own = OwnResources::read(&manifests.objects);
+    check_with(manifests, own, target, lookups)
+}
+
+fn check_with(manifests: Manifests, own: OwnResources, target: Target, lookups: &LookupFn<'_>) -> Report {
+    let Manifests { objects, problems, ignored } = manifests;
+    let unreadable: BTreeSet<_> = problems.iter().map(|problem| problem.file.clone()).collect();
+    let (state, own_problems) = scheduling_state(&objects, own, target.minor);
+    let mut checker = Checker {
+        context: LintContext::new(target, &state, lookups),
+        report: Report { ignored, ..Report::default() },
+        findings: Vec::new(),
+        silences: Silences::default(),
+    };
+    checker.add_problems(Code::Unreadable, problems);
+    checker.add_problems(Code::ResourceInvalid, own_problems);
+    checker.silences.add_comments(&objects);
+    // Services are checked against all other objects.
+    let (services, others): (Vec<_>, Vec<_>) =
+        objects.iter().enumerate().partition(|(_, manifest)| is_service(&manifest.object));
+    others.into_iter().chain(services).for_each(|(index, manifest)| checker.check(index, manifest));
+    let Checker { mut report, findings, silences, .. } = checker;
+    report.findings = silences.apply(findings);
+    // A comment may be for a document that could not be read.
+    report.findings.retain(|found| found.finding.code != Code::UnusedIgnore || !unreadable.contains(&found.file));
     report.findings.sort();
     report.findings.dedup();
     report
 }
 
-impl Report {
-    fn add(&mut self, manifest: &Manifest, world: &World<'_>) {
-        let object = manifest.object.value();
-        let findings = match Workload::of(&object) {
-            Some(workload) => lint::workload(&workload, world),
-            None if is_service(&manifest.object) => lint::service(&object, world),
-            None if is_known(&manifest.object) => Vec::new(),
+/// Checks one object after the other, each decoded only once.
+struct Checker<'a> {
+    context: LintContext<'a>,
+    report: Report,
+    findings: Vec<IndexedFinding>,
+    silences: Silences,
+}
+
+impl Checker<'_> {
+    fn add_problems(&mut self, code: Code, problems: Vec<LocatedProblem>) {
+        let findings = problems.into_iter().map(|problem| (None, LocatedFinding::of_problem(code, problem)));
+        self.findings.extend(findings);
+    }
+
+    fn check(&mut self, index: usize, Manifest { object, location }: &Manifest) {
+        let is_silenced = object.contains(LINT_IGNORE);
+        if !is_silenced && (is_own(object) || is_class(object)) {
+            self.report.objects += 1;
+            return;
+        }
+        let value = object.value();
+        if is_silenced {
+            self.silences.add_annotations(index, location, &value);
+        }
+        self.context.add(&value);
+        let findings = match Workload::of(&value) {
+            Some(workload) => lint::workload(&workload, &self.context),
+            None if is_service(object) => lint::service(&value, &self.context),
+            None if is_own(object) || is_class(object) || is_endpoints(object) => Vec::new(),
             None => {
-                *self.passed_over.entry(manifest.object.kind().to_owned()).or_default() += 1;
+                *self.report.skipped.entry(object.kind().to_owned()).or_default() += 1;
                 return;
             }
         };
-        self.objects += 1;
-        self.findings.extend(findings.into_iter().map(|finding| Found::new(&manifest.place, finding, &object)));
+        self.report.objects += 1;
+        let located = |finding| (Some(index), LocatedFinding::new(location, finding, &value));
+        self.findings.extend(findings.into_iter().map(located));
     }
 }
 
-impl Found {
-    fn new(place: &Place, finding: Finding, object: &Value) -> Self {
-        Self { file: place.file().to_owned(), line: place.line(&finding.path), finding, object: named(object) }
-    }
-}
-
-/// `Kind namespace/name`
-fn named(object: &Value) -> String {
-    let metadata = &object["metadata"];
-    let namespace = metadata["namespace"].as_str().map(|name| format!("{name}/")).unwrap_or_default();
-    let [kind, name] = [&object["kind"], &metadata["name"]].map(|text| text.as_str().unwrap_or_default());
-    format!("{kind} {namespace}{name}")
-}
-
-/// The group and kind of an object.
-fn kind(object: &Object) -> (&str, &str) {
+fn group_kind(object: &Object) -> (&str, &str) {
     (object.group(), object.kind())
 }
 
@@ -279,43 +295,40 @@ fn is_service(object: &Object) -> bool {
     (object.api_version(), object.kind()) == ("v1", "Service")
 }
 
-/// Whether the object is one that the rules read beside those that they judge.
-fn is_known(object: &Object) -> bool {
-    let read = [("discovery.k8s.io", "EndpointSlice"), ("", "Endpoints")];
-    read.contains(&kind(object)) || is_class(object) || is_own(object)
+fn is_endpoints(object: &Object) -> bool {
+    [("discovery.k8s.io", "EndpointSlice"), ("", "Endpoints")].contains(&group_kind(object))
 }
 
 fn is_class(object: &Object) -> bool {
-    kind(object) == ("node.k8s.io", "RuntimeClass")
+    group_kind(object) == ("node.k8s.io", "RuntimeClass")
 }
 
 fn is_own(object: &Object) -> bool {
-    [(GROUP, "WindowsNodePool"), (GROUP, "WindowsRuntimeProfile")].contains(&kind(object))
+    [(GROUP, "WindowsNodePool"), (GROUP, "WindowsRuntimeProfile")].contains(&group_kind(object))
 }
 
-fn of_mistake(code: Code, mistake: Mistake) -> Found {
-    let Mistake { file, line, problem } = mistake;
-    let finding = Finding::told(code, problem.path, problem.wrong, problem.remedy);
-    Found { file, line, finding, object: String::new() }
+/// The winpool resources among manifests: all of them, or none if they have problems.
+struct OwnResources {
+    resources: Resources,
+    problems: Vec<LocatedProblem>,
 }
 
-/// Our own resources among the manifests; if anything is wrong with them, that and none.
-fn own_resources(objects: &[Manifest]) -> (Resources, Vec<Mistake>) {
-    let own = objects.iter().filter(|manifest| is_own(&manifest.object)).cloned().collect();
-    match Resources::of(Manifests { objects: own, ..Manifests::default() }) {
-        Ok(resources) => (resources, Vec::new()),
-        Err(mistakes) => (Resources::default(), mistakes),
+impl OwnResources {
+    fn read(objects: &[Manifest]) -> Self {
+        let mut problems = Vec::new();
+        let resources = Resources::read(objects, &mut problems);
+        Self { resources: if problems.is_empty() { resources } else { Resources::default() }, problems }
     }
 }
 
-/// The pools and RuntimeClasses among the manifests, with those that the operator makes for the pools, and what is wrong
-/// with our own resources: they are checked as `render` does it.
-fn ground(objects: &[Manifest], minor: Minor) -> (Ground, Vec<Mistake>) {
-    let (resources, mut mistakes) = own_resources(objects);
+/// The pools and RuntimeClasses among manifests with the RuntimeClasses that the operator creates, and the problems of
+/// winpool resources that `render` reports.
+fn scheduling_state(objects: &[Manifest], own: OwnResources, minor: Minor) -> (SchedulingState, Vec<LocatedProblem>) {
+    let OwnResources { resources, mut problems } = own;
     let mut snapshot = render::snapshot(&resources, BTreeMap::new(), "");
-    let newcomers = [Newcomer { kubelet: minor, containerd: None }];
-    let rendered = render::render(&snapshot, &newcomers, &resources).unwrap_or_else(|wrong| {
-        mistakes.extend(wrong);
+    let expected_nodes = [ExpectedNode { kubelet: minor, containerd: None }];
+    let rendered = render::render(&snapshot, &expected_nodes, &resources).unwrap_or_else(|found| {
+        problems.extend(found);
         Rendered::default()
     });
     let written = objects.iter().map(|manifest| &manifest.object).filter(|object| is_class(object)).map(Object::value);
@@ -325,7 +338,7 @@ fn ground(objects: &[Manifest], minor: Minor) -> (Ground, Vec<Mistake>) {
             snapshot.runtime_classes.insert(view.name().to_owned(), Arc::new(view));
         }
     }
-    (Ground::of(&snapshot), mistakes)
+    (SchedulingState::of(&snapshot), problems)
 }
 
 #[cfg(test)]
@@ -334,7 +347,7 @@ mod tests {
     use crate::manifests::Manifests;
 
     #[test]
-    fn the_mirrors_of_every_profile_are_asked_once() {
+    fn the_mirrors_of_all_profiles_are_used_once() {
         let profile = |name: &str, endpoints: &str| {
             format!(
                 "---\napiVersion: winpool.dev/v1alpha1\nkind: WindowsRuntimeProfile\nmetadata: {{name: {name}}}\nspec: \
@@ -345,8 +358,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), profile("a", one) + &profile("b", other)).unwrap();
         let manifests = Manifests::read(&[file.path().to_owned()], &mut Budget::bounded()).unwrap();
-        let (resources, mistakes) = own_resources(&manifests.objects);
-        assert_eq!(mistakes, []);
+        let OwnResources { resources, problems } = OwnResources::read(&manifests.objects);
+        assert_eq!(problems, []);
         assert_eq!(*mirrors(&resources, "docker.io"), ["https://a.example", "https://b.example"]);
         assert!(mirrors(&resources, "example.com").is_empty());
     }

@@ -1,4 +1,4 @@
-//! `winpool migrate`: what becomes of a pool's workloads on another Windows, or in another pool. Nothing is written.
+//! `winpool migrate`: whether a pool's workloads would run on another Windows version or in another pool. Read-only.
 
 use std::{collections::HashMap, fmt::Write as _};
 
@@ -13,41 +13,41 @@ use crate::{
     api::names::DEFAULT_NAMESPACE,
     cluster,
     domain::{
-        conditions::counted,
+        image::Reference,
+        migrate::{Capacity, Migration, MigrationOutcome, MigrationPlanner, Target, WorkloadMigration},
         pool::Snapshot,
-        workload::migrate::{Migration, Move, Outcome, Target, World},
+        text::counted,
     },
     facts::{OsVersion, builds},
 };
 
-/// What was typed.
+/// The options as typed.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The exit status is 0 if every workload would run, and 1 if one would not or nobody knows, or if the \
-                        other pool has no room."
+    after_help = "The exit status is 0 if every workload would run, and 1 if one would not or is unknown, or if the other pool \
+                        does not have enough capacity."
 )]
 pub(super) struct Args {
-    /// The pool whose workloads are to move
+    /// The pool whose workloads are checked
     #[arg(value_name = "POOL")]
     pool: String,
-    /// The Windows version that the pool's nodes are to get, such as ltsc2025 or 10.0.26100, or the name of the pool that
-    /// is to take the workloads
+    /// The new Windows version of the pool's nodes, such as ltsc2025 or 10.0.26100, or the pool to move the workloads to
     #[arg(long, value_name = "VERSION|POOL")]
     to: String,
-    /// The operator's namespace, where its ConfigMaps are
+    /// The namespace of the operator
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
-    /// How to print what was found
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     output: ReportFormat,
-    /// Ask the registries of the images what these are for, anonymously. Without it only their names tell
+    /// Look up the platforms of images in their registries, anonymously. Without it they are derived from image names
     #[arg(long)]
     registry: bool,
     #[command(flatten)]
     registries: registry::Args,
 }
 
-/// What it means.
+/// The validated options.
 pub(super) struct Settings {
     pool: String,
     to: String,
@@ -66,49 +66,49 @@ impl TryFrom<Args> for Settings {
     }
 }
 
-/// Prints what would become of the workloads; it is a problem if any would not run.
+/// Prints the outcome for each workload.
+///
+/// # Errors
+/// A workload would not run or is unknown, or the capacity is not sufficient.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let Settings { pool, to, namespace, format, registry } = settings;
     let runtime = connect::runtime()?;
     let (snapshot, workloads) = runtime.block_on(async {
         let client = connect::client().await?;
-        let cluster = |error: cluster::GatherError| Failure::Cluster(error.to_string());
-        let snapshot = cluster::gather(&client, &namespace).await.map_err(cluster)?;
-        let workloads = cluster::gather_workloads(&client).await.map_err(cluster)?;
+        let failure = |error: cluster::ListError| Failure::Cluster(error.to_string());
+        let snapshot = cluster::list_snapshot(&client, &namespace).await.map_err(failure)?;
+        let workloads = cluster::list_workloads(&client).await.map_err(failure)?;
         Ok::<_, Failure>((snapshot, workloads))
     })?;
     let target = target(&snapshot, &pool, &to)?;
-    let world = World { snapshot: &snapshot, pods: workloads.pods, controllers: workloads.controllers };
+    let planner = MigrationPlanner { snapshot: &snapshot, pods: workloads.pods, controllers: workloads.controllers };
     let registry = registry.map(registry::Args::registry).transpose()?;
-    let answers = registry.map_or_else(HashMap::new, |registry| {
-        let pulls = match &target {
-            Target::Version { .. } => &pool,
-            Target::Pool(other) => other,
-        };
-        runtime
-            .block_on(registry::ask(&registry, world.images(&pool), |image| snapshot.mirrors(pulls, image.registry())))
+    let lookups = registry.map_or_else(HashMap::new, |registry| {
+        let destination = if let Target::Pool(other) = &target { other } else { &pool };
+        let mirrors = |image: &Reference| snapshot.mirrors(destination, image.registry());
+        runtime.block_on(registry::look_up(&registry, planner.images(&pool), mirrors))
     });
-    let migration = world.migrate(&pool, &target, &answers).ok_or_else(|| {
+    let migration = planner.plan(&pool, &target, &lookups).ok_or_else(|| {
+        let other = if matches!(target, Target::Pool(_)) { format!(" or {to}") } else { String::new() };
         Failure::Problems(format!(
-            "WindowsNodePool {pool}{} has mistakes in its spec, or is being deleted: kubectl describe wnp",
-            if matches!(target, Target::Pool(_)) { format!(" or {to}") } else { String::new() }
+            "WindowsNodePool {pool}{other} has an invalid spec or is being deleted. See kubectl describe wnp"
         ))
     })?;
     output::print(&match format {
         ReportFormat::Text => text(&pool, &target, &migration),
         ReportFormat::Json => format!("{:#}\n", as_json(&pool, &target, &migration)),
     })?;
-    verdict(&migration).map_or(Ok(()), |words| Err(Failure::Problems(words)))
+    summary(&migration).map_or(Ok(()), |summary| Err(Failure::Problems(summary)))
 }
 
-/// What `--to` names.
+/// The value of `--to`.
 fn target(snapshot: &Snapshot, pool: &str, to: &str) -> Result<Target, Failure> {
-    let known = || snapshot.pools.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let pools = || snapshot.pools.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     if !snapshot.pools.contains_key(pool) {
-        return Err(Failure::Problems(format!("there is no WindowsNodePool {pool}; there are: {}", known())));
+        return Err(Failure::Problems(format!("there is no WindowsNodePool {pool}. Existing pools: {}", pools())));
     }
     if to == pool {
-        return Err(Failure::Usage(format!("--to: {to} is the pool itself: name another, or a Windows version")));
+        return Err(Failure::Usage(format!("--to: {to} is the same pool. Use another pool, or a Windows version")));
     }
     if snapshot.pools.contains_key(to) {
         return Ok(Target::Pool(to.to_owned()));
@@ -117,8 +117,8 @@ fn target(snapshot: &Snapshot, pool: &str, to: &str) -> Result<Target, Failure> 
     build.map(|build| Target::Version { name: to.to_owned(), build }).ok_or_else(|| {
         let versions = builds::names().collect::<Vec<_>>().join(", ");
         Failure::Usage(format!(
-            "--to: {to:?} is neither a pool ({}) nor a Windows version: {versions}, or 10.0.NNNNN",
-            known()
+            "--to: {to:?} is neither a pool nor a Windows version. Pools: {}. Versions: {versions}, or 10.0.NNNNN",
+            pools()
         ))
     })
 }
@@ -131,87 +131,73 @@ fn title(target: &Target) -> String {
     }
 }
 
-/// The word for an outcome, and its story.
-fn told(outcome: &Outcome) -> (&'static str, &str) {
+/// The stable name of an outcome, and its text in a report.
+fn described(outcome: MigrationOutcome) -> (&'static str, &'static str) {
     match outcome {
-        Outcome::NoImage(story) => ("has no image for it", story),
-        Outcome::Pinned(story) => ("is kept from it", story),
-        Outcome::WouldNotFollow(story) => ("would not follow", story),
-        Outcome::Unknown(story) => ("unknown", story),
-        Outcome::Runs => ("runs", ""),
+        MigrationOutcome::NoImage => ("NoImage", "no matching image"),
+        MigrationOutcome::Pinned => ("Pinned", "not schedulable"),
+        MigrationOutcome::WouldNotFollow => ("WouldNotFollow", "no pods created"),
+        MigrationOutcome::Unknown => ("Unknown", "unknown"),
+        MigrationOutcome::Runs => ("Runs", "runs"),
     }
 }
 
 fn text(pool: &str, target: &Target, migration: &Migration) -> String {
-    let pods: usize = migration.moves.iter().map(|one| one.pods).sum();
+    let pods: usize = migration.workloads.iter().map(|one| one.pods).sum();
     let mut text = format!(
         "Pool {pool} to {}: {}, {}\n",
         title(target),
-        counted(migration.moves.len(), "workload"),
+        counted(migration.workloads.len(), "workload"),
         counted(pods, "pod")
     );
-    for Move { workload, pods, outcome } in &migration.moves {
-        let (word, story) = told(outcome);
-        let story = if story.is_empty() { String::new() } else { format!(": {story}") };
-        let _ = writeln!(text, "  {word:<20} {workload} ({}){story}", counted(*pods, "pod"));
+    for WorkloadMigration { workload, pods, outcome, message } in &migration.workloads {
+        let (_, result) = described(*outcome);
+        let separator = if message.is_empty() { "" } else { ": " };
+        let _ = writeln!(text, "  {result:<18} {workload} ({}){separator}{message}", counted(*pods, "pod"));
     }
-    if let Some(room) = &migration.room {
-        let _ = writeln!(text, "Room: {}", room.words());
+    if let Some(capacity) = &migration.capacity {
+        let _ = writeln!(text, "Capacity: {}", capacity.description());
     }
     text
 }
 
 fn as_json(pool: &str, target: &Target, migration: &Migration) -> Value {
     let workloads: Vec<Value> = migration
-        .moves
+        .workloads
         .iter()
-        .map(|Move { workload, pods, outcome }| {
-            let (_, story) = told(outcome);
+        .map(|WorkloadMigration { workload, pods, outcome, message }| {
+            let (name, _) = described(*outcome);
             json!({
                 "kind": workload.kind,
                 "namespace": workload.namespace,
                 "name": workload.name,
                 "pods": pods,
-                "outcome": code(outcome),
-                "message": story,
+                "outcome": name,
+                "message": message,
             })
         })
         .collect();
-    let room = migration.room.map(|room| {
+    let room = migration.capacity.map(|Capacity { free, required }| {
         json!({
-            "enough": room.is_enough(),
-            "free": { "memory": room.free.0, "pods": room.free.1 },
-            "comes": { "memory": room.comes.0, "pods": room.comes.1 },
+            "enough": Capacity { free, required }.is_enough(),
+            "free": { "memory": free.memory, "pods": free.pods },
+            "comes": { "memory": required.memory, "pods": required.pods },
         })
     });
     json!({ "pool": pool, "to": title(target), "workloads": workloads, "room": room })
 }
 
-/// The stable word of an outcome, for programs.
-fn code(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::NoImage(_) => "NoImage",
-        Outcome::Pinned(_) => "Pinned",
-        Outcome::WouldNotFollow(_) => "WouldNotFollow",
-        Outcome::Unknown(_) => "Unknown",
-        Outcome::Runs => "Runs",
-    }
-}
-
-/// What is in the way, in one line; `None` if nothing.
-fn verdict(migration: &Migration) -> Option<String> {
-    let count = |wanted: fn(&Outcome) -> bool| migration.moves.iter().filter(|one| wanted(&one.outcome)).count();
-    let unknown = count(|outcome| matches!(outcome, Outcome::Unknown(_)));
-    let blocked = count(|outcome| !matches!(outcome, Outcome::Unknown(_) | Outcome::Runs));
-    let mut words = Vec::new();
-    if blocked > 0 {
-        words.push(format!("{} would not run there", counted(blocked, "workload")));
-    }
-    if unknown > 0 {
-        words.push(format!("of {} nobody knows", counted(unknown, "workload")));
-    }
-    if migration.room.is_some_and(|room| !room.is_enough()) {
-        words.push("there is not enough room".to_owned());
-    }
-    (!words.is_empty()).then(|| words.join("; "))
+/// What prevents the migration, in one line; `None` if nothing.
+fn summary(migration: &Migration) -> Option<String> {
+    let count = |wanted| migration.workloads.iter().filter(|one| one.outcome == wanted).count();
+    let (unknown, runs) = (count(MigrationOutcome::Unknown), count(MigrationOutcome::Runs));
+    let blocked = migration.workloads.len() - unknown - runs;
+    let lacks_capacity = migration.capacity.is_some_and(|capacity| !capacity.is_enough());
+    let parts = [
+        (blocked > 0).then(|| format!("{} would not run", counted(blocked, "workload"))),
+        (unknown > 0).then(|| format!("{} with unknown outcome", counted(unknown, "workload"))),
+        lacks_capacity.then(|| "not enough capacity".to_owned()),
+    ];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }

@@ -1,6 +1,6 @@
-//! The command line: what a person types, and what it means.
+//! The command line.
 //!
-//! Each command has two halves: `Args` is what was typed, `Settings` what it means; only settings are acted on.
+//! Each command has `Args`, the options as typed, and `Settings`, the validated options that it runs with.
 
 mod cleanup;
 mod connect;
@@ -21,7 +21,7 @@ use jiff::{Zoned, civil::Date, tz::TimeZone};
 
 use crate::domain::tables;
 
-/// Keeps Windows nodes of a Kubernetes cluster as WindowsNodePools describe them.
+/// Manages the Windows nodes of a Kubernetes cluster as specified by WindowsNodePools
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 110, after_help = EXIT_STATUS)]
 pub struct Cli {
@@ -29,36 +29,34 @@ pub struct Cli {
     command: Command,
 }
 
-const EXIT_STATUS: &str = "Exit status: 0 fine, 1 problems found in the input, 2 wrong usage, \
-    3 the cluster could not be reached or refused.";
+const EXIT_STATUS: &str = "Exit status: 0 success, 1 problems found, 2 usage error, \
+    3 the cluster could not be reached or refused the request.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the operator: keep the Windows nodes as the WindowsNodePools describe them, until it is told to stop
+    /// Run the operator
     Run(run::Args),
     /// Print the CustomResourceDefinitions
     Crds(crds::Args),
-    /// Print what the operator would write for the resources in files; no cluster is asked
+    /// Print what the operator would apply for the resources in files (works offline)
     Render(render::Args),
-    /// Print what would change in the cluster, or what an upgrade would break; nothing is written
+    /// Print what would change in the cluster, or what an upgrade would break (read-only)
     Plan(plan::Args),
-    /// Say what is wrong with manifests for Windows nodes: workloads, Services and our own resources; no cluster is asked
+    /// Check manifests of workloads, Services and winpool resources for Windows nodes (works offline)
     Lint(lint::Args),
-    /// Say what becomes of a pool's workloads on another Windows or in another pool; nothing is written
+    /// Check whether a pool's workloads would run on another Windows version or in another pool (read-only)
     Migrate(migrate::Args),
-    /// Take off by hand what pools have added to nodes and cluster, with the operator gone
+    /// Remove the labels, taints and objects that winpool added, after it was uninstalled
     Cleanup(cleanup::Args),
 }
 
 impl Cli {
-    /// Runs the command to its end, says on stderr what went wrong, and gives the exit status.
+    /// Runs the command, prints its failure to stderr and returns the exit status.
     pub fn run(self) -> ExitCode {
-        // The operator says it in its log.
-        let notice = tables::old(today()).filter(|_| !matches!(self.command, Command::Run(_)));
-        if let Some(text) = notice {
-            input::note(&text);
-        }
-        let ended = match self.command {
+        // The operator logs the warning.
+        let warning = tables::old(today()).filter(|_| !matches!(self.command, Command::Run(_)));
+        warning.iter().for_each(|text| input::note(text));
+        let result = match self.command {
             Command::Run(args) => run::Settings::try_from(args).and_then(run::run),
             Command::Crds(args) => crds::Settings::try_from(args).and_then(crds::run),
             Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
@@ -67,7 +65,7 @@ impl Cli {
             Command::Migrate(args) => migrate::Settings::try_from(args).and_then(migrate::run),
             Command::Cleanup(args) => cleanup::Settings::try_from(args).and_then(cleanup::run),
         };
-        match ended {
+        match result {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
                 eprintln!("winpool: {failure}");
@@ -77,29 +75,29 @@ impl Cli {
     }
 }
 
-/// The day, in UTC; `WINPOOL_TODAY` is in its place where it is set, so that what is printed can be the same on any day.
+/// The present day in UTC, or the value of `WINPOOL_TODAY` for reproducible output.
 fn today() -> Date {
-    let named = std::env::var("WINPOOL_TODAY").ok().and_then(|text| text.parse().ok());
-    named.unwrap_or_else(|| Zoned::now().with_time_zone(TimeZone::UTC).date())
+    let fixed = std::env::var("WINPOOL_TODAY").ok().and_then(|text| text.parse().ok());
+    fixed.unwrap_or_else(|| Zoned::now().with_time_zone(TimeZone::UTC).date())
 }
 
-/// Why a command did not end well; each kind has its exit status.
+/// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The input was read and has problems: exit status 1.
+    /// Problems were found: exit status 1.
     #[error("{0}")]
     Problems(String),
-    /// What was typed cannot be done, such as writing to a folder that is a file: exit status 2.
+    /// The options are invalid, or a file cannot be read or written: exit status 2.
     #[error("{0}")]
     Usage(String),
-    /// The cluster could not be reached or refused: exit status 3.
+    /// The cluster could not be reached or refused a request: exit status 3.
     #[error("{0}")]
     Cluster(String),
-    /// winpool itself is wrong: exit status 101, as after a panic.
+    /// A defect of winpool: exit status 101, as after a panic.
     #[error("{0}")]
     Defect(String),
-    /// A second signal of this name did not let winpool end in order: exit status 130, as shells have it.
-    #[error("{0} came twice: stopped at once")]
+    /// A second signal of this name interrupted the shutdown: exit status 130, as in shells.
+    #[error("received {0} twice, stopped immediately")]
     Interrupted(&'static str),
 }
 
@@ -123,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent_and_every_command_and_option_says_what_it_does() {
+    fn every_command_and_option_has_help() {
         let mut cli = Cli::command();
         cli.build();
         cli.clone().debug_assert();
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_command_is_wrong_usage() {
+    fn an_unknown_command_is_a_usage_error() {
         let usage = ExitCode::from(2);
         let error = Cli::try_parse_from(["winpool", "fly"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);

@@ -1,9 +1,9 @@
-//! How commands print Kubernetes objects: as YAML documents, as one JSON List, or as files.
+//! Output of Kubernetes objects: as YAML documents, as one JSON List, or as files.
 
 use std::{
     fs,
     io::{self, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use clap::ValueEnum;
@@ -12,7 +12,23 @@ use serde_json::Value;
 
 use super::Failure;
 
-/// How objects are printed.
+/// Where objects are written.
+#[derive(Clone, Debug)]
+pub enum Destination {
+    /// To standard output.
+    Stdout(Format),
+    /// As files into a folder.
+    Folder(PathBuf),
+}
+
+impl Destination {
+    /// The folder, if there is one, else standard output.
+    pub fn new(folder: Option<PathBuf>, format: Format) -> Self {
+        folder.map_or(Self::Stdout(format), Self::Folder)
+    }
+}
+
+/// The format of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// YAML documents
@@ -22,28 +38,28 @@ pub enum Format {
     Json,
 }
 
-/// How commands print what they found.
+/// The format of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// For people
+    /// Plain text
     #[default]
     Text,
-    /// One object, for programs
+    /// One JSON object
     Json,
 }
 
-/// The objects as text. The same objects always give the same bytes.
+/// The objects as text. The same objects always result in the same bytes.
 pub fn text(objects: &[Value], format: Format) -> String {
     let mut bytes = Vec::new();
-    // Nothing can go wrong with a Vec, nor with what serde_json reads itself.
+    // Writing values to a Vec does not fail.
     let _ = write_objects(&mut bytes, objects, format);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Writes objects one by one, so that many take no more memory than they do already.
+/// Writes objects one by one, so that the text of all objects is never in memory.
 ///
 /// # Errors
-/// Whatever goes wrong in writing.
+/// The writer fails.
 pub fn write_objects<'a>(
     out: &mut impl io::Write,
     objects: impl IntoIterator<Item = &'a Value>,
@@ -76,23 +92,23 @@ struct List<'a> {
 /// Prints objects to stdout, one by one.
 pub fn print_objects<'a>(objects: impl IntoIterator<Item = &'a Value>, format: Format) -> Result<(), Failure> {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    printed(write_objects(&mut out, objects, format).and_then(|()| out.flush()))
+    ignore_closed_pipe(write_objects(&mut out, objects, format).and_then(|()| out.flush()))
 }
 
-/// One object as a YAML document. Long lines are not folded, so that texts can be compared line by line.
+/// One object as a YAML document. Long lines are not folded, so that documents can be compared line by line.
 pub fn yaml(object: &Value) -> String {
     let options = serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX };
-    // JSON is YAML too, should the writer ever give up.
+    // JSON is valid YAML.
     serde_saphyr::to_string_with_options(object, options).unwrap_or_else(|_| format!("{object:#}\n"))
 }
 
-/// Prints text to stdout. A reader that has seen enough, such as `head`, is no failure.
+/// Prints text to stdout. A closed pipe, as by `head`, is not a failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    ignore_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-fn printed(result: io::Result<()>) -> Result<(), Failure> {
+fn ignore_closed_pipe(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::Usage(format!("cannot write to stdout: {error}")))
@@ -101,7 +117,7 @@ fn printed(result: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Writes a file into a folder, which is made if it is missing. The text replaces what the file had.
+/// Writes a file into a folder, and creates the folder if it does not exist.
 pub fn write(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
     let path = folder.join(name);
     path.parent()
@@ -127,7 +143,16 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_named() {
+    fn what_yaml_1_1_does_not_read_as_a_string_is_quoted() {
+        let not_strings = "y N yes No on OFF True ~ Null 012 0o17 0x1f 0b11 1_000 1e3 1. .5 +1 -0 .inf .NaN 1:30 \
+                           190:20:30.15 2026-08-01 2026-08-01T10:00:00Z 1809 << =";
+        for text in not_strings.split(' ').chain(["", "2026-08-01 10:00:00"]) {
+            assert_eq!(yaml(&json!({"a": text, "b": [text]})), format!("a: \"{text}\"\nb:\n- \"{text}\"\n"));
+        }
+    }
+
+    #[test]
+    fn an_unwritable_file_is_reported_with_its_path() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), "a/b.yaml", "x").unwrap();
         let failure = write(folder.path(), "a/b.yaml/c", "x").unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! `winpool plan`: what would change in the cluster, and what an upgrade would break. Nothing is written.
+//! `winpool plan`: what would change in the cluster, and what an upgrade would break. Read-only.
 
 mod preview;
 mod text;
@@ -23,29 +23,29 @@ use crate::{
 
 use preview::Preview;
 
-/// What was typed.
+/// The options as typed.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The exit status is 0 if nothing would change, 1 if something would, if a pool asks for what it would not \
-                        get, or if the upgrade would break something. What is only good to know does not count."
+    after_help = "The exit status is 0 if nothing would change, and 1 if something would change, if a pool would not be as \
+                        specified, or if the upgrade has breaking issues."
 )]
 pub(super) struct Args {
-    /// Files with WindowsNodePools and WindowsRuntimeProfiles as they are meant to become, folders with such files, or -
-    /// for standard input; may be repeated. Without it the cluster's own are taken
+    /// Plan as if the WindowsNodePools and WindowsRuntimeProfiles in this file or directory were applied; - reads standard
+    /// input. May be repeated
     #[arg(short, long, value_name = "PATH")]
     filename: Vec<PathBuf>,
-    /// Say what an upgrade of the control plane and of the kubelets to this minor would break, such as 1.36
+    /// Also report what an upgrade of the control plane and the kubelets to this version would break, such as 1.36
     #[arg(long, value_name = "VERSION")]
     kubernetes: Option<String>,
-    /// The operator's namespace, where its ConfigMaps are
+    /// The namespace of the operator
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
-    /// How to print the plan
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     output: ReportFormat,
 }
 
-/// What it means.
+/// The validated options.
 pub(super) struct Settings {
     files: Vec<PathBuf>,
     upgrade: Option<Minor>,
@@ -63,35 +63,40 @@ impl TryFrom<Args> for Settings {
     }
 }
 
-/// Prints the plan; it is a problem if anything would change or break.
+/// Prints the plan.
+///
+/// # Errors
+/// Anything would change or break.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let given = if settings.files.is_empty() { None } else { Some(input::resources(&settings.files)?) };
-    let mut snapshot = connect::runtime()?.block_on(async {
-        let client = connect::client().await?;
-        let snapshot = cluster::gather(&client, &settings.namespace).await;
-        let snapshot = snapshot.map_err(|error| Failure::Cluster(error.to_string()))?;
-        match cluster::read_key(&client, &settings.namespace).await {
-            Ok(key) => Ok(Snapshot { ownership: Arc::new(Ownership::signed(key)), ..snapshot }),
-            Err(error) => {
-                if snapshot.nodes.values().any(|node| node.owned.is_some()) {
-                    input::note(&format!("the records on nodes are believed without verification: {error}"));
-                }
-                Ok(snapshot)
-            }
-        }
-    })?;
+    let mut snapshot = connect::runtime()?.block_on(read_cluster(&settings.namespace))?;
     if let Some(given) = &given {
         apply(&mut snapshot, given);
     }
-    let preview = Preview::of(&snapshot, settings.upgrade);
+    let preview = Preview::new(&snapshot, settings.upgrade);
     output::print(&match settings.format {
         ReportFormat::Text => text::text(&preview),
         ReportFormat::Json => format!("{:#}\n", serde_json::json!(preview)),
     })?;
-    preview.verdict().map_or(Ok(()), |words| Err(Failure::Problems(words)))
+    preview.summary().map_or(Ok(()), |summary| Err(Failure::Problems(summary)))
 }
 
-/// Puts the given resources in the place of those that are stored, as `kubectl apply` would.
+async fn read_cluster(namespace: &str) -> Result<Snapshot, Failure> {
+    let client = connect::client().await?;
+    let snapshot = cluster::list_snapshot(&client, namespace).await;
+    let snapshot = snapshot.map_err(|error| Failure::Cluster(error.to_string()))?;
+    match cluster::read_key(&client, namespace).await {
+        Ok(key) => Ok(Snapshot { ownership: Arc::new(Ownership::signed(key)), ..snapshot }),
+        Err(error) => {
+            if snapshot.nodes.values().any(|node| node.owned.is_some()) {
+                input::note(&format!("the ownership records of nodes are not verified: {error}"));
+            }
+            Ok(snapshot)
+        }
+    }
+}
+
+/// Replaces stored resources by those in the files, as `kubectl apply` would.
 fn apply(snapshot: &mut Snapshot, given: &Resources) {
     for (name, (pool, _)) in &given.pools {
         let applied = match snapshot.pools.get(name) {
@@ -110,13 +115,10 @@ fn apply(snapshot: &mut Snapshot, given: &Resources) {
 }
 
 fn applied_pool(stored: &Pool, given: &Pool) -> Pool {
-    let or = |given: &Option<String>, stored: &Option<String>| given.clone().or_else(|| stored.clone());
     Pool {
         generation: stored.generation + i64::from(stored.spec != given.spec),
         spec: given.spec.clone(),
-        allow_release: or(&given.allow_release, &stored.allow_release),
-        allow_strand: or(&given.allow_strand, &stored.allow_strand),
-        allow_evict: or(&given.allow_evict, &stored.allow_evict),
+        consents: given.consents.or(&stored.consents),
         ..stored.clone()
     }
 }
@@ -137,12 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn a_given_pool_takes_the_place_of_the_stored_one_as_its_next_generation() {
-        let stored = Pool { generation: 7, uid: "u".into(), ..pool("ltsc2019", Some("7")) };
+    fn an_applied_pool_replaces_the_stored_one_as_its_next_generation() {
+        let stored = Pool { generation: 7, uid: "u".into(), ..pool("ltsc2019", Some("ltsc2019")) };
         let same = applied_pool(&stored, &pool("ltsc2019", None));
         assert_eq!(same, stored);
-        let other = applied_pool(&stored, &pool("ltsc2022", Some("8")));
-        assert_eq!((other.generation, other.uid.as_str(), other.allow_strand.as_deref()), (8, "u", Some("8")));
+        let other = applied_pool(&stored, &pool("ltsc2022", Some("ltsc2022")));
+        assert_eq!((other.generation, other.uid.as_str()), (8, "u"));
+        assert!(other.consents.allow_strand("ltsc2022") && !other.consents.allow_strand("ltsc2019"));
         assert_eq!(other.spec, pool("ltsc2022", None).spec);
     }
 }

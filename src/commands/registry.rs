@@ -1,4 +1,4 @@
-//! What a person types about registries, and one round of asking them.
+//! The options for registries, and lookups of many images.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,53 +15,53 @@ use crate::{
     registry::{Registry, Settings},
 };
 
-/// How many images are waited for at once; how many are asked for at once is the registry client's own matter.
-const AT_ONCE: usize = 64;
+/// How many lookups are started at a time; the registry client limits its requests itself.
+const CONCURRENT_LOOKUPS: usize = 64;
 
-/// What was typed.
+/// The options as typed.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(id = "registries")]
 pub(super) struct Args {
-    /// A PEM file with certificates of authorities that registries are trusted by, beside those of the system
+    /// A PEM file with certificates of authorities to trust for registries, in addition to those of the system
     #[arg(long, env = "WINPOOL_REGISTRY_CA", value_name = "FILE")]
     registry_ca: Option<PathBuf>,
-    /// A registry that is asked over plain http, as HOST or HOST:PORT; may be repeated
+    /// Use plain HTTP for this registry, HOST or HOST:PORT; may be repeated
     #[arg(long, env = "WINPOOL_REGISTRY_PLAIN_HTTP", value_name = "HOST", value_delimiter = ',')]
     registry_plain_http: Vec<String>,
 }
 
 impl Args {
-    /// The client that they describe.
+    /// The client for these options.
     pub(super) fn registry(self) -> Result<Registry, Failure> {
         let plain_http: BTreeSet<String> = self.registry_plain_http.into_iter().collect();
         let settings = Settings { certificates: self.registry_ca, plain_http, ..Settings::default() };
         Registry::new(settings).map_err(|error| Failure::Usage(format!("--registry-ca: {error}")))
     }
 
-    /// The same for the operator, which goes on without one where the system trusts nobody.
+    /// The client for the operator, which runs without one where the system has no trusted certificates.
     pub(super) fn registry_if_any(self) -> Result<Option<Registry>, Failure> {
-        let named = self.registry_ca.is_some();
+        let is_specified = self.registry_ca.is_some();
         match self.registry() {
             Ok(registry) => Ok(Some(registry)),
-            Err(failure) if named => Err(failure),
+            Err(failure) if is_specified => Err(failure),
             Err(failure) => {
-                warn!("registries are not asked what images are for, name certificates with --registry-ca: {failure}");
+                warn!(error = %failure, "registry lookups disabled, set --registry-ca");
                 Ok(None)
             }
         }
     }
 }
 
-/// Asks for images once each, anonymously; `mirrors` are those of a registry.
-pub(super) async fn ask(
+/// Looks images up anonymously, first in the `mirrors` of their registries.
+pub(super) async fn look_up(
     registry: &Registry,
     images: BTreeSet<String>,
     mirrors: impl Fn(&Reference) -> Arc<[String]>,
 ) -> HashMap<String, Arc<Lookup>> {
-    let known = images.into_iter().filter_map(|image| Some((image.parse::<Reference>().ok()?, image)));
-    let asked = known.map(|(reference, image)| {
+    let references = images.into_iter().filter_map(|image| Some((image.parse::<Reference>().ok()?, image)));
+    let lookups = references.map(|(reference, image)| {
         let mirrors = mirrors(&reference);
         async move { (image, Arc::new(registry.lookup(&reference, &mirrors, None).await)) }
     });
-    stream::iter(asked.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).collect().await
+    stream::iter(lookups.collect::<Vec<_>>()).buffer_unordered(CONCURRENT_LOOKUPS).collect().await
 }

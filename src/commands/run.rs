@@ -5,7 +5,7 @@ use std::{future::Future, net::SocketAddr, time::Duration};
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
-    task::{JoinHandle, spawn_blocking},
+    task::spawn_blocking,
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
@@ -21,20 +21,22 @@ use crate::{
     telemetry::{self, LogFormat, Telemetry},
 };
 
-/// How long the passes under way may take to end after the first signal. Below the 30 s that Kubernetes gives a Pod.
-const GRACE: Duration = Duration::from_secs(20);
+/// How long running reconciles may take after the first signal. Below the 30 s that Kubernetes gives a Pod.
+const GRACE_PERIOD: Duration = Duration::from_secs(20);
+/// How long the admin server may take to finish its responses.
+const ADMIN_SHUTDOWN: Duration = Duration::from_secs(1);
 
-/// What was typed.
+/// The options as typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The namespace in which the operator keeps its ConfigMaps
+    /// The namespace of the operator, where it stores ConfigMaps
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
-    /// Where /livez, /readyz, /metrics and /log are served. In a Pod it has to be 0.0.0.0 and a port, so that the
-    /// kubelet can ask. Port 0 takes a free one, which the log names
+    /// The address to serve /livez, /readyz, /metrics and /log on. In a Pod use 0.0.0.0, so that the kubelet can probe
+    /// it. Port 0 selects a free port, which is logged
     #[arg(long, env = "WINPOOL_ADMIN_ADDRESS", value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
     admin_address: SocketAddr,
-    /// What is logged: a level (error, warn, info, debug, trace), or levels by module such as info,winpool=debug
+    /// The log level (error, warn, info, debug, trace), or levels by module such as info,winpool=debug
     #[arg(
         long,
         env = "WINPOOL_LOG",
@@ -42,20 +44,19 @@ pub(super) struct Args {
         default_value = "info,kube_client=error,kube_runtime=error"
     )]
     log: String,
-    /// Whether pods, and what makes them, are looked at: what cannot run on the pools' nodes, and why. Without, none is
-    /// watched, and WorkloadsPlaced is Unknown
+    /// Watch pods and their controllers, and report those that cannot run on the nodes of the pools. If off, condition
+    /// WorkloadsPlaced is Unknown
     #[arg(long, env = "WINPOOL_WORKLOADS", value_enum, value_name = "ON|OFF", default_value_t)]
     workloads: Switch,
-    /// Whether the registries of images are asked what these are for, anonymously, as far as workloads are looked at
+    /// Look up the platforms of images in their registries, anonymously. Requires --workloads=on
     #[arg(long, env = "WINPOOL_REGISTRY", value_enum, value_name = "ON|OFF", default_value_t)]
     registry: Switch,
     #[command(flatten)]
     registries: registry::Args,
-    /// Whether private registries are asked with the pull secrets that pods name. The operator has to be allowed to read
-    /// these: apply config/pull-secrets
+    /// Use the pull secrets of pods for private registries. Requires permission to read them: apply config/pull-secrets
     #[arg(long, env = "WINPOOL_PULL_SECRETS")]
     pull_secrets: bool,
-    /// How log lines look
+    /// The format of log lines
     #[arg(long, env = "WINPOOL_LOG_FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
 }
@@ -68,7 +69,7 @@ enum Switch {
     Off,
 }
 
-/// What it means.
+/// The validated options.
 #[derive(Debug)]
 pub(super) struct Settings {
     namespace: String,
@@ -92,47 +93,47 @@ impl TryFrom<Args> for Settings {
     }
 }
 
-/// Runs the operator until a signal ends it, or a defect.
+/// Runs the operator until a signal or a defect ends it.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let runtime = connect::runtime()?;
-    let ended = runtime.block_on(observed(settings));
-    // What is still under way after the second signal is not waited for.
+    let result = runtime.block_on(with_telemetry(settings));
+    // After the second signal running tasks are not awaited.
     runtime.shutdown_background();
-    ended
+    result
 }
 
-/// Runs the operator with logs and traces, and sends the last of them.
-async fn observed(settings: Settings) -> Result<(), Failure> {
+/// Runs the operator with logs and traces, and flushes them.
+async fn with_telemetry(settings: Settings) -> Result<(), Failure> {
     let telemetry = Telemetry::start(&settings.log, settings.log_format).map_err(|error| match error {
         telemetry::Error::Filter(error) => Failure::Usage(format!("--log: {error}")),
         error => Failure::Usage(error.to_string()),
     })?;
-    let ended = operate(settings, &telemetry).await;
+    let result = operate(settings, &telemetry).await;
     let _ = spawn_blocking(|| telemetry.stop()).await;
-    ended
+    result
 }
 
 async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failure> {
-    let mut signals = Signals::listen()?;
+    let signals = Signals::listen()?;
     let config = connect::config().await?;
     let address = settings.admin_address;
     let listener = TcpListener::bind(address).await.map_err(|error| {
-        Failure::Usage(format!("cannot listen on {address}: {error}: choose another --admin-address"))
+        Failure::Usage(format!("cannot listen on {address}: {error}. Choose another --admin-address"))
     })?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         api_server = %config.cluster_url,
         namespace = settings.namespace,
         admin = %listener.local_addr().unwrap_or(address),
-        "winpool starts"
+        "winpool started"
     );
-
     if let Some(text) = tables::old(super::today()) {
         warn!("{text}");
     }
+
     let admin = Admin { metrics: Metrics::default(), ready: Readiness::default(), log: telemetry.filter() };
     let stop = CancellationToken::new();
-    let passes = controllers::run(
+    let controllers = controllers::run(
         controllers::Settings {
             config,
             namespace: settings.namespace,
@@ -144,48 +145,53 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
         },
         stop.clone(),
     );
-    let server_stop = CancellationToken::new();
-    let mut server = tokio::spawn(admin::serve(listener, admin, server_stop.clone()));
-    let passes = async { passes.await.map_err(|error| Failure::Defect(with_sources(&error))) };
-    let ended = tokio::select! {
-        ended = until_told(passes, &mut signals, &stop) => ended,
-        ended = &mut server => return Err(Failure::Defect(format!("the admin server ended: {ended:?}"))),
-    };
-    server_stop.cancel();
-    end(server).await;
-    info!("winpool has stopped");
-    ended
+    let controllers = async { controllers.await.map_err(|error| Failure::Defect(with_sources(&error))) };
+    let result = with_admin_server(listener, admin, run_until_signal(controllers, signals, stop)).await;
+    info!("winpool stopped");
+    result
 }
 
-/// Lets the passes run until the first signal, then waits for those under way.
-async fn until_told(
-    passes: impl Future<Output = Result<(), Failure>>,
-    signals: &mut Signals,
-    stop: &CancellationToken,
+/// Runs an operator while the admin server is serving.
+async fn with_admin_server(
+    listener: TcpListener,
+    admin: Admin,
+    operator: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
-    tokio::pin!(passes);
+    let stop = CancellationToken::new();
+    let mut server = tokio::spawn(admin::serve(listener, admin, stop.clone()));
+    let result = tokio::select! {
+        result = operator => result,
+        result = &mut server => return Err(Failure::Defect(format!("the admin server ended: {result:?}"))),
+    };
+    stop.cancel();
+    if timeout(ADMIN_SHUTDOWN, server).await.is_err() {
+        warn!("admin server did not shut down, a client is still connected");
+    }
+    result
+}
+
+/// Runs the controllers until the first signal, then waits for running reconciles.
+async fn run_until_signal(
+    controllers: impl Future<Output = Result<(), Failure>>,
+    mut signals: Signals,
+    stop: CancellationToken,
+) -> Result<(), Failure> {
+    tokio::pin!(controllers);
     tokio::select! {
-        ended = &mut passes => return ended,
-        name = signals.next() => info!(signal = name, "stopping: no new pass begins, those under way have {GRACE:?}"),
+        result = &mut controllers => return result,
+        signal = signals.next() => info!(signal, grace_period = ?GRACE_PERIOD, "stopping, waiting for running reconciles"),
     }
     stop.cancel();
     tokio::select! {
-        ended = timeout(GRACE, passes) => ended.unwrap_or_else(|_| {
-            warn!("a pass did not end within {GRACE:?}; the next start takes it up again");
+        result = timeout(GRACE_PERIOD, controllers) => result.unwrap_or_else(|_| {
+            warn!(grace_period = ?GRACE_PERIOD, "a reconcile did not finish within the grace period");
             Ok(())
         }),
-        name = signals.next() => Err(Failure::Interrupted(name)),
+        signal = signals.next() => Err(Failure::Interrupted(signal)),
     }
 }
 
-/// Waits for the admin server's last answers, for a moment.
-async fn end<T>(server: JoinHandle<T>) {
-    if timeout(Duration::from_secs(1), server).await.is_err() {
-        warn!("a client of the admin server did not let go");
-    }
-}
-
-/// The signals that end the operator.
+/// The signals that stop the operator.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -193,11 +199,11 @@ struct Signals {
 
 impl Signals {
     fn listen() -> Result<Self, Failure> {
-        let listen = |kind| signal(kind).map_err(|error| Failure::Usage(format!("cannot wait for signals: {error}")));
+        let listen = |kind| signal(kind).map_err(|error| Failure::Usage(format!("cannot handle signals: {error}")));
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
-    /// The name of the next one.
+    /// The name of the next signal.
     async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
@@ -213,17 +219,17 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Typed {
+    struct CommandLine {
         #[command(flatten)]
         args: Args,
     }
 
-    fn settings(typed: &[&str]) -> Result<Settings, Failure> {
-        Typed::parse_from([&["run"], typed].concat()).args.try_into()
+    fn settings(args: &[&str]) -> Result<Settings, Failure> {
+        CommandLine::parse_from([&["run"], args].concat()).args.try_into()
     }
 
     #[test]
-    fn without_options_the_operator_is_in_its_own_namespace_and_serves_loopback_alone() {
+    fn by_default_the_operator_uses_its_own_namespace_and_serves_loopback_only() {
         let settings = settings(&[]).unwrap();
         assert_eq!(settings.namespace, "winpool-system");
         assert!(settings.admin_address.ip().is_loopback());

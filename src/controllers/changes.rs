@@ -1,5 +1,4 @@
-//! What changed of workloads since it was last looked at: one entry for each object, however often it changes, and nothing
-//! while nobody looks.
+//! The changes that the workload controller has not processed: one entry for each object, however often it changes.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -11,12 +10,12 @@ use tokio::sync::Notify;
 use crate::{
     cluster::{ControllerView, SandboxEvent, View},
     domain::{
-        image::Said,
+        image::RuntimeReport,
         workload::{Controller, MemoryDefaults, Pod, WorkloadName},
     },
 };
 
-/// The changes that wait to be taken. Clones share them.
+/// The pending changes. Clones share them.
 #[derive(Clone, Default)]
 pub struct Changes(Arc<Shared>);
 
@@ -26,93 +25,92 @@ struct Shared {
     recorded: Notify,
 }
 
-/// What waits.
 #[derive(Default)]
 struct Pending {
-    /// Whether somebody takes the changes. Until then none is kept.
-    taken: bool,
+    /// Whether the workload controller runs. Until then no change is kept.
+    is_open: bool,
     changed: Changed,
 }
 
-/// What changed: the state that each object has now, `None` where it is gone.
+/// The present state of each changed object; `None` for a deleted one.
 #[derive(Default)]
 pub struct Changed {
     /// Pods, by key.
     pub pods: HashMap<Arc<str>, Option<Arc<Pod>>>,
-    /// Objects that make pods.
+    /// Objects that create pods.
     pub controllers: HashMap<Arc<WorkloadName>, Option<Arc<Controller>>>,
     /// LimitRanges, by namespace and key.
     pub defaults: HashMap<(String, String), Option<Arc<MemoryDefaults>>>,
-    /// What events report of sandboxes, by the key of the pod and the name of the event.
-    pub sandboxes: HashMap<(String, String), Option<Said>>,
+    /// The reports in events about sandboxes, by the key of the pod and the name of the event.
+    pub sandboxes: HashMap<(String, String), Option<RuntimeReport>>,
     /// Whether pools, nodes or RuntimeClasses changed.
-    pub ground: bool,
-    /// Labels of nodes that changed, and that the rules of no pool read.
+    pub scheduling_state: bool,
+    /// Changed labels of nodes that the rules of no pool read.
     pub labels: BTreeSet<String>,
 }
 
 impl Changed {
-    /// A pod that was known as this, and is now that.
-    pub fn pod(&mut self, known: &Pod, now: Option<&Arc<Pod>>) {
-        self.pods.insert(known.key.clone(), now.cloned());
+    /// Adds a pod, identified by any version of it.
+    pub fn add_pod(&mut self, any: &Pod, now: Option<&Arc<Pod>>) {
+        self.pods.insert(any.key.clone(), now.cloned());
     }
 
-    /// An object that makes pods.
-    pub fn controller<T>(&mut self, known: &ControllerView<T>, now: Option<&Arc<ControllerView<T>>>) {
+    /// Adds an object that creates pods.
+    pub fn add_controller<T>(&mut self, any: &ControllerView<T>, now: Option<&Arc<ControllerView<T>>>) {
         let now = now.map(|view| Arc::new(view.controller.clone()));
-        self.controllers.insert(known.controller.workload.clone(), now);
+        self.controllers.insert(any.controller.workload.clone(), now);
     }
 
-    /// A LimitRange.
-    pub fn defaults(&mut self, known: &MemoryDefaults, now: Option<&Arc<MemoryDefaults>>) {
-        self.defaults.insert((known.namespace.clone(), known.key.clone()), now.cloned());
+    /// Adds a LimitRange.
+    pub fn add_defaults(&mut self, any: &MemoryDefaults, now: Option<&Arc<MemoryDefaults>>) {
+        self.defaults.insert((any.namespace.clone(), any.key.clone()), now.cloned());
     }
 
-    /// An event that reports of the sandbox of a pod.
-    pub fn sandbox(&mut self, known: &SandboxEvent, now: Option<&Arc<SandboxEvent>>) {
-        let said = now.and_then(|event| event.said.clone());
-        self.sandboxes.insert((known.pod.clone(), known.name().to_owned()), said);
+    /// Adds an event about the sandbox of a pod.
+    pub fn add_sandbox(&mut self, any: &SandboxEvent, now: Option<&Arc<SandboxEvent>>) {
+        let report = now.and_then(|event| event.report.clone());
+        self.sandboxes.insert((any.pod.clone(), any.name().to_owned()), report);
     }
 }
 
 impl Changes {
-    /// Adds changes, if somebody takes them.
+    /// Adds changes, if the workload controller runs.
     pub fn record(&self, change: impl FnOnce(&mut Changed)) {
         let mut pending = self.pending();
-        if pending.taken {
+        if pending.is_open {
             change(&mut pending.changed);
             drop(pending);
             self.0.recorded.notify_one();
         }
     }
 
-    /// Begins to keep changes, after everything that there is now. What is recorded from now on replaces what `all` adds.
-    pub fn open(&self, all: impl FnOnce(&mut Changed)) {
+    /// Starts to keep changes, after all present objects, which `add_all` adds.
+    pub fn open(&self, add_all: impl FnOnce(&mut Changed)) {
         let mut changed = Changed::default();
         let mut pending = self.pending();
-        // While `all` reads, no change can be recorded: one that it misses is recorded afterwards.
-        all(&mut changed);
-        *pending = Pending { taken: true, changed };
+        // No change can be recorded while `add_all` runs: one that it misses is recorded afterwards.
+        add_all(&mut changed);
+        *pending = Pending { is_open: true, changed };
         drop(pending);
         self.0.recorded.notify_one();
     }
 
-    /// Wakes who waits, though nothing changed.
-    pub fn wake(&self) {
+    /// Ends the wait for changes without a change.
+    pub fn notify(&self) {
         self.0.recorded.notify_one();
     }
 
-    /// Takes everything that waits.
+    /// Takes all pending changes.
     pub fn take(&self) -> Changed {
         std::mem::take(&mut self.pending().changed)
     }
 
-    /// Waits for changes.
+    /// Waits for changes or a notification.
     pub async fn recorded(&self) {
         self.0.recorded.notified().await;
     }
 
-    /// The changes are plain data: a panic elsewhere leaves at worst one of them out, and the next start reads all again.
+    /// The changes are plain data: after a panic at most one is missing, and a restart begins with all objects.
     fn pending(&self) -> MutexGuard<'_, Pending> {
         self.0.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_one_object_are_one_entry_with_its_last_state() {
+    fn the_changes_of_one_object_are_one_entry_with_its_last_state() {
         let (changes, known) = (Changes::default(), known());
         changes.open(|_| {});
         for _ in 0..10_000 {
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_until_somebody_takes_it_and_then_everything_that_there_is() {
+    fn no_change_is_kept_before_open_which_begins_with_all_objects() {
         let (changes, known) = (Changes::default(), known());
         for number in 0..10_000 {
             pod(&changes, &format!("shop/{number}"), Some(&known));
@@ -172,12 +170,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_recorded_before_somebody_waits_ends_the_wait() {
+    async fn a_change_that_is_recorded_before_the_wait_ends_it() {
         let changes = Changes::default();
         changes.open(|_| {});
         pod(&changes, "shop/a", None);
         changes.recorded().await;
-        changes.wake();
+        changes.notify();
         changes.recorded().await;
     }
 }

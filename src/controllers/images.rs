@@ -1,191 +1,244 @@
-//! What registries say of the images that pods wait for.
+//! Looks up the images of pods in their registries.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashSet},
     sync::Arc,
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use kube::Client;
 use tokio::time::Instant;
-use tracing::debug;
 
-use super::changes::Changes;
+use super::{changes::Changes, pull_secrets::PullSecrets};
 use crate::{
     cluster::Caches,
     domain::{
         image::{Lookup, Reference},
         pool::Snapshot,
-        workload::{Ledger, Want},
+        workload::{ImageRequest, WorkloadIndex},
     },
-    registry::{Credentials, Lookups, Registry, Wanted},
+    registry::{LookupCache, LookupRequest, Registry},
 };
 
-/// How many images are remembered.
-const MOST: usize = 20_000;
-/// How long a failure stands before the Secrets are read again: somebody may have mended them, or allowed it.
-const MENDED: Duration = Duration::from_secs(60);
-/// Where a Secret has the logins of registries: the type of today, and the one before it.
-const DOCKER_CONFIG: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
+/// How many lookups are cached.
+const MAX_LOOKUPS: usize = 20_000;
+/// How long after a failure the pull secrets are read again: they may have been corrected.
+const REREAD_SECRETS: Duration = Duration::from_secs(60);
 
-/// Asks registries for the images that the ledger wants, if anybody may.
+/// Looks up the images that the index needs, if registries may be contacted.
 pub struct Images {
-    lookups: Option<Lookups>,
-    /// The way to pull secrets, if they are used.
-    secrets: Option<Client>,
-    /// What was asked for, by the image as pods write it: the ways that were tried.
-    asked: BTreeMap<String, Vec<Asked>>,
+    lookups: Option<LookupCache>,
+    /// `None` if pull secrets are not used.
+    secrets: Option<PullSecrets>,
+    /// The attempts for each image, by its name in the pods.
+    attempts: BTreeMap<String, Vec<Attempt>>,
 }
 
-/// A way to ask for an image.
-struct Asked {
+/// The lookup of an image with the mirrors and credentials of some pods.
+struct Attempt {
     source: Source,
-    wanted: Wanted,
-    /// When the Secrets were read.
-    read: Instant,
+    /// `None` while the pull secrets are read.
+    request: Option<LookupRequest>,
+    /// When the pull secrets were requested.
+    since: Instant,
 }
 
-/// Where an image is asked for, and as whom.
+/// Where an image is looked up, and with which credentials.
 #[derive(PartialEq, Eq)]
 struct Source {
     mirrors: Arc<[String]>,
-    /// The Secrets that are read, in this namespace.
+    /// The namespace of the pull secrets.
     namespace: String,
+    /// The names of the pull secrets.
     secrets: Vec<String>,
 }
 
 impl Images {
-    /// Asks through this client of registries. An answer wakes who takes the changes: every round takes what is known.
+    /// Looks up with this client of registries. Each result ends with a notification of `changes`.
     pub fn new(registry: Option<Arc<Registry>>, secrets: Option<Client>, changes: Changes) -> Self {
-        let lookups = registry.map(|registry| Lookups::new(registry, MOST, move |_: &_| changes.wake()));
-        Self { lookups, secrets, asked: BTreeMap::new() }
+        let secrets = secrets.map(|client| PullSecrets::new(client, changes.clone()));
+        let lookups = registry.map(|registry| LookupCache::new(registry, MAX_LOOKUPS, move |_: &_| changes.notify()));
+        Self { lookups, secrets, attempts: BTreeMap::new() }
     }
 
-    /// Whether pods wait for what registries say.
-    pub fn are_wanted(&self) -> bool {
-        !self.asked.is_empty()
+    /// Whether pods need lookups.
+    pub fn are_needed(&self) -> bool {
+        !self.attempts.is_empty()
     }
 
-    /// Asks for what the ledger wants, and tells it what is known.
-    pub async fn look_up(&mut self, ledger: &mut Ledger, caches: &Caches) {
+    /// Starts the lookups that the index needs, and passes the results to it. Waits for nothing.
+    pub fn look_up(&mut self, index: &mut WorkloadIndex, caches: &Caches) {
         let Some(lookups) = &self.lookups else { return };
-        let wants: BTreeMap<String, Vec<Want>> =
-            ledger.wants().map(|(image, wants)| (image.to_owned(), wants)).collect();
-        self.asked.retain(|image, _| wants.contains_key(image));
-        if wants.is_empty() {
-            return ledger.forget_answers();
-        }
+        let requests: BTreeMap<String, Vec<ImageRequest>> =
+            index.image_requests().map(|(image, requests)| (image.to_owned(), requests)).collect();
+        self.attempts.retain(|image, _| requests.contains_key(image));
         let snapshot = caches.snapshot();
-        let mut secrets = Secrets { client: self.secrets.as_ref(), read: HashMap::new() };
-        for (image, wants) in wants {
+        let mut reading = HashSet::new();
+        for (image, requests) in requests {
             let Ok(reference) = image.parse::<Reference>() else { continue };
             let mut sources: Vec<Source> = Vec::new();
-            for want in wants {
-                let source = Source::of(&want, &reference, &snapshot, secrets.client.is_some());
+            for request in &requests {
+                let source = Source::new(request, &reference, &snapshot, self.secrets.is_some());
                 if !sources.contains(&source) {
                     sources.push(source);
                 }
             }
-            let asked = self.asked.entry(image.clone()).or_default();
-            asked.retain(|asked| sources.contains(&asked.source));
-            if let Some(answer) = ask(lookups, asked, &reference, sources, &mut secrets).await {
-                ledger.answer(&image, answer);
+            let attempts = self.attempts.entry(image.clone()).or_default();
+            update(attempts, sources);
+            let results = attempts.iter_mut().map(|attempt| attempt.lookup(lookups, self.secrets.as_ref(), &reference));
+            if let Some(lookup) = first_found(results) {
+                index.set_lookup(&image, lookup);
             }
+            let unread = attempts.iter().filter(|attempt| attempt.request.is_none());
+            reading.extend(unread.flat_map(|attempt| attempt.source.secret_keys()));
         }
-        ledger.forget_answers();
+        if let Some(secrets) = &self.secrets {
+            secrets.retain(&reading);
+        }
+        index.remove_unused_lookups();
     }
 }
 
-/// Asks in one way after the other, until a registry shows the image to somebody; else what the first was told. `None` while
-/// an answer is on its way.
-async fn ask(
-    lookups: &Lookups,
-    asked: &mut Vec<Asked>,
-    image: &Reference,
-    sources: Vec<Source>,
-    secrets: &mut Secrets<'_>,
-) -> Option<Arc<Lookup>> {
-    let mut answer = None;
-    for source in sources {
-        let known = asked.iter().position(|asked| asked.source == source);
-        if known.is_none_or(|known| asked[known].is_due(lookups)) {
-            let credentials = secrets.logins(&source).await.map(Arc::new);
-            let wanted = Wanted::new(image.clone(), source.mirrors.clone(), credentials);
-            let now = Asked { source, wanted, read: Instant::now() };
-            match known {
-                Some(known) => asked[known] = now,
-                None => asked.push(now),
-            }
-        }
-        let Asked { wanted, .. } = &asked[known.unwrap_or(asked.len() - 1)];
-        lookups.want([wanted.clone()]);
-        let lookup = lookups.get(wanted)?;
+/// Keeps the attempts with these sources, in their order, and adds the missing ones.
+fn update(attempts: &mut Vec<Attempt>, sources: Vec<Source>) {
+    let mut former = std::mem::take(attempts);
+    attempts.extend(sources.into_iter().map(
+        |source| match former.iter().position(|attempt| attempt.source == source) {
+            Some(position) => former.swap_remove(position),
+            None => Attempt { source, request: None, since: Instant::now() },
+        },
+    ));
+}
+
+/// The first result with an image, else the first failure; `None` while a result before it is pending. Later attempts are
+/// not made.
+fn first_found(results: impl Iterator<Item = Option<Arc<Lookup>>>) -> Option<Arc<Lookup>> {
+    let mut first = None;
+    for result in results {
+        let lookup = result?;
         if matches!(*lookup, Lookup::Found(_)) {
             return Some(lookup);
         }
-        answer.get_or_insert(lookup);
+        first.get_or_insert(lookup);
     }
-    answer
+    first
+}
+
+impl Attempt {
+    /// The result of the lookup; `None` while it is pending.
+    fn lookup(
+        &mut self,
+        lookups: &LookupCache,
+        secrets: Option<&PullSecrets>,
+        image: &Reference,
+    ) -> Option<Arc<Lookup>> {
+        if self.must_reread_secrets(lookups) {
+            (self.request, self.since) = (None, Instant::now());
+        }
+        if self.request.is_none() {
+            let Source { mirrors, namespace, secrets: names } = &self.source;
+            let credentials = match secrets {
+                Some(secrets) => secrets.credentials(namespace, names, self.since)?,
+                None => None,
+            };
+            self.request = Some(LookupRequest::new(image.clone(), mirrors.clone(), credentials.map(Arc::new)));
+        }
+        let request = self.request.as_ref()?;
+        lookups.request([request.clone()]);
+        lookups.get(request)
+    }
+
+    fn must_reread_secrets(&self, lookups: &LookupCache) -> bool {
+        let failed = |request| matches!(lookups.get(request).as_deref(), Some(Lookup::Failed(_)));
+        !self.source.secrets.is_empty()
+            && self.since.elapsed() >= REREAD_SECRETS
+            && self.request.as_ref().is_some_and(failed)
+    }
 }
 
 impl Source {
-    fn of(want: &Want, image: &Reference, snapshot: &Snapshot, reads_secrets: bool) -> Self {
-        let mirrors = want.pool.as_ref().map(|pool| snapshot.mirrors(pool, image.registry())).unwrap_or_default();
-        match reads_secrets && !want.pull_secrets.is_empty() {
-            true => Self { mirrors, namespace: want.namespace.clone(), secrets: want.pull_secrets.clone() },
+    fn new(request: &ImageRequest, image: &Reference, snapshot: &Snapshot, uses_secrets: bool) -> Self {
+        let mirrors = request.pool.as_ref().map(|pool| snapshot.mirrors(pool, image.registry())).unwrap_or_default();
+        match uses_secrets && !request.pull_secrets.is_empty() {
+            true => Self { mirrors, namespace: request.namespace.clone(), secrets: request.pull_secrets.clone() },
             false => Self { mirrors, namespace: String::new(), secrets: Vec::new() },
         }
     }
-}
 
-impl Asked {
-    /// Whether the Secrets should be read again.
-    fn is_due(&self, lookups: &Lookups) -> bool {
-        let failed = || matches!(lookups.get(&self.wanted).as_deref(), Some(Lookup::Failed(_)));
-        !self.source.secrets.is_empty() && self.read.elapsed() >= MENDED && failed()
+    /// Namespace and name of each pull secret.
+    fn secret_keys(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        self.secrets.iter().map(|name| (self.namespace.clone(), name.clone()))
     }
 }
 
-/// Pull secrets, each read once in a round and by its name.
-struct Secrets<'c> {
-    client: Option<&'c Client>,
-    read: HashMap<(String, String), Option<Credentials>>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::image::Content;
 
-impl Secrets<'_> {
-    /// The logins in the Secrets of a source. One that cannot be read has none.
-    async fn logins(&mut self, source: &Source) -> Option<Credentials> {
-        let mut all: Option<Credentials> = None;
-        for name in &source.secrets {
-            let Some(credentials) = self.secret(&source.namespace, name).await else { continue };
-            match &mut all {
-                Some(all) => all.extend(credentials),
-                None => all = Some(credentials),
-            }
+    fn source(secrets: &[&str]) -> Source {
+        let secrets = secrets.iter().map(|name| (*name).to_owned()).collect();
+        Source { mirrors: Arc::default(), namespace: "shop".into(), secrets }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_are_kept_by_their_source_in_the_order_of_the_sources() {
+        let mut attempts = Vec::new();
+        let begin = Instant::now();
+        update(&mut attempts, vec![source(&["a"]), source(&["b"])]);
+        tokio::time::advance(Duration::from_secs(5)).await;
+        update(&mut attempts, vec![source(&["b"]), source(&["c"]), source(&["a", "b"])]);
+        let ages: Vec<_> =
+            attempts.iter().map(|attempt| (&attempt.source.secrets[..], attempt.since - begin)).collect();
+        let (kept, new) = (Duration::ZERO, Duration::from_secs(5));
+        let names = [vec!["b".to_owned()], vec!["c".to_owned()], vec!["a".to_owned(), "b".to_owned()]];
+        assert_eq!(ages, [(&names[0][..], kept), (&names[1][..], new), (&names[2][..], new)]);
+        update(&mut attempts, Vec::new());
+        assert!(attempts.is_empty());
+    }
+
+    #[test]
+    fn the_first_image_that_is_found_counts_else_the_first_failure() {
+        let failed = |error: &str| Some(Arc::new(Lookup::Failed(error.into())));
+        let found = || Some(Arc::new(Lookup::Found(Content::default())));
+        let table = [
+            (vec![], "pending", 0),
+            (vec![failed("401"), failed("404")], "failed: 401", 2),
+            (vec![failed("401"), found(), failed("404")], "found", 2),
+            (vec![found(), None], "found", 1),
+            (vec![None, found()], "pending", 1),
+            (vec![failed("401"), None], "pending", 2),
+        ];
+        for (results, expected, attempts) in table {
+            let mut made = 0;
+            let result = first_found(results.into_iter().inspect(|_| made += 1));
+            let result = match result.as_deref() {
+                None => "pending".to_owned(),
+                Some(Lookup::Found(_)) => "found".to_owned(),
+                Some(Lookup::Failed(error)) => format!("failed: {error}"),
+            };
+            assert_eq!((result.as_str(), made), (expected, attempts));
         }
-        all
     }
 
-    async fn secret(&mut self, namespace: &str, name: &str) -> Option<Credentials> {
-        let key = (namespace.to_owned(), name.to_owned());
-        if let Some(known) = self.read.get(&key) {
-            return known.clone();
+    #[test]
+    fn pull_secrets_are_part_of_a_source_only_if_they_are_used() {
+        let (snapshot, image) = (Snapshot::default(), "registry.example/app:1".parse().unwrap());
+        let request = |secrets: &[&str]| ImageRequest {
+            pool: None,
+            namespace: "shop".into(),
+            pull_secrets: secrets.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let key = |name: &str| ("shop".to_owned(), name.to_owned());
+        for (secrets, used, namespace, keys) in [
+            (&["a", "b"][..], true, "shop", vec![key("a"), key("b")]),
+            // The pods of all namespaces share one lookup.
+            (&["a", "b"], false, "", vec![]),
+            (&[], true, "", vec![]),
+        ] {
+            let source = Source::new(&request(secrets), &image, &snapshot, used);
+            let found: Vec<_> = source.secret_keys().collect();
+            assert_eq!((source.namespace.as_str(), found), (namespace, keys), "{secrets:?}, {used}");
         }
-        let credentials = read(self.client?, namespace, name).await;
-        self.read.insert(key, credentials.clone());
-        credentials
     }
-}
-
-/// The logins in a Secret.
-async fn read(client: &Client, namespace: &str, name: &str) -> Option<Credentials> {
-    let found = Api::<Secret>::namespaced(client.clone(), namespace).get(name).await;
-    let secret = found.inspect_err(|error| debug!(namespace, name, %error, "a pull secret cannot be read")).ok()?;
-    let data = secret.data.unwrap_or_default();
-    let files = DOCKER_CONFIG.into_iter().filter_map(|key| data.get(key));
-    files.filter_map(|file| Credentials::parse(&file.0).ok()).reduce(|mut all, more| {
-        all.extend(more);
-        all
-    })
 }

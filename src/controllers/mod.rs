@@ -1,18 +1,18 @@
-//! The controllers: gather, plan, write, tell. What is to be done is decided by [`crate::domain`], and done by
-//! [`crate::cluster`].
+//! The controllers: snapshot, plan, write, status. [`crate::domain`] decides, [`crate::cluster`] reads and writes.
 
-mod cause;
 mod changes;
-mod complaints;
-mod hubs;
+mod context;
+mod event_mapper;
 mod images;
+mod log_deduplicator;
 mod pool;
 mod profile;
+mod pull_secrets;
 mod queue;
-mod shell;
 mod supervisor;
+mod trigger;
 mod unassigned;
-mod wake;
+mod watches;
 mod workloads;
 
 use std::{
@@ -31,237 +31,324 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, info_span};
 
 use self::{
-    cause::Cause,
     changes::Changes,
-    complaints::Complaints,
-    hubs::{Hubs, WorkloadStores},
+    context::{Context, ReconcileResult},
+    event_mapper::EventMapper,
     images::Images,
-    queue::{Asker, Queue, queue},
-    shell::{Ended, Shell},
+    log_deduplicator::LogDeduplicator,
+    queue::{Enqueuer, Queue, queue},
     supervisor::Supervisor,
-    wake::Wake,
+    trigger::Trigger,
+    watches::{Watches, WorkloadStores},
 };
 use crate::{
-    admin::{Metrics, Outcome, Readiness},
-    cluster::{Caches, Events, KeyKeeper, Versions, Writer, operator_client},
+    admin::{Metrics, Readiness, ReconcileOutcome},
+    cluster::{Caches, Events, OwnershipKeyStore, VersionProbe, Writer, operator_client},
     domain::{ownership::Ownership, workload::Workloads},
     facts::Minor,
     registry::Registry,
 };
 
-/// What the operator runs with.
+/// The settings of the operator.
 pub struct Settings {
-    /// How to reach the API server.
+    /// The configuration of the client.
     pub config: kube::Config,
-    /// Where the operator keeps its ConfigMaps.
+    /// The namespace of the operator's ConfigMaps and Secret.
     pub namespace: String,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Metrics,
-    /// Who is told when the caches are full.
+    /// The readiness of the operator.
     pub readiness: Readiness,
-    /// Whether workloads are looked at.
+    /// Whether workloads are watched.
     pub workloads: bool,
-    /// Who asks registries what images are for, if anybody.
+    /// The client of registries, if they may be contacted.
     pub registry: Option<Registry>,
-    /// Whether the pull secrets of pods are used for that.
+    /// Whether the pull secrets of pods are used for registries.
     pub pull_secrets: bool,
 }
 
-/// Why the operator stopped though nobody asked it to.
+/// Why the operator cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The configuration of the client cannot be used.
-    #[error("the configuration for the API server cannot be used")]
+    /// The configuration of the client is invalid.
+    #[error("invalid configuration for the API server")]
     Client(#[source] Box<kube::Error>),
-    /// Without random numbers no key can be made.
-    #[error("the system gives no random numbers")]
+    /// No key can be generated.
+    #[error("the system has no random numbers")]
     Random(#[source] getrandom::Error),
 }
 
-/// Watches and makes passes until the shutdown.
+/// Runs the operator until the shutdown.
 ///
-/// No pass is made before every cache is full and the API server was asked for its version once.
+/// The first reconcile follows when the caches are synced and the version of the API server was probed.
 ///
 /// # Errors
-/// When the client cannot be built.
+/// If the client cannot be built, or no key can be generated.
 pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
     let client = operator_client(settings.config.clone(), &settings.metrics);
     let client = client.map_err(|error| Error::Client(Box::new(error)))?;
-    let (mut versions, api_server) = Versions::new(settings.config);
-    let (mut keys, ownership) = KeyKeeper::new(client.clone(), settings.namespace.clone()).map_err(Error::Random)?;
-    let caches = Arc::new(Caches::new(settings.namespace.clone(), api_server.clone(), ownership.clone()));
-    let (pools, pool_queue) = queue();
-    let (profiles, profile_queue) = queue();
-    let (nodes, node_queue) = queue();
-    let wake = Wake {
-        caches: caches.clone(),
-        pools: pools.clone(),
-        profiles,
-        unassigned: nodes,
-        workloads: Changes::default(),
-    };
-    let writer = Writer::new(client.clone(), settings.namespace.clone(), settings.metrics.clone());
-    let shell = Shell {
-        caches: caches.clone(),
-        reporter: writer.clone(),
-        writer,
-        events: Events::new(client.clone()),
-        metrics: settings.metrics.clone(),
-        complaints: Complaints::default(),
-    };
-    let supervisor = Supervisor { metrics: settings.metrics, readiness: settings.readiness.clone() };
-    let hubs = Hubs { client: client.clone(), supervisor: supervisor.clone(), wake: wake.clone() };
+    let mut probes = Probes::new(&settings, &client)?;
+    let (version, ownership) = (probes.version.clone(), probes.ownership.clone());
+    let caches = Arc::new(Caches::new(settings.namespace.clone(), version, ownership));
+    let (mapper, queues) = queues(caches.clone());
+    let supervisor = Supervisor { metrics: settings.metrics.clone(), readiness: settings.readiness.clone() };
+    let watches = Watches { client: client.clone(), supervisor: supervisor.clone(), mapper: mapper.clone() };
 
-    // It ends what runs in it when it is dropped.
+    // Dropping it ends its tasks.
     let mut background = JoinSet::new();
-    hubs.start(&mut background, &settings.namespace);
+    watches.start(&mut background, &settings.namespace);
     tokio::select! {
-        _ = async { tokio::join!(caches.full(), versions.ask(), keys.start()) } => {}
+        _ = async { tokio::join!(caches.wait_for_sync(), probes.first()) } => {}
         () = shutdown.cancelled() => return Ok(()),
     }
-    info!(nodes = caches.nodes.len(), pools = caches.pools.len(), "every cache is full: the passes begin");
-    let versions = Arc::new(Mutex::new(versions));
-    background.spawn(supervisor.clone().run("version", move || {
-        let versions = versions.clone();
-        async move { versions.lock().await.run().await }
-    }));
-    let of_version = wake.clone();
-    background.spawn(
-        supervisor.clone().run("version-watch", move || watch_api_server(api_server.clone(), of_version.clone())),
-    );
-    let (keys, of_key) = (Arc::new(Mutex::new(keys)), wake.clone());
-    background.spawn(supervisor.clone().run("key", move || {
-        let keys = keys.clone();
-        async move { keys.lock().await.run().await }
-    }));
-    background.spawn(supervisor.clone().run("key-watch", move || watch_ownership(ownership.clone(), of_key.clone())));
+    info!(nodes = caches.nodes.len(), pools = caches.pools.len(), "caches synced");
+    probes.start(&mut background, &supervisor, &mapper);
+    let context = context(&settings, &client, caches.clone());
     if settings.workloads {
-        let verdicts = Verdicts {
-            stores: hubs.start_workloads(&mut background),
-            changes: wake.workloads,
-            shell: shell.clone(),
-            pools,
+        let task = WorkloadTask {
+            stores: watches.start_workloads(&mut background),
+            changes: mapper.workloads,
+            context: context.clone(),
+            pools: mapper.pools,
             registry: settings.registry.map(Arc::new),
             secrets: settings.pull_secrets.then_some(client),
         };
         caches.workloads.send_replace(Workloads::Waiting);
-        background.spawn(supervisor.run("workloads", move || verdicts.clone().keep()));
+        background.spawn(supervisor.run("workloads", move || task.clone().run()));
         tokio::select! {
-            () = known_for(caches.workloads.subscribe(), PATIENCE) => {}
-            () = settings.readiness.until_an_optional_kind_is_refused() => {}
+            () = wait_for_workloads(caches.workloads.subscribe(), WORKLOADS_TIMEOUT) => {}
+            () = settings.readiness.wait_for_refusal() => {}
             () = shutdown.cancelled() => return Ok(()),
         }
     }
-
-    let told = unassigned::Told::default();
-    tokio::join!(
-        work("pool", pool_queue, &shell, &shutdown, |shell, pool| async move { pool::pass(shell, &pool).await }),
-        work("profile", profile_queue, &shell, &shutdown, |shell, profile| async move {
-            profile::pass(shell, &profile).await
-        }),
-        work("unassigned", node_queue, &shell, &shutdown, |shell, _| unassigned::pass(shell, told.clone())),
-    );
+    queues.run(&context, &shutdown).await;
     Ok(())
 }
 
-/// What the verdicts on workloads are made of.
+fn context(settings: &Settings, client: &Client, caches: Arc<Caches>) -> Context {
+    let writer = Writer::new(client.clone(), settings.namespace.clone(), settings.metrics.clone());
+    Context {
+        caches,
+        status_writer: writer.clone(),
+        writer,
+        events: Events::new(client.clone()),
+        metrics: settings.metrics.clone(),
+        failures: LogDeduplicator::default(),
+    }
+}
+
+/// What the operator reads periodically: the version of the API servers, and the key of the records.
+struct Probes {
+    versions: VersionProbe,
+    version: watch::Receiver<Option<Minor>>,
+    keys: OwnershipKeyStore,
+    ownership: watch::Receiver<Arc<Ownership>>,
+}
+
+impl Probes {
+    fn new(settings: &Settings, client: &Client) -> Result<Self, Error> {
+        let (versions, version) = VersionProbe::new(settings.config.clone());
+        let keys = OwnershipKeyStore::new(client.clone(), settings.namespace.clone());
+        let (keys, ownership) = keys.map_err(Error::Random)?;
+        Ok(Self { versions, version, keys, ownership })
+    }
+
+    async fn first(&mut self) {
+        tokio::join!(self.versions.probe(), self.keys.start());
+    }
+
+    /// Starts the periodic reads, and enqueues the objects that a change concerns.
+    fn start(self, tasks: &mut JoinSet<()>, supervisor: &Supervisor, mapper: &EventMapper) {
+        let Self { versions, version, keys, ownership } = self;
+        let (versions, keys) = (Arc::new(Mutex::new(versions)), Arc::new(Mutex::new(keys)));
+        tasks.spawn(supervisor.clone().run("version", move || {
+            let versions = versions.clone();
+            async move { versions.lock().await.run().await }
+        }));
+        tasks.spawn(supervisor.clone().run("key", move || {
+            let keys = keys.clone();
+            async move { keys.lock().await.run().await }
+        }));
+        let for_version = mapper.clone();
+        let start = move || watch_value(version.clone(), "version", for_version.clone(), EventMapper::api_server);
+        tasks.spawn(supervisor.clone().run("version-watch", start));
+        let for_key = mapper.clone();
+        let start = move || watch_value(ownership.clone(), "ownership", for_key.clone(), EventMapper::ownership);
+        tasks.spawn(supervisor.clone().run("key-watch", start));
+    }
+}
+
+/// The queues of the controllers.
+struct Queues {
+    pools: Queue<Trigger>,
+    profiles: Queue<Trigger>,
+    unassigned: Queue<Trigger>,
+}
+
+/// The queues, and the event mapper that enqueues to them.
+fn queues(caches: Arc<Caches>) -> (EventMapper, Queues) {
+    let ((pools, pool_queue), (profiles, profile_queue), (unassigned, node_queue)) = (queue(), queue(), queue());
+    let mapper = EventMapper { caches, pools, profiles, unassigned, workloads: Changes::default() };
+    (mapper, Queues { pools: pool_queue, profiles: profile_queue, unassigned: node_queue })
+}
+
+impl Queues {
+    /// Runs the controllers until the shutdown.
+    async fn run(self, context: &Context, shutdown: &CancellationToken) {
+        let published = unassigned::Published::default();
+        tokio::join!(
+            run_controller("pool", self.pools, context, shutdown, |context, pool| async move {
+                pool::reconcile(context, &pool).await
+            }),
+            run_controller("profile", self.profiles, context, shutdown, |context, profile| async move {
+                profile::reconcile(context, &profile).await
+            }),
+            run_controller("unassigned", self.unassigned, context, shutdown, |context, _| {
+                unassigned::reconcile(context, published.clone())
+            }),
+        );
+    }
+}
+
+/// What the workload controller is started with, also after a panic.
 #[derive(Clone)]
-struct Verdicts {
+struct WorkloadTask {
     stores: WorkloadStores,
     changes: Changes,
-    shell: Shell,
-    pools: Asker<Cause>,
+    context: Context,
+    pools: Enqueuer<Trigger>,
     registry: Option<Arc<Registry>>,
-    /// The way to pull secrets, if they are used.
+    /// The client for pull secrets, if they are used.
     secrets: Option<Client>,
 }
 
-impl Verdicts {
-    /// Keeps them from all that there is, when that is known: also after a defect ended this before.
-    async fn keep(self) {
-        self.shell.caches.workloads.send_replace(Workloads::Waiting);
-        self.stores.full().await;
+impl WorkloadTask {
+    async fn run(self) {
+        self.context.caches.workloads.send_replace(Workloads::Waiting);
+        self.stores.wait_for_sync().await;
         self.changes.open(|all| self.stores.add_to(all));
         let images = Images::new(self.registry, self.secrets, self.changes.clone());
-        workloads::run(self.changes, self.shell, self.pools, images).await;
+        workloads::run(self.changes, self.context, self.pools, images).await;
     }
 }
 
-/// How long the first passes wait for the verdicts on workloads, so that a restart does not take back what was known.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the first reconciles wait for the workloads, so that a restart does not reset what the status reports.
+const WORKLOADS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits until the workloads are known, at most for the limit.
-async fn known_for(mut workloads: watch::Receiver<Workloads>, limit: Duration) {
+async fn wait_for_workloads(mut workloads: watch::Receiver<Workloads>, limit: Duration) {
     let known = workloads.wait_for(|workloads| *workloads != Workloads::Waiting);
     if timeout(limit, known).await.is_err() {
-        info!("the pods are not known yet: the passes begin without");
+        info!("pods are not known yet, starting without them");
     }
 }
 
-/// Makes the passes of one controller, each in a span that belongs to the trace of the event behind it.
-async fn work<F>(
+/// Runs the reconciles of one controller, each in a span that belongs to the trace of its trigger.
+async fn run_controller<F>(
     controller: &'static str,
-    queue: Queue<Cause>,
-    shell: &Shell,
+    queue: Queue<Trigger>,
+    context: &Context,
     shutdown: &CancellationToken,
-    pass: impl Fn(Shell, String) -> F,
+    reconcile: impl Fn(Context, String) -> F,
 ) where
-    F: Future<Output = Ended> + Send + 'static,
+    F: Future<Output = ReconcileResult> + Send + 'static,
 {
-    let make = |object: String, cause: Option<Cause>| {
-        let trigger = cause.as_ref().map_or("time went by", |cause| cause.words.as_str());
-        let span = info_span!("pass", controller, object, trigger);
-        if let Some(cause) = &cause {
-            cause.adopt(&span);
+    let traced = |object: String, trigger: Option<Trigger>| {
+        let description = trigger.as_ref().map_or("requeued", |trigger| trigger.description.as_str());
+        let span = info_span!("reconcile", controller, object, trigger = description);
+        if let Some(trigger) = &trigger {
+            trigger.set_parent_of(&span);
         }
-        let count = Count::new(controller, shell.metrics.clone());
-        let pass = pass(shell.begin(), object);
+        let timer = ReconcileTimer::new(controller, context.metrics.clone());
+        let reconcile = reconcile(context.begin(), object);
         async move {
-            let Ended { next, result } = pass.await;
-            count.ended(result);
-            next
+            let ReconcileResult { requeue, outcome } = reconcile.await;
+            timer.stop(outcome);
+            requeue
         }
         .instrument(span)
     };
-    queue.work(make, shutdown.clone()).await;
+    queue.run(traced, shutdown.clone()).await;
 }
 
-/// Counts a pass when it ends, also when that is by a panic: then it failed.
-struct Count {
+/// Records a reconcile in the metrics when it is dropped: as failed, unless it was stopped with another outcome.
+struct ReconcileTimer {
     controller: &'static str,
     metrics: Metrics,
-    begin: Instant,
-    result: Outcome,
+    start: Instant,
+    outcome: ReconcileOutcome,
 }
 
-impl Count {
+impl ReconcileTimer {
     fn new(controller: &'static str, metrics: Metrics) -> Self {
-        Self { controller, metrics, begin: Instant::now(), result: Outcome::Failed }
+        Self { controller, metrics, start: Instant::now(), outcome: ReconcileOutcome::Failed }
     }
 
-    fn ended(mut self, result: Outcome) {
-        self.result = result;
+    fn stop(mut self, outcome: ReconcileOutcome) {
+        self.outcome = outcome;
     }
 }
 
-impl Drop for Count {
+impl Drop for ReconcileTimer {
     fn drop(&mut self) {
-        self.metrics.pass(self.controller, self.result, self.begin.elapsed().as_secs_f64());
+        self.metrics.reconcile(self.controller, self.outcome, self.start.elapsed().as_secs_f64());
     }
 }
 
-/// Lets all pools look again when the lowest version of the API servers changes.
-async fn watch_api_server(mut lowest: watch::Receiver<Option<Minor>>, wake: Wake) {
-    lowest.mark_unchanged();
-    while lowest.changed().await.is_ok() {
-        info_span!("watch", kind = "version").in_scope(|| wake.api_server());
+/// Handles each change of a value, in a span.
+async fn watch_value<T>(
+    mut value: watch::Receiver<T>,
+    kind: &'static str,
+    mapper: EventMapper,
+    handle: fn(&EventMapper),
+) {
+    value.mark_unchanged();
+    while value.changed().await.is_ok() {
+        info_span!("watch", kind).in_scope(|| handle(&mapper));
     }
 }
 
-/// Lets all pools look again when another key signs the records.
-async fn watch_ownership(mut ownership: watch::Receiver<Arc<Ownership>>, wake: Wake) {
-    ownership.mark_unchanged();
-    while ownership.changed().await.is_ok() {
-        info_span!("watch", kind = "ownership").in_scope(|| wake.ownership());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reconcile_that_was_not_stopped_counts_as_failed() {
+        let metrics = Metrics::default();
+        ReconcileTimer::new("pool", metrics.clone()).stop(ReconcileOutcome::Changed);
+        // As in a panic.
+        drop(ReconcileTimer::new("pool", metrics.clone()));
+        drop(ReconcileTimer::new("profile", metrics.clone()));
+        let text = metrics.text();
+        for (controller, outcome) in [("pool", "changed"), ("pool", "failed"), ("profile", "failed")] {
+            let line = format!("winpool_reconciles_total{{controller=\"{controller}\",outcome=\"{outcome}\"}} 1\n");
+            assert!(text.contains(&line), "{line}\nis not in\n{text}");
+        }
+        assert!(text.contains("winpool_reconcile_duration_seconds_count{controller=\"pool\"} 2\n"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_reconciles_wait_for_the_workloads_at_most_for_the_limit() {
+        let limit = Duration::from_secs(10);
+        let known = || Workloads::Known(std::collections::BTreeMap::new());
+        for (first, second, seconds) in [
+            (Workloads::Off, None, 0),
+            (known(), None, 0),
+            (Workloads::Waiting, Some(known()), 3),
+            (Workloads::Waiting, None, 10),
+        ] {
+            let (sender, receiver) = watch::channel(first.clone());
+            let begin = tokio::time::Instant::now();
+            let changed = async {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                second.into_iter().for_each(|second| drop(sender.send_replace(second)));
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = wait_for_workloads(receiver, limit) => {}
+                () = changed => {}
+            }
+            assert_eq!(begin.elapsed().as_secs(), seconds, "{first:?}");
+        }
     }
 }

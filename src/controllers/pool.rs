@@ -1,30 +1,30 @@
-//! A pass over a pool: gather, plan, write, tell.
+//! The pool controller: snapshot, plan, writes, status.
 
 use tracing::info_span;
 
-use super::shell::{Ended, Shell, Word};
+use super::context::{Context, ReconcileResult, StatusUpdate};
 use crate::{
     cluster::Resource,
-    domain::pool::{plan::plan, status::report},
+    domain::{pool::plan::plan, status::pool::report},
 };
 
-/// Makes the world as the pool wants it, and says in its status what is not.
-pub async fn pass(shell: Shell, pool: &str) -> Ended {
-    let snapshot = shell.gather();
+/// Applies what the pool specifies, and reports in its status what differs.
+pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
+    let snapshot = context.snapshot();
     let Some(plan) = info_span!("plan").in_scope(|| plan(&snapshot, pool)) else {
-        shell.metrics.forget_pool(pool);
-        return Ended::gone();
+        context.metrics.remove_pool(pool);
+        return ReconcileResult::not_found();
     };
-    let done = shell.write(&plan).await;
+    let done = context.write(&plan).await;
     let report = report(&snapshot, &plan, &done);
-    shell.metrics.pool_nodes(pool, &report.status.nodes);
-    let word = Word {
+    context.metrics.pool_nodes(pool, &report.status.nodes);
+    let update = StatusUpdate {
         resource: Resource::Pool,
         name: pool,
         held: !plan.withheld.is_empty(),
         status: report.body,
-        notes: report.notes,
-        again: report.again,
+        events: report.events,
+        requeue_after: report.requeue_after,
     };
-    shell.conclude(&done, word).await
+    context.finish(&done, update).await
 }

@@ -1,26 +1,26 @@
-//! A pass over a profile: gather, judge, tell. A profile is only looked at; the pools that name it render it.
+//! The profile controller: snapshot, report, status. A profile is only checked; the pools that use it render it.
 
 use tracing::info_span;
 
-use super::shell::{Ended, Shell, Word};
+use super::context::{Context, ReconcileResult, StatusUpdate};
 use crate::{
     cluster::Resource,
-    domain::{operation::Done, profile::status::report},
+    domain::{operation::Done, status::profile::report},
 };
 
-/// Says in the profile's status whether it can be rendered and who uses it.
-pub async fn pass(shell: Shell, profile: &str) -> Ended {
-    let snapshot = shell.gather();
+/// Reports in the profile's status whether it is valid and which pools use it.
+pub async fn reconcile(context: Context, profile: &str) -> ReconcileResult {
+    let snapshot = context.snapshot();
     let Some(report) = info_span!("plan").in_scope(|| report(&snapshot, profile)) else {
-        return Ended::gone();
+        return ReconcileResult::not_found();
     };
-    let word = Word {
+    let update = StatusUpdate {
         resource: Resource::Profile,
         name: profile,
         held: false,
         status: report.body,
-        notes: report.notes,
-        again: report.again,
+        events: report.events,
+        requeue_after: report.requeue_after,
     };
-    shell.conclude(&Done::default(), word).await
+    context.finish(&Done::default(), update).await
 }

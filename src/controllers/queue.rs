@@ -1,8 +1,8 @@
-//! Decides when which object has its pass.
+//! The work queue of a controller: when which object is reconciled.
 //!
-//! An event leads to a pass at once; those that come during a pass or shortly after it are one more pass. There is no
-//! waiting for events to end: somebody who writes without pause cannot keep a pass from being made. One object has
-//! one pass at a time, a failure delays that object alone, and a panic is a failure.
+//! The first event starts a reconcile at once; events during a reconcile or shortly after it start one more. The queue
+//! does not wait for events to end, so a client that writes without pause does not delay reconciles. One object has one
+//! reconcile at a time, a failure delays only its object, and a panic is a failure.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -20,64 +20,66 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-/// How many passes of one controller run at once.
-const AT_ONCE: usize = 4;
-/// The least time from the start of a pass to the next of the same object: what happens in between is one pass.
-const PACE: Duration = Duration::from_millis(200);
-/// How soon to look again after a conflict; it doubles with each in a row.
-const SOON: Duration = Duration::from_millis(100);
-/// The delay after a first failure; it doubles with each in a row.
-const FIRST_DELAY: Duration = Duration::from_millis(500);
-/// The longest delay after a failure: how long the cause may be gone before it is noticed.
-const LONGEST_DELAY: Duration = Duration::from_secs(10);
-/// How long events are not heeded after a failure, however long the delay is.
-const DEAF: Duration = Duration::from_secs(5);
-/// How long the passes under way may go on after the end was asked for.
-const FAREWELL: Duration = Duration::from_secs(20);
+/// How many reconciles of one controller run at once.
+const CONCURRENCY: usize = 4;
+/// The minimum time between the starts of two reconciles of one object: the events in between start one reconcile.
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
+/// The delay after a first conflict; it doubles with each further one.
+const FIRST_CONFLICT_DELAY: Duration = Duration::from_millis(100);
+/// The longest delay after a conflict.
+const MAX_CONFLICT_DELAY: Duration = Duration::from_secs(5);
+/// The delay after a first failure; it doubles with each further one.
+const FIRST_FAILURE_DELAY: Duration = Duration::from_millis(500);
+/// The longest delay after a failure, before the reconcile is retried without an event.
+const MAX_FAILURE_DELAY: Duration = Duration::from_secs(10);
+/// The longest delay of an event after a failure.
+const MAX_EVENT_DELAY: Duration = Duration::from_secs(5);
+/// How long running reconciles may continue after the shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What follows a pass.
+/// When an object is reconciled again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Nothing, until something happens.
+pub enum Requeue {
+    /// After the next event.
     Wait,
-    /// Another pass after this time, if nothing happens before.
+    /// After this time, or after the next event.
     After(Duration),
-    /// Another pass soon: somebody wrote first.
+    /// Soon, because of a conflict.
     Soon,
-    /// Another pass after a back-off: something failed.
+    /// After a back-off, because of a failure.
     Retry,
-    /// Nothing ever: the object is gone.
+    /// Not at all: the object does not exist.
     Forget,
 }
 
-/// Asks for passes. `T` says why.
-pub struct Asker<T>(Arc<Shared<T>>);
+/// Enqueues objects. `T` is the cause.
+pub struct Enqueuer<T>(Arc<Shared<T>>);
 
-/// The passes that were asked for, until somebody [works](Queue::work) on them.
+/// The enqueued objects, until [`Queue::run`] reconciles them.
 pub struct Queue<T>(Arc<Shared<T>>);
 
-/// One entry for each object, however often and however early a pass of it is asked for.
+/// One entry for each object, however often it is enqueued.
 struct Shared<T> {
     schedule: Mutex<Schedule<T>>,
-    asked: Notify,
+    enqueued: Notify,
 }
 
-impl<T> Clone for Asker<T> {
+impl<T> Clone for Enqueuer<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T> Asker<T> {
-    /// Asks for a pass of an object.
-    pub fn ask(&self, object: &str, why: T) {
-        self.0.schedule().ask(object, why, Instant::now());
-        self.0.asked.notify_one();
+impl<T> Enqueuer<T> {
+    /// Enqueues an object.
+    pub fn enqueue(&self, object: &str, cause: T) {
+        self.0.schedule().enqueue(object, cause, Instant::now());
+        self.0.enqueued.notify_one();
     }
 }
 
 impl<T> Shared<T> {
-    /// An object that is due: its pass begins.
+    /// Takes an object that is due, for its reconcile, and the cause.
     fn take_due(&self) -> Option<(String, Option<T>)> {
         self.schedule().take(Instant::now())
     }
@@ -88,86 +90,87 @@ impl<T> Shared<T> {
     }
 }
 
-/// A queue with nothing in it.
-pub fn queue<T>() -> (Asker<T>, Queue<T>) {
-    let shared = Arc::new(Shared { schedule: Mutex::default(), asked: Notify::new() });
-    (Asker(shared.clone()), Queue(shared))
+/// An empty queue.
+pub fn queue<T>() -> (Enqueuer<T>, Queue<T>) {
+    let shared = Arc::new(Shared { schedule: Mutex::default(), enqueued: Notify::new() });
+    (Enqueuer(shared.clone()), Queue(shared))
 }
 
 impl<T: Send + 'static> Queue<T> {
-    /// Makes passes until the shutdown, and then lets those under way end.
+    /// Reconciles the objects until the shutdown, and then waits for the running reconciles.
     ///
-    /// A pass gets the object and the first reason for it; there is none when only time went by.
-    pub async fn work<F>(self, pass: impl Fn(String, Option<T>) -> F, shutdown: CancellationToken)
+    /// A reconcile gets the object and the first cause since the last one; `None` if it is requeued.
+    pub async fn run<F>(self, reconcile: impl Fn(String, Option<T>) -> F, shutdown: CancellationToken)
     where
-        F: Future<Output = Next> + Send + 'static,
+        F: Future<Output = Requeue> + Send + 'static,
     {
         let Self(shared) = self;
-        let mut passes = Passes::default();
+        let mut reconciles = RunningReconciles::default();
         loop {
-            while passes.running.len() < AT_ONCE
-                && let Some((object, why)) = shared.take_due()
+            while reconciles.tasks.len() < CONCURRENCY
+                && let Some((object, cause)) = shared.take_due()
             {
-                passes.start(object.clone(), pass(object, why));
+                reconciles.start(object.clone(), reconcile(object, cause));
             }
-            let due = shared.schedule().next().filter(|_| passes.running.len() < AT_ONCE);
+            let due = shared.schedule().next_due().filter(|_| reconciles.tasks.len() < CONCURRENCY);
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                Some(ended) = passes.end() => shared.schedule().ended(ended),
-                () = shared.asked.notified() => {}
+                Some((object, result)) = reconciles.next_finished() => shared.schedule().finish(&object, result),
+                () = shared.enqueued.notified() => {}
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
-        let farewell = async { while passes.end().await.is_some() {} };
-        if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
-            warn!("passes were cut short: they did not end within {FAREWELL:?}");
+        let all_finished = async { while reconciles.next_finished().await.is_some() {} };
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, all_finished).await.is_err() {
+            warn!("reconciles cancelled: they did not end within {SHUTDOWN_TIMEOUT:?}");
         }
     }
 }
 
 #[cfg(test)]
 impl<T> Queue<T> {
-    /// The objects that were asked for, each once, by name.
+    /// The enqueued objects, by name.
     pub fn objects(self) -> Vec<String> {
         self.0.schedule().objects.keys().cloned().collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
-/// The passes under way, each a task of its own, so that a panic ends that pass and nothing else.
+/// The running reconciles, each with its own task, so that a panic ends only that reconcile.
 #[derive(Default)]
-struct Passes {
-    running: JoinSet<Next>,
+struct RunningReconciles {
+    tasks: JoinSet<Requeue>,
     objects: HashMap<Id, String>,
 }
 
-impl Passes {
-    fn start(&mut self, object: String, pass: impl Future<Output = Next> + Send + 'static) {
-        let task = self.running.spawn(pass);
+impl RunningReconciles {
+    fn start(&mut self, object: String, reconcile: impl Future<Output = Requeue> + Send + 'static) {
+        let task = self.tasks.spawn(reconcile);
         self.objects.insert(task.id(), object);
     }
 
-    /// Waits for a pass to end; `None` when none is under way.
-    async fn end(&mut self) -> Option<(String, Result<Next, JoinError>)> {
-        let (id, result) = match self.running.join_next_with_id().await? {
-            Ok((id, next)) => (id, Ok(next)),
+    /// Waits until a reconcile ends; `None` when none is running.
+    async fn next_finished(&mut self) -> Option<(String, Result<Requeue, JoinError>)> {
+        let (id, result) = match self.tasks.join_next_with_id().await? {
+            Ok((id, requeue)) => (id, Ok(requeue)),
             Err(error) => (error.id(), Err(error)),
         };
         Some((self.objects.remove(&id).unwrap_or_default(), result))
     }
 }
 
-/// When which object is due: plain data, told the time.
+/// When which object is due: plain data, with the time as a parameter.
 struct Schedule<T> {
     objects: HashMap<String, Entry<T>>,
-    /// The objects that are due and have no pass under way, by time.
+    /// The due times of the objects without a running reconcile.
     due: BTreeSet<(Instant, String)>,
 }
 
 struct Entry<T> {
     due: Option<Instant>,
-    why: Option<T>,
+    cause: Option<T>,
     running: bool,
+    /// The earliest start of the next reconcile.
     not_before: Instant,
     failures: u32,
     conflicts: u32,
@@ -180,14 +183,14 @@ impl<T> Default for Schedule<T> {
 }
 
 impl<T> Schedule<T> {
-    fn ask(&mut self, object: &str, why: T, now: Instant) {
+    fn enqueue(&mut self, object: &str, cause: T, now: Instant) {
         let entry = self.objects.entry(object.to_owned()).or_insert_with(|| Entry::new(now));
-        entry.why.get_or_insert(why);
-        self.plan(object, now);
+        entry.cause.get_or_insert(cause);
+        self.schedule(object, now);
     }
 
     /// Makes the object due at a time, if it is not due before.
-    fn plan(&mut self, object: &str, at: Instant) {
+    fn schedule(&mut self, object: &str, at: Instant) {
         let Some(entry) = self.objects.get_mut(object) else { return };
         let at = at.max(entry.not_before);
         if entry.due.is_some_and(|due| due <= at) {
@@ -202,74 +205,75 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// When the next pass is due.
-    fn next(&self) -> Option<Instant> {
+    /// When the next reconcile is due.
+    fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Takes an object that is due: its pass begins.
+    /// Takes an object that is due, for its reconcile, and the cause.
     fn take(&mut self, now: Instant) -> Option<(String, Option<T>)> {
-        self.next().filter(|at| *at <= now)?;
+        self.next_due().filter(|at| *at <= now)?;
         let (_, object) = self.due.pop_first()?;
         let entry = self.objects.get_mut(&object)?;
         entry.due = None;
         entry.running = true;
-        entry.not_before = now + PACE;
-        Some((object, entry.why.take()))
+        entry.not_before = now + MIN_INTERVAL;
+        Some((object, entry.cause.take()))
     }
 
-    fn ended(&mut self, (object, result): (String, Result<Next, JoinError>)) {
-        let next = result.unwrap_or_else(|failure| {
-            error!(object, "a defect in the operator ended a pass, which is tried again: {failure}");
-            Next::Retry
+    /// Ends the reconcile of an object.
+    fn finish(&mut self, object: &str, result: Result<Requeue, JoinError>) {
+        let requeue = result.unwrap_or_else(|panic| {
+            error!(object, cause = panic.to_string(), "reconcile failed because of a bug in winpool, retrying");
+            Requeue::Retry
         });
-        self.finish(&object, next, Instant::now());
+        self.requeue(object, requeue, Instant::now());
     }
 
-    fn finish(&mut self, object: &str, next: Next, now: Instant) {
+    fn requeue(&mut self, object: &str, requeue: Requeue, now: Instant) {
         let Some(entry) = self.objects.get_mut(object) else { return };
         entry.running = false;
-        // What was asked for during the pass waits in `due`, now with the delays that the end of the pass brings.
-        let asked = entry.due.take();
-        let again = match next {
-            Next::Wait | Next::Forget => None,
-            Next::After(delay) => Some(now + delay),
-            Next::Soon => {
+        // When it was enqueued during the reconcile. It is scheduled again, because the delay may be longer now.
+        let enqueued = entry.due.take();
+        let requeued = match requeue {
+            Requeue::Wait | Requeue::Forget => None,
+            Requeue::After(delay) => Some(now + delay),
+            Requeue::Soon => {
                 entry.conflicts += 1;
-                Some(now + doubled(SOON, entry.conflicts, DEAF))
+                Some(now + doubled(FIRST_CONFLICT_DELAY, entry.conflicts, MAX_CONFLICT_DELAY))
             }
-            Next::Retry => {
+            Requeue::Retry => {
                 entry.failures += 1;
                 let delay = back_off(object, entry.failures);
-                entry.not_before = entry.not_before.max(now + delay.min(DEAF));
+                entry.not_before = entry.not_before.max(now + delay.min(MAX_EVENT_DELAY));
                 Some(now + delay)
             }
         };
-        if matches!(next, Next::Wait | Next::After(_) | Next::Forget) {
+        if matches!(requeue, Requeue::Wait | Requeue::After(_) | Requeue::Forget) {
             (entry.failures, entry.conflicts) = (0, 0);
         }
-        if next == Next::Forget && asked.is_none() {
+        if requeue == Requeue::Forget && enqueued.is_none() {
             self.objects.remove(object);
         }
-        for at in asked.into_iter().chain(again) {
-            self.plan(object, at);
+        for at in enqueued.into_iter().chain(requeued) {
+            self.schedule(object, at);
         }
     }
 }
 
 impl<T> Entry<T> {
     fn new(now: Instant) -> Self {
-        Self { due: None, why: None, running: false, not_before: now, failures: 0, conflicts: 0 }
+        Self { due: None, cause: None, running: false, not_before: now, failures: 0, conflicts: 0 }
     }
 }
 
-/// The delay after so many failures in a row, moved by up to a quarter so that objects which failed together do not
-/// come back together.
+/// The delay after this many failures in a row, with a jitter of up to a quarter, so that objects that failed together
+/// are not retried together.
 fn back_off(object: &str, failures: u32) -> Duration {
     let mut hasher = DefaultHasher::new();
     (object, failures).hash(&mut hasher);
     let quarter = f64::from(u16::try_from(hasher.finish() % 1000).unwrap_or_default()) / 2000.0 - 0.25;
-    doubled(FIRST_DELAY, failures, LONGEST_DELAY).mul_f64(1.0 + quarter).min(LONGEST_DELAY)
+    doubled(FIRST_FAILURE_DELAY, failures, MAX_FAILURE_DELAY).mul_f64(1.0 + quarter).min(MAX_FAILURE_DELAY)
 }
 
 fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
@@ -284,35 +288,35 @@ mod tests {
 
     type Log = Arc<Mutex<Vec<(Duration, String)>>>;
 
-    /// Runs a queue for some time; the log has the time and object of each pass.
+    /// A running queue; the log has the time and object of each reconcile.
     struct Bench {
-        asker: Asker<&'static str>,
+        enqueuer: Enqueuer<&'static str>,
         log: Log,
         shutdown: CancellationToken,
         worker: tokio::task::JoinHandle<()>,
     }
 
-    fn bench(lasts: Duration, outcome: impl Fn(&str, usize) -> Next + Send + Sync + 'static) -> Bench {
-        let (asker, queue) = queue();
+    fn bench(lasts: Duration, outcome: impl Fn(&str, usize) -> Requeue + Send + Sync + 'static) -> Bench {
+        let (enqueuer, queue) = queue();
         let log = Log::default();
         let (start, shutdown, outcome) = (Instant::now(), CancellationToken::new(), Arc::new(outcome));
-        let (passes, until) = (log.clone(), shutdown.clone());
+        let (reconciles, until) = (log.clone(), shutdown.clone());
         let worker = tokio::spawn(async move {
-            let pass = move |object: String, _| {
-                let (passes, outcome) = (passes.clone(), outcome.clone());
+            let reconcile = move |object: String, _| {
+                let (reconciles, outcome) = (reconciles.clone(), outcome.clone());
                 async move {
                     let number = {
-                        let mut passes = passes.lock().unwrap();
-                        passes.push((start.elapsed(), object.clone()));
-                        passes.iter().filter(|(_, other)| *other == object).count()
+                        let mut reconciles = reconciles.lock().unwrap();
+                        reconciles.push((start.elapsed(), object.clone()));
+                        reconciles.iter().filter(|(_, other)| *other == object).count()
                     };
                     sleep(lasts).await;
                     outcome(&object, number)
                 }
             };
-            queue.work(pass, until).await;
+            queue.run(reconcile, until).await;
         });
-        Bench { asker, log, shutdown, worker }
+        Bench { enqueuer, log, shutdown, worker }
     }
 
     impl Bench {
@@ -330,38 +334,38 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_event_leads_to_a_pass_at_once_and_a_burst_to_one_more() {
-        let bench = bench(Duration::from_millis(50), |_, _| Next::Wait);
+    async fn an_event_starts_a_reconcile_at_once_and_a_burst_one_more() {
+        let bench = bench(Duration::from_millis(50), |_, _| Requeue::Wait);
         for _ in 0..100 {
-            bench.asker.ask("a", "event");
+            bench.enqueuer.enqueue("a", "event");
         }
         sleep(Duration::from_millis(10)).await;
         for _ in 0..100 {
-            bench.asker.ask("a", "event");
+            bench.enqueuer.enqueue("a", "event");
         }
         sleep(Duration::from_secs(5)).await;
         assert_eq!(bench.times("a"), [0, 200]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn twenty_events_a_second_do_not_starve_the_passes() {
-        let bench = bench(Duration::from_millis(30), |_, _| Next::Wait);
+    async fn twenty_events_a_second_do_not_delay_the_reconciles() {
+        let bench = bench(Duration::from_millis(30), |_, _| Requeue::Wait);
         for _ in 0..200 {
-            bench.asker.ask("a", "event");
+            bench.enqueuer.enqueue("a", "event");
             sleep(Duration::from_millis(50)).await;
         }
-        let passes = bench.times("a").len();
-        assert!((45..=51).contains(&passes), "{passes} passes in ten seconds");
+        let reconciles = bench.times("a").len();
+        assert!((45..=51).contains(&reconciles), "{reconciles} reconciles in ten seconds");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_object_has_one_pass_at_a_time_and_four_objects_have_theirs_together() {
-        let bench = bench(Duration::from_secs(1), |_, _| Next::Wait);
+    async fn one_object_has_one_reconcile_at_a_time_and_four_objects_are_reconciled_at_once() {
+        let bench = bench(Duration::from_secs(1), |_, _| Requeue::Wait);
         for object in ["a", "b", "c", "d", "e"] {
-            bench.asker.ask(object, "event");
+            bench.enqueuer.enqueue(object, "event");
         }
         sleep(Duration::from_millis(500)).await;
-        bench.asker.ask("a", "event");
+        bench.enqueuer.enqueue("a", "event");
         sleep(Duration::from_secs(5)).await;
         let starts: Vec<_> = ["a", "b", "c", "d", "e"].map(|object| bench.times(object)).into();
         assert_eq!(starts, [vec![0, 1000], vec![0], vec![0], vec![0], vec![1000]]);
@@ -369,8 +373,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn failures_back_off_up_to_ten_seconds_and_success_resets() {
-        let bench = bench(Duration::ZERO, |_, number| if number == 15 { Next::Wait } else { Next::Retry });
-        bench.asker.ask("a", "event");
+        let bench = bench(Duration::ZERO, |_, number| if number == 15 { Requeue::Wait } else { Requeue::Retry });
+        bench.enqueuer.enqueue("a", "event");
         sleep(Duration::from_secs(3600)).await;
         let gaps = |times: Vec<u128>| times.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
         let first = gaps(bench.times("a"));
@@ -379,7 +383,7 @@ mod tests {
             let full = (500_u128 << number).min(10_000);
             assert!((full * 3 / 4..=full * 5 / 4 + 1).contains(gap) && *gap <= 10_001, "{number}: {gap}");
         }
-        bench.asker.ask("a", "event");
+        bench.enqueuer.enqueue("a", "event");
         sleep(Duration::from_millis(900)).await;
         let again = gaps(bench.times("a").split_off(15));
         assert!(again.first().is_some_and(|gap| (375..=626).contains(gap)), "{again:?}");
@@ -387,105 +391,105 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_event_shortens_a_long_back_off_but_not_below_five_seconds() {
-        let bench = bench(Duration::ZERO, |_, _| Next::Retry);
-        bench.asker.ask("a", "event");
+        let bench = bench(Duration::ZERO, |_, _| Requeue::Retry);
+        bench.enqueuer.enqueue("a", "event");
         sleep(Duration::from_secs(600)).await;
         let before = bench.times("a").len();
         for _ in 0..1200 {
-            bench.asker.ask("a", "event");
+            bench.enqueuer.enqueue("a", "event");
             sleep(Duration::from_millis(50)).await;
         }
-        let passes = bench.times("a").len() - before;
-        assert!((11..=13).contains(&passes), "{passes} passes in a minute of events");
+        let reconciles = bench.times("a").len() - before;
+        assert!((11..=13).contains(&reconciles), "{reconciles} reconciles in a minute of events");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_panic_is_the_failure_of_one_object() {
         let bench = bench(Duration::ZERO, |object, number| match (object, number) {
             ("bad", 1) => panic!("boom"),
-            _ => Next::Wait,
+            _ => Requeue::Wait,
         });
-        bench.asker.ask("bad", "event");
-        bench.asker.ask("good", "event");
+        bench.enqueuer.enqueue("bad", "event");
+        bench.enqueuer.enqueue("good", "event");
         sleep(Duration::from_secs(2)).await;
         assert_eq!(bench.times("good").len(), 1);
         let bad = bench.times("bad");
-        assert!(bad.len() == 2 && (375..=626).contains(&bad[1]), "tried again after a back-off: {bad:?}");
+        assert!(bad.len() == 2 && (375..=626).contains(&bad[1]), "retried after a back-off: {bad:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pass_comes_again_when_it_asked_for_that_and_an_event_comes_first() {
+    async fn an_object_is_requeued_after_the_returned_time_or_by_an_earlier_event() {
         let bench = bench(Duration::ZERO, |_, number| match number {
-            1 => Next::After(Duration::from_secs(60)),
-            2 => Next::After(Duration::from_secs(10)),
-            3 => Next::Soon,
-            _ => Next::Wait,
+            1 => Requeue::After(Duration::from_secs(60)),
+            2 => Requeue::After(Duration::from_secs(10)),
+            3 => Requeue::Soon,
+            _ => Requeue::Wait,
         });
-        bench.asker.ask("a", "event");
+        bench.enqueuer.enqueue("a", "event");
         sleep(Duration::from_secs(5)).await;
-        bench.asker.ask("a", "event");
+        bench.enqueuer.enqueue("a", "event");
         sleep(Duration::from_secs(100)).await;
         let seconds: Vec<_> = bench.times("a").iter().map(|at| at / 100).collect();
         assert_eq!(seconds, [0, 50, 150, 152], "tenths of seconds");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_lets_a_pass_finish_and_begins_no_other() {
-        let bench = bench(Duration::from_secs(3), |_, _| Next::Wait);
-        bench.asker.ask("a", "event");
+    async fn after_the_shutdown_running_reconciles_finish_and_no_other_starts() {
+        let bench = bench(Duration::from_secs(3), |_, _| Requeue::Wait);
+        bench.enqueuer.enqueue("a", "event");
         run_for(Duration::from_millis(5)).await;
-        bench.asker.ask("a", "event");
-        bench.asker.ask("b", "event");
+        bench.enqueuer.enqueue("a", "event");
+        bench.enqueuer.enqueue("b", "event");
         bench.shutdown.cancel();
-        let asked = Instant::now();
+        let shutdown = Instant::now();
         bench.worker.await.unwrap();
-        assert!(asked.elapsed() >= Duration::from_millis(2990));
+        assert!(shutdown.elapsed() >= Duration::from_millis(2990));
         assert_eq!(bench.log.lock().unwrap().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_does_not_wait_for_ever() {
-        let bench = bench(Duration::from_secs(3600), |_, _| Next::Wait);
-        bench.asker.ask("a", "event");
+    async fn the_shutdown_does_not_wait_longer_than_twenty_seconds() {
+        let bench = bench(Duration::from_secs(3600), |_, _| Requeue::Wait);
+        bench.enqueuer.enqueue("a", "event");
         run_for(Duration::from_millis(5)).await;
         bench.shutdown.cancel();
-        let asked = Instant::now();
+        let shutdown = Instant::now();
         bench.worker.await.unwrap();
-        assert_eq!(asked.elapsed().as_secs(), 20);
+        assert_eq!(shutdown.elapsed().as_secs(), 20);
     }
 
     #[tokio::test]
-    async fn a_queue_that_nobody_works_on_keeps_one_entry_for_each_object() {
-        let (asker, queue) = queue();
-        let why = Arc::new("event");
+    async fn a_queue_that_does_not_run_keeps_one_entry_for_each_object() {
+        let (enqueuer, queue) = queue();
+        let cause = Arc::new("event");
         for _ in 0..10_000 {
-            asker.ask("a", why.clone());
-            asker.ask("b", why.clone());
+            enqueuer.enqueue("a", cause.clone());
+            enqueuer.enqueue("b", cause.clone());
         }
-        assert_eq!(Arc::strong_count(&why), 3, "the first reason of each");
+        assert_eq!(Arc::strong_count(&cause), 3, "the first cause for each object");
         assert_eq!(queue.objects(), ["a", "b"]);
     }
 
     #[test]
-    fn what_is_forgotten_takes_no_room() {
+    fn a_forgotten_object_has_no_entry() {
         let now = Instant::now();
         let mut schedule = Schedule::default();
-        schedule.ask("a", "event", now);
+        schedule.enqueue("a", "event", now);
         assert_eq!(schedule.take(now), Some(("a".into(), Some("event"))));
-        schedule.finish("a", Next::Forget, now);
+        schedule.requeue("a", Requeue::Forget, now);
         assert!(schedule.objects.is_empty() && schedule.due.is_empty());
     }
 
     #[test]
-    fn the_first_reason_is_the_one_that_a_pass_is_told() {
+    fn a_reconcile_gets_the_first_cause() {
         let now = Instant::now();
         let mut schedule = Schedule::default();
-        schedule.ask("a", "first", now);
-        schedule.ask("a", "second", now);
+        schedule.enqueue("a", "first", now);
+        schedule.enqueue("a", "second", now);
         assert_eq!(schedule.take(now), Some(("a".into(), Some("first"))));
-        schedule.ask("a", "third", now);
-        schedule.finish("a", Next::Wait, now);
-        assert_eq!(schedule.take(now), None, "not before its pace");
-        assert_eq!(schedule.take(now + PACE), Some(("a".into(), Some("third"))));
+        schedule.enqueue("a", "third", now);
+        schedule.requeue("a", Requeue::Wait, now);
+        assert_eq!(schedule.take(now), None, "not before the minimum interval");
+        assert_eq!(schedule.take(now + MIN_INTERVAL), Some(("a".into(), Some("third"))));
     }
 }

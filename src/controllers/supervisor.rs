@@ -1,4 +1,4 @@
-//! Keeps the tasks running that all objects share: a defect in one of them ends neither it nor the operator.
+//! Restarts the tasks that all objects share after a panic.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use tracing::error;
 use crate::admin::{Metrics, Readiness};
 
 /// How long a task has to run to count as recovered.
-const RECOVERED: Duration = Duration::from_secs(60);
+const RECOVERY: Duration = Duration::from_secs(60);
 /// How many failures in a row are tolerated before `/readyz` reports the task.
 const TOLERATED: u32 = 2;
 /// The delay before the first restart; it doubles with each failure in a row.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The longest delay before a restart.
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// Starts tasks, and starts them again.
+/// Starts tasks, and restarts them.
 #[derive(Clone)]
 pub struct Supervisor {
     /// Counts the restarts.
     pub metrics: Metrics,
-    /// Learns which tasks do not recover.
+    /// Reports the tasks that do not recover.
     pub readiness: Readiness,
 }
 
 impl Supervisor {
-    /// Runs a task for ever: whenever it panics or ends, `start` gives it anew.
+    /// Runs a task, and starts it again whenever it panics or ends.
     pub async fn run<F>(self, task: &'static str, mut start: impl FnMut() -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -38,19 +38,19 @@ impl Supervisor {
         let mut failures = 0_u32;
         loop {
             let mut running = AbortOnDropHandle::new(spawn(start()));
-            let ended = match timeout(RECOVERED, &mut running).await {
+            let ended = match timeout(RECOVERY, &mut running).await {
                 Ok(ended) => ended,
                 Err(_) => {
                     failures = 0;
-                    self.readiness.task(task, false);
+                    self.readiness.set_failing(task, false);
                     running.await
                 }
             };
             failures = failures.saturating_add(1);
-            let defect = ended.map_or_else(|error| error.to_string(), |()| "it ended".to_owned());
-            error!(task, failures, "a defect ended a task of the operator, which is started again: {defect}");
+            let cause = ended.map_or_else(|panic| panic.to_string(), |()| "the task ended".to_owned());
+            error!(task, failures, cause, "task failed because of a bug in winpool, restarting it");
             self.metrics.task_restart(task);
-            self.readiness.task(task, failures > TOLERATED);
+            self.readiness.set_failing(task, failures > TOLERATED);
             sleep(delay(failures)).await;
         }
     }
@@ -58,7 +58,7 @@ impl Supervisor {
 
 /// The delay after so many failures in a row.
 fn delay(failures: u32) -> Duration {
-    FIRST_DELAY.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(LONGEST_DELAY)
+    FIRST_DELAY.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(MAX_DELAY)
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// A supervised task that panics so many times and then runs; how often it was started.
+    /// A supervised task that panics this many times and then runs, and the number of its starts.
     fn supervised(panics: u32) -> (Supervisor, Arc<AtomicU32>) {
         let readiness = Readiness::default();
         readiness.required("Node").synced();
@@ -82,7 +82,7 @@ mod tests {
         spawn(supervisor.clone().run("workloads", move || {
             let start = count.fetch_add(1, Ordering::Relaxed);
             async move {
-                assert!(start >= panics, "a defect");
+                assert!(start >= panics, "a panic");
                 pending().await
             }
         }));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_is_started_again_and_counted() {
+    async fn a_task_that_panics_is_restarted_and_counted() {
         let (supervisor, starts) = supervised(2);
         sleep(Duration::from_secs(10)).await;
         assert_eq!(starts.load(Ordering::Relaxed), 3);
@@ -106,14 +106,14 @@ mod tests {
         assert!(supervisor.readiness.to_string().contains(": workloads"), "{}", supervisor.readiness);
         sleep(Duration::from_secs(150)).await;
         assert_eq!(starts.load(Ordering::Relaxed), 9, "delays of 1, 2, 4, 8, 16, 30, 30 and 30 s");
-        assert!(!supervisor.readiness.is_ready(), "it runs, but not yet for a minute");
+        assert!(!supervisor.readiness.is_ready(), "the task does not run for a minute yet");
         sleep(Duration::from_secs(60)).await;
         assert!(supervisor.readiness.is_ready());
         assert!(supervisor.metrics.text().contains("winpool_task_restarts_total{task=\"workloads\"} 8"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_ends_is_started_again() {
+    async fn a_task_that_ends_is_restarted() {
         let supervisor = Supervisor { metrics: Metrics::default(), readiness: Readiness::default() };
         spawn(supervisor.clone().run("version", || async {}));
         sleep(Duration::from_secs(4)).await;

@@ -1,4 +1,4 @@
-//! A pass over the nodes that are in no pool: nothing guards them, so somebody should know.
+//! The controller of nodes in no pool: it counts them, and publishes an event on each.
 
 use std::{
     collections::BTreeSet,
@@ -7,52 +7,52 @@ use std::{
 };
 
 use super::{
-    queue::Next,
-    shell::{Ended, Shell},
+    context::{Context, ReconcileResult},
+    queue::Requeue,
 };
 use crate::{
-    admin::Outcome,
-    domain::{note::Note, pool::assignment::unassigned},
+    admin::ReconcileOutcome,
+    domain::status::{event::Event, unassigned},
 };
 
-/// There is one such pass, over all nodes.
+/// The object of the reconcile: it is about all nodes.
 pub const KEY: &str = "nodes";
 
-/// How soon the events that were lost are published again.
-const AGAIN: Duration = Duration::from_secs(15);
+/// The delay before events are retried.
+const RETRY: Duration = Duration::from_secs(15);
 
-/// The nodes of which an event was published, by uid.
+/// The nodes with a published event, by uid.
 #[derive(Clone, Default)]
-pub struct Told(Arc<Mutex<BTreeSet<String>>>);
+pub struct Published(Arc<Mutex<BTreeSet<String>>>);
 
-/// Counts the nodes that are in no pool, and says so once on each.
-pub async fn pass(shell: Shell, told: Told) -> Ended {
-    let notes = unassigned(&shell.gather());
-    shell.metrics.unassigned(notes.len());
-    let news = told.news(notes);
-    let published = shell.events.publish(&news).await;
-    let lost = told.note(&news, &published);
-    Ended { next: if lost { Next::After(AGAIN) } else { Next::Wait }, result: Outcome::Unchanged }
+/// Counts the nodes in no pool, and publishes one event on each.
+pub async fn reconcile(context: Context, published: Published) -> ReconcileResult {
+    let events = unassigned(&context.snapshot());
+    context.metrics.unassigned(events.len());
+    let new = published.new_events(events);
+    let results = context.events.publish(&new).await;
+    let requeue = if published.record(&new, &results) { Requeue::Wait } else { Requeue::After(RETRY) };
+    ReconcileResult { requeue, outcome: ReconcileOutcome::Unchanged }
 }
 
-impl Told {
-    /// The notes that were not published yet. A node that found a pool and lost it again is news again.
-    fn news(&self, notes: Vec<Note>) -> Vec<Note> {
-        let mut told = self.told();
-        let before = std::mem::take(&mut *told);
-        let (known, news): (Vec<_>, _) = notes.into_iter().partition(|note| before.contains(note.about.uid()));
-        told.extend(known.into_iter().map(|note| note.about.uid().to_owned()));
-        news
+impl Published {
+    /// The events that were not published, also those on nodes that were in a pool in between.
+    fn new_events(&self, events: Vec<Event>) -> Vec<Event> {
+        let mut nodes = self.nodes();
+        let before = std::mem::take(&mut *nodes);
+        let (known, new): (Vec<_>, _) = events.into_iter().partition(|event| before.contains(event.about.uid()));
+        nodes.extend(known.into_iter().map(|event| event.about.uid().to_owned()));
+        new
     }
 
-    /// Notes what was published. Returns whether something was not.
-    fn note(&self, news: &[Note], published: &[bool]) -> bool {
-        let done = news.iter().zip(published).filter(|(_, published)| **published);
-        self.told().extend(done.map(|(note, _)| note.about.uid().to_owned()));
-        published.contains(&false)
+    /// Records the published events. Returns whether these are all.
+    fn record(&self, events: &[Event], results: &[bool]) -> bool {
+        let published = events.iter().zip(results).filter(|(_, published)| **published);
+        self.nodes().extend(published.map(|(event, _)| event.about.uid().to_owned()));
+        !results.contains(&false)
     }
 
-    fn told(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn nodes(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -60,11 +60,11 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::note::About;
+    use crate::domain::status::event::Regarding;
 
-    fn alone(uid: &str) -> Note {
-        Note {
-            about: About::Node { name: "win-1".into(), uid: uid.into() },
+    fn event(uid: &str) -> Event {
+        Event {
+            about: Regarding::Node { name: "win-1".into(), uid: uid.into() },
             warning: true,
             reason: "NoPool".into(),
             action: "Assign",
@@ -73,26 +73,26 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_pool_is_told_once_until_it_has_one() {
-        let told = Told::default();
-        let news = |notes: &[&str]| {
-            let news = told.news(notes.iter().map(|uid| alone(uid)).collect());
-            assert!(!told.note(&news, &vec![true; news.len()]));
-            news
+    fn a_node_in_no_pool_gets_one_event_until_it_was_in_a_pool() {
+        let published = Published::default();
+        let publish = |nodes: &[&str]| {
+            let new = published.new_events(nodes.iter().map(|uid| event(uid)).collect());
+            assert!(published.record(&new, &vec![true; new.len()]));
+            new
         };
-        assert_eq!(news(&["a"]), [alone("a")]);
-        assert_eq!(news(&["a", "b"]), [alone("b")]);
-        assert_eq!(news(&["b"]), []);
-        assert_eq!(news(&["a", "b"]), [alone("a")], "it was in a pool in between");
+        assert_eq!(publish(&["a"]), [event("a")]);
+        assert_eq!(publish(&["a", "b"]), [event("b")]);
+        assert_eq!(publish(&["b"]), []);
+        assert_eq!(publish(&["a", "b"]), [event("a")], "node a was in a pool in between");
     }
 
     #[test]
-    fn an_event_that_was_lost_is_published_again() {
-        let told = Told::default();
-        let notes = || vec![alone("a"), alone("b"), alone("c")];
-        assert!(told.note(&told.news(notes()), &[true, false, true]));
-        assert_eq!(told.news(notes()), [alone("b")]);
-        assert!(!told.note(&[alone("b")], &[true]));
-        assert_eq!(told.news(notes()), []);
+    fn an_event_that_was_not_published_is_retried() {
+        let published = Published::default();
+        let events = || vec![event("a"), event("b"), event("c")];
+        assert!(!published.record(&published.new_events(events()), &[true, false, true]));
+        assert_eq!(published.new_events(events()), [event("b")]);
+        assert!(published.record(&[event("b")], &[true]));
+        assert_eq!(published.new_events(events()), []);
     }
 }

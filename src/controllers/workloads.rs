@@ -1,4 +1,4 @@
-//! The verdicts on workloads: kept up with every change, and told to the pools at a measured pace.
+//! The workload controller: updates the workload index with every change, and the summaries of the pools at intervals.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -13,190 +13,293 @@ use tokio::{
 use tracing::{debug, info_span};
 
 use super::{
-    cause::Cause,
     changes::{Changed, Changes},
+    context::Context,
     images::Images,
-    queue::Asker,
-    shell::Shell,
+    queue::Enqueuer,
+    trigger::Trigger,
 };
 use crate::domain::{
-    note::{About, Note},
-    workload::{Ground, Ledger, PoolWorkloads, Trap, WorkloadName, Workloads},
+    status::event::{Event, Regarding},
+    text::some_of,
+    workload::{IssueKind, PoolWorkloads, SchedulingState, WorkloadIndex, WorkloadIssue, WorkloadName, Workloads},
 };
 
-/// The least time between two rounds: what happens in between is one round.
-const PACE: Duration = Duration::from_secs(1);
-/// The least time between two tellings to a pool whose counts changed and nothing else: pods come and go all the time.
-const COUNTS: Duration = Duration::from_secs(30);
+/// The minimum time between two updates: the changes in between are one update.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// The minimum time between two summaries of a pool that differ in nothing but counts, which change all the time.
+const COUNTS_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How soon to look for answers of registries though nothing happens: tags grow old, and failures are tried again.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// How long to wait when nothing is to be done.
-const IDLE: Duration = Duration::from_secs(3600);
+/// The time between two updates while images need lookups: cached tags expire, and failures are retried.
+const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
+/// The time between two updates without changes.
+const IDLE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Keeps the verdicts up to date with the changes and tells the pools.
-pub async fn run(changes: Changes, shell: Shell, pools: Asker<Cause>, images: Images) {
-    let mut keeper = Keeper {
-        shell,
+/// Updates the index with the changes and the pools with their summaries.
+pub async fn run(changes: Changes, context: Context, pools: Enqueuer<Trigger>, images: Images) {
+    let mut controller = WorkloadController {
+        context,
         pools,
         images,
-        ledger: Ledger::default(),
-        moved: true,
-        told: HashMap::new(),
-        later: BTreeSet::new(),
+        index: WorkloadIndex::default(),
+        state_changed: true,
+        publications: Publications::default(),
     };
     loop {
-        keeper.take_in(changes.take()).await;
-        keeper.round().await;
-        sleep(PACE).await;
-        // Without a change it is time that leads to a round.
-        let _ = timeout_at(keeper.due(), changes.recorded()).await;
+        controller.apply(changes.take()).await;
+        controller.update().await;
+        sleep(MIN_INTERVAL).await;
+        let _ = timeout_at(controller.next_update(), changes.recorded()).await;
     }
 }
 
-struct Keeper {
-    shell: Shell,
-    pools: Asker<Cause>,
+struct WorkloadController {
+    context: Context,
+    pools: Enqueuer<Trigger>,
     images: Images,
-    ledger: Ledger,
-    /// Whether the ground changed since the last round.
-    moved: bool,
-    told: HashMap<String, Told>,
-    /// Pools whose counts alone changed, which can wait.
-    later: BTreeSet<String>,
+    index: WorkloadIndex,
+    /// Whether the scheduling state changed since the last update.
+    state_changed: bool,
+    publications: Publications,
 }
 
-/// What a pool was told.
-struct Told {
+/// Which summaries were published, and which can be published later.
+#[derive(Default)]
+struct Publications {
+    /// The last summary of each pool.
+    published: HashMap<String, Published>,
+    /// The pools whose counts changed, and nothing else.
+    delayed: BTreeSet<String>,
+}
+
+/// The summary of a pool that was published last.
+struct Published {
     summary: Arc<PoolWorkloads>,
     at: Instant,
-    /// The workloads that were told of what is wrong with them.
-    named: HashSet<(Trap, Arc<WorkloadName>)>,
+    /// The workloads with an event about an issue.
+    named: HashSet<(IssueKind, Arc<WorkloadName>)>,
 }
 
-impl Keeper {
-    /// Takes in what changed. There is very much at the start, and others have work to do.
-    async fn take_in(&mut self, changed: Changed) {
-        self.moved |= changed.ground;
-        self.moved |= changed.labels.iter().any(|label| self.ledger.asks_for(label));
+impl WorkloadController {
+    /// Applies the changes to the index. At the start there are many, so other tasks run in between.
+    async fn apply(&mut self, changed: Changed) {
+        self.state_changed |= changed.scheduling_state;
+        self.state_changed |= changed.labels.iter().any(|label| self.index.selects_by(label));
         for ((namespace, key), now) in changed.defaults {
-            self.ledger.defaults(&namespace, &key, now);
+            self.index.set_memory_defaults(&namespace, &key, now);
             consume_budget().await;
         }
         for (name, now) in changed.controllers {
-            self.ledger.controller(&name, now);
+            self.index.set_controller(&name, now);
             consume_budget().await;
         }
-        for ((pod, event), said) in changed.sandboxes {
-            self.ledger.sandbox(&pod, &event, said);
+        for ((pod, event), report) in changed.sandboxes {
+            self.index.set_sandbox_report(&pod, &event, report);
             consume_budget().await;
         }
         for (key, now) in changed.pods {
-            self.ledger.pod(&key, now);
+            self.index.set_pod(&key, now);
             consume_budget().await;
         }
     }
 
-    async fn round(&mut self) {
-        if std::mem::take(&mut self.moved) || self.ledger.asks_for_more() {
-            self.stand_on_the_ground().await;
+    async fn update(&mut self) {
+        if std::mem::take(&mut self.state_changed) || self.index.needs_more_labels() {
+            self.update_state().await;
         }
-        self.images.look_up(&mut self.ledger, &self.shell.caches).await;
-        let mut changed = self.ledger.take_changed();
-        changed.append(&mut self.later);
-        let first = *self.shell.caches.workloads.borrow() == Workloads::Waiting;
+        self.images.look_up(&mut self.index, &self.context.caches);
+        let mut changed = self.index.take_changed();
+        changed.append(&mut self.publications.delayed);
+        let first = *self.context.caches.workloads.borrow() == Workloads::Waiting;
         if first {
-            changed.extend(self.shell.caches.pools.all().keys().cloned());
+            changed.extend(self.context.caches.pools.all().keys().cloned());
         }
-        let mut news = BTreeMap::new();
-        let mut notes = Vec::new();
+        let mut summaries = BTreeMap::new();
+        let mut events = Vec::new();
         for pool in changed {
-            let summary = Arc::new(self.ledger.summary(&pool));
-            if self.can_wait(&pool, &summary) {
-                self.later.insert(pool);
-            } else {
-                notes.extend(self.tell(&pool, &summary));
-                news.insert(pool, summary);
+            let summary = Arc::new(self.index.summary(&pool));
+            if self.publications.delay(&pool, &summary) {
+                continue;
             }
+            let new = self.publications.record(&pool, &summary);
+            events.extend(new.iter().filter_map(|(kind, workload, issue)| self.event(&pool, *kind, workload, issue)));
+            summaries.insert(pool, summary);
         }
-        if first || !news.is_empty() {
-            self.publish(news);
-            self.shell.events.publish(&notes).await;
+        if first || !summaries.is_empty() {
+            self.publish(summaries);
+            self.context.events.publish(&events).await;
         }
     }
 
-    /// Takes the ground as it is now. Thousands of pods may have to be judged, which is no work for the threads that
-    /// others wait for.
-    async fn stand_on_the_ground(&mut self) {
-        let (caches, mut ledger) = (self.shell.caches.clone(), std::mem::take(&mut self.ledger));
-        let stand = move || {
-            let ground = Ground::for_labels(&caches.snapshot(), ledger.asked_labels());
-            info_span!("judge workloads").in_scope(|| ledger.stand_on(ground));
-            ledger
+    /// Updates the scheduling state of the index. This may assess thousands of pods again, so it runs on a thread for
+    /// blocking work.
+    async fn update_state(&mut self) {
+        let (caches, mut index) = (self.context.caches.clone(), std::mem::take(&mut self.index));
+        let update = move || {
+            let state = SchedulingState::for_labels(&caches.snapshot(), index.selected_labels());
+            info_span!("assess workloads").in_scope(|| index.set_state(state));
+            index
         };
-        match spawn_blocking(stand).await {
-            Ok(ledger) => self.ledger = ledger,
-            // Only a panic ends it otherwise, and then nothing is known any more.
+        match spawn_blocking(update).await {
+            Ok(index) => self.index = index,
+            // The index is lost by the panic: the supervisor restarts this controller with a new one.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     }
 
-    /// Whether a pool need not hear of this yet: only its counts changed, and it heard of the last ones a moment ago.
-    fn can_wait(&self, pool: &str, summary: &PoolWorkloads) -> bool {
-        self.told.get(pool).is_some_and(|told| told.summary.traps == summary.traps && told.at.elapsed() < COUNTS)
-    }
-
-    /// Remembers what a pool is told, and gives the events on workloads that were not told before.
-    fn tell(&mut self, pool: &str, summary: &Arc<PoolWorkloads>) -> Vec<Note> {
-        let before = self.told.remove(pool).map(|told| told.named).unwrap_or_default();
-        let all = || summary.traps.iter().flat_map(|(trap, trapped)| trapped.first.iter().map(move |one| (*trap, one)));
-        let notes = all()
-            .filter(|(trap, (workload, _))| !before.contains(&(*trap, workload.clone())))
-            .filter_map(|(trap, (workload, story))| self.note(pool, trap, workload, story))
-            .collect();
-        let named = all().map(|(trap, (workload, _))| (trap, workload.clone())).collect();
-        self.told.insert(pool.to_owned(), Told { summary: summary.clone(), at: Instant::now(), named });
-        notes
-    }
-
-    /// The event on a workload; `None` if it is gone meanwhile.
-    fn note(&self, pool: &str, trap: Trap, workload: &Arc<WorkloadName>, story: &str) -> Option<Note> {
+    /// The event on a workload; `None` if it was deleted in the meantime.
+    fn event(&self, pool: &str, kind: IssueKind, workload: &Arc<WorkloadName>, issue: &WorkloadIssue) -> Option<Event> {
         let about = match workload.kind.as_str() {
             "Node" => {
-                let uid = self.shell.caches.nodes.get(&workload.name)?.uid.clone();
-                About::Node { name: workload.name.clone(), uid }
+                let uid = self.context.caches.nodes.get(&workload.name)?.uid.clone();
+                Regarding::Node { name: workload.name.clone(), uid }
             }
             _ => {
-                let (workload, uid) = self.ledger.subject(workload)?;
-                About::Workload { workload, uid: uid.to_owned() }
+                let (workload, uid) = self.index.event_object(workload)?;
+                Regarding::Workload { workload, uid: uid.to_owned() }
             }
         };
-        let message = format!("WindowsNodePool {pool}: {story}");
-        Some(Note { about, warning: true, reason: trap.reason().to_owned(), action: "Check", message })
+        let message = format!("WindowsNodePool {pool}: {issue}");
+        Some(Event { about, warning: true, reason: kind.reason().to_owned(), action: "Check", message })
     }
 
-    fn publish(&self, news: BTreeMap<String, Arc<PoolWorkloads>>) {
-        let pools: Vec<String> = news.keys().cloned().collect();
-        let known = self.shell.caches.pools.all();
-        self.shell.caches.workloads.send_modify(|workloads| {
-            let mut all = match std::mem::take(workloads) {
-                Workloads::Known(all) => all,
-                Workloads::Off | Workloads::Waiting => BTreeMap::new(),
-            };
-            all.extend(news);
-            all.retain(|pool, _| known.contains_key(pool));
-            *workloads = Workloads::Known(all);
+    /// Publishes the summaries, and enqueues their pools.
+    fn publish(&self, summaries: BTreeMap<String, Arc<PoolWorkloads>>) {
+        let changed: Vec<String> = summaries.keys().cloned().collect();
+        let pools = self.context.caches.pools.all();
+        self.context.caches.workloads.send_modify(|workloads| {
+            *workloads = updated(std::mem::take(workloads), summaries, |pool| pools.contains_key(pool));
         });
-        debug!(pods = self.ledger.len(), "the verdicts on the workloads of {} are known", pools.join(", "));
-        for pool in pools {
-            self.pools.ask(&pool, Cause::here("workloads changed".to_owned()));
+        debug!(pods = self.index.len(), pools = some_of(&changed), "workloads assessed");
+        for pool in changed {
+            self.pools.enqueue(&pool, Trigger::new("workloads changed".to_owned()));
         }
     }
 
-    /// When there is something to do though nothing happens.
-    fn due(&self) -> Instant {
-        let told = self.later.iter().filter_map(|pool| self.told.get(pool)).map(|told| told.at + COUNTS);
-        let idle = if self.images.are_wanted() { LOOK_AGAIN } else { IDLE };
-        told.chain([Instant::now() + idle]).min().unwrap_or_else(Instant::now)
+    /// When the next update is due without a change.
+    fn next_update(&self) -> Instant {
+        let idle = Instant::now() + if self.images.are_needed() { LOOKUP_INTERVAL } else { IDLE_INTERVAL };
+        self.publications.due().map_or(idle, |due| due.min(idle))
+    }
+}
+
+impl Publications {
+    /// Delays a summary that differs from the last one in nothing but counts. Returns whether it did.
+    fn delay(&mut self, pool: &str, summary: &PoolWorkloads) -> bool {
+        let differs_in_counts =
+            |last: &Published| last.summary.issues == summary.issues && last.at.elapsed() < COUNTS_INTERVAL;
+        let delayed = self.published.get(pool).is_some_and(differs_in_counts);
+        if delayed {
+            self.delayed.insert(pool.to_owned());
+        }
+        delayed
+    }
+
+    /// Records the summary of a pool as published. Returns the issues that its last summary did not name.
+    fn record(
+        &mut self,
+        pool: &str,
+        summary: &Arc<PoolWorkloads>,
+    ) -> Vec<(IssueKind, Arc<WorkloadName>, WorkloadIssue)> {
+        let before = self.published.remove(pool).map(|last| last.named).unwrap_or_default();
+        let all =
+            || summary.issues.iter().flat_map(|(kind, affected)| affected.first.iter().map(move |one| (*kind, one)));
+        let new = all().filter(|(kind, (workload, _))| !before.contains(&(*kind, workload.clone())));
+        let new = new.map(|(kind, (workload, issue))| (kind, workload.clone(), issue.clone())).collect();
+        let named = all().map(|(kind, (workload, _))| (kind, workload.clone())).collect();
+        self.published.insert(pool.to_owned(), Published { summary: summary.clone(), at: Instant::now(), named });
+        new
+    }
+
+    /// When the first of the delayed summaries has to be published.
+    fn due(&self) -> Option<Instant> {
+        let delayed = self.delayed.iter().filter_map(|pool| self.published.get(pool));
+        delayed.map(|last| last.at + COUNTS_INTERVAL).min()
+    }
+}
+
+/// The summaries of all pools that exist, after some of them changed.
+fn updated(
+    former: Workloads,
+    changed: BTreeMap<String, Arc<PoolWorkloads>>,
+    exists: impl Fn(&str) -> bool,
+) -> Workloads {
+    let mut all = match former {
+        Workloads::Known(all) => all,
+        Workloads::Off | Workloads::Waiting => BTreeMap::new(),
+    };
+    all.extend(changed);
+    all.retain(|pool, _| exists(pool));
+    Workloads::Known(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+    use crate::domain::workload::AffectedWorkloads;
+
+    /// A summary of so many pods, in which these Deployments run Linux pods on a Windows node.
+    fn summary(pods: u32, named: &[&str]) -> Arc<PoolWorkloads> {
+        let workload = |name: &&str| {
+            let name = WorkloadName { kind: "Deployment".into(), namespace: "shop".into(), name: (*name).into() };
+            (Arc::new(name), WorkloadIssue::LinuxPodOnWindowsNode)
+        };
+        let affected = AffectedWorkloads { count: named.len(), first: named.iter().map(workload).collect() };
+        let issues = (!named.is_empty()).then_some((IssueKind::LinuxPodOnWindowsNode, affected));
+        Arc::new(PoolWorkloads { pods, issues: issues.into_iter().collect(), ..PoolWorkloads::default() })
+    }
+
+    /// The names of the workloads with a new issue.
+    fn record(publications: &mut Publications, pool: &str, summary: &Arc<PoolWorkloads>) -> Vec<String> {
+        publications.record(pool, summary).iter().map(|(_, workload, _)| workload.name.clone()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_summary_that_differs_only_in_counts_is_published_at_most_every_half_minute() {
+        let mut publications = Publications::default();
+        assert!(!publications.delay("web", &summary(1, &[])), "the first is published at once");
+        record(&mut publications, "web", &summary(1, &[]));
+        assert_eq!(publications.due(), None);
+        let due = Instant::now() + Duration::from_secs(30);
+        advance(Duration::from_secs(29)).await;
+        assert!(publications.delay("web", &summary(2, &[])));
+        assert!(!publications.delay("batch", &summary(2, &[])), "another pool has a time of its own");
+        assert_eq!(publications.due(), Some(due));
+        assert!(!publications.delay("web", &summary(2, &["app"])), "an issue is published at once");
+        advance(Duration::from_secs(1)).await;
+        assert!(!publications.delay("web", &summary(2, &[])));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_issue_of_a_workload_is_new_once_and_again_after_it_was_fixed() {
+        let mut publications = Publications::default();
+        let table = [
+            (&["app", "job"][..], vec!["app", "job"]),
+            (&["app", "job"], vec![]),
+            (&["app", "late"], vec!["late"]),
+            (&[], vec![]),
+            (&["app"], vec!["app"]),
+        ];
+        for (named, new) in table {
+            assert_eq!(record(&mut publications, "web", &summary(3, named)), new, "{named:?}");
+        }
+        assert_eq!(record(&mut publications, "batch", &summary(3, &["app"])), ["app"], "each pool reports its own");
+    }
+
+    #[test]
+    fn changed_summaries_replace_those_of_their_pools_and_deleted_pools_have_none() {
+        let known = |all: &[(&str, u32)]| {
+            Workloads::Known(all.iter().map(|(pool, pods)| ((*pool).to_owned(), summary(*pods, &[]))).collect())
+        };
+        let changed = || BTreeMap::from([("web".to_owned(), summary(2, &[])), ("gone".to_owned(), summary(9, &[]))]);
+        for (former, expected) in [
+            (Workloads::Waiting, known(&[("web", 2)])),
+            (Workloads::Off, known(&[("web", 2)])),
+            (known(&[("web", 1), ("batch", 5), ("gone", 7)]), known(&[("web", 2), ("batch", 5)])),
+        ] {
+            assert_eq!(updated(former.clone(), changed(), |pool| pool != "gone"), expected, "{former:?}");
+        }
     }
 }

@@ -1,26 +1,27 @@
-//! The rules, pure: plain values in, plain values out. Nothing here awaits, reads a clock, logs, or knows a client.
+//! The rules, as pure functions of values: nothing here is async, reads a clock, logs, or has a client.
 
-pub mod conditions;
 mod decode;
 pub mod image;
+mod json_path;
+pub mod kubernetes;
 pub mod lint;
+pub mod migrate;
 pub mod node;
-pub mod note;
 mod objects;
 pub mod operation;
 pub mod ownership;
 pub mod pool;
 mod problem;
 pub mod profile;
-pub mod quantity;
+pub mod record;
 pub mod render;
 pub mod revert;
-mod selector;
-pub mod syntax;
+pub mod status;
 pub mod tables;
+pub mod text;
 pub mod upgrade;
 pub mod workload;
 
-pub use decode::{decode, misread};
+pub use decode::{decode, decoding_problem};
 pub use objects::Objects;
-pub use problem::{Problem, is_within, join};
+pub use problem::{Explanation, Problem, is_within, join};

@@ -1,4 +1,4 @@
-//! A Windows node as the rules see it: what was reported, parsed once when it arrives.
+//! Windows nodes, parsed once when they are received.
 
 use std::collections::BTreeMap;
 
@@ -6,79 +6,61 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint as NodeTaint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
-use super::{ownership::SignedRecord, quantity::Quantity};
+use super::{kubernetes::quantity::Quantity, record::SignedRecord};
 use crate::{
     api::names::{annotation, label, manager},
-    facts::{
-        Build, ContainerdVersion, KubeletVersion, OsVersion,
-        containerd::{HYPERV_HANDLER, PROCESS_HANDLER, generation},
-        runtimes::DOCKER_HANDLER,
-    },
+    facts::{Build, ContainerRuntime, ContainerdVersion, KubeletVersion, Minor, OsVersion},
 };
 
 /// A Windows node.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in Kubernetes
 pub struct WindowsNode {
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
-    /// The version of the object, for the optimistic lock.
+    /// The `resourceVersion`, for optimistic locking.
     pub resource_version: String,
-    /// When it joined.
+    /// The `creationTimestamp`.
     pub created: Option<Timestamp>,
-    /// All its labels.
     pub labels: BTreeMap<String, String>,
-    /// All its taints, as they are.
     pub taints: Vec<NodeTaint>,
-    /// The ConfigMap that it should run, from its annotation.
+    /// The name of the ConfigMap with the configuration for the node, from its annotation.
     pub config: Option<String>,
-    /// The record of what is ours, as its annotation has it: see [`super::ownership`] for what it is worth.
+    /// The record in its annotation. [`super::ownership`] verifies it.
     pub owned: Option<SignedRecord>,
-    /// Whether its Ready condition is True.
+    /// Whether the condition Ready is True.
     pub ready: bool,
-    /// The Windows it runs: `Err` has the text that could not be read, empty when nothing was reported.
+    /// The Windows version; `Err` has the text that cannot be parsed, which is empty if none is reported.
     pub os: Result<OsVersion, String>,
-    /// Its kubelet: `Err` has the text that could not be read.
+    /// The version of the kubelet; `Err` as for [`Self::os`].
     pub kubelet: Result<KubeletVersion, String>,
-    /// Its container runtime.
-    pub runtime: ContainerRuntime,
-    /// What it has.
+    /// The container runtime; `Err` as for [`Self::os`].
+    pub runtime: Result<ContainerRuntime<ContainerdVersion>, String>,
+    /// `status.capacity`.
     pub capacity: Resources,
-    /// What it offers to pods.
+    /// `status.allocatable`.
     pub allocatable: Resources,
-    /// Who else wrote its taints last.
+    /// The field manager other than winpool that wrote the taints last.
     pub taints_writer: Option<String>,
-    /// Who else wrote its labels last.
+    /// The field manager other than winpool that wrote the labels last.
     pub labels_writer: Option<String>,
 }
 
-/// The container runtime that a node reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ContainerRuntime {
-    /// `containerd://1.7.27`
-    Containerd(ContainerdVersion),
-    /// `docker://…`: dockershim up to kubelet 1.23, cri-dockerd from 1.24.
-    Docker,
-    /// Anything else, as it was reported.
-    Unknown(String),
-}
-
-/// Resources of a node. What is not reported is `None`.
+/// The resources of a node; `None` if a resource is not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Resources {
-    /// Processors, in thousandths.
+    /// CPU in thousandths.
     pub cpu_milli: Option<i64>,
     /// Memory in bytes.
     pub memory: Option<i64>,
-    /// The disk of the node, in bytes.
+    /// Ephemeral storage in bytes.
     pub ephemeral_storage: Option<i64>,
     /// The number of pods.
     pub pods: Option<i64>,
 }
 
 impl WindowsNode {
-    /// The release it runs: what the kernel says, else the label.
+    /// The Windows build that the kernel reports, or else that of the label.
     pub fn build(&self) -> Option<Build> {
         match self.os {
             Ok(version) => Some(version.build),
@@ -86,20 +68,66 @@ impl WindowsNode {
         }
     }
 
-    /// The Windows it runs: what the kernel says, else the release of the label, whose revision nobody knows.
+    /// The Windows version that the kernel reports, or else the build of the label without a revision.
     pub fn os_version(&self) -> Option<OsVersion> {
         self.os.as_ref().ok().copied().or_else(|| self.build().map(|build| OsVersion { build, revision: None }))
     }
 
-    /// The pool that its label names. A kubelet can write it: which pool keeps the node is in its record.
+    /// The minor of the kubelet, if it is known.
+    pub fn kubelet_minor(&self) -> Option<Minor> {
+        self.kubelet.as_ref().ok().map(|kubelet| kubelet.minor)
+    }
+
+    /// The version of containerd, if the node runs containerd.
+    pub fn containerd(&self) -> Option<ContainerdVersion> {
+        self.runtime.as_ref().ok()?.containerd()
+    }
+
+    /// The RuntimeClass handlers of the node as of [`ContainerRuntime::handlers`].
+    pub fn handlers(&self, rendered: bool) -> Option<&'static [&'static str]> {
+        self.runtime.as_ref().ok()?.handlers(rendered)
+    }
+
+    /// The pool in the label of the node. A kubelet can write it: the verified record has the pool that keeps the node.
     pub fn labelled_pool(&self) -> Option<&str> {
         self.labels.get(label::POOL).map(String::as_str)
     }
 
-    /// Whether another version of the node says the same to the rules.
-    pub fn says_the_same_as(&self, other: &Self) -> bool {
-        let versionless = |node: &Self| Self { resource_version: String::new(), ..node.clone() };
-        self.resource_version == other.resource_version || versionless(self) == versionless(other)
+    /// Whether the nodes differ in `resourceVersion` at most.
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
+        let Self { labels, labels_writer, taints_writer, .. } = self;
+        self.resource_version == other.resource_version
+            || (self.differs_in_labels_at_most(other)
+                && (labels, labels_writer, taints_writer)
+                    == (&other.labels, &other.labels_writer, &other.taints_writer))
+    }
+
+    /// Whether the nodes differ in labels, field managers and `resourceVersion` at most.
+    pub fn differs_in_labels_at_most(&self, other: &Self) -> bool {
+        self.without_labels() == other.without_labels()
+    }
+
+    /// Everything but labels, field managers and `resourceVersion`. It names every field, so that a new one is not missed.
+    fn without_labels(&self) -> impl PartialEq + '_ {
+        let Self {
+            name,
+            uid,
+            resource_version: _,
+            created,
+            labels: _,
+            taints,
+            config,
+            owned,
+            ready,
+            os,
+            kubelet,
+            runtime,
+            capacity,
+            allocatable,
+            taints_writer: _,
+            labels_writer: _,
+        } = self;
+        (name, uid, created, taints, config, owned, ready, os, kubelet, runtime, capacity, allocatable)
     }
 }
 
@@ -113,6 +141,8 @@ impl From<Node> for WindowsNode {
         let ready = |condition: &k8s_openapi::api::core::v1::NodeCondition| {
             condition.type_ == "Ready" && condition.status == "True"
         };
+        let kubelet: Result<KubeletVersion, _> = info.kubelet_version.parse().map_err(|_| info.kubelet_version);
+        let minor = kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
         Self {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
@@ -123,44 +153,14 @@ impl From<Node> for WindowsNode {
             config: annotations.get(annotation::CONFIG).cloned(),
             owned: annotations.get(annotation::OWNED).map(|text| SignedRecord::read(text)),
             ready: status.conditions.unwrap_or_default().iter().any(ready),
-            os: info.kernel_version.parse().map_err(|_| info.kernel_version.clone()),
-            kubelet: info.kubelet_version.parse().map_err(|_| info.kubelet_version.clone()),
-            runtime: ContainerRuntime::read(&info.container_runtime_version),
+            os: info.kernel_version.parse().map_err(|_| info.kernel_version),
+            runtime: ContainerRuntime::read(&info.container_runtime_version, minor)
+                .ok_or(info.container_runtime_version),
+            kubelet,
             capacity: Resources::read(status.capacity.as_ref()),
             allocatable: Resources::read(status.allocatable.as_ref()),
             taints_writer: last_other_writer(&managed, "/spec/f:taints"),
             labels_writer: last_other_writer(&managed, "/metadata/f:labels"),
-        }
-    }
-}
-
-impl ContainerRuntime {
-    fn read(text: &str) -> Self {
-        match text.split_once("://") {
-            Some(("containerd", version)) => {
-                version.parse().map_or_else(|_| Self::Unknown(text.to_owned()), Self::Containerd)
-            }
-            Some(("docker", _)) => Self::Docker,
-            _ => Self::Unknown(text.to_owned()),
-        }
-    }
-
-    /// The RuntimeClass handlers that it has; `rendered`: whether the node runs the configuration that we render, which
-    /// has both of containerd's. `None` if that is not known.
-    pub fn handlers(&self, rendered: bool) -> Option<&'static [&'static str]> {
-        match self {
-            Self::Docker => Some(&[DOCKER_HANDLER]),
-            Self::Containerd(_) if rendered => Some(&[PROCESS_HANDLER, HYPERV_HANDLER]),
-            Self::Containerd(version) => Some(generation(*version)?.default_handlers),
-            Self::Unknown(_) => None,
-        }
-    }
-
-    /// The version of containerd, if that is the runtime.
-    pub fn containerd(&self) -> Option<ContainerdVersion> {
-        match self {
-            Self::Containerd(version) => Some(*version),
-            Self::Docker | Self::Unknown(_) => None,
         }
     }
 }
@@ -177,7 +177,7 @@ impl Resources {
     }
 }
 
-/// The field manager, other than ours, that wrote a field last.
+/// The field manager other than winpool that wrote a field last.
 fn last_other_writer(managed: &[ManagedFieldsEntry], path: &str) -> Option<String> {
     let (outer, inner) = path.trim_start_matches('/').split_once('/')?;
     managed

@@ -1,4 +1,4 @@
-//! The objects of one kind, by name: a map that is shared until somebody changes it.
+//! The objects of one kind, by name, in a copy-on-write map.
 
 use std::{
     collections::{BTreeMap, btree_map},
@@ -6,13 +6,13 @@ use std::{
     sync::Arc,
 };
 
-/// Objects by name. A clone costs the same however many there are; a change to a map that is shared copies it first.
+/// Objects by name. A clone shares the map, and a write to a shared map copies it first.
 #[derive(Debug)]
 pub struct Objects<V>(Arc<BTreeMap<String, Arc<V>>>);
 
 impl<V> Objects<V> {
-    /// Whether the other is the same map, and not only an equal one.
-    pub fn is(&self, other: &Self) -> bool {
+    /// Whether both share one map.
+    pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
@@ -75,17 +75,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_not_seen_by_those_who_share_the_map() {
+    fn a_write_does_not_change_the_clones() {
         let mut objects: Objects<u32> = [("a".to_owned(), Arc::new(1))].into();
         let before = objects.clone();
-        assert!(objects.is(&before));
+        assert!(Arc::ptr_eq(&objects.0, &before.0));
         objects.insert("b".to_owned(), Arc::new(2));
-        assert!(!objects.is(&before));
+        assert!(!Arc::ptr_eq(&objects.0, &before.0));
         assert_eq!((before.len(), objects.len()), (1, 2));
     }
 
     #[test]
-    fn a_map_that_nobody_shares_is_changed_in_place() {
+    fn a_map_without_clones_is_changed_in_place() {
         let mut objects: Objects<u32> = [("a".to_owned(), Arc::new(1))].into();
         let place: *const _ = &raw const *objects;
         objects.insert("b".to_owned(), Arc::new(2));

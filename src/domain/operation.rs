@@ -1,349 +1,105 @@
-//! What a plan asks for: writes as values, with everything the writer needs and nothing it has to decide.
+//! Operations: the writes of a plan, as values.
+
+mod node_patch;
+mod unwritten;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
+    fmt,
     sync::Arc,
 };
 
-use k8s_openapi::api::core::v1::Taint as NodeTaint;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    ownership::{Ownership, Record},
-    revert::{FieldWrite, ObjectId, Persistence, Target},
+pub use self::node_patch::{
+    Edit, NodeChange, NodePatch, Parts, Purpose, TaintChange, TaintEdit, TaintPart, TolerationDependency,
 };
-use crate::api::names::annotation;
+pub use self::unwritten::Unwritten;
 
-/// What follows when an operation of a plan does not get through.
+use super::revert::{FieldWrite, ObjectId, Target};
+
+/// What to do with the rest of a plan after an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterFailure {
-    /// The rest goes on, but for the parts that depend on what failed.
-    GoOn,
-    /// No further step begins: what is removed is removed in order.
+    /// Continue with all that does not depend on the failed operation.
+    Continue,
+    /// Begin no further step: a cleanup removes in order.
     Stop,
 }
-
-/// The objects that could not be written, so that what depends on them waits.
-#[derive(Clone, Debug, Default)]
-pub struct Unwritten(BTreeSet<(Target, String)>);
 
 impl Unwritten {
     /// Adds the object of an operation.
     pub fn add(&mut self, operation: &Operation) {
-        self.0.insert((operation.target(), operation.object().to_owned()));
+        self.add_object(operation.target(), operation.object());
     }
 
-    /// Whether the object of an operation could not be written before.
+    /// Whether the object of an operation is one of them.
     pub fn has(&self, operation: &Operation) -> bool {
         self.has_object(operation.target(), operation.object())
     }
-
-    fn has_object(&self, target: Target, name: &str) -> bool {
-        self.0.contains(&(target, name.to_owned()))
-    }
 }
 
-/// One write.
+/// A write. Names and uids are those of the object, and a `resource_version` is for optimistic locking.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are explained above
 pub enum Operation {
-    /// Puts the finalizer on a pool, before anything that it must undo.
+    /// Adds the finalizer to a pool, before the first write that a cleanup has to undo.
     AddFinalizer {
-        /// The pool.
         pool: String,
-        /// Its version, as an optimistic lock.
         resource_version: String,
-        /// All its finalizers after the write.
+        /// All finalizers after the write.
         finalizers: Vec<String>,
     },
-    /// Takes the finalizer off a pool: the last write about it.
+    /// Removes the finalizer from a pool, after all other writes.
     RemoveFinalizer {
-        /// The pool.
         pool: String,
-        /// Its version, as an optimistic lock.
         resource_version: String,
-        /// All its finalizers after the write.
+        /// All finalizers after the write.
         finalizers: Vec<String>,
     },
-    /// Writes into a pool's status which keys it is about to set on nodes.
+    /// Records in the status of a pool the keys that it is about to set on nodes.
     RecordApplied {
-        /// The pool.
         pool: String,
-        /// The whole status, applied by the status manager.
+        /// The object with the whole status, for server-side apply.
         body: Value,
     },
-    /// Applies a RuntimeClass, as a whole.
+    /// Applies a RuntimeClass.
     ApplyRuntimeClass {
-        /// Its name.
         name: String,
-        /// The object.
+        /// The object, for server-side apply.
         body: Value,
-        /// Whether fields of other managers are taken over: only for a class that is ours or is being adopted.
+        /// Whether to take over fields of other managers: only for a class that is managed by winpool or adopted.
         force: bool,
-        /// What it changes, in words.
-        words: String,
-        /// The uid of the class as it was seen; `None` for one that is created.
+        /// What changes, as text.
+        change: String,
+        /// The uid of the existing class; `None` to create one.
         uid: Option<String>,
-        /// What it sets, for the detection of reverts.
+        /// The fields that are written, for the detection of reverts.
         writes: Vec<FieldWrite>,
     },
-    /// Takes off a RuntimeClass of ours what others put into its maps and an apply leaves there.
+    /// Removes keys of other managers from the maps of a managed RuntimeClass, which an apply does not remove.
     StripRuntimeClass {
-        /// Its name.
         name: String,
-        /// The merge patch; it carries `metadata.uid`.
+        /// The merge patch, with `metadata.uid`.
         body: Value,
     },
-    /// Deletes a RuntimeClass of ours.
-    DeleteRuntimeClass {
-        /// Its name.
-        name: String,
-        /// Its uid, so that a class made again under the name is left alone.
-        uid: String,
-    },
-    /// Applies the ConfigMap of a variant in the operator's namespace.
+    /// Deletes a managed RuntimeClass.
+    DeleteRuntimeClass { name: String, uid: String },
+    /// Applies the ConfigMap of a configuration in the operator's namespace.
     ApplyConfigMap {
-        /// Its name.
         name: String,
-        /// The object.
+        /// The object, for server-side apply.
         body: Value,
     },
-    /// Deletes the ConfigMap of a variant in the operator's namespace.
-    DeleteConfigMap {
-        /// Its name.
-        name: String,
-        /// Its uid.
-        uid: String,
-    },
+    /// Deletes the ConfigMap of a configuration in the operator's namespace.
+    DeleteConfigMap { name: String, uid: String },
     /// Patches a node.
     PatchNode(Arc<NodePatch>),
 }
 
-/// Everything that has to change on a node, in one JSON merge patch with an optimistic lock.
-#[derive(Clone, Debug)]
-pub struct NodePatch {
-    /// The node.
-    pub node: String,
-    /// Its uid.
-    pub uid: String,
-    /// Its version, as an optimistic lock.
-    pub resource_version: String,
-    /// What changes.
-    pub change: Arc<NodeChange>,
-    /// What signs the record.
-    pub ownership: Arc<Ownership>,
-}
-
-/// What changes on a node; nodes that are alike share one.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NodeChange {
-    /// Labels to write; `None` removes one.
-    pub labels: BTreeMap<String, Option<String>>,
-    /// The name of its configuration.
-    pub config: Edit<String>,
-    /// The taints, with the record that is true when they are written.
-    pub taints: TaintChange,
-    /// The same without the taints that wait for a RuntimeClass to tolerate them.
-    pub tolerated: Option<TolerationDependency>,
-    /// The record that is true without any change of the taints; `None` where nothing may be written without them.
-    pub record_without_taints: Option<Edit<Record>>,
-    /// What it changes beside the taints, in words.
-    pub words: Vec<String>,
-    /// What it sets beside the taints, for the detection of reverts.
-    pub writes: Vec<FieldWrite>,
-    /// What it is for.
-    pub purpose: Purpose,
-}
-
-/// What becomes of a value.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Edit<T> {
-    /// It stays as it is.
-    #[default]
-    Keep,
-    /// It is removed.
-    Remove,
-    /// It is set.
-    Set(T),
-}
-
-/// A change of the taints of a node.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TaintChange {
-    /// All taints after the change; `None` where they stay as they are.
-    pub taints: Option<Vec<NodeTaint>>,
-    /// The record.
-    pub record: Edit<Record>,
-    /// What it changes, in words.
-    pub words: Vec<String>,
-    /// What it sets, for the detection of reverts.
-    pub writes: Vec<FieldWrite>,
-}
-
-/// What is written of the taints while a RuntimeClass does not tolerate all of them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TolerationDependency {
-    /// The RuntimeClasses whose tolerations are widened in the same plan.
-    pub classes: BTreeSet<String>,
-    /// The change with those taints alone that every class tolerates already.
-    pub change: TaintChange,
-}
-
-/// Which parts of a node's change are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
-    /// The taints.
-    pub taints: TaintPart,
-    /// Whether the name of the configuration is written.
-    pub config: bool,
-    /// Whether labels and record are written.
-    pub metadata: bool,
-}
-
-/// Which taints are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaintPart {
-    /// All.
-    All,
-    /// Those that every RuntimeClass tolerates already.
-    Tolerated,
-    /// None.
-    None,
-}
-
-/// What a change of a node is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Purpose {
-    /// The node joins the pool.
-    #[default]
-    Guard,
-    /// What the pool asks for is not on the node.
-    Repair,
-    /// The node is to run another configuration, and has everything else.
-    Configure,
-    /// What is ours comes off.
-    Release,
-}
-
-impl Parts {
-    /// The whole change.
-    pub const ALL: Self = Self { taints: TaintPart::All, config: true, metadata: true };
-    /// The taints alone, for an admission that refuses the labels: without a record they are never removed, and Linux pods
-    /// stay away.
-    pub const TAINTS: Self = Self { taints: TaintPart::All, config: false, metadata: false };
-}
-
-impl NodeChange {
-    /// Whether anything is left to write of these parts.
-    pub fn has(&self, parts: Parts) -> bool {
-        let (taints, record) = self.taint_part(parts.taints);
-        (parts.metadata && (!self.labels.is_empty() || !matches!(record, None | Some(Edit::Keep))))
-            || (parts.config && self.config != Edit::Keep)
-            || taints.is_some_and(|change| change.taints.is_some())
-    }
-
-    /// Whether there is anything to write.
-    pub fn has_any(&self) -> bool {
-        self.has(Parts::ALL)
-    }
-
-    /// The taints of a part and the record that is true with them.
-    fn taint_part(&self, part: TaintPart) -> (Option<&TaintChange>, Option<&Edit<Record>>) {
-        match (part, &self.tolerated) {
-            (TaintPart::All, _) | (TaintPart::Tolerated, None) => (Some(&self.taints), Some(&self.taints.record)),
-            (TaintPart::Tolerated, Some(tolerated)) => (Some(&tolerated.change), Some(&tolerated.change.record)),
-            (TaintPart::None, _) => (None, self.record_without_taints.as_ref()),
-        }
-    }
-
-    /// What these parts change, in words.
-    pub fn words(&self, parts: Parts) -> Vec<String> {
-        let config = match &self.config {
-            Edit::Set(name) if parts.config => Some(format!("config {name}")),
-            Edit::Remove if parts.config && self.purpose != Purpose::Release => Some("remove the config".to_owned()),
-            _ => None,
-        };
-        let taints = self.taint_part(parts.taints).0;
-        let labels = self.words.iter().filter(|_| parts.metadata);
-        let words = labels.chain(taints.into_iter().flat_map(|change| &change.words)).cloned();
-        let words: Vec<_> = words.chain(config).collect();
-        if words.is_empty() { vec!["update the record".to_owned()] } else { words }
-    }
-
-    /// What these parts set, for the detection of reverts.
-    pub fn writes(&self, parts: Parts) -> Vec<FieldWrite> {
-        let taints = self.taint_part(parts.taints).0;
-        let labels = self.writes.iter().filter(|_| parts.metadata);
-        labels.chain(taints.into_iter().flat_map(|change| &change.writes)).cloned().collect()
-    }
-}
-
-impl PartialEq for NodePatch {
-    /// What signs the record does not matter.
-    fn eq(&self, other: &Self) -> bool {
-        (&self.node, &self.uid, &self.resource_version, &self.change)
-            == (&other.node, &other.uid, &other.resource_version, &other.change)
-    }
-}
-
-impl NodePatch {
-    /// The parts that can be written when these objects could not be, and the first object that the others wait for.
-    pub fn writable(&self, unwritten: &Unwritten) -> (Parts, Option<(Target, String)>) {
-        let classes = self.change.tolerated.iter().flat_map(|tolerated| &tolerated.classes);
-        let class = classes.into_iter().find(|class| unwritten.has_object(Target::RuntimeClass, class));
-        let class = class.map(|name| (Target::RuntimeClass, name.clone()));
-        let config = match &self.change.config {
-            Edit::Set(name) if unwritten.has_object(Target::ConfigMap, name) => Some((Target::ConfigMap, name.clone())),
-            _ => None,
-        };
-        let taints = if class.is_some() { TaintPart::Tolerated } else { TaintPart::All };
-        (Parts { taints, config: config.is_none(), metadata: true }, class.or(config))
-    }
-
-    /// The merge patch that writes these parts.
-    pub fn body(&self, parts: Parts) -> Value {
-        let (taints, record) = self.change.taint_part(parts.taints);
-        let mut metadata = json!({"resourceVersion": self.resource_version});
-        if parts.metadata && !self.change.labels.is_empty() {
-            metadata["labels"] = json!(self.change.labels);
-        }
-        let config = if parts.config { edited(&self.change.config, Clone::clone) } else { None };
-        let record = record
-            .filter(|_| parts.metadata)
-            .and_then(|record| edited(record, |record| self.ownership.write(&self.uid, record)));
-        for (name, value) in [(annotation::CONFIG, config), (annotation::OWNED, record)] {
-            if let Some(value) = value {
-                metadata["annotations"][name] = json!(value);
-            }
-        }
-        let mut body = json!({"metadata": metadata});
-        if let Some(taints) = taints.and_then(|change| change.taints.as_ref()) {
-            body["spec"] = json!({"taints": taints});
-        }
-        body
-    }
-
-    /// Whether the taints change.
-    pub fn has_taints(&self) -> bool {
-        self.change.taints.taints.is_some()
-    }
-
-    /// Whether the rest may be written without the taints, for an admission that refuses them.
-    pub fn may_leave_taints(&self) -> bool {
-        self.has_taints() && self.change.record_without_taints.is_some()
-    }
-}
-
-/// A value of a merge patch: `Some(None)` removes it.
-fn edited<T>(edit: &Edit<T>, text: impl FnOnce(&T) -> String) -> Option<Option<String>> {
-    match edit {
-        Edit::Keep => None,
-        Edit::Remove => Some(None),
-        Edit::Set(value) => Some(Some(text(value))),
-    }
-}
-
 impl Operation {
-    /// What kind of write this is, for metrics and traces.
+    /// The kind of write, for metrics and traces.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::AddFinalizer { .. } => "add-finalizer",
@@ -358,7 +114,7 @@ impl Operation {
         }
     }
 
-    /// The object that is written.
+    /// The name of the object.
     pub fn object(&self) -> &str {
         match self {
             Self::AddFinalizer { pool, .. } | Self::RemoveFinalizer { pool, .. } | Self::RecordApplied { pool, .. } => {
@@ -373,7 +129,7 @@ impl Operation {
         }
     }
 
-    /// The kind of the object that is written.
+    /// The kind of the object.
     pub fn target(&self) -> Target {
         match self {
             Self::AddFinalizer { .. } | Self::RemoveFinalizer { .. } => Target::Pool,
@@ -386,7 +142,7 @@ impl Operation {
         }
     }
 
-    /// What identifies its object for the detection of reverts: the uid, but for objects that it creates.
+    /// The identity of the object for the detection of reverts: the uid, or the name of an object that is created.
     pub fn identity(&self) -> ObjectId {
         match self {
             Self::PatchNode(patch) => ObjectId::Uid(patch.uid.clone()),
@@ -395,94 +151,130 @@ impl Operation {
         }
     }
 
-    /// What it sets on its object if it ends like this, for the detection of reverts.
-    pub fn writes(&self, outcome: &Outcome) -> Vec<FieldWrite> {
+    /// The fields that were written with this outcome, for the detection of reverts.
+    pub fn field_writes(&self, outcome: &Outcome) -> Vec<FieldWrite> {
         match (self, outcome) {
-            (Self::PatchNode(patch), Outcome::Done) => patch.change.writes(Parts::ALL),
-            (Self::PatchNode(patch), Outcome::Partly { written, .. }) => patch.change.writes(*written),
+            (Self::PatchNode(patch), Outcome::Done) => patch.change.field_writes(Parts::ALL),
+            (Self::PatchNode(patch), Outcome::Partly { written, .. }) => patch.change.field_writes(*written),
             (Self::ApplyRuntimeClass { writes, .. }, Outcome::Done) => writes.clone(),
-            (Self::ApplyConfigMap { .. }, Outcome::Done) => vec![existence()],
-            (Self::DeleteRuntimeClass { .. }, Outcome::Done) => {
-                vec![FieldWrite { value: "absent".to_owned(), ..existence() }]
-            }
+            (Self::ApplyConfigMap { .. }, Outcome::Done) => vec![FieldWrite::existence(true)],
+            (Self::DeleteRuntimeClass { .. }, Outcome::Done) => vec![FieldWrite::existence(false)],
             _ => Vec::new(),
         }
     }
 
-    /// What it does, in words for a person; `None` for our own book-keeping and for what another operation says already.
-    pub fn words(&self) -> Option<String> {
-        self.words_of(Parts::ALL)
-    }
-
-    /// What it did, in words for a person, by how it ended; `None` where nothing was written.
-    pub fn words_done(&self, outcome: &Outcome) -> Option<String> {
-        match outcome {
-            Outcome::Done => self.words(),
-            Outcome::Partly { written, .. } => self.words_of(*written),
-            _ => None,
-        }
-    }
-
-    fn words_of(&self, parts: Parts) -> Option<String> {
+    /// What these parts change; `None` for finalizers, status, and a change that another operation describes.
+    pub fn description(&self, parts: Parts) -> Option<String> {
         match self {
             Self::AddFinalizer { .. } | Self::RemoveFinalizer { .. } => None,
             Self::RecordApplied { .. } | Self::StripRuntimeClass { .. } => None,
-            Self::ApplyRuntimeClass { name, words, .. } => Some(format!("RuntimeClass {name}: {words}")),
-            Self::DeleteRuntimeClass { name, .. } => Some(format!("RuntimeClass {name}: delete")),
-            Self::ApplyConfigMap { name, .. } => Some(format!("ConfigMap {name}: create")),
-            Self::DeleteConfigMap { name, .. } => Some(format!("ConfigMap {name}: delete")),
-            Self::PatchNode(patch) => Some(format!("Node {}: {}", patch.node, patch.change.words(parts).join(", "))),
+            Self::ApplyRuntimeClass { change, .. } => Some(change.clone()),
+            Self::ApplyConfigMap { .. } => Some("create".to_owned()),
+            Self::DeleteRuntimeClass { .. } | Self::DeleteConfigMap { .. } => Some("delete".to_owned()),
+            Self::PatchNode(patch) => Some(patch.change.descriptions(parts).join(", ")),
         }
+    }
+
+    /// The object and the change, such as `Node win-1: taint os=windows:NoSchedule`; `None` as for [`Self::description`].
+    pub fn summary(&self) -> Option<String> {
+        Some(self.with_object(&self.description(Parts::ALL)?))
+    }
+
+    /// The object and what was written with this outcome; `None` as for [`Self::description`] and if nothing was written.
+    pub fn summary_of(&self, outcome: &Outcome) -> Option<String> {
+        let written = match outcome {
+            Outcome::Done => Parts::ALL,
+            Outcome::Partly { written, .. } => *written,
+            _ => return None,
+        };
+        Some(self.with_object(&self.description(written)?))
+    }
+
+    fn with_object(&self, description: &str) -> String {
+        format!("{} {}: {description}", self.target(), self.object())
     }
 }
 
-/// That an object of ours is there: others revert it by deleting the object.
-pub fn existence() -> FieldWrite {
-    FieldWrite { field: "existence".to_owned(), value: "present".to_owned(), persistence: Persistence::Insist }
-}
-
-/// How a write ended.
+/// The outcome of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// The write succeeded.
     Done,
-    /// Only these parts of a node's change are written.
+    /// Some parts of a node's change were written.
     Partly {
-        /// The parts.
+        /// These parts.
         written: Parts,
-        /// Why not the rest.
+        /// Why the other parts were not written.
         why: Shortfall,
     },
-    /// Somebody wrote first: look again.
+    /// The object has changed since the plan.
     Conflict,
-    /// The object is gone.
-    Gone,
-    /// The API server refused it with this text.
-    Refused(String),
-    /// It did not get through, for the reason in the text.
-    Failed(String),
+    /// The object does not exist.
+    NotFound,
+    /// The API server rejected the write.
+    Refused(WriteError),
+    /// The write failed for another reason.
+    Failed(WriteError),
 }
 
-/// Why a part of a node's change is not written.
+/// Why a write failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WriteError {
+    /// Identifies the failure: messages differ between objects and attempts.
+    pub cause: ErrorCause,
+    /// The message of the API server or of the client.
+    pub message: String,
+}
+
+/// The cause of a failure, without the texts that differ between objects and attempts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ErrorCause {
+    /// The API server did not answer.
+    NoResponse,
+    /// The API server answered with a `Status`.
+    Status {
+        /// The HTTP status code.
+        code: u16,
+        /// The reason, such as `Forbidden`.
+        reason: String,
+        /// The fields of the object in the details.
+        fields: BTreeSet<String>,
+    },
+}
+
+/// A failure without a response of the API server.
+impl<T: Into<String>> From<T> for WriteError {
+    fn from(message: T) -> Self {
+        Self { cause: ErrorCause::NoResponse, message: message.into() }
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Why a part of a node's change was not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shortfall {
-    /// Admission refused the taints with this text.
-    Refused(String),
-    /// It waits for this object, which could not be written.
+    /// Admission rejected it.
+    Refused(WriteError),
+    /// It depends on this object, which could not be written.
     Waits(Target, String),
 }
 
-/// What became of a plan's operations. Those that were not tried are not in it.
+/// The outcomes of a plan's operations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Done {
-    /// Each operation that was tried, with how it ended.
+    /// The operations that were attempted, with their outcomes.
     pub results: Vec<(Operation, Outcome)>,
-    /// Whether every operation was tried and got through.
+    /// Whether all operations of the plan succeeded.
     pub complete: bool,
 }
 
 impl Done {
-    /// How the writes to nodes ended, by node.
+    /// The outcomes of the writes to nodes, by node.
     pub fn by_node(&self) -> HashMap<&str, &Outcome> {
         let of_nodes = self.results.iter().filter_map(|(operation, outcome)| match operation {
             Operation::PatchNode(patch) => Some((patch.node.as_str(), outcome)),
@@ -491,13 +283,16 @@ impl Done {
         of_nodes.collect()
     }
 
-    /// The failures, in words.
+    /// The failures, such as `Node win-1: connection refused`.
     pub fn failures(&self) -> impl Iterator<Item = String> + '_ {
         self.results.iter().filter_map(|(operation, outcome)| match outcome {
-            Outcome::Refused(text) | Outcome::Failed(text) => {
-                Some(format!("{} {}: {text}", operation.kind(), operation.object()))
-            }
-            Outcome::Done | Outcome::Partly { .. } | Outcome::Conflict | Outcome::Gone => None,
+            Outcome::Refused(error) | Outcome::Failed(error) => Some(operation.with_object(&error.message)),
+            Outcome::Done | Outcome::Partly { .. } | Outcome::Conflict | Outcome::NotFound => None,
         })
     }
+}
+
+/// The object that sets the status of a custom resource by server-side apply.
+pub fn status_body(kind: &str, name: &str, status: &impl Serialize) -> Value {
+    json!({"apiVersion": "winpool.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "status": status})
 }

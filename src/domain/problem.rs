@@ -1,31 +1,46 @@
-//! A mistake in a resource, and what to write instead.
+//! Problems with a resource, and their remedies.
 
 use std::fmt;
 
-/// A mistake: where it is, what is wrong, and the remedy.
+/// A problem with a field. Displayed as `path: wrong: remedy`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// The field, such as `spec.taints[1].key`.
+    /// The path of the field, such as `spec.taints[1].key`.
     pub path: String,
-    /// What is wrong, such as ``"a b" is not a label key``.
+    /// What is wrong, in lower case, such as ``"a b" is not a label key``.
     pub wrong: String,
-    /// What to write instead.
+    /// What to do, in the imperative and in lower case.
     pub remedy: String,
 }
 
 impl Problem {
-    /// A mistake at a path.
+    /// Creates a problem.
     pub fn new(path: impl Into<String>, wrong: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { path: path.into(), wrong: wrong.into(), remedy: remedy.into() }
     }
 
-    /// All of them in one line, for a condition's message.
+    /// Several problems in one line, for the message of a condition.
     pub fn list(problems: &[Self]) -> String {
         problems.iter().map(Self::to_string).collect::<Vec<_>>().join("; ")
     }
 }
 
-/// The path of a field of what is at `path`.
+/// Why something is not as specified, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// What is wrong, as a sentence without its period.
+    pub problem: String,
+    /// What to do, as a sentence without its period.
+    pub remedy: String,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}. {}", self.problem, self.remedy)
+    }
+}
+
+/// The path of a field of the object at `path`.
 pub fn join(path: &str, field: &str) -> String {
     match path {
         "" => field.to_owned(),
@@ -34,7 +49,7 @@ pub fn join(path: &str, field: &str) -> String {
     }
 }
 
-/// Whether a path is that of something, or of a field or an item in it.
+/// Whether a path is equal to another or below it.
 pub fn is_within(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }

@@ -1,13 +1,19 @@
-//! Detects that another client reverts our writes.
+//! Detects that another client reverts the writes of winpool.
 //!
-//! A revert is a value that we wrote and that is not there any more when we plan the same write again: our own writes of
-//! another value start the count anew, and another object of the same name has another uid.
+//! A revert is a value that was written and is different when the same write is planned again. A write of another value
+//! resets the count, and an object that was created again has another uid.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::Arc,
+};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The kinds of objects that are written.
+use super::kubernetes::TaintKey;
+
+/// A kind of object that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// A WindowsNodePool.
@@ -22,64 +28,99 @@ pub enum Target {
     Node,
 }
 
+impl fmt::Display for Target {
+    /// The kind of the object.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pool | Self::PoolStatus => "WindowsNodePool",
+            Self::RuntimeClass => "RuntimeClass",
+            Self::ConfigMap => "ConfigMap",
+            Self::Node => "Node",
+        })
+    }
+}
+
 /// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectId {
-    /// This object, and none that is created again under its name.
+    /// This object only, not one that is created again with its name.
     Uid(String),
-    /// Whatever has the name.
+    /// Any object with this name.
     Name(Target, String),
 }
 
-/// A field of an object, and the value that a write gives it.
+/// A field of an object, and the value that a write sets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldWrite {
     /// The field, such as `taint os:NoSchedule`.
     pub field: String,
-    /// The value, or `absent`.
-    pub value: String,
-    /// What follows from reverts.
-    pub persistence: Persistence,
+    /// The value; `None` if the field is removed.
+    pub value: Option<String>,
+    /// What to do when the field is reverted repeatedly.
+    pub on_revert: RevertPolicy,
 }
 
-/// What follows when a field is reverted again and again.
+impl FieldWrite {
+    /// A label of a node.
+    pub fn label(key: &str, value: Option<&str>) -> Self {
+        Self { field: format!("label {key}"), value: value.map(str::to_owned), on_revert: RevertPolicy::Pause }
+    }
+
+    /// A taint of a node.
+    pub fn taint(key: &TaintKey, value: Option<&str>) -> Self {
+        Self { field: format!("taint {key}"), value: value.map(str::to_owned), on_revert: RevertPolicy::Retry }
+    }
+
+    /// The scheduling of a RuntimeClass.
+    pub fn scheduling(value: String) -> Self {
+        Self { field: "scheduling".to_owned(), value: Some(value), on_revert: RevertPolicy::Pause }
+    }
+
+    /// The existence of an object, which is reverted by deleting the object.
+    pub fn existence(exists: bool) -> Self {
+        let value = exists.then(|| "present".to_owned());
+        Self { field: "existence".to_owned(), value, on_revert: RevertPolicy::Retry }
+    }
+}
+
+/// What to do when a field is reverted repeatedly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Persistence {
-    /// The field is left alone for [`WINDOW`]: labels and RuntimeClasses.
-    Yield,
-    /// The field is written again and again, with a delay that grows to [`LONGEST_DELAY`]: taints, which keep Linux pods
-    /// off, and objects that others need.
-    Insist,
+pub enum RevertPolicy {
+    /// Do not write the field for [`WINDOW`]: labels and RuntimeClasses.
+    Pause,
+    /// Keep writing the field with a back-off of up to [`MAX_BACKOFF`]: taints, which repel Linux pods, and objects that
+    /// nodes and pods depend on.
+    Retry,
 }
 
-/// How many reverts within [`WINDOW`] are taken for repairs.
-const TOLERATED: usize = 5;
-/// The time within which reverts are counted, and for which a field is left alone.
+/// The number of reverts within [`WINDOW`] from which on a field is in conflict.
+const THRESHOLD: usize = 5;
+/// The time within which reverts are counted, and for which [`RevertPolicy::Pause`] stops writes.
 pub const WINDOW: SignedDuration = SignedDuration::from_mins(10);
-/// The longest delay before a field of [`Persistence::Insist`] is written again.
-pub const LONGEST_DELAY: SignedDuration = SignedDuration::from_secs(30);
+/// The longest back-off of [`RevertPolicy::Retry`].
+pub const MAX_BACKOFF: SignedDuration = SignedDuration::from_secs(30);
 
-/// What we last wrote into which field, and how often others reverted it.
+/// The last value written to each field, and when it was reverted.
 #[derive(Clone, Debug, Default)]
 pub struct RevertDetector {
-    /// By field of each object.
-    fields: HashMap<ObjectId, HashMap<String, History>>,
+    /// By field of each object. Snapshots share them, so that a write copies those of its object alone.
+    fields: HashMap<ObjectId, Arc<HashMap<String, History>>>,
 }
 
 #[derive(Clone, Debug)]
 struct History {
-    value: String,
+    value: Option<String>,
     written: Timestamp,
     reverts: VecDeque<Timestamp>,
 }
 
 impl RevertDetector {
-    /// Notes writes that were done.
+    /// Records writes that succeeded.
     pub fn note(&mut self, object: &ObjectId, writes: &[FieldWrite], now: Timestamp) {
         if writes.is_empty() {
             return;
         }
-        let fields = self.fields.entry(object.clone()).or_default();
+        let fields = Arc::make_mut(self.fields.entry(object.clone()).or_default());
         for FieldWrite { field, value, .. } in writes {
             match fields.get_mut(field) {
                 Some(history) if history.value == *value => {
@@ -93,32 +134,35 @@ impl RevertDetector {
         }
     }
 
-    /// Whether others keep reverting this field to another value than this.
-    pub fn is_contested(&self, object: &ObjectId, write: &FieldWrite, now: Timestamp) -> bool {
-        self.history(object, write).is_some_and(|history| history.count(now) >= TOLERATED)
+    /// Whether another client repeatedly reverts this write.
+    pub fn in_conflict(&self, object: &ObjectId, write: &FieldWrite, now: Timestamp) -> bool {
+        self.history(object, write).is_some_and(|history| history.count(now) >= THRESHOLD)
     }
 
-    /// Until when the write waits, if it does.
-    pub fn waits_until(&self, object: &ObjectId, write: &FieldWrite, now: Timestamp) -> Option<Timestamp> {
+    /// Until when the write is delayed, if it is.
+    pub fn delayed_until(&self, object: &ObjectId, write: &FieldWrite, now: Timestamp) -> Option<Timestamp> {
         let history = self.history(object, write)?;
-        let more = history.count(now).checked_sub(TOLERATED)?;
-        let delay = match write.persistence {
-            Persistence::Yield => WINDOW,
-            Persistence::Insist => SignedDuration::from_secs(1_i64 << more.min(5)).min(LONGEST_DELAY),
+        let more = history.count(now).checked_sub(THRESHOLD)?;
+        let delay = match write.on_revert {
+            RevertPolicy::Pause => WINDOW,
+            RevertPolicy::Retry => SignedDuration::from_secs(1_i64 << more.min(5)).min(MAX_BACKOFF),
         };
         let until = history.written.saturating_add(delay).ok()?;
         (now < until).then_some(until)
     }
 
-    /// Whether others keep reverting any field of an object.
-    pub fn has_contest(&self, object: &ObjectId, now: Timestamp) -> bool {
-        self.fields.get(object).is_some_and(|fields| fields.values().any(|history| history.count(now) >= TOLERATED))
+    /// Whether another client repeatedly reverts any field of an object.
+    pub fn any_conflict(&self, object: &ObjectId, now: Timestamp) -> bool {
+        self.fields.get(object).is_some_and(|fields| fields.values().any(|history| history.count(now) >= THRESHOLD))
     }
 
-    /// Forgets what is too old to matter.
+    /// Removes fields that were not written within the window.
     pub fn forget(&mut self, now: Timestamp) {
         self.fields.retain(|_, fields| {
-            fields.retain(|_, history| now.duration_since(history.written) < WINDOW);
+            let is_recent = |history: &History| now.duration_since(history.written) < WINDOW;
+            if !fields.values().all(is_recent) {
+                Arc::make_mut(fields).retain(|_, history| is_recent(history));
+            }
             !fields.is_empty()
         });
     }
@@ -129,17 +173,17 @@ impl RevertDetector {
 }
 
 impl History {
-    /// Counts a revert. Only those within the window are kept, and no more than a delay can grow by.
+    /// Counts a revert. Only reverts within the window are kept, and no more than the back-off can grow by.
     fn revert(&mut self, now: Timestamp) {
         self.written = now;
         self.reverts.push_back(now);
         self.reverts.retain(|at| now.duration_since(*at) < WINDOW);
-        if self.reverts.len() > 2 * TOLERATED {
+        if self.reverts.len() > 2 * THRESHOLD {
             self.reverts.pop_front();
         }
     }
 
-    /// The reverts within the window.
+    /// The number of reverts within the window.
     fn count(&self, now: Timestamp) -> usize {
         self.reverts.iter().filter(|at| now.duration_since(**at) < WINDOW).count()
     }
@@ -151,8 +195,8 @@ mod tests {
 
     use super::*;
 
-    fn write(value: &str, persistence: Persistence) -> FieldWrite {
-        FieldWrite { field: "taint os:NoSchedule".into(), value: value.into(), persistence }
+    fn write(value: &str, on_revert: RevertPolicy) -> FieldWrite {
+        FieldWrite { field: "taint os:NoSchedule".into(), value: Some(value.into()), on_revert }
     }
 
     fn uid(text: &str) -> ObjectId {
@@ -164,24 +208,24 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_left_alone_for_ten_minutes_after_the_fifth_revert_within_ten() {
-        let (mut detector, label) = (RevertDetector::default(), write("windows", Persistence::Yield));
+    fn a_label_is_not_written_for_ten_minutes_after_five_reverts_within_ten_minutes() {
+        let (mut detector, label) = (RevertDetector::default(), write("windows", RevertPolicy::Pause));
         for minute in 0..6 {
-            assert_eq!(detector.waits_until(&uid("uid-1"), &label, at(minute * 60)), None, "minute {minute}");
+            assert_eq!(detector.delayed_until(&uid("uid-1"), &label, at(minute * 60)), None, "minute {minute}");
             detector.note(&uid("uid-1"), slice::from_ref(&label), at(minute * 60));
         }
-        assert!(detector.is_contested(&uid("uid-1"), &label, at(301)));
-        assert_eq!(detector.waits_until(&uid("uid-1"), &label, at(301)), Some(at(900)));
-        assert_eq!(detector.waits_until(&uid("uid-1"), &label, at(900)), None);
+        assert!(detector.in_conflict(&uid("uid-1"), &label, at(301)));
+        assert_eq!(detector.delayed_until(&uid("uid-1"), &label, at(301)), Some(at(900)));
+        assert_eq!(detector.delayed_until(&uid("uid-1"), &label, at(900)), None);
     }
 
     #[test]
-    fn a_taint_is_written_again_for_ever_with_a_delay_that_grows_to_half_a_minute() {
-        let (mut detector, taint) = (RevertDetector::default(), write("windows", Persistence::Insist));
+    fn a_taint_is_always_retried_with_a_backoff_of_up_to_thirty_seconds() {
+        let (mut detector, taint) = (RevertDetector::default(), write("windows", RevertPolicy::Retry));
         let (mut now, mut delays) = (0, Vec::new());
         for _ in 0..14 {
             detector.note(&uid("uid-1"), slice::from_ref(&taint), at(now));
-            let until = detector.waits_until(&uid("uid-1"), &taint, at(now)).unwrap_or(at(now));
+            let until = detector.delayed_until(&uid("uid-1"), &taint, at(now)).unwrap_or(at(now));
             delays.push(until.duration_since(at(now)).as_secs());
             now = until.as_second();
         }
@@ -189,8 +233,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_revert_by_others_never_counts() {
-        let (taint, value) = (write("windows", Persistence::Insist), write("Windows", Persistence::Insist));
+    fn only_reverts_of_the_same_value_of_the_same_object_within_the_window_count() {
+        let (taint, value) = (write("windows", RevertPolicy::Retry), write("Windows", RevertPolicy::Retry));
         let mut recreated = RevertDetector::default();
         let mut edited = RevertDetector::default();
         let mut slow = RevertDetector::default();
@@ -198,26 +242,26 @@ mod tests {
             recreated.note(&uid(&format!("uid-{time}")), slice::from_ref(&taint), at(time));
             edited.note(&uid("uid-1"), &[if time % 2 == 0 { taint.clone() } else { value.clone() }], at(time));
             slow.note(&uid("uid-1"), slice::from_ref(&taint), at(time * 151));
-            assert!(!recreated.is_contested(&uid(&format!("uid-{time}")), &taint, at(time)), "a node made again");
-            assert!(!edited.is_contested(&uid("uid-1"), &taint, at(time)), "a value that the pool changes to and fro");
-            assert!(!slow.is_contested(&uid("uid-1"), &taint, at(time * 151)), "a repair now and then");
+            assert!(!recreated.in_conflict(&uid(&format!("uid-{time}")), &taint, at(time)), "a recreated node");
+            assert!(!edited.in_conflict(&uid("uid-1"), &taint, at(time)), "a value that the pool alternates");
+            assert!(!slow.in_conflict(&uid("uid-1"), &taint, at(time * 151)), "rare reverts");
         }
     }
 
     #[test]
-    fn our_own_change_ends_a_contest() {
-        let (mut detector, taint) = (RevertDetector::default(), write("windows", Persistence::Insist));
+    fn a_write_of_another_value_ends_the_conflict() {
+        let (mut detector, taint) = (RevertDetector::default(), write("windows", RevertPolicy::Retry));
         (0..9).for_each(|second| detector.note(&uid("uid-1"), slice::from_ref(&taint), at(second)));
-        assert!(detector.is_contested(&uid("uid-1"), &taint, at(9)));
-        detector.note(&uid("uid-1"), &[write("Windows", Persistence::Insist)], at(9));
+        assert!(detector.in_conflict(&uid("uid-1"), &taint, at(9)));
+        detector.note(&uid("uid-1"), &[write("Windows", RevertPolicy::Retry)], at(9));
         detector.note(&uid("uid-1"), slice::from_ref(&taint), at(10));
-        assert!(!detector.is_contested(&uid("uid-1"), &taint, at(10)));
+        assert!(!detector.in_conflict(&uid("uid-1"), &taint, at(10)));
     }
 
     #[test]
     fn what_is_too_old_is_forgotten() {
         let mut detector = RevertDetector::default();
-        detector.note(&uid("uid-1"), &[write("windows", Persistence::Yield)], at(0));
+        detector.note(&uid("uid-1"), &[write("windows", RevertPolicy::Pause)], at(0));
         detector.forget(at(599));
         assert_eq!(detector.fields.len(), 1);
         detector.forget(at(600));

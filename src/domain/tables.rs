@@ -1,33 +1,33 @@
-//! What to say of answers that go beyond the tables of facts, or come from old ones.
+//! Notices about versions that are newer than the tables of facts, and about old tables.
 
 use jiff::{ToSpan, civil::Date};
 
 use crate::facts::{Minor, TABLES, support};
 
-/// How many months after the day of its sources a table counts as old.
+/// The age in months from which on a table is old.
 pub const MONTHS_UNTIL_OLD: i32 = 9;
 
-/// What to know about answers for a minor that is newer than the tables.
+/// The notice about a minor that is newer than the tables.
 pub fn not_checked(minor: Minor) -> Option<String> {
-    let read = support::answered_as(minor)?;
+    let newest = support::treated_as(minor)?;
     Some(format!(
-        "the tables of this winpool end at Kubernetes {read}: {minor} is answered as {read}, and its feature gates are not \
-         checked: upgrade winpool"
+        "the tables of this winpool end at Kubernetes {newest}, so {minor} is treated as {newest}, and its feature gates are not \
+         checked. Upgrade winpool"
     ))
 }
 
-/// The first day on which the tables are old: nine months after the day of the oldest sources.
+/// The first day on which a table is old.
 pub fn old_from() -> Option<Date> {
     TABLES.iter().filter_map(|table| table.as_of.checked_add(MONTHS_UNTIL_OLD.months()).ok()).min()
 }
 
-/// What to know where the tables are old on a day.
+/// The notice about old tables.
 pub fn old(today: Date) -> Option<String> {
     let oldest = TABLES.iter().min_by_key(|table| table.as_of)?;
     let names = TABLES.iter().filter(|table| is_old(table.as_of, today)).map(|table| table.name).collect::<Vec<_>>();
     (!names.is_empty()).then(|| {
         format!(
-            "tables of this winpool are more than {MONTHS_UNTIL_OLD} months old, the oldest of {}: {}: upgrade winpool",
+            "tables of this winpool are more than {MONTHS_UNTIL_OLD} months old, the oldest from {}: {}. Upgrade winpool",
             oldest.as_of,
             names.join(", ")
         )
@@ -57,9 +57,9 @@ mod tests {
         let limit = old_from().unwrap();
         assert_eq!(limit, oldest.checked_add(9.months()).unwrap());
         assert_eq!(old(limit.yesterday().unwrap()), None);
-        let told = old(limit).unwrap();
+        let notice = old(limit).unwrap();
         let table = TABLES.iter().find(|table| table.as_of == oldest).unwrap();
-        assert!(told.contains(table.name) && told.contains(&oldest.to_string()), "{told}");
+        assert!(notice.contains(table.name) && notice.contains(&oldest.to_string()), "{notice}");
         let newest = TABLES.iter().map(|table| table.as_of).max().unwrap();
         let all = old(newest.checked_add(9.months()).unwrap()).unwrap();
         assert!(TABLES.iter().all(|table| all.contains(table.name)), "{all}");

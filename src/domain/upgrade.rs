@@ -1,53 +1,99 @@
-//! What an upgrade of the control plane and of the kubelets to another minor would break, and what it would change.
+//! What breaks and what changes when the control plane and the kubelets are upgraded to another minor.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Problem,
-    node::{ContainerRuntime, WindowsNode},
-    pool::{Pool, Snapshot, configs::variant},
+    Explanation, Problem,
+    node::WindowsNode,
+    pool::{Pool, Snapshot, Spec, configs::variant},
     profile::Profile,
-    render::{self, KUBELET_ARGS, Runtime, Scope, Variant, pause},
+    render::{self, KUBELET_ARGS, Scope, Variant, pause},
     tables,
 };
-use crate::{
-    api::Taint,
-    facts::{
-        Build, ContainerdVersion, Minor, builds, containerd, kubelet_flags, runtimes,
-        skew::{Skew, skew},
-        support,
-    },
+use crate::facts::{
+    Build, ContainerRuntime, ContainerdVersion, Minor, builds, containerd,
+    kubelet_flags::{self, LAST_WITH_DOCKERSHIM},
+    skew::{Skew, skew},
+    support,
 };
 
-/// Something that an upgrade meets.
+/// An issue, and the nodes that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What it is about.
-    pub concern: Concern,
-    /// Whether the upgrade breaks something; if not, it is only good to know.
-    pub breaks: bool,
-    /// What happens, and the remedy.
-    pub message: String,
-    /// The nodes concerned, by name; none where a pool has no nodes.
+pub struct AffectedNodes {
+    /// The issue.
+    pub issue: UpgradeIssue,
+    /// The nodes, by name; empty for the issue of a pool without nodes.
     pub nodes: Vec<String>,
 }
 
-/// What a finding is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Something that an upgrade breaks or changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UpgradeIssue {
+    /// The kubelet is too old for the API server.
+    KubeletTooOld {
+        /// Its minor.
+        kubelet: Minor,
+        /// The oldest that the API server allows.
+        oldest: Minor,
+    },
+    /// The kubelet is newer than the API server.
+    KubeletTooNew(Minor),
+    /// containerd is too old for the kubelet.
+    ContainerdTooOld {
+        /// Its version.
+        installed: ContainerdVersion,
+        /// The oldest that the kubelet needs.
+        minimum: ContainerdVersion,
+    },
+    /// containerd does not pin the pause image, and the kubelet no longer spares it.
+    PauseImageNotPinned {
+        /// The version of containerd.
+        installed: ContainerdVersion,
+        /// The first of its line that pins the image.
+        minimum: ContainerdVersion,
+    },
+    /// The kubelet has no dockershim.
+    DockershimRemoved,
+    /// A container runtime that winpool does not know.
+    UnknownRuntime(String),
+    /// The kubelet does not support the Windows build.
+    BuildNotSupported(Build),
+    /// The profile cannot be rendered for the kubelet.
+    NotRenderable {
+        /// The WindowsRuntimeProfile.
+        profile: String,
+        /// Why not.
+        problem: Problem,
+    },
+    /// The kubelet does not know these flags of the present command line.
+    FlagsRemoved(Vec<&'static str>),
+    /// The pause image is another one.
+    PauseImageChanged {
+        /// The image now.
+        from: String,
+        /// The image after the upgrade.
+        to: String,
+    },
+    /// The minor is newer than winpool's tables.
+    NotChecked,
+}
+
+/// What an issue is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concern {
-    /// The version skew between the API server and the kubelets that are there now.
+    /// The version skew between the API server and the kubelets.
     VersionSkew,
-    /// The container runtime for kubelets of the new minor.
+    /// The container runtime.
     ContainerRuntime,
-    /// The Windows that kubelets of the new minor support.
+    /// The Windows build.
     OSSupport,
-    /// The profile, rendered for kubelets of the new minor.
+    /// The profile.
     Configuration,
-    /// The flags that a kubelet is started with now.
+    /// The flags of the kubelet.
     KubeletFlags,
-    /// The pause image of kubelets of the new minor.
+    /// The pause image.
     PauseImage,
-    /// What the tables do not say of the new minor.
+    /// What winpool's tables do not cover.
     NotChecked,
 }
 
@@ -66,131 +112,172 @@ impl Concern {
     }
 }
 
-/// What an upgrade to a minor means for nodes; `pool` is theirs, if they have one.
-pub fn findings(snapshot: &Snapshot, pool: Option<&Pool>, nodes: &[&WindowsNode], target: Minor) -> Vec<Finding> {
-    let mut findings = Findings::default();
-    if let Some(notice) = tables::not_checked(target) {
-        findings.add(Concern::NotChecked, false, notice, nodes.iter().map(|node| &node.name));
+impl UpgradeIssue {
+    /// What it is about.
+    pub fn concern(&self) -> Concern {
+        match self {
+            Self::KubeletTooOld { .. } | Self::KubeletTooNew(_) => Concern::VersionSkew,
+            Self::ContainerdTooOld { .. }
+            | Self::PauseImageNotPinned { .. }
+            | Self::DockershimRemoved
+            | Self::UnknownRuntime(_) => Concern::ContainerRuntime,
+            Self::BuildNotSupported(_) => Concern::OSSupport,
+            Self::NotRenderable { .. } => Concern::Configuration,
+            Self::FlagsRemoved(_) => Concern::KubeletFlags,
+            Self::PauseImageChanged { .. } => Concern::PauseImage,
+            Self::NotChecked => Concern::NotChecked,
+        }
+    }
+
+    /// Whether something stops working; the others are worth knowing.
+    pub fn breaks(&self) -> bool {
+        !matches!(
+            self,
+            Self::PauseImageNotPinned { .. }
+                | Self::UnknownRuntime(_)
+                | Self::PauseImageChanged { .. }
+                | Self::NotChecked
+        )
+    }
+
+    /// The issue of an upgrade to `target`, and the remedy.
+    pub fn message(&self, target: Minor) -> String {
+        let problem = self.problem(target);
+        match self.remedy(target) {
+            Some(remedy) => Explanation { problem, remedy }.to_string(),
+            None => problem,
+        }
+    }
+
+    fn problem(&self, target: Minor) -> String {
+        match self {
+            Self::KubeletTooOld { kubelet, .. } => format!("kubelet {kubelet} is too old for API server {target}"),
+            Self::KubeletTooNew(kubelet) => format!("kubelet {kubelet} is newer than API server {target}"),
+            Self::ContainerdTooOld { installed, .. } => {
+                format!("containerd {installed} is too old for kubelet {target}")
+            }
+            Self::PauseImageNotPinned { installed, .. } => format!(
+                "containerd {installed} does not pin the pause image, and kubelet {target} deletes it when the disk fills up"
+            ),
+            Self::DockershimRemoved => format!("kubelet {target} has no dockershim"),
+            Self::UnknownRuntime(runtime) => {
+                format!("Container runtime {runtime:?} is unknown, and was not checked for kubelet {target}")
+            }
+            Self::BuildNotSupported(build) => {
+                format!("Kubernetes {target} does not support Windows {}, {}", windows(*build), span(*build, target))
+            }
+            Self::NotRenderable { profile, problem } => format!("WindowsRuntimeProfile {profile}: {problem}"),
+            Self::FlagsRemoved(flags) => format!("kubelet {target} does not start with --{}", flags.join(", --")),
+            Self::PauseImageChanged { from, to } => format!("The pause image changes from {from} to {to}"),
+            Self::NotChecked => tables::not_checked(target).unwrap_or_default(),
+        }
+    }
+
+    fn remedy(&self, target: Minor) -> Option<String> {
+        Some(match self {
+            Self::KubeletTooOld { oldest, .. } => format!("Upgrade the kubelet to {oldest} or later first"),
+            Self::KubeletTooNew(kubelet) => format!("Upgrade the API server to {kubelet} or later"),
+            Self::ContainerdTooOld { minimum, .. } | Self::PauseImageNotPinned { minimum, .. } => {
+                format!("Upgrade containerd to {minimum} or later first")
+            }
+            Self::DockershimRemoved => "Install containerd, or cri-dockerd for Docker Engine, first".to_owned(),
+            Self::UnknownRuntime(_) => "Check its documentation".to_owned(),
+            Self::BuildNotSupported(_) => format!("Move the workloads to nodes with {}", supported(target)),
+            Self::FlagsRemoved(_) => format!(
+                "Remove this from its command line, and install the {KUBELET_ARGS} rendered for {target} together with the \
+                 new kubelet"
+            ),
+            Self::PauseImageChanged { .. } => "Mirror it first where nodes cannot reach its registry".to_owned(),
+            Self::NotRenderable { .. } | Self::NotChecked => return None,
+        })
+    }
+}
+
+/// The issues of an upgrade of some nodes to `target`; `pool` is the pool of the nodes, if they have one.
+pub fn issues(snapshot: &Snapshot, pool: Option<&Pool>, nodes: &[&WindowsNode], target: Minor) -> Vec<AffectedNodes> {
+    let mut issues = Issues { target, nodes_by_issue: BTreeMap::new() };
+    if tables::not_checked(target).is_some() {
+        issues.add(UpgradeIssue::NotChecked, nodes.iter().map(|node| &node.name));
     }
     for node in nodes {
-        findings.skew(node, target);
-        findings.runtime(node, target);
+        issues.skew(node);
+        issues.runtime(node);
         if let Some(build) = node.build() {
             let now = node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
-            findings.support(build, now, target, Some(&node.name));
+            issues.support(build, now, Some(&node.name));
         }
     }
     let spec = pool.and_then(|pool| pool.spec.as_ref().ok());
     if let (Some(spec), []) = (spec, nodes) {
-        findings.support(spec.build, snapshot.api_server, target, None);
+        issues.support(spec.build, snapshot.api_server, None);
     }
     let profile = spec.and_then(|spec| snapshot.profiles.get(spec.profile.as_ref()?));
-    if let (Some(spec), Some(Ok(profile))) = (spec, profile.map(|view| &view.profile)) {
-        findings.configuration(profile, &spec.taints, nodes, target);
+    if let (Some(spec), Some(view)) = (spec, profile)
+        && let Ok(profile) = &view.profile
+    {
+        issues.configuration(&view.name, profile, spec, nodes);
     }
-    findings.finish()
+    issues.finish()
 }
 
-/// Findings in the making: those that say the same of several nodes are one.
-#[derive(Default)]
-struct Findings(BTreeMap<(Concern, String), (bool, BTreeSet<String>)>);
+/// Issues of an upgrade to `target`, each with all nodes that have it.
+struct Issues {
+    target: Minor,
+    nodes_by_issue: BTreeMap<UpgradeIssue, BTreeSet<String>>,
+}
 
-impl Findings {
-    fn add<'n>(
-        &mut self,
-        concern: Concern,
-        breaks: bool,
-        message: String,
-        nodes: impl IntoIterator<Item = &'n String>,
-    ) {
-        let (_, names) = self.0.entry((concern, message)).or_insert_with(|| (breaks, BTreeSet::new()));
-        names.extend(nodes.into_iter().cloned());
+impl Issues {
+    fn add<'n>(&mut self, issue: UpgradeIssue, nodes: impl IntoIterator<Item = &'n String>) {
+        self.nodes_by_issue.entry(issue).or_default().extend(nodes.into_iter().cloned());
     }
 
-    fn finish(self) -> Vec<Finding> {
-        let finding = |((concern, message), (breaks, nodes)): ((Concern, String), (bool, BTreeSet<String>))| Finding {
-            concern,
-            breaks,
-            message,
-            nodes: nodes.into_iter().collect(),
-        };
-        self.0.into_iter().map(finding).collect()
+    fn finish(self) -> Vec<AffectedNodes> {
+        let affected = |(issue, nodes): (_, BTreeSet<_>)| AffectedNodes { issue, nodes: nodes.into_iter().collect() };
+        self.nodes_by_issue.into_iter().map(affected).collect()
     }
 
-    /// The kubelets stay as they are until the API server is new.
-    fn skew(&mut self, node: &WindowsNode, target: Minor) {
+    /// The kubelets are upgraded after the API server.
+    fn skew(&mut self, node: &WindowsNode) {
         let Ok(kubelet) = node.kubelet else { return };
-        let message = match skew(kubelet.minor, target) {
+        let issue = match skew(kubelet.minor, self.target) {
             Skew::Within => return,
-            Skew::KubeletTooOld { oldest } => format!(
-                "kubelet {} is too old for an API server {target}: upgrade it to {oldest} or later first",
-                kubelet.minor
-            ),
-            Skew::KubeletNewer => format!("kubelet {} is newer than an API server {target} allows", kubelet.minor),
+            Skew::KubeletTooOld { oldest } => UpgradeIssue::KubeletTooOld { kubelet: kubelet.minor, oldest },
+            Skew::KubeletNewer => UpgradeIssue::KubeletTooNew(kubelet.minor),
         };
-        self.add(Concern::VersionSkew, true, message, [&node.name]);
+        self.add(issue, [&node.name]);
     }
 
-    fn runtime(&mut self, node: &WindowsNode, target: Minor) {
-        let message = match &node.runtime {
-            ContainerRuntime::Containerd(version) => match containerd::minimum_for(target, *version) {
-                Some(minimum) => format!(
-                    "containerd {version} is too old for kubelet {target}: upgrade it to {minimum} or later first"
-                ),
-                None => return self.pause_image_unpinned(node, *version, target),
-            },
-            ContainerRuntime::Docker => {
-                let of = |minor| runtimes::Runtime::of("docker://", minor);
-                let now = node.kubelet.as_ref().ok().and_then(|kubelet| of(kubelet.minor));
-                if now != Some(runtimes::Runtime::Dockershim) || of(target) == now {
-                    return;
-                }
-                format!(
-                    "kubelet {target} has no dockershim: install containerd, or cri-dockerd beside Docker Engine, first"
-                )
+    fn runtime(&mut self, node: &WindowsNode) {
+        let issue = match &node.runtime {
+            Ok(ContainerRuntime::Containerd(installed)) => self.containerd(*installed),
+            Ok(ContainerRuntime::Dockershim) if self.target > LAST_WITH_DOCKERSHIM => {
+                Some(UpgradeIssue::DockershimRemoved)
             }
-            ContainerRuntime::Unknown(text) => {
-                let message = format!("nobody knows whether kubelet {target} takes the container runtime {text:?}");
-                return self.add(Concern::ContainerRuntime, false, message, [&node.name]);
-            }
+            Ok(ContainerRuntime::Dockershim | ContainerRuntime::CriDockerd) => None,
+            Err(text) => Some(UpgradeIssue::UnknownRuntime(text.clone())),
         };
-        self.add(Concern::ContainerRuntime, true, message, [&node.name]);
+        issue.into_iter().for_each(|issue| self.add(issue, [&node.name]));
     }
 
-    /// A pause image that kubelets spared themselves up to a minor, and the containerd on the node does not pin.
-    fn pause_image_unpinned(&mut self, node: &WindowsNode, version: ContainerdVersion, target: Minor) {
-        let Some(minimum) = containerd::needed_to_pin(version) else { return };
-        if target <= kubelet_flags::LAST_TO_SPARE_POD_INFRA_IMAGE {
-            return;
+    fn containerd(&self, installed: ContainerdVersion) -> Option<UpgradeIssue> {
+        if let Some(minimum) = containerd::minimum_for(self.target, installed) {
+            return Some(UpgradeIssue::ContainerdTooOld { installed, minimum });
         }
-        let message = format!(
-            "containerd {version} does not pin the pause image, and kubelet {target} removes it when the disk fills up: \
-             upgrade containerd to {minimum} or later first"
-        );
-        self.add(Concern::ContainerRuntime, false, message, [&node.name]);
+        let spared = self.target <= kubelet_flags::LAST_TO_KEEP_POD_INFRA_IMAGE;
+        let minimum = containerd::minimum_to_pin(installed).filter(|_| !spared)?;
+        Some(UpgradeIssue::PauseImageNotPinned { installed, minimum })
     }
 
-    /// A Windows that is not supported today is no news.
-    fn support(&mut self, build: Build, now: Option<Minor>, target: Minor, node: Option<&String>) {
+    /// A build that is not supported before the upgrade either is not an issue of the upgrade.
+    fn support(&mut self, build: Build, now: Option<Minor>, node: Option<&String>) {
         let supports = |minor| support::builds_supported_by(minor).is_some_and(|builds| builds.contains(&build));
-        if supports(target) || now.is_some_and(|now| !supports(now)) {
-            return;
+        if !supports(self.target) && now.is_none_or(supports) {
+            self.add(UpgradeIssue::BuildNotSupported(build), node);
         }
-        let name = builds::release(build).and_then(|release| release.names.first()).unwrap_or(&"unknown");
-        let span = match (support::first_minor_supporting(build), support::last_minor_supporting(build)) {
-            (Some(first), _) if first > target => format!("support begins with {first}"),
-            (_, Some(last)) => format!("{last} was the last to"),
-            _ => "no minor does".to_owned(),
-        };
-        let message = format!(
-            "Kubernetes {target} does not support Windows {build} ({name}), {span}: move the workloads to nodes of {}",
-            supported(target)
-        );
-        self.add(Concern::OSSupport, true, message, node);
     }
 
-    /// What renders for the kubelets of today and does not for those of tomorrow.
-    fn configuration(&mut self, profile: &Profile, taints: &[Taint], nodes: &[&WindowsNode], target: Minor) {
+    /// What is rendered for the present kubelets, compared to what is rendered for those of `target`.
+    fn configuration(&mut self, name: &str, profile: &Profile, spec: &Spec, nodes: &[&WindowsNode]) {
         let mut names: BTreeMap<Variant, Vec<&String>> = BTreeMap::new();
         for node in nodes {
             if let Some(variant) = variant(node) {
@@ -198,57 +285,65 @@ impl Findings {
             }
         }
         for (now, nodes) in names {
-            let then = Variant { kubelet: target, ..now };
-            if now.runtime == Runtime::Dockershim && render::render(taints, profile, &then).is_err() {
-                // The runtime itself is the finding.
+            let then = Variant { kubelet: self.target, ..now };
+            let problems_of = |variant| render::render(&spec.taints, profile, variant).err().unwrap_or_default();
+            let problems = problems_of(&then);
+            if now.runtime == ContainerRuntime::Dockershim && !problems.is_empty() {
+                // The runtime itself is the issue.
                 continue;
             }
-            let problems_of = |variant| render::render(taints, profile, variant).err().unwrap_or_default();
             let known = problems_of(&now);
-            for Problem { path, wrong, remedy } in problems_of(&then).into_iter().filter(|new| !known.contains(new)) {
-                let message = format!("WindowsRuntimeProfile {path}: {wrong}: {remedy}");
-                self.add(Concern::Configuration, true, message, nodes.iter().copied());
+            for problem in problems.into_iter().filter(|problem| !known.contains(problem)) {
+                let issue = UpgradeIssue::NotRenderable { profile: name.to_owned(), problem };
+                self.add(issue, nodes.iter().copied());
             }
-            if let Ok(image) = pause::image(profile, &now) {
-                // All flags that these nodes need today, whoever set them.
-                let args = render::kubelet::args(taints, profile, &now, &image, Scope::Whole);
-                self.flags(&args, nodes.iter().copied(), target);
+            let (image, image_then) = (pause::image(profile, &now).ok(), pause::image(profile, &then).ok());
+            let Some(from) = image else { continue };
+            // All flags that these nodes need today, whoever set them.
+            let args = render::kubelet::args(&spec.taints, profile, &now, &from, Scope::Whole);
+            let removed = self.removed_flags(&args);
+            if !removed.is_empty() {
+                self.add(UpgradeIssue::FlagsRemoved(removed), nodes.iter().copied());
             }
-            if let (Ok(image), Ok(before)) = (pause::image(profile, &then), pause::image(profile, &now))
-                && image != before
-            {
-                let message = format!(
-                    "the pause image becomes {image} instead of {before}: where nodes cannot reach the registry, mirror it first"
-                );
-                self.add(Concern::PauseImage, false, message, nodes.iter().copied());
+            if let Some(to) = image_then.filter(|to| *to != from) {
+                self.add(UpgradeIssue::PauseImageChanged { from, to }, nodes.iter().copied());
             }
         }
     }
 
-    /// Flags of today that kubelets of tomorrow do not start with.
-    fn flags<'n>(&mut self, args: &str, nodes: impl IntoIterator<Item = &'n String>, target: Minor) {
-        let name = |line: &'_ str| kubelet_flags::flag(line.trim_start_matches('-').split('=').next()?);
-        let gone: Vec<_> = args.lines().filter_map(name).filter(|flag| !flag.known_in(target)).collect();
-        if gone.is_empty() {
-            return;
-        }
-        let gone: Vec<_> = gone.iter().map(|flag| format!("--{}", flag.name)).collect();
-        let message = format!(
-            "kubelet {target} does not start with {}: remove that from its command line, and take over the \
-             {KUBELET_ARGS} that is rendered for it, together with the new kubelet",
-            gone.join(", ")
-        );
-        self.add(Concern::KubeletFlags, true, message, nodes);
+    /// The flags of a `kubelet.args` file that kubelets of `target` do not know.
+    fn removed_flags(&self, args: &str) -> Vec<&'static str> {
+        let flag = |line: &str| kubelet_flags::flag(line.trim_start_matches('-').split('=').next()?);
+        args.lines().filter_map(flag).filter(|flag| !flag.known_in(self.target)).map(|flag| flag.name).collect()
     }
 }
 
+/// A build with the name of its release, such as `10.0.17763 (ltsc2019)`.
+fn windows(build: Build) -> String {
+    format!("{build} ({})", release_name(build).unwrap_or("unknown"))
+}
+
+fn release_name(build: Build) -> Option<&'static str> {
+    builds::release(build)?.names.first().copied()
+}
+
+/// Which minors support a build that `target` does not support.
+fn span(build: Build, target: Minor) -> String {
+    match (support::first_minor_supporting(build), support::last_minor_supporting(build)) {
+        (Some(first), _) if first > target => format!("which is supported since {first}"),
+        (_, Some(last)) => format!("which was supported up to {last}"),
+        _ => "which no minor supports".to_owned(),
+    }
+}
+
+/// The builds that a minor supports, such as `ltsc2022 (10.0.20348) or ltsc2025 (10.0.26100)`.
 fn supported(minor: Minor) -> String {
-    let known = support::builds_supported_by(minor).unwrap_or_default();
-    let words = |build: &Build| {
-        let name = builds::release(*build).and_then(|release| release.names.first());
-        name.map_or_else(|| build.to_string(), |name| format!("{name} ({build})"))
+    let builds = support::builds_supported_by(minor).unwrap_or_default();
+    let text = |build: &Build| match release_name(*build) {
+        Some(name) => format!("{name} ({build})"),
+        None => build.to_string(),
     };
-    known.iter().map(words).collect::<Vec<_>>().join(" or ")
+    builds.iter().map(text).collect::<Vec<_>>().join(" or ")
 }
 
 #[cfg(test)]
@@ -290,23 +385,23 @@ mod tests {
             ..Snapshot::default()
         };
         let nodes: Vec<_> = nodes.iter().collect();
-        let found = findings(&snapshot, Some(&pool), &nodes, Minor(target));
-        let told = |finding: Finding| {
-            let breaks = if finding.breaks { "breaks" } else { "changes" };
-            format!("{breaks} {}: {} [{}]", finding.concern.as_str(), finding.message, finding.nodes.join(" "))
+        let target = Minor(target);
+        let line = |AffectedNodes { issue, nodes }: AffectedNodes| {
+            let breaks = if issue.breaks() { "breaks" } else { "changes" };
+            format!("{breaks} {}: {} [{}]", issue.concern().as_str(), issue.message(target), nodes.join(" "))
         };
-        found.into_iter().map(told).collect()
+        issues(&snapshot, Some(&pool), &nodes, target).into_iter().map(line).collect()
     }
 
     #[test]
-    fn nodes_that_fit_the_new_minor_are_no_finding() {
+    fn nodes_that_support_the_new_minor_have_no_issue() {
         let node = node("a", "10.0.20348.4529", "v1.34.2", "containerd://2.2.1");
         assert_eq!(messages(json!({}), std::slice::from_ref(&node), 34), Vec::<String>::new());
         assert_eq!(messages(json!({}), &[], 36), Vec::<String>::new());
     }
 
     #[test]
-    fn whatever_breaks_is_told_once_with_its_nodes() {
+    fn each_issue_is_reported_once_with_its_nodes() {
         let nodes = [
             node("a", "10.0.20348.1", "v1.34.2", "containerd://2.2.1"),
             node("b", "10.0.17763.1", "v1.34.2", "containerd://1.7.28"),
@@ -316,38 +411,38 @@ mod tests {
             node("f", "", "", ""),
         ];
         insta::assert_snapshot!(messages(json!({}), &nodes, 36).join("\n"), @r#"
-        breaks VersionSkew: kubelet 1.31 is too old for an API server 1.36: upgrade it to 1.33 or later first [c d]
-        breaks VersionSkew: kubelet 1.37 is newer than an API server 1.36 allows [e]
-        breaks ContainerRuntime: containerd 1.7.28 is too old for kubelet 1.36: upgrade it to 2.2.0 or later first [b c d]
-        changes ContainerRuntime: nobody knows whether kubelet 1.36 takes the container runtime "" [f]
-        breaks OSSupport: Kubernetes 1.36 does not support Windows 10.0.17763 (ltsc2019), 1.34 was the last to: move the workloads to nodes of ltsc2022 (10.0.20348) or ltsc2025 (10.0.26100) [b]
-        changes PauseImage: the pause image becomes mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2 instead of mcr.microsoft.com/oss/kubernetes/pause:3.10: where nodes cannot reach the registry, mirror it first [c d]
-        changes PauseImage: the pause image becomes mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2 instead of mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1: where nodes cannot reach the registry, mirror it first [a b]
+        breaks VersionSkew: kubelet 1.31 is too old for API server 1.36. Upgrade the kubelet to 1.33 or later first [c d]
+        breaks VersionSkew: kubelet 1.37 is newer than API server 1.36. Upgrade the API server to 1.37 or later [e]
+        breaks ContainerRuntime: containerd 1.7.28 is too old for kubelet 1.36. Upgrade containerd to 2.2.0 or later first [b c d]
+        changes ContainerRuntime: Container runtime "" is unknown, and was not checked for kubelet 1.36. Check its documentation [f]
+        breaks OSSupport: Kubernetes 1.36 does not support Windows 10.0.17763 (ltsc2019), which was supported up to 1.34. Move the workloads to nodes with ltsc2022 (10.0.20348) or ltsc2025 (10.0.26100) [b]
+        changes PauseImage: The pause image changes from mcr.microsoft.com/oss/kubernetes/pause:3.10 to mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2. Mirror it first where nodes cannot reach its registry [c d]
+        changes PauseImage: The pause image changes from mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1 to mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2. Mirror it first where nodes cannot reach its registry [a b]
         "#);
     }
 
     #[test]
-    fn a_minor_newer_than_the_tables_is_answered_as_the_newest_and_said_to_be_so() {
+    fn a_minor_newer_than_the_tables_is_reported_as_not_checked() {
         let node = node("a", "10.0.26100.1", "v1.36.2", "containerd://2.3.1");
         let found = messages(json!({}), std::slice::from_ref(&node), 37);
-        let expected = "changes NotChecked: the tables of this winpool end at Kubernetes 1.36: 1.37 is answered as 1.36, and \
-                        its feature gates are not checked: upgrade winpool [a]";
+        let expected = "changes NotChecked: the tables of this winpool end at Kubernetes 1.36, so 1.37 is treated as 1.36, \
+                        and its feature gates are not checked. Upgrade winpool [a]";
         assert_eq!(found, [expected]);
         assert_eq!(messages(json!({}), &[node], 36), Vec::<String>::new());
     }
 
     #[test]
-    fn a_pause_image_that_loses_its_protection_is_told() {
+    fn a_pause_image_that_loses_its_protection_is_reported() {
         let node = node("a", "10.0.20348.1", "v1.28.2", "containerd://1.6.20");
         let found = messages(json!({}), std::slice::from_ref(&node), 29);
-        let expected = "changes ContainerRuntime: containerd 1.6.20 does not pin the pause image, and kubelet 1.29 removes it \
-                        when the disk fills up: upgrade containerd to 1.6.22 or later first [a]";
+        let expected = "changes ContainerRuntime: containerd 1.6.20 does not pin the pause image, and kubelet 1.29 deletes it \
+                        when the disk fills up. Upgrade containerd to 1.6.22 or later first [a]";
         assert!(found.contains(&expected.to_owned()), "{found:?}");
         assert!(messages(json!({}), &[node], 28).iter().all(|message| !message.contains("pin the pause")));
     }
 
     #[test]
-    fn dockershim_ends_with_1_23() {
+    fn dockershim_is_removed_after_1_23() {
         let nodes = [
             node("shim", "10.0.17763.1", "v1.23.5", "docker://20.10.9"),
             node("cri", "10.0.17763.1", "v1.24.0", "docker://20.10.9"),
@@ -359,41 +454,39 @@ mod tests {
         );
         assert_eq!(
             found,
-            [
-                "breaks ContainerRuntime: kubelet 1.24 has no dockershim: install containerd, or cri-dockerd beside Docker \
-              Engine, first [shim]"
-            ]
+            ["breaks ContainerRuntime: kubelet 1.24 has no dockershim. Install containerd, or cri-dockerd for Docker \
+              Engine, first [shim]"]
         );
     }
 
     #[test]
-    fn a_gate_that_is_gone_is_told_with_its_remedy() {
+    fn a_removed_feature_gate_is_reported_with_its_remedy() {
         let nodes = [node("a", "10.0.20348.1", "v1.27.2", "containerd://1.7.28")];
         let gates = json!({"kubelet": {"featureGates": {"WindowsHostProcessContainers": true}}});
-        insta::assert_snapshot!(messages(gates, &nodes, 28).join("\n"), @"breaks Configuration: WindowsRuntimeProfile spec.kubelet.featureGates.WindowsHostProcessContainers: kubelets know it up to 1.27, and 1.28 does not start with it: remove it, or give these nodes a profile of their own [a]");
+        insta::assert_snapshot!(messages(gates, &nodes, 28).join("\n"), @"breaks Configuration: WindowsRuntimeProfile standard: spec.kubelet.featureGates.WindowsHostProcessContainers: the gate exists up to kubelet 1.27, and kubelet 1.28 does not start with it: remove it, or use another profile for these nodes [a]");
     }
 
     #[test]
-    fn a_flag_that_is_gone_is_told() {
+    fn a_removed_flag_is_reported() {
         let nodes = [node("a", "10.0.20348.1", "v1.26.2", "containerd://1.7.28")];
         let found = messages(json!({}), &nodes, 27);
-        let told: Vec<_> = found.iter().filter(|message| message.contains("KubeletFlags")).collect();
+        let flags: Vec<_> = found.iter().filter(|message| message.contains("KubeletFlags")).collect();
         assert_eq!(
-            told,
+            flags,
             [
-                "breaks KubeletFlags: kubelet 1.27 does not start with --container-runtime: remove that from its command \
-              line, and take over the kubelet.args that is rendered for it, together with the new kubelet [a]"
+                "breaks KubeletFlags: kubelet 1.27 does not start with --container-runtime. Remove this from its command \
+              line, and install the kubelet.args rendered for 1.27 together with the new kubelet [a]"
             ]
         );
         assert!(messages(json!({}), &nodes, 26).is_empty());
     }
 
     #[test]
-    fn a_pool_without_nodes_is_judged_by_its_windows_version() {
+    fn a_pool_without_nodes_is_checked_by_its_windows_version() {
         let table = [(22, 1), (23, 0), (36, 0)];
         for (target, expected) in table {
             let found = messages(json!({}), &[], target);
-            assert_eq!(found.len(), expected, "ltsc2022 came with 1.23: {found:?}");
+            assert_eq!(found.len(), expected, "ltsc2022 is supported since 1.23: {found:?}");
         }
     }
 }

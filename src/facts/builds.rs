@@ -1,19 +1,20 @@
-//! The releases of Windows Server that run containers: build, channel, lifecycle, and the tags of Microsoft's base
-//! images that mean each build.
+//! The releases of Windows Server that run containers: build, servicing channel, lifecycle, and the tags of Microsoft's
+//! base images for each build.
 //!
 //! Sources: LTSC dates and builds from MicrosoftDocs/Virtualization-Documentation,
 //! `virtualization/windowscontainers/deploy-containers/base-image-lifecycle.md` (2025-09-17); Semi-Annual Channel dates
 //! from the same file as of 2020-12, 2022-01 and 2023-12; version 23H2 and Windows Server 2025 from
-//! endoflife-date/endoflife.date, `products/windows-server.md` (55c05123d, 2026-08-21); tags from microsoft/hcsshim, `test/pkg/images/images.go` (2026-08-20), and
-//! Microsoft's `version-compatibility.md` beside the first file.
+//! endoflife-date/endoflife.date, `products/windows-server.md` (55c05123d, 2026-08-21); tags from microsoft/hcsshim,
+//! `test/pkg/images/images.go` (2026-08-20), and Microsoft's `version-compatibility.md` in the directory of the first
+//! file.
 //!
-//! Where two of them disagree:
+//! Where sources disagree:
 //! - Windows Server 2025: `base-image-lifecycle.md` still ends its support on 2029-10-09 and 2034-10-10, and defers to
 //!   Microsoft's lifecycle page; endoflife.date follows the dates as Microsoft revised them.
-//! - Version 23H2: older sources end its support on 2025-04-24 and 2025-10-24; endoflife.date links Microsoft's notice that
-//!   updates ended on 2026-05-12.
-//! - Windows Server 2016: `base-image-lifecycle.md` ends it on 2027-01-11, endoflife.date on 2027-01-12, which is a patch
-//!   Tuesday.
+//! - Version 23H2: older sources end its support on 2025-04-24 and 2025-10-24; endoflife.date links Microsoft's notice
+//!   that updates ended on 2026-05-12.
+//! - Windows Server 2016: `base-image-lifecycle.md` ends it on 2027-01-11, endoflife.date on 2027-01-12, which is a
+//!   patch Tuesday.
 
 use std::ops::RangeInclusive;
 
@@ -24,34 +25,34 @@ use super::Build;
 /// The day of the newest source.
 pub const AS_OF: Date = date(2026, 8, 22);
 
-/// How Microsoft services a release.
+/// The servicing channel of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channel {
     /// LTSC: five years of mainstream support and five of extended support.
     LongTermServicing,
-    /// SAC: eighteen months, ended with version 20H2.
+    /// SAC: eighteen months of support. The channel ended with version 20H2.
     SemiAnnual,
-    /// AC: a container host only, with a single end of support.
+    /// AC: container hosts only, with a single end of support.
     Annual,
 }
 
 /// One release of Windows Server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// The build, by which hosts and images are compared.
+    /// The build. Hosts and images are compared by it.
     pub build: Build,
-    /// The name under which Microsoft sells it.
+    /// The product name.
     pub product: &'static str,
-    /// How it is serviced.
+    /// The servicing channel.
     pub channel: Channel,
-    /// The names that mean this build, the preferred one first: the tags of the base images, and for a release
-    /// without images of its own its version.
+    /// The names of this build, the preferred one first: the tags of the base images, or the version of a release
+    /// without base images.
     pub names: &'static [&'static str],
     /// The first day of support.
     pub available: Date,
     /// The last day of mainstream support.
     pub mainstream_end: Date,
-    /// The last day of extended support, where the channel has it. Paid extensions are not counted.
+    /// The last day of extended support, if the channel has it. Paid extensions do not count.
     pub extended_end: Option<Date>,
 }
 
@@ -68,7 +69,7 @@ impl Release {
 /// Year, month and day.
 type Day = (i16, i8, i8);
 
-/// A row of [`RELEASES`]: the last three are the first day, and the last days of mainstream and of extended support.
+/// A row of [`RELEASES`].
 const fn row(
     build: u32,
     channel: Channel,
@@ -95,9 +96,8 @@ const AC: Channel = Channel::Annual;
 
 /// Every release, oldest first.
 ///
-/// Build 17763 is both Windows Server 2019 and version 1809, whose support ended on 2020-11-10: a node reports the
-/// build alone, so the LTSC dates decide. Version 23H2 (25398) has no base images of its own, its hosts run those of
-/// ltsc2022.
+/// Build 17763 is both Windows Server 2019 and version 1809, whose support ended on 2020-11-10. A node reports only the
+/// build, so the LTSC dates apply. Version 23H2 (25398) has no base images of its own; its hosts run those of ltsc2022.
 #[rustfmt::skip]
 pub const RELEASES: &[Release] = &[
     row(14393, LTSC, "Windows Server 2016",          &["ltsc2016"],         (2016, 10, 15), (2022, 1, 11),  Some((2027, 1, 12))),
@@ -113,54 +113,54 @@ pub const RELEASES: &[Release] = &[
     row(26100, LTSC, "Windows Server 2025",          &["ltsc2025"],         (2024, 11, 1),  (2029, 11, 13), Some((2034, 11, 14))),
 ];
 
-/// The builds of Windows to come, after that of the newest release: any of them is taken for a release that the table does
-/// not have yet. The first of them are of the newest release's generation, as 26200 is.
-pub const TO_COME: RangeInclusive<u32> = 26_101..=99_999;
-/// A regular expression for the numbers of [`TO_COME`].
-pub const TO_COME_PATTERN: &str = "2610[1-9]|261[1-9][0-9]|26[2-9][0-9]{2}|2[7-9][0-9]{3}|[3-9][0-9]{4}";
+/// The builds after the newest release. They are accepted as releases that the table does not contain yet. The first
+/// ones belong to the generation of the newest release, such as 26200.
+pub const FUTURE: RangeInclusive<u32> = 26_101..=99_999;
+/// A regular expression for the numbers in [`FUTURE`].
+pub const FUTURE_PATTERN: &str = "2610[1-9]|261[1-9][0-9]|26[2-9][0-9]{2}|2[7-9][0-9]{3}|[3-9][0-9]{4}";
 
-/// The release of a build, if Microsoft has made a Windows Server of it.
+/// The release with this build.
 pub fn release(build: Build) -> Option<&'static Release> {
     RELEASES.iter().find(|release| release.build == build)
 }
 
-/// The build that a name such as `ltsc2022`, `1809` or `20h2` means; case does not matter.
+/// The build with a name such as `ltsc2022`, `1809` or `20h2`. The case is ignored.
 pub fn named(name: &str) -> Option<Build> {
-    let means = |release: &&Release| release.names.iter().any(|known| known.eq_ignore_ascii_case(name));
-    RELEASES.iter().find(means).map(|release| release.build)
+    let has_name = |release: &&Release| release.names.iter().any(|known| known.eq_ignore_ascii_case(name));
+    RELEASES.iter().find(has_name).map(|release| release.build)
 }
 
-/// Every name that [`named`] knows, oldest release first.
+/// All names, oldest release first.
 pub fn names() -> impl Iterator<Item = &'static str> {
     RELEASES.iter().flat_map(|release| release.names).copied()
 }
 
-/// Where a release stands in its lifecycle.
+/// The phase of a release's lifecycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lifecycle {
-    /// In mainstream support.
+    /// Mainstream support.
     Mainstream,
-    /// Past mainstream support, with security updates only.
+    /// Extended support: security updates only.
     Extended,
-    /// The last day with updates is at most [`ENDING_SOON_DAYS`] away.
+    /// Support ends within [`ENDING_SOON_DAYS`].
     EndingSoon,
-    /// No more updates.
+    /// Support has ended.
     Ended,
 }
 
-/// How many days before the last one support counts as ending soon.
+/// The number of days before its end in which support counts as ending soon.
 pub const ENDING_SOON_DAYS: i64 = 180;
 
-/// Where a release stands on a day, and until when.
+/// The phase of a release on a day, and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SupportState {
     /// The phase.
     pub lifecycle: Lifecycle,
-    /// The last day of the phase; for [`Lifecycle::Ended`] the last day there were updates.
+    /// The last day of the phase; for [`Lifecycle::Ended`] the last day of support.
     pub until: Date,
 }
 
-/// Where `release` stands on `today`. Support lasts through the day on which it ends.
+/// The phase of `release` on `today`. Support includes its last day.
 pub fn support_on(release: &Release, today: Date) -> SupportState {
     let end = release.final_end();
     let days_left = today.duration_until(end).as_hours() / 24;
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_and_a_name_each_mean_one_release() {
+    fn builds_and_names_are_unique() {
         assert!(RELEASES.windows(2).all(|pair| pair[0].build < pair[1].build));
         let distinct = names().map(str::to_ascii_lowercase).collect::<BTreeSet<_>>();
         assert_eq!(distinct.len(), names().count());
@@ -198,17 +198,16 @@ mod tests {
     }
 
     #[test]
-    fn the_pattern_of_builds_to_come_has_all_of_them_and_no_other() {
-        let pattern =
-            regex::bytes::RegexBuilder::new(&format!("^({TO_COME_PATTERN})$")).unicode(false).build().unwrap();
+    fn the_pattern_of_future_builds_matches_exactly_their_range() {
+        let pattern = regex::bytes::RegexBuilder::new(&format!("^({FUTURE_PATTERN})$")).unicode(false).build().unwrap();
         for build in 0..=120_000_u32 {
-            assert_eq!(pattern.is_match(build.to_string().as_bytes()), TO_COME.contains(&build), "{build}");
-            assert!(release(Build(build)).is_none() || !TO_COME.contains(&build), "{build} is known");
+            assert_eq!(pattern.is_match(build.to_string().as_bytes()), FUTURE.contains(&build), "{build}");
+            assert!(release(Build(build)).is_none() || !FUTURE.contains(&build), "{build} is known");
         }
     }
 
     #[test]
-    fn names_are_the_tags_of_base_images_in_any_case() {
+    fn a_build_is_found_by_name_in_any_case() {
         let builds = [
             ("ltsc2016", 14393),
             ("1709", 16299),
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn every_phase_of_every_release_follows_the_one_before() {
+    fn the_phases_of_each_release_are_in_order() {
         for release in RELEASES {
             assert!(release.available < release.mainstream_end, "{}", release.product);
             assert!(release.mainstream_end <= release.final_end(), "{}", release.product);
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn support_lasts_through_its_last_day_and_ends_soon_180_days_before() {
+    fn support_includes_its_last_day_and_is_ending_soon_180_days_before() {
         use Lifecycle::{Ended, EndingSoon, Extended, Mainstream};
         let table = [
             (20348, date(2026, 10, 13), Mainstream, date(2026, 10, 13)),

@@ -1,14 +1,15 @@
-//! The eviction signals of a Windows kubelet and the thresholds it has by default.
+//! The eviction signals of a Windows kubelet and their default thresholds.
 //!
 //! Sources: `pkg/kubelet/eviction/defaults_windows.go` (1.31 to 1.36) and before it `defaults_others.go` (1.26 to
 //! 1.30) and `pkg/kubelet/apis/config/v1beta1/defaults_others.go` (1.21) of kubernetes/kubernetes;
-//! `config/v1beta1/types.go` of kubernetes/kubelet (2026-07-23) on what one explicit key does to the others;
-//! kubernetes/website, `node-pressure-eviction.md` (1.31), for the signals; what each is measured by at 1.36.2:
+//! `config/v1beta1/types.go` of kubernetes/kubelet (2026-07-23) for the effect of one explicit key on the others;
+//! kubernetes/website, `node-pressure-eviction.md` (1.31), for the signals; for their measurement at 1.36.2:
 //! `pkg/kubelet/eviction/helpers.go` and `helpers_windows.go`, `pkg/kubelet/stats/cri_stats_provider.go` and
 //! `pkg/kubelet/winstats/winstats.go` (`GetDirFsInfo`) of kubernetes/kubernetes.
 //!
-//! Of imagefs.available kubernetes/kubernetes pull request 141844 (2026-09, open) says that Windows never observes it, and
-//! takes it off the defaults; the sources above do observe it, on the disk that the CRI names, and are followed here.
+//! kubernetes/kubernetes pull request 141844 (2026-09, open) states that Windows never observes imagefs.available, and
+//! removes it from the defaults. The sources above observe it, on the disk that the CRI names, and this table follows
+//! them.
 
 use std::fmt;
 
@@ -19,11 +20,12 @@ use super::Minor;
 /// The day of the newest source.
 pub const AS_OF: Date = date(2026, 8, 22);
 
-/// What a Windows kubelet measures to decide whether it has to evict pods.
+/// An eviction signal of a Windows kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signal {
-    /// Memory: commit limit minus commit total. Measured from 1.31 on; before, the threshold only lowers what the node
-    /// has to give. A percentage is of the commit limit, memory and page file, where Allocatable goes by memory alone.
+    /// Memory: commit limit minus commit total. Measured from 1.31 on; before, the threshold only lowers the node's
+    /// allocatable memory. A percentage refers to the commit limit (memory and page file), but for allocatable to
+    /// memory.
     MemoryAvailable,
     /// The disk with the kubelet's files.
     NodefsAvailable,
@@ -32,10 +34,10 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All of them.
+    /// All signals.
     pub const ALL: [Self; 3] = [Self::MemoryAvailable, Self::NodefsAvailable, Self::ImagefsAvailable];
 
-    /// The name, as `evictionHard` has it.
+    /// The key in `evictionHard`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::MemoryAvailable => "memory.available",
@@ -44,14 +46,14 @@ impl Signal {
         }
     }
 
-    /// The signal of a name, if Windows has it.
+    /// The signal with this name, if Windows has it.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|signal| signal.name() == name)
     }
 
-    /// Why a name that kubelets know is none of a Windows kubelet's signals.
-    pub fn why_not_on_windows(name: &str) -> Option<&'static str> {
-        LINUX_ONLY.iter().find(|(known, _)| *known == name).map(|(_, why)| *why)
+    /// The reason why a signal exists only on Linux.
+    pub fn linux_only_reason(name: &str) -> Option<&'static str> {
+        LINUX_ONLY.iter().find(|(known, _)| *known == name).map(|(_, reason)| *reason)
     }
 }
 
@@ -66,19 +68,19 @@ const LINUX_ONLY: &[(&str, &str)] = &[
     ("nodefs.inodesFree", INODES),
     ("imagefs.inodesFree", INODES),
     ("containerfs.inodesFree", INODES),
-    ("containerfs.available", "only Linux splits images and containers over two disks"),
+    ("containerfs.available", "only Linux separates images and containers on two disks"),
     ("pid.available", "Windows kubelets do not count processes"),
-    ("allocatableMemory.available", "it needs cgroups"),
+    ("allocatableMemory.available", "it requires cgroups"),
 ];
 
-/// The thresholds that a kubelet of a minor has when none is set. Setting one drops the others, up to 1.32 always and
-/// from 1.33 unless `mergeDefaultEvictionSettings` is on.
+/// The default thresholds of a kubelet of a minor. Setting one removes the others, up to 1.32 always and from 1.33 on
+/// unless `mergeDefaultEvictionSettings` is true.
 pub const fn defaults(minor: Minor) -> [(Signal, &'static str); 3] {
     let memory = if minor.0 < MEMORY_IS_MEASURED_FROM.0 { "100Mi" } else { "500Mi" };
     [(Signal::MemoryAvailable, memory), (Signal::NodefsAvailable, "10%"), (Signal::ImagefsAvailable, "15%")]
 }
 
-/// The first minor that evicts pods for memory on Windows.
+/// The first minor that evicts pods on Windows because of memory.
 pub const MEMORY_IS_MEASURED_FROM: Minor = Minor(31);
 
 #[cfg(test)]
@@ -86,19 +88,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_is_found_by_the_name_it_is_written_with() {
+    fn a_signal_is_found_by_its_name() {
         for signal in Signal::ALL {
             assert_eq!(Signal::named(&signal.to_string()), Some(signal));
-            assert_eq!(Signal::why_not_on_windows(signal.name()), None);
+            assert_eq!(Signal::linux_only_reason(signal.name()), None);
         }
-        for (name, why) in LINUX_ONLY {
+        for (name, reason) in LINUX_ONLY {
             assert_eq!(Signal::named(name), None);
-            assert_eq!(Signal::why_not_on_windows(name), Some(*why));
+            assert_eq!(Signal::linux_only_reason(name), Some(*reason));
         }
     }
 
     #[test]
-    fn every_minor_has_a_default_for_every_signal() {
+    fn each_minor_has_a_default_for_each_signal() {
         for minor in (14..=40).map(Minor) {
             let defaults = defaults(minor);
             assert_eq!(defaults.map(|(signal, _)| signal), Signal::ALL);

@@ -1,13 +1,13 @@
-//! The fields of KubeletConfiguration (kubelet.config.k8s.io/v1beta1): since when there is each, its type, and what it
-//! is worth on Windows. No field was ever removed from 1.14 to 1.37.
+//! The fields of KubeletConfiguration (kubelet.config.k8s.io/v1beta1): the first minor of each, its type, and its
+//! support on Windows. No field was removed between 1.14 and 1.37.
 //!
 //! Sources: names, types and first minors from `config/v1beta1/types.go` of kubernetes/kubelet, release branches 1.14
-//! to 1.36, v0.37.0-beta.0, and the main branch at 63b3249 (2026-07-23) for the fields since 1.37; ranges and words from
-//! `pkg/kubelet/apis/config/validation/validation.go` of kubernetes/kubernetes v1.36.2; what Windows makes of a
-//! field from `validation_windows.go` beside it (1.21 to 1.36), `pkg/kubelet/cm/container_manager_windows.go`,
-//! `pkg/kubelet/cm/memorymanager/memory_manager.go` and `pkg/kubelet/nodeshutdown/nodeshutdown_manager_windows.go`
-//! (1.36). That Linux mechanisms (cgroups, iptables, sysctls, seccomp, swap, rlimits) have no effect on Windows is
-//! inferred: no code for Windows reads their fields.
+//! to 1.36, v0.37.0-beta.0, and the main branch at 63b3249 (2026-07-23) for the fields since 1.37; ranges and
+//! enumerations from `pkg/kubelet/apis/config/validation/validation.go` of kubernetes/kubernetes v1.36.2; support on
+//! Windows from `validation_windows.go` in the same directory (1.21 to 1.36),
+//! `pkg/kubelet/cm/container_manager_windows.go`, `pkg/kubelet/cm/memorymanager/memory_manager.go` and
+//! `pkg/kubelet/nodeshutdown/nodeshutdown_manager_windows.go` (1.36). That Linux mechanisms (cgroups, iptables,
+//! sysctls, seccomp, swap, rlimits) have no effect on Windows is inferred: no code for Windows reads their fields.
 
 use jiff::civil::{Date, date};
 
@@ -16,60 +16,62 @@ use super::Minor;
 /// The day of the newest source.
 pub const AS_OF: Date = date(2026, 8, 22);
 
-/// The type of a field, as JSON has it.
+/// The JSON type of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum FieldType {
     /// `true` or `false`.
     Bool,
-    /// A whole number within bounds, both included.
-    Int(i64, i64),
+    /// An integer between two bounds, both included.
+    Integer(i64, i64),
     /// Any number.
     Number,
-    /// Text.
-    Text,
-    /// One of these words.
-    Word(&'static [&'static str]),
-    /// A length of time as Go writes it: `1m30s`.
+    /// A string.
+    String,
+    /// One of these strings.
+    Enum(&'static [&'static str]),
+    /// A duration in Go's format: `1m30s`.
     Duration,
-    /// A length of time between two bounds in seconds, both included.
+    /// A duration between two bounds in seconds, both included.
     DurationWithin(u32, u32),
-    /// No time at all, or a second or more.
+    /// A duration of zero, or of at least a second.
     GracePeriod,
-    /// An absolute path without `.`, `..` and doubled separators, in ASCII.
+    /// An absolute ASCII path without `.`, `..` and repeated separators.
     Directory,
-    /// A list of texts.
-    Texts,
-    /// A list of whole numbers.
-    Ints,
-    /// Texts by name.
-    TextMap,
-    /// Lists of texts by name.
-    TextsMap,
-    /// `true` or `false` by name.
+    /// A list of strings.
+    Strings,
+    /// A list of integers.
+    Integers,
+    /// A map of strings.
+    StringMap,
+    /// A map of lists of strings.
+    StringListMap,
+    /// A map of booleans.
     BoolMap,
-    /// A quantity or a percentage by eviction signal.
+    /// A map from eviction signal to quantity or percentage.
     Thresholds,
-    /// Lengths of time by eviction signal.
+    /// A map from eviction signal to duration.
     GracePeriods,
     /// An object with these fields.
-    Object(&'static [(&'static str, Kind)]),
+    Object(&'static [(&'static str, FieldType)]),
     /// A list of objects with these fields.
-    Objects(&'static [(&'static str, Kind)]),
-    /// An object that is not looked into, because its fields changed from minor to minor.
+    Objects(&'static [(&'static str, FieldType)]),
+    /// An object whose fields are not checked, because they differ between minors.
     AnyObject,
 }
 
-/// What a field is worth on a Windows node.
+/// The support of a field on Windows nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It does there what it does everywhere.
-    Works,
-    /// It is read and changes nothing, for this reason.
+pub enum FieldSupport {
+    /// It has the same effect as on Linux.
+    Supported,
+    /// It is accepted and has no effect, for this reason.
     NoEffect(&'static str),
-    /// The kubelet does not start with it, or stops, for this reason.
-    Fails(&'static str),
-    /// winpool writes it; this is where to say what it should be.
-    Ours(&'static str),
+    /// The kubelet does not start or exits, as described here.
+    Fatal(&'static str),
+    /// winpool sets it from this setting.
+    Managed(&'static str),
+    /// winpool sets it to the only possible value, for this reason.
+    Fixed(&'static str),
 }
 
 /// A field.
@@ -78,204 +80,215 @@ pub struct Field {
     /// The name.
     pub name: &'static str,
     /// The type.
-    pub kind: Kind,
+    pub field_type: FieldType,
     /// The first minor that has it; 1.14 stands for that and earlier.
     pub since: Minor,
-    /// What it is worth on Windows.
-    pub standing: Standing,
-    /// The feature gate without which the field is refused or does nothing on Windows.
+    /// The support on Windows.
+    pub support: FieldSupport,
+    /// The feature gate without which the field is rejected or has no effect on Windows.
     pub gate: Option<&'static str>,
 }
 
-/// The field of a name, if there is one.
+/// The field with this name.
 pub fn field(name: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.name == name)
 }
 
-const fn works(name: &'static str, since: u32, kind: Kind) -> Field {
-    Field { name, kind, since: Minor(since), standing: Standing::Works, gate: None }
+const fn supported(name: &'static str, since: u32, field_type: FieldType) -> Field {
+    Field { name, field_type, since: Minor(since), support: FieldSupport::Supported, gate: None }
 }
 
-const fn gated(name: &'static str, since: u32, kind: Kind, gate: &'static str) -> Field {
-    Field { name, kind, since: Minor(since), standing: Standing::Works, gate: Some(gate) }
+const fn gated(name: &'static str, since: u32, field_type: FieldType, gate: &'static str) -> Field {
+    Field { gate: Some(gate), ..supported(name, since, field_type) }
 }
 
-const fn idle(name: &'static str, since: u32, kind: Kind, why: &'static str) -> Field {
-    Field { name, kind, since: Minor(since), standing: Standing::NoEffect(why), gate: None }
+const fn no_effect(name: &'static str, since: u32, field_type: FieldType, reason: &'static str) -> Field {
+    Field { support: FieldSupport::NoEffect(reason), ..supported(name, since, field_type) }
 }
 
-const fn fails(name: &'static str, since: u32, kind: Kind, why: &'static str) -> Field {
-    Field { name, kind, since: Minor(since), standing: Standing::Fails(why), gate: None }
+const fn fatal(name: &'static str, since: u32, field_type: FieldType, effect: &'static str) -> Field {
+    Field { support: FieldSupport::Fatal(effect), ..supported(name, since, field_type) }
 }
 
-const fn ours(name: &'static str, since: u32, kind: Kind, instead: &'static str) -> Field {
-    Field { name, kind, since: Minor(since), standing: Standing::Ours(instead), gate: None }
+const fn managed(name: &'static str, since: u32, field_type: FieldType, setting: &'static str) -> Field {
+    Field { support: FieldSupport::Managed(setting), ..supported(name, since, field_type) }
 }
 
-/// A count: from 0 to the most that 32 bits hold.
-const COUNT: Kind = Kind::Int(0, i32::MAX as i64);
-const POSITIVE: Kind = Kind::Int(1, i32::MAX as i64);
-const PORT: Kind = Kind::Int(1, 65535);
-const PORT_OR_OFF: Kind = Kind::Int(0, 65535);
-const ANY_INT: Kind = Kind::Int(i64::MIN, i64::MAX);
+const fn fixed(name: &'static str, since: u32, field_type: FieldType, reason: &'static str) -> Field {
+    Field { support: FieldSupport::Fixed(reason), ..supported(name, since, field_type) }
+}
+
+/// A non-negative 32-bit integer.
+const COUNT: FieldType = FieldType::Integer(0, i32::MAX as i64);
+const POSITIVE: FieldType = FieldType::Integer(1, i32::MAX as i64);
+const PORT: FieldType = FieldType::Integer(1, 65535);
+const PORT_OR_OFF: FieldType = FieldType::Integer(0, 65535);
+const ANY_INT: FieldType = FieldType::Integer(i64::MIN, i64::MAX);
 
 const CGROUPS: &str = "Windows has no cgroups";
 const IPTABLES: &str = "Windows has no iptables";
 const SYSCTLS: &str = "Windows has no sysctls";
 const SWAP: &str = "the kubelet does not manage swap on Windows";
-const KERNEL: &str = "it is about the Linux kernel";
-const DEFAULTS_ARE_WRITTEN: &str = "nothing: every default threshold is written out";
+const KERNEL: &str = "it configures the Linux kernel";
 const AFFINITY: &str = "WindowsCPUAndMemoryAffinity";
 const SHUTDOWN: &str = "WindowsGracefulNodeShutdown";
 
-const AUTHENTICATION: Kind = Kind::Object(&[
-    ("x509", Kind::Object(&[("clientCAFile", Kind::Text)])),
-    ("webhook", Kind::Object(&[("enabled", Kind::Bool), ("cacheTTL", Kind::Duration)])),
-    ("anonymous", Kind::Object(&[("enabled", Kind::Bool)])),
+const AUTHENTICATION: FieldType = FieldType::Object(&[
+    ("x509", FieldType::Object(&[("clientCAFile", FieldType::String)])),
+    ("webhook", FieldType::Object(&[("enabled", FieldType::Bool), ("cacheTTL", FieldType::Duration)])),
+    ("anonymous", FieldType::Object(&[("enabled", FieldType::Bool)])),
 ]);
-const AUTHORIZATION: Kind = Kind::Object(&[
-    ("mode", Kind::Word(&["AlwaysAllow", "Webhook"])),
-    ("webhook", Kind::Object(&[("cacheAuthorizedTTL", Kind::Duration), ("cacheUnauthorizedTTL", Kind::Duration)])),
+const AUTHORIZATION: FieldType = FieldType::Object(&[
+    ("mode", FieldType::Enum(&["AlwaysAllow", "Webhook"])),
+    (
+        "webhook",
+        FieldType::Object(&[
+            ("cacheAuthorizedTTL", FieldType::Duration),
+            ("cacheUnauthorizedTTL", FieldType::Duration),
+        ]),
+    ),
 ]);
-const BY_PRIORITY: Kind = Kind::Objects(&[("priority", ANY_INT), ("shutdownGracePeriodSeconds", COUNT)]);
-const NUMA_LIMITS: Kind = Kind::Objects(&[("numaNode", COUNT), ("limits", Kind::TextMap)]);
-const TRACING: Kind = Kind::Object(&[("endpoint", Kind::Text), ("samplingRatePerMillion", Kind::Int(0, 1_000_000))]);
-const TAINTS: Kind = Kind::Objects(&[("key", Kind::Text), ("value", Kind::Text), ("effect", Kind::Text)]);
-const TLS_VERSIONS: Kind = Kind::Word(&["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"]);
-const PULL_POLICIES: Kind =
-    Kind::Word(&["NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"]);
+const BY_PRIORITY: FieldType = FieldType::Objects(&[("priority", ANY_INT), ("shutdownGracePeriodSeconds", COUNT)]);
+const NUMA_LIMITS: FieldType = FieldType::Objects(&[("numaNode", COUNT), ("limits", FieldType::StringMap)]);
+const TRACING: FieldType =
+    FieldType::Object(&[("endpoint", FieldType::String), ("samplingRatePerMillion", FieldType::Integer(0, 1_000_000))]);
+const TAINTS: FieldType =
+    FieldType::Objects(&[("key", FieldType::String), ("value", FieldType::String), ("effect", FieldType::String)]);
+const TLS_VERSIONS: FieldType = FieldType::Enum(&["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"]);
+const PULL_POLICIES: FieldType =
+    FieldType::Enum(&["NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"]);
 
 /// Every field, in the order of the source.
 #[rustfmt::skip]
 pub const FIELDS: &[Field] = &[
-    ours ("apiVersion",                              14, Kind::Text, "nothing: it is kubelet.config.k8s.io/v1beta1"),
-    ours ("kind",                                    14, Kind::Text, "nothing: it is KubeletConfiguration"),
-    works("enableServer",                            19, Kind::Bool),
-    works("staticPodPath",                           14, Kind::Text),
-    works("podLogsDir",                              30, Kind::Directory),
-    works("syncFrequency",                           14, Kind::Duration),
-    works("fileCheckFrequency",                      14, Kind::Duration),
-    works("httpCheckFrequency",                      14, Kind::Duration),
-    works("staticPodURL",                            14, Kind::Text),
-    works("staticPodURLHeader",                      14, Kind::TextsMap),
-    works("address",                                 14, Kind::Text),
-    works("port",                                    14, PORT),
-    works("readOnlyPort",                            14, PORT_OR_OFF),
-    works("tlsCertFile",                             14, Kind::Text),
-    works("tlsPrivateKeyFile",                       14, Kind::Text),
-    works("tlsCipherSuites",                         14, Kind::Texts),
-    works("tlsCurvePreferences",                     36, Kind::Ints),
-    works("tlsMinVersion",                           14, TLS_VERSIONS),
-    works("rotateCertificates",                      14, Kind::Bool),
-    works("serverTLSBootstrap",                      14, Kind::Bool),
-    works("authentication",                          14, AUTHENTICATION),
-    works("authorization",                           14, AUTHORIZATION),
-    works("registryPullQPS",                         14, COUNT),
-    works("registryBurst",                           14, COUNT),
-    gated("imagePullCredentialsVerificationPolicy",  33, PULL_POLICIES, "KubeletEnsureSecretPulledImages"),
-    gated("preloadedImagesVerificationAllowlist",    33, Kind::Texts, "KubeletEnsureSecretPulledImages"),
-    works("eventRecordQPS",                          14, COUNT),
-    works("eventBurst",                              14, COUNT),
-    works("enableDebuggingHandlers",                 14, Kind::Bool),
-    works("enableContentionProfiling",               14, Kind::Bool),
-    works("healthzPort",                             14, PORT_OR_OFF),
-    works("healthzBindAddress",                      14, Kind::Text),
-    idle ("oomScoreAdj",                             14, Kind::Int(-1000, 1000), "Windows never kills a process for memory"),
-    works("clusterDomain",                           14, Kind::Text),
-    works("clusterDNS",                              14, Kind::Texts),
-    works("streamingConnectionIdleTimeout",          14, Kind::Duration),
-    works("nodeStatusUpdateFrequency",               14, Kind::Duration),
-    works("nodeStatusReportFrequency",               14, Kind::Duration),
-    works("nodeLeaseDurationSeconds",                14, POSITIVE),
-    works("imageMinimumGCAge",                       14, Kind::Duration),
-    gated("imageMaximumGCAge",                       29, Kind::Duration, "ImageMaximumGCAge"),
-    ours ("imageGCHighThresholdPercent",             14, COUNT, "spec.kubelet.imageGC.highThresholdPercent"),
-    ours ("imageGCLowThresholdPercent",              14, COUNT, "spec.kubelet.imageGC.lowThresholdPercent"),
-    works("volumeStatsAggPeriod",                    14, Kind::Duration),
-    idle ("kubeletCgroups",                          14, Kind::Text, CGROUPS),
-    idle ("systemCgroups",                           14, Kind::Text, CGROUPS),
-    idle ("cgroupRoot",                              14, Kind::Text, CGROUPS),
-    ours ("cgroupsPerQOS",                           14, Kind::Bool, "nothing: a Windows kubelet needs false"),
-    idle ("cgroupDriver",                            14, Kind::Text, CGROUPS),
-    gated("cpuManagerPolicy",                        14, Kind::Word(&["none", "static"]), AFFINITY),
-    fails("singleProcessOOMKill",                    32, Kind::Bool, "a Windows kubelet does not start with it"),
-    gated("cpuManagerPolicyOptions",                 22, Kind::TextMap, AFFINITY),
-    gated("cpuManagerReconcilePeriod",               14, Kind::Duration, AFFINITY),
-    gated("memoryManagerPolicy",                     21, Kind::Word(&["None", "BestEffort"]), AFFINITY),
-    gated("topologyManagerPolicy",                   16, Kind::Word(&["none", "best-effort", "restricted", "single-numa-node"]), AFFINITY),
-    gated("topologyManagerScope",                    20, Kind::Word(&["container", "pod"]), AFFINITY),
-    gated("topologyManagerPolicyOptions",            26, Kind::TextMap, AFFINITY),
-    idle ("qosReserved",                             14, Kind::TextMap, CGROUPS),
-    works("runtimeRequestTimeout",                   14, Kind::Duration),
-    idle ("hairpinMode",                             14, Kind::Text, "it is about a Linux bridge"),
-    ours ("maxPods",                                 14, COUNT, "spec.kubelet.maxPods"),
-    works("podCIDR",                                 14, Kind::Text),
-    idle ("podPidsLimit",                            14, ANY_INT, "Windows kubelets do not limit processes"),
-    ours ("resolvConf",                              14, Kind::Text, "nothing: a Windows kubelet needs an empty one"),
-    fails("runOnce",                                 19, Kind::Bool, "the kubelet would not go on running"),
-    idle ("cpuCFSQuota",                             14, Kind::Bool, KERNEL),
-    idle ("cpuCFSQuotaPeriod",                       14, Kind::Duration, KERNEL),
-    works("nodeStatusMaxImages",                     19, Kind::Int(-1, i32::MAX as i64)),
-    idle ("maxOpenFiles",                            14, COUNT, "Windows has no limit of open files"),
-    works("contentType",                             14, Kind::Text),
-    works("kubeAPIQPS",                              14, COUNT),
-    works("kubeAPIBurst",                            14, COUNT),
-    works("serializeImagePulls",                     14, Kind::Bool),
-    works("maxParallelImagePulls",                   27, POSITIVE),
-    ours ("evictionHard",                            14, Kind::Thresholds, "spec.kubelet.evictionHard"),
-    works("evictionSoft",                            14, Kind::Thresholds),
-    works("evictionSoftGracePeriod",                 14, Kind::GracePeriods),
-    works("evictionPressureTransitionPeriod",        14, Kind::Duration),
-    works("evictionMaxPodGracePeriod",               14, Kind::Int(i32::MIN as i64, i32::MAX as i64)),
-    works("evictionMinimumReclaim",                  14, Kind::Thresholds),
-    ours ("mergeDefaultEvictionSettings",            33, Kind::Bool, DEFAULTS_ARE_WRITTEN),
-    works("podsPerCore",                             14, COUNT),
-    works("enableControllerAttachDetach",            14, Kind::Bool),
-    idle ("protectKernelDefaults",                   14, Kind::Bool, KERNEL),
-    idle ("makeIPTablesUtilChains",                  14, Kind::Bool, IPTABLES),
-    idle ("iptablesMasqueradeBit",                   14, Kind::Int(0, 31), IPTABLES),
-    idle ("iptablesDropBit",                         14, Kind::Int(0, 31), IPTABLES),
-    ours ("featureGates",                            14, Kind::BoolMap, "spec.kubelet.featureGates"),
-    idle ("failSwapOn",                              14, Kind::Bool, SWAP),
-    idle ("memorySwap",                              22, Kind::Object(&[("swapBehavior", Kind::Text)]), SWAP),
-    ours ("containerLogMaxSize",                     14, Kind::Text, "spec.kubelet.containerLogs.maxSize"),
-    ours ("containerLogMaxFiles",                    14, COUNT, "spec.kubelet.containerLogs.maxFiles"),
-    works("containerLogMaxWorkers",                  30, POSITIVE),
-    works("containerLogMonitorInterval",             30, Kind::DurationWithin(3, u32::MAX)),
-    works("configMapAndSecretChangeDetectionStrategy", 14, Kind::Word(&["Get", "Cache", "Watch"])),
-    ours ("systemReserved",                          14, Kind::TextMap, "spec.kubelet.systemReserved"),
-    ours ("kubeReserved",                            14, Kind::TextMap, "spec.kubelet.kubeReserved"),
-    ours ("reservedSystemCPUs",                      17, Kind::Text, "spec.kubelet.systemReserved.cpu, which it would overrule"),
-    works("showHiddenMetricsForVersion",             18, Kind::Text),
-    idle ("systemReservedCgroup",                    14, Kind::Text, CGROUPS),
-    idle ("kubeReservedCgroup",                      14, Kind::Text, CGROUPS),
-    ours ("enforceNodeAllocatable",                  14, Kind::Texts, "nothing: a Windows kubelet needs an empty list"),
-    idle ("allowedUnsafeSysctls",                    16, Kind::Texts, SYSCTLS),
-    idle ("defaultPodSysctls",                       37, Kind::TextMap, SYSCTLS),
-    works("volumePluginDir",                         19, Kind::Text),
-    works("providerID",                              19, Kind::Text),
-    idle ("kernelMemcgNotification",                 19, Kind::Bool, CGROUPS),
-    works("logging",                                 19, Kind::AnyObject),
-    works("enableSystemLogHandler",                  19, Kind::Bool),
-    gated("enableSystemLogQuery",                    27, Kind::Bool, "NodeLogQuery"),
-    gated("shutdownGracePeriod",                     20, Kind::GracePeriod, SHUTDOWN),
-    gated("shutdownGracePeriodCriticalPods",         20, Kind::GracePeriod, SHUTDOWN),
-    gated("shutdownGracePeriodByPodPriority",        23, BY_PRIORITY, SHUTDOWN),
-    gated("crashLoopBackOff",                        32, Kind::Object(&[("maxContainerRestartPeriod", Kind::DurationWithin(1, 300))]), "KubeletCrashLoopBackOffMax"),
-    gated("reservedMemory",                          21, NUMA_LIMITS, AFFINITY),
-    works("enableProfilingHandler",                  21, Kind::Bool),
-    works("enableDebugFlagsHandler",                 21, Kind::Bool),
-    idle ("seccompDefault",                          22, Kind::Bool, "Windows has no seccomp"),
-    idle ("memoryThrottlingFactor",                  22, Kind::Number, CGROUPS),
-    idle ("memoryReservationPolicy",                 36, Kind::Text, CGROUPS),
-    ours ("registerWithTaints",                      23, TAINTS, "spec.taints of the WindowsNodePool"),
-    works("registerNode",                            23, Kind::Bool),
-    gated("tracing",                                 25, TRACING, "KubeletTracing"),
-    works("localStorageCapacityIsolation",           25, Kind::Bool),
-    ours ("containerRuntimeEndpoint",                27, Kind::Text, "nothing: it follows from the node's runtime"),
-    works("imageServiceEndpoint",                    27, Kind::Text),
-    idle ("failCgroupV1",                            31, Kind::Bool, CGROUPS),
-    fails("userNamespaces",                          33, Kind::Object(&[("idsPerPod", COUNT)]), "a Windows kubelet does not start with it"),
+    fixed    ("apiVersion",                              14, FieldType::String, "the value is always kubelet.config.k8s.io/v1beta1"),
+    fixed    ("kind",                                    14, FieldType::String, "the value is always KubeletConfiguration"),
+    supported("enableServer",                            19, FieldType::Bool),
+    supported("staticPodPath",                           14, FieldType::String),
+    supported("podLogsDir",                              30, FieldType::Directory),
+    supported("syncFrequency",                           14, FieldType::Duration),
+    supported("fileCheckFrequency",                      14, FieldType::Duration),
+    supported("httpCheckFrequency",                      14, FieldType::Duration),
+    supported("staticPodURL",                            14, FieldType::String),
+    supported("staticPodURLHeader",                      14, FieldType::StringListMap),
+    supported("address",                                 14, FieldType::String),
+    supported("port",                                    14, PORT),
+    supported("readOnlyPort",                            14, PORT_OR_OFF),
+    supported("tlsCertFile",                             14, FieldType::String),
+    supported("tlsPrivateKeyFile",                       14, FieldType::String),
+    supported("tlsCipherSuites",                         14, FieldType::Strings),
+    supported("tlsCurvePreferences",                     36, FieldType::Integers),
+    supported("tlsMinVersion",                           14, TLS_VERSIONS),
+    supported("rotateCertificates",                      14, FieldType::Bool),
+    supported("serverTLSBootstrap",                      14, FieldType::Bool),
+    supported("authentication",                          14, AUTHENTICATION),
+    supported("authorization",                           14, AUTHORIZATION),
+    supported("registryPullQPS",                         14, COUNT),
+    supported("registryBurst",                           14, COUNT),
+    gated    ("imagePullCredentialsVerificationPolicy",  33, PULL_POLICIES, "KubeletEnsureSecretPulledImages"),
+    gated    ("preloadedImagesVerificationAllowlist",    33, FieldType::Strings, "KubeletEnsureSecretPulledImages"),
+    supported("eventRecordQPS",                          14, COUNT),
+    supported("eventBurst",                              14, COUNT),
+    supported("enableDebuggingHandlers",                 14, FieldType::Bool),
+    supported("enableContentionProfiling",               14, FieldType::Bool),
+    supported("healthzPort",                             14, PORT_OR_OFF),
+    supported("healthzBindAddress",                      14, FieldType::String),
+    no_effect("oomScoreAdj",                             14, FieldType::Integer(-1000, 1000), "Windows has no OOM killer"),
+    supported("clusterDomain",                           14, FieldType::String),
+    supported("clusterDNS",                              14, FieldType::Strings),
+    supported("streamingConnectionIdleTimeout",          14, FieldType::Duration),
+    supported("nodeStatusUpdateFrequency",               14, FieldType::Duration),
+    supported("nodeStatusReportFrequency",               14, FieldType::Duration),
+    supported("nodeLeaseDurationSeconds",                14, POSITIVE),
+    supported("imageMinimumGCAge",                       14, FieldType::Duration),
+    gated    ("imageMaximumGCAge",                       29, FieldType::Duration, "ImageMaximumGCAge"),
+    managed  ("imageGCHighThresholdPercent",             14, COUNT, "spec.kubelet.imageGC.highThresholdPercent"),
+    managed  ("imageGCLowThresholdPercent",              14, COUNT, "spec.kubelet.imageGC.lowThresholdPercent"),
+    supported("volumeStatsAggPeriod",                    14, FieldType::Duration),
+    no_effect("kubeletCgroups",                          14, FieldType::String, CGROUPS),
+    no_effect("systemCgroups",                           14, FieldType::String, CGROUPS),
+    no_effect("cgroupRoot",                              14, FieldType::String, CGROUPS),
+    fixed    ("cgroupsPerQOS",                           14, FieldType::Bool, "a Windows kubelet requires false"),
+    no_effect("cgroupDriver",                            14, FieldType::String, CGROUPS),
+    gated    ("cpuManagerPolicy",                        14, FieldType::Enum(&["none", "static"]), AFFINITY),
+    fatal    ("singleProcessOOMKill",                    32, FieldType::Bool, "a Windows kubelet does not start with this field"),
+    gated    ("cpuManagerPolicyOptions",                 22, FieldType::StringMap, AFFINITY),
+    gated    ("cpuManagerReconcilePeriod",               14, FieldType::Duration, AFFINITY),
+    gated    ("memoryManagerPolicy",                     21, FieldType::Enum(&["None", "BestEffort"]), AFFINITY),
+    gated    ("topologyManagerPolicy",                   16, FieldType::Enum(&["none", "best-effort", "restricted", "single-numa-node"]), AFFINITY),
+    gated    ("topologyManagerScope",                    20, FieldType::Enum(&["container", "pod"]), AFFINITY),
+    gated    ("topologyManagerPolicyOptions",            26, FieldType::StringMap, AFFINITY),
+    no_effect("qosReserved",                             14, FieldType::StringMap, CGROUPS),
+    supported("runtimeRequestTimeout",                   14, FieldType::Duration),
+    no_effect("hairpinMode",                             14, FieldType::String, "it configures a Linux bridge"),
+    managed  ("maxPods",                                 14, COUNT, "spec.kubelet.maxPods"),
+    supported("podCIDR",                                 14, FieldType::String),
+    no_effect("podPidsLimit",                            14, ANY_INT, "Windows kubelets do not limit processes"),
+    fixed    ("resolvConf",                              14, FieldType::String, "a Windows kubelet requires an empty value"),
+    fatal    ("runOnce",                                 19, FieldType::Bool, "the kubelet exits"),
+    no_effect("cpuCFSQuota",                             14, FieldType::Bool, KERNEL),
+    no_effect("cpuCFSQuotaPeriod",                       14, FieldType::Duration, KERNEL),
+    supported("nodeStatusMaxImages",                     19, FieldType::Integer(-1, i32::MAX as i64)),
+    no_effect("maxOpenFiles",                            14, COUNT, "Windows has no limit on open files"),
+    supported("contentType",                             14, FieldType::String),
+    supported("kubeAPIQPS",                              14, COUNT),
+    supported("kubeAPIBurst",                            14, COUNT),
+    supported("serializeImagePulls",                     14, FieldType::Bool),
+    supported("maxParallelImagePulls",                   27, POSITIVE),
+    managed  ("evictionHard",                            14, FieldType::Thresholds, "spec.kubelet.evictionHard"),
+    supported("evictionSoft",                            14, FieldType::Thresholds),
+    supported("evictionSoftGracePeriod",                 14, FieldType::GracePeriods),
+    supported("evictionPressureTransitionPeriod",        14, FieldType::Duration),
+    supported("evictionMaxPodGracePeriod",               14, FieldType::Integer(i32::MIN as i64, i32::MAX as i64)),
+    supported("evictionMinimumReclaim",                  14, FieldType::Thresholds),
+    fixed    ("mergeDefaultEvictionSettings",            33, FieldType::Bool, "all default thresholds are written"),
+    supported("podsPerCore",                             14, COUNT),
+    supported("enableControllerAttachDetach",            14, FieldType::Bool),
+    no_effect("protectKernelDefaults",                   14, FieldType::Bool, KERNEL),
+    no_effect("makeIPTablesUtilChains",                  14, FieldType::Bool, IPTABLES),
+    no_effect("iptablesMasqueradeBit",                   14, FieldType::Integer(0, 31), IPTABLES),
+    no_effect("iptablesDropBit",                         14, FieldType::Integer(0, 31), IPTABLES),
+    managed  ("featureGates",                            14, FieldType::BoolMap, "spec.kubelet.featureGates"),
+    no_effect("failSwapOn",                              14, FieldType::Bool, SWAP),
+    no_effect("memorySwap",                              22, FieldType::Object(&[("swapBehavior", FieldType::String)]), SWAP),
+    managed  ("containerLogMaxSize",                     14, FieldType::String, "spec.kubelet.containerLogs.maxSize"),
+    managed  ("containerLogMaxFiles",                    14, COUNT, "spec.kubelet.containerLogs.maxFiles"),
+    supported("containerLogMaxWorkers",                  30, POSITIVE),
+    supported("containerLogMonitorInterval",             30, FieldType::DurationWithin(3, u32::MAX)),
+    supported("configMapAndSecretChangeDetectionStrategy", 14, FieldType::Enum(&["Get", "Cache", "Watch"])),
+    managed  ("systemReserved",                          14, FieldType::StringMap, "spec.kubelet.systemReserved"),
+    managed  ("kubeReserved",                            14, FieldType::StringMap, "spec.kubelet.kubeReserved"),
+    managed  ("reservedSystemCPUs",                      17, FieldType::String, "spec.kubelet.systemReserved.cpu, which this field overrides"),
+    supported("showHiddenMetricsForVersion",             18, FieldType::String),
+    no_effect("systemReservedCgroup",                    14, FieldType::String, CGROUPS),
+    no_effect("kubeReservedCgroup",                      14, FieldType::String, CGROUPS),
+    fixed    ("enforceNodeAllocatable",                  14, FieldType::Strings, "a Windows kubelet requires an empty list"),
+    no_effect("allowedUnsafeSysctls",                    16, FieldType::Strings, SYSCTLS),
+    no_effect("defaultPodSysctls",                       37, FieldType::StringMap, SYSCTLS),
+    supported("volumePluginDir",                         19, FieldType::String),
+    supported("providerID",                              19, FieldType::String),
+    no_effect("kernelMemcgNotification",                 19, FieldType::Bool, CGROUPS),
+    supported("logging",                                 19, FieldType::AnyObject),
+    supported("enableSystemLogHandler",                  19, FieldType::Bool),
+    gated    ("enableSystemLogQuery",                    27, FieldType::Bool, "NodeLogQuery"),
+    gated    ("shutdownGracePeriod",                     20, FieldType::GracePeriod, SHUTDOWN),
+    gated    ("shutdownGracePeriodCriticalPods",         20, FieldType::GracePeriod, SHUTDOWN),
+    gated    ("shutdownGracePeriodByPodPriority",        23, BY_PRIORITY, SHUTDOWN),
+    gated    ("crashLoopBackOff",                        32, FieldType::Object(&[("maxContainerRestartPeriod", FieldType::DurationWithin(1, 300))]), "KubeletCrashLoopBackOffMax"),
+    gated    ("reservedMemory",                          21, NUMA_LIMITS, AFFINITY),
+    supported("enableProfilingHandler",                  21, FieldType::Bool),
+    supported("enableDebugFlagsHandler",                 21, FieldType::Bool),
+    no_effect("seccompDefault",                          22, FieldType::Bool, "Windows has no seccomp"),
+    no_effect("memoryThrottlingFactor",                  22, FieldType::Number, CGROUPS),
+    no_effect("memoryReservationPolicy",                 36, FieldType::String, CGROUPS),
+    managed  ("registerWithTaints",                      23, TAINTS, "spec.taints of the WindowsNodePool"),
+    supported("registerNode",                            23, FieldType::Bool),
+    gated    ("tracing",                                 25, TRACING, "KubeletTracing"),
+    supported("localStorageCapacityIsolation",           25, FieldType::Bool),
+    fixed    ("containerRuntimeEndpoint",                27, FieldType::String, "the container runtime of the node determines it"),
+    supported("imageServiceEndpoint",                    27, FieldType::String),
+    no_effect("failCgroupV1",                            31, FieldType::Bool, CGROUPS),
+    fatal    ("userNamespaces",                          33, FieldType::Object(&[("idsPerPod", COUNT)]), "a Windows kubelet does not start with this field"),
 ];
 
 #[cfg(test)]
@@ -286,7 +299,7 @@ mod tests {
     use crate::facts::feature_gates::feature_gate;
 
     #[test]
-    fn every_field_has_one_row() {
+    fn each_field_has_one_row() {
         let names = FIELDS.iter().map(|field| field.name).collect::<BTreeSet<_>>();
         assert_eq!(names.len(), FIELDS.len());
         for known in FIELDS {
@@ -296,14 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn the_gate_of_a_field_is_one_that_some_minor_knows() {
+    fn the_gate_of_a_field_is_in_the_table_of_gates() {
         for field in FIELDS {
             assert!(field.gate.is_none_or(|gate| feature_gate(gate).is_some()), "{}", field.name);
         }
     }
 
     #[test]
-    fn fields_come_with_their_minors() {
+    fn a_field_has_its_first_minor() {
         let table = [
             ("evictionHard", 14),
             ("shutdownGracePeriod", 20),

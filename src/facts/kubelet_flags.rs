@@ -1,9 +1,9 @@
-//! The command-line flags of the kubelet on Windows that have no field in KubeletConfiguration, or had none once, and
-//! the minors that know them. A kubelet does not start with a flag that it does not know.
+//! The command-line flags of the kubelet on Windows that have no field in KubeletConfiguration, or had none in earlier
+//! minors, with the minors that know them. A kubelet does not start with an unknown flag.
 //!
 //! Sources: `cmd/kubelet/app/options` and `pkg/kubelet/config/flags.go` of kubernetes/kubernetes at 1.21, 1.23 and
 //! 1.25 to 1.36 (2026-08); `kubelet.exe --help` of v1.20.2; release notes of kubernetes/sig-release for 1.10
-//! (--windows-service), 1.20 #96051, 1.24 (the end of dockershim), 1.27, 1.28 (--config-dir), 1.34 and 1.35 #133779.
+//! (--windows-service), 1.20 #96051, 1.24 (dockershim removed), 1.27, 1.28 (--config-dir), 1.34 and 1.35 #133779.
 
 use jiff::civil::{Date, date};
 
@@ -17,7 +17,7 @@ pub const AS_OF: Date = date(2026, 8, 22);
 pub struct Flag {
     /// The name, without the dashes.
     pub name: &'static str,
-    /// The first minor that knows the flag; 1.14 stands for that and earlier.
+    /// The first minor that knows the flag; 1.14 stands for that minor and earlier ones.
     pub first: Minor,
     /// The last minor that knows it.
     pub last: Option<Minor>,
@@ -44,29 +44,29 @@ const fn until(name: &'static str, last: u32) -> Flag {
 
 /// The priority class of the kubelet's process.
 pub const WINDOWS_PRIORITYCLASS: Flag = since("windows-priorityclass", 20);
-/// Makes the kubelet a Windows service, which a graceful node shutdown needs.
+/// Runs the kubelet as a Windows service, which a graceful node shutdown needs.
 pub const WINDOWS_SERVICE: Flag = always("windows-service");
 /// `docker` for dockershim (the default up to 1.23), `remote` for every other runtime.
 pub const CONTAINER_RUNTIME: Flag = until("container-runtime", 26);
-/// Where the container runtime listens. From 1.27 there is a field for it, and the flag is deprecated.
+/// The endpoint of the container runtime. From 1.27 on there is a field for it, and the flag is deprecated.
 pub const CONTAINER_RUNTIME_ENDPOINT: Flag = always("container-runtime-endpoint");
-/// The taints a new node registers with. From 1.23 there is a field for them, and the flag is deprecated.
+/// The taints with which a new node registers. From 1.23 on there is a field for them, and the flag is deprecated.
 pub const REGISTER_WITH_TAINTS: Flag = always("register-with-taints");
-/// The pause image: for dockershim the one to run, for all the one that image garbage collection spares.
+/// The pause image: dockershim runs it, and image garbage collection does not remove it with any runtime.
 pub const POD_INFRA_CONTAINER_IMAGE: Flag = until("pod-infra-container-image", 34);
-/// dockershim: how pods get their network.
+/// dockershim: the network plugin.
 pub const NETWORK_PLUGIN: Flag = until("network-plugin", 23);
-/// dockershim: where the network plugins are.
+/// dockershim: the directory of network plugins.
 pub const CNI_BIN_DIR: Flag = until("cni-bin-dir", 23);
-/// dockershim: where their configuration is.
+/// dockershim: the directory of their configuration.
 pub const CNI_CONF_DIR: Flag = until("cni-conf-dir", 23);
-/// dockershim: how long a pull may stand still before it is cancelled.
+/// dockershim: the time without progress after which a pull is cancelled.
 pub const IMAGE_PULL_PROGRESS_DEADLINE: Flag = until("image-pull-progress-deadline", 23);
-/// The file of resolvers that pods' DNS settings begin with; empty for none.
+/// The resolver file on which the DNS settings of pods are based; empty for none.
 pub const RESOLV_CONF: Flag = always("resolv-conf");
 /// The verbosity of the log. From 1.23 on there is a field for it.
 pub const V: Flag = always("v");
-/// A folder of further configuration files.
+/// A directory of drop-in configuration files.
 pub const CONFIG_DIR: Flag = since("config-dir", 28);
 
 /// Every flag of this table.
@@ -86,15 +86,15 @@ pub const FLAGS: &[Flag] = &[
     CONFIG_DIR,
 ];
 
-/// The flag of a name, if the table has it.
+/// The flag with this name.
 pub fn flag(name: &str) -> Option<&'static Flag> {
     FLAGS.iter().find(|flag| flag.name == name)
 }
 
-/// The last minor whose image garbage collection spares the image of [`POD_INFRA_CONTAINER_IMAGE`] and asks nobody
-/// else: from 1.29 on it goes by what the runtime has pinned (`pkg/kubelet/images/image_gc_manager.go` at 1.28 and
-/// 1.29), which containerd does from 1.6.22 and 1.7.3.
-pub const LAST_TO_SPARE_POD_INFRA_IMAGE: Minor = Minor(28);
+/// The last minor whose image garbage collection keeps only the image of [`POD_INFRA_CONTAINER_IMAGE`]. From 1.29 on it
+/// keeps the images that the runtime has pinned (`pkg/kubelet/images/image_gc_manager.go` at 1.28 and 1.29), as
+/// containerd does from 1.6.22 and 1.7.3 on.
+pub const LAST_TO_KEEP_POD_INFRA_IMAGE: Minor = Minor(28);
 /// The last minor with dockershim in the kubelet.
 pub const LAST_WITH_DOCKERSHIM: Minor = Minor(23);
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_has_one_row() {
+    fn each_flag_has_one_row() {
         for known in FLAGS {
             assert_eq!(flag(known.name), Some(known));
         }

@@ -1,15 +1,15 @@
-//! How the configuration of kubelet and containerd is put together from several files, and since when a setting of a
-//! profile has a place in them.
+//! How kubelet and containerd merge several configuration files, and the first version with a field for some settings
+//! of a profile.
 //!
 //! Sources:
 //! - containerd/containerd, `LoadConfig` and `mergeConfig` in `services/server/config/config.go` (1.4.13 to 1.7.34) and
 //!   `cmd/containerd/server/config/config.go` (2.0.0 to 2.3.4); `internal/cri/config/config.go` for
-//!   `image_pull_progress_timeout` (not in 1.6.39, in 1.7.0) and for `bin_dir` beside `bin_dirs` (2.1.4, 2.3.4).
+//!   `image_pull_progress_timeout` (not in 1.6.39, in 1.7.0) and for `bin_dir` together with `bin_dirs` (2.1.4, 2.3.4).
 //! - kubernetes/kubelet, `config/v1beta1/types.go` at the last tag of 1.14 to 1.24: `resolvConf` is a string up to 1.22
 //!   and a pointer from 1.23 on; kubernetes/kubernetes 1.20.2, `pkg/kubelet/apis/config/v1beta1/defaults.go` (the empty
-//!   string becomes /etc/resolv.conf) and `getHostDNSConfig` in `pkg/kubelet/network/dns/dns.go` (that file is opened for
-//!   every pod); `mergeKubeletConfigurations` in `cmd/kubelet/app/server.go` of 1.28, with kubernetes/kubernetes#126630
-//!   and #127421 (1.32): a drop-in's `resolvConf` is lost before.
+//!   string becomes /etc/resolv.conf) and `getHostDNSConfig` in `pkg/kubelet/network/dns/dns.go` (that file is opened
+//!   for every pod); `mergeKubeletConfigurations` in `cmd/kubelet/app/server.go` of 1.28, with
+//!   kubernetes/kubernetes#126630 and #127421 (1.32): earlier versions lose a drop-in's `resolvConf`.
 //! - kubernetes/component-base, `config/v1alpha1/types.go` at v0.22.17 and v0.23.17 for `logging.verbosity`.
 //! - kubernetes/kubernetes#110405 (1.25) for kubeadm's patches of KubeletConfiguration.
 
@@ -20,22 +20,23 @@ use super::{ContainerdVersion, Minor, containerd::Key};
 /// The day of the newest source.
 pub const AS_OF: Date = date(2026, 8, 22);
 
-/// The configuration version of a drop-in for containerd 2.x. From 2.3 on a drop-in with a higher version than its main
-/// file keeps containerd from starting; version 3 suits main files of version 3 (2.0 to 2.2) and 4 (from 2.3 on).
-/// Beside a main file of version 2, which containerd 2.x still reads, 2.0 to 2.2 drop the CRI settings of that file.
+/// The configuration version of a drop-in for containerd 2.x. From 2.3 on containerd does not start with a drop-in
+/// whose version is higher than that of its main file. Version 3 works with main files of version 3 (2.0 to 2.2) and 4
+/// (from 2.3 on). With a main file of version 2, which containerd 2.x still reads, 2.0 to 2.2 ignore the CRI settings
+/// of that file.
 pub const DROP_IN_VERSION: u32 = 3;
 
-/// The first containerd that cancels pulls without progress, and lets the time be set.
+/// The first containerd that cancels pulls without progress after a configurable time.
 pub const PULL_PROGRESS_SINCE: ContainerdVersion = ContainerdVersion::new(1, 7, 0);
 
-/// The table of registries' TLS settings by host, for a line without a directory of registry hosts (1.4).
+/// The table of TLS settings by registry host, for the release line without a directory of registry hosts (1.4).
 pub const REGISTRY_CONFIGS: Key = &["plugins", "io.containerd.grpc.v1.cri", "registry", "configs"];
 
-/// The deprecated setting for a single directory of CNI plugins, in the lines that have `bin_dirs` as well. The CRI plugin
-/// does not start with both; an empty one counts as none.
+/// The deprecated setting for a single directory of CNI plugins, in the release lines that also have `bin_dirs`. The
+/// CRI plugin does not start if both are set. An empty string counts as unset.
 pub const CNI_BIN_DIR: Key = &["plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dir"];
 
-/// The setting for the time without progress after which a pull is cancelled, where a version has it.
+/// The setting for the time without progress after which a pull is cancelled, if the version has it.
 pub fn pull_progress_timeout(version: ContainerdVersion) -> Option<Key> {
     let key: Key = match version.major {
         1 => &["plugins", "io.containerd.grpc.v1.cri", "image_pull_progress_timeout"],
@@ -44,18 +45,19 @@ pub fn pull_progress_timeout(version: ContainerdVersion) -> Option<Key> {
     (version >= PULL_PROGRESS_SINCE).then_some(key)
 }
 
-/// The first kubelet whose `resolvConf` can be empty. For one before it, empty means the default, /etc/resolv.conf.
+/// The first kubelet whose `resolvConf` can be empty. In earlier ones an empty value means the default,
+/// /etc/resolv.conf.
 pub const EMPTY_RESOLV_CONF_SINCE: Minor = Minor(23);
 
-/// Whether a kubelet needs the flag `--resolv-conf=` to have no file of resolvers: where the field cannot be empty, and
-/// where a drop-in file (`--config-dir`) loses it.
+/// Whether a kubelet needs the flag `--resolv-conf=` to use no resolver file: the field cannot be empty, or is lost in
+/// a drop-in file (`--config-dir`).
 pub fn needs_resolv_conf_flag(minor: Minor) -> bool {
     minor < EMPTY_RESOLV_CONF_SINCE || (CONFIG_DIR_ALPHA..RESOLV_CONF_IN_DROP_INS_SINCE).contains(&minor)
 }
 
 /// The first kubelet with `--config-dir`, behind the environment variable KUBELET_CONFIG_DROPIN_DIR_ALPHA.
 pub const CONFIG_DIR_ALPHA: Minor = Minor(28);
-/// The first kubelet that takes `--config-dir` as it is.
+/// The first kubelet with `--config-dir` without that environment variable.
 pub const CONFIG_DIR_SINCE: Minor = Minor(30);
 /// The first kubelet that reads `resolvConf` in a drop-in file.
 const RESOLV_CONF_IN_DROP_INS_SINCE: Minor = Minor(32);
@@ -71,13 +73,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flag_for_no_resolvers_is_needed_where_the_field_does_not_arrive() {
+    fn the_resolv_conf_flag_is_needed_where_the_field_cannot_be_empty_or_is_lost() {
         let minors: Vec<u32> = (14..=37).filter(|minor| needs_resolv_conf_flag(Minor(*minor))).collect();
         assert_eq!(minors, [14, 15, 16, 17, 18, 19, 20, 21, 22, 28, 29, 30, 31]);
     }
 
     #[test]
-    fn the_time_without_progress_is_set_from_1_7_on() {
+    fn the_pull_progress_timeout_exists_from_1_7_on() {
         let plugin = |version: &str| pull_progress_timeout(version.parse().unwrap()).map(|key| key[1]);
         assert_eq!(plugin("1.6.39"), None);
         assert_eq!(plugin("1.7.0"), Some("io.containerd.grpc.v1.cri"));

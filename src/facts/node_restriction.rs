@@ -1,19 +1,19 @@
-//! Which labels of its own Node a kubelet cannot set.
+//! The labels that a kubelet cannot set on its own Node.
 //!
 //! Source: kubernetes/kubernetes, `plugin/pkg/admission/noderestriction/admission.go` (`getForbiddenCreateLabels`,
-//! `getForbiddenUpdateLabels`) and `staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go`, both as of August 2026: with the
-//! admission plugin NodeRestriction a kubelet never sets labels of `node-restriction.kubernetes.io` and its subdomains. Other
-//! labels of `kubernetes.io` and `k8s.io` are refused in an update only: a kubelet can register with them.
+//! `getForbiddenUpdateLabels`) and `staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go`, both as of August 2026:
+//! the admission plugin NodeRestriction always rejects labels of `node-restriction.kubernetes.io` and its subdomains.
+//! It rejects other labels of `kubernetes.io` and `k8s.io` only in updates: a kubelet can register with them.
 
 use jiff::civil::{Date, date};
 
 /// The day of the newest source.
 pub const AS_OF: Date = date(2026, 8, 22);
 
-/// The domain of labels that no kubelet can set.
+/// The domain of the labels that a kubelet cannot set.
 const PROTECTED: &str = "node-restriction.kubernetes.io";
 
-/// Whether a kubelet can set this label on its own Node, when it registers or later.
+/// Whether a kubelet can set this label on its own Node, at registration or later.
 pub fn kubelet_may_set(label: &str) -> bool {
     let Some((domain, _)) = label.split_once('/') else { return true };
     domain != PROTECTED && !domain.strip_suffix(PROTECTED).is_some_and(|rest| rest.ends_with('.'))
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_labels_of_the_protected_domain_are_out_of_a_kubelets_reach() {
+    fn a_kubelet_can_set_all_labels_except_those_of_the_protected_domain() {
         let table = [
             ("agentpool", true),
             ("example.com/team", true),

@@ -1,21 +1,22 @@
-//! Pause images: the tag each Kubernetes minor asks for, the tags each registry has, and the Windows builds in each.
+//! Pause images: the default tag of each Kubernetes minor, the tags in each registry, and the Windows builds in each
+//! tag.
 //!
 //! Sources:
 //! - default tags: kubernetes/sig-release release notes (1.20 #95419, 1.21 #98205, 1.22 #100292, 1.23 #104711, 1.31
 //!   #125112, 1.34 #130713, 1.36 #138199), kubernetes-sigs/kubespray pull requests 9337, 9668 and 10112 for 1.24 to
-//!   1.26; for 1.14 to 1.19 the Windows page of kubernetes/website of the time;
+//!   1.26; for 1.14 to 1.19 the Windows page of kubernetes/website at that time;
 //! - entries of registry.k8s.io/pause: kubernetes/kubernetes, `build/pause/CHANGELOG.md` (3.10.1, 2025) and
 //!   `build/pause/Makefile` (3.10 and 3.10.2), pull requests 136960 and 138195 (2026-02, 2026-04). The changelog has a
-//!   Windows entry in 3.4 and one for 20H2 in 3.4.1; issue 100708 (2021-03), which looked at the registry, found 3.4.1
-//!   to be the first tag with Windows and 3.5 the first with 20H2, and is followed here;
+//!   Windows entry in 3.4 and one for 20H2 in 3.4.1; issue 100708 (2021-03), which examined the registry, found 3.4.1
+//!   to be the first tag with Windows and 3.5 the first with 20H2; this table follows it;
 //! - entries of the Microsoft registry: kubernetes/kubernetes issue 87339 (k8s/core/pause:1.2.0), containerd/cri pull
 //!   request 1532 (1.4.0), k0sproject/k0s pull request 642 (1.4.1), kubernetes-sigs/image-builder pull request 1068
 //!   (which tags exist: there is no 3.7) and 1985 (2025 from 3.10.1-3); kubernetes/website, `intro.md`, says that the
-//!   image is built from upstream's source, so a tag has the builds of upstream's tag. oss/v2 counts from 3.10.1 on,
-//!   with which Azure/AgentBaker took it up for Windows (pull request 7083, 2025-09); its earlier tags were for Linux.
+//!   image is built from upstream's source, so a tag has the builds of upstream's tag. oss/v2 is used from 3.10.1 on,
+//!   when Azure/AgentBaker adopted it for Windows (pull request 7083, 2025-09); its earlier tags are for Linux.
 //!
-//! The entry for Windows Server 2019 in 3.10.2 is inferred: the base image gained Windows Server 2025, and nothing says
-//! that it lost another.
+//! The entry for Windows Server 2019 in 3.10.2 is inferred: the base image added Windows Server 2025, and no
+//! source mentions a removal.
 
 use std::fmt;
 
@@ -23,25 +24,25 @@ use jiff::civil::{Date, date};
 
 use super::{
     Build, ContainerdVersion, Minor, OsVersion,
-    compatibility::{Fit, Isolation, fit},
+    version_compatibility::{Isolation, VersionCompatibility, check},
 };
 
 /// The day of the newest source.
 pub const AS_OF: Date = date(2026, 8, 22);
 
-/// Who publishes a pause image.
+/// The publisher of a pause image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Registry {
     /// Microsoft's rebuild, with Authenticode-signed Windows binaries.
     Microsoft,
-    /// The Kubernetes project's.
+    /// The Kubernetes project.
     Upstream,
 }
 
 /// A pause image, displayed as `repository:tag`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PauseImage {
-    /// Registry and path.
+    /// The repository, with the registry.
     pub repository: &'static str,
     /// The tag.
     pub tag: &'static str,
@@ -53,7 +54,7 @@ impl fmt::Display for PauseImage {
     }
 }
 
-/// An image and the Windows builds in its manifest list.
+/// A pause image and the Windows builds in its manifest list.
 struct Entry {
     image: PauseImage,
     builds: &'static [u32],
@@ -65,7 +66,7 @@ const fn entry(repository: &'static str, tag: &'static str, builds: &'static [u3
 
 /// The Kubernetes project's repository.
 pub const UPSTREAM: &str = "registry.k8s.io/pause";
-/// Microsoft's repository of today.
+/// Microsoft's current repository.
 pub const MICROSOFT: &str = "mcr.microsoft.com/oss/v2/kubernetes/pause";
 /// Microsoft's repository up to tag 3.10.
 pub const MICROSOFT_OSS: &str = "mcr.microsoft.com/oss/kubernetes/pause";
@@ -107,7 +108,7 @@ const MICROSOFT_TAGS: &[Entry] = &[
     entry(MICROSOFT,      "3.10.2",   &[17763, 20348, 26100]),
 ];
 
-/// The tag that a minor asks for on Windows, up to the row after it. Linux and Windows share a tag from 1.21 on.
+/// The default tag on Windows from each minor up to the next row. Linux and Windows share a tag from 1.21 on.
 #[rustfmt::skip]
 const DEFAULTS: &[(Minor, &str)] = &[
     (Minor(14), "1.0.0"),
@@ -124,16 +125,17 @@ const DEFAULTS: &[(Minor, &str)] = &[
     (Minor(36), "3.10.2"),
 ];
 
-/// The tag that a minor asks for on Windows; a minor outside the table is answered as the nearest one in it.
+/// The default tag of a minor on Windows. Minors outside the table are treated as the nearest one in it.
 pub fn default_tag(minor: Minor) -> &'static str {
     DEFAULTS.iter().rfind(|(from, _)| *from <= minor).unwrap_or(&DEFAULTS[0]).1
 }
 
-/// The pause image for a node: of the minor's own tag and the later ones that the registry has, the lowest with an entry of
-/// the host's very build, else the lowest with one that the host can run under process isolation, else `None`.
+/// The pause image for a node. Among the default tag of the minor and later tags of the registry: the lowest with an
+/// entry for the host's exact build, else the lowest with an entry that the host can run with process isolation, else
+/// `None`.
 ///
-/// `containerd` is as in [`fit`]. The very build comes first because a utility VM boots the build of the pause image, and
-/// cannot mount the layers of an image that is newer: pause 3.10.1 keeps images of ltsc2025 from starting with Hyper-V
+/// `containerd` is as in [`check`]. The exact build is preferred because a utility VM boots the build of the pause
+/// image and cannot mount the layers of a newer image: with pause 3.10.1, images of ltsc2025 do not start with Hyper-V
 /// isolation on Windows Server 2025 (kubernetes-sigs/windows-testing pull request 557).
 pub fn choose(
     registry: Registry,
@@ -141,30 +143,30 @@ pub fn choose(
     host: OsVersion,
     containerd: Option<ContainerdVersion>,
 ) -> Option<PauseImage> {
-    let wanted = order(default_tag(minor));
-    let allowed = || entries(registry).iter().filter(|entry| order(entry.image.tag) >= wanted);
+    let lowest = sort_key(default_tag(minor));
+    let allowed = || entries(registry).iter().filter(|entry| sort_key(entry.image.tag) >= lowest);
     let exact = allowed().find(|entry| entry.builds.contains(&host.build.0));
-    exact.or_else(|| allowed().find(|entry| has_entry_for(entry, host, containerd))).map(|entry| entry.image)
+    exact.or_else(|| allowed().find(|entry| runs(entry, host, containerd))).map(|entry| entry.image)
 }
 
-/// Whether this pause image has an entry of the very build, as a utility VM on the host needs it; `None` if the tables do
-/// not have the image.
-pub fn has_entry_of(repository: &str, tag: &str, build: Build) -> Option<bool> {
+/// Whether a pause image has an entry for exactly this build, as a utility VM requires. `None` if the image is not in
+/// the tables.
+pub fn has_build(repository: &str, tag: &str, build: Build) -> Option<bool> {
     listed(repository, tag).map(|entry| entry.builds.contains(&build.0))
 }
 
-/// Whether a host can run this pause image; `None` if the tables do not have it.
+/// Whether a host can run a pause image. `None` if the image is not in the tables.
 pub fn runs_on(repository: &str, tag: &str, host: OsVersion, containerd: Option<ContainerdVersion>) -> Option<bool> {
-    listed(repository, tag).map(|entry| has_entry_for(entry, host, containerd))
+    listed(repository, tag).map(|entry| runs(entry, host, containerd))
 }
 
-/// The builds of Windows in a pause image, if the tables have the image and it is for Windows.
+/// The Windows builds in a pause image. `None` if the image is not in the tables or has none.
 pub fn builds_of(repository: &str, tag: &str) -> Option<impl Iterator<Item = Build>> {
     let entry = listed(repository, tag).filter(|entry| !entry.builds.is_empty())?;
     Some(entry.builds.iter().map(|&build| Build(build)))
 }
 
-/// Whether the tables have a pause image.
+/// Whether a pause image is in the tables.
 pub fn has_tag(repository: &str, tag: &str) -> bool {
     listed(repository, tag).is_some()
 }
@@ -174,7 +176,7 @@ fn listed(repository: &str, tag: &str) -> Option<&'static Entry> {
     all.into_iter().find(|entry| entry.image.repository == repository && entry.image.tag == tag)
 }
 
-/// The newest repository of a registry that has a tag.
+/// The newest repository of a registry with this tag.
 pub fn repository_with(registry: Registry, tag: &str) -> Option<&'static str> {
     entries(registry).iter().rfind(|entry| entry.image.tag == tag).map(|entry| entry.image.repository)
 }
@@ -186,15 +188,15 @@ const fn entries(registry: Registry) -> &'static [Entry] {
     }
 }
 
-fn has_entry_for(entry: &Entry, host: OsVersion, containerd: Option<ContainerdVersion>) -> bool {
+fn runs(entry: &Entry, host: OsVersion, containerd: Option<ContainerdVersion>) -> bool {
     entry.builds.iter().any(|&build| {
         let image = OsVersion { build: Build(build), revision: None };
-        fit(host, Some(image), Isolation::Process, containerd) == Fit::Runs
+        check(host, Some(image), Isolation::Process, containerd) == VersionCompatibility::Compatible
     })
 }
 
-/// What tags are ordered by: their numbers, so that 3.9 is before 3.10, and 3.10.1 before 3.10.1-3.
-fn order(tag: &str) -> Vec<u32> {
+/// Sorts tags by their numbers: 3.9 before 3.10, and 3.10.1 before 3.10.1-3.
+fn sort_key(tag: &str) -> Vec<u32> {
     tag.split(['.', '-']).map_while(|number| number.parse().ok()).collect()
 }
 
@@ -206,11 +208,12 @@ mod tests {
         support::{self, builds_supported_by},
     };
 
-    /// Hosts in the order of [`RELEASES`], and after each minor's default tag what is chosen for each of them with a
-    /// containerd of today: a tag, or `-`.
+    /// For each minor the default tag, and the chosen tag for each of [`RELEASES`] with a current containerd; `-` for
+    /// none.
     #[rustfmt::skip]
     const UPSTREAM_CHOICE: [(&[u32], &str, [&str; 11]); 12] = [
-        // minors                        default   14393 16299 17134 17763     18362    18363    19041    19042  20348     25398     26100
+        // minors                        default   14393 16299 17134 17763     18362    18363    19041    19042  20348
+        // 25398     26100
         (&[14],                          "1.0.0",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.10.2"]),
         (&[15, 16, 17, 18, 19],          "1.2.0",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.10.2"]),
         (&[20],                          "1.4.0",  ["-", "-",  "-",  "3.4.1",  "3.4.1", "3.4.1", "3.4.1", "3.5", "3.6",    "3.6",    "3.10.2"]),
@@ -227,7 +230,8 @@ mod tests {
 
     #[rustfmt::skip]
     const MICROSOFT_CHOICE: [(&[u32], &str, [&str; 11]); 12] = [
-        // minors                        default   14393 16299 17134    17763     18362    18363    19041    19042  20348     25398     26100
+        // minors                        default   14393 16299 17134    17763     18362    18363    19041    19042
+        // 20348     25398     26100
         (&[14],                          "1.0.0",  ["-", "-",  "1.2.0", "1.0.0",  "1.4.0", "1.4.0", "1.4.0", "3.5", "3.6",    "3.6",    "3.10.1-3"]),
         (&[15, 16, 17, 18, 19],          "1.2.0",  ["-", "-",  "1.2.0", "1.2.0",  "1.4.0", "1.4.0", "1.4.0", "3.5", "3.6",    "3.6",    "3.10.1-3"]),
         (&[20],                          "1.4.0",  ["-", "-",  "-",     "1.4.0",  "1.4.0", "1.4.0", "1.4.0", "3.5", "3.6",    "3.6",    "3.10.1-3"]),
@@ -253,18 +257,22 @@ mod tests {
     }
 
     #[test]
-    fn every_minor_on_every_release_gets_the_tag_of_the_table() {
+    fn each_minor_uses_the_tag_of_the_table_on_each_release() {
         for (registry, table) in [(Registry::Upstream, UPSTREAM_CHOICE), (Registry::Microsoft, MICROSOFT_CHOICE)] {
             let minors = table.iter().flat_map(|(minors, ..)| minors.iter().copied()).collect::<Vec<_>>();
-            assert_eq!(minors, (support::OLDEST.0..=support::NEWEST.0).collect::<Vec<_>>(), "every minor is there");
+            assert_eq!(
+                minors,
+                (support::OLDEST.0..=support::NEWEST.0).collect::<Vec<_>>(),
+                "the table has every minor"
+            );
             for (minors, default, tags) in table {
                 for (&minor, (release, tag)) in
                     minors.iter().flat_map(|minor| RELEASES.iter().zip(tags).map(move |cell| (minor, cell)))
                 {
                     assert_eq!(default_tag(Minor(minor)), default, "1.{minor}");
                     let image = choose(registry, Minor(minor), host(release.build), CURRENT);
-                    let seen = image.map_or("-", |image| image.tag);
-                    assert_eq!(seen, tag, "{registry:?} for 1.{minor} on {}", release.build);
+                    let found = image.map_or("-", |image| image.tag);
+                    assert_eq!(found, tag, "{registry:?} for 1.{minor} on {}", release.build);
                     if let Some(image) = image {
                         let runs = runs_on(image.repository, image.tag, host(release.build), CURRENT);
                         assert_eq!(runs, Some(true), "{image}");
@@ -275,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn every_supported_build_of_every_minor_has_a_pause_image_in_both_registries() {
+    fn each_supported_build_of_each_minor_has_a_pause_image_in_both_registries() {
         for minor in (support::OLDEST.0..=support::NEWEST.0).map(Minor) {
             for &build in builds_supported_by(minor).unwrap() {
                 for registry in [Registry::Microsoft, Registry::Upstream] {
@@ -286,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_taken_from_the_repository_that_has_it() {
+    fn the_repository_is_one_that_has_the_tag() {
         let table = [
             (Registry::Microsoft, 15, 17763, "mcr.microsoft.com/k8s/core/pause:1.2.0"),
             (Registry::Microsoft, 20, 19041, "mcr.microsoft.com/oss/kubernetes/pause:1.4.0"),
@@ -304,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_containerd_without_the_stable_abi_rule_needs_an_entry_of_the_very_build() {
+    fn a_containerd_without_the_stable_abi_rule_needs_an_entry_for_the_exact_build() {
         let old = Some(ContainerdVersion::new(1, 7, 5));
         let table = [
             (Registry::Upstream, 34, 26100, Some("registry.k8s.io/pause:3.10.2")),
@@ -318,11 +326,11 @@ mod tests {
             assert_eq!(chosen(registry, minor, build, old).as_deref(), image, "{registry:?} 1.{minor} on {build}");
         }
         let unknown = chosen(Registry::Upstream, 34, 25398, None);
-        assert_eq!(unknown.as_deref(), Some("registry.k8s.io/pause:3.10.1"), "a runtime we cannot judge");
+        assert_eq!(unknown.as_deref(), Some("registry.k8s.io/pause:3.10.1"), "an unknown runtime");
     }
 
     #[test]
-    fn a_utility_vm_needs_an_entry_of_the_very_build() {
+    fn a_utility_vm_needs_an_entry_for_the_exact_build() {
         let table = [
             (UPSTREAM, "3.10.1", 26100, Some(false)),
             (UPSTREAM, "3.10.2", 26100, Some(true)),
@@ -332,18 +340,18 @@ mod tests {
             ("registry.example/pause", "3.10.2", 26100, None),
         ];
         for (repository, tag, build, expected) in table {
-            assert_eq!(has_entry_of(repository, tag, Build(build)), expected, "{repository}:{tag} for {build}");
+            assert_eq!(has_build(repository, tag, Build(build)), expected, "{repository}:{tag} for {build}");
         }
         for registry in [Registry::Microsoft, Registry::Upstream] {
             for minor in (support::OLDEST.0..=support::NEWEST.0).map(Minor) {
                 let image = choose(registry, minor, host(Build(26100)), CURRENT).unwrap();
-                assert_eq!(has_entry_of(image.repository, image.tag, Build(26100)), Some(true), "{image} for {minor}");
+                assert_eq!(has_build(image.repository, image.tag, Build(26100)), Some(true), "{image} for {minor}");
             }
         }
     }
 
     #[test]
-    fn an_image_is_judged_only_where_the_tables_have_it() {
+    fn an_image_that_is_not_in_the_tables_is_unknown() {
         let on_2022 = |repository, tag| runs_on(repository, tag, host(Build(20348)), CURRENT);
         let table = [
             (UPSTREAM, "3.2", Some(false)),
@@ -362,12 +370,12 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_listed_in_their_order() {
+    fn the_tables_are_sorted_by_tag() {
         for registry in [Registry::Microsoft, Registry::Upstream] {
-            let tags = entries(registry).iter().map(|entry| order(entry.image.tag)).collect::<Vec<_>>();
+            let tags = entries(registry).iter().map(|entry| sort_key(entry.image.tag)).collect::<Vec<_>>();
             assert!(tags.windows(2).all(|pair| pair[0] < pair[1]), "{registry:?}");
         }
-        assert_eq!(order("3.10.1-3"), [3, 10, 1, 3]);
+        assert_eq!(sort_key("3.10.1-3"), [3, 10, 1, 3]);
         assert_eq!(default_tag(Minor(9)), "1.0.0");
         assert_eq!(default_tag(Minor(99)), "3.10.2");
     }

@@ -1,9 +1,9 @@
-//! How far a kubelet's minor may be from the API server's.
+//! The version skew policy for kubelets.
 //!
 //! Source: kubernetes/website, `content/en/releases/version-skew-policy.md` (commit 01bc097), and
 //! kubernetes/enhancements, KEP 3935 (stable in 1.28): a kubelet is never newer than the API server, and at most three
-//! minors older, or two if the kubelet is older than 1.25. With several API servers, each has to allow it: the oldest
-//! says how new a kubelet may be, the newest how old.
+//! minors older, or two if the kubelet is older than 1.25. With several API servers, each must allow it: the oldest
+//! determines the newest kubelet, and the newest the oldest kubelet.
 
 use jiff::civil::{Date, date};
 
@@ -12,16 +12,16 @@ use super::Minor;
 /// The day of the newest source.
 pub const AS_OF: Date = date(2026, 7, 24);
 
-/// Where a kubelet stands against the policy.
+/// The skew between a kubelet and an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Skew {
     /// Within the policy.
     Within,
-    /// The kubelet is newer than the API server, which no version allows.
+    /// The kubelet is newer than the API server.
     KubeletNewer,
-    /// The kubelet is too old for the API server.
+    /// The kubelet is older than the policy allows.
     KubeletTooOld {
-        /// The oldest kubelet that this API server allows.
+        /// The oldest supported kubelet.
         oldest: Minor,
     },
 }
@@ -29,7 +29,7 @@ pub enum Skew {
 /// The first kubelet that may be three minors older than the API server.
 const THREE_MINORS_SINCE: Minor = Minor(25);
 
-/// Where a kubelet stands against an API server.
+/// The skew between a kubelet and an API server.
 pub fn skew(kubelet: Minor, api_server: Minor) -> Skew {
     let oldest = oldest_kubelet(api_server);
     if kubelet > api_server {
@@ -41,8 +41,7 @@ pub fn skew(kubelet: Minor, api_server: Minor) -> Skew {
     }
 }
 
-/// The oldest kubelet that an API server allows. Three minors back is what counts as soon as a kubelet lies there that
-/// may be so far behind, which is from 1.28 on.
+/// The oldest kubelet that an API server supports: three minors older from API server 1.28 on, before that two.
 fn oldest_kubelet(api_server: Minor) -> Minor {
     let three_back = Minor(api_server.0.saturating_sub(3));
     if three_back >= THREE_MINORS_SINCE { three_back } else { Minor(api_server.0.saturating_sub(2)) }
@@ -60,7 +59,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_pair_of_minors_is_judged_as_the_policy_says() {
+    fn the_skew_of_each_pair_of_minors_follows_the_policy() {
         for (api_server, oldest) in OLDEST {
             for kubelet in 14..=37 {
                 let expected = match kubelet {
@@ -74,10 +73,10 @@ mod tests {
     }
 
     #[test]
-    fn three_minors_begin_with_kubelet_1_25() {
+    fn a_skew_of_three_minors_is_allowed_from_kubelet_1_25_on() {
         assert_eq!(skew(Minor(24), Minor(27)), Skew::KubeletTooOld { oldest: Minor(25) });
         assert_eq!(skew(Minor(24), Minor(26)), Skew::Within);
         assert_eq!(skew(Minor(25), Minor(28)), Skew::Within);
-        assert_eq!(skew(Minor(0), Minor(1)), Skew::Within, "no minor lies below zero");
+        assert_eq!(skew(Minor(0), Minor(1)), Skew::Within, "minors are not negative");
     }
 }

@@ -1,15 +1,16 @@
-//! Which Windows each Kubernetes minor supports on a node.
+//! The Windows builds that each Kubernetes minor supports on nodes.
 //!
-//! Sources: the table "Windows OS version support" of kubernetes/website as it stood for each minor
+//! Sources: the table "Windows OS version support" of kubernetes/website as published for each minor
 //! (`docs/setup/production-environment/windows/intro-windows-in-kubernetes.md`, later
 //! `docs/concepts/windows/intro.md`; 2019-04 to 2024-08), the change for 1.35 in kubernetes/website pull request 53724
-//! (2025-12) and issue 55058 (2026-03-26), which quotes the page. Where the page lags behind the project, the project decides:
+//! (2025-12) and issue 55058 (2026-03-26), which quotes the page. Where the page is behind the project, this table
+//! follows the project:
 //! - 1.17: the release notes also claim version 1903; the table has Windows Server 2019 alone.
-//! - 1.26 to 1.31: the page still prints version 20H2, which Microsoft stopped supporting in 2022 and Kubernetes
+//! - 1.26 to 1.31: the page still lists version 20H2, which Microsoft stopped supporting in 2022 and Kubernetes
 //!   stopped building images for in 1.26 (kubernetes/kubernetes pull request 112924).
 //! - 1.32 to 1.34: the page has Windows Server 2019 and 2022; Windows Server 2025 is tested upstream since January 2025
 //!   (kubernetes/test-infra pull request 34101).
-//! - Version 23H2 (25398) never was on the page. A cloud that offers it supports it on its own account.
+//! - Version 23H2 (25398) was never on the page. Cloud providers that offer it support it themselves.
 
 use jiff::civil::{Date, date};
 
@@ -18,7 +19,7 @@ use super::{Build, Minor, feature_gates};
 /// The first minor with Windows nodes in general availability.
 pub const OLDEST: Minor = Minor(14);
 
-/// The newest minor that every table was read for; later ones are answered as this one, and whoever is answered is told so.
+/// The newest minor that all tables contain. Later minors are treated as this one, with a notice to the user.
 pub const NEWEST: Minor = feature_gates::NEWEST_READ;
 
 /// The day of the newest source.
@@ -32,7 +33,7 @@ const VERSION_20H2: Build = Build(19042);
 const SERVER_2022: Build = Build(20348);
 const SERVER_2025: Build = Build(26100);
 
-/// The builds supported from a minor on, up to the row after it.
+/// The supported builds from each minor up to the next row.
 const SUPPORT: &[(Minor, &[Build])] = &[
     (Minor(14), &[SERVER_2019]),
     (Minor(18), &[SERVER_2019, VERSION_1903, VERSION_1909]),
@@ -44,22 +45,22 @@ const SUPPORT: &[(Minor, &[Build])] = &[
     (Minor(35), &[SERVER_2022, SERVER_2025]),
 ];
 
-/// The newest minor that the tables were read for, if this one is newer: what they say of it is what they say of that.
-pub fn answered_as(minor: Minor) -> Option<Minor> {
+/// The minor that a minor newer than the tables is treated as.
+pub fn treated_as(minor: Minor) -> Option<Minor> {
     (minor > NEWEST).then_some(NEWEST)
 }
 
-/// The Windows builds that a kubelet of this minor supports, ascending; `None` before 1.14.
+/// The Windows builds that a kubelet of this minor supports, ascending. `None` before 1.14.
 pub fn builds_supported_by(minor: Minor) -> Option<&'static [Build]> {
     SUPPORT.iter().rfind(|(from, _)| *from <= minor).map(|(_, builds)| *builds)
 }
 
-/// The first minor that supports this build; `None` where no minor does.
+/// The first minor that supports this build. `None` if no minor does.
 pub fn first_minor_supporting(build: Build) -> Option<Minor> {
     SUPPORT.iter().find(|(_, builds)| builds.contains(&build)).map(|(from, _)| *from)
 }
 
-/// The last minor that supports this build; `None` where the newest still does, or where no minor does.
+/// The last minor that supports this build. `None` if the newest minor still does, or if no minor does.
 pub fn last_minor_supporting(build: Build) -> Option<Minor> {
     let last = SUPPORT.iter().rposition(|(_, builds)| builds.contains(&build))?;
     SUPPORT.get(last + 1).map(|(next, _)| Minor(next.0 - 1))
@@ -71,7 +72,7 @@ mod tests {
     use crate::facts::builds::RELEASES;
 
     #[test]
-    fn every_minor_supports_what_upstream_documents() {
+    fn each_minor_supports_the_builds_that_upstream_documents() {
         let table: [(u32, &[u32]); 23] = [
             (14, &[17763]),
             (15, &[17763]),
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_answer_before_the_first_minor_and_the_newest_one_after_the_last() {
+    fn minors_before_the_table_have_no_builds_and_later_ones_those_of_the_newest() {
         for minor in 0..OLDEST.0 {
             assert_eq!(builds_supported_by(Minor(minor)), None, "1.{minor}");
         }
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn every_build_is_supported_from_one_minor_to_another() {
+    fn each_build_has_a_first_and_a_last_minor() {
         let table = [
             (14393, None, None),
             (16299, None, None),

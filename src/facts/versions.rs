@@ -1,23 +1,23 @@
-//! The versions by which every table is indexed, and how they are written.
+//! The versions that index the tables, and their formats.
 
 use std::{fmt, str::FromStr};
 
-/// A text that is not the version it should be.
+/// An invalid version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not {wanted}")]
+#[error("`{text}` is not {expected}")]
 pub struct ParseVersionError {
     text: String,
-    wanted: &'static str,
+    expected: &'static str,
 }
 
 impl ParseVersionError {
-    fn new(text: &str, wanted: &'static str) -> Self {
-        Self { text: text.to_owned(), wanted }
+    fn new(text: &str, expected: &'static str) -> Self {
+        Self { text: text.to_owned(), expected }
     }
 }
 
-/// The build of a Windows release, such as `10.0.20348`: the third number, since major and minor are 10.0 on
-/// every Windows that runs containers.
+/// The build of a Windows release, such as `10.0.20348`: the third number, because major and minor are 10.0 for every
+/// Windows with containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Build(pub u32);
 
@@ -38,8 +38,8 @@ impl FromStr for Build {
     }
 }
 
-/// A Windows version with its revision (the monthly update), as `nodeInfo.kernelVersion` and an image's
-/// `os.version` have it: `10.0.20348.4529`. The revision may be missing.
+/// A Windows version with an optional revision (the monthly update), as in `nodeInfo.kernelVersion` and in the
+/// `os.version` of an image: `10.0.20348.4529`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OsVersion {
     /// The release.
@@ -61,17 +61,17 @@ impl FromStr for OsVersion {
     type Err = ParseVersionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || ParseVersionError::new(text, "a Windows version such as 10.0.20348.4529");
-        let rest = text.strip_prefix("10.0.").ok_or_else(wrong)?;
+        let invalid = || ParseVersionError::new(text, "a Windows version such as 10.0.20348.4529");
+        let rest = text.strip_prefix("10.0.").ok_or_else(invalid)?;
         let (build, revision) = match rest.split_once('.') {
-            Some((build, revision)) => (build, Some(number(revision).ok_or_else(wrong)?)),
+            Some((build, revision)) => (build, Some(number(revision).ok_or_else(invalid)?)),
             None => (rest, None),
         };
-        Ok(Self { build: Build(number(build).ok_or_else(wrong)?), revision })
+        Ok(Self { build: Build(number(build).ok_or_else(invalid)?), revision })
     }
 }
 
-/// A minor of Kubernetes 1.x: `Minor(34)` is 1.34.
+/// A minor version of Kubernetes 1.x: `Minor(34)` is 1.34.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Minor(pub u32);
 
@@ -84,22 +84,22 @@ impl fmt::Display for Minor {
 impl FromStr for Minor {
     type Err = ParseVersionError;
 
-    /// Reads `1.34`; a leading `v` and anything behind the minor (`v1.34.2`, `1.34+`) are ignored.
+    /// Parses `1.34`. A leading `v` and the text after the minor (`v1.34.2`, `1.34+`) are ignored.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || ParseVersionError::new(text, "a Kubernetes version such as 1.34");
+        let invalid = || ParseVersionError::new(text, "a Kubernetes version such as 1.34");
         let mut parts = text.strip_prefix('v').unwrap_or(text).split('.');
         let (major, minor) = (parts.next().and_then(number), parts.next().and_then(leading_number));
         match (major, minor) {
             (Some(1), Some(minor)) => Ok(Self(minor)),
-            _ => Err(wrong()),
+            _ => Err(invalid()),
         }
     }
 }
 
-/// A kubelet's version as `nodeInfo.kubeletVersion` has it: `v1.34.2`, `v1.29.5-gke.1091002`.
+/// A kubelet version as in `nodeInfo.kubeletVersion`: `v1.34.2`, `v1.29.5-gke.1091002`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KubeletVersion {
-    /// The minor, which decides configuration and skew.
+    /// The minor version.
     pub minor: Minor,
     /// The patch release.
     pub patch: u32,
@@ -115,19 +115,19 @@ impl FromStr for KubeletVersion {
     type Err = ParseVersionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || ParseVersionError::new(text, "a kubelet version such as v1.34.2");
-        let minor = text.parse::<Minor>().map_err(|_| wrong())?;
-        let patch = text.splitn(3, '.').nth(2).and_then(leading_number).ok_or_else(wrong)?;
+        let invalid = || ParseVersionError::new(text, "a kubelet version such as v1.34.2");
+        let minor = text.parse::<Minor>().map_err(|_| invalid())?;
+        let patch = text.splitn(3, '.').nth(2).and_then(leading_number).ok_or_else(invalid)?;
         Ok(Self { minor, patch })
     }
 }
 
-/// A version of containerd: `1.7.27`, `2.1.0`. What follows the patch (`-rc.1`, `+azure`, `~ds1`) is ignored.
+/// A version of containerd: `1.7.27`, `2.1.0`. The text after the patch (`-rc.1`, `+azure`, `~ds1`) is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContainerdVersion {
     /// The major version.
     pub major: u32,
-    /// The minor version, within the major.
+    /// The minor version.
     pub minor: u32,
     /// The patch release.
     pub patch: u32,
@@ -137,6 +137,38 @@ impl ContainerdVersion {
     /// The version `major.minor.patch`.
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self { major, minor, patch }
+    }
+
+    /// The release line.
+    pub const fn line(self) -> ContainerdLine {
+        ContainerdLine { major: self.major, minor: self.minor }
+    }
+}
+
+/// A release line of containerd, such as 1.7: its patch releases have the same configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContainerdLine {
+    /// The major version.
+    pub major: u32,
+    /// The minor version.
+    pub minor: u32,
+}
+
+impl ContainerdLine {
+    /// The release line `major.minor`.
+    pub const fn new(major: u32, minor: u32) -> Self {
+        Self { major, minor }
+    }
+
+    /// The patch release with this number.
+    pub const fn release(self, patch: u32) -> ContainerdVersion {
+        ContainerdVersion::new(self.major, self.minor, patch)
+    }
+}
+
+impl fmt::Display for ContainerdLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
     }
 }
 
@@ -149,23 +181,23 @@ impl fmt::Display for ContainerdVersion {
 impl FromStr for ContainerdVersion {
     type Err = ParseVersionError;
 
-    /// Reads `1.7.27` and `v1.7.27`; a missing patch is 0.
+    /// Parses `1.7.27` and `v1.7.27`. A missing patch is 0.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || ParseVersionError::new(text, "a containerd version such as 1.7.27");
+        let invalid = || ParseVersionError::new(text, "a containerd version such as 1.7.27");
         let mut parts = text.strip_prefix('v').unwrap_or(text).splitn(3, '.');
-        let major = parts.next().and_then(number).ok_or_else(wrong)?;
-        let minor = parts.next().and_then(leading_number).ok_or_else(wrong)?;
-        let patch = parts.next().map_or(Some(0), leading_number).ok_or_else(wrong)?;
+        let major = parts.next().and_then(number).ok_or_else(invalid)?;
+        let minor = parts.next().and_then(leading_number).ok_or_else(invalid)?;
+        let patch = parts.next().map_or(Some(0), leading_number).ok_or_else(invalid)?;
         Ok(Self { major, minor, patch })
     }
 }
 
-/// A number of digits only: `u32::from_str` alone would take `+1`.
+/// A number of digits only: `u32::from_str` also accepts `+1`.
 fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// The number with which a text begins.
+/// The number at the start of a text.
 fn leading_number(text: &str) -> Option<u32> {
     number(text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default())
 }
@@ -175,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_read_what_kubelets_and_runtimes_report() {
+    fn versions_of_kubelets_and_runtimes_are_parsed() {
         assert_eq!("10.0.20348".parse(), Ok(Build(20348)));
         assert_eq!("10.0.20348.4529".parse(), Ok(OsVersion { build: Build(20348), revision: Some(4529) }));
         assert_eq!("10.0.26100".parse(), Ok(OsVersion { build: Build(26100), revision: None }));
@@ -188,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_nobody_has_seen_is_an_error_and_not_a_guess() {
+    fn an_invalid_version_is_an_error() {
         for text in ["", "10.0", "6.1.7601", "10.0.x", "10.0.+1", "10.0.20348.", "10.0.20348.1.2", "10.0.99999999999"] {
             assert!(text.parse::<OsVersion>().is_err(), "{text}");
         }
@@ -203,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_written_as_they_are_read() {
+    fn versions_are_displayed_in_the_format_that_they_are_parsed_from() {
         assert_eq!(Build(26100).to_string(), "10.0.26100");
         assert_eq!(OsVersion { build: Build(20348), revision: Some(1) }.to_string(), "10.0.20348.1");
         assert_eq!(KubeletVersion { minor: Minor(34), patch: 2 }.to_string(), "v1.34.2");

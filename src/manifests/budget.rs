@@ -1,114 +1,93 @@
-//! How much may be read: what strangers send must not take all the memory there is.
+//! Limits for all files of a run together: untrusted files must not exhaust the memory.
 
 use std::io::{self, Read};
 
-use super::object::Document;
+use serde_saphyr::budget::BudgetReport;
+
 use crate::domain::Problem;
 
-/// What may still be read, of all files together.
-#[derive(Debug)]
-pub struct Budget(Option<Limits>);
-
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    /// Bytes of text.
-    bytes: u64,
-    /// Mappings, sequences and scalars.
-    nodes: usize,
-}
-
-/// 10,000 manifests of Deployments and Services have about 8 MB; a value takes about a hundred bytes.
-const BOUNDED: Limits = Limits { bytes: 32 << 20, nodes: 2_000_000 };
-/// As deep as an object may be: serde_json reads less than 128 levels.
+/// 10,000 manifests of Deployments and Services take about 8 MB.
+const BYTES: u64 = 32 << 20;
+/// A value takes about a hundred bytes.
+const VALUES: usize = 2_000_000;
+/// The greatest depth: serde_json reads less than 128 levels.
 const DEPTH: usize = 120;
 
-/// As many values as may be kept for repeating them.
-const MOST_REPEATED: usize = 100_000;
+/// The remaining budget.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    /// Bytes of text.
+    bytes: u64,
+    /// The limits of serde-saphyr; repeated parts count each time.
+    yaml: serde_saphyr::Budget,
+}
 
 impl Budget {
-    /// Without a limit, for files of one's own.
-    pub const fn unbounded() -> Self {
-        Self(None)
+    /// The budget for trusted files: only depth and repeated parts are limited.
+    pub fn unbounded() -> Self {
+        let mut yaml = serde_saphyr::Budget::default();
+        yaml.max_depth = DEPTH;
+        yaml.max_events = usize::MAX;
+        yaml.max_nodes = usize::MAX;
+        yaml.max_documents = usize::MAX;
+        yaml.max_total_scalar_bytes = usize::MAX;
+        yaml.max_total_comment_bytes = usize::MAX;
+        Self { bytes: u64::MAX, yaml }
     }
 
-    /// For files from anybody: 32 MiB of text with two million values.
-    pub const fn bounded() -> Self {
-        Self(Some(BOUNDED))
+    /// The budget for untrusted files: 32 MiB of text with two million values.
+    pub fn bounded() -> Self {
+        let Self { mut yaml, .. } = Self::unbounded();
+        yaml.max_nodes = VALUES;
+        // Twice the text leaves room for strings that are repeated.
+        yaml.max_total_scalar_bytes = 2 * BYTES as usize;
+        Self { bytes: BYTES, yaml }
     }
 
-    /// Reads a text whole, or says that it is too large.
+    /// Reads a text; the inner error reports that it is too large.
     ///
     /// # Errors
-    /// It cannot be read, or is not UTF-8.
+    /// The text cannot be read, or is not UTF-8.
     pub(super) fn read(&mut self, reader: impl Read) -> io::Result<Result<String, Problem>> {
-        let Some(limits) = &mut self.0 else { return io::read_to_string(reader).map(Ok) };
         let mut bytes = Vec::new();
-        let read = reader.take(limits.bytes + 1).read_to_end(&mut bytes)? as u64;
-        if read > limits.bytes {
-            let wrong = format!("all input together is larger than {} MiB", BOUNDED.bytes >> 20);
-            return Ok(Err(Problem::new("", wrong, "name the files and folders in several runs")));
+        let read = reader.take(self.bytes.saturating_add(1)).read_to_end(&mut bytes)? as u64;
+        if read > self.bytes {
+            let wrong = format!("the input is larger than {} MiB in total", BYTES >> 20);
+            return Ok(Err(Problem::new("", wrong, "pass the files in several runs")));
         }
-        limits.bytes -= read;
-        let text = String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        Ok(Ok(text))
+        self.bytes -= read;
+        String::from_utf8(bytes).map(Ok).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// Whether a text may be read as JSON: each value but the first stands behind one of three characters. What may be
-    /// too much is left to the reader of YAML, which counts exactly.
+    /// Whether a text is within the budget for a reader without limits: each JSON value but the first follows one of three
+    /// characters, or the colon of a key.
     pub(super) fn may_be_json(&self, text: &str) -> bool {
-        let at_most = || text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() * 2;
-        self.0.is_none_or(|limits| at_most() <= limits.nodes)
+        text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() <= self.yaml.max_nodes / 2
     }
 
-    /// The limits for a reader of YAML. Depth and repeated parts are limited in any case.
-    pub(super) fn of_yaml(&self) -> Option<serde_saphyr::Budget> {
-        let most = self.0.map_or(usize::MAX, |limits| limits.nodes);
-        serde_saphyr::budget! {
-            max_events: most.saturating_mul(2),
-            max_nodes: most,
-            max_documents: most,
-            max_total_scalar_bytes: usize::MAX,
-            max_total_comment_bytes: usize::MAX,
-            max_depth: DEPTH,
-            max_recorded_anchor_events: MOST_REPEATED,
-        }
+    /// The limits for serde-saphyr.
+    pub(super) fn of_yaml(&self) -> serde_saphyr::Budget {
+        self.yaml.clone()
     }
 
-    /// Takes something off for a text that was read in vain. How much it took nobody knows; what repeats nothing takes no
-    /// more than its length, and of the rest each try leaves less.
-    pub(super) fn fail(&mut self, text: &str) {
-        if let Some(limits) = &mut self.0
-            && text.contains('&')
-            && text.contains('*')
-        {
-            limits.nodes -= limits.nodes / 4;
-        }
-    }
-
-    /// Takes off what was read.
-    pub(super) fn spend(&mut self, documents: &[Document]) {
-        if let Some(limits) = &mut self.0 {
-            limits.nodes = limits.nodes.saturating_sub(documents.iter().map(|document| document.nodes).sum());
-        }
+    /// Deducts what serde-saphyr has read, even if it failed.
+    pub(super) fn spend(&mut self, used: &BudgetReport) {
+        self.yaml.max_nodes = self.yaml.max_nodes.saturating_sub(used.nodes);
+        self.yaml.max_total_scalar_bytes = self.yaml.max_total_scalar_bytes.saturating_sub(used.total_scalar_bytes);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn all_files_share_the_budget() {
-        let mut budget = Budget(Some(Limits { bytes: 10, nodes: 10 }));
+    fn all_files_share_the_bytes() {
+        let mut budget = Budget { bytes: 10, ..Budget::bounded() };
         assert_eq!(budget.read(&b"123456"[..]).unwrap().unwrap(), "123456");
         assert_eq!(budget.read(&b"1234"[..]).unwrap().unwrap(), "1234");
         let wrong = budget.read(&b"1"[..]).unwrap().unwrap_err().wrong;
-        assert_eq!(wrong, "all input together is larger than 32 MiB");
-        assert!(budget.may_be_json("[1, 2, 3]"));
-        budget.spend(&[json!({"a": [1, 2]}).into()]);
-        assert!(!budget.may_be_json("[1, 2, 3]"), "five of ten are spent");
+        assert_eq!(wrong, "the input is larger than 32 MiB in total");
         assert_eq!(Budget::unbounded().read(&b"12345678901"[..]).unwrap().unwrap().len(), 11);
     }
 }

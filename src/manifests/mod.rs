@@ -1,16 +1,15 @@
-//! Kubernetes objects in files: what a person keeps in Git, and what `kubectl get -o yaml` prints.
+//! Kubernetes objects in files, such as manifests in Git and the output of `kubectl get -o yaml`.
 //!
-//! Whatever is wrong in a file is said with file, line and path of the field, and everything that is wrong at once.
+//! Problems are reported all at once, each with file, line and path of the field.
 
 mod budget;
-mod language;
 mod object;
 mod positions;
 mod reader;
 mod resources;
 mod schema;
-mod sound;
 mod strict;
+mod valid_part;
 
 use std::{
     fmt,
@@ -32,64 +31,63 @@ pub use object::Object;
 pub use resources::{Resources, nodes};
 pub use strict::problems_of_status;
 
-/// The name under which standard input is read and told.
+/// The path of standard input.
 const STDIN: &str = "-";
-/// The ends of the names of files that are read in a folder.
+/// The extensions of the files that are read in a folder.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Everything that was read: the objects in the order of the files, and what is wrong in these.
+/// The contents of files, in the order of the files.
 #[derive(Debug, Default)]
 pub struct Manifests {
-    /// The objects; those of a list one by one.
+    /// The objects, and the items of lists.
     pub objects: Vec<Manifest>,
-    /// What could not be read.
-    pub mistakes: Vec<Mistake>,
-    /// Documents that are no Kubernetes objects, such as a kustomization.yaml without a kind.
+    /// Why documents could not be read.
+    pub problems: Vec<LocatedProblem>,
+    /// Documents that are not Kubernetes objects, such as a kustomization.yaml without a kind.
     pub ignored: Vec<String>,
 }
 
-/// An object, and where it is written.
+/// An object and its location.
 #[derive(Clone, Debug)]
 pub struct Manifest {
     /// The object.
     pub object: Object,
-    /// Where it is written.
-    pub place: Place,
+    /// Its location.
+    pub location: Location,
 }
 
-/// Where an object is written.
+/// The location of an object in a file.
 #[derive(Clone, Debug)]
-pub struct Place {
-    source: Arc<Source>,
-    /// The number of the document in the file, from 0.
+pub struct Location {
+    file: Arc<SourceFile>,
+    /// The index of the document in the file.
     document: usize,
-    /// The number in the List that the document is, if it is one.
+    /// The index in the list, if the document is a list.
     item: Option<usize>,
 }
 
-/// A file.
 #[derive(Debug)]
-struct Source {
+struct SourceFile {
     name: String,
     text: String,
-    /// The parts that the documents are in.
+    /// The parts that contain the documents.
     parts: Vec<Part>,
-    /// Found when they are needed first, which is when there is a mistake.
+    /// Computed for the first problem.
     positions: OnceLock<Positions>,
 }
 
-/// Something wrong in a file.
+/// A problem and its location.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mistake {
-    /// The file as it was named, or `-` for standard input.
+pub struct LocatedProblem {
+    /// The path of the file as typed, or `-` for standard input.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong; the path may be empty where the file is not even YAML.
+    /// The problem; its path is empty if the document could not be read.
     pub problem: Problem,
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for LocatedProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Problem { path, wrong, remedy } = &self.problem;
         write!(f, "{}:{}: ", self.file, self.line)?;
@@ -100,30 +98,30 @@ impl fmt::Display for Mistake {
     }
 }
 
-impl Place {
-    /// The mistake that a problem of this object is: with its file and line.
-    pub fn mistake(&self, problem: Problem) -> Mistake {
-        Mistake { file: self.source.name.clone(), line: self.line(&problem.path), problem }
+impl Location {
+    /// A problem of this object with its file and line.
+    pub fn problem(&self, problem: Problem) -> LocatedProblem {
+        LocatedProblem { file: self.file.name.clone(), line: self.line(&problem.path), problem }
     }
 
-    /// The file as it was named, or `-` for standard input.
+    /// The path of the file as typed, or `-` for standard input.
     pub fn file(&self) -> &str {
-        &self.source.name
+        &self.file.name
     }
 
-    /// The whole text of the file.
+    /// The text of the file.
     pub fn text(&self) -> &str {
-        &self.source.text
+        &self.file.text
     }
 
-    /// The file and line at which the object begins.
-    pub fn begin(&self) -> String {
-        format!("{}:{}", self.source.name, self.line(""))
+    /// The file and the first line of the object.
+    pub fn start(&self) -> String {
+        format!("{}:{}", self.file.name, self.line(""))
     }
 
-    /// The line of a field of the object, or of the nearest that is written of those around it.
+    /// The line of a field of the object, else of the innermost field around it that exists.
     pub fn line(&self, path: &str) -> usize {
-        let Source { text, parts, positions, .. } = &*self.source;
+        let SourceFile { text, parts, positions, .. } = &*self.file;
         let parts = || parts.iter().map(|part| (part.lines_before, part.of(text)));
         let positions = positions.get_or_init(|| Positions::of(parts()));
         match self.item {
@@ -134,15 +132,15 @@ impl Place {
 }
 
 impl Manifests {
-    /// Reads files, folders with everything below them, and standard input where a path is `-`.
+    /// Reads files, folders and their subfolders, and standard input for the path `-`.
     ///
     /// # Errors
-    /// A path that cannot be read, or a folder without any file to read.
+    /// A path cannot be read, or a folder contains no manifest.
     pub fn read(paths: &[PathBuf], budget: &mut Budget) -> Result<Self, ReadError> {
         let mut manifests = Self::default();
         for path in paths {
             if path.as_os_str() == STDIN {
-                manifests.add_text(path, io::stdin(), Found::Named, budget)?;
+                manifests.add_text(path, io::stdin(), PathSource::Argument, budget)?;
             } else if path.is_dir() {
                 let mut files = Vec::new();
                 files_below(path, &mut files)?;
@@ -150,76 +148,72 @@ impl Manifests {
                     return Err(ReadError { path: path.clone(), wrong: "has no .yaml, .yml or .json file".to_owned() });
                 }
                 for file in files {
-                    manifests.add_file(&file, Found::InFolder, budget)?;
+                    manifests.add_file(&file, PathSource::Folder, budget)?;
                 }
             } else {
-                manifests.add_file(path, Found::Named, budget)?;
+                manifests.add_file(path, PathSource::Argument, budget)?;
             }
         }
         Ok(manifests)
     }
 
-    fn add_file(&mut self, path: &Path, found: Found, budget: &mut Budget) -> Result<(), ReadError> {
+    fn add_file(&mut self, path: &Path, source: PathSource, budget: &mut Budget) -> Result<(), ReadError> {
         let file = File::open(path).map_err(|error| ReadError::new(path, &error))?;
-        self.add_text(path, file, found, budget)
+        self.add_text(path, file, source, budget)
     }
 
     fn add_text(
         &mut self,
         path: &Path,
         reader: impl io::Read,
-        found: Found,
+        source: PathSource,
         budget: &mut Budget,
     ) -> Result<(), ReadError> {
         let text = budget.read(reader).map_err(|error| ReadError::new(path, &error))?;
         let name = path.display().to_string();
         match text {
-            Ok(text) => self.add(&name, text, found, budget),
-            Err(problem) => self.mistakes.push(Mistake { file: name, line: 1, problem }),
+            Ok(text) => self.add(&name, text, source, budget),
+            Err(problem) => self.problems.push(LocatedProblem { file: name, line: 1, problem }),
         }
         Ok(())
     }
 
-    fn add(&mut self, name: &str, text: String, found: Found, budget: &mut Budget) {
+    fn add(&mut self, name: &str, text: String, source: PathSource, budget: &mut Budget) {
         let Contents { documents, parts, problems } = reader::read(&text, budget);
-        for (line, mut problem) in problems {
-            if let Some(remedy) = language::remedy(name, &text) {
-                problem.remedy = remedy.to_owned();
-            }
-            self.mistakes.push(Mistake { file: name.to_owned(), line, problem });
-        }
-        let source = Arc::new(Source { name: name.to_owned(), text, parts, positions: OnceLock::new() });
-        for (number, document) in documents.into_iter().enumerate() {
-            self.add_document(document, &Place { source: source.clone(), document: number, item: None }, found);
+        let located = |(line, problem)| LocatedProblem { file: name.to_owned(), line, problem };
+        self.problems.extend(problems.into_iter().map(located));
+        let file = Arc::new(SourceFile { name: name.to_owned(), text, parts, positions: OnceLock::new() });
+        for (index, document) in documents.into_iter().enumerate() {
+            self.add_document(document, &Location { file: file.clone(), document: index, item: None }, source);
         }
     }
 
-    fn add_document(&mut self, document: Document, place: &Place, found: Found) {
+    fn add_document(&mut self, document: Document, location: &Location, source: PathSource) {
         for (index, object) in document.objects.into_iter().enumerate() {
-            let place = Place { item: document.is_list.then_some(index), ..place.clone() };
-            self.add_object(Manifest { object, place }, found);
+            let location = Location { item: document.is_list.then_some(index), ..location.clone() };
+            self.add_object(Manifest { object, location }, source);
         }
     }
 
-    fn add_object(&mut self, manifest: Manifest, found: Found) {
+    fn add_object(&mut self, manifest: Manifest, source: PathSource) {
         if !manifest.object.kind().is_empty() {
             self.objects.push(manifest);
-        } else if matches!(found, Found::InFolder) {
-            self.ignored.push(format!("{} has no kind", manifest.place.begin()));
+        } else if matches!(source, PathSource::Folder) {
+            self.ignored.push(format!("{} has no kind", manifest.location.start()));
         } else {
-            let written = "write apiVersion and kind";
-            let remedy = language::remedy(manifest.place.file(), manifest.place.text()).unwrap_or(written);
-            let problem = Problem::new("kind", "this is no Kubernetes object", remedy);
-            self.mistakes.push(manifest.place.mistake(problem));
+            let problem = Problem::new("kind", "not a Kubernetes object", "write apiVersion and kind");
+            self.problems.push(manifest.location.problem(problem));
         }
     }
 }
 
-/// How a file was come by: of those that only lie in a folder, some are for other programs.
+/// Why a file is read. Some files in a folder are for other programs.
 #[derive(Clone, Copy)]
-enum Found {
-    Named,
-    InFolder,
+enum PathSource {
+    /// Its path was typed.
+    Argument,
+    /// It is in a folder.
+    Folder,
 }
 
 /// A path that cannot be read.
@@ -236,8 +230,7 @@ impl ReadError {
     }
 }
 
-/// The files below a folder, in order of their paths. What begins with a dot is left out, and so are linked folders,
-/// which could lead back.
+/// The files in a folder and its subfolders, sorted by path, without hidden files and linked folders, which may be cycles.
 fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), ReadError> {
     let wrong = |error: io::Error| ReadError::new(folder, &error);
     let mut paths = Vec::new();
@@ -265,12 +258,12 @@ mod tests {
 
     fn read(text: &str) -> Manifests {
         let mut manifests = Manifests::default();
-        manifests.add("pool.yaml", text.to_owned(), Found::Named, &mut Budget::unbounded());
+        manifests.add("pool.yaml", text.to_owned(), PathSource::Argument, &mut Budget::unbounded());
         manifests
     }
 
-    fn mistakes(manifests: &Manifests) -> Vec<String> {
-        manifests.mistakes.iter().map(ToString::to_string).collect()
+    fn problems(manifests: &Manifests) -> Vec<String> {
+        manifests.problems.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -282,7 +275,7 @@ mod tests {
             ["A", "B", "C"]
         );
         assert_eq!(
-            manifests.objects.iter().map(|object| object.place.begin()).collect::<Vec<_>>(),
+            manifests.objects.iter().map(|object| object.location.start()).collect::<Vec<_>>(),
             ["pool.yaml:3", "pool.yaml:10", "pool.yaml:11"]
         );
         let json = read(r#"{"kind": "List", "items": [{"kind": "B"}]} {"kind": "C"}"#);
@@ -291,11 +284,11 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_is_told_with_the_line_of_its_field() {
+    fn a_problem_is_reported_with_the_line_of_its_field() {
         let text =
             "kind: A\nspec:\n  taints:\n  - key: a\n  - key: b\n    effect: Never\n  labels:\n    example.com/x: y\n";
         let manifests = read(text);
-        let line = |path: &str| manifests.objects[0].place.mistake(Problem::new(path, "", "")).line;
+        let line = |path: &str| manifests.objects[0].location.problem(Problem::new(path, "", "")).line;
         let table = [
             ("", 1),
             ("spec", 2),
@@ -313,47 +306,44 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_yaml_is_told_with_its_line() {
+    fn invalid_yaml_is_reported_with_its_line() {
         for text in ["kind: A\nspec: [\n", "kind: A\nspec:\n\ta: 1\n", "kind: A\n---\na: b: c\n"] {
-            let told = mistakes(&read(text));
-            assert_eq!(told.len(), 1, "{told:?}");
-            assert!(told[0].starts_with("pool.yaml:2: ") || told[0].starts_with("pool.yaml:3: "), "{told:?}");
+            let found = problems(&read(text));
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].starts_with("pool.yaml:2: ") || found[0].starts_with("pool.yaml:3: "), "{found:?}");
         }
-        let escape = mistakes(&read("kind: A\npath: \"C:\\inetpub\\logs\"\n"));
+        let escape = problems(&read("kind: A\npath: \"C:\\inetpub\\logs\"\n"));
         assert!(escape[0].starts_with("pool.yaml:2: ") && escape[0].contains("single quotes"), "{escape:?}");
     }
 
     #[test]
-    fn one_document_that_cannot_be_read_hides_no_other() {
+    fn an_unreadable_document_hides_no_other() {
         let text = "kind: A\n---\nkind: [\n---\nkind: B\nkind: C\nspec: {x: 1}\n---\nmore: {\n---\n# none\n---\nkind: D\nspec:\n  y: 1\n";
         let manifests = read(text);
-        let found: Vec<_> = manifests.objects.iter().map(|one| (one.object.kind(), one.place.begin())).collect();
+        let found: Vec<_> = manifests.objects.iter().map(|one| (one.object.kind(), one.location.start())).collect();
         let expected = [("A", "pool.yaml:1"), ("C", "pool.yaml:5"), ("D", "pool.yaml:13")];
-        assert_eq!(found, expected.map(|(kind, place)| (kind, place.to_owned())));
-        assert_eq!(manifests.objects[2].place.line("spec.y"), 15);
-        assert_eq!(manifests.mistakes.iter().map(|mistake| mistake.line).collect::<Vec<_>>().len(), 3);
+        assert_eq!(found, expected.map(|(kind, start)| (kind, start.to_owned())));
+        assert_eq!(manifests.objects[2].location.line("spec.y"), 15);
+        assert_eq!(manifests.problems.len(), 3);
         assert_eq!(
-            manifests.mistakes[1].to_string(),
-            "pool.yaml:6: the key kind is written twice: an older kubectl takes the last, a newer one refuses it: remove one \
+            manifests.problems[1].to_string(),
+            "pool.yaml:6: the key kind is a duplicate: old versions of kubectl use the last one, new versions reject it: remove one \
              of them"
         );
     }
 
     #[test]
-    fn what_has_no_kind_is_a_mistake_only_where_it_was_named() {
+    fn a_document_without_kind_is_a_problem_only_in_a_named_file() {
         let text = "resources: [a.yaml]\n";
-        assert_eq!(
-            mistakes(&read(text)),
-            ["pool.yaml:1: kind: this is no Kubernetes object: write apiVersion and kind"]
-        );
+        assert_eq!(problems(&read(text)), ["pool.yaml:1: kind: not a Kubernetes object: write apiVersion and kind"]);
         let mut in_folder = Manifests::default();
-        in_folder.add("kustomization.yaml", text.to_owned(), Found::InFolder, &mut Budget::unbounded());
-        assert_eq!(in_folder.mistakes, []);
+        in_folder.add("kustomization.yaml", text.to_owned(), PathSource::Folder, &mut Budget::unbounded());
+        assert_eq!(in_folder.problems, []);
         assert_eq!(in_folder.ignored, ["kustomization.yaml:1 has no kind"]);
     }
 
     #[test]
-    fn folders_are_read_in_order_with_everything_below() {
+    fn folders_are_read_in_order_with_their_subfolders() {
         let folder = tempfile::tempdir().unwrap();
         for (name, kind) in [("b.yaml", "B"), ("a/z.json", "Z"), ("a/c.yml", "C"), (".git/x.yaml", "X"), ("d.txt", "D")]
         {

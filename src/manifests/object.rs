@@ -1,4 +1,4 @@
-//! Objects kept as compact text: as values, the many small maps of an object take ten times the room of its text.
+//! Objects stored as compact text: the maps of a decoded object take ten times the memory of its text.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -12,7 +12,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Its kind; empty where it has none.
+    /// Its kind; empty if there is none.
     pub fn kind(&self) -> &str {
         &self.kind
     }
@@ -27,14 +27,14 @@ impl Object {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// Whether a word may be in it. It may also be part of another.
-    pub fn may_have(&self, word: &str) -> bool {
-        self.json.contains(word)
+    /// Whether the text of the object contains this text.
+    pub fn contains(&self, text: &str) -> bool {
+        self.json.contains(text)
     }
 
-    /// The object as values.
+    /// Decodes the object.
     pub fn value(&self) -> Value {
-        // The text was written from values that are no deeper than a reader accepts.
+        // Never fails: the text was written from a value within the depth limit of the reader.
         serde_json::from_str(&self.json).unwrap_or_default()
     }
 }
@@ -46,14 +46,12 @@ impl From<Value> for Object {
     }
 }
 
-/// A document of a file. Its values are dropped as soon as it is read.
+/// A document of a file, whose decoded value is dropped after reading.
 pub(super) struct Document {
-    /// Its objects: itself, or the items of a list.
+    /// The object, or the items of a list.
     pub objects: Vec<Object>,
-    /// Whether it is a list.
+    /// Whether the document is a list.
     pub is_list: bool,
-    /// How many mappings, sequences and scalars it has.
-    pub nodes: usize,
 }
 
 impl<'de> Deserialize<'de> for Document {
@@ -64,33 +62,24 @@ impl<'de> Deserialize<'de> for Document {
 
 impl From<Value> for Document {
     fn from(mut value: Value) -> Self {
-        let nodes = nodes(&value);
         let items = items(&mut value);
         let is_list = items.is_some();
         let objects = items.unwrap_or_else(|| vec![value]).into_iter().map(Object::from).collect();
-        Self { objects, is_list, nodes }
+        Self { objects, is_list }
     }
 }
 
-/// The items of a list of objects, such as a `List` or a `PodList`; the API server leaves out their kind and version in
-/// lists of one kind.
+/// The items of a list of objects, such as a `List` or a `PodList`; the API server omits their kind and version in lists
+/// of one kind.
 fn items(list: &mut Value) -> Option<Vec<Value>> {
     let kind = list["kind"].as_str()?.strip_suffix("List")?.to_owned();
-    let is_one = list["items"].as_array().is_some_and(|items| kind.is_empty() || items.iter().all(Value::is_object));
-    let mut items = list.get_mut("items").filter(|_| is_one)?.as_array_mut().map(std::mem::take)?;
+    let is_list = list["items"].as_array().is_some_and(|items| kind.is_empty() || items.iter().all(Value::is_object));
+    let mut items = list.get_mut("items").filter(|_| is_list)?.as_array_mut().map(std::mem::take)?;
     for item in items.iter_mut().filter_map(Value::as_object_mut).filter(|_| !kind.is_empty()) {
         item.entry("kind").or_insert_with(|| kind.as_str().into());
         item.entry("apiVersion").or_insert_with(|| list["apiVersion"].clone());
     }
     Some(items)
-}
-
-fn nodes(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(items) => items.iter().map(nodes).sum(),
-        Value::Object(fields) => fields.values().map(|value| 1 + nodes(value)).sum::<usize>(),
-        _ => 0,
-    }
 }
 
 #[cfg(test)]
@@ -100,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_gives_its_objects_as_they_were_written() {
+    fn a_document_preserves_its_objects() {
         let (one, other) = (json!({"kind": "A", "spec": {"b": [1, "x"]}}), json!({"kind": "B", "apiVersion": "v1"}));
         let table = [
             (one.clone(), vec![one.clone()]),

@@ -1,4 +1,4 @@
-//! On which line of a YAML or JSON file each field is.
+//! The line of each field in a YAML or JSON file.
 
 use std::{
     collections::HashMap,
@@ -7,35 +7,35 @@ use std::{
 
 use serde_saphyr::granit_parser::{Event, Parser};
 
-/// The lines of every field of every document that is not empty.
+/// The lines of all fields, by document. Empty documents are omitted.
 #[derive(Debug, Default)]
-pub struct Positions(Vec<Document>);
+pub struct Positions(Vec<DocumentLines>);
 
 #[derive(Debug, Default)]
-struct Document {
-    /// Where its content begins.
-    line: usize,
+struct DocumentLines {
+    /// The first line of its content.
+    first: usize,
     /// The line of each field, by the [`hash`] of its path with a dot before every key and index: the paths of a large
     /// file would take many times its own size.
     fields: HashMap<u64, u32>,
 }
 
 impl Positions {
-    /// Finds them in the parts of a text, each with the lines before it. What comes behind a syntax error in a part is left
-    /// out.
+    /// Collects the lines in the parts of a text, each with the number of lines before it. A part is read up to its first
+    /// syntax error.
     pub fn of<'t>(parts: impl IntoIterator<Item = (usize, &'t str)>) -> Self {
-        let mut walk = Walk::default();
+        let mut collector = Collector::default();
         for (before, text) in parts {
-            walk.around.clear();
+            collector.open.clear();
             let mut parser = Parser::new_from_str(text);
             while let Some(Ok((event, span))) = parser.next_event() {
-                walk.step(&event, before + span.start.line());
+                collector.add(&event, before + span.start.line());
             }
         }
-        Self(walk.documents)
+        Self(collector.documents)
     }
 
-    /// The line of a field such as `spec.taints[1].effect`; if it is not written, of the nearest of those around it.
+    /// The line of a field such as `spec.taints[1].effect`, else of the innermost field around it that exists.
     pub fn line(&self, document: usize, path: &str) -> usize {
         let Some(document) = self.0.get(document) else { return 1 };
         let plain = path.replace('[', ".").replace(']', "");
@@ -46,7 +46,7 @@ impl Positions {
             }
             rest.truncate(rest.rfind('.').unwrap_or_default());
         }
-        document.line
+        document.first
     }
 }
 
@@ -56,91 +56,91 @@ fn hash(path: &str) -> u64 {
     hasher.finish()
 }
 
-/// A walk through the events of a parser.
+/// Collects lines from the events of a parser.
 #[derive(Default)]
-struct Walk {
-    documents: Vec<Document>,
-    /// The collections around the present event.
-    around: Vec<Around>,
+struct Collector {
+    documents: Vec<DocumentLines>,
+    /// The collections around the current event, outermost first.
+    open: Vec<Collection>,
 }
 
-struct Around {
+struct Collection {
     path: String,
-    inside: Inside,
+    state: CollectionState,
 }
 
-enum Inside {
-    /// A mapping, whose key was read if it is `Some`.
+enum CollectionState {
+    /// In a mapping, with the key if its value comes next.
     Mapping(Option<String>),
-    /// A sequence, with the index of the element to come.
+    /// In a sequence, with the index of the next element.
     Sequence(usize),
 }
 
-impl Walk {
-    fn step(&mut self, event: &Event, line: usize) {
+impl Collector {
+    fn add(&mut self, event: &Event, line: usize) {
         match event {
-            Event::Scalar(text, ..) if self.awaits_key() => self.key(text, line),
-            Event::Scalar(text, ..) if self.around.is_empty() && ["", "~", "null"].contains(&&**text) => {}
+            Event::Scalar(text, ..) if self.expects_key() => self.add_key(text, line),
+            Event::Scalar(text, ..) if self.open.is_empty() && ["", "~", "null"].contains(&&**text) => {}
             Event::Scalar(..) | Event::Alias(..) => {
                 self.begin(line);
                 self.end();
             }
             Event::MappingStart(..) => {
                 let path = self.begin(line);
-                self.around.push(Around { path, inside: Inside::Mapping(None) });
+                self.open.push(Collection { path, state: CollectionState::Mapping(None) });
             }
             Event::SequenceStart(..) => {
                 let path = self.begin(line);
-                self.around.push(Around { path, inside: Inside::Sequence(0) });
+                self.open.push(Collection { path, state: CollectionState::Sequence(0) });
             }
             Event::MappingEnd | Event::SequenceEnd => {
-                self.around.pop();
+                self.open.pop();
                 self.end();
             }
             _ => {}
         }
     }
 
-    fn awaits_key(&self) -> bool {
-        matches!(self.around.last(), Some(Around { inside: Inside::Mapping(None), .. }))
+    fn expects_key(&self) -> bool {
+        matches!(self.open.last(), Some(Collection { state: CollectionState::Mapping(None), .. }))
     }
 
-    fn key(&mut self, text: &str, line: usize) {
-        if let Some(Around { path, inside: Inside::Mapping(key) }) = self.around.last_mut() {
+    fn add_key(&mut self, text: &str, line: usize) {
+        if let Some(Collection { path, state: CollectionState::Mapping(key) }) = self.open.last_mut() {
             let path = format!("{path}.{text}");
             *key = Some(text.to_owned());
-            self.note(&path, line);
+            self.set_line(&path, line);
         }
     }
 
-    /// A value begins; its path.
+    /// Begins a value, and returns its path.
     fn begin(&mut self, line: usize) -> String {
-        let path = match self.around.last() {
+        let path = match self.open.last() {
             None => {
-                self.documents.push(Document { line, fields: HashMap::new() });
+                self.documents.push(DocumentLines { first: line, fields: HashMap::new() });
                 return String::new();
             }
-            Some(Around { path, inside: Inside::Mapping(key) }) => {
-                // A key that is itself a collection is nobody's field.
+            Some(Collection { path, state: CollectionState::Mapping(key) }) => {
+                // A key that is itself a collection has no field name.
                 return format!("{path}.{}", key.as_deref().unwrap_or_default());
             }
-            Some(Around { path, inside: Inside::Sequence(index) }) => format!("{path}.{index}"),
+            Some(Collection { path, state: CollectionState::Sequence(index) }) => format!("{path}.{index}"),
         };
-        self.note(&path, line);
+        self.set_line(&path, line);
         path
     }
 
-    /// A value has ended.
+    /// Ends a value.
     fn end(&mut self) {
-        match self.around.last_mut().map(|around| &mut around.inside) {
-            // After a key that is a collection comes its value.
-            Some(Inside::Mapping(key)) => *key = if key.is_some() { None } else { Some(String::new()) },
-            Some(Inside::Sequence(index)) => *index += 1,
+        match self.open.last_mut().map(|collection| &mut collection.state) {
+            // A key that is a collection is followed by its value.
+            Some(CollectionState::Mapping(key)) => *key = if key.is_some() { None } else { Some(String::new()) },
+            Some(CollectionState::Sequence(index)) => *index += 1,
             None => {}
         }
     }
 
-    fn note(&mut self, path: &str, line: usize) {
+    fn set_line(&mut self, path: &str, line: usize) {
         if let Some(document) = self.documents.last_mut() {
             document.fields.entry(hash(path)).or_insert(u32::try_from(line).unwrap_or(u32::MAX));
         }
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_document_has_its_own_lines() {
+    fn each_document_has_its_own_lines() {
         let text = "---\n# nothing\n---\na: {b: [1, {c: d}]}\n---\n? [x]\n: y\na:\n  b: *z\n";
         let positions = Positions::of([(0, text)]);
         assert_eq!(positions.0.len(), 2);

@@ -1,31 +1,31 @@
-//! From a text to its documents: all at once, and where that fails, one by one.
+//! Reads the documents of a text: all at once, and if that fails, one by one.
 
-use std::ops::Range;
+use std::{cell::Cell, ops::Range, rc::Rc};
 
-use serde_saphyr::DuplicateKeyPolicy;
+use serde_saphyr::{DuplicateKeyPolicy, budget::BudgetReport};
 
 use super::{budget::Budget, object::Document};
 use crate::domain::Problem;
 
-/// As many documents of a text as are told one by one that they cannot be read.
-const MOST_UNREAD: usize = 100;
+/// The greatest number of problems that are reported for a text.
+const MAX_PROBLEMS: usize = 100;
 
-/// What was read of a text.
+/// The contents of a text.
 #[derive(Default)]
 pub struct Contents {
     /// The documents, without empty ones.
     pub documents: Vec<Document>,
-    /// The parts of the text that the documents are in.
+    /// The parts of the text that contain the documents.
     pub parts: Vec<Part>,
-    /// What is wrong, each with its line.
+    /// The problems, each with its line.
     pub problems: Vec<(usize, Problem)>,
 }
 
-/// A part of a text: the whole of it, or one document.
+/// A part of a text: the whole text, or one document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     bytes: Range<usize>,
-    /// The lines before it.
+    /// The number of lines before it.
     pub lines_before: usize,
 }
 
@@ -36,73 +36,73 @@ impl Part {
     }
 }
 
-/// Why a text was not read.
-struct Unread {
+/// Why a text could not be read.
+struct ReadFailure {
     line: usize,
-    kind: Kind,
+    cause: FailureCause,
     problem: Problem,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// A key is written twice: what it means is known all the same.
+enum FailureCause {
+    /// A key of a mapping is duplicate; kubectl used to take the last value.
     DuplicateKey,
-    /// There is more than the budget has.
-    TooMuch,
+    /// The budget is exceeded.
+    Budget,
     Other,
 }
 
-/// Reads a text: what can be read of it, and what is wrong with the rest.
+/// Reads the documents of a text, and the problems of those that cannot be read.
 pub fn read(text: &str, budget: &mut Budget) -> Contents {
-    match documents(text, budget, DuplicateKeyPolicy::Error) {
+    // A text that is read again is not counted twice.
+    let mut rest = budget.clone();
+    match documents(text, &mut rest, DuplicateKeyPolicy::Error) {
         Ok(documents) => {
+            *budget = rest;
             let whole = Part { bytes: 0..text.len(), lines_before: 0 };
             Contents { documents, parts: vec![whole], problems: Vec::new() }
         }
-        Err(unread) if unread.kind == Kind::TooMuch => {
-            Contents { problems: vec![(unread.line, unread.problem)], ..Contents::default() }
+        Err(failure) if failure.cause == FailureCause::Budget => {
+            Contents { problems: vec![(failure.line, failure.problem)], ..Contents::default() }
         }
         Err(_) => one_by_one(text, budget),
     }
 }
 
-/// Reads each document on its own.
+/// Reads each document separately.
 fn one_by_one(text: &str, budget: &mut Budget) -> Contents {
     let mut contents = Contents::default();
     for part in parts(text) {
-        if contents.problems.len() == MOST_UNREAD {
-            let wrong = format!("{MOST_UNREAD} documents before this have mistakes, this and the rest are not read");
-            contents.problems.push((part.lines_before + 1, Problem::new("", wrong, "correct the others first")));
+        if contents.problems.len() == MAX_PROBLEMS {
+            let wrong = format!("{MAX_PROBLEMS} documents before this could not be read, the rest is skipped");
+            contents.problems.push((part.lines_before + 1, Problem::new("", wrong, "correct these first")));
             break;
         }
-        let mut tell = |unread: Unread| contents.problems.push((part.lines_before + unread.line, unread.problem));
-        let mut read = documents(part.of(text), budget, DuplicateKeyPolicy::Error);
-        if let Err(unread) = &read
-            && unread.kind == Kind::DuplicateKey
+        let mut report = |failure: ReadFailure| {
+            contents.problems.push((part.lines_before + failure.line, failure.problem));
+            failure.cause
+        };
+        let mut result = documents(part.of(text), budget, DuplicateKeyPolicy::Error);
+        if let Err(failure) = &result
+            && failure.cause == FailureCause::DuplicateKey
         {
-            let again = documents(part.of(text), budget, DuplicateKeyPolicy::LastWins);
-            read.err().into_iter().for_each(&mut tell);
-            read = again;
+            let last_wins = documents(part.of(text), budget, DuplicateKeyPolicy::LastWins);
+            let _ = result.map_err(&mut report);
+            result = last_wins;
         }
-        match read {
+        match result.map_err(report) {
             Ok(documents) => {
                 contents.documents.extend(documents);
                 contents.parts.push(part);
             }
-            Err(unread) => {
-                budget.fail(part.of(text));
-                let ends = unread.kind == Kind::TooMuch;
-                tell(unread);
-                if ends {
-                    break;
-                }
-            }
+            Err(FailureCause::Budget) => break,
+            Err(_) => {}
         }
     }
     contents
 }
 
-/// The documents of a text, each with the marker before it: three dashes at the beginning of a line are always one.
+/// The documents of a text, each with its marker: three dashes at the beginning of a line always begin a document.
 fn parts(text: &str) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut begin = Part { bytes: 0..0, lines_before: 0 };
@@ -121,52 +121,60 @@ fn parts(text: &str) -> Vec<Part> {
 }
 
 /// The documents of a text, without empty ones.
-fn documents(text: &str, budget: &mut Budget, duplicates: DuplicateKeyPolicy) -> Result<Vec<Document>, Unread> {
+fn documents(text: &str, budget: &mut Budget, duplicates: DuplicateKeyPolicy) -> Result<Vec<Document>, ReadFailure> {
     let begin = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
     if begin.starts_with('{')
         && budget.may_be_json(begin)
         && let Ok(documents) = serde_json::Deserializer::from_str(begin).into_iter().collect::<Result<Vec<_>, _>>()
     {
-        budget.spend(&documents);
         return Ok(documents);
     }
+    let used = Rc::new(Cell::new(BudgetReport::default()));
+    let reported = Rc::clone(&used);
     // kubectl reads a mode such as 0400 as octal too.
     let options = serde_saphyr::options! {
-        budget: budget.of_yaml(),
+        budget: Some(budget.of_yaml()),
         with_snippet: false,
         legacy_octal_numbers: true,
         duplicate_keys: duplicates,
     };
-    let documents = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
-        let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1));
-        let (kind, problem) = told(error.without_snippet());
-        Unread { line: line.max(1), kind, problem }
-    })?;
-    budget.spend(&documents);
-    Ok(documents)
+    let options = options.with_budget_report(move |report| reported.set(report));
+    let documents = serde_saphyr::from_multiple_with_options(text, options);
+    let used = used.take();
+    budget.spend(&used);
+    documents.map_err(|error| {
+        let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1)).max(1);
+        let (cause, problem) = match used.breached {
+            Some(_) => (FailureCause::Budget, budget_exceeded()),
+            None => problem(error.without_snippet()),
+        };
+        ReadFailure { line, cause, problem }
+    })
 }
 
-/// What a reader of YAML says, without its repeated place.
-fn told(error: &serde_saphyr::Error) -> (Kind, Problem) {
+fn budget_exceeded() -> Problem {
+    let wrong = "the input has too many values, levels or repeated parts in total";
+    Problem::new("", wrong, "pass the files in several runs")
+}
+
+/// An error of the YAML reader as a problem, without the line, which is reported separately.
+fn problem(error: &serde_saphyr::Error) -> (FailureCause, Problem) {
     let plain = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
-    if plain.contains("limits breached") {
-        let wrong = "all input together has too many values, levels or repeated parts to be read";
-        return (Kind::TooMuch, Problem::new("", wrong, "name the files and folders in several runs"));
-    }
     let first = plain.lines().next().unwrap_or_default();
     let first = first.split(" at line ").next().unwrap_or(first);
     if let serde_saphyr::Error::DuplicateMappingKey { key, .. } = error {
         let key = key.as_deref().unwrap_or("of a mapping");
-        let wrong = format!("the key {key} is written twice: an older kubectl takes the last, a newer one refuses it");
-        return (Kind::DuplicateKey, Problem::new("", wrong, "remove one of them"));
+        let wrong =
+            format!("the key {key} is a duplicate: old versions of kubectl use the last one, new versions reject it");
+        return (FailureCause::DuplicateKey, Problem::new("", wrong, "remove one of them"));
     }
     let remedy = match first.contains("escape") {
         true => {
             "in double quotes a backslash begins an escape: write 'C:\\data' in single quotes, or double each backslash"
         }
-        false => "correct the YAML",
+        false => "correct the YAML; templates must be rendered first",
     };
-    (Kind::Other, Problem::new("", first, remedy))
+    (FailureCause::Other, Problem::new("", first, remedy))
 }
 
 #[cfg(test)]
@@ -174,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_begin_at_three_dashes_alone() {
+    fn documents_begin_at_three_dashes_only() {
         let table: [(&str, &[(&str, usize)]); 5] = [
             ("", &[("", 0)]),
             ("a: 1\n", &[("a: 1\n", 0)]),
@@ -189,22 +197,39 @@ mod tests {
         }
     }
 
+    /// A budget with this number of remaining values.
+    fn with_values(left: usize) -> Budget {
+        let mut used = BudgetReport::default();
+        used.nodes = 2_000_000 - left;
+        let mut budget = Budget::bounded();
+        budget.spend(&used);
+        budget
+    }
+
     #[test]
-    fn what_repeats_itself_and_fails_cannot_be_tried_without_end() {
+    fn valid_and_invalid_texts_share_the_budget() {
+        let mut budget = with_values(9);
+        let too_many =
+            |text| read(text, &mut budget).problems.iter().any(|(_, problem)| problem.wrong.contains("too many"));
+        assert_eq!(["a: [1, 2]\n", "a: [1\n", "a: 1\n"].map(too_many), [false, false, true]);
+    }
+
+    #[test]
+    fn invalid_texts_with_repeated_parts_exhaust_the_budget() {
         let level = |index: u8| {
             let (name, below) = (char::from(b'b' + index), char::from(b'a' + index));
             format!("{name}: &{name} [{}]\n", vec![format!("*{below}"); 9].join(", "))
         };
-        // 9^5 values, and then a mistake.
+        // 9^5 values, and then a syntax error.
         let broken = format!("a: &a [x, x]\n{}]\n---\n", (0..5).map(level).collect::<String>());
-        let contents = read(&broken.repeat(2 * MOST_UNREAD), &mut Budget::bounded());
+        let contents = read(&broken.repeat(2 * MAX_PROBLEMS), &mut with_values(200_000));
         assert!(contents.documents.is_empty());
-        assert!(contents.problems.len() < MOST_UNREAD, "{}", contents.problems.len());
+        assert!(contents.problems.len() < 10, "{}", contents.problems.len());
     }
 
     #[test]
-    fn the_mistakes_of_a_text_are_not_told_without_end() {
-        let contents = read(&"[\n---\n".repeat(2 * MOST_UNREAD), &mut Budget::bounded());
-        assert_eq!(contents.problems.len(), MOST_UNREAD + 1);
+    fn the_number_of_reported_problems_is_limited() {
+        let contents = read(&"[\n---\n".repeat(2 * MAX_PROBLEMS), &mut Budget::bounded());
+        assert_eq!(contents.problems.len(), MAX_PROBLEMS + 1);
     }
 }

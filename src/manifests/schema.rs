@@ -1,6 +1,6 @@
-//! The schemas of our own resources, in as much of the language of structural schemas as they use.
+//! The schemas of winpool's resources, with the keywords of structural schemas that they use.
 //!
-//! Any other keyword is refused when the schema is read, so that none can be passed over in silence.
+//! A schema with any other keyword is rejected, so that no keyword is ignored.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,88 +16,87 @@ use serde_json::{Value, json};
 
 use crate::api;
 
-/// What a value must be. Bounds are inclusive; lengths are in characters.
+/// The schema of a value. Bounds are inclusive, lengths are in characters.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Schema {
-    /// Its type; `None` where any will do, and for integers or strings.
+    /// The type; `None` for any type, and for integers or strings.
     #[serde(rename = "type")]
-    pub kind: Option<Kind>,
-    /// Whether it is an integer or a string.
+    pub value_type: Option<ValueType>,
+    /// Whether the value is an integer or a string.
     #[serde(rename = "x-kubernetes-int-or-string")]
     pub int_or_string: bool,
-    /// The words that it may be.
+    /// The allowed values of a string; empty for all.
     #[serde(rename = "enum")]
-    pub words: Vec<String>,
-    /// How it is spelled.
+    pub allowed: Vec<String>,
+    /// The pattern of a string.
     pub pattern: Option<Pattern>,
     /// The least number.
     pub minimum: Option<f64>,
     /// The greatest number.
     pub maximum: Option<f64>,
-    /// The fewest characters.
+    /// The least number of characters.
     pub min_length: Option<usize>,
-    /// The most characters.
+    /// The greatest number of characters.
     pub max_length: Option<usize>,
-    /// The fewest items.
+    /// The least number of items.
     pub min_items: Option<usize>,
-    /// The most items.
+    /// The greatest number of items.
     pub max_items: Option<usize>,
-    /// The fewest entries.
+    /// The least number of entries.
     pub min_properties: Option<usize>,
-    /// The most entries.
+    /// The greatest number of entries.
     pub max_properties: Option<usize>,
     /// The fields.
     pub properties: BTreeMap<String, Self>,
-    /// The fields that must be there.
+    /// The required fields.
     pub required: Vec<String>,
-    /// What every item must be.
+    /// The schema of the items.
     pub items: Option<Box<Self>>,
-    /// What every entry of a map must be.
+    /// The schema of the entries of a map.
     pub additional_properties: Option<Box<Self>>,
-    /// Whether there may be fields that the schema does not have.
+    /// Whether fields without a schema are allowed.
     #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
-    pub open: bool,
-    /// What it is.
+    pub allows_unknown_fields: bool,
+    /// The description.
     pub description: String,
-    /// What else a number or text must be.
-    pub format: Option<Format>,
-    /// Whether the items of a list must be different.
+    /// The format of a number or string.
+    pub format: Option<ValueFormat>,
+    /// Whether the items of a list must be unique.
     #[serde(rename = "x-kubernetes-list-type")]
     pub list_type: ListType,
-    /// The fields by which the items of a list of type map are told apart.
+    /// The fields that identify the items of a list of type map.
     #[serde(rename = "x-kubernetes-list-map-keys")]
     pub list_map_keys: Vec<String>,
-    /// The rules that tie its parts together; [`crate::domain`] has them in words of its own.
+    /// The CEL rules, which [`crate::domain`] implements too.
     #[serde(rename = "x-kubernetes-validations")]
     pub rules: Option<IgnoredAny>,
 
-    // Keywords that refuse nothing which the others let pass. The types fill in defaults; anyOf repeats
-    // x-kubernetes-int-or-string.
-    title: Silent,
-    default: Silent,
-    any_of: Silent,
+    // Keywords without effect on validation. The Rust types set defaults, and anyOf repeats x-kubernetes-int-or-string.
+    title: Ignored,
+    default: Ignored,
+    any_of: Ignored,
     #[serde(rename = "x-kubernetes-map-type")]
-    map_type: Silent,
+    map_type: Ignored,
 }
 
 /// A format that an API server checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Format {
+pub enum ValueFormat {
     /// An integer of 32 bits.
     Int32,
     /// An integer of 64 bits.
     Int64,
-    /// A moment, as RFC 3339 has it.
+    /// A time in RFC 3339 format.
     DateTime,
 }
 
-/// What tells the items of a list apart.
+/// What identifies the items of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListType {
-    /// Their places: they may be equal.
+    /// Their index: items may be equal.
     #[default]
     Atomic,
     /// Their values.
@@ -106,36 +105,36 @@ pub enum ListType {
     Map,
 }
 
-/// A keyword that is known and not looked at.
-type Silent = Option<IgnoredAny>;
+/// A known keyword that is not evaluated.
+type Ignored = Option<IgnoredAny>;
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A text.
+pub enum ValueType {
+    /// A string.
     String,
-    /// A whole number.
+    /// An integer.
     Integer,
-    /// True or false.
+    /// A boolean.
     Boolean,
     /// A list.
     Array,
-    /// Fields or a map.
+    /// An object or a map.
     Object,
 }
 
-/// A pattern as an API server reads it: of ASCII alone, and found anywhere in a text.
+/// A pattern as an API server evaluates it: with ASCII classes, and not anchored.
 #[derive(Debug)]
 pub struct Pattern(Regex);
 
 impl Pattern {
-    /// Whether a text has it.
+    /// Whether a text matches.
     pub fn matches(&self, text: &str) -> bool {
         self.0.is_match(text.as_bytes())
     }
 
-    /// As it is written.
+    /// The regular expression.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
@@ -148,17 +147,17 @@ impl<'de> Deserialize<'de> for Pattern {
     }
 }
 
-/// The schema of a kind of ours: of its metadata and spec, which is what a person writes.
+/// The schema of a winpool kind, with metadata and spec.
 pub fn of(kind: &str) -> Option<&'static Schema> {
-    SCHEMAS.get(kind).map(|(written, _)| written)
+    SCHEMAS.get(kind).map(|(schema, _)| schema)
 }
 
-/// The schema of the status of a kind of ours, which the operator writes.
+/// The schema of the status of a winpool kind.
 pub fn of_status(kind: &str) -> Option<&'static Schema> {
     SCHEMAS.get(kind).map(|(_, status)| status)
 }
 
-/// By kind: the schema of what a person writes, and that of the status.
+/// By kind: the schema of metadata and spec, and the schema of the status.
 static SCHEMAS: LazyLock<HashMap<String, (Schema, Schema)>> = LazyLock::new(|| {
     let crds = api::custom_resource_definitions().into_iter();
     crds.filter_map(|(_, crd)| Some((crd.spec.names.kind.clone(), read(json!(crd)).ok()?))).collect()
@@ -169,10 +168,12 @@ fn read(mut crd: Value) -> Result<(Schema, Schema), serde_json::Error> {
     let mut schema = Schema::deserialize(root)?;
     let status = schema.properties.remove("status").unwrap_or_default();
     schema.properties.insert("metadata".to_owned(), metadata()?);
+    // The other fields of an object are checked without a schema.
+    schema.allows_unknown_fields = true;
     Ok((schema, status))
 }
 
-/// What is read of the metadata of an object. Its spelling is checked elsewhere.
+/// The types of the evaluated fields of metadata; their syntax is checked without a schema.
 fn metadata() -> Result<Schema, serde_json::Error> {
     let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
     serde_json::from_value(json!({
@@ -183,13 +184,12 @@ fn metadata() -> Result<Schema, serde_json::Error> {
 }
 
 impl Schema {
-    /// What the value of a field or of an entry of a map must be, if the schema has it.
+    /// The schema of a field or of an entry of a map.
     pub fn field(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(self.additional_properties.as_deref())
     }
 
-    /// An object as the API server gets it and stores it: nulls in known fields are dropped, and a whole number has no
-    /// fraction.
+    /// An object as the API server stores it: without nulls in known fields, and with whole numbers as integers.
     ///
     /// Source: `pkg/apiserver/schema/defaulting/prunenulls.go` of kubernetes/apiextensions-apiserver (0.20) for nulls;
     /// kubectl makes JSON of YAML, in which 5.0 is 5.
@@ -214,7 +214,7 @@ impl Schema {
     }
 }
 
-/// The schema that refuses nothing.
+/// The schema that accepts everything.
 static ANYTHING: LazyLock<Schema> = LazyLock::new(Schema::default);
 
 #[cfg(test)]
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schemas_of_both_kinds_use_no_other_keyword() {
+    fn the_schemas_of_both_kinds_use_known_keywords_only() {
         for (_, crd) in api::custom_resource_definitions() {
             let kind = crd.spec.names.kind.clone();
             read(json!(crd)).unwrap_or_else(|error| panic!("{kind}: {error}"));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_are_dropped_and_whole_numbers_have_no_fraction() {
+    fn nulls_are_dropped_and_whole_numbers_become_integers() {
         let schema = of("WindowsRuntimeProfile").unwrap();
         let written =
             json!({"spec": {"pauseImage": null, "kubelet": {"maxPods": 60.0, "extra": {"a": null, "b": 1.5}}}});

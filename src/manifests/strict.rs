@@ -1,66 +1,67 @@
-//! What an API server refuses by the schema of a resource, in words: and beside that the fields that the schema does
-//! not have, for a mistyped name would otherwise be dropped without a word.
+//! Validation of resources against their schemas, as by an API server, with strict validation of field names.
 
 use std::collections::HashSet;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::schema::{self, Format, Kind, ListType, Schema};
-use crate::domain::{Problem, join};
+use super::schema::{self, ListType, Schema, ValueFormat, ValueType};
+use crate::{
+    api::spelling,
+    domain::{Problem, join},
+};
 
-/// What an API server would refuse in the status of one of our resources, which stands under `kind`.
+/// The problems of the status of a winpool resource; `None` for other kinds.
 pub fn problems_of_status(kind: &str, status: &Value) -> Option<Vec<Problem>> {
     schema::of_status(kind).map(|schema| problems(schema, status, "status"))
 }
 
-/// Every field of `value` that the schema does not have, and every value that it refuses. `path` is that of the value.
+/// The problems of the value at `path`.
 pub fn problems(schema: &Schema, value: &Value, path: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
-    walk(schema, value, path, &mut problems);
+    check(schema, value, path, &mut problems);
     problems
 }
 
-fn walk(schema: &Schema, value: &Value, path: &str, problems: &mut Vec<Problem>) {
-    if let Some((wrong, remedy)) = refusal(schema, value) {
+fn check(schema: &Schema, value: &Value, path: &str, problems: &mut Vec<Problem>) {
+    if let Some((wrong, remedy)) = problem(schema, value) {
         problems.push(Problem::new(path, wrong, remedy));
-        // A list or map of the wrong length is looked through, a value of the wrong type is not.
+        // The items of a list of the wrong length are checked, those of a value of the wrong type are not.
         if !is_of_type(schema, value) {
             return;
         }
     }
     match value {
-        Value::Object(fields) => object(schema, fields, path, problems),
+        Value::Object(fields) => check_fields(schema, fields, path, problems),
         Value::Array(items) => {
-            duplicates(schema, items, path, problems);
-            let Some(of_items) = &schema.items else { return };
+            check_uniqueness(schema, items, path, problems);
+            let Some(item_schema) = &schema.items else { return };
             for (index, item) in items.iter().enumerate() {
-                walk(of_items, item, &format!("{path}[{index}]"), problems);
+                check(item_schema, item, &format!("{path}[{index}]"), problems);
             }
         }
         _ => {}
     }
 }
 
-fn object(schema: &Schema, fields: &Map<String, Value>, path: &str, problems: &mut Vec<Problem>) {
+fn check_fields(schema: &Schema, fields: &Map<String, Value>, path: &str, problems: &mut Vec<Problem>) {
     for name in schema.required.iter().filter(|name| !fields.contains_key(*name)) {
-        problems.push(Problem::new(join(path, name), "it is missing", remedy_of_missing(schema.field(name))));
+        problems.push(Problem::new(join(path, name), "is required", remedy_of_missing(schema.field(name))));
     }
     for (name, value) in fields {
         match schema.field(name) {
-            Some(known) => walk(known, value, &join(path, name), problems),
-            None if schema.open => {}
+            Some(known) => check(known, value, &join(path, name), problems),
+            None if schema.allows_unknown_fields => {}
             None => {
                 let known: Vec<_> = schema.properties.keys().map(String::as_str).collect();
                 let remedy = format!("write one of {}, or remove it", known.join(", "));
-                problems.push(Problem::new(join(path, name), "there is no such field", remedy));
+                problems.push(Problem::new(join(path, name), "unknown field", remedy));
             }
         }
     }
 }
 
-/// Items that a list must not have twice.
-fn duplicates(schema: &Schema, items: &[Value], path: &str, problems: &mut Vec<Problem>) {
+fn check_uniqueness(schema: &Schema, items: &[Value], path: &str, problems: &mut Vec<Problem>) {
     let identity = |item: &Value| match schema.list_type {
         ListType::Atomic => None,
         ListType::Set => Some(item.to_string()),
@@ -69,187 +70,123 @@ fn duplicates(schema: &Schema, items: &[Value], path: &str, problems: &mut Vec<P
     let mut seen = HashSet::new();
     for (index, item) in items.iter().enumerate() {
         if identity(item).is_some_and(|identity| !seen.insert(identity)) {
-            problems.push(Problem::new(format!("{path}[{index}]"), "it is there already", "remove it"));
+            problems.push(Problem::new(format!("{path}[{index}]"), "is a duplicate", "remove it"));
         }
     }
 }
 
 fn remedy_of_missing(schema: Option<&Schema>) -> String {
     let Some(schema) = schema else { return "write it".to_owned() };
-    let what = schema.description.split_inclusive(". ").next().unwrap_or_default().trim_end();
-    match (&schema.words[..], what) {
+    let summary = schema.description.split_inclusive(". ").next().unwrap_or_default().trim_end();
+    match (&schema.allowed[..], summary) {
         ([], "") => "write it".to_owned(),
-        ([], what) => format!("write it: {}", what.trim_end_matches('.')),
-        (words, _) => one_of(words),
+        ([], summary) => format!("write it: {}", summary.trim_end_matches('.')),
+        (allowed, _) => one_of(allowed),
     }
 }
 
-/// What is wrong with a value itself, and what to write.
-fn refusal(schema: &Schema, value: &Value) -> Option<(String, String)> {
+/// What is wrong with a value itself, and the remedy.
+fn problem(schema: &Schema, value: &Value) -> Option<(String, String)> {
     if !is_of_type(schema, value) {
-        return Some((format!("{} is not {}", shown(value), noun(schema)), remedy_of_type(schema, value)));
+        let wrong = format!("must be {}, not {}", type_name(schema), display(value));
+        return Some((wrong, remedy_of_type(schema, value)));
     }
     match value {
-        Value::String(text) => refusal_of_text(schema, text),
-        Value::Number(number) => {
-            let wide = number.as_i64().is_none_or(|number| i32::try_from(number).is_err());
-            let number = number.as_f64()?;
-            let (least, most) =
-                (schema.minimum.filter(|least| number < *least), schema.maximum.filter(|most| number > *most));
-            least
-                .map(|least| (format!("{value} is less than {least}"), format!("write at least {least}")))
-                .or_else(|| most.map(|most| (format!("{value} is more than {most}"), format!("write at most {most}"))))
-                .or_else(|| {
-                    let remedy = format!("write at most {}", i32::MAX);
-                    (wide && schema.format == Some(Format::Int32))
-                        .then(|| (format!("{value} has more than 32 bits"), remedy))
-                })
-        }
-        Value::Array(items) => refusal_of_count(items.len(), [schema.min_items, schema.max_items], "items"),
+        Value::String(text) => problem_of_string(schema, text),
+        Value::Number(_) => problem_of_number(schema, value),
+        Value::Array(items) => problem_of_count(items.len(), [schema.min_items, schema.max_items], "items"),
         Value::Object(entries) => {
-            refusal_of_count(entries.len(), [schema.min_properties, schema.max_properties], "entries")
+            problem_of_count(entries.len(), [schema.min_properties, schema.max_properties], "entries")
         }
         Value::Bool(_) | Value::Null => None,
     }
 }
 
-fn refusal_of_text(schema: &Schema, text: &str) -> Option<(String, String)> {
-    if !schema.words.is_empty() && !schema.words.iter().any(|word| word == text) {
-        return Some((format!("{text:?} is not a value of this field"), one_of(&schema.words)));
+fn problem_of_number(schema: &Schema, value: &Value) -> Option<(String, String)> {
+    let number = value.as_f64()?;
+    if let Some(least) = schema.minimum.filter(|least| number < *least) {
+        return Some((format!("{value} is less than {least}"), format!("write at least {least}")));
+    }
+    if let Some(greatest) = schema.maximum.filter(|greatest| number > *greatest) {
+        return Some((format!("{value} is greater than {greatest}"), format!("write at most {greatest}")));
+    }
+    let fits = value.as_i64().is_some_and(|number| i32::try_from(number).is_ok());
+    (!fits && schema.format == Some(ValueFormat::Int32))
+        .then(|| (format!("{value} does not fit in 32 bits"), format!("write at most {}", i32::MAX)))
+}
+
+fn problem_of_string(schema: &Schema, text: &str) -> Option<(String, String)> {
+    if !schema.allowed.is_empty() && !schema.allowed.iter().any(|allowed| allowed == text) {
+        return Some((format!("unsupported value {text:?}"), one_of(&schema.allowed)));
     }
     let length = text.chars().count();
     if schema.min_length.is_some_and(|least| length < least) {
-        return Some(("it is empty".to_owned(), remedy_of_missing(Some(schema))));
+        return Some(("must not be empty".to_owned(), remedy_of_missing(Some(schema))));
     }
-    if let Some(most) = schema.max_length.filter(|most| length > *most) {
-        return Some((format!("it has {length} characters"), format!("write at most {most}")));
+    if let Some(greatest) = schema.max_length.filter(|greatest| length > *greatest) {
+        return Some((format!("has {length} characters"), format!("write at most {greatest}")));
     }
-    if schema.format == Some(Format::DateTime) && text.parse::<Timestamp>().is_err() {
-        return Some((format!("{text:?} is not a time"), "write it as 2026-06-01T12:00:00Z".to_owned()));
+    if schema.format == Some(ValueFormat::DateTime) && text.parse::<Timestamp>().is_err() {
+        return Some((format!("must be a time, not {text:?}"), "write it as 2026-06-01T12:00:00Z".to_owned()));
     }
-    let pattern = schema.pattern.as_ref().filter(|pattern| !pattern.matches(text))?;
-    let words = SPELLINGS.iter().find(|(known, ..)| *known == pattern.as_str());
-    let (what, remedy) =
-        words.map_or(("spelled so", "write what `kubectl explain` says of the field"), |row| (row.1, row.2));
-    Some((format!("{text:?} is not {what}"), remedy.to_owned()))
+    let pattern = schema.pattern.as_ref().filter(|pattern| !pattern.matches(text))?.as_str();
+    Some(match spelling::ALL.iter().find(|spelling| spelling.pattern == pattern) {
+        Some(spelling) => (format!("{text:?} is not {}", spelling.description), spelling.remedy.to_owned()),
+        None => (format!("{text:?} does not match {pattern}"), "see the field in `kubectl explain`".to_owned()),
+    })
 }
 
-fn refusal_of_count(count: usize, [least, most]: [Option<usize>; 2], what: &str) -> Option<(String, String)> {
-    let wrong = format!("it has {count} {what}");
-    let bound = least.filter(|least| count < *least).map(|least| format!("write at least {least}"));
-    let bound = bound.or_else(|| most.filter(|most| count > *most).map(|most| format!("write at most {most}")));
-    bound.map(|remedy| (wrong, remedy))
+fn problem_of_count(count: usize, [least, greatest]: [Option<usize>; 2], what: &str) -> Option<(String, String)> {
+    let least = least.filter(|least| count < *least).map(|least| format!("write at least {least}"));
+    let remedy = least.or_else(|| Some(format!("write at most {}", greatest.filter(|greatest| count > *greatest)?)));
+    remedy.map(|remedy| (format!("has {count} {what}"), remedy))
 }
-
-/// What each pattern means: what a text that has it is, and how to write one.
-const SPELLINGS: [(&str, &str, &str); 15] = [
-    (
-        r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
-        "a key that Kubernetes accepts",
-        "write a name of at most 63 letters, digits, '-', '_' or '.', with an optional DNS prefix: example.com/team",
-    ),
-    (
-        r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$",
-        "a value that Kubernetes accepts",
-        "write at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit",
-    ),
-    (
-        r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
-        "the name of an object",
-        "write lower-case letters, digits, '-' and '.', such as windows-ltsc2022",
-    ),
-    (
-        r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$",
-        "the name of a handler",
-        "write lower-case letters, digits and '-', such as runhcs-wcow-process",
-    ),
-    (
-        r"^[0-9]+(\.[0-9]{1,3})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]{1,2})?$",
-        "a quantity",
-        "write an amount such as 500m or 2Gi",
-    ),
-    (
-        r"^[0-9]+(\.[0-9]{1,3})?(%|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]{1,2})?$",
-        "a threshold",
-        "write an amount such as 500Mi, or a share such as 10%",
-    ),
-    (
-        r"^([a-zA-Z0-9.-]+(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+)?$",
-        "an image repository",
-        "write registry, path and no tag, such as registry.example/kubernetes/pause",
-    ),
-    (
-        r"^([A-Za-z0-9_][A-Za-z0-9._-]*)?$",
-        "an image tag",
-        "write letters, digits, dots, dashes and underscores, such as 3.10.1",
-    ),
-    (
-        r"^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?(:[0-9]{1,5})?$",
-        "a registry",
-        "write its host, such as docker.io or registry.example:5000",
-    ),
-    (r#"^https?://[^\s"']+$"#, "the address of a registry", "write a plain address, such as https://mirror.example"),
-    (
-        r#"^(https?://[^\s"'@]+)?$"#,
-        "the address of a proxy without credentials",
-        "write a plain address, such as http://proxy.example:3128",
-    ),
-    (r"^([0-9]+(\.[0-9]+)?(h|m|s))+$", "a length of time", "write hours and minutes, such as 30m"),
-    (r#"^([A-Za-z]:[\\/][^<>:"|?*]*)?$"#, "a path on Windows", r"write drive and path, such as D:\containerd"),
-    (
-        r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)?$",
-        "an IP address",
-        "write an address such as 10.244.1.2",
-    ),
-    (r#"^[^\s"']*$"#, "a text without spaces and quotes", "remove spaces and quotes"),
-];
 
 fn is_of_type(schema: &Schema, value: &Value) -> bool {
     let is_integer = value.is_i64() || value.is_u64();
-    match schema.kind {
+    match schema.value_type {
         None if schema.int_or_string => is_integer || value.is_string(),
         None => true,
-        Some(Kind::String) => value.is_string(),
-        Some(Kind::Integer) => is_integer,
-        Some(Kind::Boolean) => value.is_boolean(),
-        Some(Kind::Array) => value.is_array(),
-        Some(Kind::Object) => value.is_object(),
+        Some(ValueType::String) => value.is_string(),
+        Some(ValueType::Integer) => is_integer,
+        Some(ValueType::Boolean) => value.is_boolean(),
+        Some(ValueType::Array) => value.is_array(),
+        Some(ValueType::Object) => value.is_object(),
     }
 }
 
-fn noun(schema: &Schema) -> &'static str {
-    match schema.kind {
-        Some(Kind::String) => "a text",
-        Some(Kind::Integer) => "a whole number",
-        Some(Kind::Boolean) => "true or false",
-        Some(Kind::Array) => "a list",
-        Some(Kind::Object) => "an object",
-        None => "a whole number or a text",
+fn type_name(schema: &Schema) -> &'static str {
+    match schema.value_type {
+        Some(ValueType::String) => "a string",
+        Some(ValueType::Integer) => "an integer",
+        Some(ValueType::Boolean) => "true or false",
+        Some(ValueType::Array) => "a list",
+        Some(ValueType::Object) => "an object",
+        None => "an integer or a string",
     }
 }
 
 fn remedy_of_type(schema: &Schema, value: &Value) -> String {
-    let bare = |value: Value| is_of_type(schema, &value) && refusal(schema, &value).is_none();
+    let is_valid = |value: &Value| is_of_type(schema, value) && problem(schema, value).is_none();
     let unquoted = value.as_str().and_then(|text| serde_json::from_str(text).ok());
-    if !schema.words.is_empty() {
-        one_of(&schema.words)
-    } else if unquoted.is_some_and(bare) {
+    if !schema.allowed.is_empty() {
+        one_of(&schema.allowed)
+    } else if unquoted.as_ref().is_some_and(is_valid) {
         "write it without quotes".to_owned()
     } else if (value.is_number() || value.is_boolean()) && is_of_type(schema, &Value::String(String::new())) {
-        "write it in quotes".to_owned()
+        format!("write \"{value}\" in quotes")
     } else {
-        format!("write {}", noun(schema))
+        format!("write {}", type_name(schema))
     }
 }
 
-fn one_of(words: &[String]) -> String {
-    format!("write one of {}", words.join(", "))
+fn one_of(values: &[String]) -> String {
+    format!("write one of {}", values.join(", "))
 }
 
-/// A value as a person would call it.
-fn shown(value: &Value) -> String {
+/// A scalar, or the type of a value.
+fn display(value: &Value) -> String {
     match value {
-        Value::Null => "nothing".to_owned(),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
         scalar => scalar.to_string(),
@@ -263,7 +200,7 @@ mod tests {
     use super::*;
     use crate::{api::custom_resource_definitions, manifests::schema};
 
-    fn told(kind: &str, spec: Value) -> Vec<String> {
+    fn messages(kind: &str, spec: Value) -> Vec<String> {
         let schema = &schema::of(kind).unwrap().properties["spec"];
         problems(schema, &spec, "spec").iter().map(ToString::to_string).collect()
     }
@@ -271,15 +208,15 @@ mod tests {
     fn pool(spec: Value) -> Vec<String> {
         let mut whole = json!({"windowsVersion": "ltsc2022"});
         whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-        told("WindowsNodePool", whole)
+        messages("WindowsNodePool", whole)
     }
 
     fn profile(spec: Value) -> Vec<String> {
-        told("WindowsRuntimeProfile", spec)
+        messages("WindowsRuntimeProfile", spec)
     }
 
     #[test]
-    fn only_what_the_schema_does_not_have_is_told() {
+    fn unknown_fields_are_reported() {
         let schema = json!({"type": "object", "properties": {
             "list": {"type": "array", "items": {"type": "object", "properties": {"key": {}}}},
             "map": {"type": "object", "additionalProperties": {"type": "string"}},
@@ -291,14 +228,14 @@ mod tests {
         assert_eq!(
             problems(&schema, &value, "spec").iter().map(ToString::to_string).collect::<Vec<_>>(),
             [
-                "spec.list[1].kye: there is no such field: write one of key, or remove it",
-                "spec.lits: there is no such field: write one of list, map, open, or remove it",
+                "spec.list[1].kye: unknown field: write one of key, or remove it",
+                "spec.lits: unknown field: write one of list, map, open, or remove it",
             ]
         );
     }
 
     #[test]
-    fn each_keyword_says_what_is_wrong_and_what_to_write() {
+    fn each_keyword_has_a_message_and_a_remedy() {
         let taints =
             |count: usize| (0..count).map(|n| json!({"key": format!("a{n}"), "effect": "NoExecute"})).collect();
         let taints = |count| Value::Array(taints(count));
@@ -308,81 +245,84 @@ mod tests {
         let mirror =
             |endpoints: Value| json!({"containerd": {"registryMirrors": [{"registry": "a", "endpoints": endpoints}]}});
         let table = [
-            (pool(json!({"windowsVersion": 1809})), "spec.windowsVersion: 1809 is not a text: write it in quotes"),
-            (pool(json!({"windowsVersion": ["1809"]})), "spec.windowsVersion: a list is not a text: write a text"),
             (
-                pool(json!({"mode": "Watch"})),
-                "spec.mode: \"Watch\" is not a value of this field: write one of Enforce, Observe",
+                pool(json!({"windowsVersion": 1809})),
+                "spec.windowsVersion: must be a string, not 1809: write \"1809\" in quotes",
             ),
-            (pool(json!({"mode": true})), "spec.mode: true is not a text: write one of Enforce, Observe"),
-            (pool(json!({"paused": "true"})), "spec.paused: \"true\" is not true or false: write it without quotes"),
-            (pool(json!({"paused": "yes"})), "spec.paused: \"yes\" is not true or false: write true or false"),
-            (pool(json!({"taints": taints(17)})), "spec.taints: it has 17 items: write at most 16"),
-            (pool(json!({"taints": {"key": "a"}})), "spec.taints: an object is not a list: write a list"),
-            (pool(json!({"taints": [null]})), "spec.taints[0]: nothing is not an object: write an object"),
+            (
+                pool(json!({"windowsVersion": ["1809"]})),
+                "spec.windowsVersion: must be a string, not a list: write a string",
+            ),
+            (pool(json!({"mode": "Watch"})), "spec.mode: unsupported value \"Watch\": write one of Enforce, Observe"),
+            (pool(json!({"mode": true})), "spec.mode: must be a string, not true: write one of Enforce, Observe"),
+            (
+                pool(json!({"paused": "true"})),
+                "spec.paused: must be true or false, not \"true\": write it without quotes",
+            ),
+            (pool(json!({"paused": "yes"})), "spec.paused: must be true or false, not \"yes\": write true or false"),
+            (pool(json!({"taints": taints(17)})), "spec.taints: has 17 items: write at most 16"),
+            (pool(json!({"taints": {"key": "a"}})), "spec.taints: must be a list, not an object: write a list"),
+            (pool(json!({"taints": [null]})), "spec.taints[0]: must be an object, not null: write an object"),
             (
                 pool(json!({"taints": [{"key": "a"}]})),
-                "spec.taints[0].effect: it is missing: write one of NoSchedule, PreferNoSchedule, NoExecute",
+                "spec.taints[0].effect: is required: write one of NoSchedule, PreferNoSchedule, NoExecute",
             ),
-            (pool(json!({"profileRef": {}})), "spec.profileRef.name: it is missing: write it: The profile's name"),
+            (pool(json!({"profileRef": {}})), "spec.profileRef.name: is required: write it: The profile's name"),
             (
                 pool(json!({"profileRef": {"name": ""}})),
-                "spec.profileRef.name: it is empty: write it: The profile's name",
+                "spec.profileRef.name: must not be empty: write it: The profile's name",
             ),
             (
                 pool(json!({"profileRef": {"name": "é".repeat(254)}})),
-                "spec.profileRef.name: it has 254 characters: write at most 253",
+                "spec.profileRef.name: has 254 characters: write at most 253",
             ),
             (pool(json!({"profileRef": {"name": "é".repeat(253)}})), ""),
-            (pool(json!({"labels": labels})), "spec.labels: it has 33 entries: write at most 32"),
-            (pool(json!({"labels": {"a": 1}})), "spec.labels.a: 1 is not a text: write it in quotes"),
+            (pool(json!({"labels": labels})), "spec.labels: has 33 entries: write at most 32"),
+            (pool(json!({"labels": {"a": 1}})), "spec.labels.a: must be a string, not 1: write \"1\" in quotes"),
             (
                 pool(class(json!({"name": "a", "overhead": {"cpu": 1.5}}))),
-                "spec.runtimeClasses[0].overhead.cpu: 1.5 is not a whole number or a text: write it in quotes",
+                "spec.runtimeClasses[0].overhead.cpu: must be an integer or a string, not 1.5: write \"1.5\" in quotes",
             ),
             (pool(class(json!({"name": "a", "overhead": {"cpu": 2}}))), ""),
             (
                 pool(class(json!({"name": "a", "overhead": {"cpu": "much"}}))),
-                "spec.runtimeClasses[0].overhead.cpu: \"much\" is not a quantity: write an amount such as 500m or 2Gi",
+                "spec.runtimeClasses[0].overhead.cpu: \"much\" is not a quantity: write a quantity such as 500m or 2Gi",
             ),
             (
                 profile(logs(json!(5000))),
-                "spec.kubelet.containerLogs.maxFiles: 5000 is more than 100: write at most 100",
+                "spec.kubelet.containerLogs.maxFiles: 5000 is greater than 100: write at most 100",
             ),
             (profile(logs(json!(-1))), "spec.kubelet.containerLogs.maxFiles: -1 is less than 2: write at least 2"),
             (
                 profile(logs(json!(u64::MAX))),
-                "spec.kubelet.containerLogs.maxFiles: 18446744073709551615 is more than 100: write at most 100",
+                "spec.kubelet.containerLogs.maxFiles: 18446744073709551615 is greater than 100: write at most 100",
             ),
             (
                 profile(logs(json!(2.5))),
-                "spec.kubelet.containerLogs.maxFiles: 2.5 is not a whole number: write a whole number",
+                "spec.kubelet.containerLogs.maxFiles: must be an integer, not 2.5: write an integer",
             ),
             (
                 profile(logs(json!("5"))),
-                "spec.kubelet.containerLogs.maxFiles: \"5\" is not a whole number: write it without quotes",
+                "spec.kubelet.containerLogs.maxFiles: must be an integer, not \"5\": write it without quotes",
             ),
             (
                 profile(logs(json!("500"))),
-                "spec.kubelet.containerLogs.maxFiles: \"500\" is not a whole number: write a whole number",
+                "spec.kubelet.containerLogs.maxFiles: must be an integer, not \"500\": write an integer",
             ),
-            (
-                profile(mirror(json!([]))),
-                "spec.containerd.registryMirrors[0].endpoints: it has 0 items: write at least 1",
-            ),
+            (profile(mirror(json!([]))), "spec.containerd.registryMirrors[0].endpoints: has 0 items: write at least 1"),
             (
                 profile(mirror(json!(["ftp://m"]))),
                 "spec.containerd.registryMirrors[0].endpoints[0]: \"ftp://m\" is not the address of a registry: write a plain address, such as https://mirror.example",
             ),
             (profile(json!({"kubelet": {"extra": {"any": [null, {"thing": 1.5}]}}})), ""),
         ];
-        for (told, expected) in table {
-            assert_eq!(told.join("\n"), expected);
+        for (messages, expected) in table {
+            assert_eq!(messages.join("\n"), expected);
         }
     }
 
     #[test]
-    fn a_status_is_held_to_its_formats_and_to_the_keys_of_its_lists() {
+    fn the_formats_and_list_keys_of_a_status_are_checked() {
         let condition = |kind: &str, time: &str| json!({"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": time});
         let time = "2026-06-01T12:00:00Z";
         let conditions = |all: [Value; 2]| json!({"conditions": all});
@@ -391,30 +331,30 @@ mod tests {
             (conditions([condition("A", time), condition("B", time)]), ""),
             (
                 conditions([condition("A", time), condition("A", time)]),
-                "status.conditions[1]: it is there already: remove it",
+                "status.conditions[1]: is a duplicate: remove it",
             ),
             (
                 conditions([condition("A", time), condition("B", "noon")]),
-                "status.conditions[1].lastTransitionTime: \"noon\" is not a time: write it as 2026-06-01T12:00:00Z",
+                "status.conditions[1].lastTransitionTime: must be a time, not \"noon\": write it as 2026-06-01T12:00:00Z",
             ),
             (pending(i64::from(i32::MAX)), ""),
-            (pending(1 << 31), "status.pending.count: 2147483648 has more than 32 bits: write at most 2147483647"),
+            (pending(1 << 31), "status.pending.count: 2147483648 does not fit in 32 bits: write at most 2147483647"),
         ];
         for (status, expected) in table {
-            let told = problems_of_status("WindowsNodePool", &status).unwrap();
-            assert_eq!(told.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"), expected);
+            let problems = problems_of_status("WindowsNodePool", &status).unwrap();
+            assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"), expected);
         }
         assert_eq!(problems_of_status("Node", &json!({})), None);
     }
 
     #[test]
-    fn every_mistake_is_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         let spec = json!({
             "windowsVersion": 1809, "mode": "Watch", "taints": [{"key": "a b", "effect": "Never"}, {"key": 5}],
             "paused": "yes", "profile": "standard",
         });
-        let told = pool(spec);
-        let paths: Vec<_> = told.iter().map(|line| line.split(": ").next().unwrap()).collect();
+        let messages = pool(spec);
+        let paths: Vec<_> = messages.iter().map(|line| line.split(": ").next().unwrap()).collect();
         let expected = [
             "spec.mode",
             "spec.paused",
@@ -429,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pattern_is_told_in_words() {
+    fn every_pattern_has_a_description() {
         fn patterns<'a>(schema: &'a Schema, found: &mut Vec<&'a str>) {
             found.extend(schema.pattern.iter().map(schema::Pattern::as_str));
             let inner = schema
@@ -444,10 +384,10 @@ mod tests {
             patterns(schema::of(&crd.spec.names.kind).unwrap(), &mut found);
         }
         for pattern in &found {
-            assert!(SPELLINGS.iter().any(|(known, ..)| known == pattern), "{pattern} has no words");
+            assert!(spelling::ALL.iter().any(|spelling| spelling.pattern == *pattern), "{pattern} has no description");
         }
-        for (known, ..) in SPELLINGS {
-            assert!(found.contains(&known), "{known} is nobody's pattern");
+        for spelling in spelling::ALL {
+            assert!(found.contains(&spelling.pattern), "{spelling:?} is not used");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! How a registry learns who asks: anonymous tokens, tokens for a login, and Basic.
+//! Authentication: anonymous tokens, tokens for a login, and Basic.
 //!
 //! Source: distribution/distribution, `docs/spec/auth/token.md`.
 //!
-//! Where a login goes: to the host that it is for, and to the token server that this host itself names in its answer
-//! over TLS, as the protocol has it; a registry that one trusts with a password may say where it is checked. It never
-//! goes to a host that was only redirected to, nor over plain http to one that is not listed for it. What is asked for
-//! is to pull one repository, whatever the registry would have us ask for.
+//! A login is sent to its host, and, as the protocol specifies, to the token server that this host names over TLS: a
+//! registry that is trusted with a password may delegate its verification. It is never sent to the target of a redirect,
+//! nor over http to a host that is not listed for it. The scope of a token is to pull one repository, whatever scope the
+//! registry names.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -16,40 +16,40 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::{
-    bounded::Bounded,
     client::{Client, Get},
     credentials::{Login, sensitive},
-    endpoint::{host, is_plain},
+    endpoint::{host, is_valid},
     failure::Failure,
     host::lock,
+    lru::LruMap,
 };
 
-const MOST_CHALLENGES: usize = 1024;
-const MOST_TOKENS: usize = 4096;
-/// How long a token is good for at least, and if it does not say.
-const SHORTEST: Duration = Duration::from_secs(60);
-/// How long it is used at most.
-const LONGEST: Duration = Duration::from_secs(3600);
-/// It is not used for so long before its end: clocks differ, and requests take time.
+const MAX_CHALLENGES: usize = 1024;
+const MAX_TOKENS: usize = 4096;
+/// The shortest lifetime of a token, and that of a token without one.
+const MIN_LIFETIME: Duration = Duration::from_secs(60);
+/// How long a token is used at most.
+const MAX_LIFETIME: Duration = Duration::from_secs(3600);
+/// How long before its end a token is not used any more, because clocks differ and requests take time.
 const MARGIN: Duration = Duration::from_secs(15);
 
-/// What is remembered of challenges and tokens.
+/// A cache of challenges and tokens.
 #[derive(Debug)]
 pub(super) struct Authentication {
-    challenges: Mutex<Bounded<String, Challenge>>,
-    tokens: Mutex<Bounded<TokenKey, Token>>,
+    challenges: Mutex<LruMap<String, Challenge>>,
+    tokens: Mutex<LruMap<TokenKey, Token>>,
 }
 
-/// Who asks for which repository, and where.
+/// What a token is for.
 #[derive(Clone, Debug)]
-pub(super) struct Asker<'a> {
-    /// The endpoint.
+pub(super) struct Scope<'a> {
+    /// The key of the endpoint.
     pub(super) endpoint: &'a str,
     pub(super) repository: &'a str,
     pub(super) login: Option<&'a Login>,
 }
 
-/// What a registry wants to see.
+/// How a registry authenticates clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Challenge {
     Basic,
@@ -60,7 +60,7 @@ enum Challenge {
 struct TokenServer {
     realm: Url,
     service: Option<String>,
-    /// What the registry calls the repository, which for a mirror may be something else.
+    /// The name of the repository in the challenge, which for a mirror may differ.
     repository: Option<String>,
 }
 
@@ -74,11 +74,11 @@ struct TokenKey {
 #[derive(Clone, Debug)]
 struct Token {
     header: HeaderValue,
-    until: Instant,
+    expires: Instant,
 }
 
 #[derive(Deserialize)]
-struct TokenAnswer {
+struct TokenResponse {
     token: Option<String>,
     access_token: Option<String>,
     expires_in: Option<u64>,
@@ -86,65 +86,66 @@ struct TokenAnswer {
 
 impl Authentication {
     pub(super) fn new() -> Self {
-        Self { challenges: Mutex::new(Bounded::new(MOST_CHALLENGES)), tokens: Mutex::new(Bounded::new(MOST_TOKENS)) }
+        Self { challenges: Mutex::new(LruMap::new(MAX_CHALLENGES)), tokens: Mutex::new(LruMap::new(MAX_TOKENS)) }
     }
 
-    /// What to show without being asked, as the registry wanted it the last time.
+    /// The authorization for a first request, according to the last challenge of the registry.
     ///
     /// # Errors
-    /// When the token server has no token.
-    pub(super) async fn remembered(&self, client: &Client, asker: &Asker<'_>) -> Result<Option<HeaderValue>, Failure> {
-        let challenge = lock(&self.challenges).get(asker.endpoint).map(|challenge| challenge.clone());
+    /// If the token server issues no token.
+    pub(super) async fn initial(&self, client: &Client, scope: &Scope<'_>) -> Result<Option<HeaderValue>, Failure> {
+        let challenge = lock(&self.challenges).get(scope.endpoint).map(|challenge| challenge.clone());
         match challenge {
             None => Ok(None),
-            Some(Challenge::Basic) => Ok(asker.login.and_then(Login::basic)),
-            Some(Challenge::Bearer(server)) => match self.token(asker) {
+            Some(Challenge::Basic) => Ok(scope.login.and_then(Login::basic)),
+            Some(Challenge::Bearer(server)) => match self.token(scope) {
                 Some(token) => Ok(Some(token)),
-                // The repository that it named was the one of that time.
-                None => self.fetched(client, asker, &TokenServer { repository: None, ..server }).await.map(Some),
+                // The challenge may have been for another repository.
+                None => self.fetch(client, scope, &TokenServer { repository: None, ..server }).await.map(Some),
             },
         }
     }
 
-    /// What to show to a registry that refused what was `shown`, with these headers. `None` if there is nothing else.
+    /// The authorization for a second request, after the registry refused the `former` one with these headers. `None` if
+    /// there is no other one.
     ///
     /// # Errors
-    /// When the token server has no token.
-    pub(super) async fn challenged(
+    /// If the token server issues no token.
+    pub(super) async fn after_challenge(
         &self,
         client: &Client,
-        asker: &Asker<'_>,
+        scope: &Scope<'_>,
         headers: &HeaderMap,
-        shown: Option<&HeaderValue>,
+        former: Option<&HeaderValue>,
     ) -> Result<Option<HeaderValue>, Failure> {
         let Some(challenge) = challenge(headers) else { return Ok(None) };
-        let _ = lock(&self.challenges).insert(asker.endpoint.to_owned(), challenge.clone(), |_| true);
+        let _ = lock(&self.challenges).insert(scope.endpoint.to_owned(), challenge.clone(), |_| true);
         let header = match challenge {
-            Challenge::Basic => asker.login.and_then(Login::basic),
-            // Somebody else may have got one in the meantime.
-            Challenge::Bearer(server) => match self.token(asker).filter(|token| Some(token) != shown) {
+            Challenge::Basic => scope.login.and_then(Login::basic),
+            // Another lookup may have stored a new token in the meantime.
+            Challenge::Bearer(server) => match self.token(scope).filter(|token| Some(token) != former) {
                 Some(token) => Some(token),
-                None => Some(self.fetched(client, asker, &server).await?),
+                None => Some(self.fetch(client, scope, &server).await?),
             },
         };
-        // The same once more would be one more failed login.
-        Ok(header.filter(|header| Some(header) != shown))
+        // The same authorization would be another failed login.
+        Ok(header.filter(|header| Some(header) != former))
     }
 
-    fn token(&self, asker: &Asker<'_>) -> Option<HeaderValue> {
+    fn token(&self, scope: &Scope<'_>) -> Option<HeaderValue> {
         let mut tokens = lock(&self.tokens);
-        let token = tokens.get(&asker.token_key())?;
-        (token.until > Instant::now()).then(|| token.header.clone())
+        let token = tokens.get(&scope.token_key())?;
+        (token.expires > Instant::now()).then(|| token.header.clone())
     }
 
-    async fn fetched(&self, client: &Client, asker: &Asker<'_>, server: &TokenServer) -> Result<HeaderValue, Failure> {
-        let token = fetch(client, server, asker).await?;
-        let _ = lock(&self.tokens).insert(asker.token_key(), token.clone(), |_| true);
+    async fn fetch(&self, client: &Client, scope: &Scope<'_>, server: &TokenServer) -> Result<HeaderValue, Failure> {
+        let token = fetch_token(client, server, scope).await?;
+        let _ = lock(&self.tokens).insert(scope.token_key(), token.clone(), |_| true);
         Ok(token.header)
     }
 }
 
-impl Asker<'_> {
+impl Scope<'_> {
     fn token_key(&self) -> TokenKey {
         TokenKey {
             endpoint: self.endpoint.to_owned(),
@@ -154,37 +155,37 @@ impl Asker<'_> {
     }
 }
 
-async fn fetch(client: &Client, named: &TokenServer, asker: &Asker<'_>) -> Result<Token, Failure> {
-    let mut url = named.realm.clone();
-    let server = host(&url);
-    if !is_plain(&url) || !client.is_safe(&url) {
-        return Err(Failure::new(format!("the registry names the token server {server}, which is not behind TLS")));
+async fn fetch_token(client: &Client, server: &TokenServer, scope: &Scope<'_>) -> Result<Token, Failure> {
+    let mut url = server.realm.clone();
+    let name = host(&url);
+    if !is_valid(&url) || !client.is_safe(&url) {
+        return Err(Failure::new(format!("the token server {name} of the registry does not use TLS")));
     }
-    if let Some(service) = &named.service {
+    if let Some(service) = &server.service {
         url.query_pairs_mut().append_pair("service", service);
     }
-    let repository = named.repository.as_deref().unwrap_or(asker.repository);
+    let repository = server.repository.as_deref().unwrap_or(scope.repository);
     url.query_pairs_mut().append_pair("scope", &format!("repository:{repository}:pull"));
-    let authorization = asker.login.and_then(Login::basic);
+    let authorization = scope.login.and_then(Login::basic);
     let get = Get { url, accept: "application/json", authorization, largest: client.settings.largest_token };
-    let asked = Instant::now();
-    let answer = client.get(get).await?;
-    match answer.status {
+    let sent = Instant::now();
+    let response = client.get(get).await?;
+    match response.status {
         StatusCode::OK => {}
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if asker.login.is_some() => {
-            return Err(Failure::new(format!("the token server {server} refuses the credentials")));
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if scope.login.is_some() => {
+            return Err(Failure::new(format!("the token server {name} refuses the credentials")));
         }
-        status => return Err(Failure::new(format!("the token server {server} answers {}", status.as_u16()))),
+        status => return Err(Failure::new(format!("the token server {name} answered {}", status.as_u16()))),
     }
-    let told: Option<TokenAnswer> = serde_json::from_slice(&answer.body).ok();
-    let life = told.as_ref().and_then(|told| told.expires_in).map_or(SHORTEST, Duration::from_secs);
-    let text = told.and_then(|told| told.token.or(told.access_token)).filter(|token| !token.is_empty());
-    let header = text.and_then(|token| sensitive(&format!("Bearer {token}")));
-    let header = header.ok_or_else(|| Failure::new(format!("the token server {server} sends no token")))?;
-    Ok(Token { header, until: asked + life.clamp(SHORTEST, LONGEST) - MARGIN })
+    let body: Option<TokenResponse> = serde_json::from_slice(&response.body).ok();
+    let lifetime = body.as_ref().and_then(|body| body.expires_in).map_or(MIN_LIFETIME, Duration::from_secs);
+    let token = body.and_then(|body| body.token.or(body.access_token)).filter(|token| !token.is_empty());
+    let header = token.and_then(|token| sensitive(&format!("Bearer {token}")));
+    let header = header.ok_or_else(|| Failure::new(format!("the token server {name} sent no token")))?;
+    Ok(Token { header, expires: sent + lifetime.clamp(MIN_LIFETIME, MAX_LIFETIME) - MARGIN })
 }
 
-/// The challenge to meet: for a token if there is one, else Basic.
+/// The challenge to answer: Bearer if there is one, else Basic.
 fn challenge(headers: &HeaderMap) -> Option<Challenge> {
     let values = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
     let challenges = values.flat_map(|value| parse_challenges(value).unwrap_or_default());
@@ -197,17 +198,17 @@ fn challenge(headers: &HeaderMap) -> Option<Challenge> {
             return Some(Challenge::Basic);
         }
         let realm = challenge.scheme.eq_ignore_ascii_case("bearer").then(|| parameter("realm"))??;
-        let repository = parameter("scope").and_then(|scope| Some(pulled(&scope)?.to_owned()));
+        let repository = parameter("scope").and_then(|scope| Some(repository_of(&scope)?.to_owned()));
         Some(Challenge::Bearer(TokenServer { realm: realm.parse().ok()?, service: parameter("service"), repository }))
     });
     known.max_by_key(|challenge| matches!(challenge, Challenge::Bearer(_)))
 }
 
-/// The repository of a scope such as `repository:library/nginx:pull`, if it is for one.
-fn pulled(scope: &str) -> Option<&str> {
+/// The repository of a scope such as `repository:library/nginx:pull`; `None` for other actions or several repositories.
+fn repository_of(scope: &str) -> Option<&str> {
     let (repository, actions) = scope.strip_prefix("repository:")?.rsplit_once(':')?;
-    let one = !repository.is_empty() && !scope.contains(' ');
-    (one && actions.split(',').any(|action| action == "pull")).then_some(repository)
+    let is_single = !repository.is_empty() && !scope.contains(' ');
+    (is_single && actions.split(',').any(|action| action == "pull")).then_some(repository)
 }
 
 #[cfg(test)]
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_challenge_says_where_a_token_is_and_for_which_repository() {
+    fn a_challenge_names_the_token_server_and_the_repository() {
         const REALM: &str = r#"Bearer realm="https://auth.example/token""#;
         let with = |rest: &str| format!("{REALM},{rest}");
         let table = [
@@ -235,7 +236,7 @@ mod tests {
                 "https://auth.example/token registry.example team/app",
             ),
             (vec![with(r#"scope="repository:team/app:pull,push""#)], "https://auth.example/token  team/app"),
-            // What is not to pull one repository is not asked for.
+            // Scopes other than to pull one repository are ignored.
             (vec![with(r#"scope="registry:catalog:*""#)], "https://auth.example/token  "),
             (vec![with(r#"scope="repository:a:pull repository:b:pull""#)], "https://auth.example/token  "),
             (vec![with(r#"scope="repository:a:push""#)], "https://auth.example/token  "),

@@ -1,4 +1,4 @@
-//! Requests to servers that nobody vouches for: bounded in time, size and redirects, and careful with secrets.
+//! Requests to untrusted servers: bounded in time, size and redirects, and without secrets for other hosts.
 
 use std::{
     error::Error as _,
@@ -13,17 +13,16 @@ use http::{
     header::{ACCEPT, AUTHORIZATION, LOCATION},
 };
 use jiff::Timestamp;
-use reqwest::{Certificate, Response, Url, redirect::Policy};
+use reqwest::{Certificate, Url, redirect::Policy};
 
 use super::{
-    RegistryError,
-    endpoint::{host, is_plain},
-    failure::Failure,
+    endpoint::{host, is_valid},
+    failure::{Failure, RegistryError},
     host::{Hosts, retry_after},
     settings::Settings,
 };
 
-/// A client for http.
+/// An HTTP client.
 #[derive(Debug)]
 pub(super) struct Client {
     http: reqwest::Client,
@@ -32,32 +31,32 @@ pub(super) struct Client {
     pub(super) requests: AtomicU64,
 }
 
-/// What to ask for.
+/// A request.
 pub(super) struct Get {
     pub(super) url: Url,
     pub(super) accept: &'static str,
-    /// Goes to the host of the address alone, not to one that it redirects to.
+    /// Is sent to the host of the URL only, not to the target of a redirect.
     pub(super) authorization: Option<HeaderValue>,
-    /// The most bytes that are read of the body.
+    /// The largest body, in bytes.
     pub(super) largest: usize,
 }
 
-/// What a server said.
+/// A response.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct Response {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     /// Empty unless the status is 200.
     pub(super) body: Vec<u8>,
-    /// It is from the host that was asked, and not from one that it redirected to.
-    pub(super) first_hand: bool,
-    /// The host that said it.
+    /// Whether the response is from another host, after a redirect.
+    pub(super) redirected: bool,
+    /// The host that sent it.
     pub(super) host: String,
 }
 
 impl Client {
     pub(super) fn new(settings: Settings) -> Result<Self, RegistryError> {
-        // The first to install one decides for the process; each that this program has is ring.
+        // Fails if one is installed already, which is also ring.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let certificates = settings.certificates.as_deref().map(certificates).transpose()?.unwrap_or_default();
         let http = reqwest::Client::builder()
@@ -74,72 +73,72 @@ impl Client {
         Ok(Self { http, settings, hosts, requests: AtomicU64::new(0) })
     }
 
-    /// Whether a secret may be sent to this address.
+    /// Whether a secret may be sent to this URL.
     pub(super) fn is_safe(&self, url: &Url) -> bool {
         url.scheme() == "https" || self.settings.plain_http.contains(&host(url))
     }
 
-    /// Asks, and follows redirects.
+    /// Sends a request, and follows redirects. Any status is a response, except those that start a back-off.
     ///
     /// # Errors
-    /// When there is no answer within the bounds, or the host asks to be left alone. Any other status is an answer.
-    pub(super) async fn get(&self, get: Get) -> Result<Answer, Failure> {
+    /// If there is no response within the bounds, or the host is in back-off.
+    pub(super) async fn get(&self, get: Get) -> Result<Response, Failure> {
         let Get { mut url, accept, mut authorization, largest } = get;
-        let first = url.origin();
-        let mut first_hand = true;
+        let origin = url.origin();
+        let mut redirected = false;
         for _ in 0..=self.settings.redirects {
-            if !is_plain(&url) || !(self.is_safe(&url) || url.origin() == first) {
+            if !is_valid(&url) || !(self.is_safe(&url) || url.origin() == origin) {
                 return Err(Failure::new(format!("redirected to {} without TLS", host(&url))));
             }
-            if url.origin() != first {
-                (authorization, first_hand) = (None, false);
+            if url.origin() != origin {
+                (authorization, redirected) = (None, true);
             }
-            let (response, body) = self.within_limit(&url, accept, authorization.as_ref(), largest).await?;
+            let (response, body) = self.send(&url, accept, authorization.as_ref(), largest).await?;
             let (status, headers) = (response.status(), response.headers().clone());
-            // The path that a registry redirects to may be signed.
-            let path = first_hand.then(|| url.path());
-            tracing::debug!(host = url.host_str(), path, status = status.as_u16(), "asked a registry");
-            match target(&url, status, &headers)? {
+            // The path of a redirect may contain a signature.
+            let path = (!redirected).then(|| url.path());
+            tracing::debug!(host = url.host_str(), path, status = status.as_u16(), "registry request");
+            match redirect(&url, status, &headers)? {
                 Some(next) => url = next,
-                None => return Ok(Answer { status, headers, body, first_hand, host: host(&url) }),
+                None => return Ok(Response { status, headers, body, redirected, host: host(&url) }),
             }
         }
         Err(Failure::new(format!("{} redirects more than {} times", host(&url), self.settings.redirects)))
     }
 
-    /// One request and its answer, within the time for one.
-    async fn within_limit(
+    /// Sends one request and reads its response, within the time limit.
+    async fn send(
         &self,
         url: &Url,
         accept: &'static str,
         authorization: Option<&HeaderValue>,
         largest: usize,
-    ) -> Result<(Response, Vec<u8>), Failure> {
-        let host = self.hosts.named(&host(url));
-        host.check()?;
+    ) -> Result<(reqwest::Response, Vec<u8>), Failure> {
+        let host = self.hosts.get(&host(url));
+        host.check_back_off()?;
         let mut request = self.http.get(url.clone()).header(ACCEPT, accept);
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
         self.requests.fetch_add(1, Ordering::Relaxed);
         let exchange = async {
-            let mut response = request.send().await.map_err(|error| host.in_trouble(&cause(&error), None))?;
+            let mut response = request.send().await.map_err(|error| host.back_off(&cause(&error), None))?;
             let status = response.status();
-            if is_trouble(status) {
-                let asked = retry_after(response.headers(), Timestamp::now());
-                return Err(host.in_trouble(&format!("answers {}", status.as_u16()), asked));
+            if is_unavailable(status) {
+                let retry_after = retry_after(response.headers(), Timestamp::now());
+                return Err(host.back_off(&format!("answered {}", status.as_u16()), retry_after));
             }
-            let body = if status == StatusCode::OK {
-                read(&mut response, largest).await.map_err(|wrong| Failure::new(format!("{}: {wrong}", host.name)))?
-            } else {
-                Vec::new()
+            let body = match status {
+                StatusCode::OK => read_body(&mut response, largest).await,
+                _ => Ok(Vec::new()),
             };
-            host.well();
+            let body = body.map_err(|error| Failure::new(format!("{}: {error}", host.name)))?;
+            host.succeeded();
             Ok((response, body))
         };
         let limit = self.settings.request_limit;
-        let in_time = tokio::time::timeout(limit, exchange).await;
-        in_time.unwrap_or_else(|_| Err(host.in_trouble(&format!("took longer than {} s", limit.as_secs_f32()), None)))
+        let timed_out = || host.back_off(&format!("did not answer within {} s", limit.as_secs_f32()), None);
+        tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| Err(timed_out()))
     }
 }
 
@@ -147,11 +146,11 @@ fn certificates(path: &Path) -> Result<Vec<Certificate>, RegistryError> {
     let wrong = |reason| RegistryError::Certificates { path: path.to_owned(), reason };
     let pem = fs::read(path).map_err(|error| wrong(error.to_string()))?;
     let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(cause(&error)))?;
-    if certificates.is_empty() { Err(wrong("it has no certificate in it".to_owned())) } else { Ok(certificates) }
+    if certificates.is_empty() { Err(wrong("no certificate in this file".to_owned())) } else { Ok(certificates) }
 }
 
-/// What a host with trouble answers: it is asked too much, or is not there for now.
-fn is_trouble(status: StatusCode) -> bool {
+/// Whether a host is overloaded or temporarily unavailable.
+fn is_unavailable(status: StatusCode) -> bool {
     matches!(
         status,
         StatusCode::TOO_MANY_REQUESTS
@@ -161,25 +160,24 @@ fn is_trouble(status: StatusCode) -> bool {
     )
 }
 
-/// Where an answer redirects to, if it does.
-fn target(url: &Url, status: StatusCode, headers: &HeaderMap) -> Result<Option<Url>, Failure> {
-    let redirects = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
-    if !redirects {
+/// The target of a redirect; `None` for other responses.
+fn redirect(url: &Url, status: StatusCode, headers: &HeaderMap) -> Result<Option<Url>, Failure> {
+    if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
     let location = headers.get(LOCATION).and_then(|location| location.to_str().ok());
     let next = location.and_then(|location| url.join(location).ok());
-    // What stands behind `#` is for browsers.
+    // The fragment is for browsers only.
     let next = next.map(|mut next| {
         next.set_fragment(None);
         next
     });
-    next.map(Some).ok_or_else(|| Failure::new(format!("{} redirects to nowhere", host(url))))
+    next.map(Some).ok_or_else(|| Failure::new(format!("{} redirects without a valid location", host(url))))
 }
 
-/// Reads a body, and no more of it than `largest` whatever its length is said to be.
-async fn read(response: &mut Response, largest: usize) -> Result<Vec<u8>, String> {
-    let too_large = || format!("the answer is larger than {largest} bytes");
+/// Reads at most `largest` bytes of a body, whatever its `Content-Length`.
+async fn read_body(response: &mut reqwest::Response, largest: usize) -> Result<Vec<u8>, String> {
+    let too_large = || format!("the response is larger than {largest} bytes");
     if response.content_length().is_some_and(|length| length > largest as u64) {
         return Err(too_large());
     }
@@ -193,14 +191,13 @@ async fn read(response: &mut Response, largest: usize) -> Result<Vec<u8>, String
     Ok(body)
 }
 
-/// The innermost cause of an error, which is where the reason is. The outer ones may have an address with a signature
-/// in it.
+/// The innermost cause of an error. The outer ones may contain a URL with a signature.
 fn cause(error: &reqwest::Error) -> String {
     let mut innermost = error.source();
     while let Some(source) = innermost.and_then(std::error::Error::source) {
         innermost = Some(source);
     }
-    let what = if error.is_connect() { "cannot be reached" } else { "broke off" };
+    let what = if error.is_connect() { "cannot be reached" } else { "sent no valid response" };
     match innermost {
         Some(reason) => format!("{what} ({reason})"),
         None => what.to_owned(),

@@ -1,4 +1,4 @@
-//! Credentials for registries, as pull secrets have them.
+//! Credentials for registries, from pull secrets.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -11,28 +11,28 @@ use sha2::{Digest, Sha256};
 use super::endpoint::Endpoint;
 use crate::{domain::image::Reference, facts::containerd::DOCKER_HUB};
 
-/// The names that `docker login` and people have for Docker Hub.
+/// The names of Docker Hub, also those in the configurations of `docker login`.
 const DOCKER_HUB_NAMES: [&str; 3] = [DOCKER_HUB.0, DOCKER_HUB.1, "index.docker.io"];
 
-/// Who one is at which registries. Nothing shows the secrets: `Debug` has the registries alone.
+/// Logins for registries. `Debug` shows only the registries.
 #[derive(Clone, Default)]
 pub struct Credentials {
-    logins: Vec<(Place, Login)>,
+    logins: Vec<(RegistryPattern, Login)>,
 }
 
-/// Why a pull secret could not be read. It does not quote it.
+/// Why a pull secret could not be read, without quoting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is not a Docker configuration with credentials")]
+#[error("not a Docker configuration with credentials")]
 pub struct CredentialsError;
 
-/// Where credentials belong: a host, in which each `*` stands for a part of one label, and a path below it.
+/// What a login is for: a host, in which each `*` matches a part of one label, and a path below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct RegistryPattern {
     host: String,
     path: String,
 }
 
-/// A name and a password.
+/// A username and a password.
 #[derive(Clone)]
 pub(super) struct Login {
     username: String,
@@ -47,33 +47,34 @@ struct Entry {
 }
 
 impl Credentials {
-    /// Reads `.dockerconfigjson` or the older `.dockercfg` of a Secret. Entries without a name and a password, such as
-    /// those of a credential helper, say nothing.
+    /// Reads `.dockerconfigjson` or the older `.dockercfg` of a Secret. Entries without a username and a password, such as
+    /// those of a credential helper, are ignored.
     ///
     /// # Errors
-    /// When it is neither.
+    /// If it is neither.
     pub fn parse(file: &[u8]) -> Result<Self, CredentialsError> {
-        // What serde_json has to say of it may quote it.
+        // The errors of serde_json may quote the file.
         let mut file: Value = serde_json::from_slice(file).map_err(|_| CredentialsError)?;
         let entries = file.get_mut("auths").map(Value::take).unwrap_or(file);
         let entries: BTreeMap<String, Entry> = serde_json::from_value(entries).map_err(|_| CredentialsError)?;
-        let logins = entries.into_iter().filter_map(|(place, entry)| Some((Place::parse(&place), entry.login()?)));
+        let logins =
+            entries.into_iter().filter_map(|(name, entry)| Some((RegistryPattern::parse(&name), entry.login()?)));
         Ok(Self { logins: logins.collect() })
     }
 
-    /// Adds those of another secret; for the same place the first count.
+    /// Adds the logins of another Secret. Of two logins with the same pattern, the first is used.
     pub fn extend(&mut self, other: Self) {
         self.logins.extend(other.logins);
     }
 
-    /// Those for a repository at a host: of several the ones with the longest path, a host in full before a pattern.
+    /// The login for a repository at a host: of several the one with the longest path, and a full host before a pattern.
     pub(super) fn login(&self, host: &str, repository: &str) -> Option<&Login> {
         let host = canonical(host);
-        let matching = self.logins.iter().rev().filter(|(place, _)| place.has(&host, repository));
-        matching.max_by_key(|(place, _)| (place.path.len(), !place.host.contains('*'))).map(|(_, login)| login)
+        let matching = self.logins.iter().rev().filter(|(pattern, _)| pattern.matches(&host, repository));
+        matching.max_by_key(|(pattern, _)| (pattern.path.len(), !pattern.host.contains('*'))).map(|(_, login)| login)
     }
 
-    /// Tells those that an image would be looked up with from others, and tells nothing of them.
+    /// Identifies the logins that a lookup of an image uses, without disclosing them.
     pub(super) fn fingerprints(&self, image: &Reference, mirrors: &[String]) -> Vec<[u8; 32]> {
         let mirrors = mirrors.iter().filter_map(|mirror| Some(Endpoint::mirror(mirror, image).ok()?.host()));
         let hosts = mirrors.chain([image.registry().to_owned()]);
@@ -83,49 +84,46 @@ impl Credentials {
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let places = self.logins.iter().map(|(place, _)| format!("{}{}", place.host, place.path));
-        f.debug_set().entries(places).finish()
+        let patterns = self.logins.iter().map(|(pattern, _)| format!("{}{}", pattern.host, pattern.path));
+        f.debug_set().entries(patterns).finish()
     }
 }
 
-impl Place {
-    /// Reads what `docker login` writes: `registry.example:5000`, `registry.example/team`, `https://index.docker.io/v1/`.
+impl RegistryPattern {
+    /// Reads a key such as `registry.example:5000`, `registry.example/team` or `https://index.docker.io/v1/`.
     fn parse(text: &str) -> Self {
         let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let path = path.trim_matches('/');
         let path = ["v1", "v2"].into_iter().find_map(|version| path.strip_prefix(version)).map_or(path, |rest| {
-            // `v1` is the version of an API, `v1tools` is somebody's repository.
+            // `v1` is the version of an API, `v1tools` is a repository.
             if rest.is_empty() || rest.starts_with('/') { rest.trim_matches('/') } else { path }
         });
         Self { host: canonical(host), path: path.to_owned() }
     }
 
-    fn has(&self, host: &str, repository: &str) -> bool {
+    fn matches(&self, host: &str, repository: &str) -> bool {
         let below = repository.strip_prefix(&self.path);
         let in_path = below.is_some_and(|rest| self.path.is_empty() || rest.is_empty() || rest.starts_with('/'));
         let (labels, patterns) = (host.split('.'), self.host.split('.'));
         in_path
             && labels.clone().count() == patterns.clone().count()
-            && labels.zip(patterns).all(|(label, pattern)| matches(pattern, label))
+            && labels.zip(patterns).all(|(label, pattern)| label_matches(pattern, label))
     }
 }
 
-/// One name for one host: in small letters, without the port that https has anyway, and one for Docker Hub.
+/// The canonical name of a host: in lower case, without the default port of https, and with one name for Docker Hub.
 fn canonical(host: &str) -> String {
     let host = host.to_ascii_lowercase();
     let host = host.strip_suffix(":443").unwrap_or(&host);
     if DOCKER_HUB_NAMES.contains(&host) { DOCKER_HUB.0.to_owned() } else { host.to_owned() }
 }
 
-/// Whether a label is as a pattern has it, in which `*` stands for any letters.
-fn matches(pattern: &str, label: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == label,
-        Some((before, after)) => label
-            .strip_prefix(before)
-            .is_some_and(|rest| (0..=rest.len()).any(|at| rest.get(at..).is_some_and(|rest| matches(after, rest)))),
-    }
+/// Whether a label matches a pattern, in which `*` matches any text.
+fn label_matches(pattern: &str, label: &str) -> bool {
+    let Some((before, after)) = pattern.split_once('*') else { return pattern == label };
+    let matches_at = |rest: &str, at| rest.get(at..).is_some_and(|rest| label_matches(after, rest));
+    label.strip_prefix(before).is_some_and(|rest| (0..=rest.len()).any(|at| matches_at(rest, at)))
 }
 
 impl Entry {
@@ -148,7 +146,7 @@ impl Login {
         sensitive(&format!("Basic {pair}"))
     }
 
-    /// Tells one login from another, and tells nothing of it.
+    /// Identifies the login without disclosing it.
     pub(super) fn fingerprint(&self) -> [u8; 32] {
         Sha256::new().chain_update(&self.username).chain_update([0]).chain_update(&self.password).finalize().into()
     }
@@ -160,7 +158,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// A header that `Debug` does not show.
+/// A header whose value `Debug` hides.
 pub(super) fn sensitive(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(text).ok()?;
     value.set_sensitive(true);
@@ -183,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_for_their_host_and_path_alone() {
+    fn a_login_is_used_only_for_its_host_and_path() {
         let entry = |name: &str| json!({ "username": name, "password": "secret" });
         let credentials = parse(json!({ "auths": {
             "https://index.docker.io/v1/": entry("hub"),
@@ -223,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_write_a_login_is_read() {
+    fn every_format_of_a_login_is_read() {
         let auth = STANDARD.encode("name:pass:word");
         let table = [
             (json!({ "auths": { "r.example": { "auth": auth } } }), Some(("name", "pass:word"))),
@@ -242,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_not_quoted() {
+    fn the_error_for_an_invalid_file_does_not_quote_it() {
         for file in
             [r#"{"auths": {"r.example": {"auth": "hunter2"#, r#"{"auths": {"r.example": "hunter2"}}"#, "hunter2"]
         {
@@ -252,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_printed_has_a_secret_in_it() {
+    fn debug_output_has_no_secrets() {
         let credentials = parse(json!({ "auths": { "r.example/team": { "auth": STANDARD.encode("name:hunter2") } } }));
         let login = credentials.login("r.example", "team/app").unwrap();
         let printed = format!("{credentials:?} {login:?} {:?}", login.basic().unwrap());
@@ -263,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_secrets_for_the_same_place_the_first_counts() {
+    fn of_two_secrets_for_the_same_registry_the_first_is_used() {
         let mut credentials = parse(json!({ "r.example": { "username": "first", "password": "p" } }));
         credentials.extend(parse(json!({ "r.example": { "username": "second", "password": "p" } })));
         assert_eq!(user(&credentials, "r.example/app"), Some("first"));

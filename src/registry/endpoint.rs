@@ -1,7 +1,7 @@
-//! Where an image is asked for: the mirrors of its registry, then the registry itself.
+//! The endpoints of an image: the mirrors of its registry, then the registry itself.
 //!
-//! Source: containerd/containerd, `docs/hosts.md` and `core/remotes/docker/{registry,resolver}.go`: a mirror is asked
-//! below its own path with `/v2` behind it, and told by `ns` which registry it stands for.
+//! Source: containerd/containerd, `docs/hosts.md` and `core/remotes/docker/{registry,resolver}.go`: the API of a mirror is
+//! below its path and `/v2`, and the parameter `ns` names the mirrored registry.
 
 use reqwest::Url;
 
@@ -12,64 +12,64 @@ use crate::{domain::image::Reference, facts::containerd::DOCKER_HUB};
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     root: Url,
-    /// The registry that a mirror stands for.
+    /// The registry that is mirrored; `None` if this is no mirror.
     namespace: Option<String>,
 }
 
 impl Endpoint {
-    /// The registry of an image itself.
+    /// The registry of an image.
     ///
     /// # Errors
-    /// When its name is not that of a host.
+    /// If its name is not that of a host.
     pub(super) fn registry(image: &Reference, settings: &Settings) -> Result<Self, Failure> {
         let registry = image.registry();
         let host = if registry == DOCKER_HUB.0 { DOCKER_HUB.1 } else { registry };
         let scheme = if settings.plain_http.contains(host) { "http" } else { "https" };
-        let root = Url::parse(&format!("{scheme}://{host}/v2")).ok().filter(|url| url.path() == "/v2" && is_plain(url));
-        let root = root.ok_or_else(|| Failure::new(format!("`{registry}` is not the name of a registry")))?;
+        let root = Url::parse(&format!("{scheme}://{host}/v2")).ok().filter(|url| url.path() == "/v2" && is_valid(url));
+        let root = root.ok_or_else(|| Failure::new(format!("`{registry}` is not a valid registry name")))?;
         Ok(Self { root, namespace: None })
     }
 
     /// A mirror of a registry, such as `https://mirror.example` or `https://mirror.example/v2/project`.
     ///
     /// # Errors
-    /// When it is not the address of one.
+    /// If it is not a valid URL.
     pub(super) fn mirror(address: &str, image: &Reference) -> Result<Self, Failure> {
-        let wrong = || Failure::new("a mirror's address is not that of a registry");
-        let mut root = Url::parse(address).ok().filter(is_plain).ok_or_else(wrong)?;
+        let invalid = || Failure::new("the address of a mirror is invalid");
+        let mut root = Url::parse(address).ok().filter(is_valid).ok_or_else(invalid)?;
         let path = root.path().trim_end_matches('/').to_owned();
-        // The root of a project in a registry: what is asked for stands below it.
-        let is_root = path.strip_prefix("/v2/").is_some_and(|project| !project.is_empty());
-        root.set_path(&if is_root { path } else { format!("{path}/v2") });
+        // A project in a registry, with the API below it.
+        let has_project = path.strip_prefix("/v2/").is_some_and(|project| !project.is_empty());
+        root.set_path(&if has_project { path } else { format!("{path}/v2") });
         Ok(Self { root, namespace: Some(image.registry().to_owned()) })
     }
 
-    /// The host, with a port where it has one.
+    /// The host, with its port if it has one.
     pub(super) fn host(&self) -> String {
         host(&self.root)
     }
 
-    /// The name under which credentials for it are kept.
+    /// The host that credentials for this endpoint are for.
     pub(super) fn credentials_host(&self, image: &Reference) -> String {
         if self.namespace.is_some() { self.host() } else { image.registry().to_owned() }
     }
 
-    /// What tells it from others.
+    /// Identifies the endpoint.
     pub(super) fn key(&self) -> &str {
         self.root.as_str()
     }
 
-    /// Where an index or a manifest is, by tag or digest.
+    /// The URL of an index or a manifest, by tag or digest.
     pub(super) fn manifest(&self, image: &Reference, name: &str) -> Url {
-        self.below(&format!("{}/manifests/{name}", image.repository()))
+        self.url(&format!("{}/manifests/{name}", image.repository()))
     }
 
-    /// Where a blob is.
+    /// The URL of a blob.
     pub(super) fn blob(&self, image: &Reference, digest: &str) -> Url {
-        self.below(&format!("{}/blobs/{digest}", image.repository()))
+        self.url(&format!("{}/blobs/{digest}", image.repository()))
     }
 
-    fn below(&self, path: &str) -> Url {
+    fn url(&self, path: &str) -> Url {
         let mut url = self.root.clone();
         url.set_path(&format!("{}/{path}", self.root.path()));
         if let Some(namespace) = &self.namespace {
@@ -79,14 +79,14 @@ impl Endpoint {
     }
 }
 
-/// The host of an address, with a port where it has one.
+/// The host of a URL, with its port if it has one.
 pub(super) fn host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// Whether an address is that of a server, and has no credentials in it.
-pub(super) fn is_plain(url: &Url) -> bool {
+/// Whether a URL is http or https, with a host, and without credentials and fragment.
+pub(super) fn is_valid(url: &Url) -> bool {
     let has_secrets = !url.username().is_empty() || url.password().is_some();
     matches!(url.scheme(), "http" | "https") && url.has_host() && !has_secrets && url.fragment().is_none()
 }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_asked_for_at_its_registry() {
+    fn the_endpoint_of_a_registry_has_its_host_and_scheme() {
         let settings = Settings { plain_http: ["127.0.0.1:5000".to_owned()].into(), ..Settings::default() };
         let table = [
             ("nginx", "https://registry-1.docker.io/v2/library/nginx/manifests/t"),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_a_host_is_refused() {
+    fn a_registry_name_that_is_not_a_host_is_refused() {
         for registry in ["user:pass@evil.example", "evil.example/path", "evil.example?", "evil.example#", "", "a b"] {
             let image = Reference::with_tag(registry.to_owned(), "app".to_owned(), "1".to_owned());
             assert!(Endpoint::registry(&image, &Settings::default()).is_err(), "{registry}");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirror_is_asked_below_its_path_and_told_for_whom_it_stands() {
+    fn the_endpoint_of_a_mirror_has_its_path_and_the_mirrored_registry() {
         let image = image("nginx");
         let table = [
             ("https://mirror.example", "https://mirror.example/v2/library/nginx/blobs/d?ns=docker.io"),

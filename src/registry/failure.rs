@@ -1,41 +1,57 @@
-//! Why a registry did not say what an image is for.
+//! Why a lookup failed.
 
-use std::fmt;
+use std::{fmt, path::PathBuf};
 
 use tokio::time::Instant;
 
-/// The most letters that go into a status, where people read them.
-const LONGEST: usize = 400;
+/// The most characters of a message, which is shown in a status.
+const MAX_MESSAGE: usize = 400;
 
-/// Words for people, with nothing in them that a server wrote freely: what it sent may repeat a secret that it was sent.
+/// Why a lookup failed. The message quotes nothing that a server sent: its answer may repeat a secret of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
-    words: String,
-    /// When it is of use to ask again; at once, if it does not say.
-    pub(super) until: Option<Instant>,
+    message: String,
+    /// When a retry may succeed; `None` if at any time.
+    pub(super) retry_at: Option<Instant>,
 }
 
 impl Failure {
-    pub(super) fn new(words: impl fmt::Display) -> Self {
-        let words: String = words.to_string().chars().filter(|letter| !letter.is_control()).take(LONGEST).collect();
-        Self { words, until: None }
+    pub(super) fn new(message: impl fmt::Display) -> Self {
+        let message = message.to_string().chars().filter(|char| !char.is_control()).take(MAX_MESSAGE).collect();
+        Self { message, retry_at: None }
     }
 
-    pub(super) fn until(mut self, until: Instant) -> Self {
-        self.until = Some(until);
+    pub(super) fn retry_at(mut self, at: Instant) -> Self {
+        self.retry_at = Some(at);
         self
     }
 
-    /// One of several, each of which would have been enough: the first that is of use to ask again decides when.
+    /// The failure of several attempts. A retry may succeed when one of them may.
     pub(super) fn of_all(failures: &[Self]) -> Self {
-        let words: Vec<&str> = failures.iter().map(|failure| failure.words.as_str()).collect();
-        let until = failures.iter().map(|failure| failure.until).min().flatten();
-        Self { until, ..Self::new(words.join("; ")) }
+        let messages: Vec<&str> = failures.iter().map(|failure| failure.message.as_str()).collect();
+        let retry_at = failures.iter().map(|failure| failure.retry_at).min().flatten();
+        Self { retry_at, ..Self::new(messages.join("; ")) }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
+        f.write_str(&self.message)
     }
+}
+
+/// Why the client cannot be created.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// The certificates of additional authorities cannot be read.
+    #[error("{}: {reason}", path.display())]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
+    /// TLS cannot be set up, for instance because the system has no certificates of authorities.
+    #[error("cannot create a client for registries: {0}")]
+    Client(String),
 }

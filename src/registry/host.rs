@@ -1,4 +1,4 @@
-//! Manners towards one host: how many ask it at once, and how long it is left alone when it has trouble.
+//! The limit for concurrent lookups at one host, and the back-off when it fails.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,19 +9,19 @@ use http::{HeaderMap, header::RETRY_AFTER};
 use jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
 use tokio::{sync::Semaphore, time::Instant};
 
-use super::{bounded::Bounded, failure::Failure};
+use super::{failure::Failure, lru::LruMap};
 
-/// The first time that a host is left alone for which it does not say how long; it doubles from there.
-const FIRST: Duration = Duration::from_secs(5);
-/// The longest time for which that doubles.
-const LONGEST_UNASKED: Duration = Duration::from_secs(600);
-/// Hosts are named by whoever may make a pod.
-const MOST_HOSTS: usize = 1024;
+/// The first back-off of a host that sends no `Retry-After`; it doubles with each further failure.
+const FIRST_BACK_OFF: Duration = Duration::from_secs(5);
+/// The longest back-off of a host that sends no `Retry-After`.
+const MAX_BACK_OFF: Duration = Duration::from_secs(600);
+/// The number of hosts is bounded because everyone who can create a pod can name one.
+const MAX_HOSTS: usize = 1024;
 
-/// The hosts that were asked.
+/// The hosts that were contacted.
 #[derive(Debug)]
 pub(super) struct Hosts {
-    known: Mutex<Bounded<String, Arc<Host>>>,
+    known: Mutex<LruMap<String, Arc<Host>>>,
     concurrency: usize,
     longest: Duration,
 }
@@ -30,91 +30,92 @@ pub(super) struct Hosts {
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) name: String,
-    /// Who asks it now.
-    pub(super) turns: Semaphore,
-    trouble: Mutex<Trouble>,
+    /// For concurrent lookups.
+    pub(super) permits: Semaphore,
+    back_off: Mutex<BackOff>,
+    /// The longest back-off, also with `Retry-After`.
     longest: Duration,
 }
 
 #[derive(Debug, Default)]
-struct Trouble {
-    until: Option<Until>,
-    in_a_row: u32,
+struct BackOff {
+    end: Option<BackOffEnd>,
+    /// The number of failures in a row.
+    failures: u32,
 }
 
-/// The same moment on the clock that is waited by and on the one that people read.
+/// The end of a back-off, for waiting and for messages.
 #[derive(Clone, Copy, Debug)]
-struct Until {
+struct BackOffEnd {
     instant: Instant,
     time: Timestamp,
 }
 
 impl Hosts {
     pub(super) fn new(concurrency: usize, longest: Duration) -> Self {
-        Self { known: Mutex::new(Bounded::new(MOST_HOSTS)), concurrency: concurrency.max(1), longest }
+        Self { known: Mutex::new(LruMap::new(MAX_HOSTS)), concurrency: concurrency.max(1), longest }
     }
 
-    /// The host of this name, with a port where it has one.
-    pub(super) fn named(&self, name: &str) -> Arc<Host> {
+    /// The host with this name, with its port if it has one.
+    pub(super) fn get(&self, name: &str) -> Arc<Host> {
         let mut known = lock(&self.known);
         if let Some(host) = known.get(name) {
             return Arc::clone(host);
         }
         let host = Arc::new(Host {
             name: name.to_owned(),
-            turns: Semaphore::new(self.concurrency),
-            trouble: Mutex::default(),
+            permits: Semaphore::new(self.concurrency),
+            back_off: Mutex::default(),
             longest: self.longest,
         });
-        // One that somebody holds, or that is to be left alone, stays known.
-        let idle = |host: &Arc<Host>| Arc::strong_count(host) == 1 && host.check().is_ok();
-        let _ = known.insert(name.to_owned(), Arc::clone(&host), idle);
+        let is_idle = |host: &Arc<Host>| Arc::strong_count(host) == 1 && host.check_back_off().is_ok();
+        let _ = known.insert(name.to_owned(), Arc::clone(&host), is_idle);
         host
     }
 }
 
 impl Host {
     /// # Errors
-    /// While it is to be left alone.
-    pub(super) fn check(&self) -> Result<(), Failure> {
-        match lock(&self.trouble).until {
-            Some(until) if until.instant > Instant::now() => Err(self.left_alone(until, "is left alone")),
+    /// During a back-off.
+    pub(super) fn check_back_off(&self) -> Result<(), Failure> {
+        match lock(&self.back_off).end {
+            Some(end) if end.instant > Instant::now() => Err(self.failure("failed before", end)),
             _ => Ok(()),
         }
     }
 
-    /// It answered, and had no trouble. What was on its way when trouble began does not end it.
-    pub(super) fn well(&self) {
-        let mut trouble = lock(&self.trouble);
-        if trouble.until.is_none_or(|until| until.instant <= Instant::now()) {
-            *trouble = Trouble::default();
+    /// Resets the back-off after a response, except while one is running: the request may have been sent before.
+    pub(super) fn succeeded(&self) {
+        let mut back_off = lock(&self.back_off);
+        if back_off.end.is_none_or(|end| end.instant <= Instant::now()) {
+            *back_off = BackOff::default();
         }
     }
 
-    /// It has this trouble: it is left alone for as long as it asks, or else for twice as long as the last time.
-    pub(super) fn in_trouble(&self, trouble: &str, asked: Option<Duration>) -> Failure {
-        let mut state = lock(&self.trouble);
+    /// Starts a back-off for the time in `Retry-After`, or for twice as long as the last one.
+    pub(super) fn back_off(&self, cause: &str, retry_after: Option<Duration>) -> Failure {
+        let mut back_off = lock(&self.back_off);
         let now = Instant::now();
-        let until = match state.until {
-            // Those who were on their way when it began say nothing new.
-            Some(until) if until.instant > now => until,
+        let end = match back_off.end {
+            // The request was sent before the back-off started.
+            Some(end) if end.instant > now => end,
             _ => {
-                let doubled = FIRST.saturating_mul(1 << state.in_a_row.min(16)).min(LONGEST_UNASKED);
-                let pause = asked.unwrap_or(doubled).clamp(Duration::from_secs(1), self.longest);
-                state.in_a_row += 1;
-                Until { instant: now + pause, time: Timestamp::now() + pause }
+                let doubled = FIRST_BACK_OFF.saturating_mul(1 << back_off.failures.min(16)).min(MAX_BACK_OFF);
+                let pause = retry_after.unwrap_or(doubled).clamp(Duration::from_secs(1), self.longest);
+                back_off.failures += 1;
+                BackOffEnd { instant: now + pause, time: Timestamp::now() + pause }
             }
         };
-        state.until = Some(until);
-        self.left_alone(until, &format!("{trouble} and is left alone"))
+        back_off.end = Some(end);
+        self.failure(cause, end)
     }
 
-    fn left_alone(&self, until: Until, words: &str) -> Failure {
-        Failure::new(format!("{} {words} until {:.0}", self.name, until.time)).until(until.instant)
+    fn failure(&self, cause: &str, end: BackOffEnd) -> Failure {
+        Failure::new(format!("{} {cause}, no requests until {:.0}", self.name, end.time)).retry_at(end.instant)
     }
 }
 
-/// What `Retry-After` asks for: a number of seconds, or a date.
+/// The time in `Retry-After`: a number of seconds, or a date.
 ///
 /// Source: RFC 9110, section 10.2.3.
 pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
@@ -135,11 +136,12 @@ mod tests {
     use super::*;
 
     fn host(hosts: &Hosts) -> Arc<Host> {
-        hosts.named("registry.example")
+        hosts.get("registry.example")
     }
 
-    fn waits(host: &Host) -> Option<u64> {
-        host.check().err().and_then(|failure| failure.until).map(|until| (until - Instant::now()).as_secs())
+    /// The rest of the back-off, in seconds.
+    fn remaining(host: &Host) -> Option<u64> {
+        host.check_back_off().err().and_then(|failure| failure.retry_at).map(|at| (at - Instant::now()).as_secs())
     }
 
     #[test]
@@ -163,62 +165,62 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_that_does_not_say_how_long_is_left_alone_for_twice_as_long_each_time() {
+    async fn the_back_off_of_a_host_without_retry_after_doubles() {
         let hosts = Hosts::new(1, Duration::from_secs(3600));
         let host = host(&hosts);
         let mut waited = Vec::new();
         for _ in 0..9 {
-            host.in_trouble("answers 503", None);
-            waited.push(waits(&host).unwrap());
+            host.back_off("answered 503", None);
+            waited.push(remaining(&host).unwrap());
             tokio::time::advance(Duration::from_secs(waited[waited.len() - 1])).await;
-            assert_eq!(waits(&host), None);
+            assert_eq!(remaining(&host), None);
         }
         assert_eq!(waited, [5, 10, 20, 40, 80, 160, 320, 600, 600]);
-        host.well();
-        host.in_trouble("answers 503", None);
-        assert_eq!(waits(&host), Some(5), "what it answered well in between counts");
+        host.succeeded();
+        host.back_off("answered 503", None);
+        assert_eq!(remaining(&host), Some(5), "a success resets the back-off");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_gets_the_time_it_asks_for_within_reason() {
+    async fn the_back_off_is_the_time_in_retry_after_within_bounds() {
         let hosts = Hosts::new(1, Duration::from_secs(3600));
-        for (asks, gets) in [(90, 90), (0, 1), (u64::MAX, 3600)] {
-            let host = hosts.named(&format!("{asks}.example"));
-            host.in_trouble("answers 429", Some(Duration::from_secs(asks)));
-            assert_eq!(waits(&host), Some(gets), "{asks}");
+        for (retry_after, expected) in [(90, 90), (0, 1), (u64::MAX, 3600)] {
+            let host = hosts.get(&format!("{retry_after}.example"));
+            host.back_off("answered 429", Some(Duration::from_secs(retry_after)));
+            assert_eq!(remaining(&host), Some(expected), "{retry_after}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn several_that_meet_the_same_trouble_at_once_count_as_one() {
+    async fn failures_of_concurrent_requests_count_as_one() {
         let hosts = Hosts::new(8, Duration::from_secs(3600));
         let host = host(&hosts);
         for _ in 0..8 {
-            host.in_trouble("answers 503", None);
+            host.back_off("answered 503", None);
         }
-        // One of them got an answer all the same: the host still asked to be left alone.
-        host.well();
-        assert_eq!(waits(&host), Some(5));
+        // A success of a concurrent request does not end the back-off.
+        host.succeeded();
+        assert_eq!(remaining(&host), Some(5));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_words_name_the_host_its_trouble_and_the_time() {
+    async fn the_message_has_the_host_the_cause_and_the_time() {
         let hosts = Hosts::new(1, Duration::from_secs(3600));
-        let first = host(&hosts).in_trouble("answers 429", None).to_string();
-        let until = first.strip_prefix("registry.example answers 429 and is left alone until ").unwrap();
+        let first = host(&hosts).back_off("answered 429", None).to_string();
+        let until = first.strip_prefix("registry.example answered 429, no requests until ").unwrap();
         assert!(until.ends_with('Z') && until.parse::<Timestamp>().is_ok(), "{first}");
-        let later = host(&hosts).check().unwrap_err().to_string();
-        assert_eq!(later, format!("registry.example is left alone until {until}"));
+        let later = host(&hosts).check_back_off().unwrap_err().to_string();
+        assert_eq!(later, format!("registry.example failed before, no requests until {until}"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_of_hosts_does_not_make_a_troubled_one_forgotten() {
+    async fn a_host_in_back_off_is_not_evicted_by_many_other_hosts() {
         let hosts = Hosts::new(1, Duration::from_secs(3600));
-        host(&hosts).in_trouble("answers 429", None);
-        for number in 0..2 * MOST_HOSTS {
-            hosts.named(&format!("{number}.example"));
+        host(&hosts).back_off("answered 429", None);
+        for number in 0..2 * MAX_HOSTS {
+            hosts.get(&format!("{number}.example"));
         }
-        assert!(host(&hosts).check().is_err());
-        assert_eq!(lock(&hosts.known).len(), MOST_HOSTS);
+        assert!(host(&hosts).check_back_off().is_err());
+        assert_eq!(lock(&hosts.known).len(), MAX_HOSTS);
     }
 }

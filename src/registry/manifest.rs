@@ -1,8 +1,8 @@
-//! What indexes, manifests and image configurations say, as OCI and as Docker write them.
+//! Indexes, manifests and image configurations, in the formats of OCI and Docker.
 //!
 //! Source: opencontainers/image-spec, `image-index.md`, `manifest.md` and `config.md`; distribution/distribution,
-//! `docs/spec/manifest-v2-2.md`. A document is told by what is in it: its media type is said in three places that need
-//! not agree, and a document that is both an index and a manifest is refused (CVE-2021-41190).
+//! `docs/spec/manifest-v2-2.md`. The fields decide what a document is: its media type is in three places that may
+//! differ, and a document that is both an index and a manifest is refused (CVE-2021-41190).
 
 use std::fmt;
 
@@ -15,28 +15,28 @@ use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
 use crate::domain::image::Platform;
 
-/// What is asked for where an image is.
+/// The media types of indexes and manifests.
 pub(super) const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, \
      application/vnd.oci.image.manifest.v1+json, \
      application/vnd.docker.distribution.manifest.v2+json";
 
-/// The types that Docker has for what OCI calls an index and a configuration.
+/// Docker's media types of an index and an image configuration.
 const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 
-/// The most entries of an index: a hundred times what any image has.
-const MOST_ENTRIES: usize = 1000;
-/// The longest name of a system or an architecture.
-const LONGEST_WORD: usize = 32;
+/// The most entries of an index: many times those of any image.
+const MAX_ENTRIES: usize = 1000;
+/// The longest name of an operating system or an architecture.
+const MAX_NAME: usize = 32;
 
 /// An index or a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Document {
-    /// Its entries.
+    /// The entries of an index.
     Index(Vec<Entry>),
-    /// Its configuration.
-    Manifest(Pointer),
+    /// The configuration of a manifest.
+    Manifest(Descriptor),
 }
 
 /// An entry of an index.
@@ -44,13 +44,13 @@ pub(super) enum Document {
 pub(super) enum Entry {
     /// An image for this platform.
     Image(Platform),
-    /// Another index, or an image of which the index does not say what it is for.
-    Ask(Pointer),
+    /// Another index, or an image without a platform in the index.
+    Unread(Descriptor),
 }
 
-/// Where something is, and how it is known again.
+/// A reference to a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pointer {
+pub(super) struct Descriptor {
     pub(super) digest: Digest,
     pub(super) size: u64,
     pub(super) media_type: MediaType,
@@ -60,23 +60,23 @@ pub(super) struct Pointer {
 #[serde(rename_all = "camelCase")]
 struct Body {
     schema_version: Option<u32>,
-    #[serde(default, deserialize_with = "few")]
-    manifests: Option<Vec<RawPointer>>,
-    config: Option<RawPointer>,
+    #[serde(default, deserialize_with = "bounded_entries")]
+    manifests: Option<Vec<RawDescriptor>>,
+    config: Option<RawDescriptor>,
     layers: Option<IgnoredAny>,
     fs_layers: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawPointer {
+struct RawDescriptor {
     media_type: Option<String>,
     digest: String,
     size: u64,
     platform: Option<RawPlatform>,
 }
 
-/// The part of a platform, and of an image configuration, that is of interest.
+/// The fields of a platform, which an image configuration has too.
 #[derive(Default, Deserialize)]
 struct RawPlatform {
     #[serde(default)]
@@ -88,139 +88,136 @@ struct RawPlatform {
 }
 
 impl Document {
-    /// Reads one.
-    ///
     /// # Errors
-    /// In words, when it is neither, or both.
+    /// If the document is neither, or both.
     pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
         let body: Body = serde_json::from_slice(body).map_err(|error| unreadable("index or manifest", &error))?;
         let is_manifest = body.config.is_some() || body.layers.is_some();
         match (body.manifests, body.config) {
             _ if body.schema_version == Some(1) || body.fs_layers.is_some() => {
-                Err("it is a manifest of schema 1, which does not say what it is for: push it again".to_owned())
+                Err("a manifest of schema 1 has no platform: push the image again with a current tool".to_owned())
             }
-            (Some(_), _) if is_manifest => Err("it is an index and a manifest at once".to_owned()),
-            (Some(entries), _) => Ok(Self::Index(entries.into_iter().filter_map(RawPointer::entry).collect())),
+            (Some(_), _) if is_manifest => Err("the document is both an index and a manifest".to_owned()),
+            (Some(entries), _) => Ok(Self::Index(entries.into_iter().filter_map(RawDescriptor::entry).collect())),
             (None, Some(config)) => {
-                let config = config.pointer().ok_or("its configuration has a digest that is none")?;
+                let config = config.descriptor().ok_or("the image configuration has an invalid digest")?;
                 Ok(Self::Manifest(config))
             }
-            (None, None) => Err("it is neither an index nor a manifest".to_owned()),
+            (None, None) => Err("the document is neither an index nor a manifest".to_owned()),
         }
     }
 }
 
-/// What a configuration says that its image is for.
+/// The platform in an image configuration.
 ///
 /// # Errors
-/// In words, when it does not say.
-pub(super) fn configured(body: &[u8]) -> Result<Platform, String> {
+/// If there is none.
+pub(super) fn platform_of(body: &[u8]) -> Result<Platform, String> {
     let config: RawPlatform =
         serde_json::from_slice(body).map_err(|error| unreadable("image configuration", &error))?;
-    config.platform().ok_or_else(|| "its configuration does not say what it is for".to_owned())
+    config.platform().ok_or_else(|| "the image configuration has no platform".to_owned())
 }
 
-impl Pointer {
-    /// Whether it leads to the configuration of an image, and not to that of a chart, a signature or anything else.
+impl Descriptor {
+    /// Whether the document is the configuration of an image, and not of a chart, a signature or something else.
     pub(super) fn is_image_config(&self) -> bool {
         self.media_type == MediaType::ImageConfig || self.media_type == MediaType::Other(DOCKER_CONFIG.to_owned())
     }
 
-    /// Checks what it led to.
+    /// Checks the size and the digest of a document.
     ///
     /// # Errors
-    /// In words, when that is something else.
+    /// If one of them differs.
     pub(super) fn verify(&self, body: &[u8]) -> Result<(), String> {
         if body.len() as u64 != self.size {
-            return Err(format!("{} is said to have {} bytes and has {}", self.digest, self.size, body.len()));
+            return Err(format!("{} has {} bytes instead of {}", self.digest, body.len(), self.size));
         }
         verify(&self.digest, body)
     }
 }
 
-/// Checks a body against its digest.
+/// Checks the digest of a document.
 ///
 /// # Errors
-/// In words, when it has another, or one that cannot be computed.
+/// If it differs, or its algorithm is not supported.
 pub(super) fn verify(digest: &Digest, body: &[u8]) -> Result<(), String> {
     let actual = match digest.algorithm() {
         DigestAlgorithm::Sha256 => hex(&Sha256::digest(body)),
         DigestAlgorithm::Sha384 => hex(&Sha384::digest(body)),
         DigestAlgorithm::Sha512 => hex(&Sha512::digest(body)),
-        _ => return Err("its digest is of an unknown kind".to_owned()),
+        _ => return Err("the algorithm of the digest is not supported".to_owned()),
     };
-    if actual == digest.digest() { Ok(()) } else { Err(format!("what was sent is not {digest}")) }
+    if actual == digest.digest() { Ok(()) } else { Err(format!("the content does not match {digest}")) }
 }
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The text of the error may quote what was read.
+/// The message of an error without its text, which may quote the document.
 fn unreadable(what: &str, error: &serde_json::Error) -> String {
     format!("the {what} cannot be read (line {}, column {})", error.line(), error.column())
 }
 
-impl RawPointer {
-    /// `None` for what nobody runs, such as an attestation, and for what cannot be told.
+impl RawDescriptor {
+    /// `None` for entries that are no image, such as attestations, and for invalid ones.
     fn entry(self) -> Option<Entry> {
-        let is_index = matches!(self.media_type.as_deref(), Some(DOCKER_INDEX))
-            || self
-                .media_type
-                .as_deref()
-                .is_some_and(|media_type| MediaType::from(media_type) == MediaType::ImageIndex);
+        let media_type = self.media_type.as_deref();
+        let is_index = media_type.is_some_and(|media_type| {
+            media_type == DOCKER_INDEX || MediaType::from(media_type) == MediaType::ImageIndex
+        });
         match self.platform {
             Some(platform) if !is_index => platform.platform().map(Entry::Image),
-            _ => self.pointer().map(Entry::Ask),
+            _ => self.descriptor().map(Entry::Unread),
         }
     }
 
-    fn pointer(self) -> Option<Pointer> {
+    fn descriptor(self) -> Option<Descriptor> {
         let media_type = MediaType::from(self.media_type.as_deref().unwrap_or_default());
         let digest: Digest = self.digest.parse().ok()?;
-        // What cannot be verified is not asked for.
+        // A document that cannot be verified is not fetched.
         digest.algorithm().digest_hexlen()?;
-        Some(Pointer { digest, size: self.size, media_type })
+        Some(Descriptor { digest, size: self.size, media_type })
     }
 }
 
 impl RawPlatform {
     fn platform(self) -> Option<Platform> {
-        let word = |word: &str| {
-            let plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-            (plain && (1..=LONGEST_WORD).contains(&word.len()) && word != "unknown").then(|| word.to_ascii_lowercase())
+        let name = |name: &str| {
+            let is_valid = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+            (is_valid && (1..=MAX_NAME).contains(&name.len()) && name != "unknown").then(|| name.to_ascii_lowercase())
         };
         let os_version = self.os_version.and_then(|version| version.trim().parse().ok());
-        Some(Platform { os: word(&self.os)?, architecture: word(&self.architecture)?, os_version })
+        Some(Platform { os: name(&self.os)?, architecture: name(&self.architecture)?, os_version })
     }
 }
 
-/// A list of entries that is not longer than any has reason to be.
-fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<RawPointer>>, D::Error> {
-    struct Few;
-    impl<'de> Visitor<'de> for Few {
-        type Value = Option<Vec<RawPointer>>;
+/// Reads at most [`MAX_ENTRIES`] entries.
+fn bounded_entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<RawDescriptor>>, D::Error> {
+    struct Entries;
+    impl<'de> Visitor<'de> for Entries {
+        type Value = Option<Vec<RawDescriptor>>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "at most {MOST_ENTRIES} entries")
+            write!(f, "at most {MAX_ENTRIES} entries")
         }
 
         fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
             Ok(None)
         }
 
-        fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-            let mut few = Vec::new();
-            while let Some(entry) = entries.next_element()? {
-                if few.len() == MOST_ENTRIES {
-                    return Err(A::Error::invalid_length(MOST_ENTRIES + 1, &self));
+        fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
+            let mut entries = Vec::new();
+            while let Some(entry) = sequence.next_element()? {
+                if entries.len() == MAX_ENTRIES {
+                    return Err(A::Error::invalid_length(MAX_ENTRIES + 1, &self));
                 }
-                few.push(entry);
+                entries.push(entry);
             }
-            Ok(Some(few))
+            Ok(Some(entries))
         }
     }
-    deserializer.deserialize_any(Few)
+    deserializer.deserialize_any(Entries)
 }
 
 #[cfg(test)]
@@ -239,20 +236,20 @@ mod tests {
         Document::parse(body.to_string().as_bytes())
     }
 
-    /// The entries of an index in words.
-    fn told(entries: &[Value]) -> Vec<String> {
+    /// The entries of an index, as text.
+    fn entries(entries: &[Value]) -> Vec<String> {
         let Ok(Document::Index(entries)) = parse(&json!({ "schemaVersion": 2, "manifests": entries })) else {
             panic!("an index")
         };
-        let words = |entry: &Entry| match entry {
+        let text = |entry: &Entry| match entry {
             Entry::Image(platform) => platform.to_string(),
-            Entry::Ask(_) => "ask".to_owned(),
+            Entry::Unread(_) => "unread".to_owned(),
         };
-        entries.iter().map(words).collect()
+        entries.iter().map(text).collect()
     }
 
     #[test]
-    fn an_index_says_what_each_entry_is_for() {
+    fn an_index_has_the_platform_of_each_image() {
         let (oci, docker) =
             (MediaType::ImageManifest.to_string(), "application/vnd.docker.distribution.manifest.v2+json");
         let windows = |version: &str| json!({ "os": "windows", "architecture": "amd64", "os.version": version });
@@ -263,51 +260,51 @@ mod tests {
             (entry(&oci, windows("eleven")), vec!["windows/amd64"]),
             (entry(&oci, json!({ "os": "linux", "architecture": "arm64", "variant": "v8" })), vec!["linux/arm64"]),
             (entry(&oci, json!({ "os": "Windows", "architecture": "AMD64" })), vec!["windows/amd64"]),
-            // An attestation, and others that nobody runs.
+            // An attestation, and others that are no image.
             (entry(&oci, json!({ "os": "unknown", "architecture": "unknown" })), vec![]),
             (entry(&oci, json!({ "os": "windows" })), vec![]),
             (entry(&oci, json!({})), vec![]),
             (entry(&oci, json!({ "os": "w".repeat(1 << 20), "architecture": "amd64" })), vec![]),
             (entry(&oci, json!({ "os": "win\ndows", "architecture": "amd64" })), vec![]),
-            // What has to be asked for.
-            (entry(&oci, Value::Null), vec!["ask"]),
-            (entry(MediaType::ImageIndex.as_ref(), Value::Null), vec!["ask"]),
-            (entry(MediaType::ImageIndex.as_ref(), windows("10.0.20348.1")), vec!["ask"]),
-            (entry(DOCKER_INDEX, Value::Null), vec!["ask"]),
+            // Documents that have to be fetched.
+            (entry(&oci, Value::Null), vec!["unread"]),
+            (entry(MediaType::ImageIndex.as_ref(), Value::Null), vec!["unread"]),
+            (entry(MediaType::ImageIndex.as_ref(), windows("10.0.20348.1")), vec!["unread"]),
+            (entry(DOCKER_INDEX, Value::Null), vec!["unread"]),
             (json!({ "digest": "../../etc/passwd", "size": 2 }), vec![]),
         ];
         for (entry, expected) in table {
-            assert_eq!(told(std::slice::from_ref(&entry)), expected, "{entry}");
+            assert_eq!(entries(std::slice::from_ref(&entry)), expected, "{entry}");
         }
     }
 
     #[test]
-    fn what_is_no_document_is_refused_in_words() {
+    fn an_invalid_document_is_refused() {
         let config = entry(DOCKER_CONFIG, Value::Null);
-        let crowd = vec![entry("", Value::Null); MOST_ENTRIES + 1];
+        let too_many = vec![entry("", Value::Null); MAX_ENTRIES + 1];
         let table = [
-            (json!({ "schemaVersion": 1, "fsLayers": [], "name": "app" }), "it is a manifest of schema 1"),
-            (json!({ "fsLayers": [] }), "it is a manifest of schema 1"),
-            (json!({ "manifests": [], "config": config }), "it is an index and a manifest at once"),
-            (json!({ "manifests": [], "layers": [] }), "it is an index and a manifest at once"),
-            (json!({ "schemaVersion": 2, "layers": [] }), "it is neither an index nor a manifest"),
-            (json!({}), "it is neither an index nor a manifest"),
-            (json!({ "config": { "digest": "x:y", "size": 1 } }), "its configuration has a digest that is none"),
-            (json!({ "manifests": crowd }), "the index or manifest cannot be read (line 1, "),
+            (json!({ "schemaVersion": 1, "fsLayers": [], "name": "app" }), "a manifest of schema 1"),
+            (json!({ "fsLayers": [] }), "a manifest of schema 1"),
+            (json!({ "manifests": [], "config": config }), "the document is both an index and a manifest"),
+            (json!({ "manifests": [], "layers": [] }), "the document is both an index and a manifest"),
+            (json!({ "schemaVersion": 2, "layers": [] }), "the document is neither an index nor a manifest"),
+            (json!({}), "the document is neither an index nor a manifest"),
+            (json!({ "config": { "digest": "x:y", "size": 1 } }), "the image configuration has an invalid digest"),
+            (json!({ "manifests": too_many }), "the index or manifest cannot be read (line 1, "),
             (json!({ "manifests": {} }), "the index or manifest cannot be read (line 1, "),
             (json!([]), "the index or manifest cannot be read (line 1, "),
             (json!("secret"), "the index or manifest cannot be read (line 1, "),
         ];
-        for (body, words) in table {
+        for (body, expected) in table {
             let error = parse(&body).unwrap_err();
-            assert!(error.starts_with(words) && !error.contains("secret"), "{error}");
+            assert!(error.starts_with(expected) && !error.contains("secret"), "{error}");
         }
         let deep = "[".repeat(1 << 20);
         assert!(Document::parse(deep.as_bytes()).is_err() && Document::parse(b"\xff\xfe").is_err());
     }
 
     #[test]
-    fn only_the_configuration_of_an_image_says_what_it_is_for() {
+    fn the_media_type_identifies_image_configurations() {
         let image = [DOCKER_CONFIG, "application/vnd.oci.image.config.v1+json"];
         let other = ["application/vnd.cncf.helm.config.v1+json", "application/vnd.oci.empty.v1+json", ""];
         for (media_type, expected) in
@@ -320,32 +317,35 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_says_what_its_image_is_for() {
+    fn an_image_configuration_has_the_platform() {
         let config = json!({
             "architecture": "amd64", "os": "windows", "os.version": "10.0.20348.2700",
             "config": { "Cmd": ["cmd"] }, "rootfs": { "type": "layers", "diff_ids": [] },
         });
-        assert_eq!(configured(config.to_string().as_bytes()).unwrap().to_string(), "windows/amd64 10.0.20348.2700");
+        assert_eq!(platform_of(config.to_string().as_bytes()).unwrap().to_string(), "windows/amd64 10.0.20348.2700");
         for body in ["{}", "[]", "null", r#"{"os": "windows"}"#, r#"{"os": 5}"#] {
-            assert!(configured(body.as_bytes()).is_err(), "{body}");
+            assert!(platform_of(body.as_bytes()).is_err(), "{body}");
         }
     }
 
     #[test]
-    fn what_was_sent_has_the_digest_and_the_size_that_were_asked_for() {
-        let pointer =
-            |digest: &str, size| Pointer { digest: digest.parse().unwrap(), size, media_type: MediaType::ImageConfig };
+    fn a_document_must_match_size_and_digest() {
+        let descriptor = |digest: &str, size| Descriptor {
+            digest: digest.parse().unwrap(),
+            size,
+            media_type: MediaType::ImageConfig,
+        };
         let sha512 = format!("sha512:{}", hex(&Sha512::digest(b"ab")));
         let sha256 = format!("sha256:{}", hex(&Sha256::digest(b"ab")));
         let table = [
-            (pointer(&sha256, 2), true),
-            (pointer(&sha512, 2), true),
-            (pointer(&sha256, 3), false),
-            (pointer(DIGEST, 2), false),
-            (pointer("multihash+base58:QmRZxt2b1FVZPNqd8hsiykDL3TdBDeTSPX9Kv46HmX4Gx8", 2), false),
+            (descriptor(&sha256, 2), true),
+            (descriptor(&sha512, 2), true),
+            (descriptor(&sha256, 3), false),
+            (descriptor(DIGEST, 2), false),
+            (descriptor("multihash+base58:QmRZxt2b1FVZPNqd8hsiykDL3TdBDeTSPX9Kv46HmX4Gx8", 2), false),
         ];
-        for (pointer, expected) in table {
-            assert_eq!(pointer.verify(b"ab").is_ok(), expected, "{pointer:?}");
+        for (descriptor, expected) in table {
+            assert_eq!(descriptor.verify(b"ab").is_ok(), expected, "{descriptor:?}");
         }
     }
 }

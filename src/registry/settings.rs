@@ -1,32 +1,31 @@
-//! What a client of registries is told once.
+//! The settings of a client of registries.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
-/// How registries are asked, and how much of them is borne.
+/// How registries are contacted, and the limits.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// A PEM file with certificates of authorities that are trusted beside those of the system.
+    /// A PEM file with additional certificates of authorities.
     pub certificates: Option<PathBuf>,
-    /// Hosts, with a port where they have one, that are asked over plain http. Nothing else is, and no secret goes
-    /// anywhere else without TLS.
+    /// Hosts, with their port if they have one, that are contacted over http. Secrets are sent without TLS only to these.
     pub plain_http: BTreeSet<String>,
-    /// The longest time for one request, with its answer.
+    /// How long one request may take, with its response.
     pub request_limit: Duration,
-    /// The longest time for all the requests that one image needs. Waiting for a turn does not count.
+    /// How long all requests of one lookup may take, without the wait for other lookups.
     pub lookup_limit: Duration,
-    /// How many images are looked up at once.
+    /// How many lookups run at once.
     pub concurrency: usize,
-    /// How many of them at one host.
+    /// How many lookups run at once at one host.
     pub concurrency_per_host: usize,
     /// The most redirects that one request follows.
     pub redirects: usize,
-    /// The largest index or manifest that is read, in bytes.
+    /// The largest index or manifest, in bytes.
     pub largest_manifest: usize,
-    /// The largest image configuration that is read, in bytes.
+    /// The largest image configuration, in bytes.
     pub largest_config: usize,
-    /// The largest answer of a token server that is read, in bytes.
+    /// The largest response of a token server, in bytes.
     pub largest_token: usize,
-    /// The longest time that a host is left alone, whatever it asks for.
+    /// The longest back-off of a host, also with `Retry-After`.
     pub longest_back_off: Duration,
 }
 

@@ -1,14 +1,10 @@
-//! The figures that need a cluster: the memory of a running operator, and how soon nodes are guarded. They are printed,
-//! not judged: a loaded machine is no defect.
+//! The figures that need a cluster: the memory of a running operator, and how soon nodes are tainted. They are printed,
+//! not compared: a loaded machine is no defect.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use e2e::{
-    kubelet::{Kubelets, SimulatedNode},
-    operator::Operator,
-    world::World,
-};
+use e2e::{cluster::Cluster, kubelet::SimulatedNode, operator::Operator};
 use serde_json::json;
 
 /// Pool, Windows version, build, and how many nodes: as many as in the demonstration.
@@ -25,24 +21,24 @@ async fn main() -> Result<()> {
     if cfg!(debug_assertions) {
         bail!("these would be the figures of a debug build: cargo run --release -p e2e --bin footprint");
     }
-    let world = World::start().await?;
-    let operator = Operator::start(&world.control_plane, &[], &[]).await?;
-    let kubelets = Kubelets::start(world.client.clone(), SMALL.iter().flat_map(nodes).collect()).await?;
-    world.apply("WindowsRuntimeProfile", "standard", &json!({})).await?;
+    let cluster = Cluster::start().await?;
+    let operator = cluster.start_operator(&[], &[]).await?;
+    let kubelets = cluster.start_kubelets(SMALL.iter().flat_map(nodes).collect()).await?;
+    cluster.apply_profile("standard", json!({})).await?;
     for (pool, version, _, count) in SMALL {
-        apply(&world, pool, version).await?;
-        world.until_guarded(pool, TAINT, count).await?;
+        apply(&cluster, pool, version).await?;
+        cluster.until_tainted(pool, TAINT, count).await?;
     }
-    world.until_quiet().await?;
+    cluster.until_idle().await?;
     memory("resident memory, idle, 3 pools of 8 nodes", "25 MB", &operator)?;
 
     let (pool, version, _, count) = LARGE;
     kubelets.add(nodes(&LARGE)).await?;
     let begin = Instant::now();
-    apply(&world, pool, version).await?;
-    world.until_guarded(pool, TAINT, count).await?;
-    time("until 1,000 new nodes are guarded", begin.elapsed());
-    world.until_quiet().await?;
+    apply(&cluster, pool, version).await?;
+    cluster.until_tainted(pool, TAINT, count).await?;
+    time("until 1,000 new nodes are tainted", begin.elapsed());
+    cluster.until_idle().await?;
     memory("resident memory, idle, with 1,000 nodes more", "none", &operator)
 }
 
@@ -51,13 +47,13 @@ fn nodes((pool, _, kernel_version, count): &(&str, &str, &str, usize)) -> Vec<Si
     (0..*count).map(node).collect()
 }
 
-async fn apply(world: &World, pool: &str, version: &str) -> Result<()> {
+async fn apply(cluster: &Cluster, pool: &str, version: &str) -> Result<()> {
     let spec = json!({
         "windowsVersion": version,
         "nodeSelector": { "matchLabels": { "agentpool": pool } },
         "profileRef": { "name": "standard" },
     });
-    world.apply("WindowsNodePool", pool, &spec).await
+    cluster.apply_pool(pool, spec).await
 }
 
 #[allow(clippy::cast_precision_loss)]

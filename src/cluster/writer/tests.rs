@@ -1,6 +1,7 @@
-//! Each operation as a request, and each answer as an outcome.
+//! The request of each operation, and the outcome of each answer.
 
 use std::{
+    collections::BTreeSet,
     convert::Infallible,
     sync::{Arc, Mutex},
 };
@@ -11,14 +12,14 @@ use kube::client::Body;
 use super::*;
 use crate::domain::{
     operation::{Edit, NodeChange, TaintChange, TolerationDependency},
-    ownership::Record,
+    record::Record,
     revert::Target,
 };
 
-/// A request as it went over the wire: method, path with query, content type, body.
+/// A request: method, path with query, content type, body.
 type Seen = (String, String, Option<String>, Value);
 
-/// A writer to a server that answers as the function says, and what the server saw.
+/// A writer to a fake server with these answers, and the requests that the server received.
 fn writer(answer: impl Fn(usize, &Seen) -> (u16, Value) + Send + Sync + 'static) -> (Writer, Arc<Mutex<Vec<Seen>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (log, answer) = (seen.clone(), Arc::new(answer));
@@ -48,7 +49,7 @@ fn failure(code: u16, message: &str) -> (u16, Value) {
     (code, json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "message": message}))
 }
 
-/// A change of label and taints.
+/// A change of a label and the taints.
 fn change() -> NodeChange {
     NodeChange {
         labels: [("winpool.dev/pool".to_owned(), Some("web".to_owned()))].into(),
@@ -72,10 +73,16 @@ fn patch_with(node: &str, change: NodeChange) -> Operation {
     }))
 }
 
+/// The error of an answer with this code and message.
+fn status(code: u16, message: &str) -> WriteError {
+    let cause = ErrorCause::Status { code, reason: String::new(), fields: BTreeSet::new() };
+    WriteError { cause, message: message.into() }
+}
+
 /// Labels and annotations are written, and the taints are refused.
-fn without_taints(text: &str) -> Outcome {
+fn without_taints(code: u16, message: &str) -> Outcome {
     let written = Parts { taints: TaintPart::None, ..Parts::ALL };
-    Outcome::Partly { written, why: Shortfall::Refused(text.into()) }
+    Outcome::Partly { written, why: Shortfall::Refused(status(code, message)) }
 }
 
 fn add_finalizer() -> Operation {
@@ -92,11 +99,11 @@ fn apply_config_map() -> Operation {
 
 fn apply_class(force: bool) -> Operation {
     let body = json!({"kind": "RuntimeClass"});
-    Operation::ApplyRuntimeClass { name: "win".into(), body, force, words: String::new(), uid: None, writes: vec![] }
+    Operation::ApplyRuntimeClass { name: "win".into(), body, force, change: String::new(), uid: None, writes: vec![] }
 }
 
 #[tokio::test]
-async fn each_operation_is_one_request_of_its_own_shape() {
+async fn each_operation_sends_one_request() {
     const MERGE: &str = "application/merge-patch+json";
     const APPLY: &str = "application/apply-patch+yaml";
     const JSON: &str = "application/json";
@@ -176,27 +183,28 @@ async fn each_operation_is_one_request_of_its_own_shape() {
             "DELETE" => (200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})),
             _ => (200, object()),
         });
-        let (done, marks) = writer.run_marking(&[vec![operation.clone()]], AfterFailure::Stop).await;
+        let (done, versions) = writer.run_with_versions(&[vec![operation.clone()]], AfterFailure::Stop).await;
         assert_eq!(done.results, [(operation.clone(), Outcome::Done)]);
         assert!(done.complete);
         let request = (method.to_owned(), path, Some(content.to_owned()), body);
         assert_eq!(*seen.lock().unwrap(), [request], "{}", operation.kind());
-        let marks: Vec<_> = marks.into_iter().map(|mark| mark.version).collect();
+        let versions: Vec<_> = versions.into_iter().map(|written| written.version).collect();
         match operation {
-            Operation::RemoveFinalizer { .. } => assert_eq!(marks, []),
-            Operation::DeleteRuntimeClass { .. } | Operation::DeleteConfigMap { .. } => assert_eq!(marks, [None]),
-            _ => assert_eq!(marks, [Some("77".to_owned())]),
+            Operation::RemoveFinalizer { .. } => assert_eq!(versions, []),
+            Operation::DeleteRuntimeClass { .. } | Operation::DeleteConfigMap { .. } => assert_eq!(versions, [None]),
+            _ => assert_eq!(versions, [Some("77".to_owned())]),
         }
     }
 }
 
 #[tokio::test]
-async fn a_status_is_applied_as_it_is_given() {
+async fn a_status_is_applied_unchanged() {
     let (writer, seen) = writer(|_, _| (200, object()));
     let body = json!({"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsRuntimeProfile", "status": {}});
-    let (outcome, mark) = writer.write_status(Resource::Profile, "standard", &body).await;
+    let (outcome, version) = writer.write_status(Resource::Profile, "standard", &body).await;
     assert_eq!(outcome, Outcome::Done);
-    assert_eq!(mark, Some(Mark { kind: "WindowsRuntimeProfile", name: "standard".into(), version: Some("77".into()) }));
+    let written = WrittenVersion { kind: "WindowsRuntimeProfile", name: "standard".into(), version: Some("77".into()) };
+    assert_eq!(version, Some(written));
     let path =
         "/apis/winpool.dev/v1alpha1/windowsruntimeprofiles/standard/status?&force=true&fieldManager=winpool-status";
     let seen = seen.lock().unwrap();
@@ -204,48 +212,65 @@ async fn a_status_is_applied_as_it_is_given() {
 }
 
 #[tokio::test]
-async fn the_answer_decides_the_outcome() {
-    let refused = |text: &str| Outcome::Refused(text.into());
-    let failed = |text: &str| Outcome::Failed(text.into());
+async fn the_status_code_decides_the_outcome() {
+    let refused = |code| Outcome::Refused(status(code, "because"));
+    let failed = |code| Outcome::Failed(status(code, "because"));
     let table = [
         (add_finalizer(), 409, Outcome::Conflict),
-        (add_finalizer(), 404, Outcome::Gone),
-        (add_finalizer(), 422, refused("because")),
-        (add_finalizer(), 400, refused("because")),
-        (add_finalizer(), 403, refused("because")),
-        (add_finalizer(), 429, failed("because")),
-        (add_finalizer(), 500, failed("because")),
-        (add_finalizer(), 401, failed("because")),
+        (add_finalizer(), 404, Outcome::NotFound),
+        (add_finalizer(), 422, refused(422)),
+        (add_finalizer(), 400, refused(400)),
+        (add_finalizer(), 403, refused(403)),
+        (add_finalizer(), 429, failed(429)),
+        (add_finalizer(), 500, failed(500)),
+        (add_finalizer(), 401, failed(401)),
         (apply_class(false), 409, Outcome::Conflict),
-        (apply_class(true), 404, failed("because")),
-        (apply_config_map(), 404, failed("because")),
-        (Operation::DeleteRuntimeClass { name: "win".into(), uid: "u".into() }, 404, Outcome::Gone),
+        (apply_class(true), 404, failed(404)),
+        (apply_config_map(), 404, failed(404)),
+        (Operation::DeleteRuntimeClass { name: "win".into(), uid: "u".into() }, 404, Outcome::NotFound),
         (Operation::DeleteConfigMap { name: "web-1".into(), uid: "u".into() }, 409, Outcome::Conflict),
-        (patch("win-1"), 404, Outcome::Gone),
+        (patch("win-1"), 404, Outcome::NotFound),
         (patch("win-1"), 409, Outcome::Conflict),
-        (patch("win-1"), 500, failed("because")),
+        (patch("win-1"), 500, failed(500)),
     ];
     for (operation, code, outcome) in table {
         let (writer, seen) = writer(move |_, _| failure(code, "because"));
-        let (done, marks) = writer.run_marking(&[vec![operation.clone()]], AfterFailure::Stop).await;
-        let goes_on = outcome == Outcome::Gone;
+        let (done, versions) = writer.run_with_versions(&[vec![operation.clone()]], AfterFailure::Stop).await;
+        let complete = outcome == Outcome::NotFound;
         assert_eq!(done.results, [(operation, outcome)], "{code}");
-        assert_eq!(done.complete, goes_on, "{code}");
-        assert!(marks.is_empty());
-        assert_eq!(seen.lock().unwrap().len(), 1, "no request is repeated: {code}");
+        assert_eq!(done.complete, complete, "{code}");
+        assert!(versions.is_empty());
+        assert_eq!(seen.lock().unwrap().len(), 1, "no request is retried: {code}");
     }
 }
 
 #[tokio::test]
-async fn a_refused_patch_is_sent_once_more_without_the_taints() {
+async fn the_cause_of_a_failure_has_the_reason_and_the_fields_in_any_order() {
+    let details = |fields: [&str; 2]| json!({"causes": fields.map(|field| json!({"reason": "FieldValueInvalid", "message": "m", "field": field}))});
+    for fields in [["spec.a", "spec.b"], ["spec.b", "spec.a"]] {
+        let (writer, _) = writer(move |_, _| {
+            let (code, mut answer) = failure(422, "two mistakes");
+            answer["reason"] = json!("Invalid");
+            answer["details"] = details(fields);
+            (code, answer)
+        });
+        let done = writer.run(&[vec![add_finalizer()]], AfterFailure::Stop).await;
+        let fields = ["spec.a".to_owned(), "spec.b".to_owned()].into();
+        let cause = ErrorCause::Status { code: 422, reason: "Invalid".into(), fields };
+        assert_eq!(done.results[0].1, Outcome::Refused(WriteError { cause, message: "two mistakes".into() }));
+    }
+}
+
+#[tokio::test]
+async fn a_refused_patch_is_retried_without_the_taints() {
     type Answer = fn() -> (u16, Value);
     let table: [(Answer, Answer, Outcome); 6] = [
-        (|| failure(403, "denied"), || (200, object()), without_taints("denied")),
-        (|| failure(422, "invalid"), || (200, object()), without_taints("invalid")),
-        (|| failure(403, "may not"), || failure(403, "may not either"), Outcome::Refused("may not".into())),
+        (|| failure(403, "denied"), || (200, object()), without_taints(403, "denied")),
+        (|| failure(422, "invalid"), || (200, object()), without_taints(422, "invalid")),
+        (|| failure(403, "first"), || failure(403, "second"), Outcome::Refused(status(403, "first"))),
         (|| failure(403, "denied"), || failure(409, "changed"), Outcome::Conflict),
-        (|| failure(403, "denied"), || failure(404, "gone"), Outcome::Gone),
-        (|| failure(403, "denied"), || failure(500, "broken"), Outcome::Failed("broken".into())),
+        (|| failure(403, "denied"), || failure(404, "not found"), Outcome::NotFound),
+        (|| failure(403, "denied"), || failure(500, "broken"), Outcome::Failed(status(500, "broken"))),
     ];
     for (first, second, outcome) in table {
         let (writer, seen) = writer(move |number, _| if number == 0 { first() } else { second() });
@@ -257,29 +282,29 @@ async fn a_refused_patch_is_sent_once_more_without_the_taints() {
 }
 
 #[tokio::test]
-async fn where_the_labels_are_refused_the_taints_are_written_alone() {
+async fn the_taints_are_written_alone_if_the_labels_are_refused() {
     let (writer, seen) = writer(|_, (.., body)| match body["metadata"].get("labels") {
         Some(_) => failure(403, "denied"),
         None => (200, object()),
     });
-    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::GoOn).await;
-    let outcome = Outcome::Partly { written: Parts::TAINTS, why: Shortfall::Refused("denied".into()) };
+    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Continue).await;
+    let outcome = Outcome::Partly { written: Parts::TAINTS, why: Shortfall::Refused(status(403, "denied")) };
     assert_eq!(done.results, [(patch("win-1"), outcome)]);
     let seen = seen.lock().unwrap();
     assert_eq!(seen[2].3, json!({"metadata": {"resourceVersion": "7"}, "spec": {"taints": []}}));
 }
 
 #[tokio::test]
-async fn a_patch_that_must_not_be_written_without_its_taints_is_refused_as_a_whole() {
+async fn a_patch_that_must_not_be_written_without_its_taints_is_not_retried() {
     let operation = patch_with("win-1", NodeChange { record_without_taints: None, ..change() });
     let (writer, seen) = writer(|_, _| failure(403, "denied"));
     let done = writer.run(&[vec![operation.clone()]], AfterFailure::Stop).await;
-    assert_eq!(done.results, [(operation, Outcome::Refused("denied".into()))]);
+    assert_eq!(done.results, [(operation, Outcome::Refused(status(403, "denied")))]);
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn where_the_verb_itself_is_forbidden_the_taints_are_not_blamed() {
+async fn a_patch_that_rbac_forbids_is_not_retried_without_the_taints() {
     let (writer, seen) =
         writer(|_, _| failure(403, "nodes \"win-1\" is forbidden: User \"x\" cannot patch resource \"nodes\""));
     let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop).await;
@@ -288,7 +313,7 @@ async fn where_the_verb_itself_is_forbidden_the_taints_are_not_blamed() {
 }
 
 #[tokio::test]
-async fn where_order_matters_a_step_begins_when_all_of_the_one_before_got_through() {
+async fn after_a_failure_with_stop_no_further_step_begins() {
     let steps = [
         vec![add_finalizer()],
         vec![patch("gone"), patch("refuses"), patch("win-3")],
@@ -296,7 +321,7 @@ async fn where_order_matters_a_step_begins_when_all_of_the_one_before_got_throug
         vec![patch("never")],
     ];
     let (writer, seen) = writer(|_, (_, path, _, body)| match path {
-        path if path.contains("gone") => failure(404, "gone"),
+        path if path.contains("gone") => failure(404, "not found"),
         path if path.contains("conflicts") => failure(409, "changed"),
         path if path.contains("refuses") && body.get("spec").is_some() => failure(403, "denied"),
         _ => (200, object()),
@@ -308,8 +333,8 @@ async fn where_order_matters_a_step_begins_when_all_of_the_one_before_got_throug
         ends,
         [
             ("web", Outcome::Done),
-            ("gone", Outcome::Gone),
-            ("refuses", without_taints("denied")),
+            ("gone", Outcome::NotFound),
+            ("refuses", without_taints(403, "denied")),
             ("win-3", Outcome::Done),
             ("win-4", Outcome::Done),
             ("conflicts", Outcome::Conflict),
@@ -320,7 +345,7 @@ async fn where_order_matters_a_step_begins_when_all_of_the_one_before_got_throug
 }
 
 #[tokio::test]
-async fn a_failure_holds_up_what_depends_on_it_and_nothing_else() {
+async fn after_a_failure_with_go_on_only_dependent_parts_are_skipped() {
     let taints = |key: &str| {
         let taint =
             k8s_openapi::api::core::v1::Taint { key: key.into(), effect: "NoSchedule".into(), ..Default::default() };
@@ -344,8 +369,8 @@ async fn a_failure_holds_up_what_depends_on_it_and_nothing_else() {
         _ if method == "DELETE" => (200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})),
         _ => (200, object()),
     });
-    let done = writer.run(&steps, AfterFailure::GoOn).await;
-    let denied = || Outcome::Refused("denied".into());
+    let done = writer.run(&steps, AfterFailure::Continue).await;
+    let denied = || Outcome::Refused(status(403, "denied"));
     let waits = |taints, target, name: &str| Outcome::Partly {
         written: Parts { taints, config: false, metadata: true },
         why: Shortfall::Waits(target, name.into()),
@@ -369,31 +394,31 @@ async fn a_failure_holds_up_what_depends_on_it_and_nothing_else() {
     let depends = sent("depends").unwrap();
     assert_eq!(depends["spec"]["taints"][0]["key"], "tolerated");
     assert!(depends["metadata"]["annotations"].get("winpool.dev/config").is_none());
-    assert_eq!(sent("only-config"), None, "there is nothing to write");
+    assert_eq!(sent("only-config"), None, "nothing is left to write");
 }
 
 #[tokio::test]
-async fn a_plan_without_steps_is_complete_without_a_request() {
+async fn a_plan_without_steps_sends_no_request() {
     let (writer, seen) = writer(|_, _| (200, object()));
     assert_eq!(writer.run(&[], AfterFailure::Stop).await, Done { results: vec![], complete: true });
     assert!(seen.lock().unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_given_ten_seconds() {
+async fn a_write_fails_after_ten_seconds_without_an_answer() {
     let silent = tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
-    let client = crate::cluster::client::limited(Client::new(silent, "default"), &Metrics::default());
+    let client = crate::cluster::client::throttled(Client::new(silent, "default"), &Metrics::default());
     let writer = Writer::new(client, "winpool-system".into(), Metrics::default());
-    let begin = tokio::time::Instant::now();
+    let begin = Instant::now();
     let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
     let failures: Vec<_> = done.failures().collect();
-    assert_eq!(failures, ["patch-node win-1: the API server did not answer within 10s"]);
+    assert_eq!(failures, ["Node win-1: the API server did not answer within 10s"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_that_is_too_old_is_not_written_any_more() {
-    // The process is stopped for an hour while the first request is under way.
+async fn no_request_is_sent_after_the_deadline() {
+    // The process is suspended for an hour during the first request.
     let sent = Arc::new(Mutex::new(Vec::new()));
     let log = sent.clone();
     let server = tower::service_fn(move |request: Request<Body>| {
@@ -404,18 +429,18 @@ async fn a_plan_that_is_too_old_is_not_written_any_more() {
             Ok::<_, Infallible>(Response::new(Body::from(object().to_string().into_bytes())))
         }
     });
-    let client = crate::cluster::client::limited(Client::new(server, "default"), &Metrics::default());
+    let client = crate::cluster::client::throttled(Client::new(server, "default"), &Metrics::default());
     let writer = Writer::new(client, "winpool-system".into(), Metrics::default());
-    let fresh = writer.until(tokio::time::Instant::now() + Duration::from_secs(30));
+    let fresh = writer.with_deadline(Instant::now() + Duration::from_secs(30));
     let class = Operation::StripRuntimeClass { name: "windows-ltsc2022".into(), body: json!({}) };
     let done = fresh.run(&[vec![patch("win-1")], vec![class.clone()]], AfterFailure::Stop).await;
-    assert_eq!(sent.lock().unwrap().as_slice(), ["/api/v1/nodes/win-1"], "the class is not sent");
+    assert_eq!(sent.lock().unwrap().as_slice(), ["/api/v1/nodes/win-1"], "the write of the class is not sent");
     assert_eq!(done.results.last(), Some(&(class, Outcome::Conflict)));
     assert!(!done.complete);
 }
 
 #[tokio::test(start_paused = true)]
-async fn sixteen_requests_of_a_step_are_under_way_at_once() {
+async fn sixteen_requests_of_a_step_run_at_once() {
     let (now, most) = (Arc::new(Mutex::new((0, 0))), 16);
     let busy = now.clone();
     let server = tower::service_fn(move |_: Request<Body>| {

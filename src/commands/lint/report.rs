@@ -1,16 +1,16 @@
-//! Findings as text for people and as JSON for programs.
+//! Findings as text and as JSON.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::Serialize;
 
-use super::{Found, Report};
+use super::{LocatedFinding, Report};
 use crate::domain::lint::{Code, Finding, Severity};
 
-/// A line for each finding.
+/// One line for each finding.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
-    for Found { file, line, finding, .. } in &report.findings {
+    for LocatedFinding { file, line, finding, .. } in &report.findings {
         let (severity, code) = (finding.code.severity(), finding.code);
         let _ = write!(text, "{file}:{line}: {severity} {code}: ");
         if !finding.path.is_empty() {
@@ -21,36 +21,36 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-/// The text with a full stop at its end.
+/// The text with a final period.
 pub(super) fn sentence(text: &str) -> String {
     if text.ends_with('.') { text.to_owned() } else { format!("{text}.") }
 }
 
-/// One object with the findings.
+/// One object with all findings.
 pub fn json(report: &Report) -> String {
-    let listed = Listed {
-        findings: report.findings.iter().map(Entry::of).collect(),
+    let document = Document {
+        findings: report.findings.iter().map(FindingEntry::new).collect(),
         summary: Summary {
             errors: report.count(Severity::Error),
             warnings: report.count(Severity::Warning),
             notes: report.count(Severity::Note),
             objects: report.objects,
-            passed_over: &report.passed_over,
-            unanswered: &report.unanswered,
+            passed_over: &report.skipped,
+            unanswered: &report.failed_lookups,
         },
     };
-    // Texts and numbers can always be written.
-    serde_json::to_string_pretty(&listed).unwrap_or_default() + "\n"
+    // Strings and numbers can always be serialized.
+    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
 }
 
 #[derive(Serialize)]
-struct Listed<'a> {
-    findings: Vec<Entry<'a>>,
+struct Document<'a> {
+    findings: Vec<FindingEntry<'a>>,
     summary: Summary<'a>,
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
+struct FindingEntry<'a> {
     code: Code,
     severity: Severity,
     file: &'a str,
@@ -72,9 +72,9 @@ struct Summary<'a> {
     unanswered: &'a BTreeMap<String, String>,
 }
 
-impl<'a> Entry<'a> {
-    fn of(found: &'a Found) -> Self {
-        let Found { file, line, finding, object } = found;
+impl<'a> FindingEntry<'a> {
+    fn new(found: &'a LocatedFinding) -> Self {
+        let LocatedFinding { file, line, finding, object } = found;
         let Finding { path, code, message, remedy } = finding;
         Self { code: *code, severity: code.severity(), file, line: *line, object, path, message, remedy }
     }

@@ -1,14 +1,13 @@
-//! Findings as SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format", errata 01, 2023-08), which code review
-//! shows beside the lines.
+//! Findings as SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format", errata 01, 2023-08) for code review.
 
 use serde_json::{Value, json};
 
-use super::{Found, Report, report::sentence};
+use super::{LocatedFinding, Report, report::sentence};
 use crate::domain::lint::Code;
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-/// One log with one run. Every code is a rule of it, found or not.
+/// A log with one run, which lists all codes as rules.
 pub fn text(report: &Report) -> String {
     let driver = json!({
         "name": "winpool",
@@ -37,8 +36,8 @@ fn rule(code: &Code) -> Value {
     })
 }
 
-fn result(found: &Found) -> Value {
-    let Found { file, line, finding, object } = found;
+fn result(found: &LocatedFinding) -> Value {
+    let LocatedFinding { file, line, finding, object } = found;
     let index = Code::ALL.iter().position(|code| *code == finding.code);
     let mut location = json!({
         "physicalLocation": {"artifactLocation": {"uri": uri(file)}, "region": {"startLine": line}},
@@ -55,15 +54,15 @@ fn result(found: &Found) -> Value {
     })
 }
 
-/// A file as a URI reference (RFC 3986): what may not stand in a path is written in percent.
+/// A file as a URI reference (RFC 3986) with percent-encoding.
 fn uri(file: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=@".contains(&byte);
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=@".contains(&byte);
     let name = match file {
         "-" => "stdin",
         _ => file.strip_prefix("./").unwrap_or(file),
     };
-    let letter = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    name.bytes().map(letter).collect()
+    let encoded = |byte: u8| if is_allowed(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    name.bytes().map(encoded).collect()
 }
 
 #[cfg(test)]
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_names_become_uri_references() {
+    fn file_names_are_encoded_as_uri_references() {
         let table = [
             ("deploy/app.yaml", "deploy/app.yaml"),
             ("./app.yaml", "app.yaml"),

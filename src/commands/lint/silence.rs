@@ -1,168 +1,152 @@
-//! Comments and annotations that silence a code in one place.
+//! Comments and annotations that silence a code.
 //!
-//! `# winpool:ignore CODE` is for its own line, or for the line below where nothing else is on its own; the annotation
-//! `winpool.dev/lint-ignore: "CODE, CODE"` of an object or of its pod template is for the whole object.
+//! `# winpool:ignore CODE` applies to its line, or to the next line if it is on a line of its own. The annotation
+//! `winpool.dev/lint-ignore: "CODE, CODE"` of an object or of its pod template applies to the object.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
-use super::{Found, named};
+use serde_json::Value;
+
+use super::finding::{LocatedFinding, title};
 use crate::{
     api::names::annotation::LINT_IGNORE,
-    domain::lint::{Code, Finding, Workload},
-    manifests::Manifest,
+    domain::lint::{Code, Finding, UnknownCode, Workload},
+    manifests::{Location, Manifest},
 };
 
 const COMMENT: &str = "winpool:ignore";
 
-/// What is to be silent.
+/// The silences of a run.
 #[derive(Default)]
-pub struct Silences {
-    silences: Vec<Silence>,
-    /// The lines at which the objects of each file begin; only where an annotation is for an object.
-    first_lines: BTreeMap<String, Vec<usize>>,
-}
+pub struct Silences(Vec<Silence>);
 
-/// One code that is to be silent.
+/// A comment or annotation for one code.
 struct Silence {
     file: String,
-    /// Where it is written.
     line: usize,
     /// The path of the annotation; empty for a comment.
     path: String,
-    word: String,
+    /// The object of the annotation as `Kind namespace/name`; empty for a comment.
+    object: String,
+    code: Result<Code, UnknownCode>,
     scope: Scope,
     used: bool,
 }
 
+#[derive(Clone, Copy)]
 enum Scope {
-    /// The findings of a line.
+    /// The findings in this line of the file.
     Line(usize),
-    /// The findings of an object: its name, and the line at which it begins.
-    Object(String, usize),
+    /// The findings in the object with this index.
+    Object(usize),
 }
 
+/// A finding, and the index of its object among the manifests.
+pub type IndexedFinding = (Option<usize>, LocatedFinding);
+
 impl Silences {
-    /// Those in files and objects.
-    pub fn of(objects: &[Manifest]) -> Self {
-        let mut silences: Vec<Silence> = objects.iter().flat_map(annotations).collect();
-        let mut first_lines: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        if !silences.is_empty() {
-            for manifest in objects {
-                let lines = first_lines.entry(manifest.place.file().to_owned()).or_default();
-                lines.push(manifest.place.line(""));
-            }
-        }
-        first_lines.values_mut().for_each(|lines| lines.sort_unstable());
+    /// Adds the comments in the files of objects.
+    pub fn add_comments(&mut self, objects: &[Manifest]) {
         let mut seen = HashSet::new();
-        for place in objects.iter().map(|manifest| &manifest.place) {
-            if seen.insert(place.file()) && place.text().contains(COMMENT) {
-                silences.extend(comments(place.file(), place.text()));
+        for location in objects.iter().map(|manifest| &manifest.location) {
+            if seen.insert(location.file()) && location.text().contains(COMMENT) {
+                self.0.extend(comments(location.file(), location.text()));
             }
         }
-        Self { silences, first_lines }
     }
 
-    /// Takes out what is silenced, and adds a note for each silence that silences nothing.
-    pub fn apply(mut self, findings: &mut Vec<Found>) {
-        findings.retain(|found| {
-            let mut silent = false;
-            for silence in &mut self.silences {
-                if silence.covers(found, &self.first_lines) {
-                    silence.used = true;
-                    silent = true;
-                }
+    /// Adds the annotations of the object with this index.
+    pub fn add_annotations(&mut self, index: usize, location: &Location, object: &Value) {
+        let annotations = match Workload::of(object) {
+            Some(workload) => workload.annotations(LINT_IGNORE).collect(),
+            None => {
+                let value = object["metadata"]["annotations"][LINT_IGNORE].as_str();
+                Vec::from_iter(value.map(|value| (format!("metadata.annotations[{LINT_IGNORE}]"), value)))
             }
-            !silent
-        });
-        findings.extend(self.silences.into_iter().filter(|silence| !silence.used).map(unused));
+        };
+        for (path, value) in annotations {
+            self.0.extend(codes(value).map(|code| Silence {
+                file: location.file().to_owned(),
+                line: location.line(&path),
+                path: path.clone(),
+                object: title(object),
+                code,
+                scope: Scope::Object(index),
+                used: false,
+            }));
+        }
+    }
+
+    /// The findings that are not silenced, and a note for each silence without a finding.
+    pub fn apply(mut self, findings: Vec<IndexedFinding>) -> Vec<LocatedFinding> {
+        let mut remaining = Vec::new();
+        for (object, finding) in findings {
+            let mut is_silenced = false;
+            for silence in self.0.iter_mut().filter(|silence| silence.applies_to(object, &finding)) {
+                silence.used = true;
+                is_silenced = true;
+            }
+            if !is_silenced {
+                remaining.push(finding);
+            }
+        }
+        remaining.extend(self.0.into_iter().filter(|silence| !silence.used).map(Silence::unused));
+        remaining
     }
 }
 
 impl Silence {
-    fn covers(&self, found: &Found, first_lines: &BTreeMap<String, Vec<usize>>) -> bool {
-        self.word == found.finding.code.name() && self.file == found.file && self.has_in_scope(found, first_lines)
-    }
-
-    fn has_in_scope(&self, found: &Found, first_lines: &BTreeMap<String, Vec<usize>>) -> bool {
-        match &self.scope {
-            Scope::Line(line) => found.line == *line,
-            Scope::Object(object, begin) => {
-                // Several objects may have one name; each ends where the next begins.
-                let starts = first_lines.get(&found.file).map(Vec::as_slice).unwrap_or_default();
-                let of = starts.partition_point(|start| *start <= found.line).checked_sub(1).map(|index| starts[index]);
-                found.object == *object && of == Some(*begin)
+    fn applies_to(&self, object: Option<usize>, found: &LocatedFinding) -> bool {
+        self.code.as_ref().is_ok_and(|code| *code == found.finding.code)
+            && match self.scope {
+                Scope::Line(line) => self.file == found.file && line == found.line,
+                Scope::Object(index) => object == Some(index),
             }
-        }
+    }
+
+    fn unused(self) -> LocatedFinding {
+        let problem = match self.code {
+            Ok(code) => format!("{code} is not found here"),
+            Err(error) => error.to_string(),
+        };
+        let finding = Finding::new(Code::UnusedIgnore, self.path, problem);
+        LocatedFinding { file: self.file, line: self.line, finding, object: self.object }
     }
 }
 
-fn unused(silence: Silence) -> Found {
-    let what = match silence.word.parse::<Code>() {
-        Ok(code) => format!("{code} is not found here"),
-        Err(error) => error.to_string(),
-    };
-    let object = match silence.scope {
-        Scope::Line(_) => String::new(),
-        Scope::Object(object, _) => object,
-    };
-    let finding = Finding::new(Code::UnusedIgnore, silence.path, what);
-    Found { file: silence.file, line: silence.line, finding, object }
-}
-
-/// The comments of a file. What stands on a line of its own is for the next line that is no comment.
+/// The comments of a file. A comment on a line of its own applies to the next line that is not a comment.
 fn comments(file: &str, text: &str) -> Vec<Silence> {
     let mut silences = Vec::new();
     let lines: Vec<_> = text.lines().collect();
     for (index, line) in lines.iter().enumerate() {
-        let Some((before, words)) = comment(line) else { continue };
+        let Some((before, list)) = comment(line) else { continue };
         let comments = lines[index..].iter().take_while(|line| line.trim_start().starts_with('#')).count();
         let target = if before.trim().is_empty() { index + comments } else { index };
-        let silence = |word: String| Silence {
+        silences.extend(codes(list).map(|code| Silence {
             file: file.to_owned(),
             line: index + 1,
             path: String::new(),
-            word,
+            object: String::new(),
+            code,
             scope: Scope::Line(target + 1),
             used: false,
-        };
-        silences.extend(codes(words).map(silence));
+        }));
     }
     silences
 }
 
-/// What stands before a comment of ours, and what is in it.
+/// The text before a winpool comment, and its list of codes.
 fn comment(line: &str) -> Option<(&str, &str)> {
-    let (before, words) = line.split_once(COMMENT)?;
+    let (before, list) = line.split_once(COMMENT)?;
     let before = before.trim_end().strip_suffix('#')?;
-    let starts = before.is_empty() || before.ends_with([' ', '\t']);
-    starts.then_some((before, words))
+    let is_comment = before.is_empty() || before.ends_with([' ', '\t']);
+    is_comment.then_some((before, list))
 }
 
-/// The words of a list with commas or spaces. Behind a dash or a parenthesis may stand the reason.
-fn codes(words: &str) -> impl Iterator<Item = String> + use<'_> {
-    let words = words.trim_start_matches(':').split([',', ' ', '\t']).filter(|word| !word.is_empty());
-    words.take_while(|word| !["-", "--", "—"].contains(word) && !word.starts_with(['(', '#'])).map(str::to_owned)
-}
-
-fn annotations(manifest: &Manifest) -> Vec<Silence> {
-    if !manifest.object.may_have(LINT_IGNORE) {
-        return Vec::new();
-    }
-    let (place, object) = (&manifest.place, manifest.object.value());
-    let on_object = |value: &str| (format!("metadata.annotations[{LINT_IGNORE}]"), value.to_owned());
-    let found: Vec<(String, String)> = match Workload::of(&object) {
-        Some(workload) => workload.annotations(LINT_IGNORE).map(|(path, value)| (path, value.to_owned())).collect(),
-        None => object["metadata"]["annotations"][LINT_IGNORE].as_str().map(on_object).into_iter().collect(),
-    };
-    let silence = |path: &str, word: String| Silence {
-        file: place.file().to_owned(),
-        line: place.line(path),
-        path: path.to_owned(),
-        word,
-        scope: Scope::Object(named(&object), place.line("")),
-        used: false,
-    };
-    found.iter().flat_map(|(path, value)| codes(value).map(|word| silence(path, word)).collect::<Vec<_>>()).collect()
+/// The codes of a list, separated by commas or spaces, up to a dash or parenthesis, which begins a reason.
+fn codes(list: &str) -> impl Iterator<Item = Result<Code, UnknownCode>> + use<'_> {
+    let items = list.trim_start_matches(':').split([',', ' ', '\t']).filter(|item| !item.is_empty());
+    items.take_while(|item| !["-", "--", "—"].contains(item) && !item.starts_with(['(', '#'])).map(str::parse)
 }
 
 #[cfg(test)]
@@ -170,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comment_is_for_its_line_or_for_the_one_below() {
+    fn a_comment_applies_to_its_line_or_to_the_next() {
         let text = "\
 a: 1 # winpool:ignore image-latest
 # winpool:ignore field-ignored, host-network - known
@@ -180,13 +164,13 @@ c: x#winpool:ignore image-latest
 d: 3 # see winpool:ignore
 #winpool:ignore sub-path
 ";
-        let told: Vec<_> = comments("a.yaml", text)
+        let found: Vec<_> = comments("a.yaml", text)
             .iter()
-            .map(|silence| match silence.scope {
-                Scope::Line(line) => format!("{} {} on {line}", silence.line, silence.word),
-                Scope::Object(..) => String::new(),
+            .map(|silence| match (silence.scope, &silence.code) {
+                (Scope::Line(line), Ok(code)) => format!("{} {code} on {line}", silence.line),
+                _ => String::new(),
             })
             .collect();
-        assert_eq!(told, ["1 image-latest on 1", "2 field-ignored on 4", "2 host-network on 4", "7 sub-path on 8"]);
+        assert_eq!(found, ["1 image-latest on 1", "2 field-ignored on 4", "2 host-network on 4", "7 sub-path on 8"]);
     }
 }

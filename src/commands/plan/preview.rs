@@ -1,4 +1,4 @@
-//! What a plan says, as data.
+//! The data of a plan.
 
 use serde::Serialize;
 
@@ -6,46 +6,47 @@ use crate::{
     api::names::{condition, reason},
     domain::{
         node::WindowsNode,
-        operation::{Done, Operation, Outcome},
+        operation::{Done, Operation, Outcome, Parts},
         pool::{
             Pool, Snapshot,
             plan::{Plan, Planner},
-            status::report,
         },
-        upgrade::{self, Concern},
+        status::pool::report,
+        text::counted,
+        upgrade::{self, AffectedNodes},
     },
     facts::Minor,
 };
 
-/// What would change, and what an upgrade would break.
+/// What would change in the cluster, and what an upgrade would break.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preview {
     /// The pools, by name.
     pub pools: Vec<PoolPreview>,
-    /// Windows nodes that no pool takes: nothing guards them.
+    /// Windows nodes that no pool selects.
     pub nodes_in_no_pool: Vec<String>,
-    /// What an upgrade would break, if one was asked for.
+    /// The issues of the upgrade, if one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub upgrade: Option<Upgrade>,
+    pub upgrade: Option<UpgradePreview>,
 }
 
 /// What would change for one pool.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolPreview {
-    /// Its name.
+    /// The name of the pool.
     pub name: String,
-    /// Whether the operator writes for it.
+    /// Whether the operator writes for the pool.
     pub writes: Writes,
     /// What would be written, in order.
-    pub changes: Vec<Change>,
-    /// What would be written if the pool enforced.
-    pub withheld: Vec<Change>,
-    /// What the pool asks for and would not get, and why.
-    pub held: Vec<Told>,
-    /// What is not right with its nodes as they are.
-    pub flags: Vec<Told>,
+    pub changes: Vec<PlannedChange>,
+    /// What would be written with `mode: Enforce`.
+    pub withheld: Vec<PlannedChange>,
+    /// The conditions of what the operator would not do as specified.
+    pub held: Vec<ConditionPreview>,
+    /// The conditions that report problems of the nodes.
+    pub flags: Vec<ConditionPreview>,
 }
 
 /// Whether the operator writes for a pool.
@@ -53,9 +54,9 @@ pub struct PoolPreview {
 pub enum Writes {
     /// It does.
     Enforce,
-    /// It only reports.
+    /// The mode is Observe.
     Observe,
-    /// It only reports, for now.
+    /// The pool is paused.
     Paused,
     /// The pool is being deleted.
     Deleting,
@@ -63,63 +64,63 @@ pub enum Writes {
 
 /// One write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct PlannedChange {
     /// The kind of the object.
     pub kind: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
-    /// What is done, in words.
-    pub words: String,
+    /// The description of the change.
+    pub change: String,
 }
 
-/// A condition that is not as one wishes.
+/// A condition that reports a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Told {
-    /// Its type.
+pub struct ConditionPreview {
+    /// The type of the condition.
     pub condition: String,
     /// Its reason.
     pub reason: String,
-    /// The story, and the remedy.
+    /// Its message.
     pub message: String,
 }
 
-/// What an upgrade would meet.
+/// The issues of an upgrade.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Upgrade {
-    /// The minor to which everything is upgraded.
+pub struct UpgradePreview {
+    /// The new minor.
     pub kubernetes: String,
-    /// That of the API server now, if it said.
+    /// The present minor of the API server, if known.
     pub from: Option<String>,
-    /// What breaks, and what changes.
-    pub findings: Vec<Finding>,
+    /// What breaks, then what only changes.
+    pub findings: Vec<UpgradeFinding>,
 }
 
-/// One thing that an upgrade would meet.
+/// One issue of an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct UpgradeFinding {
     /// The pool of the nodes, if they have one.
     pub pool: Option<String>,
     /// What it is about.
     pub concern: &'static str,
-    /// Whether something breaks; if not, it is only good to know.
+    /// Whether something stops working; the others are worth knowing.
     pub breaks: bool,
-    /// What happens, and the remedy.
+    /// The issue and the remedy.
     pub message: String,
-    /// The nodes.
+    /// The affected nodes.
     pub nodes: Vec<String>,
 }
 
-/// The conditions of which False means that something asked for is not done.
-const ASKED: [&str; 6] = [
+/// The conditions that are False when the operator does not do as specified.
+const REQUIRED: [&str; 6] = [
     condition::SPEC_VALID,
     condition::PROFILE_RESOLVED,
     condition::NODES_ASSIGNED,
     condition::RUNTIME_CLASS_READY,
-    condition::NODES_CONFIGURED,
+    condition::NODES_TAINTED,
     condition::CONFIG_RENDERED,
 ];
-/// The flags, and what each is when something is not right.
+/// The conditions that report problems of the nodes, each with the status that does.
 const FLAGS: [(&str, &str); 5] = [
     (condition::VERSION_SKEW, "True"),
     (condition::OS_MISMATCH, "True"),
@@ -127,108 +128,107 @@ const FLAGS: [(&str, &str); 5] = [
     (condition::RUNTIME_SUPPORTED, "False"),
     (condition::CONFIG_IN_EFFECT, "False"),
 ];
+/// The reasons of changes that are withheld, which the plan lists as such.
+const WITHHELD: [&str; 2] = [reason::OBSERVING, reason::PAUSED];
 
 impl Preview {
-    /// Plans everything in a snapshot.
-    pub fn of(snapshot: &Snapshot, target: Option<Minor>) -> Self {
+    /// Plans all pools of a snapshot, and an upgrade to `target`.
+    pub fn new(snapshot: &Snapshot, target: Option<Minor>) -> Self {
         let planner = Planner::new(snapshot);
-        let alone: Vec<&WindowsNode> = planner.in_no_pool().collect();
+        let in_no_pool: Vec<&WindowsNode> = planner.unassigned().collect();
+        let plans = snapshot.pools.keys().filter_map(|name| planner.plan(name));
         Self {
-            pools: snapshot
-                .pools
-                .keys()
-                .filter_map(|name| planner.plan(name))
-                .map(|plan| pool(snapshot, plan))
-                .collect(),
-            nodes_in_no_pool: alone.iter().map(|node| node.name.clone()).collect(),
-            upgrade: target.map(|target| Upgrade {
+            pools: plans.map(|plan| PoolPreview::new(snapshot, &plan)).collect(),
+            nodes_in_no_pool: in_no_pool.iter().map(|node| node.name.clone()).collect(),
+            upgrade: target.map(|target| UpgradePreview {
                 kubernetes: target.to_string(),
                 from: snapshot.api_server.map(|minor| minor.to_string()),
-                findings: findings(snapshot, &planner, &alone, target),
+                findings: upgrade_findings(snapshot, &planner, &in_no_pool, target),
             }),
         }
     }
 
     /// What would change or break, in one line; `None` if nothing.
-    pub fn verdict(&self) -> Option<String> {
-        let changing = self.pools.iter().filter(|pool| !pool.changes.is_empty()).count();
+    pub fn summary(&self) -> Option<String> {
+        let changed = self.pools.iter().filter(|pool| !pool.changes.is_empty()).count();
         let held = self.pools.iter().filter(|pool| !pool.held.is_empty()).count();
-        let breaking =
-            self.upgrade.iter().flat_map(|upgrade| &upgrade.findings).filter(|finding| finding.breaks).count();
-        let parts = [(changing, "would change"), (held, "would not get what is asked for")];
-        let counted = |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
-        let mut words: Vec<String> = parts
-            .into_iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{} {what}", counted(count, "pool", "pools")))
-            .collect();
-        if breaking > 0 {
-            words.push(format!("the upgrade would break {}", counted(breaking, "thing", "things")));
-        }
-        (!words.is_empty()).then(|| words.join("; "))
+        let findings = self.upgrade.iter().flat_map(|upgrade| &upgrade.findings);
+        let breaking = findings.filter(|finding| finding.breaks).count();
+        let parts = [
+            (changed > 0).then(|| format!("{} would change", counted(changed, "pool"))),
+            (held > 0).then(|| format!("{} would not be as specified", counted(held, "pool"))),
+            (breaking > 0).then(|| format!("the upgrade has {}", counted(breaking, "breaking issue"))),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 }
 
-fn pool(snapshot: &Snapshot, plan: Plan) -> PoolPreview {
-    let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
-    let conditions = report(snapshot, &plan, &Done { results, complete: true }).status.conditions;
-    let told = |wrong: &dyn Fn(&str, &str) -> bool| {
-        let wrong = conditions.iter().filter(|condition| wrong(&condition.type_, &condition.status));
-        // What only waits for the pool to enforce is told as such.
-        let waits = [reason::OBSERVING, reason::PAUSED];
-        wrong
-            .filter(|condition| !waits.contains(&condition.reason.as_str()))
-            .map(|condition| Told {
+impl PoolPreview {
+    fn new(snapshot: &Snapshot, plan: &Plan) -> Self {
+        let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
+        let conditions = report(snapshot, plan, &Done { results, complete: true }).status.conditions;
+        let reported = |is_problem: fn(&str, &str) -> bool| {
+            let problems = conditions.iter().filter(|condition| is_problem(&condition.type_, &condition.status));
+            let problems = problems.filter(|condition| !WITHHELD.contains(&condition.reason.as_str()));
+            let preview = problems.map(|condition| ConditionPreview {
                 condition: condition.type_.clone(),
                 reason: condition.reason.clone(),
                 message: condition.message.clone(),
-            })
-            .collect()
-    };
-    PoolPreview {
-        name: plan.pool.name.clone(),
-        writes: writes(&plan.pool),
-        held: told(&|condition, status| ASKED.contains(&condition) && status == "False"),
-        flags: told(&|condition, status| FLAGS.contains(&(condition, status))),
-        changes: plan.steps.iter().flatten().filter_map(change).collect(),
-        withheld: plan.withheld.iter().filter_map(change).collect(),
-    }
-}
-
-fn writes(pool: &Pool) -> Writes {
-    match &pool.spec {
-        _ if pool.deleting => Writes::Deleting,
-        Ok(spec) if spec.paused => Writes::Paused,
-        Ok(_) if !pool.enforces() => Writes::Observe,
-        _ => Writes::Enforce,
-    }
-}
-
-/// What an operation does; `None` for our own book-keeping.
-pub fn change(operation: &Operation) -> Option<Change> {
-    let words = operation.words()?;
-    let (object, words) = words.split_once(": ")?;
-    let (kind, name) = object.split_once(' ')?;
-    Some(Change { kind: kind.to_owned(), name: name.to_owned(), words: words.to_owned() })
-}
-
-/// What breaks first, then what only changes.
-fn findings(snapshot: &Snapshot, planner: &Planner, alone: &[&WindowsNode], target: Minor) -> Vec<Finding> {
-    let of = |pool: Option<&Pool>, nodes: &[&WindowsNode]| -> Vec<Finding> {
-        let found = upgrade::findings(snapshot, pool, nodes, target);
-        let named = |finding: upgrade::Finding| Finding {
-            pool: pool.map(|pool| pool.name.clone()),
-            concern: Concern::as_str(finding.concern),
-            breaks: finding.breaks,
-            message: finding.message,
-            nodes: finding.nodes,
+            });
+            preview.collect()
         };
-        found.into_iter().map(named).collect()
+        Self {
+            name: plan.pool.name.clone(),
+            writes: Writes::of(&plan.pool),
+            held: reported(|condition, status| REQUIRED.contains(&condition) && status == "False"),
+            flags: reported(|condition, status| FLAGS.contains(&(condition, status))),
+            changes: plan.steps.iter().flatten().filter_map(PlannedChange::of).collect(),
+            withheld: plan.withheld.iter().filter_map(PlannedChange::of).collect(),
+        }
+    }
+}
+
+impl Writes {
+    fn of(pool: &Pool) -> Self {
+        match &pool.spec {
+            _ if pool.deleting => Self::Deleting,
+            Ok(spec) if spec.paused => Self::Paused,
+            Ok(_) if !pool.enforces() => Self::Observe,
+            _ => Self::Enforce,
+        }
+    }
+}
+
+impl PlannedChange {
+    /// The change of an operation; `None` for finalizers and status.
+    fn of(operation: &Operation) -> Option<Self> {
+        let change = operation.description(Parts::ALL)?;
+        Some(Self { kind: operation.target().to_string(), name: operation.object().to_owned(), change })
+    }
+}
+
+/// The issues of all nodes: what breaks first, then what only changes.
+fn upgrade_findings(
+    snapshot: &Snapshot,
+    planner: &Planner,
+    in_no_pool: &[&WindowsNode],
+    target: Minor,
+) -> Vec<UpgradeFinding> {
+    let findings_of = |pool: Option<&Pool>, nodes: &[&WindowsNode]| {
+        let finding = |AffectedNodes { issue, nodes }| UpgradeFinding {
+            pool: pool.map(|pool| pool.name.clone()),
+            concern: issue.concern().as_str(),
+            breaks: issue.breaks(),
+            message: issue.message(target),
+            nodes,
+        };
+        upgrade::issues(snapshot, pool, nodes, target).into_iter().map(finding).collect::<Vec<_>>()
     };
     let pools = snapshot.pools.values().filter(|pool| !pool.deleting);
-    let mut all: Vec<Finding> =
-        pools.flat_map(|pool| of(Some(pool), &planner.members(&pool.name).collect::<Vec<_>>())).collect();
-    all.extend(of(None, alone));
-    all.sort_by_key(|finding| !finding.breaks);
-    all
+    let mut findings: Vec<_> =
+        pools.flat_map(|pool| findings_of(Some(pool), &planner.members(&pool.name).collect::<Vec<_>>())).collect();
+    findings.extend(findings_of(None, in_no_pool));
+    findings.sort_by_key(|finding| !finding.breaks);
+    findings
 }

@@ -1,4 +1,4 @@
-//! Rendered objects as files: one for each object, and for each ConfigMap a folder with the files of a node.
+//! Rendered objects as files: one for each object, and for each ConfigMap a folder with the files for a node.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use std::{
 use super::{Rendered, files::file_on_node};
 use crate::commands::{Failure, output};
 
-/// Lists the files that were written, so that the next render knows what it may replace.
+/// The list of the written files, which the next render may replace.
 const LIST: &str = ".winpool-render";
 
 /// Writes the objects, and the files of each ConfigMap, into a folder.
@@ -17,23 +17,23 @@ pub fn write(folder: &Path, rendered: &Rendered) -> Result<(), Failure> {
     write_files(folder, &files(rendered))
 }
 
-/// Writes files by their paths into a folder, all or nothing: a new folder is filled and put in the place of the old one.
+/// Writes files into a folder atomically: a new folder replaces the old one.
 pub fn write_files(folder: &Path, files: &BTreeMap<String, String>) -> Result<(), Failure> {
-    let wrong = |path: &Path, error: io::Error| Failure::Usage(format!("cannot write {}: {error}", path.display()));
+    let failure = |path: &Path, error: io::Error| Failure::Usage(format!("cannot write {}: {error}", path.display()));
     check_replaceable(folder)?;
-    let fresh = beside(folder, "new");
-    let written = files.iter().try_for_each(|(name, text)| output::write(&fresh, name, text));
+    let new = temporary(folder, "new");
+    let written = files.iter().try_for_each(|(name, text)| output::write(&new, name, text));
     let list: Vec<_> = files.keys().map(|name| format!("{name}\n")).collect();
-    let written = written.and_then(|()| output::write(&fresh, LIST, &list.concat()));
-    let replaced = written.and_then(|()| replace(folder, &fresh).map_err(|error| wrong(folder, error)));
+    let written = written.and_then(|()| output::write(&new, LIST, &list.concat()));
+    let replaced = written.and_then(|()| replace(folder, &new).map_err(|error| failure(folder, error)));
     if replaced.is_err() {
-        // Only what was made just now; what stood there before is untouched.
-        let _ = fs::remove_dir_all(&fresh);
+        // The old folder is unchanged.
+        let _ = fs::remove_dir_all(&new);
     }
     replaced
 }
 
-/// The files by their paths in the folder.
+/// The files, by path in the folder.
 fn files(rendered: &Rendered) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let kinds =
@@ -51,31 +51,31 @@ fn files(rendered: &Rendered) -> BTreeMap<String, String> {
     files
 }
 
-/// Refuses a folder with anything in it that no render wrote.
+/// Fails if the folder contains a file that winpool render did not write.
 fn check_replaceable(folder: &Path) -> Result<(), Failure> {
     if !folder.exists() {
         return Ok(());
     }
-    let wrong = |error: io::Error| Failure::Usage(format!("cannot read {}: {error}", folder.display()));
+    let failure = |error: io::Error| Failure::Usage(format!("cannot read {}: {error}", folder.display()));
     let list = fs::read_to_string(folder.join(LIST)).unwrap_or_default();
-    let ours: BTreeSet<&str> = list.lines().chain([LIST]).collect();
+    let listed: BTreeSet<&str> = list.lines().chain([LIST]).collect();
     let mut present = Vec::new();
-    names_below(folder, "", &mut present).map_err(wrong)?;
-    match present.into_iter().find(|name| !ours.contains(name.as_str())) {
+    add_files(folder, "", &mut present).map_err(failure)?;
+    match present.into_iter().find(|name| !listed.contains(name.as_str())) {
         Some(name) => Err(Failure::Usage(format!(
-            "--out {}: {name} was not written by winpool render, and would be lost: choose another folder, or move it away",
+            "--out {}: {name} was not written by winpool render. Choose another directory, or move the file",
             folder.display()
         ))),
         None => Ok(()),
     }
 }
 
-fn names_below(folder: &Path, prefix: &str, names: &mut Vec<String>) -> io::Result<()> {
+fn add_files(folder: &Path, prefix: &str, names: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         if entry.file_type()?.is_dir() {
-            names_below(&entry.path(), &format!("{name}/"), names)?;
+            add_files(&entry.path(), &format!("{name}/"), names)?;
         } else {
             names.push(name);
         }
@@ -83,23 +83,23 @@ fn names_below(folder: &Path, prefix: &str, names: &mut Vec<String>) -> io::Resu
     Ok(())
 }
 
-/// Puts the fresh folder in the place of the old one.
-fn replace(folder: &Path, fresh: &Path) -> io::Result<()> {
+/// Replaces the folder by the new one.
+fn replace(folder: &Path, new: &Path) -> io::Result<()> {
     if !folder.exists() {
-        return fs::rename(fresh, folder);
+        return fs::rename(new, folder);
     }
-    let old = beside(folder, "old");
+    let old = temporary(folder, "old");
     fs::rename(folder, &old)?;
-    match fs::rename(fresh, folder) {
+    match fs::rename(new, folder) {
         Ok(()) => fs::remove_dir_all(&old),
         Err(error) => fs::rename(&old, folder).and(Err(error)),
     }
 }
 
-/// A name beside the folder that no other process uses.
-fn beside(folder: &Path, what: &str) -> PathBuf {
+/// A path next to the folder that no other process uses.
+fn temporary(folder: &Path, suffix: &str) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    folder.with_file_name(format!(".{name}.{what}-{}", std::process::id()))
+    folder.with_file_name(format!(".{name}.{suffix}-{}", std::process::id()))
 }
 
 #[cfg(test)]
@@ -120,13 +120,13 @@ mod tests {
 
     fn names(folder: &Path) -> Vec<String> {
         let mut names = Vec::new();
-        names_below(folder, "", &mut names).unwrap();
+        add_files(folder, "", &mut names).unwrap();
         names.sort();
         names
     }
 
     #[test]
-    fn a_folder_is_written_as_a_whole_and_replaced_by_the_next_render() {
+    fn a_folder_is_replaced_by_the_next_render() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("out");
         write(&folder, &rendered("a")).unwrap();
@@ -140,11 +140,11 @@ mod tests {
             names(&folder),
             [LIST, "b-1/certs.d/docker.io/hosts.toml", "b-1/kubelet.yaml", "configmap-b-1.yaml", "runtimeclass-b.yaml"]
         );
-        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "no temporary folder is left");
     }
 
     #[test]
-    fn a_folder_with_other_files_is_left_alone() {
+    fn a_folder_with_other_files_is_not_changed() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("out");
         write(&folder, &rendered("a")).unwrap();

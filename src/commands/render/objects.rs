@@ -1,85 +1,89 @@
-//! The objects that the operator would write, from its own plans.
+//! The objects that the operator would apply, from its plans.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::fit;
+use super::compatibility;
 use crate::{
     api::{RuntimeClassState, names::annotation},
     domain::{
-        Problem,
-        conditions::some_of,
+        Explanation, Problem,
         operation::{NodePatch, Operation, Parts},
         pool::{
             Pool, Snapshot, Spec,
-            configs::{ConfigState, Newcomer, Unrendered},
-            plan::{Active, Phase, Plan, Planner},
+            configs::{ExpectedNode, Rendering, Unrendered},
+            plan::{ActivePool, Phase, Plan, Planner},
         },
+        text::some_of,
     },
-    manifests::{Mistake, Place, Resources},
+    manifests::{LocatedProblem, Location, Resources},
 };
 
-/// What the operator would write, once everything has settled.
+/// What the operator would apply to an idle cluster.
 #[derive(Debug, Default)]
 pub struct Rendered {
     /// RuntimeClasses, by name.
     pub runtime_classes: BTreeMap<String, Value>,
     /// ConfigMaps, by name.
     pub config_maps: BTreeMap<String, Value>,
-    /// What changes on each node, by its name.
+    /// The patches of nodes, by node.
     pub nodes: BTreeMap<String, Value>,
-    /// What a person should know, though it is no mistake.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// Whether some pool was rendered for nodes that may come, because none is there.
-    pub for_newcomers: bool,
+    /// Whether a pool without nodes was rendered for the expected nodes.
+    pub uses_expected_nodes: bool,
 }
 
 impl Rendered {
-    /// All objects in their order.
+    /// All objects, in the order of application.
     pub fn objects(&self) -> impl Iterator<Item = &Value> {
         self.runtime_classes.values().chain(self.config_maps.values()).chain(self.nodes.values())
     }
 }
 
-/// Renders all pools of a snapshot; `resources` says where each is written.
+/// Renders all pools of a snapshot; `resources` has their locations.
 ///
 /// # Errors
-/// What cannot be rendered, in order of files and lines.
-pub fn render(snapshot: &Snapshot, newcomers: &[Newcomer], resources: &Resources) -> Result<Rendered, Vec<Mistake>> {
-    let planner = Planner::new(snapshot).expecting(newcomers.to_vec());
+/// All problems, by file and line.
+pub fn render(
+    snapshot: &Snapshot,
+    expected_nodes: &[ExpectedNode],
+    resources: &Resources,
+) -> Result<Rendered, Vec<LocatedProblem>> {
+    let planner = Planner::new(snapshot).expecting(expected_nodes.to_vec());
     let mut rendered = Rendered::default();
-    let mut mistakes = Vec::new();
+    let mut problems = Vec::new();
     for name in snapshot.pools.keys() {
-        let (Some(plan), Some((_, place))) = (planner.plan(name), resources.pools.get(name)) else { continue };
+        let (Some(plan), Some((_, location))) = (planner.plan(name), resources.pools.get(name)) else { continue };
         if let (Phase::Active(active), Ok(spec)) = (&plan.phase, &plan.pool.spec) {
-            mistakes.extend(class_mistakes(spec, active).map(|problem| place.mistake(problem)));
-            mistakes.extend(config_mistakes(&plan.pool, spec, active, newcomers, place, resources));
-            rendered.for_newcomers |= active.members.is_empty() && spec.profile.is_some();
+            problems.extend(class_problems(spec, active).map(|problem| location.problem(problem)));
+            problems.extend(config_problems(&plan.pool, spec, active, expected_nodes, location, resources));
+            rendered.uses_expected_nodes |= active.members.is_empty() && spec.profile.is_some();
             rendered.notes.extend(notes(&plan, spec, active));
         } else {
-            rendered.notes.push(format!("pool {name} is being deleted: nothing is rendered for it"));
+            rendered.notes.push(format!("pool {name} is being deleted and was not rendered"));
         }
-        if mistakes.is_empty() {
+        if problems.is_empty() {
             plan.steps.into_iter().flatten().chain(plan.withheld).for_each(|operation| rendered.add(operation));
         }
     }
-    let alone: Vec<_> = planner.in_no_pool().map(|node| node.name.as_str()).collect();
-    if !alone.is_empty() {
-        rendered.notes.push(format!("in no pool, so no pool keeps Linux pods off: {}", some_of(&alone)));
+    let in_no_pool: Vec<_> = planner.unassigned().map(|node| node.name.as_str()).collect();
+    if !in_no_pool.is_empty() {
+        rendered.notes.push(format!("in no pool, and not tainted by winpool: {}", some_of(&in_no_pool)));
     }
-    if mistakes.is_empty() {
+    if problems.is_empty() {
         return Ok(rendered);
     }
-    mistakes.sort();
-    mistakes.dedup();
-    Err(mistakes)
+    problems.sort();
+    problems.dedup();
+    Err(problems)
 }
 
 impl Rendered {
     fn add(&mut self, operation: Operation) {
         match operation {
-            // Pools that share a class all say the same of it.
+            // Pools that share a class plan the same object.
             Operation::ApplyRuntimeClass { name, body, .. } => {
                 self.runtime_classes.entry(name).or_insert(body);
             }
@@ -99,7 +103,7 @@ impl Rendered {
     }
 }
 
-/// The patch of a node as an object, without the version: the lock means nothing in a file.
+/// The patch of a node as an object, without the resource version.
 fn node(patch: &NodePatch) -> Value {
     let mut object = patch.body(Parts::ALL);
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -111,49 +115,53 @@ fn node(patch: &NodePatch) -> Value {
     object
 }
 
-/// RuntimeClasses that the operator would not make.
-fn class_mistakes(spec: &Spec, active: &Active) -> impl Iterator<Item = Problem> {
+/// RuntimeClasses that the operator would not apply.
+fn class_problems(spec: &Spec, active: &ActivePool) -> impl Iterator<Item = Problem> {
     let taken = active.classes.iter().filter(|class| class.state == RuntimeClassState::NameTaken);
-    taken.map(|class| {
-        let index = spec.runtime_classes.iter().position(|asked| asked.name == class.name).unwrap_or_default();
-        let (wrong, remedy) = class.message.rsplit_once(": ").unwrap_or((&class.message, ""));
-        Problem::new(format!("spec.runtimeClasses[{index}].name"), wrong, remedy)
+    taken.filter_map(|class| {
+        let index = spec.runtime_classes.iter().position(|wanted| wanted.name == class.name).unwrap_or_default();
+        let Explanation { problem, remedy } = class.explanation.clone()?;
+        Some(Problem::new(format!("spec.runtimeClasses[{index}].name"), problem, remedy))
     })
 }
 
-/// Configurations that the operator would not make.
-fn config_mistakes(
+/// Configurations that the operator would not apply, or that do not work on their nodes.
+fn config_problems(
     pool: &Pool,
     spec: &Spec,
-    active: &Active,
-    newcomers: &[Newcomer],
-    place: &Place,
+    active: &ActivePool,
+    expected_nodes: &[ExpectedNode],
+    location: &Location,
     resources: &Resources,
-) -> Vec<Mistake> {
-    let profile = spec.profile.as_deref().unwrap_or_default();
-    let given = resources.profiles.get(profile);
+) -> Vec<LocatedProblem> {
+    let name = spec.profile.as_deref().unwrap_or_default();
+    let profile = resources.profiles.get(name);
     match &active.configs.state {
-        // The mistakes of an invalid profile were told when it was read.
-        ConfigState::NotUsed | ConfigState::Invalid(_) => Vec::new(),
-        ConfigState::NotFound => {
-            let wrong = format!("there is no WindowsRuntimeProfile {profile} in the files");
+        // The problems of an invalid profile are reported when it is read.
+        Rendering::NotUsed | Rendering::Invalid(_) => Vec::new(),
+        Rendering::NotFound => {
+            let wrong = format!("there is no WindowsRuntimeProfile {name} in the files");
             let remedy = "add its file with -f, or correct the name";
-            vec![place.mistake(Problem::new("spec.profileRef.name", wrong, remedy))]
+            vec![location.problem(Problem::new("spec.profileRef.name", wrong, remedy))]
         }
-        ConfigState::Rendered(failures) => {
-            // What is wrong with a profile is in its file; what is wrong with a node, is told where the pool asks for it.
-            let of_profile = given.map_or(place, |(_, place)| place);
-            let place_of = |problem: &Problem| if problem.path.starts_with("spec.") { of_profile } else { place };
-            let valid = given.and_then(|(profile, _)| profile.profile.as_ref().ok());
-            let unfit = valid.map(|profile| fit::problems(profile, &pool.name, spec, &active.members, newcomers));
-            let problems = by_problem(pool, failures).chain(unfit.into_iter().flatten());
-            problems.map(|problem| place_of(&problem).mistake(problem)).collect()
+        Rendering::Rendered(failures) => {
+            let in_profile = profile.map_or(location, |(_, location)| location);
+            let valid = profile.and_then(|(profile, _)| profile.profile.as_ref().ok());
+            let on_nodes = valid
+                .map(|profile| compatibility::problems(profile, &pool.name, spec, &active.members, expected_nodes));
+            let problems = grouped(pool, failures).chain(on_nodes.into_iter().flatten());
+            problems.map(|problem| locate(problem, location, in_profile)).collect()
         }
     }
 }
 
+/// Locates the fields of a profile in the profile, and the fields of nodes in the pool that selects them.
+pub fn locate(problem: Problem, pool: &Location, profile: &Location) -> LocatedProblem {
+    if problem.path.starts_with("spec.") { profile.problem(problem) } else { pool.problem(problem) }
+}
+
 /// Each problem once, with the variants that have it.
-fn by_problem(pool: &Pool, failures: &[Unrendered]) -> impl Iterator<Item = Problem> {
+fn grouped(pool: &Pool, failures: &[Unrendered]) -> impl Iterator<Item = Problem> {
     let mut variants: BTreeMap<&Problem, Vec<String>> = BTreeMap::new();
     for failure in failures {
         for problem in &failure.problems {
@@ -166,19 +174,20 @@ fn by_problem(pool: &Pool, failures: &[Unrendered]) -> impl Iterator<Item = Prob
     })
 }
 
-/// Where the operator would not do at once what is rendered.
-fn notes(plan: &Plan, spec: &Spec, active: &Active) -> Vec<String> {
+/// What prevents the operator from applying the objects.
+fn notes(plan: &Plan, spec: &Spec, active: &ActivePool) -> Vec<String> {
     let name = &plan.pool.name;
     let mut notes = Vec::new();
     if !plan.pool.enforces() {
-        let why = if spec.paused { "is paused" } else { "only observes" };
-        notes.push(format!("pool {name} {why}: the operator writes none of what is rendered for it"));
+        let state = if spec.paused { "is paused" } else { "has mode Observe" };
+        notes.push(format!("pool {name} {state}: the operator does not apply its objects"));
     }
-    let waiting: Vec<_> = active.members.iter().filter(|member| !member.plan.would_evict.is_empty()).collect();
-    if !waiting.is_empty() {
+    let evicting = active.members.iter().filter(|member| !member.plan.would_evict.is_empty());
+    let evicting: Vec<_> = evicting.map(|member| member.node.name.as_str()).collect();
+    if !evicting.is_empty() {
         notes.push(format!(
-            "pool {name}: NoExecute taints would evict pods from {}, and wait for the annotation {}",
-            some_of(waiting.iter().map(|member| member.node.name.as_str())),
+            "pool {name}: NoExecute taints would evict pods from {}, and are not applied without annotation {}",
+            some_of(evicting),
             annotation::ALLOW_EVICT
         ));
     }

@@ -1,4 +1,4 @@
-//! What a registry says that an image is for.
+//! The platforms of an image, as its registry has them.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -7,18 +7,18 @@ use crate::facts::OsVersion;
 /// The platforms that an image has an entry for; a single manifest has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// The entries, without attestations and other things that nobody runs.
+    /// The entries, without attestations and other artifacts that are not images.
     pub platforms: Vec<Platform>,
 }
 
-/// What one entry is for.
+/// The platform of one entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Platform {
     /// The operating system, such as `windows`.
     pub os: String,
     /// The processor architecture, such as `amd64`.
     pub architecture: String,
-    /// The version of Windows; without one the entry fits every host. What cannot be read counts as none.
+    /// The version of Windows; an entry without a valid one fits every host.
     pub os_version: Option<OsVersion>,
 }
 
@@ -28,7 +28,7 @@ impl Content {
         self.platforms.iter().filter(|platform| platform.os == "windows")
     }
 
-    /// The systems that it is for, without versions.
+    /// The platforms, without versions.
     pub fn systems(&self) -> BTreeSet<String> {
         self.platforms.iter().map(|platform| format!("{}/{}", platform.os, platform.architecture)).collect()
     }

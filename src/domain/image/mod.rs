@@ -1,10 +1,10 @@
-//! Whether an image runs on a host, by the strongest evidence there is: what the runtime said, what the registry says,
-//! what the tag suggests.
+//! Whether an image runs on a host, by the most reliable evidence: the report of the container runtime, the registry, the
+//! name of the image.
 
+pub mod compatibility;
 pub mod content;
 pub mod tag;
-pub mod verdict;
 
+pub use compatibility::{Compatibility, EvidenceSource, Host, ImageEvidence, Incompatibility, Lookup, RuntimeReport};
 pub use content::{Content, Platform};
 pub use oci_spec::distribution::Reference;
-pub use verdict::{Evidence, Host, Known, Lookup, Misfit, Said, Verdict, judge, newer_revision};

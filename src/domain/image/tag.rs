@@ -1,4 +1,4 @@
-//! What the name of an image suggests. Anybody may name an image as they like, so this is a suspicion and no more.
+//! What the name of an image suggests about its Windows version. Names are arbitrary, so this proves nothing.
 
 use super::Reference;
 use crate::facts::{OsVersion, builds};
@@ -7,54 +7,52 @@ use crate::facts::{OsVersion, builds};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suggestion {
     /// The part of the name that suggests it, such as `ltsc2019`.
-    pub word: String,
-    /// The Windows that it is for; `None` where the name speaks of Windows and not of which.
+    pub part: String,
+    /// The Windows version; `None` where the name suggests Windows without a version.
     pub os: Option<OsVersion>,
 }
 
-/// Words that only names of Windows images have.
-const WINDOWS_WORDS: [&str; 4] = ["nanoserver", "servercore", "windows", "hostprocess"];
-/// The least number that is a build and not a part of somebody's version, as in `10.0.1`.
-const LEAST_BUILD: u32 = 14393;
+/// Substrings that only names of Windows images have.
+const WINDOWS_NAMES: [&str; 4] = ["nanoserver", "servercore", "windows", "hostprocess"];
+/// The lowest number that is a Windows build and not part of another version number, as in `10.0.1`.
+const MIN_BUILD: u32 = 14393;
 
-/// What the tag of an image suggests, or else the rest of its name; `None` if nothing suggests Windows.
+/// What the tag of an image suggests, or else its repository; `None` if neither suggests Windows.
 pub fn suggested(image: &Reference) -> Option<Suggestion> {
     let (tag, repository) = (image.tag().unwrap_or_default().to_lowercase(), image.repository());
-    let of_windows = |text: &str| WINDOWS_WORDS.into_iter().find(|word| text.contains(word));
-    let certain = of_windows(&tag).is_some() || of_windows(repository).is_some();
-    let version = |text: &str| {
-        let words: Vec<&str> = words(text).collect();
-        words
-            .iter()
-            .find_map(|word| version(word, certain).map(|os| Suggestion { word: (*word).to_owned(), os: Some(os) }))
+    let windows_name = |text: &str| WINDOWS_NAMES.into_iter().find(|name| text.contains(name));
+    let unversioned_name = windows_name(&tag).or_else(|| windows_name(repository));
+    let versioned = |text: &str| {
+        let suggestion = |part| Some((part, version(part, unversioned_name.is_some())?));
+        let (part, os) = parts(text).find_map(suggestion)?;
+        Some(Suggestion { part: part.to_owned(), os: Some(os) })
     };
-    let unversioned = |word: &str| Suggestion { word: word.to_owned(), os: None };
-    version(&tag)
-        .or_else(|| version(repository))
-        .or_else(|| words(&tag).find(|word| is_update(word)).map(unversioned))
-        .or_else(|| of_windows(&tag).or_else(|| of_windows(repository)).map(unversioned))
+    versioned(&tag).or_else(|| versioned(repository)).or_else(|| {
+        let part = parts(&tag).find(|part| is_update(part)).or(unversioned_name)?;
+        Some(Suggestion { part: part.to_owned(), os: None })
+    })
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(['-', '_', '+', '/']).filter(|word| !word.is_empty())
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(['-', '_', '+', '/']).filter(|part| !part.is_empty())
 }
 
-/// The version of Windows that a word means. Names that are only digits, such as `1809`, count beside a word of Windows:
-/// alone they may be a year or anything else.
-fn version(word: &str, certain: bool) -> Option<OsVersion> {
-    let parsed = word.parse::<OsVersion>().ok().filter(|version| version.build.0 >= LEAST_BUILD);
+/// The Windows version that a part of a name stands for. Names of digits only, such as `1809`, need another part that
+/// suggests Windows: alone they may be a year.
+fn version(part: &str, suggests_windows: bool) -> Option<OsVersion> {
+    let parsed = part.parse::<OsVersion>().ok().filter(|version| version.build.0 >= MIN_BUILD);
     let named = || {
-        // `windowsservercoreltsc2022` is one word too.
-        let name = word.find("ltsc").map_or(word, |begin| &word[begin..]);
-        let counts = certain || name.bytes().any(|byte| byte.is_ascii_alphabetic());
-        builds::named(name).filter(|_| counts).map(|build| OsVersion { build, revision: None })
+        // `windowsservercoreltsc2022` is a single part.
+        let name = part.find("ltsc").map_or(part, |begin| &part[begin..]);
+        let is_unambiguous = suggests_windows || name.bytes().any(|byte| byte.is_ascii_alphabetic());
+        builds::named(name).filter(|_| is_unambiguous).map(|build| OsVersion { build, revision: None })
     };
     parsed.or_else(named)
 }
 
-/// Whether a word is the number of an update of Windows, `kb5036896`.
-fn is_update(word: &str) -> bool {
-    word.strip_prefix("kb").is_some_and(|number| number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit()))
+/// Whether a part is the number of a Windows update, such as `kb5036896`.
+fn is_update(part: &str) -> bool {
+    part.strip_prefix("kb").is_some_and(|number| number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -62,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_suggests_the_windows_it_speaks_of() {
+    fn a_name_suggests_the_windows_version_that_it_contains() {
         let table = [
             ("mcr.microsoft.com/windows/servercore:ltsc2019", "ltsc2019 10.0.17763"),
             ("mcr.microsoft.com/dotnet/framework/aspnet:4.8-windowsservercore-ltsc2022", "ltsc2022 10.0.20348"),
@@ -85,12 +83,12 @@ mod tests {
             ("nginx", "-"),
         ];
         for (image, expected) in table {
-            let told = match suggested(&image.parse().unwrap()) {
-                Some(Suggestion { word, os: Some(os) }) => format!("{word} {os}"),
-                Some(Suggestion { word, os: None }) => format!("{word} ?"),
+            let found = match suggested(&image.parse().unwrap()) {
+                Some(Suggestion { part, os: Some(os) }) => format!("{part} {os}"),
+                Some(Suggestion { part, os: None }) => format!("{part} ?"),
                 None => "-".to_owned(),
             };
-            assert_eq!(told, expected, "{image}");
+            assert_eq!(found, expected, "{image}");
         }
     }
 }

@@ -1,24 +1,24 @@
-//! The codes of findings: one table, from which the page for people and the rules of SARIF come too.
+//! The codes of findings, in one table. The rules of SARIF are generated from it, and docs/lint.md is tested against it.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It will be refused, or cannot run.
+    /// The API server rejects the object, or the pod cannot run.
     Error,
-    /// It is ignored, or a trap.
+    /// A field has no effect, or the pod may fail.
     Warning,
-    /// Worth knowing.
+    /// Information.
     Note,
 }
 
 impl Severity {
-    /// The word for it, which is that of SARIF too.
-    pub const fn word(self) -> &'static str {
+    /// The name, as in SARIF.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
             Self::Warning => "warning",
@@ -29,34 +29,34 @@ impl Severity {
 
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
-/// Makes the type and its table of one list, so that neither can have what the other has not.
+/// Generates the type and its table from one list.
 macro_rules! codes {
     ($($variant:ident $name:literal $severity:ident $title:literal $why:literal $remedy:literal)*) => {
-        /// What kind of finding it is. Names are stable: files silence them and automation compares them.
+        /// The kind of a finding. Names are stable, because comments and annotations ignore findings by them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
             $(#[doc = $title] $variant,)*
         }
 
         impl Code {
-            /// All codes, in the order of the page.
+            /// All codes, in the order of docs/lint.md.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The name, as people write it.
+            /// The name.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// How bad it is.
+            /// The severity.
             pub const fn severity(self) -> Severity {
                 match self { $(Self::$variant => Severity::$severity,)* }
             }
 
-            /// What is found, in a few words.
+            /// What is found.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title,)* }
             }
@@ -66,7 +66,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => $why,)* }
             }
 
-            /// What to write instead.
+            /// What to do.
             pub const fn remedy(self) -> &'static str {
                 match self { $(Self::$variant => $remedy,)* }
             }
@@ -76,208 +76,208 @@ macro_rules! codes {
 
 codes! {
     Unreadable "unreadable" Error
-        "The text is no Kubernetes manifest"
-        "What cannot be read is not checked."
-        "correct the YAML; render a template first, and pass its output: helm template … | winpool lint -f -"
+        "The file is not a Kubernetes manifest"
+        "Nothing in an unreadable document is checked."
+        "correct the YAML, or render a template first: helm template … | winpool lint -f -"
     ResourceInvalid "resource-invalid" Error
-        "A WindowsNodePool or WindowsRuntimeProfile has a mistake"
-        "The operator does not act on a pool or profile with a mistake in it."
-        "write what the message says"
+        "A WindowsNodePool or WindowsRuntimeProfile is invalid"
+        "The operator does not apply an invalid pool or profile."
+        "follow the message"
     PodInvalid "pod-invalid" Error
-        "The pod's spec is missing, or a field has a value that it cannot have"
-        "The API server refuses it."
-        "write the field as `kubectl explain pod.spec` describes it"
+        "The pod spec is missing, or a field has an invalid value"
+        "The API server rejects the pod."
+        "set the field as `kubectl explain pod.spec` describes it"
     FieldRefused "field-refused" Error
-        "A field that the API server refuses in a pod with spec.os.name: windows"
-        "The pod is not created, and a Deployment or Job stays without pods."
-        "remove the field, or write what Windows has instead"
+        "A field that the API server rejects in a pod with spec.os.name: windows"
+        "The pod is not created, and its Deployment or Job has no pods."
+        "remove the field, or use the Windows equivalent"
     FieldIgnored "field-ignored" Warning
-        "A field that does nothing on Windows"
-        "On Windows a pod runs as if it were not written, and with spec.os.name: windows the API server refuses it."
-        "remove the field, or write what Windows has instead"
+        "A field without effect on Windows"
+        "Windows ignores the field, and with spec.os.name: windows the API server rejects it."
+        "remove the field, or use the Windows equivalent"
     WindowsOptionsRefused "windows-options-refused" Error
         "securityContext.windowsOptions in a pod with spec.os.name: linux"
-        "The API server refuses the pod."
-        "write os.name: windows, or remove windowsOptions"
+        "The API server rejects the pod."
+        "set os.name: windows, or remove windowsOptions"
     HostProcess "host-process" Error
-        "A HostProcess pod that is not HostProcess in all its containers and on the host's network"
-        "The API server refuses a pod that mixes HostProcess containers with others, or has one without hostNetwork: true."
-        "write securityContext.windowsOptions.hostProcess: true and hostNetwork: true for the pod"
+        "A HostProcess pod with other containers or without hostNetwork"
+        "The API server rejects a pod that mixes HostProcess containers with others, or has them without hostNetwork: true."
+        "set securityContext.windowsOptions.hostProcess: true and hostNetwork: true for the pod"
     RunAsNonRootAdministrator "run-as-non-root-administrator" Error
         "runAsNonRoot with the user ContainerAdministrator"
-        "The kubelet takes ContainerAdministrator for root and does not start the container."
-        "write runAsUserName: ContainerUser, or remove runAsNonRoot"
+        "The kubelet treats ContainerAdministrator as root and does not start the container."
+        "set runAsUserName: ContainerUser, or remove runAsNonRoot"
     HostNetwork "host-network" Warning
         "hostNetwork without HostProcess"
-        "Windows gives the host's network to HostProcess containers only; other pods get the pod network all the same."
+        "On Windows only HostProcess containers use the network of the host. Other pods use the pod network."
         "remove hostNetwork, or make it a HostProcess pod"
     HostNetworkDns "host-network-dns" Warning
         "dnsPolicy: ClusterFirstWithHostNet"
-        "The policy is not supported on Windows, where pods have no host network."
-        "write dnsPolicy: ClusterFirst, or leave it out"
+        "Windows does not support this policy."
+        "set dnsPolicy: ClusterFirst, or remove it"
     MemoryVolume "memory-volume" Warning
         "emptyDir.medium: Memory"
-        "Windows does not support memory as the storage of a volume."
-        "remove medium; the volume is on the disk of the node then"
+        "Windows does not support volumes in memory."
+        "remove medium, so that the volume is on the disk of the node"
     HugePages "huge-pages" Error
         "Huge pages"
-        "Windows containers have no huge pages, and no Windows node offers any."
+        "Windows does not support huge pages, and no Windows node has the resource."
         "remove it"
     BlockVolume "block-volume" Error
         "volumeDevices"
-        "Windows cannot attach raw block devices to pods."
-        "mount the volume with volumeMounts and volumeMode: Filesystem"
+        "Windows does not support raw block devices in pods."
+        "use volumeMounts and volumeMode: Filesystem"
     MountPropagation "mount-propagation" Warning
         "mountPropagation"
-        "Windows does not propagate mounts."
+        "Windows does not support mount propagation."
         "remove it"
     SubPath "sub-path" Note
         "subPath"
-        "Kubernetes documents parts of volumes as unsupported on Windows. With containerd one works; before Kubernetes 1.37 several in one pod may not."
-        "mount the whole volume, into a folder of its own"
+        "Kubernetes documents subPath as unsupported on Windows. A single one works with containerd, several in one pod may fail before Kubernetes 1.37."
+        "mount the whole volume into a directory of its own"
     NfsVolume "nfs-volume" Error
         "A volume of type nfs"
-        "Windows nodes cannot mount the kubelet's NFS volumes."
-        "use a CSI driver that serves Windows, such as one for SMB"
+        "Windows nodes cannot mount NFS volumes."
+        "use a CSI driver that supports Windows, such as the SMB driver"
     FileMode "file-mode" Note
-        "Modes of files in a volume"
-        "Windows has no file modes: who may read the files is not limited by them."
+        "File modes in a volume"
+        "Windows has no file modes, so they do not restrict who can read the files."
         "remove it"
     ResizePolicy "resize-policy" Note
         "resizePolicy"
-        "Kubernetes 1.32 and later do not resize pods in place on Windows nodes: a change of resources needs a new pod."
+        "Kubernetes 1.32 and later do not resize pods in place on Windows nodes: a change of resources requires a new pod."
         "remove it"
     ResourceClaims "resource-claims" Warning
         "resourceClaims"
-        "A Windows kubelet prepares no device for a claim, whether the pod is scheduled or not."
-        "remove it; ask for a device by the resource that a device plugin offers"
+        "The kubelet on Windows does not prepare devices for resource claims."
+        "remove it, and request the device by the resource of a device plugin"
     StopSignal "stop-signal" Warning
-        "A stop signal that the API server does not take for Windows"
-        "With the gate ContainerStopSignals the API server takes it only beside spec.os.name, and for Windows only SIGTERM and SIGKILL; without the gate, which is off by default, it drops the field."
-        "write os: {name: windows} and SIGTERM or SIGKILL, or remove it"
+        "A stop signal that is invalid for Windows"
+        "With the feature gate ContainerStopSignals the API server accepts a stop signal only with spec.os.name, and for Windows only SIGTERM and SIGKILL. Without the gate, which is off by default, it drops the field."
+        "set os: {name: windows} and SIGTERM or SIGKILL, or remove it"
     OsSelectorMissing "os-selector-missing" Warning
-        "A pod for Windows that may be scheduled onto Linux nodes"
-        "The scheduler does not look at spec.os.name or at images: only a selector, an affinity or a RuntimeClass leads a pod to Windows nodes."
-        "write nodeSelector: {kubernetes.io/os: windows}, or runtimeClassName"
+        "A pod for Windows that can be scheduled to Linux nodes"
+        "The scheduler ignores spec.os.name and images. Only a selector, an affinity or a RuntimeClass restricts a pod to Windows nodes."
+        "set nodeSelector: {kubernetes.io/os: windows}, or runtimeClassName"
     OsNameMissing "os-name-missing" Note
         "A pod for Windows without spec.os.name"
-        "With it the API server refuses fields that Windows does not have, and the restricted Pod Security Standard asks for what Windows has only."
-        "write os: {name: windows} in the pod's spec"
+        "With it the API server rejects fields that Windows does not support, and the restricted Pod Security Standard omits the requirements for Linux."
+        "set os: {name: windows} in the pod spec"
     PlacementConflict "placement-conflict" Error
         "spec.os.name, nodeSelector and RuntimeClass contradict each other"
-        "A node of one system does not run a pod of the other, and the API server refuses a nodeSelector that contradicts the RuntimeClass."
-        "make them agree"
+        "No node runs a pod for another operating system, and the API server rejects a nodeSelector that contradicts the RuntimeClass."
+        "use the same values"
     BetaOsLabel "beta-os-label" Warning
         "The label beta.kubernetes.io/os or beta.kubernetes.io/arch"
-        "The labels are deprecated: on a node that does not have them the pod cannot run."
-        "write kubernetes.io/os or kubernetes.io/arch"
+        "The label is deprecated, and the pod is not scheduled to nodes without it."
+        "use kubernetes.io/os or kubernetes.io/arch"
     LinuxTolerance "linux-tolerance" Warning
         "A pod that is not for Windows and tolerates the taints of Windows nodes"
-        "A taint is all that keeps it off Windows nodes, where its image cannot run, and it tolerates that taint."
-        "write nodeSelector: {kubernetes.io/os: linux}"
+        "Its image does not run on Windows nodes."
+        "set nodeSelector: {kubernetes.io/os: linux}"
     DaemonsetRuntimeClass "daemonset-runtime-class" Warning
         "A DaemonSet that relies on the scheduling of its RuntimeClass"
-        "The DaemonSet controller does not look at a RuntimeClass: it makes pods for nodes that the class excludes, which then stay Pending, and none for nodes whose taints only the class tolerates."
-        "write the nodeSelector and the tolerations of the class in the DaemonSet too"
+        "The DaemonSet controller ignores the RuntimeClass: it creates pods for nodes that the class does not select, which stay Pending, and no pods for nodes whose taints only the class tolerates."
+        "add the nodeSelector and the tolerations of the class to the template of the DaemonSet"
     UntoleratedTaint "untolerated-taint" Error
-        "A pod that tolerates the taints of no pool it could run in"
-        "The pod stays Pending: 0 nodes are available, untolerated taint."
-        "write runtimeClassName with a class of the pool, or the tolerations"
+        "A pod that does not tolerate the taints of the pools that it selects"
+        "The pod stays Pending, because every matching node has an untolerated taint."
+        "set runtimeClassName to a class of the pool, or add the tolerations"
     NoPool "no-pool" Warning
-        "A pod for Windows that selects a pool or a build that no pool has"
-        "The pod stays Pending: winpool.dev/pool is the name of a pool, and among the manifests no pool has that name or that build."
-        "write the name or the build of a pool, or lint the manifest of the pool too"
+        "A pod for Windows that selects a pool or a build that does not exist"
+        "The pod stays Pending, because no pool in the manifests has this name or build."
+        "use the name or the build of a pool, or add the manifest of the pool"
     ImageInvalid "image-invalid" Error
-        "An image that is missing or no reference"
-        "The kubelet cannot pull it: InvalidImageName."
-        "write registry/repository:tag, in lower case"
+        "An image is missing or is not an image reference"
+        "The kubelet cannot pull the image: InvalidImageName."
+        "use registry/repository:tag, in lower case"
     ImageLatest "image-latest" Warning
         "An image with the tag latest"
-        "The tag moves to another Windows build without a word, and what ran on a host yesterday does not start today."
-        "write the tag of a Windows build, such as ltsc2022, or a digest"
+        "The tag moves to other Windows builds without notice, and the container then does not start on the same node."
+        "use the tag of a Windows build, such as ltsc2022, or a digest"
     ImageUntagged "image-untagged" Warning
         "An image with neither tag nor digest"
-        "It means latest, which moves to another Windows build without a word."
-        "write the tag of a Windows build, such as ltsc2022, or a digest"
+        "The tag defaults to latest, which moves to other Windows builds without notice."
+        "use the tag of a Windows build, such as ltsc2022, or a digest"
     ImageBuild "image-build" Warning
-        "The name of an image suggests a Windows that its hosts do not run"
-        "A container does not start on a host whose Windows does not fit its image: The container operating system does not match the host operating system. A name is a suspicion only."
-        "rebuild the image for the build of the hosts, or use a pool with the build of the image"
+        "The name of an image suggests a Windows version that its nodes do not run"
+        "A container does not start on a node with an incompatible version: The container operating system does not match the host operating system. The name of an image is no proof."
+        "rebuild the image for the build of the nodes, or use a pool with the build of the image"
     ImageCannotRun "image-cannot-run" Error
-        "The registry has no image that the hosts run"
-        "The image cannot be pulled or does not start on any host that the pod is for."
-        "use the image for the build of the hosts, or hosts for the build of the image"
+        "The registry has no image that the nodes can run"
+        "The image cannot be pulled or does not start on the nodes that the pod selects."
+        "use an image for the build of the nodes, or nodes with the build of the image"
     ImageSystem "image-system" Warning
-        "An image for another system than the pod's"
-        "The image cannot be pulled: no match for platform in manifest. By its name it is a suspicion only."
-        "use an image for the pod's system, or correct os.name and nodeSelector"
+        "An image for another operating system than the pod's"
+        "The image cannot be pulled: no match for platform in manifest. The name of an image is no proof."
+        "use an image for the operating system of the pod, or correct os.name and nodeSelector"
     MixedSystems "mixed-systems" Warning
-        "Images of Windows and of Linux in one pod"
-        "All containers of a pod run on one node, which has one system. By their names it is a suspicion only."
-        "make a pod for each system"
+        "Images for Windows and for Linux in one pod"
+        "All containers of a pod run on one node, with one operating system. The name of an image is no proof."
+        "use a pod for each operating system"
     HypervAnnotation "hyperv-annotation" Warning
         "The annotation experimental.windows.kubernetes.io/isolation-type"
-        "Kubernetes 1.21 dropped it: the container runs with process isolation."
-        "remove it, and write runtimeClassName with a class whose handler is runhcs-wcow-hypervisor"
+        "Kubernetes 1.21 removed it, so the container runs with process isolation."
+        "remove it, and set runtimeClassName to a class with the handler runhcs-wcow-hypervisor"
     GracePeriodDocker "grace-period-docker" Warning
         "terminationGracePeriodSeconds with Docker"
-        "Docker on Windows ends every process after the time in the container's own registry, 5 seconds by default."
-        "use containerd, or set the time in the image: WaitToKillServiceTimeout"
+        "Docker on Windows ends processes after the timeout in the registry of the container, 5 seconds by default."
+        "use containerd, or set WaitToKillServiceTimeout in the image"
     MemoryLimitMissing "memory-limit-missing" Warning
         "A container without a memory limit"
-        "Windows kills no process for memory, it pages: one container without a limit slows down its whole node."
-        "write resources.limits.memory"
+        "Windows has no out-of-memory killer and uses the page file: one container without a limit slows down its node."
+        "set resources.limits.memory"
     MemoryRequestDiffers "memory-request-differs" Warning
         "A memory request below the limit"
-        "The scheduler counts requests: with limits above them a Windows node is filled beyond its memory and pages to disk."
-        "leave out the memory request, or write it equal to the limit"
+        "The scheduler counts requests. With higher limits a Windows node runs out of memory and uses the page file."
+        "remove the memory request, or set it to the limit"
     MountPathEscape "mount-path-escape" Error
-        "A path whose backslashes YAML has read otherwise"
-        "In double quotes YAML reads \\t as a tab and \\n as a new line; in single quotes or none it keeps both of two backslashes, which neither Docker nor the name of a pipe takes."
+        "A path whose backslashes YAML reads differently"
+        "YAML reads \\t in double quotes as a tab and \\n as a new line. Without quotes or in single quotes it keeps doubled backslashes, which are invalid in Docker and in names of pipes."
         "write C:\\data without quotes or in single quotes, or \"C:\\\\data\" in double quotes"
     MountPathDoubled "mount-path-doubled" Note
         "A path with doubled backslashes"
-        "In single quotes or none YAML keeps both. containerd takes them for one; Docker does not start the container."
+        "Without quotes or in single quotes YAML keeps both. containerd reads them as one, and Docker does not start the container."
         "write C:\\data without quotes or in single quotes, or \"C:\\\\data\" in double quotes"
     MountPathInvalid "mount-path-invalid" Error
-        "A mount path that Windows does not have"
-        "C: itself cannot be a mount point, a path behind a drive letter begins with a backslash, and some characters are in no path."
-        "write C:\\data, a whole drive such as D:, or a named pipe such as \\\\.\\pipe\\name"
+        "A mount path that is invalid on Windows"
+        "C: cannot be a mount point, a path after a drive letter starts with a backslash, and some characters are invalid."
+        "use C:\\data, a whole drive such as D:, or a named pipe such as \\\\.\\pipe\\name"
     EnvNameColon "env-name-colon" Error
         "The name of an environment variable has a colon"
-        "API servers before Kubernetes 1.32 refuse it; .NET reads two underscores as a colon."
-        "write two underscores, as in Logging__LogLevel__Default"
+        "API servers before Kubernetes 1.32 reject it. .NET reads two underscores as a colon."
+        "use two underscores, as in Logging__LogLevel__Default"
     NodeProblemDetector "node-problem-detector" Note
         "node-problem-detector on Windows"
-        "Its support for Windows is preliminary: monitors of the Linux kernel log and of systemd find nothing there."
+        "Its support for Windows is preliminary: the monitors of the Linux kernel log and of systemd find nothing there."
         "use its Windows build and configuration, in a HostProcess container"
     PreserveDestination "preserve-destination" Warning
         "The annotation preserve-destination"
-        "It needs Direct Server Return in the kube-proxy of every Windows node, which is off unless --enable-dsr=true is given."
-        "start kube-proxy with --enable-dsr=true (before Kubernetes 1.33 with --feature-gates=WinDSR=true too), then silence this code"
+        "It requires Direct Server Return, which kube-proxy on Windows enables only with --enable-dsr=true."
+        "start kube-proxy with --enable-dsr=true (before Kubernetes 1.33 also with --feature-gates=WinDSR=true), and ignore this code"
     LocalTrafficPolicy "local-traffic-policy" Warning
         "externalTrafficPolicy: Local for pods on Windows"
-        "Without Direct Server Return Windows does not support it, and Direct Server Return is off unless --enable-dsr=true is given to kube-proxy."
-        "start kube-proxy with --enable-dsr=true (before Kubernetes 1.33 with --feature-gates=WinDSR=true too), then silence this code; or write Cluster"
+        "It requires Direct Server Return, which kube-proxy on Windows enables only with --enable-dsr=true."
+        "start kube-proxy with --enable-dsr=true (before Kubernetes 1.33 also with --feature-gates=WinDSR=true) and ignore this code, or set Cluster"
     SessionAffinityTimeout "session-affinity-timeout" Warning
-        "A time limit for session affinity, for pods on Windows"
-        "Windows does not support setting it."
+        "A timeout of session affinity for pods on Windows"
+        "Windows does not support a timeout of session affinity."
         "remove sessionAffinityConfig"
     SessionAffinityBuild "session-affinity-build" Warning
-        "Session affinity for pods on a Windows before Windows Server 2022"
-        "Older Windows does not keep a client with its pod."
-        "run the pods on Windows Server 2022 or later, or write sessionAffinity: None"
+        "Session affinity for pods on a version before Windows Server 2022"
+        "Older versions of Windows do not support session affinity."
+        "run the pods on Windows Server 2022 or later, or set sessionAffinity: None"
     ServiceEndpoints "service-endpoints" Warning
-        "A Service with more endpoints than Windows takes"
-        "Windows nodes cannot reach a Service with more than 1024 endpoints; Windows Server 2019 before KB5011551 takes 64."
-        "make several Services, or update the hosts"
+        "A Service with more endpoints than Windows supports"
+        "Windows nodes cannot reach a Service with more than 1024 endpoints, or more than 64 on Windows Server 2019 before KB5011551."
+        "use several Services, or install Windows updates on the nodes"
     IpFamily "ip-family" Note
-        "A Service of IPv6 alone, for pods on Windows"
-        "Windows nodes have IPv6 beside IPv4 only, and not in overlay networks: elsewhere they do not reach the Service."
-        "write ipFamilies: [IPv4], or run the nodes in a dual-stack cluster with an l2bridge network"
+        "A Service with IPv6 only, for pods on Windows"
+        "Windows supports IPv6 only in dual-stack clusters without overlay networks. Elsewhere Windows nodes cannot reach the Service."
+        "set ipFamilies: [IPv4], or run the nodes in a dual-stack cluster with an l2bridge network"
     UnusedIgnore "unused-ignore" Note
-        "A comment or annotation that silences nothing"
-        "What it was for is gone, or its code is mistyped."
+        "A comment or annotation that ignores nothing"
+        "The finding was resolved, or the code is misspelled."
         "remove it"
 }
 
@@ -293,9 +293,9 @@ impl Serialize for Code {
     }
 }
 
-/// A word that is no code.
+/// A text that is not a code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no code `{0}`: docs/lint.md has them all")]
+#[error("unknown code `{0}`, see docs/lint.md for the codes")]
 pub struct UnknownCode(pub String);
 
 impl FromStr for Code {
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_has_one_name_that_can_be_written_anywhere() {
+    fn names_of_codes_are_unique_and_lower_case() {
         let names: BTreeSet<_> = Code::ALL.iter().map(|code| code.name()).collect();
         assert_eq!(names.len(), Code::ALL.len());
         for code in Code::ALL {
@@ -321,11 +321,11 @@ mod tests {
             assert!(code.name().bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{code}");
         }
         let unknown = "field-refuse".parse::<Code>().unwrap_err().to_string();
-        assert_eq!(unknown, "there is no code `field-refuse`: docs/lint.md has them all");
+        assert_eq!(unknown, "unknown code `field-refuse`, see docs/lint.md for the codes");
     }
 
     #[test]
-    fn every_code_says_what_why_and_what_instead() {
+    fn titles_and_remedies_have_no_period_and_reasons_have_one() {
         for code in Code::ALL {
             assert!(!code.title().ends_with('.') && !code.remedy().ends_with('.'), "{code}");
             assert!(code.why().ends_with('.'), "{code}");

@@ -1,14 +1,17 @@
-//! Resources, mounts and environment of the containers of a pod for Windows.
+//! Resources, mounts and environment variables of the containers of a pod for Windows.
 
 use serde_json::Value;
 
-use super::{Code, Finding, Target, path::fields as at};
+use super::{Code, Finding, Target};
 use crate::{
-    domain::workload::{Container, Template},
-    facts::{Minor, pod_fields::ENV_COLON_SINCE, runtimes::Runtime},
+    domain::{
+        json_path::fields as at,
+        workload::{Container, Template},
+    },
+    facts::{ContainerRuntime, Minor, pod_fields::ENV_COLON_SINCE},
 };
 
-/// Characters that no path of Windows has.
+/// Characters that are invalid in paths on Windows.
 const FORBIDDEN: [char; 6] = ['*', '?', '"', '<', '>', '|'];
 
 pub fn check(template: &Template, spec: &Value, target: Target) -> Vec<Finding> {
@@ -21,72 +24,72 @@ pub fn check(template: &Template, spec: &Value, target: Target) -> Vec<Finding> 
     findings
 }
 
-/// Init containers run before the others and not beside them, unless they are sidecars, and HostProcess containers are
-/// processes of the host: these do not count.
+/// Ignores init containers that are not sidecars, which end before the others start, and HostProcess containers, which are
+/// processes of the host.
 fn memory(template: &Template, spec: &Value) -> Vec<Finding> {
-    let written = at(spec, "containers[]");
-    let containers = template.containers.iter().zip(&written);
-    let counted = containers.filter(|(container, _)| !container.host_process && !container.init);
-    counted.filter_map(|(container, (path, written))| memory_of(container, path, written)).collect()
+    let values = at(spec, "containers[]");
+    let containers = template.containers.iter().zip(&values);
+    let lasting = containers.filter(|(container, _)| !container.host_process && !container.init);
+    lasting.filter_map(|(container, (path, value))| memory_of(container, path, value)).collect()
 }
 
-fn memory_of(container: &Container, path: &str, written: &Value) -> Option<Finding> {
+fn memory_of(container: &Container, path: &str, value: &Value) -> Option<Finding> {
     match (container.memory_request, container.memory_limit) {
-        // A limit that is no amount is told as such.
-        (_, None) if written["resources"]["limits"]["memory"].is_null() => {
-            let what = format!("container {} has no memory limit", container.name);
-            Some(Finding::new(Code::MemoryLimitMissing, path, what))
+        // An invalid limit has a finding of its own.
+        (_, None) if value["resources"]["limits"]["memory"].is_null() => {
+            let problem = format!("container {} has no memory limit", container.name);
+            Some(Finding::new(Code::MemoryLimitMissing, path, problem))
         }
         (Some(request), Some(limit)) if request < limit => {
-            let what = format!("container {} asks for less memory than it may have", container.name);
-            Some(Finding::new(Code::MemoryRequestDiffers, format!("{path}.resources.requests.memory"), what))
+            let problem = format!("container {} requests less memory than its limit", container.name);
+            Some(Finding::new(Code::MemoryRequestDiffers, format!("{path}.resources.requests.memory"), problem))
         }
         _ => None,
     }
 }
 
-fn mount_path(field: &(String, &Value), runtime: Runtime) -> Option<Finding> {
+fn mount_path(field: &(String, &Value), runtime: ContainerRuntime) -> Option<Finding> {
     let path = field.1.as_str()?;
     escaped(field, runtime).or_else(|| {
-        let wrong = wrong_with(path)?;
-        Some(Finding::new(Code::MountPathInvalid, &field.0, format!("{path:?} {wrong}")))
+        let problem = path_problem(path)?;
+        Some(Finding::new(Code::MountPathInvalid, &field.0, format!("{path:?} {problem}")))
     })
 }
 
-/// A finding about backslashes that are not what was meant. containerd cleans every path but those of named pipes
-/// (containerd/containerd, `internal/cri/opts/spec_windows_opts.go`, `parseMount`, 2.x); Docker's patterns have no two
-/// backslashes one after the other (moby/moby, `volume/mounts/windows_parser.go`, 2025-04).
-fn escaped((field, value): &(String, &Value), runtime: Runtime) -> Option<Finding> {
+/// Backslashes that YAML did not read as intended. containerd cleans every path except those of named pipes
+/// (containerd/containerd, `internal/cri/opts/spec_windows_opts.go`, `parseMount`, 2.x). The patterns of Docker do not allow
+/// doubled backslashes (moby/moby, `volume/mounts/windows_parser.go`, 2025-04).
+fn escaped((field, value): &(String, &Value), runtime: ContainerRuntime) -> Option<Finding> {
     let path = value.as_str()?;
     let single = path.replace(r"\\", r"\");
-    // Shares and named pipes begin with two backslashes.
-    let behind = path.strip_prefix(r"\\").unwrap_or(path);
+    // Shares and named pipes start with two backslashes.
+    let rest = path.strip_prefix(r"\\").unwrap_or(path);
     let is_pipe =
         [path, &single].iter().any(|path| path.trim_start_matches('\\').to_lowercase().starts_with(r".\pipe\"));
-    let (code, wrong) = if path.chars().any(char::is_control) {
+    let (code, problem) = if path.chars().any(char::is_control) {
         (Code::MountPathEscape, "has a control character")
-    } else if !behind.contains(r"\\") {
+    } else if !rest.contains(r"\\") {
         return None;
     } else if is_pipe {
-        (Code::MountPathEscape, "has doubled backslashes, and the name of a pipe is taken as it is written")
-    } else if runtime != Runtime::Containerd {
-        (Code::MountPathEscape, "has doubled backslashes, and Docker takes no such path")
+        (Code::MountPathEscape, "has doubled backslashes, which are invalid in the name of a pipe")
+    } else if runtime != ContainerRuntime::Containerd(()) {
+        (Code::MountPathEscape, "has doubled backslashes, which Docker rejects")
     } else {
         (Code::MountPathDoubled, "has doubled backslashes")
     };
-    Some(Finding::new(code, field, format!("{path:?} {wrong}")))
+    Some(Finding::new(code, field, format!("{path:?} {problem}")))
 }
 
-/// What is wrong with a path in a container (moby/moby, `volume/mounts/windows_parser.go`, 2025-04, and the kubelet's
-/// `MakeAbsolutePath`, which puts `c:` before what has no drive).
-fn wrong_with(path: &str) -> Option<&'static str> {
+/// Why a path in a container is invalid (moby/moby, `volume/mounts/windows_parser.go`, 2025-04, and `MakeAbsolutePath` of the
+/// kubelet, which adds `c:` to paths without a drive).
+fn path_problem(path: &str) -> Option<&'static str> {
     let is_pipe = path.replace('/', r"\").to_lowercase().starts_with(r"\\.\pipe\");
     let (drive, rest) = match path.as_bytes() {
         [letter, b':', ..] if letter.is_ascii_alphabetic() => (Some(letter.to_ascii_lowercase()), &path[2..]),
         _ => (None, path),
     };
     if rest.contains(FORBIDDEN) || rest.contains(':') {
-        Some("has a character that no path has")
+        Some("has an invalid character")
     } else if is_pipe {
         None
     } else if drive == Some(b'c') && ["", "/", r"\"].contains(&rest) {
@@ -106,8 +109,8 @@ fn env_names(spec: &Value, minor: Minor) -> Vec<Finding> {
         ["containers[].env[].name", "containers[].envFrom[].prefix"].iter().flat_map(|pattern| at(spec, pattern));
     let with_colon = names.filter_map(|(path, name)| Some((path, name.as_str().filter(|name| name.contains(':'))?)));
     let finding = |(path, name): (String, &str)| {
-        let what = format!("{name:?} in Kubernetes {minor}");
-        Finding::new(Code::EnvNameColon, path, what).instead(format!("write {}", name.replace(':', "__")))
+        let problem = format!("{name:?} is invalid in Kubernetes {minor}");
+        Finding::new(Code::EnvNameColon, path, problem).with_remedy(format!("write {}", name.replace(':', "__")))
     };
     with_colon.map(finding).collect()
 }
@@ -119,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_those_of_windows() {
+    fn mount_paths_are_valid_on_windows() {
         let table = [
             (r"C:\data", ""),
             ("C:/data", ""),
@@ -133,20 +136,20 @@ mod tests {
             ("C:", "is the system drive of the container"),
             ("c:/", "is the system drive of the container"),
             ("C:data", "is relative to the drive"),
-            ("/data/a:b", "has a character that no path has"),
-            ("C:\\data*", "has a character that no path has"),
+            ("/data/a:b", "has an invalid character"),
+            ("C:\\data*", "has an invalid character"),
             ("C:\temp", "has a control character"),
         ];
         for (path, expected) in table {
-            let found = mount_path(&(String::new(), &json!(path)), Runtime::Containerd);
-            let wrong = found.map(|finding| finding.message).unwrap_or_default();
-            assert!(wrong.contains(expected), "{path}: {wrong}");
-            assert_eq!(wrong.is_empty(), expected.is_empty(), "{path}: {wrong}");
+            let found = mount_path(&(String::new(), &json!(path)), ContainerRuntime::Containerd(()));
+            let message = found.map(|finding| finding.message).unwrap_or_default();
+            assert!(message.contains(expected), "{path}: {message}");
+            assert_eq!(message.is_empty(), expected.is_empty(), "{path}: {message}");
         }
     }
 
     #[test]
-    fn doubled_backslashes_fail_where_nobody_cleans_the_path() {
+    fn doubled_backslashes_fail_unless_the_runtime_cleans_the_path() {
         let (error, note) = (Some(Code::MountPathEscape), Some(Code::MountPathDoubled));
         let table = [
             (r"C:\\data", note, error),
@@ -158,7 +161,9 @@ mod tests {
             (r"\\server\share", None, None),
         ];
         for (path, containerd, docker) in table {
-            for (runtime, expected) in [(Runtime::Containerd, containerd), (Runtime::CriDockerd, docker)] {
+            for (runtime, expected) in
+                [(ContainerRuntime::Containerd(()), containerd), (ContainerRuntime::CriDockerd, docker)]
+            {
                 let found = escaped(&(String::new(), &json!(path)), runtime).map(|finding| finding.code);
                 assert_eq!(found, expected, "{path} {runtime:?}");
             }
@@ -166,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn sidecars_have_memory_beside_the_others_and_init_containers_have_not() {
+    fn sidecars_need_a_memory_limit_and_init_containers_do_not() {
         let spec = json!({
             "initContainers": [{"name": "first"}, {"name": "log", "restartPolicy": "Always"}],
             "containers": [{"name": "web", "resources": {"limits": {"memory": "1GB"}}}],
@@ -174,6 +179,6 @@ mod tests {
         let template =
             Template::from(&serde_json::from_value::<k8s_openapi::api::core::v1::PodSpec>(spec.clone()).unwrap());
         let paths: Vec<_> = memory(&template, &spec).into_iter().map(|finding| finding.path).collect();
-        assert_eq!(paths, ["initContainers[1]"], "of a limit that is no amount something else is said");
+        assert_eq!(paths, ["initContainers[1]"], "an invalid limit has a finding of its own");
     }
 }

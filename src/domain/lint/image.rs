@@ -1,24 +1,21 @@
-//! Whether the images of a pod run where it goes.
+//! Whether the images of a pod run on the nodes that it selects.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::{
-    Code, Finding, World,
-    path::CONTAINERS,
-    world::{Bound, is_of_windows},
+    Code, Finding, LintContext,
+    context::{PodPlacement, is_windows_image},
 };
 use crate::domain::{
-    image::{Content, Evidence, Host, Known, Lookup, Misfit, Reference, Verdict, judge},
-    workload::{
-        Container, System, Template,
-        judge::{remedy, what_is_wrong},
-    },
+    image::{Compatibility, Content, EvidenceSource, Host, ImageEvidence, Incompatibility, Lookup, Reference},
+    json_path::CONTAINERS,
+    workload::{Container, System, Template, check::image_issue},
 };
 
-/// Words that only names of Linux images have: distributions, and their releases as tags of images name them.
-const LINUX_WORDS: [&str; 16] = [
+/// Parts that only names of Linux images have: distributions and their releases.
+const LINUX_NAMES: [&str; 16] = [
     "alpine",
     "amazonlinux",
     "azurelinux",
@@ -37,7 +34,7 @@ const LINUX_WORDS: [&str; 16] = [
     "ubuntu",
 ];
 
-/// A container's image that could be read.
+/// The image of a container, with a valid reference.
 struct Image<'t> {
     container: &'t Container,
     path: String,
@@ -45,27 +42,34 @@ struct Image<'t> {
     lookup: Option<Lookup>,
 }
 
-pub fn check(template: &Template, spec: &Value, bound: &Bound<'_>, world: &World<'_>) -> Vec<Finding> {
+pub fn check(
+    template: &Template,
+    spec: &Value,
+    placement: &PodPlacement<'_>,
+    context: &LintContext<'_>,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut images = Vec::new();
     for (container, path) in template.containers.iter().zip(container_paths(spec)) {
         let path = format!("{path}.image");
         match container.image.parse::<Reference>() {
             Ok(reference) => {
-                let lookup = world.lookup(&reference);
+                let lookup = context.lookup(&reference);
                 images.push(Image { container, path, reference, lookup });
             }
             Err(error) => findings.push(invalid(path, &container.image, &error.to_string())),
         }
     }
-    if bound.is_windows() {
+    if placement.is_windows() {
         findings.extend(images.iter().filter_map(unpinned));
         findings.extend(images.iter().filter_map(node_problem_detector));
     }
-    // Where a spec contradicts itself nobody can say what its images should be.
-    if !bound.contradicts_itself {
-        findings.extend(images.iter().filter(|_| bound.is_windows()).filter_map(|image| misfit(image, bound, world)));
-        findings.extend(systems(&images, bound));
+    // The nodes of a contradictory spec are unknown.
+    if !placement.is_contradictory {
+        if placement.is_windows() {
+            findings.extend(images.iter().filter_map(|image| incompatible(image, placement, context)));
+        }
+        findings.extend(systems(&images, placement));
     }
     findings
 }
@@ -79,30 +83,27 @@ pub(super) fn container_paths(spec: &Value) -> impl Iterator<Item = String> {
 }
 
 fn invalid(path: String, image: &str, error: &str) -> Finding {
-    let finding = Finding::new(
-        Code::ImageInvalid,
-        path,
-        match image {
-            "" => "the container has no image".to_owned(),
-            _ => format!("{image:?} is no reference of an image, {error}"),
-        },
-    );
-    if image.contains("{{") || image.contains("${") || image.contains("$(") {
-        return finding.instead("render the template first: helm template … | winpool lint -f -");
+    let problem = match image {
+        "" => "the container has no image".to_owned(),
+        _ => format!("{image:?} is not an image reference: {error}"),
+    };
+    let finding = Finding::new(Code::ImageInvalid, path, problem);
+    match ["{{", "${", "$("].iter().any(|start| image.contains(start)) {
+        true => finding.with_remedy("render the template first: helm template … | winpool lint -f -"),
+        false => finding,
     }
-    finding
 }
 
-/// A finding about node-problem-detector, unless it is its build for Windows in a HostProcess container.
+/// The image of node-problem-detector, unless it is its Windows build in a HostProcess container.
 fn node_problem_detector(image: &Image<'_>) -> Option<Finding> {
     let written = &image.container.image;
-    let is_it = image.reference.repository().contains("node-problem-detector");
+    let is_detector = image.reference.repository().contains("node-problem-detector");
     let for_windows = system(image) == Some(System::Windows) || written.to_lowercase().contains("windows");
-    (is_it && !(for_windows && image.container.host_process))
-        .then(|| Finding::new(Code::NodeProblemDetector, &image.path, format!("image {written}")))
+    (is_detector && !(for_windows && image.container.host_process))
+        .then(|| Finding::new(Code::NodeProblemDetector, &image.path, format!("the container runs {written}")))
 }
 
-/// A finding about an image whose name does not say which it is.
+/// An image without a tag or digest that stays the same.
 fn unpinned(image: &Image<'_>) -> Option<Finding> {
     let written = &image.container.image;
     if written.contains('@') {
@@ -112,72 +113,71 @@ fn unpinned(image: &Image<'_>) -> Option<Finding> {
     match name.split_once(':') {
         None => Some(Finding::new(Code::ImageUntagged, &image.path, format!("{written} has neither tag nor digest"))),
         Some((_, "latest")) => {
-            Some(Finding::new(Code::ImageLatest, &image.path, format!("{written} may be another image tomorrow")))
+            Some(Finding::new(Code::ImageLatest, &image.path, format!("{written} has the tag latest")))
         }
         Some(_) => None,
     }
 }
 
-/// A finding about an image that one of the hosts does not run.
-fn misfit(image: &Image<'_>, bound: &Bound<'_>, world: &World<'_>) -> Option<Finding> {
-    if bound.places.is_empty() {
-        // Of hosts nothing is known but that they have Windows.
+/// An image that does not run on one of the nodes.
+fn incompatible(image: &Image<'_>, placement: &PodPlacement<'_>, context: &LintContext<'_>) -> Option<Finding> {
+    if placement.pools.is_empty() {
+        // Only the operating system of the nodes is known.
         let Some(Lookup::Found(content)) = &image.lookup else { return None };
-        let misfit = Misfit::NotFor(content.systems().into_iter().collect());
-        let what = format!("{} {misfit}", image.container.image);
-        return content.windows().next().is_none().then(|| Finding::new(Code::ImageCannotRun, &image.path, what));
+        let incompatibility = Incompatibility::OtherSystem(content.systems().into_iter().collect());
+        let problem = format!("{} {incompatibility}", image.container.image);
+        return content.windows().next().is_none().then(|| Finding::new(Code::ImageCannotRun, &image.path, problem));
     }
-    bound.kinds().find_map(|(pool, kind)| on_host(image, pool, &kind.host, bound, world))
+    placement.groups().find_map(|(pool, group)| incompatible_with(image, pool, &group.host, placement, context))
 }
 
-/// A finding about an image that a host of a pool does not run, in the words of the operator.
-fn on_host(image: &Image<'_>, pool: &str, host: &Host, bound: &Bound<'_>, world: &World<'_>) -> Option<Finding> {
-    let known = Known { said: None, lookup: image.lookup.as_ref(), reference: &image.reference };
-    let verdict = judge(known, host, bound.isolation, image.container.host_process);
-    let Verdict::CannotRun(evidence, misfit) = verdict else { return None };
-    let code = if evidence == Evidence::Name { Code::ImageBuild } else { Code::ImageCannotRun };
-    let written = &image.container.image;
-    let whose = if pool.is_empty() { String::new() } else { format!(" (pool {pool})") };
-    let what = format!("{}{whose}", what_is_wrong(written, evidence, &misfit, host));
-    let for_windows = bound.system == Some(System::Windows);
-    Some(Finding::new(code, &image.path, what).instead(remedy(world.ground(), written, &misfit, host, for_windows)))
+/// An image that does not run on a node of a pool, with the message of the operator.
+fn incompatible_with(
+    image: &Image<'_>,
+    pool: &str,
+    host: &Host,
+    placement: &PodPlacement<'_>,
+    context: &LintContext<'_>,
+) -> Option<Finding> {
+    let evidence = ImageEvidence { report: None, lookup: image.lookup.as_ref(), reference: &image.reference };
+    let compatibility = evidence.compatibility(host, placement.isolation, image.container.host_process);
+    let Compatibility::Incompatible(source, incompatibility) = compatibility else { return None };
+    let code = if source == EvidenceSource::Name { Code::ImageBuild } else { Code::ImageCannotRun };
+    let for_windows = placement.system == Some(System::Windows);
+    let issue = image_issue(context.state(), &image.container.image, source, incompatibility, host, for_windows);
+    let in_pool = if pool.is_empty() { String::new() } else { format!("in pool {pool}, ") };
+    let problem = format!("{in_pool}{}", issue.problem());
+    Some(Finding::new(code, &image.path, problem).with_remedy(issue.remedy.to_string()))
 }
 
-/// Findings about images for another system than the pod's, or for several systems.
-fn systems(images: &[Image<'_>], bound: &Bound<'_>) -> Option<Finding> {
-    let known: Vec<_> = images.iter().filter_map(|image| Some((image, system(image)?))).collect();
-    let pod = if bound.is_windows() { Some(System::Windows) } else { bound.system };
-    let named: BTreeSet<_> = known.iter().map(|(_, system)| *system).collect();
-    let (odd, of) = known.iter().find(|(_, system)| pod.is_some_and(|pod| pod != *system))?;
-    let written = &odd.container.image;
-    if named.len() > 1 {
-        let what = format!("{written} is for {}, another image for the other system", told(*of));
-        return Some(Finding::new(Code::MixedSystems, &odd.path, what));
+/// An image for another operating system than the pod's, or images for several ones.
+fn systems(images: &[Image<'_>], placement: &PodPlacement<'_>) -> Option<Finding> {
+    let systems: Vec<_> = images.iter().filter_map(|image| Some((image, system(image)?))).collect();
+    let of_pod = if placement.is_windows() { Some(System::Windows) } else { placement.system };
+    let distinct: BTreeSet<_> = systems.iter().map(|(_, system)| *system).collect();
+    let (image, other) = systems.iter().find(|(_, system)| of_pod.is_some_and(|of_pod| of_pod != *system))?;
+    let (written, of_pod) = (&image.container.image, of_pod?);
+    if distinct.len() > 1 {
+        let problem = format!("{written} is for {other}, and another image of the pod is for {of_pod}");
+        return Some(Finding::new(Code::MixedSystems, &image.path, problem));
     }
-    // Where a registry says it and the pod is for Windows, the misfit is told already.
-    let certain = matches!(odd.lookup, Some(Lookup::Found(_))) && bound.is_windows();
-    let what = format!("{written} is for {}, the pod for {}", told(*of), told(pod?));
-    (!certain).then(|| Finding::new(Code::ImageSystem, &odd.path, what))
+    // A registry lookup of a pod for Windows results in another finding.
+    let is_reported = matches!(image.lookup, Some(Lookup::Found(_))) && placement.is_windows();
+    let problem = format!("{written} is for {other}, and the pod is for {of_pod}");
+    (!is_reported).then(|| Finding::new(Code::ImageSystem, &image.path, problem))
 }
 
-fn told(system: System) -> &'static str {
-    match system {
-        System::Windows => "Windows",
-        System::Linux => "Linux",
-    }
-}
-
-/// The one system that an image is for, as far as the registry or else the name tells.
+/// The only operating system of an image, by the registry or else by its name.
 fn system(image: &Image<'_>) -> Option<System> {
     match &image.lookup {
-        Some(Lookup::Found(content)) => of_content(content),
-        _ if is_of_windows(&image.reference) => Some(System::Windows),
+        Some(Lookup::Found(content)) => content_system(content),
+        _ if is_windows_image(&image.reference) => Some(System::Windows),
         _ if suggests_linux(&image.reference) => Some(System::Linux),
         _ => None,
     }
 }
 
-fn of_content(content: &Content) -> Option<System> {
+fn content_system(content: &Content) -> Option<System> {
     let windows = content.windows().next().is_some();
     let linux = content.platforms.iter().any(|platform| platform.os == "linux");
     match (windows, linux) {
@@ -187,14 +187,13 @@ fn of_content(content: &Content) -> Option<System> {
     }
 }
 
-/// Whether a word of the tag, or the last part of the repository, names a Linux distribution.
+/// Whether a part of the tag, or of the last part of the repository, names a Linux distribution.
 fn suggests_linux(image: &Reference) -> bool {
     let tag = image.tag().unwrap_or_default().to_lowercase();
     let name = image.repository().rsplit('/').next().unwrap_or_default();
-    let words = tag.split(['-', '_', '.', '+']).chain(name.split(['-', '_', '.']));
-    // Distributions are followed by their version: alpine3, ubi9.
-    let plain = |word: &str| word.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned();
-    words.map(plain).any(|word| LINUX_WORDS.contains(&word.as_str()))
+    let mut parts = tag.split(['-', '_', '.', '+']).chain(name.split(['-', '_', '.']));
+    // A version may follow, as in alpine3 and ubi9.
+    parts.any(|part| LINUX_NAMES.contains(&part.trim_end_matches(|letter: char| letter.is_ascii_digit())))
 }
 
 #[cfg(test)]
@@ -202,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_suggest_linux_by_their_distributions() {
+    fn names_of_distributions_suggest_linux() {
         let table = [
             ("nginx:1.27-alpine3.20", true),
             ("python:3.13-slim-bookworm", true),

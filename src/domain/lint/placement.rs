@@ -1,236 +1,266 @@
-//! Whether the scheduler and the DaemonSet controller put pods where they can run.
+//! Whether the scheduler and the DaemonSet controller select nodes that run the pods.
 
 use super::{
-    Code, Finding, Workload, World,
-    led::{BETA_ARCH, Led, OS_SKU},
-    world::Bound,
+    Code, Finding, LintContext, Workload,
+    context::PodPlacement,
+    selected_os::{BETA_ARCH, OS_SKU, SelectedOs},
 };
 use crate::{
-    api::names::label,
+    api::{Toleration, TolerationOperator, names::label},
     domain::{
-        conditions::some_of,
+        text::some_of,
         workload::{
-            System, Template, Toleration,
-            ground::Kind,
-            placement::{Effective, Obstacle, Place},
+            System, Template,
+            placement::{EffectiveSpec, MatchingPool, NodeRequirement, Unschedulable},
+            scheduling_state::NodeGroup,
         },
     },
     facts::{Minor, pod_fields::OS_NAME_SINCE},
 };
 
-pub fn check(workload: &Workload<'_>, template: &Template, bound: &Bound<'_>, world: &World<'_>) -> Vec<Finding> {
-    let mut findings = conflicts(template, bound);
-    let is_daemonset = workload.kind() == "DaemonSet";
-    if bound.is_windows() {
-        findings.extend(missing(template, bound, world.target().minor));
+pub fn check(
+    workload: &Workload<'_>,
+    template: &Template,
+    placement: &PodPlacement<'_>,
+    context: &LintContext<'_>,
+) -> Vec<Finding> {
+    let mut findings = conflicts(template, placement);
+    let is_daemon_set = workload.kind() == "DaemonSet";
+    if placement.is_windows() {
+        findings.extend(missing(template, placement, context.target().minor));
         findings.extend(beta_labels(template));
-        findings.extend(no_pool(template, bound, world, is_daemonset));
-        findings.extend(if is_daemonset {
-            daemonset(template, bound, world)
+        findings.extend(no_pool(template, placement, context, is_daemon_set));
+        findings.extend(if is_daemon_set {
+            daemon_set(template, placement, context)
         } else {
-            untolerated(template, bound, world)
+            untolerated(template, placement, context)
         });
     } else {
-        findings.extend(linux_tolerance(template, bound, world, is_daemonset));
+        findings.extend(linux_tolerance(template, placement, context, is_daemon_set));
     }
     findings
 }
 
-fn missing(template: &Template, bound: &Bound<'_>, minor: Minor) -> Vec<Finding> {
+fn missing(template: &Template, placement: &PodPlacement<'_>, minor: Minor) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if bound.led == Led::Nowhere && bound.effective.is_ok() && template.node_name.is_none() {
-        let what = "nothing leads this pod to Windows nodes";
-        findings.push(Finding::new(Code::OsSelectorMissing, "", what));
+    if placement.selected_os == SelectedOs::Any && placement.effective.is_ok() && template.node_name.is_none() {
+        let problem = "the pod can be scheduled to Linux nodes";
+        findings.push(Finding::new(Code::OsSelectorMissing, "", problem));
     }
-    // The field is behind a gate in its first minor.
+    // The first minor with the field has it behind a feature gate.
     if template.os.is_none() && minor > OS_NAME_SINCE {
-        findings.push(Finding::new(Code::OsNameMissing, "", "this pod does not say its system"));
+        findings.push(Finding::new(Code::OsNameMissing, "", "os.name is missing"));
     }
     findings
 }
 
-fn conflicts(template: &Template, bound: &Bound<'_>) -> Vec<Finding> {
+fn conflicts(template: &Template, placement: &PodPlacement<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let (Some(os), Led::To(led)) = (template.os, bound.led)
-        && os != led
+    if let (Some(os), SelectedOs::Only(selected)) = (template.os, placement.selected_os)
+        && os != selected
     {
-        let what = format!("os.name is {}, and the pod is led to {} nodes", word(os), word(led));
-        findings.push(Finding::new(Code::PlacementConflict, "os.name", what));
+        let problem = format!("the pod is for {os} and selects {selected} nodes");
+        findings.push(Finding::new(Code::PlacementConflict, "os.name", problem));
     }
-    if let Err(Obstacle::Conflict { class, of_class, own }) = &bound.effective {
-        let key = own.split_once('=').map_or("", |(key, _)| key);
-        let what = format!("the pod asks for {own}, and RuntimeClass {class} for {of_class}");
-        findings.push(Finding::new(Code::PlacementConflict, format!("nodeSelector[{key}]"), what));
+    if let Err(Unschedulable::SelectorConflict { class, key, class_value, own_value }) = &placement.effective {
+        let problem = format!("nodeSelector has {key}={own_value}, and RuntimeClass {class} has {key}={class_value}");
+        findings.push(Finding::new(Code::PlacementConflict, selector_path(key), problem));
     }
     findings
 }
 
-fn word(system: System) -> &'static str {
-    match system {
-        System::Windows => "windows",
-        System::Linux => "linux",
-    }
+fn selector_path(key: &str) -> String {
+    format!("nodeSelector[{key}]")
 }
 
 fn beta_labels(template: &Template) -> impl Iterator<Item = Finding> {
     let in_selector = |key: &&str| template.scheduling.node_selector.contains_key(*key);
     let in_affinity = |key: &&str| template.affinity.iter().flatten().any(|requirement| requirement.key == *key);
-    let finding = |path: String, key: &str| Finding::new(Code::BetaOsLabel, path, format!("the label {key}"));
+    let finding = |path: String, key: &str| Finding::new(Code::BetaOsLabel, path, format!("the pod selects by {key}"));
     let selector = [label::BETA_OS, BETA_ARCH].into_iter().filter(in_selector);
     let affinity = [label::BETA_OS, BETA_ARCH].into_iter().filter(in_affinity);
-    let selector = selector.map(move |key| finding(format!("nodeSelector[{key}]"), key));
+    let selector = selector.map(move |key| finding(selector_path(key), key));
     selector.chain(affinity.map(move |key| finding("affinity.nodeAffinity".to_owned(), key)))
 }
 
-/// A pod that none of the pools takes.
-fn without_place<'b>(template: &Template, bound: &'b Bound<'_>, world: &World<'_>) -> Option<&'b Effective<'b>> {
-    let is_lost = world.has_pools() && bound.places.is_empty() && template.node_name.is_none();
-    bound.effective.as_ref().ok().filter(|_| is_lost)
+/// The spec of a pod that cannot be scheduled to any pool.
+fn unschedulable<'b>(
+    template: &Template,
+    placement: &'b PodPlacement<'_>,
+    context: &LintContext<'_>,
+) -> Option<&'b EffectiveSpec<'b>> {
+    let is_unschedulable = context.has_pools() && placement.pools.is_empty() && template.node_name.is_none();
+    placement.effective.as_ref().ok().filter(|_| is_unschedulable)
 }
 
-/// A finding about a pod that selects a pool by its name, or a build, that no pool has. Of other labels nobody knows what
-/// other Windows nodes have; and many a DaemonSet waits for builds that a cluster may never have.
-fn no_pool(template: &Template, bound: &Bound<'_>, world: &World<'_>, is_daemonset: bool) -> Option<Finding> {
-    let effective = without_place(template, bound, world)?;
-    let known = |key: &str| key == label::POOL || (key == label::WINDOWS_BUILD && !is_daemonset);
-    let kinds = || world.ground().pools.iter().flat_map(|pool| &pool.kinds);
-    if kinds().any(|kind| effective.fits(&kind.labels, "", known)) {
-        return None;
-    }
-    let missed = kinds().map(|kind| effective.missed(&kind.labels, "", known));
-    let missed = missed.min_by_key(Vec::len)?.into_iter().next()?;
-    let key = missed.split_once('=').map_or("", |(key, _)| key);
-    let path = match &template.runtime_class {
-        _ if template.scheduling.node_selector.contains_key(key) => format!("nodeSelector[{key}]"),
-        Some(_) if !key.is_empty() => "runtimeClassName".to_owned(),
-        _ => "affinity.nodeAffinity".to_owned(),
+/// A pod that selects a pool by name, or a build, that does not exist. Windows nodes in no pool may have any other label, and a
+/// DaemonSet may be for builds that a cluster never has.
+fn no_pool(
+    template: &Template,
+    placement: &PodPlacement<'_>,
+    context: &LintContext<'_>,
+    is_daemon_set: bool,
+) -> Option<Finding> {
+    let effective = unschedulable(template, placement, context)?;
+    let known = |key: &str| key == label::POOL || (key == label::WINDOWS_BUILD && !is_daemon_set);
+    let pools = &context.state().pools;
+    let groups = pools.iter().flat_map(|pool| pool.groups.iter().map(move |group| (pool, group)));
+    let unmet = groups.map(|(pool, group)| (pool, effective.unmet(&group.labels, "", known)));
+    let (pool, unmet) = unmet.min_by_key(|(_, unmet)| unmet.len())?;
+    let unmet = unmet.into_iter().next()?;
+    let path = match &unmet {
+        NodeRequirement::Label(label) if template.scheduling.node_selector.contains_key(&label.key) => {
+            selector_path(&label.key)
+        }
+        NodeRequirement::Label(_) => "runtimeClassName".to_owned(),
+        NodeRequirement::Affinity => "affinity.nodeAffinity".to_owned(),
     };
-    let what = format!("no pool among the manifests has {missed} and all else that this pod selects");
-    let finding = Finding::new(Code::NoPool, path, what);
-    let names = world.ground().pools.iter().map(|pool| &pool.name);
-    let remedy = || format!("name one of the pools: {}", some_of(names));
-    Some(if key == label::POOL { finding.instead(remedy()) } else { finding })
-}
-
-/// A finding about a pod that no pool takes for its taints.
-fn untolerated(template: &Template, bound: &Bound<'_>, world: &World<'_>) -> Option<Finding> {
-    let effective = without_place(template, bound, world)?;
-    let Err(Obstacle::Taint { class, .. }) = effective.places(world.ground()) else { return None };
-    let selected = selected(effective, bound.led, world);
-    let what = refusals(effective, &selected)?;
-    let finding = Finding::new(Code::UntoleratedTaint, "tolerations", what);
-    Some(match class {
-        Some(class) => finding.instead(format!("write runtimeClassName: {class}, or the tolerations")),
-        None => finding.instead("write the tolerations"),
+    let problem = format!("no pool matches: the nodes of pool {} {unmet}", pool.name);
+    let finding = Finding::new(Code::NoPool, path, problem);
+    Some(match unmet {
+        NodeRequirement::Label(unmet) if unmet.key == label::POOL => {
+            finding.with_remedy(format!("use one of the pools: {}", some_of(pools.iter().map(|pool| &pool.name))))
+        }
+        _ => finding,
     })
 }
 
-/// The places that a pod selects. One that is not led to Windows, or by labels of which nobody knows who has them, may go
-/// elsewhere, unless a pool has all of these labels.
-fn selected<'w>(effective: &Effective<'_>, led: Led, world: &'w World<'_>) -> Vec<Place<'w>> {
-    let mut places = effective.selected(world.ground());
-    match led {
-        Led::To(System::Windows) => {}
-        Led::Somewhere => {
-            places.iter_mut().for_each(|(_, kinds)| kinds.retain(|kind| effective.fits(&kind.labels, "", |_| true)));
-            places.retain(|(_, kinds)| !kinds.is_empty());
-        }
-        Led::To(System::Linux) | Led::Nowhere => places.clear(),
-    }
-    places
-}
-
-/// The taints that are not tolerated, if every place has one.
-fn refusals(effective: &Effective<'_>, places: &[Place<'_>]) -> Option<String> {
-    let refusal = |(pool, kinds): &Place<'_>| Some(format!("{} of pool {}", effective.barred(kinds)?, pool.name));
-    let refusals: Option<Vec<_>> = places.iter().map(refusal).collect();
-    let refusals = refusals.filter(|refusals| !refusals.is_empty())?;
-    Some(format!("not tolerated: {}", refusals.join(", ")))
-}
-
-/// A finding about a DaemonSet that gets no pods, or pods where they cannot run: its controller reads its template alone.
-fn daemonset(template: &Template, bound: &Bound<'_>, world: &World<'_>) -> Option<Finding> {
-    let alone = Effective::alone(template);
-    let reliance = |name: &str, lacks: &[String]| {
-        let what = format!("RuntimeClass {name} leads pods, the DaemonSet itself lacks {}", lacks.join(", "));
-        Finding::new(Code::DaemonsetRuntimeClass, "runtimeClassName", what)
+/// A pod that does not tolerate the taints of any pool.
+fn untolerated(template: &Template, placement: &PodPlacement<'_>, context: &LintContext<'_>) -> Option<Finding> {
+    let effective = unschedulable(template, placement, context)?;
+    let Err(Unschedulable::UntoleratedTaint { class, .. }) = effective.schedulable_pools(context.state()) else {
+        return None;
     };
-    let effective = match &bound.effective {
+    let pools = selected_pools(effective, placement.selected_os, context);
+    let taints = untolerated_taints(effective, &pools)?;
+    let finding = Finding::new(Code::UntoleratedTaint, "tolerations", format!("the pod does not tolerate {taints}"));
+    Some(match class {
+        Some(class) => finding.with_remedy(format!("set runtimeClassName: {class}, or add the tolerations")),
+        None => finding.with_remedy("add the tolerations"),
+    })
+}
+
+/// The pools that a pod selects. A pod that selects by labels whose nodes are unknown may be for other nodes, unless a pool has
+/// all of these labels.
+fn selected_pools<'w>(
+    effective: &EffectiveSpec<'_>,
+    selected_os: SelectedOs,
+    context: &'w LintContext<'_>,
+) -> Vec<MatchingPool<'w>> {
+    let mut pools = effective.selected_pools(context.state());
+    match selected_os {
+        SelectedOs::Only(System::Windows) => {}
+        SelectedOs::Unknown => {
+            for matching in &mut pools {
+                matching.groups.retain(|group| effective.matches(&group.labels, "", |_| true));
+            }
+            pools.retain(|matching| !matching.groups.is_empty());
+        }
+        SelectedOs::Only(System::Linux) | SelectedOs::Any => pools.clear(),
+    }
+    pools
+}
+
+/// The taints that are not tolerated, if every pool has one.
+fn untolerated_taints(effective: &EffectiveSpec<'_>, pools: &[MatchingPool<'_>]) -> Option<String> {
+    let taint = |MatchingPool { pool, groups }: &MatchingPool<'_>| {
+        Some(format!("{} of pool {}", effective.untolerated_in_all(groups)?, pool.name))
+    };
+    let taints: Option<Vec<_>> = pools.iter().map(taint).collect();
+    taints.filter(|taints| !taints.is_empty()).map(|taints| taints.join(", "))
+}
+
+/// A DaemonSet without pods, or with pods on nodes that do not run them: its controller reads the template alone.
+fn daemon_set(template: &Template, placement: &PodPlacement<'_>, context: &LintContext<'_>) -> Option<Finding> {
+    let alone = EffectiveSpec::without_class(template);
+    let relies_on = |class: &str, missing: &[String]| {
+        let missing = missing.join(", ");
+        let problem = format!("the template does not have {missing}, which RuntimeClass {class} adds to the pods");
+        Finding::new(Code::DaemonsetRuntimeClass, "runtimeClassName", problem)
+    };
+    let effective = match &placement.effective {
         Ok(effective) => effective,
-        // What a class asks for that is not among the manifests nobody knows; a system at least.
-        Err(Obstacle::NoClass { class, .. }) => {
-            return (bound.led == Led::Nowhere).then(|| reliance(class, &["a nodeSelector".to_owned()]));
+        // A RuntimeClass that is not in the manifests selects at least an operating system.
+        Err(Unschedulable::RuntimeClassNotFound { class, .. }) => {
+            let is_needed = placement.selected_os == SelectedOs::Any;
+            return is_needed.then(|| relies_on(class, &["a nodeSelector".to_owned()]));
         }
         Err(_) => return None,
     };
-    let meant = effective.selected(world.ground());
+    let selected = effective.selected_pools(context.state());
     if let Some((name, class)) = effective.class {
-        let mut lacks = effective.relied_on(world.ground(), &meant).map(|(_, missing)| missing).unwrap_or_default();
-        // Without pools the class alone tells what taints there are.
-        if !lacks.is_empty() || meant.is_empty() || !world.has_pools() {
-            lacks.extend(uncovered(&template.scheduling.tolerations, &class.scheduling.tolerations));
+        let labels = effective.labels_only_in_class(context.state(), &selected);
+        let labels = labels.map(|(_, labels)| labels).unwrap_or_default();
+        let mut missing: Vec<String> = labels.iter().map(ToString::to_string).collect();
+        // Without pools only the RuntimeClass shows which taints the nodes have.
+        if !labels.is_empty() || selected.is_empty() || !context.has_pools() {
+            missing.extend(missing_tolerations(&template.scheduling.tolerations, &class.scheduling.tolerations));
         }
-        if !lacks.is_empty() {
-            return Some(reliance(name, &lacks));
+        if !missing.is_empty() {
+            return Some(relies_on(name, &missing));
         }
     }
-    let places = selected(effective, bound.led, world);
-    let what = refusals(&alone, &places).filter(|_| world.has_pools())?;
+    let pools = selected_pools(effective, placement.selected_os, context);
+    let taints = untolerated_taints(&alone, &pools).filter(|_| context.has_pools())?;
     let message = format!(
-        "{what}. The DaemonSet controller makes no pod for a node with a taint that its template does not tolerate, and does not look at a RuntimeClass."
+        "the template does not tolerate {taints}. The DaemonSet controller creates no pods for nodes with an untolerated \
+         taint, and ignores the tolerations of a RuntimeClass."
     );
-    Some(Finding::told(
-        Code::UntoleratedTaint,
-        "tolerations",
-        message,
-        "add the toleration to the template of the DaemonSet",
-    ))
+    let remedy = "add the tolerations to the template of the DaemonSet";
+    Some(Finding::with_message(Code::UntoleratedTaint, "tolerations", message, remedy))
 }
 
-/// The tolerations of a class that a template does not have.
-fn uncovered(own: &[Toleration], of_class: &[Toleration]) -> impl Iterator<Item = String> {
-    let needed = of_class.iter().filter(|needed| !own.iter().any(|has| covers(has, needed)));
-    needed.map(|needed| {
-        let (key, value) = (needed.key.as_deref(), needed.value.as_deref());
-        format!("a toleration of {}={}", key.unwrap_or("any taint"), value.unwrap_or("any value"))
+/// The tolerations of a RuntimeClass that a template does not have.
+fn missing_tolerations(own: &[Toleration], of_class: &[Toleration]) -> impl Iterator<Item = String> {
+    let missing = of_class.iter().filter(|needed| !own.iter().any(|toleration| covers(toleration, needed)));
+    missing.map(|Toleration { key, operator, value, .. }| match (key.as_str(), operator) {
+        ("", _) => "a toleration of all taints".to_owned(),
+        (key, TolerationOperator::Exists) => format!("a toleration of {key}"),
+        (key, TolerationOperator::Equal) => format!("a toleration of {key}={value}"),
     })
 }
 
 /// Whether a toleration tolerates everything that another does.
-fn covers(has: &Toleration, needed: &Toleration) -> bool {
-    let any_or_equal = |has: &Option<String>, needed: &Option<String>| has.is_none() || has == needed;
-    any_or_equal(&has.key, &needed.key)
-        && any_or_equal(&has.value, &needed.value)
-        && any_or_equal(&has.effect, &needed.effect)
+fn covers(toleration: &Toleration, needed: &Toleration) -> bool {
+    let value = |toleration: &Toleration| (toleration.operator, toleration.value.clone());
+    (toleration.key.is_empty() || toleration.key == needed.key)
+        && (toleration.operator == TolerationOperator::Exists || value(toleration) == value(needed))
+        && (toleration.effect.is_none() || toleration.effect == needed.effect)
 }
 
-/// A finding about a pod that only a taint would keep off Windows nodes, where it tolerates that taint. What it asks of
-/// labels that nobody knows keeps it off too.
-fn linux_tolerance(template: &Template, bound: &Bound<'_>, world: &World<'_>, is_daemonset: bool) -> Option<Finding> {
-    let alone = Effective::alone(template);
-    let effective = bound.effective.as_ref().ok().filter(|_| template.node_name.is_none())?;
-    let effective = if is_daemonset { &alone } else { effective };
-    let asks_product = effective.asked(OS_SKU).next().is_some();
-    let may_land = |kind: &Kind| {
-        !kind.taints.is_empty()
-            && effective.untolerated(&kind.taints).is_none()
-            && (!asks_product || kind.labels.contains_key(OS_SKU))
-            && effective.fits(&kind.labels, "", |_| true)
+/// A pod that is not for Windows, tolerates the taints of Windows nodes and does not select other nodes by any label.
+fn linux_tolerance(
+    template: &Template,
+    placement: &PodPlacement<'_>,
+    context: &LintContext<'_>,
+    is_daemon_set: bool,
+) -> Option<Finding> {
+    let alone = EffectiveSpec::without_class(template);
+    let effective = placement.effective.as_ref().ok().filter(|_| template.node_name.is_none())?;
+    let effective = if is_daemon_set { &alone } else { effective };
+    let selects_sku = effective.selected_values(OS_SKU).next().is_some();
+    let may_land = |group: &NodeGroup| {
+        !group.taints.is_empty()
+            && effective.untolerated(&group.taints).is_none()
+            && (!selects_sku || group.labels.contains_key(OS_SKU))
+            && effective.matches(&group.labels, "", |_| true)
     };
-    let pool = world.ground().pools.iter().find(|pool| pool.kinds.iter().any(may_land))?;
-    let whose = match pool.taints.first() {
-        Some(taint) if !world.has_pools() => format!("nodes with {taint}"),
-        _ => format!("the nodes of pool {}", pool.name),
+    let pool = context.state().pools.iter().find(|pool| pool.groups.iter().any(may_land))?;
+    let taints = match pool.taints.first() {
+        Some(taint) if !context.has_pools() => format!("taint {taint}"),
+        _ => format!("the taints of pool {}", pool.name),
     };
     let path = match template.scheduling.tolerations.iter().position(Toleration::tolerates_everything) {
         Some(index) => format!("tolerations[{index}]"),
         None => "tolerations".to_owned(),
     };
-    let finding = Finding::new(Code::LinuxTolerance, path, format!("this pod may be put onto {whose}"));
-    // Whoever tolerates the taint by name may have meant to be there.
-    Some(if effective.is_for_windows(world.ground()) {
-        finding.instead("write nodeSelector: {kubernetes.io/os: linux}, or windows where its image is for Windows")
-    } else {
-        finding
+    let problem = format!("the pod can be scheduled to Windows nodes, because it tolerates {taints}");
+    let finding = Finding::new(Code::LinuxTolerance, path, problem);
+    // A pod that tolerates the taint by key may be meant for Windows.
+    Some(match effective.is_for_windows(context.state()) {
+        true => {
+            finding.with_remedy("set nodeSelector: {kubernetes.io/os: linux}, or windows if the image is for Windows")
+        }
+        false => finding,
     })
 }

@@ -1,16 +1,17 @@
-//! Objects that have a pod or make pods.
+//! Objects with a pod spec or a pod template.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Code, Finding, join, mend::Mended, path::fields};
+use super::{Code, Finding, join, lenient_spec::LenientSpec};
 use crate::domain::{
-    quantity::Quantity,
+    json_path::fields,
+    kubernetes::quantity::Quantity,
     workload::{System, Template},
 };
 
-/// The kinds, their groups, and where each has its pod template; a Pod is its own.
+/// The kinds, their API groups, and the path of the pod template; a Pod is its own template.
 const KINDS: [(&str, &[&str], &str); 9] = [
     ("Pod", &[""], ""),
     ("PodTemplate", &[""], "template"),
@@ -25,7 +26,7 @@ const KINDS: [(&str, &[&str], &str); 9] = [
 
 const HYPERV_ANNOTATION: &str = "experimental.windows.kubernetes.io/isolation-type";
 
-/// An object that has a pod or makes pods.
+/// An object with a pod spec or a pod template.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
     object: &'a Value,
@@ -39,7 +40,7 @@ pub(super) fn group(object: &Value) -> &str {
 }
 
 impl<'a> Workload<'a> {
-    /// The object as a workload, if its kind is one.
+    /// The object as a workload; `None` if its kind has no pods.
     pub fn of(object: &'a Value) -> Option<Self> {
         let kind = object["kind"].as_str()?;
         let (_, groups, template) = KINDS.iter().find(|(known, ..)| *known == kind)?;
@@ -51,12 +52,12 @@ impl<'a> Workload<'a> {
         self.kind
     }
 
-    /// Its namespace; what is written without one goes together.
+    /// Its namespace; empty without one.
     pub fn namespace(&self) -> &'a str {
         self.object["metadata"]["namespace"].as_str().unwrap_or_default()
     }
 
-    /// How many pods it is to have, as far as it says so.
+    /// The number of its pods; 1 if it is not set.
     pub fn replicas(&self) -> u64 {
         self.object["spec"]["replicas"].as_u64().unwrap_or(1)
     }
@@ -94,77 +95,81 @@ impl<'a> Workload<'a> {
         })
     }
 
-    /// What the rules read of the pod's spec.
+    /// The pod template.
     ///
     /// # Errors
-    /// There is none, or so much is wrong with it that nothing is known of it.
+    /// It is missing or cannot be decoded.
     pub fn template(&self) -> Result<Template, Vec<Finding>> {
-        let read = self.read();
-        read.template.ok_or(read.findings)
+        let spec = self.pod_spec();
+        spec.template.ok_or(spec.findings)
     }
 
-    /// The pod's spec, with what the API server refuses in it.
-    pub(super) fn read(&self) -> Read<'a> {
+    /// The pod spec, with the findings about invalid values.
+    pub(super) fn pod_spec(&self) -> PodSpec<'a> {
         let (path, spec) = (self.spec_path(), self.spec());
         if spec.is_null() {
-            let finding = Finding::new(Code::PodInvalid, path, format!("this {} has no spec of a pod", self.kind));
-            return Read { template: None, spec: Cow::Borrowed(spec), findings: vec![finding] };
+            let finding = Finding::new(Code::PodInvalid, path, format!("the {} has no pod spec", self.kind));
+            return PodSpec { template: None, spec: Cow::Borrowed(spec), findings: vec![finding] };
         }
-        let Mended { decoded, value: spec, mut findings } = Mended::of(spec);
+        let LenientSpec { decoded, value: spec, mut findings } = LenientSpec::decode(spec);
         if let Some(decoded) = decoded.as_ref().filter(|_| findings.is_empty())
             && decoded.containers.is_empty()
         {
-            findings.push(Finding::new(Code::PodInvalid, "containers", "a pod has at least one container"));
+            findings.push(Finding::new(Code::PodInvalid, "containers", "the pod has no containers"));
         }
         findings.extend(quantities(&spec));
         let template = decoded.map(|decoded| {
             let mut template = Template::from(&decoded);
-            // Whoever writes Windows means windows.
-            let says_windows = decoded.os.is_some_and(|os| os.name.eq_ignore_ascii_case("windows"));
-            template.os = if says_windows { Some(System::Windows) } else { template.os };
+            // The rules for Windows apply to a misspelled Windows too.
+            let is_windows = decoded.os.is_some_and(|os| os.name.eq_ignore_ascii_case("windows"));
+            template.os = if is_windows { Some(System::Windows) } else { template.os };
             template
         });
         let findings = findings.into_iter().map(|finding| finding.below(&path)).collect();
-        Read { template, spec, findings }
+        PodSpec { template, spec, findings }
     }
 
-    /// The annotation with which Kubernetes up to 1.20 was asked for Hyper-V isolation.
+    /// The annotation for Hyper-V isolation of Kubernetes up to 1.20.
     pub(super) fn hyperv_annotation(&self) -> Vec<Finding> {
         let found = self.annotations(HYPERV_ANNOTATION);
         found
-            .map(|(path, value)| Finding::new(Code::HypervAnnotation, path, format!("{value:?} does nothing")))
+            .map(|(path, value)| {
+                Finding::new(Code::HypervAnnotation, path, format!("the value {value:?} has no effect"))
+            })
             .collect()
     }
 }
 
-/// A pod's spec, read as far as it can be.
-pub(super) struct Read<'a> {
-    /// What the rules read of it.
+/// A pod spec without the values that have the wrong type.
+pub(super) struct PodSpec<'a> {
+    /// The template; `None` if it cannot be decoded.
     pub template: Option<Template>,
-    /// The spec without the values that the API server refuses for their type.
+    /// The spec as JSON.
     pub spec: Cow<'a, Value>,
-    /// What it refuses.
+    /// The invalid values.
     pub findings: Vec<Finding>,
 }
 
-/// Amounts that are none.
+/// Invalid quantities.
 fn quantities(spec: &Value) -> Vec<Finding> {
     let lists = ["containers[].resources.limits", "containers[].resources.requests"].into_iter();
     let amounts = lists.flat_map(|list| fields(spec, list)).flat_map(|(path, amounts)| {
         let amounts = amounts.as_object().into_iter().flatten();
         amounts.filter_map(move |(name, amount)| Some((format!("{path}[{name}]"), amount.as_str()?)))
     });
-    amounts.filter_map(|(path, amount)| Some(no_quantity(path, amount, amount.parse::<Quantity>().err()?))).collect()
+    amounts
+        .filter_map(|(path, amount)| Some(invalid_quantity(path, amount, amount.parse::<Quantity>().err()?)))
+        .collect()
 }
 
-fn no_quantity(path: String, amount: &str, error: impl std::fmt::Display) -> Finding {
-    // GB and GiB are everywhere but in Kubernetes.
-    let instead = amount.strip_suffix(['B', 'b']).filter(|amount| amount.parse::<Quantity>().is_ok());
-    let instead = instead
-        .map_or("write a number with k, M, G, T, or Ki, Mi, Gi, Ti, such as 1Gi".to_owned(), |amount| {
-            format!("write {amount}")
-        });
-    Finding::new(Code::PodInvalid, path, error).instead(instead)
+fn invalid_quantity(path: String, amount: &str, error: impl std::fmt::Display) -> Finding {
+    // GB and GiB are common elsewhere.
+    let without_unit = amount.strip_suffix(['B', 'b']).filter(|amount| amount.parse::<Quantity>().is_ok());
+    let remedy = match without_unit {
+        Some(amount) => format!("write {amount}"),
+        None => "write a number with k, M, G, T, or Ki, Mi, Gi, Ti, such as 1Gi".to_owned(),
+    };
+    Finding::new(Code::PodInvalid, path, error).with_remedy(remedy)
 }
 
 #[cfg(test)]
@@ -174,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workload_is_known_by_kind_and_group() {
+    fn a_workload_is_recognized_by_kind_and_group() {
         let table = [
             ("v1", "Pod", Some("spec")),
             ("v1", "PodTemplate", Some("template.spec")),
@@ -191,28 +196,28 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_would_refuse_is_told_with_its_path() {
+    fn invalid_values_are_reported_with_their_path() {
         let table = [
-            (json!({}), "spec: this Pod has no spec of a pod. The API server refuses it."),
-            (json!({"spec": {}}), "spec.containers: a pod has at least one container. The API server refuses it."),
+            (json!({}), "spec: the Pod has no pod spec. The API server rejects the pod."),
+            (json!({"spec": {}}), "spec.containers: the pod has no containers. The API server rejects the pod."),
             (
                 json!({"spec": {"containers": [{"name": "a", "ports": [{"containerPort": "http"}]}]}}),
-                "spec.containers[0].ports[0].containerPort: \"http\" is not a whole number. The API server refuses it.",
+                "spec.containers[0].ports[0].containerPort: must be an integer, not \"http\". The API server rejects the pod.",
             ),
         ];
         for (mut object, expected) in table {
             object["kind"] = json!("Pod");
-            assert_eq!(told(&object), [expected]);
+            assert_eq!(findings(&object), [expected]);
         }
     }
 
-    fn told(object: &Value) -> Vec<String> {
-        let findings = Workload::of(object).unwrap().read().findings;
+    fn findings(object: &Value) -> Vec<String> {
+        let findings = Workload::of(object).unwrap().pod_spec().findings;
         findings.into_iter().map(|finding| format!("{}: {}", finding.path, finding.message)).collect()
     }
 
     #[test]
-    fn an_amount_is_a_number_with_a_suffix_of_kubernetes() {
+    fn a_quantity_has_a_suffix_of_kubernetes() {
         let table = [
             (json!("1GB"), Some("write 1G")),
             (json!("512MiB"), Some("write 512Mi")),
@@ -224,7 +229,7 @@ mod tests {
         for (amount, expected) in table {
             let object =
                 json!({"kind": "Pod", "spec": {"containers": [{"resources": {"limits": {"memory": amount}}}]}});
-            let findings = Workload::of(&object).unwrap().read().findings;
+            let findings = Workload::of(&object).unwrap().pod_spec().findings;
             let found = findings.first().map(|finding| (finding.path.as_str(), finding.remedy.as_str()));
             assert_eq!(
                 found,

@@ -1,4 +1,4 @@
-//! Which pools a change of another pool concerns.
+//! The pools that a change of a node or of another pool affects.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,44 +11,43 @@ use crate::{
     domain::{node::WindowsNode, ownership::Ownership},
 };
 
-/// A pool as it was and as it is: at least one of the two is there.
+/// A change of a pool: it exists before or after.
 #[derive(Clone, Copy)]
 pub struct PoolChange<'a> {
-    /// Before; `None` for a pool that is new.
+    /// The pool before; `None` if it was created.
     pub before: Option<&'a Pool>,
-    /// Now; `None` for a pool that is gone.
+    /// The pool after; `None` if it was deleted.
     pub after: Option<&'a Pool>,
 }
 
-/// What else is known, with the change in it.
-pub struct Surroundings<'a> {
+/// The observed objects, after the change.
+pub struct Observed<'a> {
     /// All pools.
     pub pools: &'a BTreeMap<String, Arc<Pool>>,
     /// All Windows nodes.
     pub nodes: &'a BTreeMap<String, Arc<WindowsNode>>,
     /// All RuntimeClasses.
     pub runtime_classes: &'a BTreeMap<String, Arc<RuntimeClassView>>,
-    /// How the records on nodes are verified.
+    /// Verifies the records of nodes.
     pub ownership: &'a Ownership,
 }
 
 impl<'a> PoolChange<'a> {
-    /// The pools beside itself that the change concerns: those that share nodes with it, where its membership changes, and
-    /// those that share a RuntimeClass with it, where what it asks of its classes changes. Conditions, counts and annotations
-    /// concern nobody else.
-    pub fn concerns(self, surroundings: &Surroundings<'_>) -> BTreeSet<String> {
-        let mut concerned = BTreeSet::new();
+    /// The other pools that the change affects: those that share nodes with the pool if its membership changes, and those
+    /// that share a RuntimeClass with it if the desired classes change. Its status affects no other pool.
+    pub fn affected_pools(self, observed: &Observed<'_>) -> BTreeSet<String> {
+        let mut affected = BTreeSet::new();
         if self.membership_differs() {
-            concerned.extend(self.sharing_nodes(surroundings));
+            affected.extend(self.sharing_nodes(observed));
         }
-        if self.differs(claim_on_classes) {
-            concerned.extend(self.sharing_classes(surroundings));
+        if self.differs(desired_classes) {
+            affected.extend(self.sharing_classes(observed));
         }
-        concerned.retain(|pool| pool != self.name());
-        concerned
+        affected.retain(|pool| pool != self.name());
+        affected
     }
 
-    /// Whether nodes may go to another pool, or to none.
+    /// Whether the change may assign nodes to another pool, or to none.
     pub fn membership_differs(self) -> bool {
         self.differs(membership)
     }
@@ -57,7 +56,7 @@ impl<'a> PoolChange<'a> {
         self.after.or(self.before).map_or("", |pool| pool.name.as_str())
     }
 
-    /// Whether a part of the pool is another, or came or went.
+    /// Whether a part of the pool differs, also because the pool was created or deleted.
     fn differs<P: PartialEq>(self, part: impl Fn(&'a Pool) -> P) -> bool {
         self.before.map(&part) != self.after.map(&part)
     }
@@ -66,51 +65,79 @@ impl<'a> PoolChange<'a> {
         self.before.into_iter().chain(self.after)
     }
 
-    /// The pools that match, have or would take a node which this one matches, has or would take, before or after.
-    fn sharing_nodes(self, surroundings: &Surroundings<'_>) -> BTreeSet<String> {
-        let others = || surroundings.pools.values().map(AsRef::as_ref).filter(|pool| pool.name != self.name());
-        let assigners =
-            [self.before, self.after].map(|state| Assigner::new(others().chain(state), surroundings.ownership));
+    /// The pools that have, select or would take a node which this pool has, selects or would take, before or after.
+    fn sharing_nodes(self, observed: &Observed<'_>) -> BTreeSet<String> {
+        let others = || observed.pools.values().map(AsRef::as_ref).filter(|pool| pool.name != self.name());
+        let assigners = [self.before, self.after].map(|state| Assigner::new(others().chain(state), observed.ownership));
         let mut sharing = BTreeSet::new();
-        for node in surroundings.nodes.values() {
+        for node in observed.nodes.values().filter(|node| self.may_have(node, observed.ownership)) {
             let of = |assigner: &Assigner<'_>| {
-                let claims = assigner.claims(node);
-                let all = claims.into_iter().chain(assigner.assign(node).pool).chain(node.labelled_pool());
+                let selected_by = assigner.selected_by(node);
+                let all = selected_by.into_iter().chain(assigner.assign(node).pool).chain(node.labelled_pool());
                 all.map(str::to_owned).collect::<Vec<_>>()
             };
-            let concerned: Vec<String> = assigners.iter().flat_map(of).collect();
-            if concerned.iter().any(|pool| pool == self.name()) {
-                sharing.extend(concerned);
+            let pools: Vec<String> = assigners.iter().flat_map(of).collect();
+            if pools.iter().any(|pool| pool == self.name()) {
+                sharing.extend(pools);
             }
         }
-        // Of several fallback pools the oldest counts, and the others report it.
-        let falls_back = |pool: &Pool| pool.spec.as_ref().is_ok_and(|spec| spec.members == Members::Fallback);
-        if self.states().any(falls_back) {
-            sharing.extend(others().filter(|pool| falls_back(pool)).map(|pool| pool.name.clone()));
+        // Of several fallback pools one takes precedence, and the others report it.
+        let is_fallback = |pool: &Pool| pool.spec.as_ref().is_ok_and(|spec| spec.members == Members::Fallback);
+        if self.states().any(is_fallback) {
+            sharing.extend(others().filter(|pool| is_fallback(pool)).map(|pool| pool.name.clone()));
         }
         sharing
     }
 
-    /// The pools that name a class which this one names or named, and those that such a class was made for.
-    fn sharing_classes(self, surroundings: &Surroundings<'_>) -> BTreeSet<String> {
+    /// Whether a node may belong to the pool, before or after: the pool selects it, or its record or label has the pool.
+    fn may_have(self, node: &WindowsNode, ownership: &Ownership) -> bool {
+        let selects = |pool: &Pool| match pool.spec.as_ref().map(|spec| &spec.members) {
+            Ok(Members::Selector(selector)) => selector.matches(&node.labels),
+            Ok(Members::Fallback) => true,
+            Err(_) => false,
+        };
+        self.states().any(selects) || [node.labelled_pool(), ownership.pool_of(node)].contains(&Some(self.name()))
+    }
+
+    /// The pools that name a class which this pool names or named, and those that such a class was created for.
+    fn sharing_classes(self, observed: &Observed<'_>) -> BTreeSet<String> {
         let names: BTreeSet<&str> = self.states().flat_map(class_names).collect();
-        let named = surroundings.pools.values().filter(|pool| class_names(pool).any(|name| names.contains(name)));
-        let classes = names.iter().filter_map(|name| surroundings.runtime_classes.get(*name));
-        let made_for = classes.filter_map(|class| class.label(label::POOL).map(str::to_owned));
-        named.map(|pool| pool.name.clone()).chain(made_for).collect()
+        let named = observed.pools.values().filter(|pool| class_names(pool).any(|name| names.contains(name)));
+        let classes = names.iter().filter_map(|name| observed.runtime_classes.get(*name));
+        let created_for = classes.filter_map(|class| class.label(label::POOL).map(str::to_owned));
+        named.map(|pool| pool.name.clone()).chain(created_for).collect()
     }
 }
 
-/// What decides which nodes are the pool's, and whether it would take one from another pool.
+/// What the assignment of nodes depends on.
 fn membership(pool: &Pool) -> impl PartialEq + '_ {
     let members = pool.spec.as_ref().ok().map(|spec| &spec.members);
     (&pool.uid, pool.created, pool.deleting, members, pool.enforces())
 }
 
-/// What a pool asks of its RuntimeClasses.
-fn claim_on_classes(pool: &Pool) -> impl PartialEq + '_ {
-    let claim = pool.spec.as_ref().ok().map(|spec| (spec.build, &spec.runtime_classes, &spec.taints));
-    (&pool.uid, pool.created, pool.deleting, pool.enforces(), claim)
+/// What the desired RuntimeClasses of a pool depend on.
+fn desired_classes(pool: &Pool) -> impl PartialEq + '_ {
+    let classes = pool.spec.as_ref().ok().map(|spec| (spec.build, &spec.runtime_classes, &spec.taints));
+    (&pool.uid, pool.created, pool.deleting, pool.enforces(), classes)
+}
+
+/// The pools that a change of a node affects: those that have, select or would take it.
+pub fn by_node_change<'a>(
+    pools: impl IntoIterator<Item = &'a Pool>,
+    ownership: &'a Ownership,
+    before: Option<&'a WindowsNode>,
+    after: Option<&'a WindowsNode>,
+) -> Vec<String> {
+    let assigner = Assigner::new(pools, ownership);
+    let mut affected = BTreeSet::new();
+    for node in before.into_iter().chain(after) {
+        let assigned = assigner.assign(node).pool;
+        let named = node.labelled_pool().into_iter().chain(ownership.pool_of(node));
+        for pool in assigner.selected_by(node).into_iter().chain(assigned).chain(named) {
+            affected.insert(pool.to_owned());
+        }
+    }
+    affected.into_iter().collect()
 }
 
 fn class_names(pool: &Pool) -> impl Iterator<Item = &str> {
@@ -143,7 +170,7 @@ mod tests {
         pool(name, json!({"nodeSelector": null, "fallback": true}))
     }
 
-    /// A node that says that it is in a pool.
+    /// A node with a record and a label of a pool.
     fn node(name: &str, agentpool: &str, pool: &str) -> WindowsNode {
         let labels = json!({"kubernetes.io/os": "windows", "agentpool": agentpool, "winpool.dev/pool": pool});
         let annotations = json!({"winpool.dev/owned": json!({"pool": pool}).to_string()});
@@ -151,8 +178,8 @@ mod tests {
         serde_json::from_value::<k8s_openapi::api::core::v1::Node>(object).unwrap().into()
     }
 
-    /// The pools `web`, `batch`, `edge` and `rest`, which takes what is left, with a node each; what concerns whom.
-    fn concerned(before: Option<Pool>, after: Option<Pool>) -> Vec<String> {
+    /// The pools that a change affects among `web`, `batch`, `edge` and the fallback `rest`, which have a node each.
+    fn affected(before: Option<Pool>, after: Option<Pool>) -> Vec<String> {
         let known = [pool("web", json!({})), pool("batch", json!({})), pool("edge", json!({})), fallback("rest")];
         let name = after.as_ref().or(before.as_ref()).unwrap().name.clone();
         let pools = known.into_iter().filter(|pool| pool.name != name).chain(after.clone());
@@ -160,56 +187,56 @@ mod tests {
             node("web-1", "web", "web"),
             node("batch-1", "batch", "batch"),
             node("edge-1", "edge", "edge"),
-            node("rest-1", "nobody", "rest"),
+            node("rest-1", "other", "rest"),
         ];
         let class = json!({"metadata": {"name": "web", "labels": {"winpool.dev/pool": "edge"}}, "handler": "h"});
         let class: k8s_openapi::api::node::v1::RuntimeClass = serde_json::from_value(class).unwrap();
-        let surroundings = Surroundings {
+        let observed = Observed {
             pools: &pools.map(|pool| (pool.name.clone(), Arc::new(pool))).collect(),
             nodes: &nodes.map(|node| (node.name.clone(), Arc::new(node))).into_iter().collect(),
             runtime_classes: &BTreeMap::from([("web".to_owned(), Arc::new(class.into()))]),
-            ownership: &Ownership::Trusting,
+            ownership: &Ownership::TrustAll,
         };
         let change = PoolChange { before: before.as_ref(), after: after.as_ref() };
-        change.concerns(&surroundings).into_iter().collect()
+        change.affected_pools(&observed).into_iter().collect()
     }
 
     #[test]
-    fn a_change_of_a_spec_concerns_those_that_share_nodes_or_classes_with_it() {
+    fn a_change_of_a_spec_affects_the_pools_that_share_nodes_or_classes() {
         let selects = |agentpool: &str| json!({"nodeSelector": {"matchLabels": {"agentpool": agentpool}}});
         let batch = |fields: Value| Some(pool("batch", fields));
-        let nobody: &[&str] = &[];
+        let none: &[&str] = &[];
         for (before, after, expected) in [
-            (batch(json!({})), batch(json!({"labels": {"team": "a"}, "deletionPolicy": "Cleanup"})), nobody),
-            (batch(json!({})), batch(json!({"profileRef": {"name": "standard"}})), nobody),
-            (batch(json!({})), batch(json!({"taints": []})), nobody),
-            (batch(json!({})), batch(json!({"runtimeClasses": [{"name": "other"}]})), nobody),
-            // The class `web` was made for `edge`, which may be the one to report that nobody names it.
+            (batch(json!({})), batch(json!({"labels": {"team": "a"}, "deletionPolicy": "Cleanup"})), none),
+            (batch(json!({})), batch(json!({"profileRef": {"name": "standard"}})), none),
+            (batch(json!({})), batch(json!({"taints": []})), none),
+            (batch(json!({})), batch(json!({"runtimeClasses": [{"name": "other"}]})), none),
+            // The class `web` was created for `edge`, which reports it if no pool names it.
             (batch(json!({})), batch(json!({"runtimeClasses": [{"name": "web"}]})), &["edge", "web"]),
             (batch(json!({"runtimeClasses": [{"name": "web"}]})), batch(json!({})), &["edge", "web"]),
-            // Its node falls to `rest`, or comes from there.
+            // Its node moves to `rest`, or from there.
             (batch(json!({})), batch(selects("elsewhere")), &["rest"]),
             (batch(json!({})), None, &["rest"]),
             (None, batch(json!({})), &["rest"]),
-            (batch(json!({})), batch(json!({"mode": "Observe"})), nobody),
-            // It matches nodes of others.
+            (batch(json!({})), batch(json!({"mode": "Observe"})), none),
+            // It selects nodes of other pools.
             (batch(json!({})), batch(selects("web")), &["rest", "web"]),
-            (batch(selects("web")), batch(selects("nobody")), &["rest", "web"]),
-            // A pool that takes what is left concerns those that lose nodes to it or get nodes from it, and its like.
+            (batch(selects("web")), batch(selects("other")), &["rest", "web"]),
+            // A fallback pool affects the pools that its nodes move to or from, and other fallback pools.
             (Some(fallback("rest")), None, &[]),
             (None, Some(fallback("second")), &["rest"]),
         ] {
-            let told = format!("{before:?} {after:?}");
-            assert_eq!(concerned(before, after), expected, "{told}");
+            let change = format!("{before:?} {after:?}");
+            assert_eq!(affected(before, after), expected, "{change}");
         }
     }
 
     #[test]
-    fn a_status_concerns_nobody_else() {
+    fn a_change_of_a_status_affects_no_other_pool() {
         let mut after = pool("web", json!({"runtimeClasses": [{"name": "batch"}]}));
         let before = after.clone();
         after.status.applied.taints = vec!["foreign:NoSchedule".into()];
         after.status.nodes.ready = 7;
-        assert_eq!(concerned(Some(before), Some(after)), Vec::<String>::new());
+        assert_eq!(affected(Some(before), Some(after)), Vec::<String>::new());
     }
 }

@@ -1,614 +1,273 @@
-//! The RuntimeClasses of a pool: what they should be, and what may be done about it.
+//! The plans for the RuntimeClasses of a pool.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+mod desired;
+mod diff;
 
-use serde_json::{Value, json};
-
-use super::{Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec};
+use self::desired::{ClassUser, DesiredClass};
+pub use self::diff::restored;
+use super::{Pool, RuntimeClassView, Snapshot, Spec, consents};
 use crate::{
-    api::{
-        Mode, RuntimeClassScope, RuntimeClassState, Taint, TolerationOperator,
-        names::{annotation, label},
-    },
-    domain::{
-        node::WindowsNode,
-        operation::{Operation, existence},
-        ownership::TaintKey,
-        quantity::Quantity,
-        revert::{FieldWrite, Persistence},
-        workload::Scheduling,
-    },
-    facts::Build,
+    api::{Mode, RuntimeClassState, names::label},
+    domain::{Explanation, kubernetes::TaintKey, node::WindowsNode, operation::Operation, revert::FieldWrite},
 };
 
-/// What is to be done about one RuntimeClass of a pool.
+/// The remedy for an existing class that winpool did not create.
+const ADOPT: &str = "Set adopt: true for it in spec.runtimeClasses, or use another name";
+
+/// The plan for one RuntimeClass of a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassPlan {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
-    /// What status says of it when the operations are done.
+    /// The state after the operations.
     pub state: RuntimeClassState,
-    /// Why it is not as specified, with the remedy; empty when it is.
-    pub message: String,
-    /// Before the nodes are written: tolerations are widened, the selector is left as it was.
+    /// Why the class is not as specified; `None` if it is.
+    pub explanation: Option<Explanation>,
+    /// Creates the class or adds its tolerations, before nodes are written. The present selector is kept.
     pub widen: Option<Operation>,
-    /// After the nodes are written: the class as it should be.
+    /// Applies the desired class, after nodes are written.
     pub settle: Option<Operation>,
-    /// After that: what others put into the class is taken off.
+    /// Removes what other clients added to the maps of the class, after that.
     pub strip: Option<Operation>,
-    /// The taints of the pool that the class, as it is now, does not tolerate: they wait until it is widened, and without
-    /// [`Self::widen`] until somebody lets it be.
+    /// The taints of the pool that the present class does not tolerate. They are held until it is widened.
     pub untolerated: Vec<TaintKey>,
 }
 
 impl ClassPlan {
-    fn left_alone(name: &str, state: RuntimeClassState, message: impl Into<String>) -> Self {
-        let (name, message) = (name.to_owned(), message.into());
-        Self { name, state, message, widen: None, settle: None, strip: None, untolerated: Vec::new() }
+    fn unchanged(name: &str, state: RuntimeClassState) -> Self {
+        let (name, untolerated) = (name.to_owned(), Vec::new());
+        Self { name, state, explanation: None, widen: None, settle: None, strip: None, untolerated }
+    }
+
+    fn held(name: &str, state: RuntimeClassState, problem: String, remedy: impl Into<String>) -> Self {
+        let explanation = Some(Explanation { problem, remedy: remedy.into() });
+        Self { explanation, ..Self::unchanged(name, state) }
     }
 }
 
-/// The plans for every RuntimeClass that the pool names, and for those that it does not name any more.
+/// Plans the RuntimeClasses that the pool names, and those that were created for it and that no pool names any more.
 pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> Vec<ClassPlan> {
-    let stranding = strands(snapshot, pool, spec, members);
+    let would_strand = would_strand(snapshot, pool, spec, members);
     let named = spec.runtime_classes.iter().map(|class| {
-        let plan = plan_one(snapshot, pool, spec, class, stranding);
-        // Nobody can use a class that does not exist, and one of somebody else is not ours to widen: they hold no taint up.
-        let existing = snapshot.runtime_classes.get(&class.name).filter(|existing| existing.ours());
+        let plan = plan_one(snapshot, ClassUser { pool, spec, class }, would_strand);
+        // A class that does not exist, or that the pool does not manage, holds no taint.
+        let existing = snapshot.runtime_classes.get(&class.name).filter(|existing| existing.is_managed());
         let existing = existing.filter(|_| plan.state != RuntimeClassState::NameTaken);
-        let untolerated = existing.map(|existing| existing.does_not_tolerate(&spec.taints)).unwrap_or_default();
+        let untolerated = existing.map(|existing| existing.untolerated(&spec.taints)).unwrap_or_default();
         ClassPlan { untolerated, ..plan }
     });
     let unused = unused(snapshot, pool).map(|class| {
-        let message = format!("no pool names RuntimeClass {} any more; delete it when no pod does", class.name());
-        ClassPlan::left_alone(class.name(), RuntimeClassState::Unused, message)
+        let problem = format!("RuntimeClass {} is no longer named by any pool", class.name());
+        ClassPlan::held(class.name(), RuntimeClassState::Unused, problem, "Delete it when no pod uses it")
     });
     named.chain(unused).collect()
 }
 
-/// Our classes that were made for this pool and that no pool names.
+/// The managed classes that were created for this pool and that no pool names.
 pub fn unused<'a>(snapshot: &'a Snapshot, pool: &'a Pool) -> impl Iterator<Item = &'a RuntimeClassView> {
-    let ours =
-        snapshot.runtime_classes.values().filter(|class| class.ours() && class.label(label::POOL) == Some(&pool.name));
-    ours.map(AsRef::as_ref).filter(|class| claimants(snapshot, class.name()).is_empty())
+    let managed = snapshot.runtime_classes.values().map(AsRef::as_ref).filter(|class| class.is_managed());
+    let of_pool = managed.filter(|class| class.label(label::POOL) == Some(&pool.name));
+    of_pool.filter(|class| users(snapshot, class.name()).is_empty())
 }
 
-/// The pools that name a class, in order of precedence. A pool that is being cleaned up has given its classes up.
-pub fn claimants<'a>(snapshot: &'a Snapshot, name: &str) -> Vec<Claimant<'a>> {
-    let mut found: Vec<_> = snapshot
-        .pools
-        .values()
-        .filter(|pool| !pool.deleting)
+/// The pools that name a class and are not being deleted, by precedence.
+fn users<'a>(snapshot: &'a Snapshot, name: &str) -> Vec<ClassUser<'a>> {
+    let pools = snapshot.pools.values().filter(|pool| !pool.deleting);
+    let mut users: Vec<_> = pools
         .filter_map(|pool| {
             let spec = pool.spec.as_ref().ok()?;
             let class = spec.runtime_classes.iter().find(|class| class.name == name)?;
-            Some((pool.as_ref(), spec, class))
+            Some(ClassUser { pool, spec, class })
         })
         .collect();
-    found.sort_by(|a, b| a.0.precedence().cmp(&b.0.precedence()));
-    found
+    users.sort_by(|a, b| a.pool.precedence().cmp(&b.pool.precedence()));
+    users
 }
 
-/// A pool that names a class.
-type Claimant<'a> = (&'a Pool, &'a Spec, &'a RuntimeClass);
-
-/// The pools that have a say in a class: one that only observes takes no name from the others, and sees what it would get.
-fn contenders<'a>(snapshot: &'a Snapshot, pool: &Pool, name: &str) -> Vec<Claimant<'a>> {
-    let mut found = claimants(snapshot, name);
-    found.retain(|(other, spec, _)| spec.mode == Mode::Enforce || other.name == pool.name);
-    found.sort_by_key(|(_, spec, _)| spec.mode == Mode::Observe);
-    found
+/// The pools that determine a class for this pool: those in mode Enforce, and last this pool in mode Observe.
+fn users_seen_by<'a>(snapshot: &'a Snapshot, pool: &Pool, name: &str) -> Vec<ClassUser<'a>> {
+    let mut users = users(snapshot, name);
+    users.retain(|user| user.spec.mode == Mode::Enforce || user.pool.name == pool.name);
+    users.sort_by_key(|user| user.spec.mode == Mode::Observe);
+    users
 }
 
-/// Whether two pools can share a class of one name.
-fn can_share(one: (&Spec, &RuntimeClass), other: (&Spec, &RuntimeClass)) -> bool {
-    let scoped_to_build = [one.1.scope, other.1.scope] == [RuntimeClassScope::Build; 2];
-    scoped_to_build && one.0.build == other.0.build && one.1.handler == other.1.handler
-}
-
-/// Whether giving the pool's classes its new build would leave the pods of the old one without a node: the pool has
-/// nodes of a build that its classes lead to now, and none that is ready of the new.
-fn strands(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> bool {
+/// Whether a change of the classes to the new build would leave pods without a node: the pool has nodes of the build that
+/// its classes select, and no ready node of the new build.
+fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> bool {
     let build = spec.build.to_string();
-    let ours = || {
-        let classes = snapshot.runtime_classes.values().filter(|class| class.ours());
-        classes.filter(|class| class.label(label::POOL) == Some(&pool.name)).filter_map(|class| class.build())
-    };
-    let has_old = |old: &str| members.iter().any(|node| node.build().is_some_and(|build| build.to_string() == old));
-    let ready_for_new = members.iter().any(|node| node.ready && node.build() == Some(spec.build));
-    // One of a former name may have it, and leads no pod of the pool's classes of today anywhere.
-    let named = spec.runtime_classes.iter().filter_map(|class| snapshot.runtime_classes.get(&class.name));
-    let done = named.into_iter().any(|class| class.ours() && class.build() == Some(&build));
-    !done
-        && !ready_for_new
-        && ours().any(|old| old != build && has_old(old))
-        && !pool.allows(pool.allow_strand.as_ref())
+    let managed = || snapshot.runtime_classes.values().filter(|class| class.is_managed());
+    let mut present =
+        managed().filter(|class| class.label(label::POOL) == Some(&pool.name)).filter_map(|class| class.build());
+    let has_nodes = |old: &str| members.iter().any(|node| node.build().is_some_and(|build| build.to_string() == old));
+    let is_ready = members.iter().any(|node| node.ready && node.build() == Some(spec.build));
+    // Only the classes that the pool names now count: one of a former name may select the new build.
+    let is_changed = managed().any(|class| {
+        class.build() == Some(&build) && spec.runtime_classes.iter().any(|named| named.name == class.name())
+    });
+    !is_changed
+        && !is_ready
+        && present.any(|old| old != build && has_nodes(old))
+        && !pool.consents.allow_strand(&spec.windows_version)
 }
 
-fn plan_one(snapshot: &Snapshot, pool: &Pool, spec: &Spec, class: &RuntimeClass, stranding: bool) -> ClassPlan {
-    let claimants = contenders(snapshot, pool, &class.name);
-    let Some(first) = claimants.first() else {
-        return ClassPlan::left_alone(&class.name, RuntimeClassState::Unused, "");
+fn plan_one(snapshot: &Snapshot, user: ClassUser, would_strand: bool) -> ClassPlan {
+    let (name, pool) = (&user.class.name, user.pool);
+    let users = users_seen_by(snapshot, pool, name);
+    let Some(first) = users.first().copied() else {
+        return ClassPlan::unchanged(name, RuntimeClassState::Unused);
     };
-    if first.0.name != pool.name && !can_share((first.1, first.2), (spec, class)) {
-        let message = format!(
-            "RuntimeClass {} is pool {}'s, and pools share a class only with scope Build, the same build and the same \
-             handler: give it another name in spec.runtimeClasses",
-            class.name, first.0.name
-        );
-        return ClassPlan::left_alone(&class.name, RuntimeClassState::NameTaken, message);
+    if first.pool.name != pool.name && !first.can_share(&user) {
+        return name_taken(name, &first.pool.name);
     }
-    let sharers: Vec<_> = claimants
-        .iter()
-        .filter(|other| other.0.name == first.0.name || can_share((first.1, first.2), (other.1, other.2)))
-        .collect();
-    let existing = snapshot.runtime_classes.get(&class.name).map(AsRef::as_ref);
-    let retained = existing.and_then(|existing| retained_by(snapshot, existing));
-    let mut wanted = Wanted {
-        name: &class.name,
-        pool: retained.unwrap_or(&first.0.name),
-        handler: &first.2.handler,
-        overhead: Cow::Borrowed(&first.2.overhead),
-        selector: selector(first.1.build, (first.2.scope == RuntimeClassScope::Pool).then_some(&first.0.name)),
-        tolerations: tolerations(sharers.iter().map(|(_, spec, class)| (*spec, *class))),
-        adopted: None,
+    let sharing = |other: &ClassUser| other.pool.name == first.pool.name || first.can_share(other);
+    let users: Vec<ClassUser> = users.into_iter().filter(sharing).collect();
+    let adopt = users.iter().any(|user| user.class.adopt);
+    let mut desired = DesiredClass::new(first, &users);
+    let Some(existing) = snapshot.runtime_classes.get(name).map(AsRef::as_ref) else {
+        return if would_strand { strand_held(user, None, desired) } else { create(snapshot, &desired) };
     };
-    if let Some((existing, former)) = existing.zip(retained) {
-        if sharers.iter().any(|sharer| sharer.2.adopt) {
-            wanted.pool = &first.0.name;
-        } else if existing.selector() != wanted.selector || existing.object.handler != *wanted.handler {
-            return left_by(former, existing, &wanted);
-        } else {
-            wanted.keep_as_it_is(existing);
+    if let Some(former) = retained_by(snapshot, existing).filter(|_| !adopt) {
+        desired.pool = former;
+        if existing.selector() != desired.selector || existing.object.handler != *desired.handler {
+            return left_by(former, existing, &desired);
         }
+        desired.keep_present(existing);
     }
-    if let Some(existing) = existing {
-        wanted.keep_tolerated(existing, snapshot);
+    desired.keep_tolerated(existing, snapshot);
+    if would_strand {
+        return strand_held(user, Some(existing), desired);
     }
-    if stranding {
-        return hold(pool, class, existing, wanted, spec.build);
+    if existing.object.handler != *desired.handler {
+        return handler_differs(existing, &desired);
     }
-    match existing {
-        None => create(snapshot, &wanted),
-        Some(existing) if existing.object.handler != *wanted.handler => handler_differs(existing, &wanted),
-        Some(existing) if !existing.ours() && !sharers.iter().any(|sharer| sharer.2.adopt) => {
-            not_ours(existing, &wanted)
-        }
-        Some(existing) => {
-            wanted.keep_adopted(existing);
-            change(snapshot, existing, wanted)
-        }
+    if !existing.is_managed() && !adopt {
+        return not_managed(existing, &desired);
     }
+    desired.keep_adopted(existing);
+    change(snapshot, existing, desired)
 }
 
-/// The pool that a class of ours was made for, if that pool is gone and left the class behind.
+/// The pool that a managed class was created for, if it was deleted with Retain.
 fn retained_by<'a>(snapshot: &Snapshot, class: &'a RuntimeClassView) -> Option<&'a str> {
-    let former = class.label(label::POOL).filter(|_| class.ours())?;
+    let former = class.label(label::POOL).filter(|_| class.is_managed())?;
     (!snapshot.pools.contains_key(former)).then_some(former)
 }
 
-fn left_by(former: &str, existing: &RuntimeClassView, wanted: &Wanted) -> ClassPlan {
-    let message = format!(
-        "RuntimeClass {} was left by pool {former}, which was deleted with Retain, and it differs: {}. Set adopt: true on it in \
-         spec.runtimeClasses to take it over, or give the pool's class another name",
-        wanted.name,
-        wanted.differences(existing).join(", ")
+fn name_taken(name: &str, other: &str) -> ClassPlan {
+    let problem = format!(
+        "RuntimeClass {name} belongs to pool {other}, and pools can share a class only with scope Build, the same build and \
+         the same handler"
     );
-    ClassPlan::left_alone(wanted.name, RuntimeClassState::NameTaken, message)
+    ClassPlan::held(name, RuntimeClassState::NameTaken, problem, "Use another name in spec.runtimeClasses")
 }
 
-/// A class that others delete again and again is created with a delay.
-fn create(snapshot: &Snapshot, wanted: &Wanted) -> ClassPlan {
-    let operation = wanted.operation(None, "create");
-    let identity = operation.identity();
-    if let Some(until) = snapshot.reverts.waits_until(&identity, &existence(), snapshot.now) {
-        let message =
-            format!("another client keeps deleting RuntimeClass {}; not created before {until:.0}", wanted.name);
-        return ClassPlan::left_alone(wanted.name, RuntimeClassState::Contested, message);
+fn left_by(former: &str, existing: &RuntimeClassView, desired: &DesiredClass) -> ClassPlan {
+    let problem = format!(
+        "RuntimeClass {} was created for pool {former}, which was deleted with deletionPolicy Retain, and differs from this \
+         pool's spec: {}",
+        desired.name,
+        desired.differences(existing).join(", ")
+    );
+    ClassPlan::held(desired.name, RuntimeClassState::NameTaken, problem, ADOPT)
+}
+
+/// Creates the class, or delays that if another client repeatedly deletes it.
+fn create(snapshot: &Snapshot, desired: &DesiredClass) -> ClassPlan {
+    let operation = desired.apply(None, "create", vec![FieldWrite::existence(true)]);
+    let until = snapshot.reverts.delayed_until(&operation.identity(), &FieldWrite::existence(true), snapshot.now);
+    if let Some(until) = until {
+        let problem = format!(
+            "another client repeatedly deletes RuntimeClass {}, which is not created again before {until:.0}",
+            desired.name
+        );
+        let remedy = "Stop that client, or remove the class from spec.runtimeClasses";
+        return ClassPlan::held(desired.name, RuntimeClassState::Contested, problem, remedy);
     }
-    ClassPlan { widen: Some(operation), ..ClassPlan::left_alone(wanted.name, RuntimeClassState::Applied, "") }
+    ClassPlan { widen: Some(operation), ..ClassPlan::unchanged(desired.name, RuntimeClassState::Applied) }
 }
 
-fn handler_differs(existing: &RuntimeClassView, wanted: &Wanted) -> ClassPlan {
-    let message = format!(
-        "RuntimeClass {} has handler {}, {} is asked for, and Kubernetes lets nobody change a handler: give the class \
-         another name in spec.runtimeClasses, or delete it so that it is made anew",
-        wanted.name, existing.object.handler, wanted.handler
+fn handler_differs(existing: &RuntimeClassView, desired: &DesiredClass) -> ClassPlan {
+    let problem = format!(
+        "RuntimeClass {} has handler {} instead of {}, and the handler is immutable",
+        desired.name, existing.object.handler, desired.handler
     );
-    ClassPlan::left_alone(wanted.name, RuntimeClassState::HandlerDiffers, message)
+    let remedy = "Use another name in spec.runtimeClasses, or delete the class so that it is created again";
+    ClassPlan::held(desired.name, RuntimeClassState::HandlerDiffers, problem, remedy)
 }
 
-fn not_ours(existing: &RuntimeClassView, wanted: &Wanted) -> ClassPlan {
-    let differences = wanted.differences(existing);
+fn not_managed(existing: &RuntimeClassView, desired: &DesiredClass) -> ClassPlan {
+    let differences = desired.differences(existing);
     if differences.is_empty() {
-        return ClassPlan::left_alone(wanted.name, RuntimeClassState::Found, "");
+        return ClassPlan::unchanged(desired.name, RuntimeClassState::Found);
     }
-    let message = format!(
-        "somebody else made RuntimeClass {}, and it differs: {}; set adopt: true on it in spec.runtimeClasses to take it \
-         over, or give the pool's class another name",
-        wanted.name,
+    let problem = format!(
+        "RuntimeClass {} was not created by winpool and differs from the spec: {}",
+        desired.name,
         differences.join(", ")
     );
-    ClassPlan::left_alone(wanted.name, RuntimeClassState::NotOurs, message)
+    ClassPlan::held(desired.name, RuntimeClassState::NotOurs, problem, ADOPT)
 }
 
-/// Leaves the class on the build that it leads to, and still widens its tolerations, so that a taint changed in the same
-/// edit keeps nobody off.
-fn hold(
-    pool: &Pool,
-    class: &RuntimeClass,
-    existing: Option<&RuntimeClassView>,
-    mut wanted: Wanted,
-    build: Build,
-) -> ClassPlan {
-    let message = format!(
-        "RuntimeClass {} is not moved to {build}: the pool has nodes of the old build and none ready of the new, so its \
-         pods would have nowhere to run. Add nodes of {build}, or move it all the same with: {}",
-        class.name,
-        pool.allow_command(annotation::ALLOW_STRAND)
+/// Keeps the selector of the class. Its tolerations are still added, so that its pods tolerate taints that changed together
+/// with the build.
+fn strand_held(user: ClassUser, existing: Option<&RuntimeClassView>, mut desired: DesiredClass) -> ClassPlan {
+    let build = user.spec.build;
+    let problem = format!(
+        "RuntimeClass {} is not changed to build {build}, because the pool has nodes of the previous build and no ready node \
+         of the new one: its pods could not be scheduled",
+        desired.name
     );
-    let mut plan = ClassPlan::left_alone(&class.name, RuntimeClassState::WouldStrand, message);
-    if let Some(existing) = existing.filter(|existing| existing.ours() && existing.object.handler == *wanted.handler) {
-        wanted.keep_adopted(existing);
-        wanted.selector = existing.selector();
-        wanted.widen(existing);
-        if !wanted.differences(existing).is_empty() {
-            plan.widen = Some(wanted.interim(existing));
+    let command = consents::strand_command(&user.pool.name, &user.spec.windows_version);
+    let remedy = format!("Add nodes with build {build}, or allow the change with: {command}");
+    let mut plan = ClassPlan::held(desired.name, RuntimeClassState::WouldStrand, problem, remedy);
+    let has_handler = |existing: &&RuntimeClassView| existing.object.handler == *desired.handler;
+    if let Some(existing) = existing.filter(|existing| existing.is_managed()).filter(has_handler) {
+        desired.keep_adopted(existing);
+        desired.widen(existing);
+        if !desired.differences(existing).is_empty() {
+            plan.widen = Some(desired.apply_widened(existing));
         }
     }
     plan
 }
 
-/// First wider, then as it should be: tolerations come before the taints they are for, and a selector is narrowed when
-/// the nodes carry its labels.
-fn change(snapshot: &Snapshot, existing: &RuntimeClassView, settled: Wanted) -> ClassPlan {
-    let differences = settled.differences(existing);
-    if differences.is_empty() && existing.ours() {
-        return ClassPlan::left_alone(settled.name, RuntimeClassState::Applied, "");
+/// First widens the class, then applies the desired one: tolerations are added before the taints that need them, and a
+/// selector is narrowed after the nodes have its labels.
+fn change(snapshot: &Snapshot, existing: &RuntimeClassView, desired: DesiredClass) -> ClassPlan {
+    let differences = desired.differences(existing);
+    if differences.is_empty() && existing.is_managed() {
+        return ClassPlan::unchanged(desired.name, RuntimeClassState::Applied);
     }
-    let words = if existing.ours() { differences.join(", ") } else { format!("adopt: {}", differences.join(", ")) };
-    let settle = settled.operation(Some(existing), &words);
-    let waits_until = snapshot.reverts.waits_until(&settle.identity(), &settled.write(), snapshot.now);
-    if let Some(until) = waits_until {
-        let rival = existing.other_writer.as_deref().unwrap_or("another writer");
-        let message = format!(
-            "RuntimeClass {}: {rival} keeps undoing what this pool asks ({words}); left alone until {until:.0}: make one of the two stop",
-            settled.name
+    let differences = differences.join(", ");
+    let change = match (existing.is_managed(), differences.as_str()) {
+        (true, _) => format!("update ({differences})"),
+        (false, "") => "adopt".to_owned(),
+        (false, _) => format!("adopt ({differences})"),
+    };
+    let settle = desired.apply(Some(existing), &change, vec![desired.field_write()]);
+    let delayed_until = snapshot.reverts.delayed_until(&settle.identity(), &desired.field_write(), snapshot.now);
+    if let Some(until) = delayed_until {
+        let writer = existing.other_writer.as_deref().unwrap_or("another client");
+        let problem = format!(
+            "{writer} repeatedly reverts RuntimeClass {} ({differences}), which is not written again before {until:.0}",
+            desired.name
         );
-        return ClassPlan::left_alone(settled.name, RuntimeClassState::Contested, message);
+        let remedy = "Stop that client from writing the class, or change spec.runtimeClasses";
+        return ClassPlan::held(desired.name, RuntimeClassState::Contested, problem, remedy);
     }
-    let mut wider = settled.clone();
+    let mut wider = desired.clone();
     wider.widen(existing);
-    wider.selector = existing.selector();
     let tolerated = existing.tolerations();
-    let more = wider.tolerations.iter().any(|toleration| !tolerated.contains(toleration));
-    // The rest follows when the wider class is seen: each write is bound to the version that it was planned from.
-    let left_alone = |state| ClassPlan::left_alone(settled.name, state, "");
-    let strip = settled.strip(existing);
-    match more {
-        true if wider.body() == settled.body() => {
-            ClassPlan { widen: Some(settle), strip, ..left_alone(RuntimeClassState::Applied) }
+    let adds_tolerations = wider.tolerations.iter().any(|toleration| !tolerated.contains(toleration));
+    let unchanged = |state| ClassPlan::unchanged(desired.name, state);
+    let strip = desired.strip(existing);
+    match adds_tolerations {
+        true if wider.body() == desired.body() => {
+            ClassPlan { widen: Some(settle), strip, ..unchanged(RuntimeClassState::Applied) }
         }
-        true => {
-            let widen = Some(wider.interim(existing));
-            ClassPlan { widen, ..left_alone(RuntimeClassState::Pending) }
-        }
-        false => ClassPlan { settle: Some(settle), strip, ..left_alone(RuntimeClassState::Applied) },
-    }
-}
-
-/// A RuntimeClass as it should be.
-#[derive(Clone)]
-struct Wanted<'a> {
-    name: &'a str,
-    /// The pool that the class is for: the first of those that share it.
-    pool: &'a str,
-    handler: &'a str,
-    overhead: Cow<'a, BTreeMap<String, Quantity>>,
-    selector: BTreeMap<String, String>,
-    tolerations: Vec<Value>,
-    /// What the class was before it was taken over, if it was.
-    adopted: Option<String>,
-}
-
-/// The labels of the nodes that a class leads to.
-fn selector(build: Build, pool: Option<&String>) -> BTreeMap<String, String> {
-    let mut labels = BTreeMap::from([
-        (label::OS.to_owned(), "windows".to_owned()),
-        (label::ARCH.to_owned(), "amd64".to_owned()),
-        (label::WINDOWS_BUILD.to_owned(), build.to_string()),
-    ]);
-    labels.extend(pool.map(|pool| (label::POOL.to_owned(), pool.clone())));
-    labels
-}
-
-/// The tolerations for the taints of all pools that share a class, and those that they add.
-fn tolerations<'a>(sharers: impl Iterator<Item = (&'a Spec, &'a RuntimeClass)>) -> Vec<Value> {
-    let mut all: Vec<Value> = Vec::new();
-    let mut tolerated: BTreeSet<&Taint> = BTreeSet::new();
-    let mut add = |toleration: Value| {
-        if !all.contains(&toleration) {
-            all.push(toleration);
-        }
-    };
-    for (spec, class) in sharers {
-        // Pools that share a class mostly have the same taints.
-        spec.taints.iter().filter(|taint| tolerated.insert(*taint)).for_each(|taint| {
-            add(tolerates(&taint.key, &taint.value, taint.effect.as_str()));
-        });
-        class.tolerations.iter().for_each(|toleration| add(written(toleration)));
-    }
-    all
-}
-
-/// The toleration for exactly this taint.
-fn tolerates(key: &str, value: &str, effect: &str) -> Value {
-    let mut toleration = json!({"effect": effect, "key": key, "operator": "Equal"});
-    if !value.is_empty() {
-        toleration["value"] = json!(value);
-    }
-    toleration
-}
-
-fn written(toleration: &crate::api::Toleration) -> Value {
-    let operator = match toleration.operator {
-        TolerationOperator::Equal => "Equal",
-        TolerationOperator::Exists => "Exists",
-    };
-    let mut value = json!({"operator": operator});
-    if let Some(effect) = toleration.effect {
-        value["effect"] = json!(effect.as_str());
-    }
-    for (field, text) in [("key", &toleration.key), ("value", &toleration.value)] {
-        if !text.is_empty() {
-            value[field] = json!(text);
-        }
-    }
-    value
-}
-
-impl Wanted<'_> {
-    /// Keeps the tolerations that a class had when it was taken over, and remembers what it was.
-    fn keep_adopted(&mut self, existing: &RuntimeClassView) {
-        self.adopted = match existing.adopted() {
-            Some(before) => Some(before.to_owned()),
-            None if existing.ours() => None,
-            None => Some(
-                json!({"overhead": existing.object.overhead, "scheduling": existing.object.scheduling}).to_string(),
-            ),
-        };
-        let before = self.adopted.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
-        let tolerations = before.as_ref().and_then(|before| before["scheduling"]["tolerations"].as_array());
-        self.add_tolerations(tolerations.into_iter().flatten());
-    }
-
-    /// Adds every toleration that the class has now.
-    fn widen(&mut self, existing: &RuntimeClassView) {
-        self.add_tolerations(&existing.tolerations());
-    }
-
-    /// Keeps the overhead of the class, every toleration that it has, and their order.
-    fn keep_as_it_is(&mut self, existing: &RuntimeClassView) {
-        self.overhead = Cow::Owned(existing.overhead());
-        let missing = std::mem::replace(&mut self.tolerations, existing.tolerations());
-        self.add_tolerations(&missing);
-    }
-
-    /// Keeps the tolerations that the class has for taints of nodes that it selects: their pods would not come back.
-    fn keep_tolerated(&mut self, existing: &RuntimeClassView, snapshot: &Snapshot) {
-        let present = existing.tolerations();
-        let extra: Vec<_> = present.into_iter().filter(|toleration| !self.tolerations.contains(toleration)).collect();
-        if extra.is_empty() {
-            return;
-        }
-        let selectors = [existing.selector(), self.selector.clone()];
-        let selected = |node: &&WindowsNode| {
-            selectors.iter().any(|selector| selector.iter().all(|(key, value)| node.labels.get(key) == Some(value)))
-        };
-        let nodes = snapshot.nodes.values().map(AsRef::as_ref).filter(selected);
-        let taints = nodes.flat_map(|node| &node.taints);
-        // A toleration of many taints is nobody's repair.
-        let needed: Vec<Value> = taints
-            .map(|taint| tolerates(&taint.key, taint.value.as_deref().unwrap_or_default(), &taint.effect))
-            .collect();
-        self.add_tolerations(extra.iter().filter(|toleration| needed.contains(toleration)));
-    }
-
-    fn add_tolerations<'v>(&mut self, more: impl IntoIterator<Item = &'v Value>) {
-        for toleration in more {
-            if !self.tolerations.contains(toleration) {
-                self.tolerations.push(toleration.clone());
-            }
-        }
-    }
-
-    /// How the class differs from this, in words.
-    fn differences(&self, existing: &RuntimeClassView) -> Vec<String> {
-        let mut words = Vec::new();
-        let selector = existing.selector();
-        if selector != self.selector {
-            words.push(format!(
-                "nodeSelector {} instead of {}",
-                labels_in_words(&selector),
-                labels_in_words(&self.selector)
-            ));
-        }
-        let tolerations = existing.tolerations();
-        let missing = self.tolerations.iter().filter(|toleration| !tolerations.contains(toleration));
-        words.extend(missing.map(|toleration| format!("no toleration for {}", toleration_in_words(toleration))));
-        if existing.ours() {
-            let extra = tolerations.iter().filter(|toleration| !self.tolerations.contains(toleration));
-            words.extend(
-                extra.map(|toleration| format!("a toleration for {} too many", toleration_in_words(toleration))),
-            );
-            let labelled = existing.label(label::POOL) == Some(self.pool);
-            words.extend((!labelled).then(|| format!("label {} is not {}", label::POOL, self.pool)));
-            if words.is_empty() && tolerations != self.tolerations {
-                words.push("tolerations in another order".to_owned());
-            }
-        }
-        if existing.overhead() != *self.overhead {
-            words.push("another overhead".to_owned());
-        }
-        words
-    }
-
-    fn body(&self) -> Value {
-        let mut scheduling = json!({"nodeSelector": self.selector});
-        if !self.tolerations.is_empty() {
-            scheduling["tolerations"] = json!(self.tolerations);
-        }
-        let mut body = json!({
-            "apiVersion": "node.k8s.io/v1",
-            "kind": "RuntimeClass",
-            "metadata": {
-                "name": self.name,
-                "labels": {label::MANAGED_BY: label::MANAGED_BY_VALUE, label::POOL: self.pool},
-            },
-            "handler": self.handler,
-            "scheduling": scheduling,
-        });
-        if let Some(before) = &self.adopted {
-            body["metadata"]["annotations"] = json!({annotation::ADOPTED: before});
-        }
-        if !self.overhead.is_empty() {
-            let amounts: BTreeMap<_, _> =
-                self.overhead.iter().map(|(name, amount)| (name, amount.to_string())).collect();
-            body["overhead"] = json!({"podFixed": amounts});
-        }
-        body
-    }
-
-    /// Takes off what others put into the maps of the class.
-    fn strip(&self, existing: &RuntimeClassView) -> Option<Operation> {
-        let keeps = |map: &str, key: &String| match map {
-            SELECTOR => self.selector.contains_key(key),
-            _ => self.overhead.contains_key(key),
-        };
-        strip(existing, keeps)
-    }
-
-    /// What an apply sets, for the detection of reverts.
-    fn write(&self) -> FieldWrite {
-        let value = self.body()["scheduling"].to_string();
-        FieldWrite { field: "scheduling".to_owned(), value, persistence: Persistence::Yield }
-    }
-
-    /// Adds tolerations for now: only the class as it should be counts for the detection of reverts.
-    fn interim(&self, existing: &RuntimeClassView) -> Operation {
-        self.apply(Some(existing), "add tolerations", Vec::new())
-    }
-
-    /// The class as it should be.
-    fn operation(&self, existing: Option<&RuntimeClassView>, words: &str) -> Operation {
-        let write = if existing.is_some() { self.write() } else { existence() };
-        self.apply(existing, words, vec![write])
-    }
-
-    /// Applies the class: over the one that was seen, and no other version of it, or as a new one.
-    fn apply(&self, existing: Option<&RuntimeClassView>, words: &str, writes: Vec<FieldWrite>) -> Operation {
-        let mut body = self.body();
-        if let Some(existing) = existing {
-            body["metadata"]["resourceVersion"] = json!(existing.object.metadata.resource_version);
-        }
-        Operation::ApplyRuntimeClass {
-            name: self.name.to_owned(),
-            body,
-            force: existing.is_some(),
-            words: words.to_owned(),
-            uid: existing.and_then(|existing| existing.object.metadata.uid.clone()),
-            writes,
-        }
-    }
-}
-
-const SELECTOR: &str = "/scheduling/nodeSelector";
-const OVERHEAD: &str = "/overhead/podFixed";
-
-/// Takes keys off the maps of a class: an apply leaves those of other managers in the overhead, and in API servers of
-/// 1.20 in the nodeSelector too.
-fn strip(existing: &RuntimeClassView, keeps: impl Fn(&str, &String) -> bool) -> Option<Operation> {
-    let (selector, overhead) = (existing.selector(), existing.overhead());
-    let labels = nulls(selector.keys().filter(|key| !keeps(SELECTOR, key)));
-    let amounts = nulls(overhead.keys().filter(|key| !keeps(OVERHEAD, key)));
-    let mut body = json!({"metadata": {"uid": existing.object.metadata.uid}});
-    if labels.is_empty() && amounts.is_empty() {
-        return None;
-    }
-    if !labels.is_empty() {
-        body["scheduling"] = json!({"nodeSelector": labels});
-    }
-    if !amounts.is_empty() {
-        body["overhead"] = json!({"podFixed": amounts});
-    }
-    Some(Operation::StripRuntimeClass { name: existing.name().to_owned(), body })
-}
-
-/// The class as it was before it was taken over, when its pool is cleaned up: first what we put into its maps comes off,
-/// then the rest is applied.
-pub fn restored(class: &RuntimeClassView) -> Option<(Option<Operation>, Operation)> {
-    let before: Value = serde_json::from_str(class.adopted()?).ok()?;
-    let kept = |map: &str, key: &String| before.pointer(map).is_some_and(|map| map.get(key).is_some());
-    let strip = strip(class, kept);
-    let mut body = json!({
-        "apiVersion": "node.k8s.io/v1",
-        "kind": "RuntimeClass",
-        "metadata": {"name": class.name()},
-        "handler": class.object.handler,
-    });
-    for field in ["overhead", "scheduling"] {
-        if !before[field].is_null() {
-            body[field] = before[field].clone();
-        }
-    }
-    let words = "give back as it was before it was adopted".to_owned();
-    let (name, uid) = (class.name().to_owned(), class.object.metadata.uid.clone());
-    Some((strip, Operation::ApplyRuntimeClass { name, body, force: true, words, uid, writes: Vec::new() }))
-}
-
-impl RuntimeClassView {
-    fn selector(&self) -> BTreeMap<String, String> {
-        self.object.scheduling.as_ref().and_then(|scheduling| scheduling.node_selector.clone()).unwrap_or_default()
-    }
-
-    fn tolerations(&self) -> Vec<Value> {
-        let tolerations = self.object.scheduling.as_ref().and_then(|scheduling| scheduling.tolerations.as_ref());
-        tolerations.into_iter().flatten().filter_map(|toleration| serde_json::to_value(toleration).ok()).collect()
-    }
-
-    /// Which of these taints the class does not tolerate.
-    fn does_not_tolerate(&self, taints: &[Taint]) -> Vec<TaintKey> {
-        let scheduling = Scheduling::of_class(&self.object);
-        let tolerated = |taint: &&Taint| scheduling.tolerates(&taint.key, &taint.value, taint.effect.as_str());
-        taints.iter().filter(|taint| !tolerated(taint)).map(TaintKey::from).collect()
-    }
-
-    fn overhead(&self) -> BTreeMap<String, Quantity> {
-        let amounts = self.object.overhead.as_ref().and_then(|overhead| overhead.pod_fixed.as_ref());
-        let parsed = |(name, amount): (&String, &k8s_openapi::apimachinery::pkg::api::resource::Quantity)| {
-            Some((name.clone(), amount.0.parse().ok()?))
-        };
-        amounts.into_iter().flatten().filter_map(parsed).collect()
-    }
-}
-
-/// A part of a merge patch that takes these keys off.
-fn nulls<'k>(keys: impl Iterator<Item = &'k String>) -> serde_json::Map<String, Value> {
-    keys.map(|key| (key.clone(), Value::Null)).collect()
-}
-
-fn labels_in_words(labels: &BTreeMap<String, String>) -> String {
-    let words: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    if words.is_empty() { "(none)".to_owned() } else { words.join(",") }
-}
-
-fn toleration_in_words(toleration: &Value) -> String {
-    let text = |field: &str| toleration[field].as_str().unwrap_or_default();
-    match (text("value"), text("effect")) {
-        ("", effect) => format!("{}:{effect}", text("key")),
-        (value, effect) => format!("{}={value}:{effect}", text("key")),
+        // The desired class is applied when the wider one is observed: each write is bound to a version of the class.
+        true => ClassPlan { widen: Some(wider.apply_widened(existing)), ..unchanged(RuntimeClassState::Pending) },
+        false => ClassPlan { settle: Some(settle), strip, ..unchanged(RuntimeClassState::Applied) },
     }
 }

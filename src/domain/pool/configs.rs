@@ -1,62 +1,60 @@
-//! The rendered configurations of a pool: one for each combination of kubelet minor, container runtime minor and build
-//! among its nodes, collapsed where the content is equal.
+//! The rendered configurations of a pool: one for each variant of kubelet, container runtime and build among its nodes.
+//! Variants with equal content share one.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
 };
 
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
-use super::{Pool, Snapshot, Spec};
+use super::{Pool, Snapshot, Spec, snapshot::digest};
 use crate::{
     api::names::label,
     domain::{
         Problem,
-        node::{ContainerRuntime, WindowsNode},
-        operation::{Operation, existence},
+        node::WindowsNode,
+        operation::Operation,
         profile::Profile,
-        render::{self, Configuration, Runtime, Variant},
+        render::{self, Configuration, Variant},
+        revert::FieldWrite,
     },
-    facts::{Build, ContainerdVersion, Minor, containerd, runtimes},
+    facts::{Build, ContainerRuntime, ContainerdLine, ContainerdVersion, Minor, containerd},
 };
 
-/// How many configurations that no node should run are kept, for going back.
+/// The number of unused configurations that are kept for a rollback.
 const UNUSED_KEPT: usize = 3;
-/// The length of the digest in a configuration's name, in hexadecimal digits.
-const DIGEST_LENGTH: usize = 10;
 
-/// What is to be done about the configurations of a pool.
+/// The plan for the configurations of a pool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigPlan {
-    /// Whether and how the profile renders.
-    pub state: ConfigState,
+    /// Whether the profile can be rendered.
+    pub state: Rendering,
     /// The configurations, by name.
     pub configs: BTreeMap<String, RenderedConfig>,
-    /// The configuration of each variant.
+    /// The name of the configuration of each variant.
     names: HashMap<Variant, String>,
-    /// Before that: those of ours whose content somebody changed.
+    /// Deletes ConfigMaps whose content was changed, before they are created again.
     pub discard: Vec<Operation>,
-    /// Before the nodes are written: the configurations that do not exist yet.
+    /// Creates missing ConfigMaps, before nodes are written.
     pub create: Vec<Operation>,
-    /// Those that others keep deleting, and that are created again later.
+    /// The ConfigMaps that are created later, because another client repeatedly deletes them.
     pub delayed: BTreeSet<String>,
-    /// After the nodes are written: old ones beyond those that are kept.
+    /// Deletes old ConfigMaps, after nodes are written.
     pub prune: Vec<Operation>,
 }
 
-/// Whether and how a profile renders.
+/// Whether a profile can be rendered.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum ConfigState {
-    /// No profile is named.
+pub enum Rendering {
+    /// The pool names no profile.
     #[default]
     NotUsed,
-    /// There is no profile of that name.
+    /// The profile does not exist.
     NotFound,
-    /// The profile has mistakes.
+    /// The profile is invalid.
     Invalid(Vec<Problem>),
-    /// It renders for every variant, but for those whose problems are here.
+    /// The profile is rendered for every variant but these.
     Rendered(Vec<Unrendered>),
 }
 
@@ -65,7 +63,7 @@ pub enum ConfigState {
 pub struct Unrendered {
     /// The variant.
     pub variant: Variant,
-    /// Why not; the paths are those of the profile.
+    /// The problems, with paths in the profile.
     pub problems: Vec<Problem>,
 }
 
@@ -75,100 +73,90 @@ impl fmt::Display for Unrendered {
     }
 }
 
-/// A kind of node that will join a pool which has none yet.
+/// A node that is expected to join a pool without nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Newcomer {
-    /// Its kubelet.
+pub struct ExpectedNode {
+    /// The minor of the kubelet.
     pub kubelet: Minor,
-    /// Its containerd; `None` for the newest that fits the kubelet.
+    /// The version of containerd; `None` for the newest that supports the kubelet.
     pub containerd: Option<ContainerdVersion>,
 }
 
-impl Newcomer {
-    /// Its containerd; `None` where no known one fits its kubelet.
+impl ExpectedNode {
+    /// The version of containerd; `None` if no known one supports the kubelet.
     pub fn containerd(&self) -> Option<ContainerdVersion> {
         let fits = |version: &ContainerdVersion| {
             containerd::minimum_for(self.kubelet, *version).is_none()
                 && !containerd::too_new_for(self.kubelet, *version)
         };
-        let known = containerd::GENERATIONS.iter().map(|generation| generation.newest);
+        let known = containerd::RELEASE_LINES.iter().map(|line| line.newest);
         self.containerd.or_else(|| known.filter(fits).max())
     }
 
     fn variant(&self, host: Build) -> Option<Variant> {
-        let ContainerdVersion { major, minor, .. } = self.containerd()?;
-        Some(Variant { kubelet: self.kubelet, runtime: Runtime::Containerd { major, minor }, host })
+        let runtime = ContainerRuntime::Containerd(self.containerd()?.line());
+        Some(Variant { kubelet: self.kubelet, runtime, host })
     }
 }
 
-/// A configuration, and what it is for.
+/// A configuration, and the variants that share it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderedConfig {
     /// The files.
     pub configuration: Configuration,
-    /// The kubelet minors that share it.
+    /// The kubelet minors.
     pub kubelets: BTreeSet<Minor>,
-    /// The container runtimes that share it: containerd minors, or docker.
-    pub runtimes: BTreeSet<String>,
-    /// The builds that share it.
+    /// The container runtimes.
+    pub runtimes: BTreeSet<ContainerRuntime<ContainerdLine>>,
+    /// The Windows builds.
     pub builds: BTreeSet<Build>,
 }
 
 impl ConfigPlan {
-    /// The configuration that a node should run, if one could be rendered for it.
+    /// The name of the configuration for a node, if it could be rendered.
     pub fn name_for(&self, node: &WindowsNode) -> Option<&str> {
         self.names.get(&variant(node)?).map(String::as_str)
     }
 
-    /// The variants that have a configuration, in their order.
+    /// The variants with a configuration.
     pub fn variants(&self) -> BTreeSet<Variant> {
         self.names.keys().copied().collect()
     }
 }
 
-/// The variant that a node is, if what it reports can be read.
+/// The variant of a node, if its versions are known.
 pub fn variant(node: &WindowsNode) -> Option<Variant> {
-    let kubelet = node.kubelet.as_ref().ok()?.minor;
-    let runtime = match &node.runtime {
-        ContainerRuntime::Containerd(version) => Runtime::Containerd { major: version.major, minor: version.minor },
-        ContainerRuntime::Docker
-            if runtimes::Runtime::of("docker://", kubelet) == Some(runtimes::Runtime::Dockershim) =>
-        {
-            Runtime::Dockershim
-        }
-        ContainerRuntime::Docker => Runtime::CriDockerd,
-        ContainerRuntime::Unknown(_) => return None,
-    };
-    Some(Variant { kubelet, runtime, host: node.build()? })
+    let runtime = node.runtime.as_ref().ok()?.map_version(ContainerdVersion::line);
+    Some(Variant { kubelet: node.kubelet_minor()?, runtime, host: node.build()? })
 }
 
-/// Plans the configurations for the pool's nodes; for a pool without nodes, for the newcomers.
+/// Plans the configurations for the nodes of a pool, or for the expected nodes if it has none.
 pub fn plan(
     snapshot: &Snapshot,
     pool: &Pool,
     spec: &Spec,
     members: &[&WindowsNode],
-    newcomers: &[Newcomer],
+    expected_nodes: &[ExpectedNode],
 ) -> ConfigPlan {
     let Some(name) = &spec.profile else { return ConfigPlan::default() };
     let profile = match snapshot.profiles.get(name).map(|view| &view.profile) {
-        None => return ConfigPlan { state: ConfigState::NotFound, ..ConfigPlan::default() },
+        None => return ConfigPlan { state: Rendering::NotFound, ..ConfigPlan::default() },
         Some(Err(problems)) => {
-            return ConfigPlan { state: ConfigState::Invalid(problems.clone()), ..ConfigPlan::default() };
+            return ConfigPlan { state: Rendering::Invalid(problems.clone()), ..ConfigPlan::default() };
         }
         Some(Ok(profile)) => profile,
     };
     let mut variants: BTreeSet<Variant> = members.iter().filter_map(|node| variant(node)).collect();
     if members.is_empty() {
-        variants.extend(newcomers.iter().filter_map(|newcomer| newcomer.variant(spec.build)));
+        variants.extend(expected_nodes.iter().filter_map(|node| node.variant(spec.build)));
     }
-    let mut plan = ConfigPlan { state: ConfigState::Rendered(Vec::new()), ..ConfigPlan::default() };
+    let mut plan = ConfigPlan { state: Rendering::Rendered(Vec::new()), ..ConfigPlan::default() };
     for variant in variants {
         plan.add(&pool.name, spec, profile, variant);
     }
-    plan.discard = plan.tampered(snapshot);
+    plan.discard = plan.discarded(snapshot);
     plan.create = plan.missing(snapshot, pool);
-    plan.prune = plan.surplus(snapshot, pool);
+    plan.prune = plan.pruned(snapshot, pool);
     plan
 }
 
@@ -177,7 +165,7 @@ impl ConfigPlan {
         let configuration = match render::render(&spec.taints, profile, &variant) {
             Ok(configuration) => configuration,
             Err(problems) => {
-                if let ConfigState::Rendered(failures) = &mut self.state {
+                if let Rendering::Rendered(failures) = &mut self.state {
                     failures.push(Unrendered { variant, problems });
                 }
                 return;
@@ -191,14 +179,12 @@ impl ConfigPlan {
             builds: BTreeSet::new(),
         });
         config.kubelets.insert(variant.kubelet);
-        config.runtimes.insert(variant.runtime.to_string());
+        config.runtimes.insert(variant.runtime);
         config.builds.insert(variant.host);
-        if let Entry::Vacant(entry) = self.names.entry(variant) {
-            entry.insert(name);
-        }
+        self.names.insert(variant, name);
     }
 
-    /// What does not exist, or has another content. One that others delete again and again is created with a delay.
+    /// Creates what does not exist or has other content. If another client repeatedly deletes it, it is created later.
     fn missing(&mut self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
         let exists = |name: &str, digest: &str| {
             let existing = snapshot.config_maps.get(name);
@@ -207,36 +193,36 @@ impl ConfigPlan {
         let missing = self.configs.iter().filter(|(name, config)| !exists(name, &digest(&config.configuration.files)));
         let operations =
             missing.map(|(name, config)| apply(&snapshot.namespace, &pool.name, name, &config.configuration));
-        let waits = |operation: &Operation| {
-            snapshot.reverts.waits_until(&operation.identity(), &existence(), snapshot.now).is_some()
+        let existence = FieldWrite::existence(true);
+        let is_delayed = |operation: &Operation| {
+            snapshot.reverts.delayed_until(&operation.identity(), &existence, snapshot.now).is_some()
         };
-        let (delayed, create): (Vec<_>, Vec<_>) = operations.partition(waits);
+        let (delayed, create): (Vec<_>, Vec<_>) = operations.partition(is_delayed);
         self.delayed = delayed.iter().map(|operation| operation.object().to_owned()).collect();
         create
     }
 
-    /// Ours with another content than their name says. An immutable object is replaced by deleting it first.
-    fn tampered(&self, snapshot: &Snapshot) -> Vec<Operation> {
-        let differs = |(name, config): &(&String, &RenderedConfig)| {
-            let existing = snapshot.config_maps.get(*name)?;
-            let differs = !existing.deleting && existing.digest != digest(&config.configuration.files);
-            differs.then(|| Operation::DeleteConfigMap { name: existing.name.clone(), uid: existing.uid.clone() })
-        };
-        self.configs.iter().filter_map(|entry| differs(&entry)).collect()
+    /// Deletes what has other content than its name says: an immutable ConfigMap cannot be updated.
+    fn discarded(&self, snapshot: &Snapshot) -> Vec<Operation> {
+        let differing = self.configs.iter().filter_map(|(name, config)| {
+            let existing = snapshot.config_maps.get(name).filter(|existing| !existing.deleting)?;
+            (existing.digest != digest(&config.configuration.files)).then_some(existing)
+        });
+        differing.map(|map| map.delete()).collect()
     }
 
-    fn surplus(&self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+    /// Deletes unused configurations but the newest.
+    fn pruned(&self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
         let of_pool =
             snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
         let mut unused: Vec<_> = of_pool.filter(|map| !self.configs.contains_key(&map.name)).collect();
         if unused.len() <= UNUSED_KEPT {
             return Vec::new();
         }
-        let named: BTreeSet<&str> = snapshot.nodes.values().filter_map(|node| node.config.as_deref()).collect();
-        unused.retain(|map| !named.contains(map.name.as_str()));
+        let assigned: BTreeSet<&str> = snapshot.nodes.values().filter_map(|node| node.config.as_deref()).collect();
+        unused.retain(|map| !assigned.contains(map.name.as_str()));
         unused.sort_by(|a, b| (b.created, &b.name).cmp(&(a.created, &a.name)));
-        let surplus = unused.into_iter().skip(UNUSED_KEPT);
-        surplus.map(|map| Operation::DeleteConfigMap { name: map.name.clone(), uid: map.uid.clone() }).collect()
+        unused.into_iter().skip(UNUSED_KEPT).map(|map| map.delete()).collect()
     }
 }
 
@@ -254,17 +240,4 @@ fn apply(namespace: &str, pool: &str, name: &str, configuration: &Configuration)
         "data": configuration.files,
     });
     Operation::ApplyConfigMap { name: name.to_owned(), body }
-}
-
-/// What tells one content from another.
-pub fn digest(files: &BTreeMap<String, String>) -> String {
-    let mut hash = Sha256::new();
-    for (name, content) in files {
-        for part in [name, content] {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part);
-        }
-    }
-    let bytes = hash.finalize();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(DIGEST_LENGTH).collect()
 }

@@ -1,29 +1,30 @@
-//! Which NoExecute taints would evict pods from which node.
+//! The evictions that NoExecute taints would cause.
 
 use std::collections::BTreeMap;
 
 use super::{Pool, Snapshot, Spec};
 use crate::{
     api::{Taint, TaintEffect},
-    domain::{node::WindowsNode, ownership::TaintKey, workload::Pod},
+    domain::{kubernetes::TaintKey, node::WindowsNode, workload::Pod},
 };
 
-/// The NoExecute taints of a pool, against the pods on each node.
+/// The evictions that the NoExecute taints of a pool would cause.
 #[derive(Clone, Debug)]
 pub enum Evictions<'a> {
-    /// The pool has no NoExecute taint, or an administrator allowed the evictions.
+    /// The pool has no NoExecute taint, or the evictions of all of them are allowed.
     Allowed,
-    /// Pods are not known: every NoExecute taint may evict some.
+    /// Pods are not known: each of these taints may evict some.
     Unknown(Vec<TaintKey>),
-    /// The taints that pods on a node do not tolerate for good, by node.
+    /// The taints that pods on a node do not tolerate without a time limit, by node.
     Known(BTreeMap<&'a str, Vec<TaintKey>>),
 }
 
 impl<'a> Evictions<'a> {
-    /// The evictions that the taints of a pool would cause.
+    /// Computes the evictions for a pool.
     pub fn of_pool(snapshot: &'a Snapshot, pool: &Pool, spec: &Spec) -> Self {
-        let no_execute = || spec.taints.iter().filter(|taint| taint.effect == TaintEffect::NoExecute);
-        if no_execute().next().is_none() || pool.allows(pool.allow_evict.as_ref()) {
+        let held = |taint: &&Taint| taint.effect == TaintEffect::NoExecute && !pool.consents.allow_evict(taint);
+        let no_execute = || spec.taints.iter().filter(held);
+        if no_execute().next().is_none() {
             return Self::Allowed;
         }
         let Some(pods) = &snapshot.pods else { return Self::Unknown(no_execute().map(TaintKey::from).collect()) };
@@ -51,10 +52,7 @@ impl<'a> Evictions<'a> {
     }
 }
 
-/// Whether the taint would evict the pod, at once or after some time. A static pod stays whatever the taints are.
+/// Whether the taint would evict the pod, at once or after some time. Taints do not evict static pods.
 fn evicts(taint: &Taint, pod: &Pod) -> bool {
-    !pod.finished && !pod.is_static && {
-        let scheduling = &pod.template.scheduling;
-        !scheduling.tolerates_for_good(&taint.key, &taint.value, taint.effect.as_str())
-    }
+    !pod.finished && !pod.is_static && !pod.template.scheduling.tolerates_without_limit(taint)
 }

@@ -1,121 +1,123 @@
-//! A pool: what it says, which nodes it has, what has to change, and what its status says.
+//! Pools: their specs, their nodes, and the plans that lead to their desired state.
 
 pub mod affected;
 pub mod assignment;
 pub mod check;
 pub mod classes;
+pub mod config_in_effect;
 pub mod configs;
-pub mod delivery;
-mod events;
+pub mod consents;
 mod evictions;
+pub mod membership;
 pub mod nodes;
 pub mod plan;
 pub mod relevance;
+mod scheduling_state;
 mod snapshot;
-pub mod status;
-mod verdicts;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 
+pub use consents::Consents;
 pub use snapshot::{ConfigMapView, ProfileView, RuntimeClassView, Snapshot};
 
-use super::Problem;
+use super::{Problem, kubernetes::quantity::Quantity};
 use crate::{
     api::{
         DeletionPolicy, LabelSelector, Mode, RuntimeClassIsolation, RuntimeClassScope, Taint, Toleration,
-        WindowsNodePoolStatus, names::annotation,
+        WindowsNodePoolStatus,
     },
-    domain::quantity::Quantity,
     facts::Build,
 };
 
-/// A `WindowsNodePool` as the rules see it: parsed once when it arrives.
+/// A `WindowsNodePool`, parsed once when it is received.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in Kubernetes
 pub struct Pool {
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
-    /// The version of the object.
     pub resource_version: String,
-    /// The generation of its spec.
     pub generation: i64,
-    /// When it was made: the older pool wins a conflict.
+    /// The `creationTimestamp`: the older pool takes precedence.
     pub created: Option<Timestamp>,
-    /// Whether it is being deleted.
+    /// Whether the pool is being deleted.
     pub deleting: bool,
-    /// Its finalizers.
     pub finalizers: Vec<String>,
-    /// The generation whose nodes may be let go.
-    pub allow_release: Option<String>,
-    /// The generation whose windowsVersion may strand pods.
-    pub allow_strand: Option<String>,
-    /// The generation whose NoExecute taints may evict pods.
-    pub allow_evict: Option<String>,
-    /// What it asks for, or every mistake in it.
+    /// What the annotations allow.
+    pub consents: Consents,
+    /// The parsed spec, or its problems.
     pub spec: Result<Spec, Vec<Problem>>,
-    /// The status as it is stored.
+    /// The stored status.
     pub status: WindowsNodePoolStatus,
 }
 
-/// A pool's spec, parsed: every value is one that can be acted on.
+/// The parsed spec of a pool: all values are valid, and defaults are set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// The Windows version, as written.
+    /// The Windows version as in the spec.
     pub windows_version: String,
-    /// The build that it means.
+    /// The build of this version.
     pub build: Build,
-    /// Which nodes are the pool's.
+    /// The nodes of the pool.
     pub members: Members,
-    /// The profile to render.
+    /// The name of the profile.
     pub profile: Option<String>,
-    /// The taints kept on the nodes.
+    /// The taints of the nodes.
     pub taints: Vec<Taint>,
-    /// The labels kept on the nodes.
+    /// The labels of the nodes.
     pub labels: BTreeMap<String, String>,
     /// The RuntimeClasses.
     pub runtime_classes: Vec<RuntimeClass>,
-    /// Whether to write.
+    /// Whether changes are written.
     pub mode: Mode,
-    /// Whether writes are stopped for now.
+    /// Whether writes are paused.
     pub paused: bool,
-    /// What the deletion of the pool does.
+    /// What happens when the pool is deleted.
     pub deletion_policy: DeletionPolicy,
 }
 
-/// Which nodes are a pool's.
+/// The nodes of a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Members {
-    /// The Windows nodes that the selector chooses.
+    /// The Windows nodes that match the selector.
     Selector(LabelSelector),
-    /// The Windows nodes that no other pool chooses.
+    /// The Windows nodes that no other pool selects.
     Fallback,
 }
 
-/// A RuntimeClass that a pool asks for, with the defaults filled in.
+/// A RuntimeClass in the spec of a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuntimeClass {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// How containers are kept apart from the host.
+    /// The isolation of containers from the host.
     pub isolation: RuntimeClassIsolation,
-    /// The handler in the container runtime.
+    /// The handler of the container runtime.
     pub handler: String,
-    /// Which nodes it leads to.
+    /// Whether the class selects the nodes of the build or of the pool.
     pub scope: RuntimeClassScope,
-    /// Tolerations beside those for the taints.
+    /// Tolerations in addition to those for the taints.
     pub tolerations: Vec<Toleration>,
-    /// What a pod costs beside its containers.
+    /// The overhead of a pod.
     pub overhead: BTreeMap<String, Quantity>,
-    /// Whether a class that somebody else made is taken over.
+    /// Whether to adopt an existing class.
     pub adopt: bool,
 }
 
+impl fmt::Display for Members {
+    /// The selector as the argument of `kubectl get nodes -l`, or `fallback`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Selector(selector) => write!(f, "{selector}"),
+            Self::Fallback => f.write_str("fallback"),
+        }
+    }
+}
+
 impl Pool {
-    /// A pool as it is stored, under whatever schema.
+    /// Parses a stored pool, which may have another schema.
     pub fn from_object(object: DynamicObject) -> Self {
         let DynamicObject { metadata, data, .. } = object;
         let name = metadata.name.unwrap_or_default();
@@ -131,14 +133,12 @@ impl Pool {
             created: metadata.creation_timestamp.map(|time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
             finalizers: metadata.finalizers.unwrap_or_default(),
-            allow_release: annotations.get(annotation::ALLOW_RELEASE).cloned(),
-            allow_strand: annotations.get(annotation::ALLOW_STRAND).cloned(),
-            allow_evict: annotations.get(annotation::ALLOW_EVICT).cloned(),
+            consents: Consents::read(&annotations),
         }
     }
 
-    /// A pool of which nothing is left but its name in records.
-    pub fn gone(name: &str) -> Self {
+    /// A pool that was deleted, and whose name is still in records.
+    pub fn deleted(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             uid: String::new(),
@@ -147,41 +147,29 @@ impl Pool {
             created: None,
             deleting: true,
             finalizers: Vec::new(),
-            allow_release: None,
-            allow_strand: None,
-            allow_evict: None,
+            consents: Consents::default(),
             spec: Err(Vec::new()),
             status: WindowsNodePoolStatus::default(),
         }
     }
 
-    /// Whether an `allow-…` annotation is for the generation that is asked for now.
-    pub fn allows(&self, annotation: Option<&String>) -> bool {
-        annotation.is_some_and(|text| text.trim() == self.generation.to_string())
-    }
-
-    /// The command that gives an `allow-…` annotation for the generation that is asked for now.
-    pub fn allow_command(&self, annotation: &str) -> String {
-        format!("kubectl annotate wnp {} {annotation}={} --overwrite", self.name, self.generation)
-    }
-
-    /// Whether the pool writes: its spec is valid, in mode Enforce and not paused.
+    /// Whether changes are written: the spec is valid, the mode is Enforce, and the pool is not paused.
     pub fn enforces(&self) -> bool {
         self.spec.as_ref().is_ok_and(|spec| spec.mode == Mode::Enforce && !spec.paused)
     }
 
-    /// Whether the pool keeps the nodes that it takes: it does not only observe.
+    /// Whether the pool keeps its nodes: the mode is Enforce, or not known.
     pub fn keeps_nodes(&self) -> bool {
         self.spec.as_ref().map_or(true, |spec| spec.mode == Mode::Enforce)
     }
 
-    /// Pools in the order in which they win: older first, then by name.
+    /// The order of precedence: older pools first, then by name.
     pub fn precedence(&self) -> (Option<Timestamp>, &str) {
         (self.created, &self.name)
     }
 
-    /// Whether another version of the pool says the same to the rules.
-    pub fn says_the_same_as(&self, other: &Self) -> bool {
+    /// Whether the pools differ in `resourceVersion` at most.
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let versionless = |pool: &Self| Self { resource_version: String::new(), ..pool.clone() };
         versionless(self) == versionless(other)
     }

@@ -1,29 +1,29 @@
-//! What has to be written for one pool, in order.
+//! The plan of a pool: the operations that lead to its desired state, in order.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    Pool, Snapshot, Spec,
+    Members, Pool, Snapshot, Spec,
     assignment::Assigner,
     classes::{self, ClassPlan},
-    configs::{self, ConfigPlan, Newcomer},
-    delivery,
+    config_in_effect::NodeConfigs,
+    configs::{self, ConfigPlan, ExpectedNode, Rendering},
     evictions::Evictions,
-    nodes::{self, Config, DesiredNode, NodePlan},
-    status,
+    membership::{Membership, PoolNodes, SharedNode},
+    nodes::{self, DesiredConfig, DesiredNode, NodePlan, NodePlanner},
 };
 use crate::{
     api::{
-        Applied, DeletionPolicy,
+        Applied, DeletionPolicy, WindowsNodePoolStatus,
+        bounds::bounded,
         names::{FINALIZER, label},
     },
     domain::{
+        kubernetes::TaintKey,
         node::WindowsNode,
-        operation::{AfterFailure, NodePatch, Operation},
-        ownership::{AppliedKeys, Evidence, Ownership, TaintKey},
+        operation::{AfterFailure, NodePatch, Operation, status_body},
+        ownership::{AppliedKeys, Evidence, Ownership},
+        render::reserve::ConfigState,
     },
 };
 
@@ -32,232 +32,156 @@ use crate::{
 pub struct Plan {
     /// The pool.
     pub pool: Arc<Pool>,
-    /// What to write. The operations of one step are independent of each other; a step begins when all of the one
-    /// before have ended. Cutting the list anywhere and planning again converges.
+    /// The operations. Those of one step are independent of each other, and a step begins when all operations of the
+    /// previous step have ended. A plan that is interrupted anywhere and computed again converges.
     pub steps: Vec<Vec<Operation>>,
-    /// What a step that does not get through means for those behind it.
+    /// What to do after an operation failed.
     pub after_failure: AfterFailure,
-    /// What would be written if the pool enforced.
+    /// The operations that are not run, because the pool observes or is paused.
     pub withheld: Vec<Operation>,
-    /// What the plan is about.
+    /// The phase of the pool.
     pub phase: Phase,
 }
 
-/// What a plan is about.
+/// The phase of a pool.
 #[derive(Clone, Debug)]
 pub enum Phase {
-    /// The spec has mistakes: nothing but status is written.
+    /// The spec is invalid: only status is written.
     Invalid,
-    /// The pool is made so.
-    Active(Box<Active>),
-    /// The pool is being deleted and everything stays.
-    Leaving,
-    /// What is ours is taken off; nodes that another pool is about to take are waited for.
+    /// The pool is reconciled.
+    Active(Box<ActivePool>),
+    /// The pool is being deleted with Retain: nothing is changed.
+    Retained,
+    /// The pool is being deleted with Cleanup.
     CleaningUp {
-        /// The nodes that are let go.
+        /// The number of nodes that are released.
         nodes: usize,
-        /// The nodes that another pool takes.
+        /// The nodes that another pool takes over. The cleanup waits for them, so that their taints stay in place.
         handed_over: Vec<String>,
-        /// The nodes whose records name the pool and cannot be verified: nothing on them may be removed.
+        /// The nodes whose records name the pool and cannot be verified: nothing is removed from them.
         unverified: Vec<String>,
     },
 }
 
-/// The parts of a plan that makes a pool so.
+/// The parts of a plan that reconciles a pool.
 #[derive(Clone, Debug)]
-pub struct Active {
-    /// The pool's nodes, by name.
+pub struct ActivePool {
+    /// The nodes of the pool, by name.
     pub members: Vec<Member>,
-    /// Nodes of others that this pool matches too, with the pools concerned.
-    pub contested: Vec<(String, Vec<String>)>,
-    /// The fallback pool that counts, if this is another.
+    /// The nodes that this pool and others select.
+    pub shared: Vec<SharedNode>,
+    /// The fallback pool that takes precedence, if this is another one.
     pub other_fallback: Option<String>,
     /// The RuntimeClasses.
     pub classes: Vec<ClassPlan>,
     /// The configurations.
     pub configs: ConfigPlan,
-    /// Every key that this pool has set or is about to set.
+    /// The keys of taints and labels that the pool has set or is about to set.
     pub applied: Applied,
-    /// Nodes with the pool's label that are no members, because no record proves that the pool labelled them.
-    pub unproven: Vec<String>,
-    /// Whether evictions by NoExecute taints are decided without knowing the pods.
+    /// The nodes that have the label of the pool without a valid record, and that the pool does not select.
+    pub unverified: Vec<String>,
+    /// Whether pods are not known, so that NoExecute taints may evict some.
     pub pods_unknown: bool,
 }
 
-/// A node of the pool.
+/// A node of a pool.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The node.
     pub node: Arc<WindowsNode>,
-    /// Whether it no longer matches, and is kept guarded.
+    /// Whether the pool no longer selects the node and keeps it until its release is allowed.
     pub held: bool,
-    /// What changes on it.
+    /// The changes of the node.
     pub plan: Arc<NodePlan>,
-    /// What its own numbers say about its configuration.
-    pub delivery: Option<delivery::State>,
+    /// Whether the rendered configuration is in effect; `None` without one.
+    pub config_state: Option<ConfigState>,
 }
 
-/// Plans the pool of that name; `None` if there is no such pool.
+/// Plans the pool with this name; `None` if it does not exist.
 pub fn plan(snapshot: &Snapshot, name: &str) -> Option<Plan> {
     Planner::new(snapshot).plan(name)
 }
 
-/// Plans for these pools as if they were deleted with Cleanup, whatever they say: the clean-up by hand.
+/// Plans the cleanup of pools as if they were deleted with Cleanup, whatever their deletionPolicy is.
 pub fn clean_up(snapshot: &Snapshot, names: &BTreeSet<String>) -> Vec<Plan> {
     let mut snapshot = snapshot.clone();
     for name in names {
-        let pool = snapshot.pools.get(name).map_or_else(|| Pool::gone(name), |pool| pool.as_ref().clone());
+        let pool = snapshot.pools.get(name).map_or_else(|| Pool::deleted(name), |pool| pool.as_ref().clone());
         snapshot.pools.insert(name.clone(), Arc::new(Pool { deleting: true, ..pool }));
     }
     let mut planner = Planner::new(&snapshot);
-    if matches!(*snapshot.ownership, Ownership::Trusting) {
-        planner.applied = AppliedKeys::of_records_alone();
+    if matches!(*snapshot.ownership, Ownership::TrustAll) {
+        planner.applied = AppliedKeys::from_records_only();
     }
     snapshot.pools.iter().filter(|(name, _)| names.contains(*name)).map(|(_, pool)| planner.clean_up(pool)).collect()
 }
 
-/// Plans the pools of one snapshot: what their plans have in common is worked out once.
+/// Plans the pools of a snapshot. What their plans have in common is computed once.
 pub struct Planner<'a> {
     snapshot: &'a Snapshot,
     assigner: Assigner<'a>,
     applied: AppliedKeys,
-    nodes: HashMap<&'a str, PoolNodes>,
-    newcomers: Vec<Newcomer>,
-}
-
-/// The nodes that concern a pool.
-#[derive(Default)]
-struct PoolNodes {
-    /// Nodes of the pool, and whether they are held.
-    members: Vec<(Arc<WindowsNode>, bool)>,
-    /// Nodes that the pool keeps by their record and that it may release, because no pool that enforces takes them.
-    released: Vec<Arc<WindowsNode>>,
-    /// Nodes that more than one pool selects, with these pools.
-    contested: Vec<(String, Vec<String>)>,
-    /// Nodes with the pool's label and no valid record, which the pool does not select.
-    unproven: Vec<String>,
+    membership: Arc<Membership>,
+    expected_nodes: Vec<ExpectedNode>,
 }
 
 impl<'a> Planner<'a> {
-    /// Prepares the plans for a snapshot.
+    /// Creates the planner of a snapshot.
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        let assigner = snapshot.assigner();
-        let mut nodes: HashMap<&str, PoolNodes> = HashMap::new();
-        for node in snapshot.nodes.values() {
-            let assignment = assigner.assign(node);
-            let former = snapshot.ownership.pool_of(node);
-            if let Some(pool) = assignment.pool {
-                nodes.entry(pool).or_default().members.push((node.clone(), assignment.held));
-            }
-            let taken = |pool: &str| snapshot.pools.get(pool).is_some_and(|pool| pool.keeps_nodes());
-            if let Some(former) =
-                former.filter(|former| !assignment.pool.is_some_and(|pool| pool == *former || taken(pool)))
-            {
-                nodes.entry(former).or_default().released.push(node.clone());
-            }
-            for pool in &assignment.contested {
-                let others = assignment.contested.iter().map(|name| (*name).to_owned()).collect();
-                nodes.entry(pool).or_default().contested.push((node.name.clone(), others));
-            }
-            let labelled = node.labelled_pool().filter(|pool| former.is_none() && assignment.pool != Some(*pool));
-            if let Some(pool) = labelled {
-                nodes.entry(pool).or_default().unproven.push(node.name.clone());
-            }
-        }
-        Self {
-            snapshot,
-            assigner,
-            applied: applied_keys(snapshot),
-            nodes,
-            newcomers: snapshot
-                .api_server
-                .map(|minor| Newcomer { kubelet: minor, containerd: None })
-                .into_iter()
-                .collect(),
-        }
+        let membership = snapshot.membership();
+        let expected = snapshot.api_server.map(|minor| ExpectedNode { kubelet: minor, containerd: None });
+        let (assigner, applied) = (snapshot.assigner(), applied_keys(snapshot, &membership));
+        Self { snapshot, assigner, applied, membership, expected_nodes: expected.into_iter().collect() }
     }
 
-    /// The same, but nodes like these are those that will join a pool without nodes. Without this it is a node of the
-    /// API server's minor.
-    pub fn expecting(self, newcomers: Vec<Newcomer>) -> Self {
-        Self { newcomers, ..self }
+    /// Sets the nodes that are expected to join a pool without nodes. The default is a node with the API server's minor.
+    pub fn expecting(self, expected_nodes: Vec<ExpectedNode>) -> Self {
+        Self { expected_nodes, ..self }
     }
 
     /// The nodes of a pool.
     pub fn members(&self, name: &str) -> impl Iterator<Item = &WindowsNode> {
-        self.nodes.get(name).into_iter().flat_map(|nodes| &nodes.members).map(|(node, _)| node.as_ref())
+        let nodes = self.membership.of(name).into_iter();
+        nodes.flat_map(|nodes| &nodes.members).map(|(node, _)| node.as_ref())
     }
 
-    /// The nodes that no pool takes: nothing guards them.
-    pub fn in_no_pool(&self) -> impl Iterator<Item = &'a WindowsNode> {
-        let nodes = self.snapshot.nodes.values().map(AsRef::as_ref);
-        nodes.filter(|node| self.assigner.assign(node).pool.is_none())
+    /// The nodes that belong to no pool, and so have no taints of one.
+    pub fn unassigned(&self) -> impl Iterator<Item = &WindowsNode> {
+        self.membership.unassigned()
     }
 
-    /// Plans the pool of that name; `None` if there is no such pool.
+    /// Plans the pool with this name; `None` if it does not exist.
     pub fn plan(&self, name: &str) -> Option<Plan> {
         let pool = self.snapshot.pools.get(name)?;
-        let cleans_up = has_finalizer(pool);
-        let mut plan = match (&pool.spec, pool.deleting) {
-            (spec, true)
-                if cleans_up && spec.as_ref().map_or(true, |spec| spec.deletion_policy == DeletionPolicy::Cleanup) =>
-            {
-                self.clean_up(pool)
-            }
-            (_, true) => leave(pool, cleans_up),
-            (Err(_), false) => Plan::of(pool, Vec::new(), Phase::Invalid),
-            (Ok(spec), false) => self.enforce(pool, spec, cleans_up),
+        let has_finalizer = has_finalizer(pool);
+        let cleans_up = pool.spec.as_ref().map_or(true, |spec| spec.deletion_policy == DeletionPolicy::Cleanup);
+        let mut plan = match &pool.spec {
+            _ if pool.deleting && has_finalizer && cleans_up => self.clean_up(pool),
+            _ if pool.deleting => retain(pool, has_finalizer),
+            Err(_) => Plan::of(pool, Vec::new(), Phase::Invalid),
+            Ok(spec) => self.reconcile(pool, spec, has_finalizer),
         };
         plan.steps.retain(|step| !step.is_empty());
-        let observing = pool.spec.as_ref().is_ok_and(|spec| spec.paused || (!pool.deleting && !pool.enforces()));
-        // A pool that leaves everything as it is has nothing to wait for.
-        if observing && !matches!(plan.phase, Phase::Leaving) {
+        let withheld = pool.spec.as_ref().is_ok_and(|spec| spec.paused || (!pool.deleting && !pool.enforces()));
+        // The deletion of a pool that changes nothing is not withheld.
+        if withheld && !matches!(plan.phase, Phase::Retained) {
             plan.withheld = std::mem::take(&mut plan.steps).into_iter().flatten().collect();
         }
         Some(plan)
     }
 
-    fn enforce(&self, pool: &Arc<Pool>, spec: &Spec, has_finalizer: bool) -> Plan {
+    fn reconcile(&self, pool: &Arc<Pool>, spec: &Spec, has_finalizer: bool) -> Plan {
         let snapshot = self.snapshot;
         let none = PoolNodes::default();
-        let of_pool = self.nodes.get(pool.name.as_str()).unwrap_or(&none);
+        let of_pool = self.membership.of(&pool.name).unwrap_or(&none);
         let nodes: Vec<&WindowsNode> = of_pool.members.iter().map(|(node, _)| node.as_ref()).collect();
-        let configs = configs::plan(snapshot, pool, spec, &nodes, &self.newcomers);
+        let configs = configs::plan(snapshot, pool, spec, &nodes, &self.expected_nodes);
         let classes = classes::plan(snapshot, pool, spec, &nodes);
         let evictions = Evictions::of_pool(snapshot, pool, spec);
-        let (widening, stuck): (Vec<_>, Vec<_>) =
-            classes.iter().filter(|class| !class.untolerated.is_empty()).partition(|class| class.widen.is_some());
-        let untolerated =
-            |classes: &[&ClassPlan]| classes.iter().flat_map(|class| &class.untolerated).cloned().collect();
-        let (waiting, blocked) = (untolerated(&widening), untolerated(&stuck));
-        let widened = widening.iter().map(|class| class.name.clone()).collect();
-        let desired = DesiredNode {
-            pool: &pool.name,
-            labels: &spec.labels,
-            taints: &spec.taints,
-            waiting: &waiting,
-            widened: &widened,
-            blocked: &blocked,
-            evictions: &evictions,
-        };
-        let mut judge = delivery::Judge::new(snapshot, spec);
-        let mut planner = nodes::Planner::new(snapshot, &self.applied, Some(desired));
-        let mut members = Vec::with_capacity(of_pool.members.len());
-        for (node, held) in &of_pool.members {
-            let delivery = judge.of(node);
-            let registered = delivery == Some(delivery::State::InEffect);
-            let config = match (&configs.state, configs.name_for(node)) {
-                (configs::ConfigState::NotUsed, _) => Config::None,
-                (_, Some(name)) if !configs.delayed.contains(name) => Config::Named(name),
-                (_, _) => Config::AsItIs,
-            };
-            let plan = planner.plan(node, config, registered);
-            members.push(Member { node: node.clone(), held: *held, plan, delivery });
-        }
+        let members = self.plan_members(&of_pool.members, (pool, spec), &configs, &classes, &evictions);
         let written = members.iter().filter_map(|member| nodes::patch(&member.node, &member.plan, &snapshot.ownership));
         let patches: Vec<_> = written.chain(self.released(&of_pool.released)).collect();
-        let applied = self.applied(pool, spec, &members);
-
+        let applied = self.applied(spec, &members, &of_pool.recorded);
         let steps = vec![
             finalizer(pool, spec, has_finalizer).into_iter().collect(),
             record(pool, &applied).into_iter().chain(configs.discard.iter().cloned()).collect(),
@@ -266,91 +190,121 @@ impl<'a> Planner<'a> {
             classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
             classes.iter().filter_map(|class| class.strip.clone()).collect(),
         ];
-        let falls_back = spec.members == super::Members::Fallback;
-        let active = Active {
+        let is_fallback = spec.members == Members::Fallback;
+        let active = ActivePool {
             members,
-            contested: of_pool.contested.clone(),
-            other_fallback: self.assigner.fallback().filter(|name| falls_back && *name != pool.name).map(str::to_owned),
+            shared: of_pool.shared.clone(),
+            other_fallback: self
+                .assigner
+                .fallback()
+                .filter(|name| is_fallback && *name != pool.name)
+                .map(str::to_owned),
             classes,
             configs,
             applied,
-            unproven: of_pool.unproven.clone(),
+            unverified: of_pool.unverified.clone(),
             pods_unknown: matches!(evictions, Evictions::Unknown(_)),
         };
         Plan::of(pool, steps, Phase::Active(Box::new(active)))
     }
 
-    /// The writes that take what is ours off nodes.
+    fn plan_members(
+        &self,
+        nodes: &[(Arc<WindowsNode>, bool)],
+        (pool, spec): (&Pool, &Spec),
+        configs: &ConfigPlan,
+        classes: &[ClassPlan],
+        evictions: &Evictions,
+    ) -> Vec<Member> {
+        let (widened, unchanged): (Vec<_>, Vec<_>) =
+            classes.iter().filter(|class| !class.untolerated.is_empty()).partition(|class| class.widen.is_some());
+        let taints_of = |classes: &[&ClassPlan]| classes.iter().flat_map(|class| &class.untolerated).cloned().collect();
+        let (untolerated, blocked) = (taints_of(&widened), taints_of(&unchanged));
+        let desired = DesiredNode {
+            pool: &pool.name,
+            labels: &spec.labels,
+            taints: &spec.taints,
+            untolerated: &untolerated,
+            widened_classes: &widened.iter().map(|class| class.name.clone()).collect(),
+            blocked: &blocked,
+            evictions,
+        };
+        let mut node_configs = NodeConfigs::new(self.snapshot, spec);
+        let mut planner = NodePlanner::new(self.snapshot, &self.applied, Some(desired));
+        let mut members = Vec::with_capacity(nodes.len());
+        for (node, held) in nodes {
+            let config_state = node_configs.state_of(node);
+            let config = match (&configs.state, configs.name_for(node)) {
+                (Rendering::NotUsed, _) => DesiredConfig::None,
+                (_, Some(name)) if !configs.delayed.contains(name) => DesiredConfig::Named(name),
+                (_, _) => DesiredConfig::Unchanged,
+            };
+            let plan = planner.plan(node, config, config_state == Some(ConfigState::InEffect));
+            members.push(Member { node: node.clone(), held: *held, plan, config_state });
+        }
+        members
+    }
+
+    /// The writes that release nodes.
     fn released<'n>(
         &'n self,
         nodes: impl IntoIterator<Item = &'n Arc<WindowsNode>>,
     ) -> impl Iterator<Item = Arc<NodePatch>> {
-        let mut planner = nodes::Planner::new(self.snapshot, &self.applied, None);
+        let mut planner = NodePlanner::new(self.snapshot, &self.applied, None);
         let ownership = &self.snapshot.ownership;
         nodes
             .into_iter()
-            .filter_map(move |node| nodes::patch(node, &planner.plan(node, Config::None, false), ownership))
+            .filter_map(move |node| nodes::patch(node, &planner.plan(node, DesiredConfig::None, false), ownership))
     }
 
-    /// Takes off what is ours, in reverse order: nodes, then classes and configurations, then the finalizer. A node that
-    /// another pool is about to take is left to it, so that it is never unguarded between the two.
+    /// Removes everything in reverse order: from nodes, then RuntimeClasses and configurations, then the finalizer. A node
+    /// that another pool takes over is left to that pool, so that it always has the taints of one of them.
     fn clean_up(&self, pool: &Arc<Pool>) -> Plan {
         let snapshot = self.snapshot;
-        let taken = |node: &WindowsNode| {
+        let is_taken_over = |node: &WindowsNode| {
             let next = self.assigner.assign(node).pool.and_then(|name| snapshot.pools.get(name));
             next.is_some_and(|next| next.enforces())
         };
-        let ours = snapshot.nodes.values().filter(|node| snapshot.ownership.pool_of(node) == Some(&pool.name));
-        let (handed_over, let_go): (Vec<_>, Vec<_>) = ours.partition(|node| taken(node));
-        let patches = self.released(let_go.iter().copied());
+        let of_pool = self.membership.of(&pool.name).into_iter().flat_map(|nodes| &nodes.recorded);
+        let (handed_over, released): (Vec<_>, Vec<_>) = of_pool.partition(|node| is_taken_over(node));
+        let patches = self.released(released.iter().copied());
         let mut steps = vec![patches.map(Operation::PatchNode).collect::<Vec<_>>()];
-        // Records that name the pool and cannot be verified: with the former key they could be.
-        let unverified: Vec<String> = snapshot
-            .nodes
-            .values()
-            .filter(|node| match snapshot.ownership.evidence(node) {
-                Evidence::Unverified(record) => record.pool == pool.name && node.labelled_pool() == Some(&pool.name),
-                Evidence::None | Evidence::Verified { .. } => false,
-            })
-            .map(|node| node.name.clone())
-            .collect();
+        let unverified = unverified_members(snapshot, pool);
         if handed_over.is_empty() && unverified.is_empty() {
-            let (stripped, given_up) = given_up_classes(snapshot, pool);
-            let of_pool =
-                snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
+            let (stripped, removed) = remove_classes(snapshot, pool);
             let configs =
-                of_pool.map(|map| Operation::DeleteConfigMap { name: map.name.clone(), uid: map.uid.clone() });
+                snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
             steps.push(stripped);
-            steps.push(given_up.into_iter().chain(configs).collect());
+            steps.push(removed.into_iter().chain(configs.map(|map| map.delete())).collect());
             steps.push(has_finalizer(pool).then(|| remove_finalizer(pool)).into_iter().collect());
         }
         steps.retain(|step| !step.is_empty());
         let phase = Phase::CleaningUp {
-            nodes: let_go.len(),
+            nodes: released.len(),
             handed_over: handed_over.iter().map(|node| node.name.clone()).collect(),
             unverified,
         };
         Plan { after_failure: AfterFailure::Stop, ..Plan::of(pool, steps, phase) }
     }
 
-    /// Every key that the pool sets, and those it has set that are still on some node.
-    fn applied(&self, pool: &Pool, spec: &Spec, members: &[Member]) -> Applied {
+    /// The keys that the pool sets, and those that it has set and that are still on a node.
+    fn applied(&self, spec: &Spec, members: &[Member], recorded: &[Arc<WindowsNode>]) -> Applied {
         let desired: Vec<TaintKey> = spec.taints.iter().map(TaintKey::from).collect();
         let mut taints: BTreeSet<&TaintKey> = desired.iter().collect();
         let mut labels: BTreeSet<&str> = spec.labels.keys().map(String::as_str).collect();
         let ownership = &self.snapshot.ownership;
-        // The build is a label that only some nodes need; a node taken over from another pool may have it from there.
-        let has_our_build = |member: &Member| {
+        // Only some nodes need the label of the build. Another pool may have added it.
+        let has_build = |member: &Member| {
             let added = member.plan.change.as_ref().and_then(|change| change.labels.get(label::WINDOWS_BUILD));
             added.is_some_and(Option::is_some)
-                || self.applied.has_label(ownership.evidence(&member.node), label::WINDOWS_BUILD)
+                || self.applied.owns_label(ownership.evidence(&member.node), label::WINDOWS_BUILD)
         };
-        labels.extend(members.iter().any(has_our_build).then_some(label::WINDOWS_BUILD));
-        for node in self.snapshot.nodes.values() {
+        labels.extend(members.iter().any(has_build).then_some(label::WINDOWS_BUILD));
+        for node in recorded {
             let evidence = ownership.evidence(node);
-            let Some(record) = evidence.verified().filter(|record| record.pool == pool.name) else { continue };
-            taints.extend(record.taints.keys().filter(|key| self.applied.has_taint(evidence, key)));
-            let removable = record.labels.keys().filter(|key| self.applied.has_label(evidence, key));
+            let Some(record) = evidence.verified() else { continue };
+            taints.extend(record.taints.keys().filter(|key| self.applied.owns_taint(evidence, key)));
+            let removable = record.labels.keys().filter(|key| self.applied.owns_label(evidence, key));
             labels.extend(removable.map(String::as_str));
         }
         let taints: BTreeSet<String> = taints.into_iter().map(ToString::to_string).collect();
@@ -360,31 +314,25 @@ impl<'a> Planner<'a> {
 
 impl Plan {
     fn of(pool: &Arc<Pool>, steps: Vec<Vec<Operation>>, phase: Phase) -> Self {
-        Self { pool: pool.clone(), steps, after_failure: AfterFailure::GoOn, withheld: Vec::new(), phase }
+        Self { pool: pool.clone(), steps, after_failure: AfterFailure::Continue, withheld: Vec::new(), phase }
     }
 }
 
-/// The keys that pools have applied, by their status. A pool that was created again under the name of one that was
-/// deleted with Retain has no status yet: then the records are all there is.
-fn applied_keys(snapshot: &Snapshot) -> AppliedKeys {
+/// The keys that pools have applied, from their status. A pool without a status may have been deleted with Retain and
+/// created again: its keys are those in the verified records.
+fn applied_keys(snapshot: &Snapshot, membership: &Membership) -> AppliedKeys {
     let mut keys = AppliedKeys::default();
     for pool in snapshot.pools.values() {
         keys.add_status(&pool.name, &pool.status.applied);
     }
-    let is_new = |name: &str| snapshot.pools.get(name).is_some_and(|pool| pool.status.observed_generation.is_none());
-    if !snapshot.pools.keys().any(|name| is_new(name)) {
-        return keys;
-    }
-    for record in snapshot.nodes.values().filter_map(|node| snapshot.ownership.evidence(node).verified()) {
-        if is_new(&record.pool) {
-            keys.add_record(record);
-        }
-    }
+    let new = snapshot.pools.values().filter(|pool| pool.status.observed_generation.is_none());
+    let recorded = new.filter_map(|pool| membership.of(&pool.name)).flat_map(|nodes| &nodes.recorded);
+    recorded.filter_map(|node| snapshot.ownership.evidence(node).verified()).for_each(|record| keys.add_record(record));
     keys
 }
 
-/// Status learns what is about to be set before it is set: else a crash between the two would leave on a node what
-/// nothing proves to be ours.
+/// Records keys in the status before they are set on nodes: otherwise a crash in between would leave taints and labels that
+/// the pool does not own.
 fn record(pool: &Pool, applied: &Applied) -> Option<Operation> {
     let before = &pool.status.applied;
     let grows = applied.taints.iter().any(|key| !before.taints.contains(key))
@@ -392,8 +340,11 @@ fn record(pool: &Pool, applied: &Applied) -> Option<Operation> {
     let mut all = before.clone();
     all.taints.extend(applied.taints.iter().filter(|key| !before.taints.contains(key)).cloned());
     all.labels.extend(applied.labels.iter().filter(|key| !before.labels.contains(key)).cloned());
-    let status = crate::api::WindowsNodePoolStatus { applied: all, ..pool.status.clone() };
-    grows.then(|| Operation::RecordApplied { pool: pool.name.clone(), body: status::body(&pool.name, &status) })
+    let status = WindowsNodePoolStatus { applied: all, ..pool.status.clone() };
+    grows.then(|| Operation::RecordApplied {
+        pool: pool.name.clone(),
+        body: status_body("WindowsNodePool", &pool.name, &bounded(status)),
+    })
 }
 
 fn finalizer(pool: &Pool, spec: &Spec, has_finalizer: bool) -> Option<Operation> {
@@ -420,13 +371,22 @@ fn remove_finalizer(pool: &Pool) -> Operation {
     }
 }
 
-/// Everything stays as it is.
-fn leave(pool: &Arc<Pool>, has_finalizer: bool) -> Plan {
-    Plan::of(pool, vec![has_finalizer.then(|| remove_finalizer(pool)).into_iter().collect()], Phase::Leaving)
+/// Deletes the pool and changes nothing else.
+fn retain(pool: &Arc<Pool>, has_finalizer: bool) -> Plan {
+    Plan::of(pool, vec![has_finalizer.then(|| remove_finalizer(pool)).into_iter().collect()], Phase::Retained)
 }
 
-/// Our classes that only this pool named, in two steps: adopted ones are given back as they were, the others deleted.
-fn given_up_classes(snapshot: &Snapshot, pool: &Pool) -> (Vec<Operation>, Vec<Operation>) {
+/// The nodes whose records name the pool and cannot be verified. They may be valid with the former key.
+fn unverified_members(snapshot: &Snapshot, pool: &Pool) -> Vec<String> {
+    let is_unverified = |node: &WindowsNode| match snapshot.ownership.evidence(node) {
+        Evidence::Unverified(record) => record.pool == pool.name && node.labelled_pool() == Some(&pool.name),
+        Evidence::None | Evidence::Verified { .. } => false,
+    };
+    snapshot.nodes.values().filter(|node| is_unverified(node)).map(|node| node.name.clone()).collect()
+}
+
+/// Removes the managed RuntimeClasses that no other pool names, in two steps: adopted classes are restored, others deleted.
+fn remove_classes(snapshot: &Snapshot, pool: &Pool) -> (Vec<Operation>, Vec<Operation>) {
     let (mut first, mut then) = (Vec::new(), Vec::new());
     for class in classes::unused(snapshot, pool) {
         match classes::restored(class) {

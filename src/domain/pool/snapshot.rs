@@ -1,12 +1,13 @@
-//! The world as one pass sees it: read from the caches, then never looked at again.
+//! The snapshot of the cluster that one reconcile works with.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{core::v1::ConfigMap, node::v1 as node};
 use kube::core::DynamicObject;
+use sha2::{Digest, Sha256};
 
-use super::{Pool, check, configs::digest};
+use super::{Pool, assignment::Assigner, check, membership::Membership};
 use crate::{
     api::{
         WindowsRuntimeProfileStatus,
@@ -15,6 +16,7 @@ use crate::{
     domain::{
         Objects, Problem,
         node::WindowsNode,
+        operation::Operation,
         ownership::Ownership,
         profile::Profile,
         revert::RevertDetector,
@@ -23,12 +25,15 @@ use crate::{
     facts::Minor,
 };
 
-/// Everything that the rules read.
+/// The length of the digest of a ConfigMap, in hexadecimal digits.
+const DIGEST_LENGTH: usize = 10;
+
+/// Everything that plans and conditions are computed from.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// The time of the pass.
+    /// The time of the reconcile.
     pub now: Timestamp,
-    /// Where the operator keeps its ConfigMaps.
+    /// The namespace of the operator and its ConfigMaps.
     pub namespace: String,
     /// All pools, by name.
     pub pools: Objects<Pool>,
@@ -38,24 +43,36 @@ pub struct Snapshot {
     pub profiles: Objects<ProfileView>,
     /// All RuntimeClasses, by name.
     pub runtime_classes: Objects<RuntimeClassView>,
-    /// Our ConfigMaps in the operator's namespace, by name.
+    /// The managed ConfigMaps in the operator's namespace, by name.
     pub config_maps: Objects<ConfigMapView>,
-    /// The lowest minor of the API servers that answered lately.
+    /// The lowest minor of the API servers that responded recently.
     pub api_server: Option<Minor>,
-    /// How the records on nodes are verified and signed.
+    /// Verifies and signs the records of nodes.
     pub ownership: Arc<Ownership>,
-    /// Which of our writes others reverted.
+    /// The nodes of every pool in an earlier snapshot: see [`Snapshot::membership`].
+    pub membership: Arc<Membership>,
+    /// The writes that other clients reverted.
     pub reverts: Arc<RevertDetector>,
-    /// Nodes whose taints admission refused lately, with the refusal.
+    /// The nodes whose taints admission recently rejected, with its message.
     pub refusals: BTreeMap<String, String>,
     /// The workloads of the pools.
     pub workloads: Workloads,
-    /// All pods, by namespace and name; `None` where they are not read, or not yet.
+    /// All pods, by namespace and name; `None` if they are not read, or not yet.
     pub pods: Option<Objects<Pod>>,
 }
 
 impl Snapshot {
-    /// The mirrors of a registry in the profile of a pool, in the order in which they are asked.
+    /// The assigner of the pools.
+    pub fn assigner(&self) -> Assigner<'_> {
+        Assigner::new(self.pools.values().map(AsRef::as_ref), &self.ownership)
+    }
+
+    /// The nodes of every pool, computed from those of an earlier snapshot as far as they are still valid.
+    pub fn membership(&self) -> Arc<Membership> {
+        Membership::updated(&self.membership, &self.pools, &self.nodes, &self.ownership)
+    }
+
+    /// The mirrors of a registry in the profile of a pool, in the order of their use.
     pub fn mirrors(&self, pool: &str, registry: &str) -> Arc<[String]> {
         let profile = self.pools.get(pool).and_then(|pool| pool.spec.as_ref().ok()?.profile.as_ref());
         let profile = profile.and_then(|name| self.profiles.get(name)?.profile.as_ref().ok());
@@ -63,25 +80,22 @@ impl Snapshot {
     }
 }
 
-/// A `WindowsRuntimeProfile` as the rules see it.
+/// A parsed `WindowsRuntimeProfile`.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in Kubernetes
 pub struct ProfileView {
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
-    /// The version of the object.
     pub resource_version: String,
-    /// The generation of its spec.
     pub generation: i64,
-    /// What it asks for, or every mistake in it.
+    /// The parsed spec, or its problems.
     pub profile: Result<Profile, Vec<Problem>>,
-    /// The status as it is stored.
+    /// The stored status.
     pub status: WindowsRuntimeProfileStatus,
 }
 
 impl ProfileView {
-    /// A profile as it is stored, under whatever schema.
+    /// Parses a stored profile, which may have another schema.
     pub fn from_object(object: DynamicObject) -> Self {
         let DynamicObject { metadata, data, .. } = object;
         Self {
@@ -94,19 +108,19 @@ impl ProfileView {
         }
     }
 
-    /// Whether another version of the profile says the same to the rules.
-    pub fn says_the_same_as(&self, other: &Self) -> bool {
+    /// Whether the profiles differ in `resourceVersion` at most.
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let versionless = |profile: &Self| Self { resource_version: String::new(), ..profile.clone() };
         versionless(self) == versionless(other)
     }
 }
 
-/// A RuntimeClass as the rules see it.
+/// A RuntimeClass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuntimeClassView {
-    /// The object, without its managed fields.
+    /// The object without its managed fields.
     pub object: node::RuntimeClass,
-    /// Who else wrote it last.
+    /// The field manager other than winpool that wrote the class last.
     pub other_writer: Option<String>,
 }
 
@@ -123,34 +137,34 @@ impl From<node::RuntimeClass> for RuntimeClassView {
 }
 
 impl RuntimeClassView {
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         self.object.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// One of its labels.
+    /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.object.metadata.labels.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// Whether we made it or took it over.
-    pub fn ours(&self) -> bool {
+    /// Whether winpool created or adopted the class.
+    pub fn is_managed(&self) -> bool {
         self.label(label::MANAGED_BY) == Some(label::MANAGED_BY_VALUE)
     }
 
-    /// What it was before it was taken over.
+    /// The state before the class was adopted.
     pub fn adopted(&self) -> Option<&str> {
         self.object.metadata.annotations.as_ref()?.get(annotation::ADOPTED).map(String::as_str)
     }
 
-    /// The Windows build that it leads to.
+    /// The Windows build that the class selects.
     pub fn build(&self) -> Option<&str> {
         let scheduling = self.object.scheduling.as_ref()?;
         scheduling.node_selector.as_ref()?.get(label::WINDOWS_BUILD).map(String::as_str)
     }
 
-    /// Whether another version of the class says the same to the rules.
-    pub fn says_the_same_as(&self, other: &Self) -> bool {
+    /// Whether the classes differ in `resourceVersion` at most.
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let versionless = |class: &Self| {
             let mut class = class.clone();
             class.object.metadata.resource_version = None;
@@ -160,21 +174,27 @@ impl RuntimeClassView {
     }
 }
 
-/// One of our ConfigMaps as the rules see it.
+/// A managed ConfigMap.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in Kubernetes
 pub struct ConfigMapView {
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
-    /// The pool that it was rendered for.
+    /// The pool of the configuration.
     pub pool: Option<String>,
-    /// The digest of its content.
+    /// The digest of the content.
     pub digest: String,
-    /// When it was made.
+    /// The `creationTimestamp`.
     pub created: Option<Timestamp>,
-    /// Whether it is being deleted.
+    /// Whether the ConfigMap is being deleted.
     pub deleting: bool,
+}
+
+impl ConfigMapView {
+    /// The operation that deletes it.
+    pub fn delete(&self) -> Operation {
+        Operation::DeleteConfigMap { name: self.name.clone(), uid: self.uid.clone() }
+    }
 }
 
 impl From<ConfigMap> for ConfigMapView {
@@ -189,4 +209,17 @@ impl From<ConfigMap> for ConfigMapView {
             deleting: metadata.deletion_timestamp.is_some(),
         }
     }
+}
+
+/// The digest of the content of a ConfigMap, which is part of its name.
+pub(super) fn digest(files: &BTreeMap<String, String>) -> String {
+    let mut hash = Sha256::new();
+    for (name, content) in files {
+        for part in [name, content] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+    }
+    let bytes = hash.finalize();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(DIGEST_LENGTH).collect()
 }

@@ -1,215 +1,241 @@
-//! `spec.kubelet.extra`: fields of KubeletConfiguration that a profile has no setting of its own for.
+//! The check of `spec.kubelet.extra`: other fields of KubeletConfiguration.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::check::{Findings, signal, thresholds};
+use super::{
+    eviction::{signal, thresholds},
+    problems::Problems,
+};
 use crate::{
     api::QuantityText,
-    facts::kubelet_fields::{FIELDS, Field, Kind, Standing, field},
+    domain::kubernetes::duration,
+    facts::kubelet_fields::{FIELDS, Field, FieldSupport, FieldType, field},
 };
 
-/// The fields that a Windows kubelet has a use for, in the order of its configuration.
-pub(super) fn check(written: &Map<String, Value>, findings: &mut Findings) -> Vec<(&'static Field, Value)> {
+/// Checks the fields. Returns those that Windows supports, in the order of KubeletConfiguration.
+pub(super) fn check(written: &Map<String, Value>, problems: &mut Problems) -> Vec<(&'static Field, Value)> {
     for (name, value) in written {
-        let path = format!("spec.kubelet.extra.{name}");
+        let path = path(name);
         let Some(field) = field(name) else {
-            findings.mistake(path, unknown(name), "check the spelling, or remove it");
+            problems.error(path, unknown(name), "check the spelling, or remove it");
             continue;
         };
-        match field.standing {
-            Standing::Works => type_check(&path, field.kind, value, findings),
-            Standing::NoEffect(why) => {
-                findings.mistake(path, format!("it does nothing on Windows: {why}"), "remove it");
+        match field.support {
+            FieldSupport::Supported => check_type(&path, field.field_type, value, problems),
+            FieldSupport::NoEffect(reason) => {
+                problems.error(path, format!("has no effect on Windows, because {reason}"), "remove it");
             }
-            Standing::Fails(why) => findings.mistake(path, why, "remove it"),
-            Standing::Ours(instead) => {
-                findings.mistake(path, "winpool writes this field itself", format!("remove it, and write {instead}"));
+            FieldSupport::Fatal(effect) => problems.error(path, effect, "remove it"),
+            FieldSupport::Managed(setting) => {
+                problems.error(path, "winpool sets this field", format!("remove it, and set {setting}"));
+            }
+            FieldSupport::Fixed(reason) => {
+                problems.error(path, format!("winpool sets this field, because {reason}"), "remove it");
             }
         }
     }
-    together(written, findings);
-    let usable = FIELDS.iter().filter(|field| field.standing == Standing::Works);
-    usable.filter_map(|field| Some((field, written.get(field.name)?.clone()))).collect()
+    check_combinations(written, problems);
+    let supported = FIELDS.iter().filter(|field| field.support == FieldSupport::Supported);
+    supported.filter_map(|field| Some((field, written.get(field.name)?.clone()))).collect()
 }
 
 fn unknown(name: &str) -> String {
     let spelled_otherwise = FIELDS.iter().find(|field| field.name.eq_ignore_ascii_case(name));
     match spelled_otherwise {
-        Some(field) => format!("KubeletConfiguration spells this field {}", field.name),
+        Some(field) => format!("the field is spelled {}", field.name),
         None => "KubeletConfiguration has no such field".to_owned(),
     }
 }
 
-fn type_check(path: &str, kind: Kind, value: &Value, findings: &mut Findings) {
-    let is_text = Value::is_string;
-    let fits = match kind {
-        Kind::Bool => value.is_boolean(),
-        Kind::Number => value.is_number(),
-        Kind::Text => value.is_string(),
-        Kind::AnyObject => value.is_object(),
-        Kind::Int(least, most) => value.as_i64().is_some_and(|number| (least..=most).contains(&number)),
-        Kind::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
-        Kind::Duration => value.as_str().and_then(duration).is_some(),
-        Kind::DurationWithin(least, most) => {
-            let bounds = i64::from(least) * SECOND..=i64::from(most) * SECOND;
-            value.as_str().and_then(duration).is_some_and(|length| bounds.contains(&length))
-        }
-        Kind::GracePeriod => value.as_str().and_then(duration).is_some_and(|length| length == 0 || length >= SECOND),
-        Kind::Directory => value.as_str().is_some_and(is_clean_directory),
-        Kind::Texts => value.as_array().is_some_and(|list| list.iter().all(is_text)),
-        Kind::Ints => value.as_array().is_some_and(|list| list.iter().all(Value::is_i64)),
-        Kind::TextMap => value.as_object().is_some_and(|map| map.values().all(is_text)),
-        Kind::BoolMap => value.as_object().is_some_and(|map| map.values().all(Value::is_boolean)),
-        Kind::TextsMap => value
-            .as_object()
-            .is_some_and(|map| map.values().all(|list| list.as_array().is_some_and(|list| list.iter().all(is_text)))),
-        Kind::Thresholds => {
-            return signal_map(path, value, findings, |path, texts, findings| {
-                thresholds(path, texts, findings);
-            });
-        }
-        Kind::GracePeriods => return signal_map(path, value, findings, grace_periods),
-        Kind::Object(fields) => match value.as_object() {
-            Some(object) => return object_check(path, fields, object, findings),
-            None => false,
-        },
-        Kind::Objects(fields) => match value.as_array() {
-            Some(list) => {
-                for (index, item) in list.iter().enumerate() {
-                    type_check(&format!("{path}[{index}]"), Kind::Object(fields), item, findings);
-                }
-                return;
+fn check_type(path: &str, field_type: FieldType, value: &Value, problems: &mut Problems) {
+    match (field_type, value) {
+        (FieldType::Thresholds, _) => signal_map(path, value, problems, |path, texts, problems| {
+            thresholds(path, texts, problems);
+        }),
+        (FieldType::GracePeriods, _) => signal_map(path, value, problems, grace_periods),
+        (FieldType::Object(fields), Value::Object(object)) => check_object(path, fields, object, problems),
+        (FieldType::Objects(fields), Value::Array(list)) => {
+            for (index, item) in list.iter().enumerate() {
+                check_type(&format!("{path}[{index}]"), FieldType::Object(fields), item, problems);
             }
-            None => false,
-        },
-    };
-    if !fits {
-        findings.mistake(path, format!("{value} is not {}", expected(kind)), example(kind));
+        }
+        _ if is_of_type(field_type, value) => {}
+        _ => problems.error(path, format!("{value} is not {}", expected(field_type)), example(field_type)),
     }
 }
 
-fn object_check(path: &str, fields: &[(&str, Kind)], object: &Map<String, Value>, findings: &mut Findings) {
+/// Whether a value has a type that contains no other checked types.
+fn is_of_type(field_type: FieldType, value: &Value) -> bool {
+    let is_duration = |accepts: &dyn Fn(i64) -> bool| value.as_str().and_then(duration::parse).is_some_and(accepts);
+    let is_list =
+        |value: &Value, is_item: fn(&Value) -> bool| value.as_array().is_some_and(|list| list.iter().all(is_item));
+    let is_map = |is_item: &dyn Fn(&Value) -> bool| value.as_object().is_some_and(|map| map.values().all(is_item));
+    match field_type {
+        FieldType::Bool => value.is_boolean(),
+        FieldType::Number => value.is_number(),
+        FieldType::String => value.is_string(),
+        FieldType::AnyObject => value.is_object(),
+        FieldType::Integer(min, max) => value.as_i64().is_some_and(|number| (min..=max).contains(&number)),
+        FieldType::Enum(values) => value.as_str().is_some_and(|value| values.contains(&value)),
+        FieldType::Duration => is_duration(&|_| true),
+        FieldType::DurationWithin(min, max) => {
+            is_duration(&|length| (i64::from(min) * SECOND..=i64::from(max) * SECOND).contains(&length))
+        }
+        FieldType::GracePeriod => is_duration(&|length| length == 0 || length >= SECOND),
+        FieldType::Directory => value.as_str().is_some_and(is_clean_directory),
+        FieldType::Strings => is_list(value, Value::is_string),
+        FieldType::Integers => is_list(value, Value::is_i64),
+        FieldType::StringMap => is_map(&Value::is_string),
+        FieldType::BoolMap => is_map(&Value::is_boolean),
+        FieldType::StringListMap => is_map(&|list| is_list(list, Value::is_string)),
+        FieldType::Thresholds | FieldType::GracePeriods | FieldType::Object(_) | FieldType::Objects(_) => false,
+    }
+}
+
+fn check_object(path: &str, fields: &[(&str, FieldType)], object: &Map<String, Value>, problems: &mut Problems) {
     for (name, value) in object {
         let path = format!("{path}.{name}");
         match fields.iter().find(|(known, _)| known == name) {
-            Some((_, kind)) => type_check(&path, *kind, value, findings),
+            Some((_, field_type)) => check_type(&path, *field_type, value, problems),
             None => {
                 let known = fields.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-                findings.mistake(path, "there is no such field", format!("remove it: there are {known}"));
+                problems.error(path, "there is no such field", format!("remove it, or write one of {known}"));
             }
         }
     }
 }
 
-/// A map from eviction signal to text.
+/// Checks a map from eviction signal to string.
 fn signal_map(
     path: &str,
     value: &Value,
-    findings: &mut Findings,
-    check: impl Fn(&str, &BTreeMap<String, QuantityText>, &mut Findings),
+    problems: &mut Problems,
+    check: impl Fn(&str, &BTreeMap<String, QuantityText>, &mut Problems),
 ) {
     let texts = value.as_object().and_then(|map| {
         map.iter().map(|(name, value)| Some((name.clone(), QuantityText(value.as_str()?.to_owned())))).collect()
     });
     match texts {
-        Some(texts) => check(path, &texts, findings),
+        Some(texts) => check(path, &texts, problems),
         None => {
-            let wrong = format!("{value} is not texts by eviction signal");
-            findings.mistake(path, wrong, "write signals and texts, such as memory.available: 1Gi");
+            let wrong = format!("{value} is not a map from eviction signal to string");
+            problems.error(path, wrong, "write signals and values, such as memory.available: 1Gi");
         }
     }
 }
 
-fn grace_periods(path: &str, texts: &BTreeMap<String, QuantityText>, findings: &mut Findings) {
+fn grace_periods(path: &str, texts: &BTreeMap<String, QuantityText>, problems: &mut Problems) {
     for (name, QuantityText(text)) in texts {
         let path = format!("{path}.{name}");
-        if signal(&path, name, findings).is_some() && duration(text).is_none() {
-            findings.mistake(path, format!("`{text}` is not {}", expected(Kind::Duration)), example(Kind::Duration));
+        if signal(&path, name, problems).is_some() && duration::parse(text).is_none() {
+            problems.error(
+                path,
+                format!("`{text}` is not {}", expected(FieldType::Duration)),
+                example(FieldType::Duration),
+            );
         }
     }
 }
 
-/// What the kubelet checks about several fields at once.
-fn together(written: &Map<String, Value>, findings: &mut Findings) {
-    let path = |name: &str| format!("spec.kubelet.extra.{name}");
-    let length = |name: &str| written.get(name).and_then(Value::as_str).and_then(duration);
+/// The kubelet's checks of several fields together.
+fn check_combinations(written: &Map<String, Value>, problems: &mut Problems) {
     let count = |name: &str| written.get(name).and_then(Value::as_i64);
-    let switched = |name: &str, to: bool| written.get(name) == Some(&Value::Bool(to));
-
-    let (all, critical) = (length("shutdownGracePeriod"), length("shutdownGracePeriodCriticalPods"));
-    if critical.is_some_and(|critical| critical > all.unwrap_or_default()) {
-        let wrong = "critical pods get more time than the whole shutdown has";
-        findings.mistake(path("shutdownGracePeriodCriticalPods"), wrong, "write at most shutdownGracePeriod");
+    let is_set_to = |name: &str, value: bool| written.get(name) == Some(&Value::Bool(value));
+    if count("maxParallelImagePulls").is_some_and(|pulls| pulls > 1) && !is_set_to("serializeImagePulls", false) {
+        let wrong = "parallel pulls require serializeImagePulls: false";
+        problems.error(path("maxParallelImagePulls"), wrong, "set serializeImagePulls: false too");
     }
-    if written.contains_key("shutdownGracePeriodByPodPriority") && (all.is_some() || critical.is_some()) {
-        let wrong = "the kubelet takes either this or shutdownGracePeriod";
-        findings.mistake(path("shutdownGracePeriodByPodPriority"), wrong, "remove one of the two");
+    if is_set_to("enableSystemLogQuery", true) && is_set_to("enableSystemLogHandler", false) {
+        let wrong = "log queries require the log handler";
+        problems.error(path("enableSystemLogQuery"), wrong, "remove enableSystemLogHandler: false");
     }
-    if all.is_some() || written.contains_key("shutdownGracePeriodByPodPriority") {
-        let wrong = "a graceful shutdown needs a kubelet that runs as a Windows service";
-        findings.warning(path("shutdownGracePeriod"), wrong, "start the kubelet with --windows-service");
-    }
-    if count("maxParallelImagePulls").is_some_and(|pulls| pulls > 1) && !switched("serializeImagePulls", false) {
-        let wrong = "images are pulled one after the other";
-        findings.mistake(path("maxParallelImagePulls"), wrong, "write serializeImagePulls: false beside it");
-    }
-    if switched("enableSystemLogQuery", true) && switched("enableSystemLogHandler", false) {
-        let wrong = "logs cannot be queried without the log handler";
-        findings.mistake(path("enableSystemLogQuery"), wrong, "remove enableSystemLogHandler: false");
-    }
-    if let (Some(least), Some(most)) = (length("imageMinimumGCAge"), length("imageMaximumGCAge"))
-        && least >= most
-        && most > 0
+    if let (Some(min), Some(max)) = (length(written, "imageMinimumGCAge"), length(written, "imageMaximumGCAge"))
+        && min >= max
+        && max > 0
     {
-        findings.mistake(path("imageMaximumGCAge"), "it is not more than imageMinimumGCAge", "write more than that");
+        problems.error(path("imageMaximumGCAge"), "must be longer than imageMinimumGCAge", "write a longer duration");
     }
+    check_shutdown(written, problems);
+    check_soft_eviction(written, problems);
+}
+
+fn check_shutdown(written: &Map<String, Value>, problems: &mut Problems) {
+    let all = length(written, "shutdownGracePeriod");
+    let critical = length(written, "shutdownGracePeriodCriticalPods");
+    let has_priorities = written.contains_key("shutdownGracePeriodByPodPriority");
+    if critical.is_some_and(|critical| critical > all.unwrap_or_default()) {
+        let wrong = "the period for critical pods is longer than shutdownGracePeriod";
+        problems.error(
+            path("shutdownGracePeriodCriticalPods"),
+            wrong,
+            "write at most the value of shutdownGracePeriod",
+        );
+    }
+    if has_priorities && (all.is_some() || critical.is_some()) {
+        let wrong = "the kubelet does not accept this field together with shutdownGracePeriod";
+        problems.error(path("shutdownGracePeriodByPodPriority"), wrong, "remove one of the two");
+    }
+    if all.is_some() || has_priorities {
+        let wrong = "graceful shutdown requires a kubelet that runs as a Windows service";
+        problems.warning(path("shutdownGracePeriod"), wrong, "start the kubelet with --windows-service");
+    }
+}
+
+fn check_soft_eviction(written: &Map<String, Value>, problems: &mut Problems) {
     let soft = written.get("evictionSoft").and_then(Value::as_object);
     let periods = written.get("evictionSoftGracePeriod").and_then(Value::as_object);
     for name in soft.into_iter().flat_map(Map::keys) {
         if !periods.is_some_and(|periods| periods.contains_key(name)) {
-            let remedy = format!("write evictionSoftGracePeriod.{name}, such as 1m30s");
-            findings.mistake(path(&format!("evictionSoft.{name}")), "a soft threshold needs a grace period", remedy);
+            let remedy = format!("set evictionSoftGracePeriod.{name}, such as 1m30s");
+            problems.error(path(&format!("evictionSoft.{name}")), "a soft threshold requires a grace period", remedy);
         }
     }
 }
 
-fn expected(kind: Kind) -> String {
-    match kind {
-        Kind::Bool => "true or false".to_owned(),
-        Kind::Int(i64::MIN, i64::MAX) => "a whole number".to_owned(),
-        Kind::Int(least, most) => format!("a whole number from {least} to {most}"),
-        Kind::Number => "a number".to_owned(),
-        Kind::Text => "a text".to_owned(),
-        Kind::Word(words) => format!("one of {}", words.join(", ")),
-        Kind::Duration => "a length of time".to_owned(),
-        Kind::DurationWithin(least, u32::MAX) => format!("a length of time of {least}s or more"),
-        Kind::DurationWithin(least, most) => format!("a length of time from {least}s to {most}s"),
-        Kind::GracePeriod => "0s, or a length of time of 1s or more".to_owned(),
-        Kind::Directory => "an absolute path in ASCII without . and .. in it".to_owned(),
-        Kind::Texts => "a list of texts".to_owned(),
-        Kind::Ints => "a list of whole numbers".to_owned(),
-        Kind::TextMap | Kind::Thresholds | Kind::GracePeriods => "texts by name".to_owned(),
-        Kind::TextsMap => "lists of texts by name".to_owned(),
-        Kind::BoolMap => "true or false by name".to_owned(),
-        Kind::Object(_) | Kind::AnyObject => "an object".to_owned(),
-        Kind::Objects(_) => "a list of objects".to_owned(),
+fn path(name: &str) -> String {
+    format!("spec.kubelet.extra.{name}")
+}
+
+fn length(written: &Map<String, Value>, name: &str) -> Option<i64> {
+    written.get(name).and_then(Value::as_str).and_then(duration::parse)
+}
+
+fn expected(field_type: FieldType) -> String {
+    match field_type {
+        FieldType::Bool => "true or false".to_owned(),
+        FieldType::Integer(i64::MIN, i64::MAX) => "an integer".to_owned(),
+        FieldType::Integer(min, max) => format!("an integer from {min} to {max}"),
+        FieldType::Number => "a number".to_owned(),
+        FieldType::String => "a string".to_owned(),
+        FieldType::Enum(values) => format!("one of {}", values.join(", ")),
+        FieldType::Duration => "a duration".to_owned(),
+        FieldType::DurationWithin(min, u32::MAX) => format!("a duration of at least {min}s"),
+        FieldType::DurationWithin(min, max) => format!("a duration from {min}s to {max}s"),
+        FieldType::GracePeriod => "0s or a duration of at least 1s".to_owned(),
+        FieldType::Directory => "an absolute ASCII path without . and ..".to_owned(),
+        FieldType::Strings => "a list of strings".to_owned(),
+        FieldType::Integers => "a list of integers".to_owned(),
+        FieldType::StringMap | FieldType::Thresholds | FieldType::GracePeriods => "a map of strings".to_owned(),
+        FieldType::StringListMap => "a map of lists of strings".to_owned(),
+        FieldType::BoolMap => "a map of booleans".to_owned(),
+        FieldType::Object(_) | FieldType::AnyObject => "an object".to_owned(),
+        FieldType::Objects(_) => "a list of objects".to_owned(),
     }
 }
 
-fn example(kind: Kind) -> String {
-    match kind {
-        Kind::Duration => "write hours, minutes and seconds, such as 1m30s".to_owned(),
-        Kind::Directory => r"write drive and path, such as C:\var\log\pods".to_owned(),
-        Kind::Text => "write a text, in quotes where YAML needs them".to_owned(),
-        Kind::Word(words) => format!("write {}", words.join(" or ")),
-        kind => format!("write {}", expected(kind)),
+fn example(field_type: FieldType) -> String {
+    match field_type {
+        FieldType::Duration => "write hours, minutes and seconds, such as 1m30s".to_owned(),
+        FieldType::Directory => r"write drive and path, such as C:\var\log\pods".to_owned(),
+        FieldType::String => "write a string, in quotes if YAML requires them".to_owned(),
+        FieldType::Enum(values) => format!("write {}", values.join(" or ")),
+        field_type => format!("write {}", expected(field_type)),
     }
 }
 
-/// Whether a kubelet takes a text for a directory: absolute, which on Windows may be without a drive, and as it is after
-/// `filepath.Clean`.
+/// Whether the kubelet accepts a directory: absolute, with or without a drive, and unchanged by `filepath.Clean`.
 fn is_clean_directory(text: &str) -> bool {
     let rest = match text.as_bytes() {
         [drive, b':', ..] if drive.is_ascii_alphabetic() => &text[2..],
@@ -222,30 +248,6 @@ fn is_clean_directory(text: &str) -> bool {
 
 /// In nanoseconds.
 const SECOND: i64 = 1_000_000_000;
-
-/// Nanoseconds, of a length of time as Go writes it and not below zero: `1h30m`, `1.5s`, `0`.
-pub(super) fn duration(text: &str) -> Option<i64> {
-    const UNITS: &[(&str, f64)] =
-        &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
-    let text = text.strip_prefix('+').unwrap_or(text);
-    if text == "0" {
-        return Some(0);
-    }
-    let mut rest = text;
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let amount = rest[..end].parse::<f64>().ok()?;
-        let behind = &rest[end..];
-        let unit_end = behind.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(behind.len());
-        let (_, factor) = UNITS.iter().find(|(unit, _)| *unit == &behind[..unit_end])?;
-        total += amount * factor;
-        rest = &behind[unit_end..];
-    }
-    // Go holds no more than 63 bits of nanoseconds, about 292 years.
-    #[allow(clippy::cast_possible_truncation)]
-    (!text.is_empty() && total < 9.2e18).then_some(total as i64)
-}
 
 #[cfg(test)]
 mod tests {
@@ -266,29 +268,29 @@ mod tests {
     }
 
     #[test]
-    fn a_field_without_use_on_windows_is_refused_by_name_and_reason() {
+    fn an_unsupported_field_is_an_error_with_the_reason() {
         let table = [
             (json!({"cgroupDriver": "systemd"}), "spec.kubelet.extra.cgroupDriver", "Windows has no cgroups"),
             (json!({"protectKernelDefaults": true}), "spec.kubelet.extra.protectKernelDefaults", "the Linux kernel"),
             (json!({"failSwapOn": false}), "spec.kubelet.extra.failSwapOn", "swap"),
             (json!({"singleProcessOOMKill": true}), "spec.kubelet.extra.singleProcessOOMKill", "does not start"),
             (json!({"userNamespaces": {}}), "spec.kubelet.extra.userNamespaces", "does not start"),
-            (json!({"enforceNodeAllocatable": ["pods"]}), "spec.kubelet.extra.enforceNodeAllocatable", "itself"),
-            (json!({"maxPods": 50}), "spec.kubelet.extra.maxPods", "itself"),
-            (json!({"kind": "Pod"}), "spec.kubelet.extra.kind", "itself"),
+            (json!({"enforceNodeAllocatable": ["pods"]}), "spec.kubelet.extra.enforceNodeAllocatable", "winpool sets"),
+            (json!({"maxPods": 50}), "spec.kubelet.extra.maxPods", "winpool sets"),
+            (json!({"kind": "Pod"}), "spec.kubelet.extra.kind", "winpool sets"),
             (json!({"noSuchField": 1}), "spec.kubelet.extra.noSuchField", "no such field"),
             (json!({"ClusterDNS": []}), "spec.kubelet.extra.ClusterDNS", "clusterDNS"),
         ];
-        for (extra, path, why) in table {
+        for (extra, path, text) in table {
             let problem = only_problem(extra);
             assert_eq!(problem.path, path);
-            assert!(problem.wrong.contains(why), "{problem}");
+            assert!(problem.wrong.contains(text), "{problem}");
         }
         assert!(only_problem(json!({"maxPods": 50})).remedy.contains("spec.kubelet.maxPods"));
     }
 
     #[test]
-    fn a_field_within_its_limits_is_taken() {
+    fn a_valid_field_is_accepted() {
         let table = [
             json!({"crashLoopBackOff": {"maxContainerRestartPeriod": "1s"}}),
             json!({"crashLoopBackOff": {"maxContainerRestartPeriod": "5m"}}),
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_the_wrong_type_is_refused() {
+    fn a_field_of_the_wrong_type_is_an_error() {
         let table = [
             (json!({"eventBurst": "many"}), "spec.kubelet.extra.eventBurst"),
             (json!({"eventBurst": -1}), "spec.kubelet.extra.eventBurst"),
@@ -363,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_do_not_go_together_are_refused() {
+    fn an_invalid_combination_of_fields_is_an_error() {
         let table = [
             (
                 json!({"shutdownGracePeriod": "10s", "shutdownGracePeriodCriticalPods": "20s"}),
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_with_a_use_on_windows_are_taken_in_the_order_of_the_configuration() {
+    fn supported_fields_are_in_the_order_of_the_configuration() {
         let extra = json!({
             "serializeImagePulls": false,
             "maxParallelImagePulls": 5,
@@ -408,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_time_are_written_as_in_go() {
+    fn durations_are_parsed_as_in_go() {
         let table = [
             ("0", Some(0)),
             ("1m30s", Some(90_000_000_000)),
@@ -427,7 +429,7 @@ mod tests {
             ("9999999h", None),
         ];
         for (text, nanoseconds) in table {
-            assert_eq!(duration(text), nanoseconds, "{text}");
+            assert_eq!(duration::parse(text), nanoseconds, "{text}");
         }
     }
 }

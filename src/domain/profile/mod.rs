@@ -1,17 +1,18 @@
-//! A profile whose values are understood, the check that gets there, and the status of the resource.
+//! Profiles: their parsed values, and the checks that produce them.
 
 mod check;
 mod containerd;
+mod eviction;
 mod extra;
 mod gates;
 mod network;
-pub mod status;
+mod problems;
 
 use std::collections::BTreeMap;
 
 use super::{
     Problem,
-    quantity::{Quantity, Threshold},
+    kubernetes::quantity::{Quantity, Threshold},
 };
 use crate::{
     api::{ContainerdSettings, KubeProxySettings, PriorityClass, ProxySettings},
@@ -19,53 +20,53 @@ use crate::{
 };
 
 pub use check::check;
-pub use gates::unmet_dependencies;
+pub use gates::dependency_problems;
 
-/// What a `WindowsRuntimeProfile` asks for, in values that the rules can work with.
+/// The parsed spec of a `WindowsRuntimeProfile`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Settings of the kubelet.
     pub kubelet: Kubelet,
-    /// Which pause image.
+    /// The pause image.
     pub pause: Pause,
     /// Settings of containerd.
     pub containerd: ContainerdSettings,
-    /// `extraConfig` of containerd, parsed.
+    /// The parsed `extraConfig` of containerd.
     pub containerd_extra: toml::Table,
-    /// Settings of kube-proxy, if it is not left alone.
+    /// Settings of kube-proxy, if it is configured.
     pub kube_proxy: Option<KubeProxySettings>,
-    /// The proxy of the node's services.
+    /// The HTTP proxy of the node's services.
     pub proxy: ProxySettings,
-    /// What is allowed and may not be what was meant.
+    /// Problems with values that are accepted.
     pub warnings: Vec<Problem>,
 }
 
 /// Settings of the kubelet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kubelet {
-    /// The priority class of its process.
+    /// The priority class of the process.
     pub priority_class: PriorityClass,
-    /// What is kept for Windows.
+    /// Resources reserved for Windows.
     pub system_reserved: BTreeMap<Resource, Quantity>,
-    /// What is kept for the kubelet and the container runtime.
+    /// Resources reserved for the kubelet and the container runtime.
     pub kube_reserved: BTreeMap<Resource, Quantity>,
-    /// The eviction thresholds that the profile names; the others are the minor's defaults.
+    /// The eviction thresholds of the profile. Other signals have the minor's defaults.
     pub eviction_hard: BTreeMap<Signal, Threshold>,
-    /// The most pods on a node.
+    /// The maximum number of pods on a node.
     pub max_pods: u32,
-    /// Disk use in percent above which images are removed.
+    /// The disk usage in percent at which image garbage collection starts.
     pub image_gc_high: u8,
-    /// Disk use in percent at which the removal stops.
+    /// The disk usage in percent at which it stops.
     pub image_gc_low: u8,
     /// The size at which a log file is rotated.
     pub log_max_size: Quantity,
-    /// How many log files are kept for a container.
+    /// The maximum number of log files of a container.
     pub log_max_files: u32,
     /// Feature gates.
     pub feature_gates: BTreeMap<String, bool>,
-    /// The verbosity of its log; without one, that of the node's own configuration.
+    /// The verbosity of the log, if it is not that of the node's own configuration.
     pub verbosity: Option<u32>,
-    /// Other fields of KubeletConfiguration, in the order in which a configuration has them.
+    /// Other fields of KubeletConfiguration, in its order.
     pub extra: Vec<(&'static Field, serde_json::Value)>,
 }
 
@@ -77,7 +78,7 @@ impl Kubelet {
 }
 
 impl Profile {
-    /// The mirrors of a registry, in the order in which they are asked.
+    /// The mirrors of a registry, in order of preference.
     pub fn mirrors(&self, registry: &str) -> impl Iterator<Item = &String> {
         let mirrors = self.containerd.registry_mirrors.iter().filter(move |mirror| mirror.registry == registry);
         mirrors.flat_map(|mirror| &mirror.endpoints)
@@ -91,15 +92,15 @@ pub enum Resource {
     Cpu,
     /// Memory.
     Memory,
-    /// The disk with the kubelet's files.
+    /// Space on the disk with the kubelet's files.
     EphemeralStorage,
 }
 
 impl Resource {
-    /// All of them.
+    /// All resources.
     pub const ALL: [Self; 3] = [Self::Cpu, Self::Memory, Self::EphemeralStorage];
 
-    /// The name, as Kubernetes has it.
+    /// The name in the Kubernetes API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -108,17 +109,17 @@ impl Resource {
         }
     }
 
-    /// The resource of a name.
+    /// The resource with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|resource| resource.name() == name)
     }
 }
 
-/// Which pause image.
+/// The pause image of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// From a registry whose tags are known: this tag, or the one that fits.
+    /// From a registry whose tags are known: this tag, or a compatible one.
     Known(Registry, Option<String>),
-    /// From a repository of the user's own: this tag, or the one that the kubelet's minor asks for.
+    /// From another repository: this tag, or the default one of the kubelet's minor.
     Custom(String, Option<String>),
 }

@@ -1,181 +1,185 @@
-//! The configuration of containerd on a Windows node: the layer over a node's own configuration, or the whole file.
+//! The configuration of containerd on a Windows node: a layer, or the complete file.
 //!
-//! Where the settings are is in [`crate::facts::containerd`] and [`crate::facts::layers`]. In the whole file handlers and
-//! options are containerd's own defaults for Windows, with the Hyper-V handler also on the lines that do not have it by
-//! default.
+//! The paths of settings are in [`crate::facts::containerd`] and [`crate::facts::layers`]. The complete file has the
+//! handlers and options of containerd's defaults for Windows, and the Hyper-V handler also for release lines without it
+//! by default.
 
-use super::{
-    Scope, hosts,
-    toml_text::{Document, Value},
-};
+use toml::{Table, Value};
+
+use super::{Scope, comment_lines, hosts};
 use crate::{
     api::{ContainerdSettings, RegistryMirror},
     domain::Problem,
     facts::{
         ContainerdVersion,
-        containerd::{self as facts, CniBin, DropIn, Generation},
+        containerd::{self as facts, CniBin, DropIn, ReleaseLine},
         layers::{self, DROP_IN_VERSION},
     },
 };
 
-const WHOLE: &str = "containerd on Windows: C:\\Program Files\\containerd\\config.toml\n\
-                     It is in effect once containerd has been restarted.";
-const DROP_IN: &str = "A part of the configuration of containerd on Windows. What it does not name stays as it is.\n\
-                       Save it as C:\\Program Files\\containerd\\conf.d\\50-winpool.toml. The main file, config.toml, has to have\n\
+const WHOLE: &str = "Configuration of containerd on Windows: C:\\Program Files\\containerd\\config.toml\n\
+                     Restart containerd to apply it.";
+const DROP_IN: &str = "Partial configuration of containerd on Windows. Other settings are unchanged.\n\
+                       Save it as C:\\Program Files\\containerd\\conf.d\\50-winpool.toml. The main file config.toml requires\n\
                        version = 3 or later, and imports = ['C:\\Program Files\\containerd\\conf.d\\*.toml'].\n\
-                       Tables are merged; a list or another value replaces that of the main file.\n\
-                       It is in effect once containerd has been restarted.";
-const TO_BE_MERGED: &str = "A part of the configuration of containerd on Windows. What it does not name stays as it is.\n\
-                            Merge it into C:\\Program Files\\containerd\\config.toml, which has to have version = 2: merge tables,\n\
-                            and replace lists and other values. Do not import it: a drop-in of containerd 1.x replaces all\n\
-                            settings of a plugin, and network and handlers would be lost.\n\
-                            It is in effect once containerd has been restarted.";
+                       Tables are merged, lists and other values are replaced.\n\
+                       Restart containerd to apply it.";
+const TO_BE_MERGED: &str = "Partial configuration of containerd on Windows. Other settings are unchanged.\n\
+                            Merge it into C:\\Program Files\\containerd\\config.toml, which requires version = 2: merge tables,\n\
+                            replace lists and other values. Do not import it: a drop-in of containerd 1.x replaces all\n\
+                            settings of a plugin, including network and handlers.\n\
+                            Restart containerd to apply it.";
 
-/// What is rendered.
+/// The input of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Containerd<'a> {
-    /// The version on the node, of which major and minor count.
+    /// The version on the node. Only major and minor are relevant.
     pub version: ContainerdVersion,
     /// The pause image, with its tag.
     pub pause_image: &'a str,
-    /// The settings of a profile. containerd 1.5 and later have mirrors in files of their own ([`hosts::hosts`]), 1.4 in
-    /// this one.
+    /// The settings of a profile. From containerd 1.5 on the mirrors are in separate files ([`hosts::hosts`]).
     pub settings: &'a ContainerdSettings,
-    /// The settings' `extraConfig`, parsed: it is merged last.
-    pub extra: &'a toml::Table,
+    /// The parsed `extraConfig`, which is merged last.
+    pub extra: &'a Table,
 }
 
-/// The text of the configuration.
+/// The content of the configuration file.
 ///
 /// # Errors
-/// A version whose configuration nobody knows, or settings that this version would not read.
+/// An unknown version, or settings that this version cannot read.
 pub fn toml(input: &Containerd, scope: Scope) -> Result<String, Problem> {
-    let generation = facts::generation(input.version).ok_or_else(|| {
-        let wrong = format!("the configuration of containerd {} is not known", input.version);
+    let line = facts::release_line(input.version).ok_or_else(|| {
+        let wrong = format!("the configuration format of containerd {} is unknown", input.version);
         Problem::new("status.nodeInfo.containerRuntimeVersion", wrong, "install a supported containerd, such as 2.3")
     })?;
-    match hosts::unreadable(&input.settings.registry_mirrors, generation) {
+    match hosts::problem(&input.settings.registry_mirrors, line) {
         Some(problem) => Err(problem),
-        None => render(input, generation, scope),
+        None => render(input, line, scope),
     }
 }
 
-fn render(input: &Containerd, generation: &Generation, scope: Scope) -> Result<String, Problem> {
+fn render(input: &Containerd, line: &ReleaseLine, scope: Scope) -> Result<String, Problem> {
     let Containerd { version, pause_image, settings, extra } = *input;
-    let keys = generation.keys;
-    let tls = tls_of_hosts(&settings.registry_mirrors);
-    let endpoints: Vec<_> = settings.registry_mirrors.iter().map(|mirror| (mirror, texts(&mirror.endpoints))).collect();
-    let bin_dirs = [or_default(&settings.cni.bin_dir, facts::CNI_BIN_DIR)];
-
-    let mut file = start(generation, settings, scope);
-    file.set(keys.sandbox_image, Value::Text(pause_image));
+    let keys = line.keys;
+    let (comment, mut file) = start(line, settings, scope);
+    set(&mut file, keys.sandbox_image, pause_image);
     if let Some(key) = layers::pull_progress_timeout(version) {
-        file.set(key, Value::Text(&settings.image_pull_progress_timeout));
+        set(&mut file, key, &*settings.image_pull_progress_timeout);
     }
     if scope == Scope::Whole {
-        file.set(keys.snapshotter, Value::Text(facts::SNAPSHOTTER));
+        set(&mut file, keys.snapshotter, facts::SNAPSHOTTER);
+        set(&mut file, keys.default_runtime_name, facts::PROCESS_HANDLER);
     }
     match keys.registry_config_path {
         Some(key) if scope == Scope::Whole || !settings.registry_mirrors.is_empty() => {
-            file.set(key, Value::Text(facts::CERTS_D));
+            set(&mut file, key, facts::CERTS_D);
         }
         Some(_) => {}
-        // The line reads no hosts.toml.
-        None => {
-            for (mirror, endpoints) in &endpoints {
-                let key = [facts::REGISTRY_MIRRORS, &[&mirror.registry, "endpoint"]].concat();
-                file.set(&key, Value::Texts(endpoints));
-            }
-            for (host, key, value) in &tls {
-                file.set(&[layers::REGISTRY_CONFIGS, &[host, "tls", key]].concat(), *value);
-            }
-        }
+        // This release line does not read hosts.toml.
+        None => settings.registry_mirrors.iter().for_each(|mirror| registry_mirror(&mut file, mirror)),
     }
+    // containerd 1.x has no built-in handlers if a file defines one: define both or none.
+    if scope == Scope::Whole || !line.default_handlers.contains(&facts::HYPERV_HANDLER) {
+        handlers(&mut file, line);
+    }
+    cni(&mut file, line, settings, scope);
     if scope == Scope::Whole {
-        file.set(keys.default_runtime_name, Value::Text(facts::PROCESS_HANDLER));
+        set(&mut file, facts::DIFFERS, vec![facts::SNAPSHOTTER]);
     }
-    // Where a file names a handler, containerd 1.x forgets its default ones: both or none.
-    if scope == Scope::Whole || !generation.default_handlers.contains(&facts::HYPERV_HANDLER) {
-        handlers(&mut file, generation);
-    }
-    cni(&mut file, generation, settings, &bin_dirs, scope);
-    if scope == Scope::Whole {
-        file.set(facts::DIFFERS, Value::Texts(&[facts::SNAPSHOTTER]));
-    }
-    file.merge(extra).map_err(|path| {
-        let wrong = format!("in the configuration of containerd {version}, {path} is no place for this value");
+    merge(&mut file, extra).map_err(|path| {
+        let wrong = format!("{path} has another type in the configuration of containerd {version}");
         Problem::new("spec.containerd.extraConfig", wrong, "correct the path, or remove it")
     })?;
-    Ok(file.render())
+    Ok(format!("{}\n{file}", comment_lines(comment)))
 }
 
-/// The head of the file.
-fn start<'a>(generation: &Generation, settings: &'a ContainerdSettings, scope: Scope) -> Document<'a> {
-    let (comment, version) = match (scope, generation.drop_in) {
-        (Scope::Whole, _) => (WHOLE, generation.config_version),
+/// Sets the value at a path of keys.
+fn set(table: &mut Table, path: &[&str], value: impl Into<Value>) {
+    match path {
+        [] => {}
+        [key] => drop(table.insert((*key).to_owned(), value.into())),
+        [name, rest @ ..] => {
+            if let Value::Table(inner) = table.entry(*name).or_insert_with(|| Table::new().into()) {
+                set(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// Merges tables recursively. Other values are replaced.
+///
+/// # Errors
+/// The path of an entry that is a table on one side only.
+fn merge(table: &mut Table, over: &Table) -> Result<(), String> {
+    for (name, value) in over {
+        match (table.get_mut(name), value) {
+            (Some(Value::Table(inner)), Value::Table(over)) => {
+                merge(inner, over).map_err(|path| format!("{name}.{path}"))?;
+            }
+            (Some(old), new) if old.is_table() != new.is_table() => return Err(name.clone()),
+            (_, new) => drop(table.insert(name.clone(), new.clone())),
+        }
+    }
+    Ok(())
+}
+
+/// The comment and the first entries of the file.
+fn start(line: &ReleaseLine, settings: &ContainerdSettings, scope: Scope) -> (&'static str, Table) {
+    let (comment, version) = match (scope, line.drop_in) {
+        (Scope::Whole, _) => (WHOLE, line.config_version),
         (Scope::Layer, DropIn::DeepMerge) => (DROP_IN, DROP_IN_VERSION),
-        (Scope::Layer, DropIn::ReplacesSection) => (TO_BE_MERGED, generation.config_version),
+        (Scope::Layer, DropIn::ReplacesSection) => (TO_BE_MERGED, line.config_version),
     };
-    let mut file = Document::new(comment);
-    file.set(&["version"], Value::Number(version.into()));
+    let mut file = Table::new();
+    set(&mut file, &["version"], version);
     if scope == Scope::Whole || !settings.root.is_empty() {
-        file.set(&["root"], Value::Text(or_default(&settings.root, facts::ROOT)));
+        set(&mut file, &["root"], or_default(&settings.root, facts::ROOT));
     }
     if scope == Scope::Whole {
-        file.set(&["state"], Value::Text(facts::STATE));
-        if generation.imports_drop_ins {
-            file.set(&["imports"], Value::Texts(&[facts::DROP_INS]));
+        set(&mut file, &["state"], facts::STATE);
+        if line.imports_drop_ins {
+            set(&mut file, &["imports"], vec![facts::DROP_INS]);
         }
-        file.set(&[generation.keys.grpc, &["address"]].concat(), Value::Text(facts::PIPE));
+        set(&mut file, &[line.keys.grpc, &["address"]].concat(), facts::PIPE);
     }
-    file
+    (comment, file)
 }
 
 /// The directories of CNI plugins and their configuration.
-fn cni<'a>(
-    file: &mut Document<'a>,
-    generation: &Generation,
-    settings: &'a ContainerdSettings,
-    bin_dirs: &'a [&'a str; 1],
-    scope: Scope,
-) {
+fn cni(file: &mut Table, line: &ReleaseLine, settings: &ContainerdSettings, scope: Scope) {
     if scope == Scope::Whole || !settings.cni.bin_dir.is_empty() {
-        match generation.keys.cni_bin {
-            CniBin::Directory(key) => file.set(key, Value::Text(bin_dirs[0])),
+        let bin_dir = or_default(&settings.cni.bin_dir, facts::CNI_BIN_DIR);
+        match line.keys.cni_bin {
+            CniBin::Directory(key) => set(file, key, bin_dir),
             CniBin::Directories(key) => {
-                // containerd takes one of the two, and the main file may have the older one.
+                // containerd accepts only one of the two, and the main file may have the older one.
                 if scope == Scope::Layer {
-                    file.set(layers::CNI_BIN_DIR, Value::Text(""));
+                    set(file, layers::CNI_BIN_DIR, "");
                 }
-                file.set(key, Value::Texts(bin_dirs));
+                set(file, key, vec![bin_dir]);
             }
         }
     }
     if scope == Scope::Whole || !settings.cni.conf_dir.is_empty() {
-        file.set(generation.keys.cni_conf_dir, Value::Text(or_default(&settings.cni.conf_dir, facts::CNI_CONF_DIR)));
+        set(file, line.keys.cni_conf_dir, or_default(&settings.cni.conf_dir, facts::CNI_CONF_DIR));
     }
 }
 
-fn texts(list: &[String]) -> Vec<&str> {
-    list.iter().map(String::as_str).collect()
-}
-
-/// The TLS settings of the mirrors' hosts, for a line that reads no `hosts.toml`.
-fn tls_of_hosts(mirrors: &[RegistryMirror]) -> Vec<(&str, &'static str, Value<'_>)> {
-    let host = |endpoint: &'_ str| {
-        let behind_scheme = endpoint.split_once("://").map_or(0, |(scheme, _)| scheme.len() + 3);
-        behind_scheme..endpoint[behind_scheme..].find('/').map_or(endpoint.len(), |at| behind_scheme + at)
-    };
-    let of_mirror = |mirror| {
-        let RegistryMirror { endpoints, ca_file, skip_verify, .. }: &RegistryMirror = mirror;
-        let authority = (!ca_file.is_empty()).then_some(("ca_file", Value::Text(ca_file)));
-        let unverified = skip_verify.then_some(("insecure_skip_verify", Value::Flag(true)));
-        let settings = authority.into_iter().chain(unverified).collect::<Vec<_>>();
-        endpoints.iter().flat_map(move |endpoint| {
-            settings.clone().into_iter().map(move |(key, value)| (&endpoint[host(endpoint)], key, value))
-        })
-    };
-    mirrors.iter().flat_map(of_mirror).collect()
+/// Sets a mirror and the TLS settings of its hosts, for a release line without `hosts.toml`.
+fn registry_mirror(file: &mut Table, mirror: &RegistryMirror) {
+    let RegistryMirror { registry, endpoints, ca_file, skip_verify, .. } = mirror;
+    set(file, &[facts::REGISTRY_MIRRORS, &[registry, "endpoint"]].concat(), endpoints.clone());
+    for endpoint in endpoints {
+        let address = endpoint.split_once("://").map_or(&**endpoint, |(_, address)| address);
+        let host = address.split('/').next().unwrap_or_default();
+        let mut tls = |key, value| set(file, &[layers::REGISTRY_CONFIGS, &[host, "tls", key]].concat(), value);
+        if !ca_file.is_empty() {
+            tls("ca_file", Value::from(&**ca_file));
+        }
+        if *skip_verify {
+            tls("insecure_skip_verify", Value::from(true));
+        }
+    }
 }
 
 fn or_default<'a>(text: &'a str, default: &'a str) -> &'a str {
@@ -183,26 +187,26 @@ fn or_default<'a>(text: &'a str, default: &'a str) -> &'a str {
 }
 
 /// The handlers for process and for Hyper-V isolation.
-fn handlers(file: &mut Document<'_>, generation: &Generation) {
-    let annotations = generation.first >= facts::ANNOTATIONS_SINCE;
-    let scrub_logs = generation.first >= facts::SCRUB_LOGS_SINCE;
+fn handlers(file: &mut Table, line: &ReleaseLine) {
+    let annotations = line.first >= facts::ANNOTATIONS_SINCE;
+    let scrub_logs = line.first >= facts::SCRUB_LOGS_SINCE;
     for (handler, hyperv) in [(facts::PROCESS_HANDLER, false), (facts::HYPERV_HANDLER, true)] {
-        let mut set = |keys: &[&'static str], value| {
-            file.set(&[generation.keys.runtimes, &[handler], keys].concat(), value);
+        let mut set = |keys: &[&str], value: Value| {
+            set(file, &[line.keys.runtimes, &[handler], keys].concat(), value);
         };
-        set(&["runtime_type"], Value::Text(facts::RUNTIME_TYPE));
+        set(&["runtime_type"], facts::RUNTIME_TYPE.into());
         if annotations {
-            set(&["container_annotations"], Value::Texts(&[facts::CONTAINER_ANNOTATIONS]));
+            set(&["container_annotations"], vec![facts::CONTAINER_ANNOTATIONS].into());
         }
         if annotations && hyperv {
-            set(&["pod_annotations"], Value::Texts(&[facts::POD_ANNOTATIONS]));
+            set(&["pod_annotations"], vec![facts::POD_ANNOTATIONS].into());
         }
         if hyperv {
-            set(&["options", "SandboxIsolation"], Value::Number(facts::SANDBOX_ISOLATION_HYPERV));
-            set(&["options", "ScaleCpuLimitsToSandbox"], Value::Flag(true));
+            set(&["options", "SandboxIsolation"], facts::SANDBOX_ISOLATION_HYPERV.into());
+            set(&["options", "ScaleCpuLimitsToSandbox"], true.into());
         }
         if scrub_logs {
-            set(&["options", "ScrubLogs"], Value::Flag(true));
+            set(&["options", "ScrubLogs"], true.into());
         }
     }
 }
@@ -216,7 +220,7 @@ mod tests {
     use super::*;
     use crate::{
         api::Cni,
-        facts::containerd::{GENERATIONS, generation},
+        facts::containerd::{RELEASE_LINES, release_line},
     };
 
     const PAUSE: &str = "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10";
@@ -230,18 +234,18 @@ mod tests {
         toml(&Containerd { version, pause_image: PAUSE, settings, extra: &extra }, scope)
     }
 
-    fn layer(version: ContainerdVersion, settings: &ContainerdSettings) -> toml::Table {
+    fn layer(version: ContainerdVersion, settings: &ContainerdSettings) -> Table {
         text(version, settings, Scope::Layer).unwrap().parse().unwrap()
     }
 
-    fn read(version: ContainerdVersion, cni: &Cni, mirrors: &[RegistryMirror]) -> toml::Table {
+    fn read(version: ContainerdVersion, cni: &Cni, mirrors: &[RegistryMirror]) -> Table {
         text(version, &settings(cni, mirrors), Scope::Whole).unwrap().parse().unwrap()
     }
 
-    /// Every value that is no table, by its path.
-    fn leaves(table: &toml::Table) -> BTreeMap<String, toml::Value> {
-        let inner = |(name, value): (&String, &toml::Value)| match value {
-            toml::Value::Table(table) => {
+    /// Every value that is not a table, by its path.
+    fn leaves(table: &Table) -> BTreeMap<String, Value> {
+        let inner = |(name, value): (&String, &Value)| match value {
+            Value::Table(table) => {
                 leaves(table).into_iter().map(|(path, value)| (format!("{name} {path}"), value)).collect()
             }
             value => vec![(name.clone(), value.clone())],
@@ -250,7 +254,7 @@ mod tests {
     }
 
     /// The value at a path, which must be there.
-    fn at<'a>(file: &'a toml::Table, path: &[&str]) -> &'a toml::Value {
+    fn at<'a>(file: &'a Table, path: &[&str]) -> &'a Value {
         let (first, rest) = path.split_first().unwrap();
         let first = file.get(*first).unwrap_or_else(|| panic!("no {path:?} in {file}"));
         rest.iter().fold(first, |value, key| value.get(key).unwrap_or_else(|| panic!("no {path:?} in {file}")))
@@ -261,77 +265,91 @@ mod tests {
         vec![RegistryMirror { registry: "docker.io".into(), endpoints, ..RegistryMirror::default() }]
     }
 
-    /// Every line, and one that is not out yet.
-    fn versions() -> impl Iterator<Item = (ContainerdVersion, &'static Generation)> {
+    /// Every release line, and a future one.
+    fn versions() -> impl Iterator<Item = (ContainerdVersion, &'static ReleaseLine)> {
         let newer = ContainerdVersion::new(2, 9, 0);
-        let known = GENERATIONS.iter().map(|generation| generation.newest);
-        known.chain([newer]).map(|version| (version, generation(version).unwrap()))
+        let known = RELEASE_LINES.iter().map(|line| line.newest);
+        known.chain([newer]).map(|version| (version, release_line(version).unwrap()))
+    }
+
+    /// Paths and values of a file, without the handlers.
+    fn settings_in(file: &Table) -> BTreeSet<String> {
+        fn plain(value: &Value) -> String {
+            match value {
+                Value::String(text) => text.clone(),
+                Value::Array(all) => format!("[{}]", all.iter().map(plain).collect::<Vec<_>>().join(", ")),
+                other => other.to_string(),
+            }
+        }
+        let all = leaves(file).into_iter().filter(|(path, _)| !path.contains(" runtimes "));
+        all.map(|(path, value)| format!("{path} = {}", plain(&value))).collect()
     }
 
     #[test]
-    fn every_setting_is_where_the_version_looks_for_it() {
-        for (version, generation) in versions() {
-            let file = read(version, &Cni::default(), &mirrors());
-            let keys = generation.keys;
-            let text = |path: &[&str]| at(&file, path).as_str().unwrap_or_else(|| panic!("{path:?}")).to_owned();
-            assert_eq!(at(&file, &["version"]).as_integer(), Some(generation.config_version.into()), "{version}");
-            assert_eq!(text(&["root"]), r"C:\ProgramData\containerd\root");
-            assert_eq!(text(&["state"]), r"C:\ProgramData\containerd\state");
-            assert_eq!(text(&[keys.grpc, &["address"]].concat()), r"\\.\pipe\containerd-containerd");
-            assert_eq!(text(keys.sandbox_image), PAUSE, "{version}");
-            assert_eq!(text(keys.snapshotter), "windows");
-            assert_eq!(text(keys.default_runtime_name), "runhcs-wcow-process");
-            assert_eq!(text(keys.cni_conf_dir), r"C:\Program Files\containerd\cni\conf");
-            let bin = r"C:\Program Files\containerd\cni\bin";
-            match keys.cni_bin {
-                CniBin::Directory(key) => assert_eq!(text(key), bin),
-                CniBin::Directories(key) => assert_eq!(at(&file, key), &toml::Value::from(vec![bin])),
-            }
-            assert_eq!(at(&file, facts::DIFFERS), &toml::Value::from(vec!["windows"]));
-            match keys.registry_config_path {
-                Some(key) => assert_eq!(text(key), r"C:\Program Files\containerd\certs.d"),
-                None => assert_eq!(
-                    at(&file, &[facts::REGISTRY_MIRRORS, &["docker.io", "endpoint"]].concat()),
-                    &toml::Value::from(vec!["https://mirror.example"])
-                ),
-            }
+    fn each_setting_has_the_path_of_the_version() {
+        let all = [
+            r"root = C:\ProgramData\containerd\root",
+            r"state = C:\ProgramData\containerd\state",
+            "plugins io.containerd.service.v1.diff-service default = [windows]",
+        ];
+        let one = [
+            "version = 2",
+            r"grpc address = \\.\pipe\containerd-containerd",
+            "plugins io.containerd.grpc.v1.cri sandbox_image = mcr.microsoft.com/oss/v2/kubernetes/pause:3.10",
+            r"plugins io.containerd.grpc.v1.cri cni bin_dir = C:\Program Files\containerd\cni\bin",
+            r"plugins io.containerd.grpc.v1.cri cni conf_dir = C:\Program Files\containerd\cni\conf",
+            "plugins io.containerd.grpc.v1.cri containerd default_runtime_name = runhcs-wcow-process",
+            "plugins io.containerd.grpc.v1.cri containerd snapshotter = windows",
+        ];
+        let two = [
+            "plugins io.containerd.cri.v1.images image_pull_progress_timeout = 30m",
+            "plugins io.containerd.cri.v1.images pinned_images sandbox = mcr.microsoft.com/oss/v2/kubernetes/pause:3.10",
+            r"plugins io.containerd.cri.v1.images registry config_path = C:\Program Files\containerd\certs.d",
+            "plugins io.containerd.cri.v1.images snapshotter = windows",
+            r"plugins io.containerd.cri.v1.runtime cni conf_dir = C:\Program Files\containerd\cni\conf",
+            "plugins io.containerd.cri.v1.runtime containerd default_runtime_name = runhcs-wcow-process",
+        ];
+        let mirror = "plugins io.containerd.grpc.v1.cri registry mirrors docker.io endpoint = [https://mirror.example]";
+        let certificates =
+            r"plugins io.containerd.grpc.v1.cri registry config_path = C:\Program Files\containerd\certs.d";
+        let timeout = "plugins io.containerd.grpc.v1.cri image_pull_progress_timeout = 30m";
+        let pipe = r"grpc address = \\.\pipe\containerd-containerd";
+        let server = r"plugins io.containerd.server.v1.grpc address = \\.\pipe\containerd-containerd";
+        let bin_dir = r"plugins io.containerd.cri.v1.runtime cni bin_dir = C:\Program Files\containerd\cni\bin";
+        let bin_dirs = r"plugins io.containerd.cri.v1.runtime cni bin_dirs = [C:\Program Files\containerd\cni\bin]";
+        let imports = r"imports = [C:\Program Files\containerd\conf.d\*.toml]";
+        let table = [
+            ("1.4.13", &one[..], vec![mirror]),
+            ("1.5.18", &one, vec![certificates]),
+            ("1.6.39", &one, vec![certificates]),
+            ("1.7.34", &one, vec![certificates, timeout]),
+            ("2.0.11", &two, vec!["version = 3", pipe, bin_dir]),
+            ("2.1.9", &two, vec!["version = 3", pipe, bin_dirs]),
+            ("2.2.7", &two, vec!["version = 3", pipe, bin_dirs, imports]),
+            ("2.3.4", &two, vec!["version = 4", server, bin_dirs, imports]),
+            ("2.4.0", &two, vec!["version = 4", server, bin_dirs, imports]),
+            // Not out yet.
+            ("2.9.0", &two, vec!["version = 4", server, bin_dirs, imports]),
+        ];
+        assert_eq!(table.len(), versions().count(), "the table has every release line");
+        for (version, shared, own) in table {
+            let expected: BTreeSet<_> = all.iter().chain(shared).chain(&own).map(|line| (*line).to_owned()).collect();
+            let file = read(version.parse().unwrap(), &Cni::default(), &mirrors());
+            assert_eq!(settings_in(&file), expected, "{version}");
         }
     }
 
     #[test]
-    fn only_settings_that_are_meant_are_written() {
-        let plugins = |version: ContainerdVersion| {
-            let file = read(version, &Cni::default(), &mirrors());
-            let names = |table: &toml::Table| table.keys().cloned().collect::<Vec<_>>().join(" ");
-            (names(&file), names(at(&file, &["plugins"]).as_table().unwrap()))
-        };
-        let two = "io.containerd.grpc.v1.cri io.containerd.service.v1.diff-service";
-        let three = "io.containerd.cri.v1.images io.containerd.cri.v1.runtime io.containerd.service.v1.diff-service";
-        let four = "io.containerd.cri.v1.images io.containerd.cri.v1.runtime io.containerd.server.v1.grpc \
-                    io.containerd.service.v1.diff-service";
-        for (version, _) in versions() {
-            let expected = match (version.major, version.minor) {
-                (1, _) => ("grpc plugins root state version", two),
-                (_, 0..=1) => ("grpc plugins root state version", three),
-                (_, 2) => ("grpc imports plugins root state version", three),
-                _ => ("imports plugins root state version", four),
-            };
-            let (root, plugins) = plugins(version);
-            assert_eq!((root.as_str(), plugins.as_str()), expected, "{version}");
-        }
-    }
-
-    #[test]
-    fn handlers_are_as_the_version_has_them_by_default() {
+    fn handlers_have_the_defaults_of_the_version() {
         let process = "runtime_type = \"io.containerd.runhcs.v1\"\n";
         let containers = "container_annotations = [\"io.microsoft.container.*\"]\n";
         let pods = "pod_annotations = [\"io.microsoft.virtualmachine.*\"]\n";
         let hyperv = "SandboxIsolation = 1\nScaleCpuLimitsToSandbox = true\n";
         let scrub = "ScrubLogs = true\n";
-        for (version, generation) in versions() {
+        for (version, line) in versions() {
             let file = read(version, &Cni::default(), &[]);
-            let handlers = at(&file, generation.keys.runtimes).as_table().unwrap();
-            assert_eq!(handlers.keys().collect::<Vec<_>>(), ["runhcs-wcow-hypervisor", "runhcs-wcow-process"]);
+            let handlers = at(&file, line.keys.runtimes).as_table().unwrap();
+            assert_eq!(handlers.keys().collect::<Vec<_>>(), ["runhcs-wcow-process", "runhcs-wcow-hypervisor"]);
             let expected = |of_hyperv: bool| {
                 let (annotated, scrubbed) =
                     (version.major == 2 || version.minor >= 7, version.major == 2 && version.minor >= 2);
@@ -341,7 +359,7 @@ mod tests {
                 text += if of_hyperv || scrubbed { "[options]\n" } else { "" };
                 text += if of_hyperv { hyperv } else { "" };
                 text += if scrubbed { scrub } else { "" };
-                text.parse::<toml::Table>().unwrap()
+                text.parse::<Table>().unwrap()
             };
             assert_eq!(handlers["runhcs-wcow-process"].as_table(), Some(&expected(false)), "{version}");
             assert_eq!(handlers["runhcs-wcow-hypervisor"].as_table(), Some(&expected(true)), "{version}");
@@ -349,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_a_line_have_the_same_text_and_mirrors_change_it_only_in_1_4() {
+    fn patch_releases_have_the_same_configuration_and_mirrors_change_it_only_in_1_4() {
         let render = |version: &str, mirrors: &[RegistryMirror]| {
             text(version.parse().unwrap(), &settings(&Cni::default(), mirrors), Scope::Whole).unwrap()
         };
@@ -361,46 +379,63 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_has_what_the_profile_decides_and_nothing_that_a_bootstrap_decides() {
+    fn a_layer_contains_only_settings_of_the_profile_and_of_windows() {
         let everything = ContainerdSettings {
             root: r"D:\containerd".into(),
             cni: Cni { bin_dir: r"C:\cni\bin".into(), conf_dir: r"C:\cni\conf".into() },
             ..settings(&Cni::default(), &mirrors())
         };
-        for (version, generation) in versions() {
-            let keys = generation.keys;
-            let (CniBin::Directory(cni_bin) | CniBin::Directories(cni_bin)) = keys.cni_bin;
-            let old = version.major == 1;
-            let mut allowed = vec![vec!["version"], keys.sandbox_image.to_vec()];
-            allowed.extend(layers::pull_progress_timeout(version).map(<[_]>::to_vec));
-            if old && version.minor < 7 {
-                let handler = |handler, key: &[&'static str]| [keys.runtimes, &[handler], key].concat();
-                allowed.extend(
-                    [facts::PROCESS_HANDLER, facts::HYPERV_HANDLER].map(|name| handler(name, &["runtime_type"])),
-                );
-                let options = ["SandboxIsolation", "ScaleCpuLimitsToSandbox"];
-                allowed.extend(options.map(|option| handler(facts::HYPERV_HANDLER, &["options", option])));
-            }
-            let paths = |allowed: &[Vec<&str>]| allowed.iter().map(|path| path.join(" ")).collect::<BTreeSet<_>>();
-            let found =
-                |settings: &ContainerdSettings| leaves(&layer(version, settings)).into_keys().collect::<BTreeSet<_>>();
-            assert_eq!(found(&ContainerdSettings::default()), paths(&allowed), "{version}");
-
-            allowed.extend([vec!["root"], cni_bin.to_vec(), keys.cni_conf_dir.to_vec()]);
-            if matches!(keys.cni_bin, CniBin::Directories(_)) {
-                allowed.push(layers::CNI_BIN_DIR.to_vec());
-            }
-            allowed.push(match keys.registry_config_path {
-                Some(key) => key.to_vec(),
-                None => [facts::REGISTRY_MIRRORS, &["docker.io", "endpoint"]].concat(),
-            });
-            assert_eq!(found(&everything), paths(&allowed), "{version}");
-            assert_eq!(at(&layer(version, &everything), &["version"]).as_integer(), Some(if old { 2 } else { 3 }));
+        let one = "plugins io.containerd.grpc.v1.cri";
+        let (images, runtime) = ("plugins io.containerd.cri.v1.images", "plugins io.containerd.cri.v1.runtime");
+        let paths =
+            |plugin: &str, names: &[&str]| names.iter().map(|name| format!("{plugin} {name}")).collect::<Vec<_>>();
+        // A file that names a handler has to name both.
+        let handlers = paths(
+            "plugins io.containerd.grpc.v1.cri containerd runtimes",
+            &[
+                "runhcs-wcow-process runtime_type",
+                "runhcs-wcow-hypervisor runtime_type",
+                "runhcs-wcow-hypervisor options SandboxIsolation",
+                "runhcs-wcow-hypervisor options ScaleCpuLimitsToSandbox",
+            ],
+        );
+        let (sandbox, timeout) = (paths(one, &["sandbox_image"]), paths(one, &["image_pull_progress_timeout"]));
+        let cni = paths(one, &["cni bin_dir", "cni conf_dir"]);
+        let mirror = paths(one, &["registry mirrors docker.io endpoint"]);
+        let certificates = paths(one, &["registry config_path"]);
+        let of_images = paths(images, &["image_pull_progress_timeout", "pinned_images sandbox"]);
+        let certificates_2 = paths(images, &["registry config_path"]);
+        let cni_2_0 = paths(runtime, &["cni bin_dir", "cni conf_dir"]);
+        // With both set the CRI plugin does not start: the layer empties the older one.
+        let cni_2_1 = paths(runtime, &["cni bin_dir", "cni bin_dirs", "cni conf_dir"]);
+        let table = [
+            ("1.4.13", 2, [&sandbox, &handlers], [&cni, &mirror]),
+            ("1.5.18", 2, [&sandbox, &handlers], [&cni, &certificates]),
+            ("1.6.39", 2, [&sandbox, &handlers], [&cni, &certificates]),
+            ("1.7.34", 2, [&sandbox, &timeout], [&cni, &certificates]),
+            ("2.0.11", 3, [&of_images, &vec![]], [&cni_2_0, &certificates_2]),
+            ("2.1.9", 3, [&of_images, &vec![]], [&cni_2_1, &certificates_2]),
+            ("2.2.7", 3, [&of_images, &vec![]], [&cni_2_1, &certificates_2]),
+            ("2.3.4", 3, [&of_images, &vec![]], [&cni_2_1, &certificates_2]),
+            ("2.4.0", 3, [&of_images, &vec![]], [&cni_2_1, &certificates_2]),
+            ("2.9.0", 3, [&of_images, &vec![]], [&cni_2_1, &certificates_2]),
+        ];
+        assert_eq!(table.len(), versions().count(), "the table has every release line");
+        for (version, config_version, always, if_set) in table {
+            let written = |settings: &ContainerdSettings| layer(version.parse().unwrap(), settings);
+            let found = |settings: &ContainerdSettings| leaves(&written(settings)).into_keys().collect::<BTreeSet<_>>();
+            let mut expected: BTreeSet<_> = always.into_iter().flatten().cloned().collect();
+            expected.insert("version".to_owned());
+            assert_eq!(found(&ContainerdSettings::default()), expected, "{version}");
+            expected.extend(if_set.into_iter().flatten().cloned());
+            expected.insert("root".to_owned());
+            assert_eq!(found(&everything), expected, "{version}");
+            assert_eq!(at(&written(&everything), &["version"]).as_integer(), Some(config_version), "{version}");
         }
     }
 
     #[test]
-    fn a_layer_says_what_to_do_with_it() {
+    fn the_header_of_a_layer_describes_how_to_merge_it() {
         let comment = |version: &str| {
             let text = text(version.parse().unwrap(), &ContainerdSettings::default(), Scope::Layer).unwrap();
             text.lines().take_while(|line| line.starts_with('#')).collect::<Vec<_>>().join("\n")
@@ -417,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn extra_settings_are_merged_last_and_have_to_fit() {
+    fn extra_settings_are_merged_last_and_their_types_are_checked() {
         let with = |extra: &str| ContainerdSettings { extra_config: extra.into(), ..ContainerdSettings::default() };
         let version = ContainerdVersion::new(2, 1, 0);
         let extra = "oom_score = 5\n[plugins.'io.containerd.cri.v1.images']\nimage_pull_progress_timeout = '1h'\n\
@@ -433,17 +468,16 @@ mod tests {
     }
 
     #[test]
-    fn containerd_1_4_has_the_certificates_of_mirrors_by_host() {
+    fn containerd_1_4_has_the_tls_settings_of_mirrors_by_host() {
         let mirror = RegistryMirror {
             endpoints: vec!["https://a.example/v2/hub".into(), "https://b.example:5000".into()],
             ca_file: r"C:\m.pem".into(),
             ..mirrors().remove(0)
         };
         let unverified = RegistryMirror { ca_file: String::new(), skip_verify: true, ..mirror.clone() };
-        for (mirror, key, value) in [
-            (mirror, "ca_file", toml::Value::from(r"C:\m.pem")),
-            (unverified, "insecure_skip_verify", toml::Value::from(true)),
-        ] {
+        for (mirror, key, value) in
+            [(mirror, "ca_file", Value::from(r"C:\m.pem")), (unverified, "insecure_skip_verify", Value::from(true))]
+        {
             let file = layer(ContainerdVersion::new(1, 4, 0), &settings(&Cni::default(), &[mirror]));
             for host in ["a.example", "b.example:5000"] {
                 let tls = at(&file, &[layers::REGISTRY_CONFIGS, &[host, "tls"]].concat()).as_table().unwrap();
@@ -453,24 +487,44 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_version_and_an_unreadable_mirror_are_refused() {
+    fn an_unknown_version_and_an_unreadable_mirror_are_problems() {
         let ipv6 = vec![RegistryMirror { endpoints: vec!["https://[fd00::1]".into()], ..mirrors().remove(0) }];
-        let refused = |version: &str, mirrors: &[RegistryMirror]| {
+        let problem = |version: &str, mirrors: &[RegistryMirror]| {
             let settings = settings(&Cni::default(), mirrors);
             text(version.parse().unwrap(), &settings, Scope::Layer).unwrap_err().to_string()
         };
         for unknown in ["1.3.9", "1.8.0", "3.0.0"] {
-            let message = refused(unknown, &[]);
-            assert!(message.contains(&format!("the configuration of containerd {unknown} is not known")), "{message}");
+            let message = problem(unknown, &[]);
+            assert!(
+                message.contains(&format!("the configuration format of containerd {unknown} is unknown")),
+                "{message}"
+            );
         }
-        let message = refused("1.7.27", &ipv6);
+        let message = problem("1.7.27", &ipv6);
         assert!(message.contains("https://[fd00::1]"), "{message}");
+    }
+
+    #[test]
+    fn merging_replaces_named_values_and_keeps_the_others() {
+        let over = "b = 7\n[a]\nx = [1, 2.5, 'C:\\y']\n[a.c]\nz = [{ k = true }, {}]\n".parse().unwrap();
+        let mut file = "b = ['old', 'list']\n[a]\nx = 1\ny = 'kept'\n".parse().unwrap();
+        merge(&mut file, &over).unwrap();
+        let expected = "b = 7\n[a]\nx = [1, 2.5, 'C:\\y']\ny = 'kept'\n[a.c]\nz = [{ k = true }, {}]\n";
+        assert_eq!(file, expected.parse().unwrap());
+    }
+
+    #[test]
+    fn a_value_and_a_table_at_one_path_are_an_error() {
+        for (text, path) in [("a = 1", "a"), ("[a.x]\ny = 1", "a.x"), ("[a]\nz = 1", "")] {
+            let mut file = "[a]\nx = 1".parse().unwrap();
+            assert_eq!(merge(&mut file, &text.parse().unwrap()).err().unwrap_or_default(), path, "{text}");
+        }
     }
 
     proptest! {
         #[test]
-        fn any_directory_comes_back(bin_dir in ".{1,260}", conf_dir in any::<String>(), index in 0..GENERATIONS.len()) {
-            let Generation { newest, keys, .. } = GENERATIONS[index];
+        fn any_directory_is_read_back(bin_dir in ".{1,260}", conf_dir in any::<String>(), index in 0..RELEASE_LINES.len()) {
+            let ReleaseLine { newest, keys, .. } = RELEASE_LINES[index];
             let file = read(newest, &Cni { bin_dir: bin_dir.clone(), conf_dir: conf_dir.clone() }, &[]);
             let bin = match keys.cni_bin {
                 CniBin::Directory(key) => at(&file, key),
@@ -483,14 +537,14 @@ mod tests {
         }
 
         #[test]
-        fn any_mirror_comes_back_in_the_file_of_1_4(
+        fn any_mirror_is_read_back_from_the_file_of_1_4(
             registry in "[a-zA-Z0-9]([a-zA-Z0-9.-]{0,40}[a-zA-Z0-9])?(:[0-9]{1,5})?",
             endpoints in prop::collection::vec("https?://[^\\s\"']{1,64}", 1..8),
         ) {
             let mirror = RegistryMirror { registry, endpoints, ..RegistryMirror::default() };
             let file = read(ContainerdVersion::new(1, 4, 0), &Cni::default(), std::slice::from_ref(&mirror));
             let read = at(&file, &[facts::REGISTRY_MIRRORS, &[&mirror.registry, "endpoint"]].concat());
-            prop_assert_eq!(read, &toml::Value::from(mirror.endpoints.clone()));
+            prop_assert_eq!(read, &Value::from(mirror.endpoints.clone()));
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The flags of cri-dockerd, which is a service of its own beside the kubelet.
+//! The flags of cri-dockerd, which is a separate service.
 //!
-//! Source: Mirantis/cri-dockerd, `config/options.go` (2026-04-27). Its deadline for pulls is a minute unless it is set.
+//! Source: Mirantis/cri-dockerd, `config/options.go` (2026-04-27). Its default deadline for pulls is one minute.
 
 use super::Scope;
 use crate::{api::ContainerdSettings, facts::kubelet_flags as flags};
 
-/// The flags, one a line: cri-dockerd has taken over their names from dockershim.
+/// The flags, one per line. They have the same names as those of dockershim.
 pub fn args(settings: &ContainerdSettings, pause_image: &str, scope: Scope) -> String {
     let network = (scope == Scope::Whole).then_some((flags::NETWORK_PLUGIN, "cni"));
     let flags = [
@@ -24,7 +24,7 @@ mod tests {
     use crate::api::Cni;
 
     #[test]
-    fn cri_dockerd_gets_the_pause_image_the_deadline_and_the_folders_that_are_set() {
+    fn the_flags_are_the_pause_image_the_deadline_and_the_configured_folders() {
         let mut settings = ContainerdSettings::default();
         let expected = "--pod-infra-container-image=registry.example/pause:3.9\n--image-pull-progress-deadline=30m\n";
         assert_eq!(args(&settings, "registry.example/pause:3.9", Scope::Layer), expected);

@@ -3,12 +3,12 @@
 use crate::api::ProxySettings;
 
 const COMMENT: &str = "\
-# The environment of the services kubelet and containerd (or docker and cri-dockerd): a line for each variable.
-# Windows keeps it in the registry, as Environment (REG_MULTI_SZ) of HKLM\\SYSTEM\\CurrentControlSet\\Services\\<service>.
-# It is in effect once the service has been restarted.
+# Environment variables of the services kubelet and containerd (or docker and cri-dockerd), one per line.
+# Set them in the registry value Environment (REG_MULTI_SZ) of HKLM\\SYSTEM\\CurrentControlSet\\Services\\<service>.
+# Restart the services to apply them.
 ";
 
-/// The text of the file; `None` if nothing is set.
+/// The content of the file. `None` if no variable is set.
 pub fn text(proxy: &ProxySettings) -> Option<String> {
     let ProxySettings { http_proxy, https_proxy, no_proxy } = proxy;
     let variables = [("HTTP_PROXY", http_proxy), ("HTTPS_PROXY", https_proxy), ("NO_PROXY", no_proxy)];
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_line_for_each_variable_that_is_set() {
+    fn each_variable_that_is_set_has_a_line() {
         assert_eq!(text(&ProxySettings::default()), None);
         let proxy = ProxySettings {
             https_proxy: "http://proxy.example:3128".into(),

@@ -1,104 +1,127 @@
-//! `hosts.toml`: the mirrors of one registry, as containerd 1.5 and later read them from a directory per registry.
+//! `hosts.toml`: the mirrors of a registry, which containerd 1.5 and later read from a directory per registry.
 //!
 //! Source: containerd/containerd, `docs/hosts.md`, `core/remotes/docker/config/hosts.go` and `config_windows.go`
-//! (`remotes/docker/config` before 2.0) at v1.6.39, v1.7.34 and v2.3.4. A file that containerd cannot read is passed
-//! over with one line in its log, so what it would not read is refused here.
+//! (`remotes/docker/config` before 2.0) at v1.6.39, v1.7.34 and v2.3.4. containerd ignores
+//! a file that it cannot read, with only a log line, so such settings are rejected here.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
-use super::toml_text::{Document, Value};
+use serde::{Serialize, Serializer};
+
+use super::comment_lines;
 use crate::{
     api::RegistryMirror,
     domain::Problem,
-    facts::containerd::{BRACKETS_SINCE, CERTS_D, DOCKER_HUB, Generation},
+    facts::containerd::{BRACKETS_SINCE, CERTS_D, DOCKER_HUB, ReleaseLine},
 };
 
-/// What a mirror is trusted with: blobs and manifests, and turning a tag into a digest. Not pushing.
+/// The capabilities of a mirror: pulling, and resolving tags. Not pushing.
 const CAPABILITIES: &[&str] = &["pull", "resolve"];
 
-/// The longest key of a ConfigMap that Kubernetes takes, in bytes.
-const LONGEST_KEY: usize = 253;
+/// The maximum length of a ConfigMap key, in bytes.
+const MAX_KEY_LENGTH: usize = 253;
 
-/// The `hosts.toml` of a registry: the key of the ConfigMap, and the text. Endpoints are asked in their order, then the
-/// registry itself.
+/// The `hosts.toml` of a registry: the key in the ConfigMap, and the content. containerd tries the endpoints in their
+/// order, then the registry itself.
 pub fn hosts(mirror: &RegistryMirror) -> (String, String) {
     let comment = format!(
-        "containerd on Windows: {CERTS_D}\\{}\\hosts.toml\n\
-         It is read at every pull: containerd need not be restarted.",
+        "Mirrors of a registry for containerd on Windows: {CERTS_D}\\{}\\hosts.toml\n\
+         containerd reads it at every pull. No restart is required.",
         directory(&mirror.registry)
     );
-    let server = server(&mirror.registry);
-    let mut document = Document::new(&comment);
-    if let Some(server) = &server {
-        document.set(&["server"], Value::Text(server));
-    }
-    // A table that is there twice makes the file unreadable.
+    // A duplicate table makes the file unreadable.
     let mut seen = BTreeSet::new();
-    for endpoint in mirror.endpoints.iter().filter(|endpoint| seen.insert(endpoint.as_str())) {
-        document.set(&["host", endpoint, "capabilities"], Value::Texts(CAPABILITIES));
-        if is_api_root(endpoint) {
-            document.set(&["host", endpoint, "override_path"], Value::Flag(true));
-        }
-        if !mirror.ca_file.is_empty() {
-            document.set(&["host", endpoint, "ca"], Value::Text(&mirror.ca_file));
-        }
-        if mirror.skip_verify {
-            document.set(&["host", endpoint, "skip_verify"], Value::Flag(true));
-        }
-    }
-    (config_map_key(&mirror.registry), document.render())
+    let endpoints = mirror.endpoints.iter().filter(|endpoint| seen.insert(endpoint.as_str()));
+    let host = Hosts(endpoints.map(|endpoint| (endpoint.as_str(), Host::new(endpoint, mirror))).collect());
+    // Tables of strings and booleans can always be serialized.
+    let tables = toml::to_string(&File { server: server(&mirror.registry), host }).unwrap_or_default();
+    (config_map_key(&mirror.registry), format!("{}\n{tables}", comment_lines(&comment)))
 }
 
-/// The directory of a registry under [`CERTS_D`]: its name, with `:5000` as `_5000_`, since Windows has no `:` in names.
-/// Nothing but `[-._a-zA-Z0-9]` is left, which is also what a ConfigMap takes in a key.
+#[derive(Serialize)]
+struct File<'a> {
+    server: Option<String>,
+    host: Hosts<'a>,
+}
+
+/// Endpoints with their settings, in order of preference.
+struct Hosts<'a>(Vec<(&'a str, Host<'a>)>);
+
+impl Serialize for Hosts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(endpoint, host)| (endpoint, host)))
+    }
+}
+
+#[derive(Serialize)]
+struct Host<'a> {
+    capabilities: &'static [&'static str],
+    override_path: Option<bool>,
+    ca: Option<&'a str>,
+    skip_verify: Option<bool>,
+}
+
+impl<'a> Host<'a> {
+    fn new(endpoint: &str, mirror: &'a RegistryMirror) -> Self {
+        Self {
+            capabilities: CAPABILITIES,
+            override_path: is_api_root(endpoint).then_some(true),
+            ca: Some(&*mirror.ca_file).filter(|file| !file.is_empty()),
+            skip_verify: mirror.skip_verify.then_some(true),
+        }
+    }
+}
+
+/// The directory of a registry in [`CERTS_D`]: its name, with `:5000` as `_5000_`, because file names on Windows cannot
+/// contain `:`. The result contains only `[-._a-zA-Z0-9]`, as required for ConfigMap keys.
 pub fn directory(registry: &str) -> String {
-    let named = match registry.rsplit_once(':') {
+    let name = match registry.rsplit_once(':') {
         Some((host, port)) => format!("{host}_{port}_"),
         None => registry.to_owned(),
     };
-    named.replace(|c: char| !c.is_ascii_alphanumeric() && !"-._".contains(c), "_")
+    name.replace(|c: char| !c.is_ascii_alphanumeric() && !"-._".contains(c), "_")
 }
 
 fn config_map_key(registry: &str) -> String {
     format!("hosts.{}.toml", directory(registry))
 }
 
-/// Whether an address goes on behind `/v2/`, as that of a project in a registry does: `https://harbor.example/v2/hub`.
-/// containerd would put another `/v2` behind it; 1.5 does so whatever the file says.
+/// Whether an address continues after `/v2/`, as for a project in a registry: `https://harbor.example/v2/hub`.
+/// Otherwise containerd appends another `/v2`; 1.5 always does.
 fn is_api_root(endpoint: &str) -> bool {
-    let behind_scheme = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
-    let path = behind_scheme.split_once('/').map_or("", |(_, path)| path);
+    let address = endpoint.split_once("://").map_or(endpoint, |(_, address)| address);
+    let path = address.split_once('/').map_or("", |(_, path)| path);
     path.strip_prefix("v2/").is_some_and(|rest| !rest.is_empty())
 }
 
-/// The address of the registry itself, asked when no mirror has an answer. `None` for a registry on the node, which
-/// containerd also asks over http without TLS, but only if the file names no server.
+/// The address of the registry itself, used if no mirror has the image. `None` for a registry on the node: containerd
+/// also uses HTTP for it, but only if the file has no server.
 fn server(registry: &str) -> Option<String> {
     let host = registry.split(':').next().unwrap_or(registry);
-    let on_node = host == "localhost" || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
+    let is_local = host == "localhost" || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
     let (hub, hub_host) = DOCKER_HUB;
-    (!on_node).then(|| format!("https://{}", if registry == hub { hub_host } else { registry }))
+    (!is_local).then(|| format!("https://{}", if registry == hub { hub_host } else { registry }))
 }
 
-/// The first mirror of a list that a node could not be given, or would not read.
-pub(super) fn unreadable(mirrors: &[RegistryMirror], generation: &Generation) -> Option<Problem> {
-    // A line without this setting has its mirrors in the configuration itself, where none of this matters.
-    generation.keys.registry_config_path?;
+/// The first problem with the files of mirrors.
+pub(super) fn problem(mirrors: &[RegistryMirror], line: &ReleaseLine) -> Option<Problem> {
+    // Otherwise the mirrors are in the main configuration file, without these restrictions.
+    line.keys.registry_config_path?;
     let mut directories = BTreeSet::new();
     mirrors.iter().enumerate().find_map(|(index, RegistryMirror { registry, endpoints, .. })| {
         let path = format!("spec.containerd.registryMirrors[{index}]");
-        if config_map_key(registry).len() > LONGEST_KEY {
-            let wrong = format!("a ConfigMap has no key as long as hosts.{registry}.toml");
-            return Some(Problem::new(path + ".registry", wrong, "give the registry a shorter name"));
+        if config_map_key(registry).len() > MAX_KEY_LENGTH {
+            let wrong = format!("the key hosts.{registry}.toml is too long for a ConfigMap");
+            return Some(Problem::new(path + ".registry", wrong, "use a shorter registry name"));
         }
         if !directories.insert(directory(registry).to_ascii_lowercase()) {
-            let wrong = format!("{registry} has its folder on Windows in common with an earlier registry");
-            return Some(Problem::new(path + ".registry", wrong, "write one of the two spellings"));
+            let wrong = format!("{registry} uses the same folder on Windows as an earlier registry");
+            return Some(Problem::new(path + ".registry", wrong, "use only one of the two"));
         }
         let brackets = endpoints.iter().position(|endpoint| endpoint.contains(['[', ']']));
-        let at = brackets.filter(|_| generation.first < BRACKETS_SINCE)?;
-        let wrong = format!("containerd {}.x cannot read {} in hosts.toml", generation.first.major, endpoints[at]);
-        Some(Problem::new(format!("{path}.endpoints[{at}]"), wrong, "write a host name in place of the address in [ ]"))
+        let at = brackets.filter(|_| line.first < BRACKETS_SINCE)?;
+        let wrong = format!("containerd {}.x cannot read {} in hosts.toml", line.first.major, endpoints[at]);
+        Some(Problem::new(format!("{path}.endpoints[{at}]"), wrong, "use a host name instead of the IPv6 address"))
     })
 }
 
@@ -107,7 +130,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::facts::containerd::generation;
+    use crate::facts::containerd::release_line;
 
     fn mirror(registry: &str, endpoints: &[&str]) -> RegistryMirror {
         RegistryMirror {
@@ -118,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_has_its_key_its_folder_and_its_own_address() {
+    fn a_registry_has_its_key_its_folder_and_its_server() {
         let table = [
             ("docker.io", "docker.io", Some("https://registry-1.docker.io")),
             ("quay.io", "quay.io", Some("https://quay.io")),
@@ -139,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_endpoint_is_asked_first_and_each_once() {
+    fn endpoints_keep_their_order_without_duplicates() {
         let endpoints = ["https://z.example", "http://a.example:8080", "https://z.example"];
         let (_, text) = hosts(&mirror("docker.io", &endpoints));
         let expected = r#"
@@ -155,7 +178,7 @@ capabilities = ["pull", "resolve"]
     }
 
     #[test]
-    fn an_address_behind_v2_is_taken_as_it_stands() {
+    fn an_address_that_continues_after_v2_overrides_the_path() {
         let table = [
             ("https://a", false),
             ("https://a/", false),
@@ -175,7 +198,7 @@ capabilities = ["pull", "resolve"]
     }
 
     #[test]
-    fn every_endpoint_has_the_mirrors_certificate_settings() {
+    fn each_endpoint_has_the_tls_settings_of_the_mirror() {
         let trusted =
             RegistryMirror { ca_file: r"C:\certs\m.pem".into(), ..mirror("docker.io", &["https://a", "https://b"]) };
         let unverified = RegistryMirror { skip_verify: true, ..mirror("docker.io", &["https://a", "https://b"]) };
@@ -188,7 +211,7 @@ capabilities = ["pull", "resolve"]
     }
 
     #[test]
-    fn what_a_node_could_not_read_is_refused_by_name() {
+    fn settings_that_a_node_cannot_read_are_problems() {
         let long = format!("{}.example", "a".repeat(235));
         let table = [
             ("2.1.0", vec![mirror("docker.io", &["https://[fd00::1]:5000"])], None),
@@ -207,14 +230,14 @@ capabilities = ["pull", "resolve"]
             ("2.1.0", vec![mirror(&long[1..], &["https://a"])], None),
         ];
         for (version, mirrors, path) in table {
-            let problem = unreadable(&mirrors, generation(version.parse().unwrap()).unwrap());
+            let problem = problem(&mirrors, release_line(version.parse().unwrap()).unwrap());
             assert_eq!(problem.as_ref().map(|problem| problem.path.as_str()), path, "{version} {problem:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_mirror_that_the_api_allows_comes_back(
+        fn any_valid_mirror_is_read_back(
             registry in "[a-zA-Z0-9]([a-zA-Z0-9.-]{0,40}[a-zA-Z0-9])?(:[0-9]{1,5})?",
             endpoints in prop::collection::vec("https?://[^\\s\"']{1,64}", 1..8),
         ) {
@@ -222,8 +245,8 @@ capabilities = ["pull", "resolve"]
             let (key, text) = hosts(&mirror);
             let file = text.parse::<toml::Table>().unwrap();
             let read = file["host"].as_table().unwrap();
-            let asked = mirror.endpoints.iter().collect::<BTreeSet<_>>();
-            prop_assert_eq!(read.keys().collect::<BTreeSet<_>>(), asked);
+            let expected = mirror.endpoints.iter().collect::<BTreeSet<_>>();
+            prop_assert_eq!(read.keys().collect::<BTreeSet<_>>(), expected);
             for host in read.values() {
                 prop_assert_eq!(host["capabilities"].as_array().unwrap().len(), 2);
             }
@@ -231,7 +254,7 @@ capabilities = ["pull", "resolve"]
         }
 
         #[test]
-        fn no_text_breaks_out_of_the_comment(registry in any::<String>()) {
+        fn the_header_cannot_be_escaped(registry in any::<String>()) {
             let (_, text) = hosts(&RegistryMirror { registry, ..mirror("", &["https://a"]) });
             let file = text.parse::<toml::Table>().unwrap();
             prop_assert!(file.keys().all(|key| key == "server" || key == "host"), "{}", text);

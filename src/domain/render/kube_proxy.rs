@@ -1,37 +1,37 @@
 //! `kube-proxy.yaml`: the settings of kube-proxy on Windows.
 //!
 //! Sources: kubernetes/kube-proxy, `config/v1alpha1/types.go` (1.14 to v0.37.0-beta.0); kubernetes/kubernetes 1.20.2,
-//! `pkg/proxy/winkernel/proxier.go`: with `enableDSR` and without the gate WinDSR kube-proxy ends.
+//! `pkg/proxy/winkernel/proxier.go`: kube-proxy exits with `enableDSR` and without the gate WinDSR.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::yaml_text::Document;
+use super::yaml::{Document, Quoted};
 use crate::{
     api::{KubeProxyMode, KubeProxySettings},
     facts::{Minor, feature_gates::feature_gate},
 };
 
 const DSR_GATE: &str = "WinDSR";
-const LAYER: &str = "A part of a KubeProxyConfiguration for Windows. What it does not name stays as the node has it.\n\
-                     Merge it into the file that kube-proxy's --config names: merge maps, and replace lists and other values.\n\
-                     It is read when kube-proxy starts.";
-const WHOLE: &str = "KubeProxyConfiguration for Windows: kube-proxy --config. It is read when kube-proxy starts.";
+const LAYER: &str = "Partial KubeProxyConfiguration for Windows. Other settings of the node are unchanged.\n\
+                     Merge it into the file of the kube-proxy flag --config: merge maps, replace lists and other values.\n\
+                     Restart kube-proxy to apply it.";
+const WHOLE: &str = "KubeProxyConfiguration for Windows (kube-proxy --config). Restart kube-proxy to apply it.";
 
-/// KubeProxyConfiguration for a kube-proxy of a minor: a layer, or with a kubeconfig the whole file.
+/// The KubeProxyConfiguration for a minor: a layer, or the complete file with a kubeconfig.
 pub fn yaml(settings: &KubeProxySettings, minor: Minor, kubeconfig: Option<&str>) -> String {
     let KubeProxySettings { mode, win_dsr, network_name, source_vip, .. } = settings;
     let mut file = Document::new(if kubeconfig.is_some() { WHOLE } else { LAYER });
-    file.plain("apiVersion", "kubeproxy.config.k8s.io/v1alpha1");
-    file.plain("kind", "KubeProxyConfiguration");
+    file.set("apiVersion", "kubeproxy.config.k8s.io/v1alpha1");
+    file.set("kind", "KubeProxyConfiguration");
     if let Some(kubeconfig) = kubeconfig {
-        file.value("clientConnection", &json!({"kubeconfig": kubeconfig}));
+        file.set("clientConnection", Quoted(&json!({"kubeconfig": kubeconfig})));
     }
-    file.text("mode", mode_name(*mode));
+    file.set_string("mode", mode_name(*mode));
     let gates = gates(settings, minor);
     if !gates.is_empty() {
-        file.value("featureGates", &json!(gates));
+        file.set("featureGates", gates);
     }
     let mut winkernel = serde_json::Map::new();
     if let Some(dsr) = win_dsr {
@@ -43,23 +43,23 @@ pub fn yaml(settings: &KubeProxySettings, minor: Minor, kubeconfig: Option<&str>
         }
     }
     if !winkernel.is_empty() {
-        file.value("winkernel", &winkernel.into());
+        file.set("winkernel", Quoted(&winkernel.into()));
     }
     file.finish()
 }
 
-/// The gates of the profile, and the one for Direct Server Return where it is needed and off by default.
+/// The gates of the profile, and the gate for Direct Server Return if it is required and disabled by default.
 fn gates(settings: &KubeProxySettings, minor: Minor) -> BTreeMap<&str, bool> {
     let mut gates: BTreeMap<&str, bool> =
         settings.feature_gates.iter().map(|(name, on)| (name.as_str(), *on)).collect();
-    let off_by_default = feature_gate(DSR_GATE).is_some_and(|gate| gate.known_in(minor) && !gate.on_in(minor));
+    let off_by_default = feature_gate(DSR_GATE).is_some_and(|gate| gate.known_in(minor) && !gate.default_in(minor));
     if settings.win_dsr == Some(true) && off_by_default {
         gates.entry(DSR_GATE).or_insert(true);
     }
     gates
 }
 
-/// The word that KubeProxyConfiguration has for a mode.
+/// The name of a mode in KubeProxyConfiguration.
 const fn mode_name(mode: KubeProxyMode) -> &'static str {
     match mode {
         KubeProxyMode::Kernelspace => "kernelspace",
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_profile_decides_is_written_and_the_gate_where_it_is_off() {
+    fn only_settings_of_the_profile_and_a_required_gate_are_rendered() {
         let full =
             json!({"winDSR": true, "networkName": "vxlan0", "sourceVIP": "10.244.1.2", "featureGates": {"A": true}});
         let winkernel = json!({"enableDSR": true, "networkName": "vxlan0", "sourceVip": "10.244.1.2"});

@@ -1,51 +1,54 @@
-//! The kubelet's part of a configuration: `kubelet.yaml`, and `kubelet.args` for what has no field in that minor. As a
-//! layer both have what a profile decides and what Windows needs, and nothing that a cluster's bootstrap decides.
+//! The configuration of the kubelet: `kubelet.yaml`, and `kubelet.args` for settings without a field in the minor. As
+//! layers they contain only the settings of a profile and those that Windows requires.
 //!
-//! Sources beside those of the tables: kubernetes/kubernetes, `cmd/kubelet/app/options` and `server.go` (1.21 to 1.36),
-//! and for dockershim's flags kubernetes-sigs/sig-windows-tools, `kubeadm/scripts/StartKubelet.ps1`.
+//! Sources in addition to those of the tables: kubernetes/kubernetes, `cmd/kubelet/app/options` and `server.go` (1.21
+//! to 1.36), and for dockershim's flags kubernetes-sigs/sig-windows-tools, `kubeadm/scripts/StartKubelet.ps1`.
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::{Runtime, Scope, Variant, yaml_text::Document};
+use super::{
+    Scope, Variant,
+    yaml::{Document, Quoted, Strings},
+};
 use crate::{
     api::{PriorityClass, Taint, TaintEffect},
     domain::{
         Problem,
+        kubernetes::quantity::{Quantity, Threshold},
         profile::{self, Kubelet, Profile, Resource},
-        quantity::{Quantity, Threshold},
     },
     facts::{
-        Minor,
+        ContainerRuntime, Minor,
         eviction::{self, Signal},
-        feature_gates::{self, Verdict, feature_gate},
+        feature_gates::{self, GateState, feature_gate},
         kubelet_fields::{Field, field},
-        kubelet_flags::{self as flags, Flag},
-        layers, runtimes,
+        kubelet_flags as flags,
+        kubelet_flags::Flag,
+        layers,
     },
 };
 
 const LOGGING: &str = "logging";
-const WHOLE: &str = "KubeletConfiguration for Windows: kubelet --config. It is read when the kubelet starts.";
+const WHOLE: &str = "KubeletConfiguration for Windows (kubelet --config). Restart the kubelet to apply it.";
 
-/// What the first lines of a layer say. What can be done with it depends on the kubelet's minor.
+/// The header of a layer. The ways of merging it depend on the kubelet's minor.
 fn comment(minor: Minor) -> String {
-    let mut text =
-        "A part of a KubeletConfiguration for Windows. What it does not name stays as the node has it.\n".to_owned();
+    let mut text = "Partial KubeletConfiguration for Windows. Other settings of the node are unchanged.\n".to_owned();
     if minor >= layers::CONFIG_DIR_SINCE {
-        text += "Save it as 50-winpool.conf in the folder that the kubelet's --config-dir names, or merge it into the file that\n\
-                 --config names: merge maps, and replace lists and other values.\n";
+        text += "Save it as 50-winpool.conf in the directory of the kubelet flag --config-dir, or merge it into the file of the flag\n\
+                 --config: merge maps, replace lists and other values.\n";
     } else {
-        text += "Merge it into the file that the kubelet's --config names: merge maps, and replace lists and other values.\n";
+        text += "Merge it into the file of the kubelet flag --config: merge maps, replace lists and other values.\n";
     }
     if minor >= layers::KUBEADM_PATCHES_SINCE {
-        text += "For kubeadm it is a patch named kubeletconfiguration0+merge.yaml.\n";
+        text += "For kubeadm, save it as the patch kubeletconfiguration0+merge.yaml.\n";
     }
-    text + "It is read when the kubelet starts."
+    text + "Restart the kubelet to apply it."
 }
 
-/// KubeletConfiguration for a Windows kubelet of the variant's minor.
+/// The KubeletConfiguration of a variant.
 pub fn yaml(taints: &[Taint], profile: &Profile, variant: &Variant, scope: Scope) -> String {
     let kubelet = &profile.kubelet;
     let minor = variant.kubelet;
@@ -53,43 +56,52 @@ pub fn yaml(taints: &[Taint], profile: &Profile, variant: &Variant, scope: Scope
         Scope::Layer => Document::new(&comment(minor)),
         Scope::Whole => Document::new(WHOLE),
     };
-    file.plain("apiVersion", "kubelet.config.k8s.io/v1beta1");
-    file.plain("kind", "KubeletConfiguration");
-    // Up to 1.30 the defaults of these two are start errors, and from then on they have no effect.
-    file.plain("cgroupsPerQOS", false);
-    file.plain("enforceNodeAllocatable", "[]");
-    if minor >= layers::EMPTY_RESOLV_CONF_SINCE {
-        file.text("resolvConf", "");
-    }
-    if scope == Scope::Whole && knows("containerRuntimeEndpoint", minor) {
-        file.text("containerRuntimeEndpoint", endpoint(variant.runtime));
-    }
-    if knows("registerWithTaints", minor) {
-        file.objects("registerWithTaints", taints.iter().map(taint_fields));
-    }
-    file.plain("maxPods", kubelet.max_pods);
+    file.set("apiVersion", "kubelet.config.k8s.io/v1beta1");
+    file.set("kind", "KubeletConfiguration");
+    node_settings(&mut file, taints, variant, scope);
+    file.set("maxPods", kubelet.max_pods);
     for (name, reserved) in [("systemReserved", &kubelet.system_reserved), ("kubeReserved", &kubelet.kube_reserved)] {
-        file.texts(name, reserved.iter().map(|(resource, quantity)| (resource.name(), quantity.to_string())));
+        file.set_strings(name, reserved.iter().map(|(resource, quantity)| (resource.name(), quantity.to_string())));
     }
     let thresholds = eviction_hard(kubelet, minor);
-    file.texts("evictionHard", thresholds.iter().map(|(signal, threshold)| (signal.name(), threshold.to_string())));
-    file.plain("imageGCHighThresholdPercent", kubelet.image_gc_high);
-    file.plain("imageGCLowThresholdPercent", kubelet.image_gc_low);
+    file.set_strings(
+        "evictionHard",
+        thresholds.iter().map(|(signal, threshold)| (signal.name(), threshold.to_string())),
+    );
+    file.set("imageGCHighThresholdPercent", kubelet.image_gc_high);
+    file.set("imageGCLowThresholdPercent", kubelet.image_gc_low);
     // dockershim leaves the logs to Docker Engine.
-    if variant.runtime != Runtime::Dockershim {
-        file.text("containerLogMaxSize", &kubelet.log_max_size.to_string());
-        file.plain("containerLogMaxFiles", kubelet.log_max_files);
+    if variant.runtime != ContainerRuntime::Dockershim {
+        file.set_string("containerLogMaxSize", &kubelet.log_max_size.to_string());
+        file.set("containerLogMaxFiles", kubelet.log_max_files);
     }
     if !kubelet.feature_gates.is_empty() {
-        file.value("featureGates", &json!(kubelet.feature_gates));
+        file.set("featureGates", &kubelet.feature_gates);
     }
     for (name, value) in other_fields(kubelet, minor) {
-        file.value(name, &value);
+        file.set(name, Quoted(&value));
     }
     file.finish()
 }
 
-/// The fields of `extra`, with the verbosity in `logging` where the minor has a field for it.
+/// The settings that Windows, the container runtime and the pool require.
+fn node_settings(file: &mut Document, taints: &[Taint], variant: &Variant, scope: Scope) {
+    let minor = variant.kubelet;
+    // Up to 1.30 a Windows kubelet does not start with the defaults of these fields. Later it ignores them.
+    file.set("cgroupsPerQOS", false);
+    file.set("enforceNodeAllocatable", json!([]));
+    if minor >= layers::EMPTY_RESOLV_CONF_SINCE {
+        file.set_string("resolvConf", "");
+    }
+    if scope == Scope::Whole && has_field("containerRuntimeEndpoint", minor) {
+        file.set_string("containerRuntimeEndpoint", variant.runtime.endpoint());
+    }
+    if has_field("registerWithTaints", minor) && !taints.is_empty() {
+        file.set("registerWithTaints", taints.iter().map(taint_fields).collect::<Vec<_>>());
+    }
+}
+
+/// The fields of `extra`, with the verbosity in `logging` if the minor has the field.
 fn other_fields(kubelet: &Kubelet, minor: Minor) -> Vec<(&'static str, Cow<'_, Value>)> {
     let mut fields: Vec<_> = kubelet.extra.iter().map(|(field, value)| (field.name, Cow::Borrowed(value))).collect();
     let Some(verbosity) = kubelet.verbosity.filter(|_| minor >= layers::VERBOSITY_FIELD_SINCE) else { return fields };
@@ -100,7 +112,7 @@ fn other_fields(kubelet: &Kubelet, minor: Minor) -> Vec<(&'static str, Cow<'_, V
     fields
 }
 
-/// The flags for what has no field in the variant's minor, one a line.
+/// The flags for settings without a field in the variant's minor, one per line.
 pub fn args(taints: &[Taint], profile: &Profile, variant: &Variant, pause_image: &str, scope: Scope) -> String {
     let minor = variant.kubelet;
     let mut args = Args { minor, text: String::with_capacity(256) };
@@ -108,20 +120,20 @@ pub fn args(taints: &[Taint], profile: &Profile, variant: &Variant, pause_image:
     if layers::needs_resolv_conf_flag(minor) {
         args.add(flags::RESOLV_CONF, "");
     }
-    if !knows("registerWithTaints", minor) && !taints.is_empty() {
-        args.add(flags::REGISTER_WITH_TAINTS, &taints_in_one(taints));
+    if !has_field("registerWithTaints", minor) && !taints.is_empty() {
+        args.add(flags::REGISTER_WITH_TAINTS, &taints_flag(taints));
     }
     if let Some(verbosity) = profile.kubelet.verbosity.filter(|_| minor < layers::VERBOSITY_FIELD_SINCE) {
         args.add(flags::V, &verbosity.to_string());
     }
-    if variant.runtime == Runtime::Dockershim {
+    if variant.runtime == ContainerRuntime::Dockershim {
         dockershim(&mut args, profile, scope);
-    } else if scope == Scope::Whole && !knows("containerRuntimeEndpoint", minor) {
+    } else if scope == Scope::Whole && !has_field("containerRuntimeEndpoint", minor) {
         args.add(flags::CONTAINER_RUNTIME, "remote");
-        args.add(flags::CONTAINER_RUNTIME_ENDPOINT, endpoint(variant.runtime));
+        args.add(flags::CONTAINER_RUNTIME_ENDPOINT, variant.runtime.endpoint());
     }
-    // With containerd too: this is how the image garbage collection of these minors knows the image that it must spare.
-    if minor <= flags::LAST_TO_SPARE_POD_INFRA_IMAGE {
+    // Also with containerd: the image garbage collection of these minors keeps this image.
+    if minor <= flags::LAST_TO_KEEP_POD_INFRA_IMAGE {
         args.add(flags::POD_INFRA_CONTAINER_IMAGE, pause_image);
     }
     args.text
@@ -142,7 +154,7 @@ fn dockershim(args: &mut Args, profile: &Profile, scope: Scope) {
     args.add(flags::IMAGE_PULL_PROGRESS_DEADLINE, &containerd.image_pull_progress_timeout);
 }
 
-/// Flags, of which only those are added that the minor knows.
+/// Flags that the minor knows.
 struct Args {
     minor: Minor,
     text: String,
@@ -156,30 +168,32 @@ impl Args {
     }
 }
 
-/// What keeps a kubelet of a minor from starting with a profile, or keeps a field from having an effect on Windows.
+/// The settings with which a kubelet of a minor does not start, and those that have no effect.
 pub fn problems(kubelet: &Kubelet, minor: Minor) -> Vec<Problem> {
     let gates = kubelet.feature_gates.iter().filter_map(|(name, value)| gate_problem(name, *value, minor));
     let fields = kubelet.extra.iter().filter_map(|(field, _)| field_problem(field, kubelet, minor));
-    gates.chain(profile::unmet_dependencies(&kubelet.feature_gates, minor)).chain(fields).collect()
+    gates.chain(profile::dependency_problems(&kubelet.feature_gates, minor)).chain(fields).collect()
 }
 
 fn gate_problem(name: &str, value: bool, minor: Minor) -> Option<Problem> {
     let path = format!("spec.kubelet.featureGates.{name}");
-    match feature_gates::verdict(name, value, minor) {
-        Verdict::Taken | Verdict::NotChecked => None,
-        Verdict::Unknown => {
+    match feature_gates::gate_state(name, value, minor) {
+        GateState::Accepted | GateState::NotChecked => None,
+        GateState::Unknown => {
             let wrong = match feature_gate(name).map(|gate| (gate.first, gate.last)) {
                 Some((first, _)) if minor < first => {
-                    format!("kubelets know it from {first} on, and {minor} does not start with it")
+                    format!("the gate exists from kubelet {first} on, and kubelet {minor} does not start with it")
                 }
-                Some((_, Some(last))) => format!("kubelets know it up to {last}, and {minor} does not start with it"),
-                _ => format!("a kubelet {minor} does not know it and does not start with it"),
+                Some((_, Some(last))) => {
+                    format!("the gate exists up to kubelet {last}, and kubelet {minor} does not start with it")
+                }
+                _ => format!("kubelet {minor} does not know the gate and does not start with it"),
             };
-            Some(Problem::new(path, wrong, "remove it, or give these nodes a profile of their own"))
+            Some(Problem::new(path, wrong, "remove it, or use another profile for these nodes"))
         }
-        Verdict::Locked(only) => {
-            let wrong = format!("a kubelet {minor} takes nothing but {only}");
-            Some(Problem::new(path, wrong, format!("write {only}, or remove it")))
+        GateState::Locked(only) => {
+            let wrong = format!("the gate is locked to {only} in kubelet {minor}");
+            Some(Problem::new(path, wrong, format!("set it to {only}, or remove it")))
         }
     }
 }
@@ -187,61 +201,56 @@ fn gate_problem(name: &str, value: bool, minor: Minor) -> Option<Problem> {
 fn field_problem(field: &Field, kubelet: &Kubelet, minor: Minor) -> Option<Problem> {
     let path = format!("spec.kubelet.extra.{}", field.name);
     if minor < field.since {
-        let wrong = format!("kubelets know it from {} on, and {minor} would pass over it", field.since);
-        return Some(Problem::new(path, wrong, "remove it, or give these nodes a profile of their own"));
+        let wrong = format!("the field exists from kubelet {} on, and kubelet {minor} ignores it", field.since);
+        return Some(Problem::new(path, wrong, "remove it, or use another profile for these nodes"));
     }
     let name = field.gate?;
     let gate = feature_gate(name)?;
-    let on = kubelet.feature_gates.get(name).copied().unwrap_or_else(|| gate.on_in(minor));
-    // A gate that is gone was on for good.
-    let gone = gate.last.is_some_and(|last| minor > last);
-    if on || gone {
+    let on = kubelet.feature_gates.get(name).copied().unwrap_or_else(|| gate.default_in(minor));
+    // A removed gate was locked to true.
+    let is_removed = gate.last.is_some_and(|last| minor > last);
+    if on || is_removed {
         return None;
     }
     let (wrong, remedy) = match gate.known_in(minor) {
         true => (
-            format!("on Windows a kubelet {minor} needs the gate {name} for it"),
-            format!("write spec.kubelet.featureGates.{name}: true"),
+            format!("on Windows kubelet {minor} requires the feature gate {name} for this field"),
+            format!("set spec.kubelet.featureGates.{name}: true"),
         ),
         false => (
-            format!("on Windows it needs the gate {name}, which kubelets know from {} on, and not {minor}", gate.first),
-            "remove it, or give these nodes a profile of their own".to_owned(),
+            format!(
+                "kubelet {minor} does not have the feature gate {name} ({} and later), which this field requires on Windows",
+                gate.first
+            ),
+            "remove it, or use another profile for these nodes".to_owned(),
         ),
     };
     Some(Problem::new(path, wrong, remedy))
 }
 
-fn knows(name: &str, minor: Minor) -> bool {
+fn has_field(name: &str, minor: Minor) -> bool {
     field(name).is_some_and(|field| field.since <= minor)
 }
 
-/// The thresholds of a configuration: those of the profile, and the minor's defaults for the other signals, since naming
-/// one signal would drop the defaults of the rest.
+/// The thresholds of a profile, with the minor's defaults for the other signals: a kubelet that has one threshold
+/// ignores the defaults of the others.
 pub(super) fn eviction_hard(kubelet: &Kubelet, minor: Minor) -> Vec<(Signal, Threshold)> {
     let default = |(signal, text): (Signal, &str)| Some((signal, text.parse::<Threshold>().ok()?));
-    let of = |(signal, default)| (signal, kubelet.eviction_hard.get(&signal).copied().unwrap_or(default));
-    eviction::defaults(minor).into_iter().filter_map(default).map(of).collect()
+    let configured = |(signal, default)| (signal, kubelet.eviction_hard.get(&signal).copied().unwrap_or(default));
+    eviction::defaults(minor).into_iter().filter_map(default).map(configured).collect()
 }
 
-/// What the profile reserves of a resource.
+/// `systemReserved` and `kubeReserved` of a resource.
 pub(super) fn reserved(kubelet: &Kubelet, resource: Resource) -> [Option<Quantity>; 2] {
     [kubelet.system_reserved.get(&resource).copied(), kubelet.kube_reserved.get(&resource).copied()]
 }
 
-fn endpoint(runtime: Runtime) -> &'static str {
-    let runtime = match runtime {
-        Runtime::Containerd { .. } => runtimes::Runtime::Containerd,
-        Runtime::Dockershim => runtimes::Runtime::Dockershim,
-        Runtime::CriDockerd => runtimes::Runtime::CriDockerd,
-    };
-    runtime.facts().endpoint
+fn taint_fields(taint: &Taint) -> Strings<'_> {
+    let effect = effect(taint.effect).to_owned();
+    Strings(vec![("key", taint.key.clone()), ("value", taint.value.clone()), ("effect", effect)])
 }
 
-fn taint_fields(taint: &Taint) -> [(&str, &str); 3] {
-    [("key", &taint.key), ("value", &taint.value), ("effect", effect(taint.effect))]
-}
-
-/// The word that Kubernetes has for an effect.
+/// The name of an effect in the API.
 const fn effect(effect: TaintEffect) -> &'static str {
     match effect {
         TaintEffect::NoSchedule => "NoSchedule",
@@ -250,13 +259,13 @@ const fn effect(effect: TaintEffect) -> &'static str {
     }
 }
 
-/// `key=value:effect,…`, the value possibly empty.
-fn taints_in_one(taints: &[Taint]) -> String {
+/// The value of the flag: `key=value:effect,…`. A taint's value may be empty.
+fn taints_flag(taints: &[Taint]) -> String {
     let one = |taint: &Taint| format!("{}={}:{}", taint.key, taint.value, effect(taint.effect));
     taints.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// The names that `cmd/kubelet/app/init_windows.go` of kubernetes/kubernetes takes.
+/// The names in `cmd/kubelet/app/init_windows.go` of kubernetes/kubernetes.
 const fn priority_class(class: PriorityClass) -> &'static str {
     match class {
         PriorityClass::Idle => "IDLE_PRIORITY_CLASS",
@@ -277,10 +286,10 @@ mod tests {
     use super::*;
     use crate::{
         domain::profile,
-        facts::{Build, kubelet_flags::flag},
+        facts::{Build, ContainerdLine},
     };
 
-    const CONTAINERD: Runtime = Runtime::Containerd { major: 1, minor: 7 };
+    const CONTAINERD: ContainerRuntime<ContainerdLine> = ContainerRuntime::Containerd(ContainerdLine::new(1, 7));
     const PAUSE: &str = "registry.example/pause:3.9";
 
     fn profile(kubelet: Value) -> Profile {
@@ -295,14 +304,14 @@ mod tests {
         vec![taint("os", "windows", TaintEffect::NoSchedule)]
     }
 
-    fn variant(minor: u32, runtime: Runtime) -> Variant {
+    fn variant(minor: u32, runtime: ContainerRuntime<ContainerdLine>) -> Variant {
         Variant { kubelet: Minor(minor), runtime, host: Build(20348) }
     }
 
-    /// Every runtime that a minor has on Windows.
+    /// The variants with each runtime that a minor supports on Windows.
     fn variants() -> impl Iterator<Item = Variant> {
         (14..=40).flat_map(|minor| {
-            let docker = if minor <= 23 { Runtime::Dockershim } else { Runtime::CriDockerd };
+            let docker = if minor <= 23 { ContainerRuntime::Dockershim } else { ContainerRuntime::CriDockerd };
             [CONTAINERD, docker].map(|runtime| variant(minor, runtime))
         })
     }
@@ -324,27 +333,66 @@ mod tests {
     }
 
     #[test]
-    fn no_minor_is_given_a_field_or_a_flag_that_it_does_not_know() {
-        let full = profile(json!({
+    fn each_minor_is_given_exactly_the_fields_and_flags_that_it_knows() {
+        let full = json!({
             "kubeReserved": {"cpu": "200m"},
             "evictionHard": {"memory.available": "1Gi"},
             "featureGates": {"AllAlpha": false},
             "logging": {"verbosity": 2},
             "extra": {"clusterDNS": ["10.96.0.10"]},
-        }));
+        });
         for (variant, scope) in variants().flat_map(|variant| [(variant, Scope::Layer), (variant, Scope::Whole)]) {
-            let configuration = scoped(&windows_taint(), &full, &variant, scope);
-            for name in configuration.as_object().unwrap().keys() {
-                assert!(knows(name, variant.kubelet), "{name} for {variant}");
-            }
-            for name in flags_of(&full, &variant, scope).keys() {
-                assert!(flag(name).unwrap().known_in(variant.kubelet), "{name} for {variant}");
+            let (minor, whole) = (variant.kubelet.0, scope == Scope::Whole);
+            let dockershim = variant.runtime == ContainerRuntime::Dockershim;
+            for (settings, full) in [(json!({}), false), (full.clone(), true)] {
+                let fields = [
+                    ("apiVersion", true),
+                    ("cgroupsPerQOS", true),
+                    ("clusterDNS", full),
+                    ("containerLogMaxFiles", !dockershim),
+                    ("containerLogMaxSize", !dockershim),
+                    // The bootstrap decides where the container runtime listens.
+                    ("containerRuntimeEndpoint", whole && minor >= 27),
+                    ("enforceNodeAllocatable", true),
+                    ("evictionHard", true),
+                    ("featureGates", full),
+                    ("imageGCHighThresholdPercent", true),
+                    ("imageGCLowThresholdPercent", true),
+                    ("kind", true),
+                    ("kubeReserved", full),
+                    ("logging", full && minor >= 23),
+                    ("maxPods", true),
+                    ("registerWithTaints", minor >= 23),
+                    ("resolvConf", minor >= 23),
+                    ("systemReserved", true),
+                ];
+                let flags = [
+                    ("container-runtime", whole && !dockershim && minor < 27),
+                    ("container-runtime-endpoint", whole && !dockershim && minor < 27),
+                    ("image-pull-progress-deadline", dockershim),
+                    ("network-plugin", whole && dockershim),
+                    ("pod-infra-container-image", minor <= 28),
+                    ("register-with-taints", minor < 23),
+                    ("resolv-conf", minor < 23 || (28..=31).contains(&minor)),
+                    ("v", full && minor < 23),
+                    ("windows-priorityclass", minor >= 20),
+                ];
+                let names = |table: &[(&'static str, bool)]| {
+                    table.iter().filter(|(_, present)| *present).map(|(name, _)| *name).collect::<BTreeSet<_>>()
+                };
+                let profile = profile(settings);
+                let written = scoped(&windows_taint(), &profile, &variant, scope);
+                let written = written.as_object().unwrap().keys().map(String::as_str).collect::<BTreeSet<_>>();
+                assert_eq!(written, names(&fields), "{variant}, {scope:?}");
+                let written = flags_of(&profile, &variant, scope);
+                let written = written.keys().map(String::as_str).collect::<BTreeSet<_>>();
+                assert_eq!(written, names(&flags), "{variant}, {scope:?}");
             }
         }
     }
 
     #[test]
-    fn every_minor_is_given_what_a_windows_kubelet_needs() {
+    fn each_minor_has_the_settings_that_a_windows_kubelet_requires() {
         for variant in variants() {
             let configuration = configuration(&[], &profile(json!({})), &variant);
             assert_eq!(configuration["apiVersion"], "kubelet.config.k8s.io/v1beta1");
@@ -357,7 +405,7 @@ mod tests {
                 Minor(..=22) => {
                     assert_eq!((configuration.get("resolvConf"), no_resolvers), (None, Some("")), "{variant}")
                 }
-                // A drop-in file of these loses the field.
+                // These minors lose the field in a drop-in file.
                 Minor(28..=31) => assert_eq!((&configuration["resolvConf"], no_resolvers), (&json!(""), Some(""))),
                 _ => assert_eq!((&configuration["resolvConf"], no_resolvers), (&json!(""), None), "{variant}"),
             }
@@ -367,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn every_default_threshold_is_written_out_beside_those_of_the_profile() {
+    fn default_thresholds_are_rendered_with_those_of_the_profile() {
         let some = profile(json!({"evictionHard": {"nodefs.available": "5%"}}));
         for variant in variants() {
             let memory = if variant.kubelet < Minor(31) { "100Mi" } else { "500Mi" };
@@ -377,69 +425,19 @@ mod tests {
     }
 
     #[test]
-    fn taints_and_endpoint_are_fields_where_there_are_fields_and_flags_before() {
-        for variant in variants() {
-            let profile = profile(json!({}));
-            let fields = scoped(&windows_taint(), &profile, &variant, Scope::Whole);
-            let flags = flags_of(&profile, &variant, Scope::Whole);
-            let minor = variant.kubelet;
-            let remote = variant.runtime != Runtime::Dockershim;
-            assert_eq!(fields.get("registerWithTaints").is_some(), minor >= Minor(23), "{variant}");
-            assert_eq!(flags.contains_key("register-with-taints"), minor < Minor(23), "{variant}");
-            assert_eq!(fields.get("containerRuntimeEndpoint").is_some(), minor >= Minor(27), "{variant}");
-            assert_eq!(flags.contains_key("container-runtime-endpoint"), remote && minor < Minor(27), "{variant}");
-            assert_eq!(flags.contains_key("container-runtime"), remote && minor < Minor(27), "{variant}");
-            assert_eq!(flags.contains_key("network-plugin"), !remote, "{variant}");
-            assert_eq!(flags.contains_key("windows-priorityclass"), minor >= Minor(20), "{variant}");
-            assert_eq!(flags.contains_key("pod-infra-container-image"), minor <= Minor(28), "{variant}");
-        }
-    }
-
-    #[test]
-    fn each_runtime_is_reached_where_it_listens() {
+    fn each_runtime_has_its_endpoint() {
         let containerd = "npipe:////./pipe/containerd-containerd";
         let profile = profile(json!({}));
         let flags = flags_of(&profile, &variant(20, CONTAINERD), Scope::Whole);
         assert_eq!(flags["container-runtime-endpoint"], containerd);
         let fields = |runtime| scoped(&[], &profile, &variant(36, runtime), Scope::Whole);
         assert_eq!(fields(CONTAINERD)["containerRuntimeEndpoint"], containerd);
-        let docker = fields(Runtime::CriDockerd);
+        let docker = fields(ContainerRuntime::CriDockerd);
         assert_eq!(docker["containerRuntimeEndpoint"], "npipe:////./pipe/cri-dockerd");
     }
 
     #[test]
-    fn a_layer_leaves_to_the_bootstrap_what_the_profile_does_not_decide() {
-        for variant in variants() {
-            let fields = configuration(&windows_taint(), &profile(json!({})), &variant);
-            let mut allowed = vec![
-                "apiVersion",
-                "kind",
-                "cgroupsPerQOS",
-                "enforceNodeAllocatable",
-                "maxPods",
-                "systemReserved",
-                "evictionHard",
-                "imageGCHighThresholdPercent",
-                "imageGCLowThresholdPercent",
-            ];
-            if variant.runtime != Runtime::Dockershim {
-                allowed.extend(["containerLogMaxSize", "containerLogMaxFiles"]);
-            }
-            if variant.kubelet >= Minor(23) {
-                allowed.extend(["resolvConf", "registerWithTaints"]);
-            }
-            let expected = allowed.into_iter().collect::<BTreeSet<_>>();
-            let found = fields.as_object().unwrap().keys().map(String::as_str).collect::<BTreeSet<_>>();
-            assert_eq!(found, expected, "{variant}");
-            let flags = flags_of(&profile(json!({})), &variant, Scope::Layer);
-            for name in ["container-runtime", "container-runtime-endpoint", "network-plugin", "v"] {
-                assert!(!flags.contains_key(name), "{name} for {variant}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_verbosity_is_a_field_where_there_is_one_and_a_flag_before() {
+    fn the_verbosity_is_a_field_if_the_minor_has_it_and_a_flag_otherwise() {
         let quiet = profile(json!({"logging": {"verbosity": 2}}));
         let with_others = profile(json!({"logging": {"verbosity": 0}, "extra": {"logging": {"format": "json"}}}));
         for variant in variants().filter(|variant| variant.kubelet >= Minor(20)) {
@@ -459,29 +457,29 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_says_what_to_do_with_it() {
-        let says = |minor, words: &str| {
-            yaml(&[], &profile(json!({})), &variant(minor, CONTAINERD), Scope::Layer).contains(words)
+    fn the_header_of_a_layer_describes_how_to_merge_it() {
+        let contains = |minor, text: &str| {
+            yaml(&[], &profile(json!({})), &variant(minor, CONTAINERD), Scope::Layer).contains(text)
         };
         for (minor, drop_in, patch) in [(20, false, false), (25, false, true), (29, false, true), (30, true, true)] {
-            assert!(says(minor, "erge it into the file that"), "{minor}");
-            assert_eq!(says(minor, "--config-dir"), drop_in, "{minor}");
-            assert_eq!(says(minor, "kubeletconfiguration0+merge.yaml"), patch, "{minor}");
+            assert!(contains(minor, "erge it into the file of the"), "{minor}");
+            assert_eq!(contains(minor, "--config-dir"), drop_in, "{minor}");
+            assert_eq!(contains(minor, "kubeletconfiguration0+merge.yaml"), patch, "{minor}");
         }
     }
 
     #[test]
-    fn dockershim_waits_for_a_pull_as_long_as_the_profile_says() {
+    fn dockershim_has_the_pull_timeout_of_the_profile() {
         let spec = json!({"containerd": {"imagePullProgressTimeout": "1h"}});
         let profile = profile::check(&serde_json::from_value(spec).unwrap()).unwrap();
-        let flags = flags_of(&profile, &variant(20, Runtime::Dockershim), Scope::Layer);
+        let flags = flags_of(&profile, &variant(20, ContainerRuntime::Dockershim), Scope::Layer);
         assert_eq!(flags["image-pull-progress-deadline"], "1h");
     }
 
     #[test]
-    fn taints_read_the_same_as_a_field_and_as_a_flag() {
+    fn taints_are_the_same_as_a_field_and_as_a_flag() {
         let taints = [taint("os", "windows", TaintEffect::NoSchedule), taint("a.b/c", "", TaintEffect::NoExecute)];
-        assert_eq!(taints_in_one(&taints), "os=windows:NoSchedule,a.b/c=:NoExecute");
+        assert_eq!(taints_flag(&taints), "os=windows:NoSchedule,a.b/c=:NoExecute");
         let field = json!([
             {"key": "os", "value": "windows", "effect": "NoSchedule"},
             {"key": "a.b/c", "value": "", "effect": "NoExecute"},
@@ -491,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_and_fields_that_a_minor_does_not_take_are_problems_of_that_minor() {
+    fn gates_and_fields_that_a_minor_does_not_accept_are_problems() {
         let gate = |name: &str, value: bool| json!({"featureGates": {name: value}});
         let field = |name: &str, value: Value| json!({"extra": {name: value}});
         let table = [
@@ -517,24 +515,24 @@ mod tests {
                 30..=36,
             ),
         ];
-        for (settings, taken_by, minors) in table {
+        for (settings, expected, minors) in table {
             let kubelet = profile(settings.clone()).kubelet;
-            let taken = minors.filter(|minor| problems(&kubelet, Minor(*minor)).is_empty()).collect::<Vec<_>>();
-            assert_eq!(taken, taken_by, "{settings}");
+            let accepted = minors.filter(|minor| problems(&kubelet, Minor(*minor)).is_empty()).collect::<Vec<_>>();
+            assert_eq!(accepted, expected, "{settings}");
         }
     }
 
     #[test]
-    fn a_problem_with_a_minor_says_which_minors_and_what_to_do() {
-        let said = |settings: Value, minor| Problem::list(&problems(&profile(settings).kubelet, Minor(minor)));
+    fn a_problem_names_the_minors_and_the_remedy() {
+        let message = |settings: Value, minor| Problem::list(&problems(&profile(settings).kubelet, Minor(minor)));
         let settings = json!({"featureGates": {"WindowsHostProcessContainers": true}});
         assert_eq!(
-            said(settings.clone(), 20),
-            "spec.kubelet.featureGates.WindowsHostProcessContainers: kubelets know it from 1.22 on, and 1.20 does not \
-             start with it: remove it, or give these nodes a profile of their own"
+            message(settings.clone(), 20),
+            "spec.kubelet.featureGates.WindowsHostProcessContainers: the gate exists from kubelet 1.22 on, and \
+             kubelet 1.20 does not start with it: remove it, or use another profile for these nodes"
         );
-        assert!(said(settings, 28).contains("kubelets know it up to 1.27"));
+        assert!(message(settings, 28).contains("the gate exists up to kubelet 1.27"));
         let settings = json!({"extra": {"shutdownGracePeriod": "30s"}});
-        assert!(said(settings, 33).contains("write spec.kubelet.featureGates.WindowsGracefulNodeShutdown: true"));
+        assert!(message(settings, 33).contains("set spec.kubelet.featureGates.WindowsGracefulNodeShutdown: true"));
     }
 }

@@ -1,8 +1,8 @@
-//! What a Windows node should be configured with, as files for it.
+//! The configuration files of Windows nodes.
 //!
-//! The files are layers over what a cluster's bootstrap decides ([`Scope::Layer`]), or for machines that are built by hand
-//! whole files ([`standalone()`]). A configuration is rendered per variant (kubelet minor, container runtime, host build),
-//! never one per pool.
+//! They are layers that are merged into the node's own configuration ([`Scope::Layer`]), or complete files for machines
+//! without a bootstrap ([`standalone()`]). A configuration is rendered per variant: kubelet minor, container runtime
+//! and host build.
 
 pub mod containerd;
 mod docker;
@@ -13,112 +13,79 @@ pub mod kubelet;
 pub mod pause;
 pub mod reserve;
 mod standalone;
-mod toml_text;
-mod yaml_text;
+mod yaml;
 
 use std::{collections::BTreeMap, fmt};
 
 use crate::{
     api::Taint,
     domain::{Problem, profile::Profile},
-    facts::{self, Build, ContainerdVersion, Minor, kubelet_flags::LAST_WITH_DOCKERSHIM},
+    facts::{self, Build, ContainerRuntime, ContainerdLine, Minor, kubelet_flags::LAST_WITH_DOCKERSHIM},
 };
 
 /// The key of KubeletConfiguration.
 pub const KUBELET_YAML: &str = "kubelet.yaml";
-/// The key of the kubelet's flags, one a line.
+/// The key of the kubelet's flags, one per line.
 pub const KUBELET_ARGS: &str = "kubelet.args";
 /// The key of containerd's configuration.
 pub const CONTAINERD_TOML: &str = "containerd.toml";
-/// The key of cri-dockerd's flags, one a line.
+/// The key of cri-dockerd's flags, one per line.
 pub const CRI_DOCKERD_ARGS: &str = "cri-dockerd.args";
 /// The key of KubeProxyConfiguration.
 pub const KUBE_PROXY_YAML: &str = "kube-proxy.yaml";
-/// The key of the environment of the node's services, a variable a line.
+/// The key of the environment variables of the node's services, one per line.
 pub const ENVIRONMENT: &str = "environment";
 
-/// How much of a configuration a file has.
+/// The extent of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// What a profile decides and what Windows needs, to be merged over what a node has.
+    /// The settings of a profile and those that Windows requires, to be merged into the node's own configuration.
     Layer,
-    /// Everything, for a node without a configuration.
+    /// Complete files, for a node without a configuration.
     Whole,
 }
 
 pub use standalone::Bootstrap;
 
-/// What runs the containers of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Runtime {
-    /// containerd, whose patch release does not matter to its configuration.
-    Containerd {
-        /// The major version.
-        major: u32,
-        /// The minor version, within the major.
-        minor: u32,
-    },
-    /// Docker Engine behind the kubelet's own adapter, up to kubelet 1.23.
-    Dockershim,
-    /// Docker Engine behind cri-dockerd, from kubelet 1.24.
-    CriDockerd,
-}
-
-impl fmt::Display for Runtime {
-    /// The minor of containerd, or `docker`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Containerd { major, minor } => write!(f, "{major}.{minor}"),
-            Self::Dockershim | Self::CriDockerd => f.write_str("docker"),
-        }
-    }
-}
-
-/// What a configuration is rendered for.
+/// The kind of node that a configuration is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Variant {
     /// The kubelet's minor.
     pub kubelet: Minor,
     /// The container runtime.
-    pub runtime: Runtime,
+    pub runtime: ContainerRuntime<ContainerdLine>,
     /// The host's build.
     pub host: Build,
 }
 
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "kubelet {}, ", self.kubelet)?;
-        match self.runtime {
-            Runtime::Containerd { .. } => write!(f, "containerd {}, ", self.runtime)?,
-            Runtime::Dockershim => f.write_str("dockershim, ")?,
-            Runtime::CriDockerd => f.write_str("cri-dockerd, ")?,
-        }
-        write!(f, "Windows {}", self.host)
+        write!(f, "kubelet {}, {}, Windows {}", self.kubelet, self.runtime, self.host)
     }
 }
 
 /// The files of a configuration, by their keys in a ConfigMap: [`KUBELET_YAML`], [`KUBELET_ARGS`], with containerd
 /// [`CONTAINERD_TOML`] and `hosts.<registry>.toml`, with cri-dockerd [`CRI_DOCKERD_ARGS`], and [`KUBE_PROXY_YAML`] and
-/// [`ENVIRONMENT`] where a profile has settings for them. A ConfigMap has no `/` in its keys.
+/// [`ENVIRONMENT`] if the profile has settings for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// The text of each file.
+    /// The content by key.
     pub files: BTreeMap<String, String>,
 }
 
-/// The configuration of a variant, for nodes that register with the taints: layers over what the node has.
+/// Renders the layers for a variant. Its nodes register with the taints.
 ///
 /// # Errors
-/// A variant that cannot exist, a gate or field that its kubelet does not take, a pause image that no registry has for
-/// the host, or settings that its containerd does not take: every such problem.
+/// All problems: an impossible variant, gates and fields that the kubelet does not accept, a pause image without an
+/// entry for the host, and settings that containerd does not accept.
 pub fn render(taints: &[Taint], profile: &Profile, variant: &Variant) -> Result<Configuration, Vec<Problem>> {
     files(taints, profile, variant, None)
 }
 
-/// The whole configuration of a variant, for a machine that has none.
+/// Renders the complete configuration of a variant, for a machine without one.
 ///
 /// # Errors
-/// As [`render`], and what a node has to know of its cluster and is not given ([`Bootstrap::missing`]).
+/// Those of [`render`], and missing settings of the cluster ([`Bootstrap::missing`]).
 pub fn standalone(
     taints: &[Taint],
     profile: &Profile,
@@ -141,7 +108,7 @@ fn files(
 ) -> Result<Configuration, Vec<Problem>> {
     let scope = if bootstrap.is_some() { Scope::Whole } else { Scope::Layer };
     let minor = variant.kubelet;
-    let mut problems: Vec<Problem> = impossible(variant).into_iter().collect();
+    let mut problems: Vec<Problem> = impossible_variant(variant).into_iter().collect();
     problems.extend(kubelet::problems(&profile.kubelet, minor));
     let image = pause::image(profile, variant);
     let runtime = match &image {
@@ -168,40 +135,48 @@ fn files(
     }
 }
 
-/// Why there is no node of a variant.
-fn impossible(variant: &Variant) -> Option<Problem> {
+/// A comment in YAML or TOML.
+fn comment_lines(comment: &str) -> String {
+    comment.lines().map(|line| format!("# {line}\n")).collect()
+}
+
+/// The reason why a variant cannot exist.
+fn impossible_variant(variant: &Variant) -> Option<Problem> {
     let Variant { kubelet, runtime, .. } = *variant;
     let path = "status.nodeInfo.containerRuntimeVersion";
     match runtime {
-        Runtime::Dockershim if kubelet > LAST_WITH_DOCKERSHIM => {
-            let wrong = format!("kubelet {kubelet} has no dockershim: {LAST_WITH_DOCKERSHIM} was the last");
-            Some(Problem::new(path, wrong, "install containerd, or cri-dockerd beside Docker Engine"))
+        ContainerRuntime::Dockershim if kubelet > LAST_WITH_DOCKERSHIM => {
+            let wrong =
+                format!("kubelet {kubelet} does not include dockershim, which ended with {LAST_WITH_DOCKERSHIM}");
+            Some(Problem::new(path, wrong, "install containerd, or cri-dockerd for Docker Engine"))
         }
-        Runtime::CriDockerd if kubelet <= LAST_WITH_DOCKERSHIM => {
-            let wrong = format!("a kubelet {kubelet} reaches Docker Engine through its own dockershim");
+        ContainerRuntime::CriDockerd if kubelet <= LAST_WITH_DOCKERSHIM => {
+            let wrong = format!("kubelet {kubelet} uses dockershim for Docker Engine");
             Some(Problem::new(path, wrong, "render for dockershim"))
         }
         _ => None,
     }
 }
 
-/// The files of the container runtime. dockershim is a part of the kubelet, and has none.
+/// The files of the container runtime. dockershim has none, because it is part of the kubelet.
 fn runtime_files(
     profile: &Profile,
-    runtime: Runtime,
+    runtime: ContainerRuntime<ContainerdLine>,
     image: &str,
     scope: Scope,
 ) -> Result<Vec<(String, String)>, Problem> {
     let settings = &profile.containerd;
     let version = match runtime {
-        Runtime::Containerd { major, minor } => ContainerdVersion::new(major, minor, 0),
-        Runtime::CriDockerd => return Ok(vec![(CRI_DOCKERD_ARGS.to_owned(), docker::args(settings, image, scope))]),
-        Runtime::Dockershim => return Ok(Vec::new()),
+        ContainerRuntime::Containerd(line) => line.release(0),
+        ContainerRuntime::CriDockerd => {
+            return Ok(vec![(CRI_DOCKERD_ARGS.to_owned(), docker::args(settings, image, scope))]);
+        }
+        ContainerRuntime::Dockershim => return Ok(Vec::new()),
     };
     let input = containerd::Containerd { version, pause_image: image, settings, extra: &profile.containerd_extra };
     let mut files = vec![(CONTAINERD_TOML.to_owned(), containerd::toml(&input, scope)?)];
-    // Where it has no path for them, the mirrors are in the file above.
-    if facts::containerd::generation(version).is_some_and(|line| line.keys.registry_config_path.is_some()) {
+    // Otherwise the mirrors are in containerd.toml.
+    if facts::containerd::release_line(version).is_some_and(|line| line.keys.registry_config_path.is_some()) {
         files.extend(settings.registry_mirrors.iter().map(hosts::hosts));
     }
     Ok(files)
@@ -218,12 +193,12 @@ mod tests {
         profile::check(&serde_json::from_value(spec).unwrap()).unwrap()
     }
 
-    fn variant(kubelet: u32, runtime: Runtime, host: u32) -> Variant {
+    fn variant(kubelet: u32, runtime: ContainerRuntime<ContainerdLine>, host: u32) -> Variant {
         Variant { kubelet: Minor(kubelet), runtime, host: Build(host) }
     }
 
-    const fn containerd(major: u32, minor: u32) -> Runtime {
-        Runtime::Containerd { major, minor }
+    const fn containerd(major: u32, minor: u32) -> ContainerRuntime<ContainerdLine> {
+        ContainerRuntime::Containerd(ContainerdLine::new(major, minor))
     }
 
     fn keys(spec: Value, variant: Variant) -> Vec<String> {
@@ -231,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_has_the_files_of_its_runtime() {
+    fn a_configuration_has_the_files_of_its_runtime_and_services() {
         let mirrors = json!({"containerd": {"registryMirrors": [
             {"registry": "docker.io", "endpoints": ["https://mirror.example"]},
             {"registry": "registry.example:5000", "endpoints": ["https://mirror.example"]},
@@ -248,20 +223,23 @@ mod tests {
             keys(mirrors.clone(), variant(20, containerd(1, 4), 17763)),
             ["containerd.toml", "kubelet.args", "kubelet.yaml"]
         );
-        assert_eq!(keys(mirrors.clone(), variant(20, Runtime::Dockershim, 17763)), ["kubelet.args", "kubelet.yaml"]);
         assert_eq!(
-            keys(mirrors, variant(24, Runtime::CriDockerd, 20348)),
+            keys(mirrors.clone(), variant(20, ContainerRuntime::Dockershim, 17763)),
+            ["kubelet.args", "kubelet.yaml"]
+        );
+        assert_eq!(
+            keys(mirrors, variant(24, ContainerRuntime::CriDockerd, 20348)),
             ["cri-dockerd.args", "kubelet.args", "kubelet.yaml"]
         );
         let services = json!({"kubeProxy": {}, "proxy": {"httpProxy": "http://proxy:3128"}});
         assert_eq!(
-            keys(services, variant(20, Runtime::Dockershim, 17763)),
+            keys(services, variant(20, ContainerRuntime::Dockershim, 17763)),
             ["environment", "kube-proxy.yaml", "kubelet.args", "kubelet.yaml"]
         );
     }
 
     #[test]
-    fn a_whole_configuration_needs_to_know_its_cluster() {
+    fn a_complete_configuration_requires_the_settings_of_the_cluster() {
         let profile = profile(json!({"kubeProxy": {}}));
         let variant = variant(36, containerd(2, 3), 26100);
         let problems = standalone(&[], &profile, &variant, &Bootstrap::default()).unwrap_err();
@@ -280,7 +258,7 @@ mod tests {
         for key in [KUBELET_YAML, KUBE_PROXY_YAML] {
             let (whole, mut merged) = (read(&files, key), read(&files, key));
             json_patch::merge(&mut merged, &read(&layer, key));
-            assert_eq!(whole, merged, "the layer over the whole file changes nothing");
+            assert_eq!(whole, merged, "merging the layer changes nothing");
         }
         let whole = read(&files, KUBELET_YAML);
         assert_eq!(whole["clusterDNS"], json!(["10.96.0.10"]));
@@ -291,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_those_that_a_config_map_takes() {
+    fn keys_are_valid_in_a_config_map() {
         let registry = "Registry.example:5000";
         let spec =
             json!({"containerd": {"registryMirrors": [{"registry": registry, "endpoints": ["https://m.example"]}]}});
@@ -301,16 +279,24 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_rendered_is_a_problem_and_all_problems_are_told() {
+    fn all_problems_of_a_variant_are_reported() {
         let gates = json!({"kubelet": {"featureGates": {"NoSuchGate": true}, "extra": {"podLogsDir": "C:\\logs"}}});
         let table = [
-            (json!({}), variant(24, Runtime::Dockershim, 20348), vec!["status.nodeInfo.containerRuntimeVersion"]),
-            (json!({}), variant(23, Runtime::CriDockerd, 20348), vec!["status.nodeInfo.containerRuntimeVersion"]),
+            (
+                json!({}),
+                variant(24, ContainerRuntime::Dockershim, 20348),
+                vec!["status.nodeInfo.containerRuntimeVersion"],
+            ),
+            (
+                json!({}),
+                variant(23, ContainerRuntime::CriDockerd, 20348),
+                vec!["status.nodeInfo.containerRuntimeVersion"],
+            ),
             (json!({}), variant(30, containerd(1, 3), 20348), vec!["status.nodeInfo.containerRuntimeVersion"]),
             (json!({}), variant(30, containerd(1, 7), 19042), vec!["spec.pauseImage"]),
             (
                 gates,
-                variant(24, Runtime::Dockershim, 18363),
+                variant(24, ContainerRuntime::Dockershim, 18363),
                 vec![
                     "status.nodeInfo.containerRuntimeVersion",
                     "spec.kubelet.featureGates.NoSuchGate",
@@ -326,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_that_the_kubelet_spares_is_the_one_that_containerd_runs() {
+    fn the_image_that_the_kubelet_keeps_is_the_one_that_containerd_runs() {
         let own = json!({"pauseImage": {"source": "Custom", "repository": "registry.example/pause", "tag": "9"}});
         for spec in [json!({}), json!({"pauseImage": {"source": "Upstream"}}), own] {
             let files = render(&[], &profile(spec), &variant(24, containerd(1, 6), 20348)).unwrap().files;
@@ -336,13 +322,15 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_says_what_it_is_for() {
+    fn a_variant_is_displayed_with_its_versions() {
         assert_eq!(
             variant(34, containerd(2, 1), 20348).to_string(),
             "kubelet 1.34, containerd 2.1, Windows 10.0.20348"
         );
-        assert_eq!(variant(20, Runtime::Dockershim, 17763).to_string(), "kubelet 1.20, dockershim, Windows 10.0.17763");
-        assert_eq!(containerd(2, 1).to_string(), "2.1");
-        assert_eq!(Runtime::CriDockerd.to_string(), "docker");
+        let dockershim = variant(20, ContainerRuntime::Dockershim, 17763);
+        assert_eq!(dockershim.to_string(), "kubelet 1.20, dockershim, Windows 10.0.17763");
+        assert_eq!(containerd(2, 1).to_string(), "containerd 2.1");
+        let cri_dockerd = variant(24, ContainerRuntime::CriDockerd, 20348);
+        assert_eq!(cri_dockerd.to_string(), "kubelet 1.24, cri-dockerd, Windows 10.0.20348");
     }
 }

@@ -1,13 +1,13 @@
 //! The pause image of a configuration.
 
-use super::{Runtime, Variant};
+use super::Variant;
 use crate::{
     domain::{
         Problem,
         profile::{Pause, Profile},
     },
     facts::{
-        ContainerdVersion, Minor, OsVersion, containerd,
+        ContainerRuntime, ContainerdLine, ContainerdVersion, Minor, OsVersion, containerd,
         pause::{self, MICROSOFT, Registry, UPSTREAM},
     },
 };
@@ -28,24 +28,26 @@ pub fn image(profile: &Profile, variant: &Variant) -> Result<String, Problem> {
             let choose = |containerd| pause::choose(*registry, variant.kubelet, host, containerd);
             let image = patches(variant.runtime).into_iter().find_map(choose);
             image.map(|image| image.to_string()).ok_or_else(|| {
-                let wrong =
-                    format!("{registry:?} has no pause image for {} with kubelet {}", variant.host, variant.kubelet);
-                Problem::new("spec.pauseImage", wrong, "write source: Custom, with a repository that has one")
+                let wrong = format!(
+                    "source {registry:?} has no pause image for Windows {} and kubelet {}",
+                    variant.host, variant.kubelet
+                );
+                Problem::new("spec.pauseImage", wrong, "set source: Custom and a repository that has one")
             })
         }
     }
 }
 
-/// The image that a configuration gives to a node and that the node cannot run, as far as anybody knows the image.
-pub fn cannot_run(
+/// The pause image of a configuration, if it is known that the node cannot run it.
+pub fn incompatible_image(
     profile: &Profile,
     kubelet: Minor,
     host: OsVersion,
     containerd: Option<ContainerdVersion>,
 ) -> Option<String> {
     let runtime = match containerd {
-        Some(version) => Runtime::Containerd { major: version.major, minor: version.minor },
-        None => Runtime::CriDockerd,
+        Some(version) => ContainerRuntime::Containerd(version.line()),
+        None => ContainerRuntime::CriDockerd,
     };
     let image = image(profile, &Variant { kubelet, runtime, host: host.build }).ok()?;
     let (repository, tag) = image.rsplit_once(':')?;
@@ -53,22 +55,22 @@ pub fn cannot_run(
     (!runs).then_some(image)
 }
 
-/// The releases of a runtime's minor for which an image is looked for. First the oldest: it may be without the rule by
-/// which newer hosts run older images, and what it runs they all run. Then the newest, which has what can be had.
-fn patches(runtime: Runtime) -> [Option<ContainerdVersion>; 2] {
-    let Runtime::Containerd { major, minor } = runtime else { return [None, None] };
-    let oldest = ContainerdVersion::new(major, minor, 0);
-    let newest = containerd::generation(oldest).map(|line| ContainerdVersion::new(major, minor, line.newest.patch));
+/// The releases for which an image is selected. First the oldest: it may not run older images on newer hosts, and all
+/// later releases run what it runs. Then the newest.
+fn patches(runtime: ContainerRuntime<ContainerdLine>) -> [Option<ContainerdVersion>; 2] {
+    let ContainerRuntime::Containerd(line) = runtime else { return [None, None] };
+    let oldest = line.release(0);
+    let newest = containerd::release_line(oldest).map(|facts| line.release(facts.newest.patch));
     [Some(oldest), newest]
 }
 
-/// The repository of a registry that has a tag, else the one of today.
+/// The repository of a registry with this tag, or the current repository.
 fn repository_of(registry: Registry, tag: &str) -> &'static str {
-    let today = match registry {
+    let current = match registry {
         Registry::Microsoft => MICROSOFT,
         Registry::Upstream => UPSTREAM,
     };
-    pause::repository_with(registry, tag).unwrap_or(today)
+    pause::repository_with(registry, tag).unwrap_or(current)
 }
 
 #[cfg(test)]
@@ -84,23 +86,23 @@ mod tests {
     }
 
     #[test]
-    fn the_image_follows_source_tag_minor_and_host() {
+    fn the_image_depends_on_source_tag_minor_and_host() {
         const MINE: &str = "registry.example/pause";
-        let containerd = |major, minor| Runtime::Containerd { major, minor };
+        let containerd = |major, minor| ContainerRuntime::Containerd(ContainerdLine::new(major, minor));
         let table = [
             (("Microsoft", "", ""), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1"),
             (("Microsoft", "", ""), 30, containerd(1, 7), 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.9"),
-            // A 1.7 may be one of those that look for the host's own build only.
+            // Some 1.7 releases select only the host's own build.
             (("Microsoft", "", ""), 34, containerd(1, 7), 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3"),
             // The utility VM of a Hyper-V handler boots the build of the entry.
             (("Upstream", "", ""), 34, containerd(2, 1), 26100, "registry.k8s.io/pause:3.10.2"),
             (("Upstream", "", ""), 34, containerd(1, 7), 26100, "registry.k8s.io/pause:3.10.2"),
-            // No tag has an entry for 23H2: a later 1.7 runs that of 2022.
+            // No tag has an entry for 23H2. Later 1.7 releases run that of 2022.
             (("Upstream", "", ""), 30, containerd(1, 7), 25398, "registry.k8s.io/pause:3.9"),
             (("Microsoft", "", "3.6"), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.6"),
             (("Microsoft", "", "9.9"), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/v2/kubernetes/pause:9.9"),
             (("Custom", MINE, ""), 34, containerd(2, 1), 20348, "registry.example/pause:3.10.1"),
-            (("Custom", MINE, "1"), 20, Runtime::Dockershim, 17763, "registry.example/pause:1"),
+            (("Custom", MINE, "1"), 20, ContainerRuntime::Dockershim, 17763, "registry.example/pause:1"),
         ];
         for ((source, repository, tag), minor, runtime, build, expected) in table {
             let variant = Variant { kubelet: Minor(minor), runtime, host: Build(build) };
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_of_ones_own_may_have_no_entry_for_the_host() {
+    fn a_configured_tag_may_have_no_entry_for_the_host() {
         let host = |build| OsVersion { build: Build(build), revision: Some(1) };
         let current = Some(ContainerdVersion::new(2, 1, 0));
         let old = Some(ContainerdVersion::new(1, 7, 0));
@@ -123,7 +125,7 @@ mod tests {
             (("Upstream", "", ""), 20348, None, None),
         ];
         for ((source, repository, tag), build, containerd, expected) in table {
-            let found = cannot_run(&profile(source, repository, tag), Minor(34), host(build), containerd);
+            let found = incompatible_image(&profile(source, repository, tag), Minor(34), host(build), containerd);
             assert_eq!(found.as_deref(), expected, "{tag} on {build}");
         }
     }

@@ -1,21 +1,22 @@
-//! The node's own arithmetic: what a kubelet that runs a configuration reports as allocatable.
+//! The resources that a kubelet reports with a configuration.
 //!
 //! Source: `GetNodeAllocatableReservation` in `pkg/kubelet/cm/container_manager_windows.go`, `hardEvictionReservation`
-//! in `pkg/kubelet/cm/helpers.go` and `MachineInfo` in `pkg/kubelet/nodestatus/setters.go` of kubernetes/kubernetes, the
-//! same at 1.21 and 1.36: allocatable is capacity less both reserves and the hard eviction thresholds for memory and
-//! for the node's disk, and nothing where that is below zero.
+//! in `pkg/kubelet/cm/helpers.go` and `MachineInfo` in `pkg/kubelet/nodestatus/setters.go` of kubernetes/kubernetes,
+//! the same at 1.21 and 1.36: allocatable is capacity minus both reserves and the hard eviction thresholds for memory
+//! and for the node's disk, but at least zero.
 //!
-//! A configuration is a layer: a reserve that the profile does not name is that of the node's own configuration, which
-//! nobody here knows. Of such a resource less may be allocatable than the profile leaves.
+//! A reserve that the profile does not set keeps its unknown value from the node's own configuration. Less of such a
+//! resource may be allocatable than the profile leaves.
+
+use std::fmt;
 
 use super::kubelet::{eviction_hard, reserved};
 use crate::{
     domain::{
         Problem,
+        kubernetes::quantity::{Quantity, Threshold},
         node::Resources,
-        pool::delivery::State,
         profile::{Kubelet, Profile, Resource},
-        quantity::{Quantity, Threshold},
     },
     facts::{
         Minor,
@@ -23,19 +24,19 @@ use crate::{
     },
 };
 
-/// How far an amount of bytes may be off: kubelets and operating systems round.
+/// The tolerance in bytes for the rounding of kubelets and operating systems.
 const TOLERANCE: i64 = 1 << 20;
-/// The most pods on a node whose kubelet was not told.
+/// The default of `maxPods`.
 const DEFAULT_MAX_PODS: i64 = 110;
 
-/// The allocatable that a kubelet of a minor reports with the configuration of a profile, for what the node has, where
-/// the node's own configuration reserves nothing.
+/// The allocatable resources that a kubelet of a minor reports with the configuration of a profile, if the node's own
+/// configuration reserves nothing.
 pub fn allocatable(profile: &Profile, minor: Minor, capacity: &Resources) -> Resources {
     let reserve = |resource, capacity| configured(&profile.kubelet, minor, resource, capacity);
     Resources { pods: Some(pods(&profile.kubelet, capacity)), ..less(capacity, reserve) }
 }
 
-/// The allocatable that a kubelet of a minor reports without any configuration.
+/// The allocatable resources that a kubelet of a minor reports with its defaults.
 fn allocatable_by_default(minor: Minor, capacity: &Resources) -> Resources {
     Resources {
         pods: Some(DEFAULT_MAX_PODS),
@@ -43,25 +44,57 @@ fn allocatable_by_default(minor: Minor, capacity: &Resources) -> Resources {
     }
 }
 
-/// What a node's numbers say about whether its kubelet runs the configuration of a profile. A node that has not said
-/// how much memory and how many pods it offers gives no evidence of delivery.
-pub fn judge(profile: &Profile, minor: Minor, capacity: &Resources, reported: &Resources) -> State {
-    if capacity.memory.is_none() || reported.memory.is_none() || reported.pods.is_none() {
-        return State::NotDelivered;
-    }
-    let decided = |resource| reserved(&profile.kubelet, resource).iter().all(Option::is_some);
-    let differences = differences(&allocatable(profile, minor, capacity), reported, decided);
-    if differences.is_empty() {
-        return State::InEffect;
-    }
-    match self::differences(&allocatable_by_default(minor, capacity), reported, |_| true).is_empty() {
-        true => State::NotDelivered,
-        false => State::Differs(differences),
+/// The state of a node's configuration according to its reported resources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigState {
+    /// The resources match the configuration.
+    InEffect,
+    /// The resources are those of a kubelet with its defaults, or are not reported.
+    NotDelivered,
+    /// The resources differ from both.
+    Differs(Vec<Difference>),
+}
+
+/// A resource that a node reports with another amount than the configuration leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The resource, such as `memory`.
+    pub resource: &'static str,
+    /// The reported allocatable amount.
+    pub reported: Quantity,
+    /// The allocatable amount with the configuration.
+    pub expected: Quantity,
+    /// Whether the node may report less.
+    pub may_be_less: bool,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, reported, expected, may_be_less } = self;
+        let at_most = if *may_be_less { "at most " } else { "" };
+        write!(f, "allocatable {resource} is {reported} instead of {at_most}{expected}")
     }
 }
 
-/// The problem with a profile that reserves all of a resource, or more, on a node.
-pub fn exceeds(profile: &Profile, minor: Minor, capacity: &Resources) -> Option<Problem> {
+/// Compares the reported resources of a node with the configuration of a profile. A node that does not report memory
+/// and pods counts as [`ConfigState::NotDelivered`].
+pub fn config_state(profile: &Profile, minor: Minor, capacity: &Resources, reported: &Resources) -> ConfigState {
+    if capacity.memory.is_none() || reported.memory.is_none() || reported.pods.is_none() {
+        return ConfigState::NotDelivered;
+    }
+    let is_exact = |resource| reserved(&profile.kubelet, resource).iter().all(Option::is_some);
+    let differences = differences(&allocatable(profile, minor, capacity), reported, is_exact);
+    if differences.is_empty() {
+        return ConfigState::InEffect;
+    }
+    match self::differences(&allocatable_by_default(minor, capacity), reported, |_| true).is_empty() {
+        true => ConfigState::NotDelivered,
+        false => ConfigState::Differs(differences),
+    }
+}
+
+/// The problem with a profile that reserves at least all of a resource on a node.
+pub fn capacity_problem(profile: &Profile, minor: Minor, capacity: &Resources) -> Option<Problem> {
     Resource::ALL.into_iter().find_map(|resource| {
         let has = amount(capacity, resource)?;
         let wanted = configured(&profile.kubelet, minor, resource, has);
@@ -72,11 +105,11 @@ pub fn exceeds(profile: &Profile, minor: Minor, capacity: &Resources) -> Option<
             .map(|quantity| quantity.map_or(0, |quantity| in_units(resource, quantity)));
         let field = if system >= kube { "systemReserved" } else { "kubeReserved" };
         let [wanted, has] = [wanted, has].map(|units| written(resource, units));
-        let wrong = format!("{wanted} of {} are kept and the node has {has}", resource.name());
+        let wrong = format!("{wanted} of {} are reserved, and the node has {has}", resource.name());
         Some(Problem::new(
             format!("spec.kubelet.{field}.{}", resource.name()),
             wrong,
-            "write less, or give these nodes a profile of their own",
+            "reserve less, or use another profile for these nodes",
         ))
     })
 }
@@ -91,24 +124,26 @@ fn less(capacity: &Resources, reserve: impl Fn(Resource, i64) -> i64) -> Resourc
     }
 }
 
-/// What a configured kubelet keeps of a resource, in the units of [`Resources`].
+/// The reserved amount of a resource with a configuration, in the units of [`Resources`].
 fn configured(kubelet: &Kubelet, minor: Minor, resource: Resource, capacity: i64) -> i64 {
     let reserves = reserved(kubelet, resource).into_iter().flatten().map(|quantity| in_units(resource, quantity));
-    let threshold = eviction_hard(kubelet, minor).into_iter().find(|(signal, _)| kept_of(*signal) == Some(resource));
-    let kept = threshold.map_or(0, |(_, threshold)| in_units(resource, threshold.of(capacity)));
-    reserves.fold(kept, i64::saturating_add)
+    let threshold =
+        eviction_hard(kubelet, minor).into_iter().find(|(signal, _)| reserved_by(*signal) == Some(resource));
+    let evicted_at = threshold.map_or(0, |(_, threshold)| in_units(resource, threshold.of(capacity)));
+    reserves.fold(evicted_at, i64::saturating_add)
 }
 
+/// The reserved amount of a resource by default.
 fn by_default(minor: Minor, resource: Resource, capacity: i64) -> i64 {
     let mut defaults = eviction::defaults(minor).into_iter();
     let threshold = defaults.find_map(|(signal, text)| {
-        (kept_of(signal) == Some(resource)).then(|| text.parse::<Threshold>().ok()).flatten()
+        (reserved_by(signal) == Some(resource)).then(|| text.parse::<Threshold>().ok()).flatten()
     });
     threshold.map_or(0, |threshold| in_units(resource, threshold.of(capacity)))
 }
 
-/// The resource of which a hard threshold for a signal is kept.
-const fn kept_of(signal: Signal) -> Option<Resource> {
+/// The resource that a hard threshold for a signal reserves.
+const fn reserved_by(signal: Signal) -> Option<Resource> {
     match signal {
         Signal::MemoryAvailable => Some(Resource::Memory),
         Signal::NodefsAvailable => Some(Resource::EphemeralStorage),
@@ -116,7 +151,7 @@ const fn kept_of(signal: Signal) -> Option<Resource> {
     }
 }
 
-/// `maxPods`, or fewer where a node has few processors and the profile says how many pods each is good for.
+/// `maxPods`, limited by `podsPerCore`.
 fn pods(kubelet: &Kubelet, capacity: &Resources) -> i64 {
     let most = i64::from(kubelet.max_pods);
     let per_core = kubelet.extra("podsPerCore").and_then(serde_json::Value::as_i64).filter(|per_core| *per_core > 0);
@@ -126,28 +161,23 @@ fn pods(kubelet: &Kubelet, capacity: &Resources) -> i64 {
     }
 }
 
-/// What is reported otherwise than expected. Of a resource that is not decided, less may be reported.
-fn differences(expected: &Resources, reported: &Resources, decided: impl Fn(Resource) -> bool) -> Vec<String> {
-    let mut differences = Vec::new();
-    for resource in Resource::ALL {
-        let (Some(expected), Some(reported)) = (amount(expected, resource), amount(reported, resource)) else {
-            continue;
-        };
+/// The resources that differ. Less may be reported of a resource that is not exact.
+fn differences(expected: &Resources, reported: &Resources, is_exact: impl Fn(Resource) -> bool) -> Vec<Difference> {
+    let of_resource = |resource| {
+        let (expected, reported) = (amount(expected, resource)?, amount(reported, resource)?);
         let tolerance = if resource == Resource::Cpu { 0 } else { TOLERANCE };
-        let decided = decided(resource);
-        if reported > expected.saturating_add(tolerance) || decided && reported < expected.saturating_sub(tolerance) {
-            let [expected, reported] = [expected, reported].map(|units| written(resource, units));
-            let most = if decided { "" } else { "at most " };
-            let name = resource.name();
-            differences.push(format!("allocatable {name} is {reported}, the configuration leaves {most}{expected}"));
-        }
-    }
-    if let (Some(expected), Some(reported)) = (expected.pods, reported.pods)
-        && expected != reported
-    {
-        differences.push(format!("allocatable pods is {reported}, the configuration says {expected}"));
-    }
-    differences
+        let may_be_less = !is_exact(resource);
+        let differs = reported > expected.saturating_add(tolerance)
+            || !may_be_less && reported < expected.saturating_sub(tolerance);
+        let [reported, expected] = [reported, expected].map(|units| written(resource, units));
+        differs.then(|| Difference { resource: resource.name(), reported, expected, may_be_less })
+    };
+    let pods = expected.pods.zip(reported.pods).filter(|(expected, reported)| expected != reported);
+    let pods = pods.map(|(expected, reported)| {
+        let [reported, expected] = [reported, expected].map(Quantity::of_bytes);
+        Difference { resource: "pods", reported, expected, may_be_less: false }
+    });
+    Resource::ALL.into_iter().filter_map(of_resource).chain(pods).collect()
 }
 
 const fn amount(resources: &Resources, resource: Resource) -> Option<i64> {
@@ -190,6 +220,14 @@ mod tests {
         profile::check(&serde_json::from_value(json!({"kubelet": kubelet})).unwrap()).unwrap()
     }
 
+    /// How a node with the reported resources differs, as text.
+    fn differences(profile: &Profile, reported: &Resources) -> Vec<String> {
+        match config_state(profile, Minor(34), &NODE, reported) {
+            ConfigState::Differs(differences) => differences.iter().map(ToString::to_string).collect(),
+            state => panic!("{state:?}"),
+        }
+    }
+
     fn example() -> Profile {
         profile(json!({
             "systemReserved": {"cpu": "500m", "memory": "2Gi", "ephemeral-storage": "1Gi"},
@@ -199,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn allocatable_is_capacity_less_reserves_and_hard_thresholds() {
+    fn allocatable_is_capacity_minus_reserves_and_hard_thresholds() {
         let tenth = 10_737_418_400;
         let expected = |memory| Resources {
             cpu_milli: Some(3300),
@@ -212,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_of_the_profile_count_instead_of_the_defaults() {
+    fn thresholds_of_the_profile_replace_the_defaults() {
         let table = [
             (json!({"memory.available": "1Gi"}), GI, 10_737_418_400),
             (json!({"nodefs.available": "0%"}), 500 * MI, 0),
@@ -231,89 +269,86 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_fewer_on_a_node_with_few_processors_where_the_profile_says_so() {
+    fn pods_are_limited_by_pods_per_core() {
         let pods =
             |per_core: u32| allocatable(&profile(json!({"extra": {"podsPerCore": per_core}})), Minor(34), &NODE).pods;
         assert_eq!([0, 10, 50].map(pods), [Some(110), Some(40), Some(110)]);
     }
 
     #[test]
-    fn a_node_is_judged_by_its_numbers() {
-        let asked = allocatable(&example(), Minor(34), &NODE);
-        let untouched = allocatable_by_default(Minor(34), &NODE);
-        assert_eq!(judge(&example(), Minor(34), &NODE, &asked), State::InEffect);
-        assert_eq!(judge(&example(), Minor(34), &NODE, &untouched), State::NotDelivered);
+    fn the_state_depends_on_the_reported_resources() {
+        let expected = allocatable(&example(), Minor(34), &NODE);
+        let by_default = allocatable_by_default(Minor(34), &NODE);
+        assert_eq!(config_state(&example(), Minor(34), &NODE, &expected), ConfigState::InEffect);
+        assert_eq!(config_state(&example(), Minor(34), &NODE, &by_default), ConfigState::NotDelivered);
 
-        let rounded = Resources { memory: asked.memory.map(|memory| memory - MI), ..asked };
-        assert_eq!(judge(&example(), Minor(34), &NODE, &rounded), State::InEffect);
+        let rounded = Resources { memory: expected.memory.map(|memory| memory - MI), ..expected };
+        assert_eq!(config_state(&example(), Minor(34), &NODE, &rounded), ConfigState::InEffect);
 
-        let other = Resources { memory: asked.memory.map(|memory| memory + GI), pods: Some(50), ..asked };
-        let said = [
-            "allocatable memory is 14348Mi, the configuration leaves 13324Mi",
-            "allocatable pods is 50, the configuration says 60",
-        ];
-        let differs = State::Differs(said.map(str::to_owned).to_vec());
-        assert_eq!(judge(&example(), Minor(34), &NODE, &other), differs);
+        let other = Resources { memory: expected.memory.map(|memory| memory + GI), pods: Some(50), ..expected };
+        assert_eq!(
+            differences(&example(), &other),
+            ["allocatable memory is 14348Mi instead of 13324Mi", "allocatable pods is 50 instead of 60"]
+        );
     }
 
     #[test]
-    fn a_reserve_of_the_nodes_own_configuration_counts_where_the_profile_names_none() {
+    fn a_reserve_that_the_profile_does_not_set_may_be_larger_on_the_node() {
         let less = |resources: Resources| Resources {
             memory: resources.memory.map(|memory| memory - GI),
             ephemeral_storage: resources.ephemeral_storage.map(|disk| disk - GI),
             ..resources
         };
-        let asked = allocatable(&example(), Minor(34), &NODE);
-        let differs =
-            State::Differs(vec!["allocatable memory is 12300Mi, the configuration leaves 13324Mi".to_owned()]);
-        assert_eq!(judge(&example(), Minor(34), &NODE, &less(asked)), differs, "the disk has no kubeReserved");
+        let expected = allocatable(&example(), Minor(34), &NODE);
+        let differing = differences(&example(), &less(expected));
+        assert_eq!(differing, ["allocatable memory is 12300Mi instead of 13324Mi"], "the disk has no kubeReserved");
 
         let memory_only = profile(json!({"systemReserved": {"memory": "2Gi"}}));
-        let asked = allocatable(&memory_only, Minor(34), &NODE);
-        assert_eq!(judge(&memory_only, Minor(34), &NODE, &less(asked)), State::InEffect);
-        let more = Resources { memory: asked.memory.map(|memory| memory + GI), ..asked };
-        let differs = vec!["allocatable memory is 14860Mi, the configuration leaves at most 13836Mi".to_owned()];
-        assert_eq!(judge(&memory_only, Minor(34), &NODE, &more), State::Differs(differs));
+        let expected = allocatable(&memory_only, Minor(34), &NODE);
+        assert_eq!(config_state(&memory_only, Minor(34), &NODE, &less(expected)), ConfigState::InEffect);
+        let more = Resources { memory: expected.memory.map(|memory| memory + GI), ..expected };
+        let expected = ["allocatable memory is 14860Mi instead of at most 13836Mi"];
+        assert_eq!(differences(&memory_only, &more), expected);
         assert_eq!(
-            judge(&memory_only, Minor(34), &NODE, &allocatable_by_default(Minor(34), &NODE)),
-            State::NotDelivered
+            config_state(&memory_only, Minor(34), &NODE, &allocatable_by_default(Minor(34), &NODE)),
+            ConfigState::NotDelivered
         );
     }
 
     #[test]
-    fn a_kubelet_with_the_default_configuration_may_already_do_what_is_asked() {
+    fn a_profile_with_the_defaults_is_in_effect_on_an_unconfigured_kubelet() {
         let nothing = profile(json!({"systemReserved": {}}));
-        let untouched = allocatable_by_default(Minor(34), &NODE);
-        assert_eq!(judge(&nothing, Minor(34), &NODE, &untouched), State::InEffect);
+        let by_default = allocatable_by_default(Minor(34), &NODE);
+        assert_eq!(config_state(&nothing, Minor(34), &NODE, &by_default), ConfigState::InEffect);
     }
 
     #[test]
-    fn a_node_that_reports_nothing_gives_no_evidence() {
+    fn a_node_that_reports_no_resources_is_not_delivered() {
         let nothing = Resources::default();
-        assert_eq!(judge(&example(), Minor(34), &nothing, &nothing), State::NotDelivered);
+        assert_eq!(config_state(&example(), Minor(34), &nothing, &nothing), ConfigState::NotDelivered);
         let no_disk = Resources { ephemeral_storage: None, ..NODE };
-        let asked = allocatable(&example(), Minor(34), &no_disk);
-        assert_eq!(judge(&example(), Minor(34), &no_disk, &asked), State::InEffect);
-        assert_eq!(exceeds(&example(), Minor(34), &nothing), None);
+        let expected = allocatable(&example(), Minor(34), &no_disk);
+        assert_eq!(config_state(&example(), Minor(34), &no_disk, &expected), ConfigState::InEffect);
+        assert_eq!(capacity_problem(&example(), Minor(34), &nothing), None);
     }
 
     #[test]
-    fn more_than_a_node_has_is_a_problem_with_the_numbers() {
+    fn reserving_more_than_the_capacity_is_a_problem() {
         let small = Resources { memory: Some(2 * GI), ..NODE };
-        let problem = exceeds(&example(), Minor(34), &small).unwrap();
+        let problem = capacity_problem(&example(), Minor(34), &small).unwrap();
         assert_eq!(
             problem.to_string(),
-            "spec.kubelet.systemReserved.memory: 3060Mi of memory are kept and the node has 2Gi: write less, or give \
-             these nodes a profile of their own"
+            "spec.kubelet.systemReserved.memory: 3060Mi of memory are reserved, and the node has 2Gi: reserve less, \
+             or use another profile for these nodes"
         );
-        assert_eq!(exceeds(&example(), Minor(34), &NODE), None);
+        assert_eq!(capacity_problem(&example(), Minor(34), &NODE), None);
         let few = Resources { cpu_milli: Some(700), ..NODE };
-        assert_eq!(exceeds(&example(), Minor(34), &few).unwrap().path, "spec.kubelet.systemReserved.cpu");
+        assert_eq!(capacity_problem(&example(), Minor(34), &few).unwrap().path, "spec.kubelet.systemReserved.cpu");
     }
 
     proptest! {
         #[test]
-        fn a_node_that_does_what_it_was_told_is_in_effect_and_has_nothing_negative(
+        fn a_node_with_the_configuration_is_in_effect_and_has_no_negative_resources(
             cpu in 0_i64..64_000, memory in 0_i64..1 << 40, disk in 0_i64..1 << 44, minor in 14_u32..=40,
             reserved in 0_u32..100_000, share in 0_u32..=100,
         ) {
@@ -323,7 +358,7 @@ mod tests {
             }));
             let node = Resources { cpu_milli: Some(cpu), memory: Some(memory), ephemeral_storage: Some(disk), pods: Some(110) };
             let left = allocatable(&profile, Minor(minor), &node);
-            prop_assert_eq!(judge(&profile, Minor(minor), &node, &left), State::InEffect);
+            prop_assert_eq!(config_state(&profile, Minor(minor), &node, &left), ConfigState::InEffect);
             for (left, has) in [(left.cpu_milli, cpu), (left.memory, memory), (left.ephemeral_storage, disk)] {
                 prop_assert!((0..=has).contains(&left.unwrap()));
             }

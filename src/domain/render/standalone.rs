@@ -1,92 +1,92 @@
-//! What a whole configuration has beyond the layer of a profile: the settings that a cluster's bootstrap decides
-//! elsewhere.
+//! The additional settings of a complete configuration, which the bootstrap of a cluster provides for layers.
 
 use serde_json::{Value, json};
 
 use super::super::{Problem, profile::Profile};
 use crate::facts::kubelet_fields::{FIELDS, Field};
 
-/// What a machine that is built by hand has to know of its cluster. What is not set here has to be in the profile.
+/// The settings of the cluster for a machine without a bootstrap. The profile has to contain those that are not set
+/// here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bootstrap {
     /// The addresses of the cluster's DNS.
     pub cluster_dns: Vec<String>,
     /// The domain of the cluster's Services.
     pub cluster_domain: Option<String>,
-    /// The path, on the node, of the certificate authority of the kubelet's clients.
+    /// The path on the node of the CA certificate for clients of the kubelet.
     pub client_ca_file: Option<String>,
-    /// The path, on the node, of kube-proxy's kubeconfig.
+    /// The path on the node of kube-proxy's kubeconfig.
     pub kube_proxy_kubeconfig: Option<String>,
 }
 
 impl Bootstrap {
-    /// What neither this nor the profile says, and without which a node would not work.
+    /// The required settings that neither the bootstrap nor the profile contains.
     pub fn missing(&self, profile: &Profile) -> Vec<Problem> {
-        let says = |pointer: &str| {
-            let whole = self.over(profile);
-            let value = whole.pointer(pointer);
+        let merged = self.merged(profile);
+        let is_set = |pointer: &str| {
+            let value = merged.pointer(pointer);
             value.is_some_and(|value| !value.is_null() && *value != json!("") && *value != json!([]))
         };
         let needed = [
             (
                 "/clusterDNS",
                 "spec.kubelet.extra.clusterDNS",
-                "pods would have no DNS for Services",
+                "pods have no DNS for Services",
                 "add --cluster-dns with the address that `kubectl -n kube-system get service kube-dns` prints",
             ),
             (
                 "/clusterDomain",
                 "spec.kubelet.extra.clusterDomain",
-                "pods would not resolve the short names of Services",
+                "pods cannot resolve the short names of Services",
                 "add --cluster-domain, such as --cluster-domain cluster.local",
             ),
             (
                 "/authentication/x509/clientCAFile",
                 "spec.kubelet.extra.authentication.x509.clientCAFile",
-                "the kubelet would refuse the requests of the API server: kubectl logs and exec would fail",
+                "the kubelet rejects requests of the API server, and kubectl logs and exec fail",
                 r"add --client-ca-file with its path on the node, such as C:\etc\kubernetes\pki\ca.crt",
             ),
         ];
-        let missing = needed.into_iter().filter(|(pointer, ..)| !says(pointer));
+        let missing = needed.into_iter().filter(|(pointer, ..)| !is_set(pointer));
         let mut problems: Vec<_> = missing
-            .map(|(_, path, wrong, remedy)| Problem::new(path, format!("it is not set: {wrong}"), remedy))
+            .map(|(_, path, effect, remedy)| Problem::new(path, format!("is not set, so {effect}"), remedy))
             .collect();
         if profile.kube_proxy.is_some() && self.kube_proxy_kubeconfig.is_none() {
-            let wrong = "a whole configuration of kube-proxy names a kubeconfig, and none is given";
+            let wrong = "a complete configuration of kube-proxy requires a kubeconfig";
             let remedy = r"add --kube-proxy-kubeconfig with its path on the node, such as C:\k\kube-proxy.conf";
             problems.push(Problem::new("spec.kubeProxy", wrong, remedy));
         }
         problems
     }
 
-    /// The profile with every field that a whole KubeletConfiguration needs; what the profile itself says, stays.
+    /// The profile with all fields of a complete KubeletConfiguration. Its own settings take precedence.
     pub(super) fn complete(&self, profile: &Profile) -> Profile {
-        let whole = self.over(profile);
-        let field = |field: &'static Field| Some((field, whole.get(field.name)?.clone()));
+        let merged = self.merged(profile);
+        let field = |field: &'static Field| Some((field, merged.get(field.name)?.clone()));
         let mut profile = profile.clone();
         profile.kubelet.extra = FIELDS.iter().filter_map(field).collect();
         profile
     }
 
-    /// The profile's fields merged over the bootstrap's, as the layer would be merged on a node.
-    fn over(&self, profile: &Profile) -> Value {
-        let mut whole = json!({
+    /// The fields of the profile merged into those of the bootstrap, as on a node.
+    fn merged(&self, profile: &Profile) -> Value {
+        let mut merged = json!({
             "authentication": {"anonymous": {"enabled": false}, "webhook": {"enabled": true}},
             "authorization": {"mode": "Webhook"},
             "rotateCertificates": true,
         });
         if let Some(file) = &self.client_ca_file {
-            whole["authentication"]["x509"] = json!({"clientCAFile": file});
+            merged["authentication"]["x509"] = json!({"clientCAFile": file});
         }
         if !self.cluster_dns.is_empty() {
-            whole["clusterDNS"] = json!(self.cluster_dns);
+            merged["clusterDNS"] = json!(self.cluster_dns);
         }
         if let Some(domain) = &self.cluster_domain {
-            whole["clusterDomain"] = json!(domain);
+            merged["clusterDomain"] = json!(domain);
         }
         let layer = profile.kubelet.extra.iter().map(|(field, value)| (field.name.to_owned(), value.clone()));
-        json_patch::merge(&mut whole, &Value::Object(layer.collect()));
-        whole
+        json_patch::merge(&mut merged, &Value::Object(layer.collect()));
+        merged
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_neither_the_bootstrap_nor_the_profile_says_is_missing() {
+    fn settings_that_neither_the_bootstrap_nor_the_profile_has_are_missing() {
         const DNS: &str = "spec.kubelet.extra.clusterDNS";
         const DOMAIN: &str = "spec.kubelet.extra.clusterDomain";
         const CA: &str = "spec.kubelet.extra.authentication.x509.clientCAFile";
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_profile_stays_and_the_rest_comes_from_the_bootstrap() {
+    fn the_settings_of_the_profile_take_precedence_over_those_of_the_bootstrap() {
         let spec = json!({"kubelet": {"extra": {
             "clusterDomain": "profile.example", "authentication": {"webhook": {"cacheTTL": "5m"}}, "registryPullQPS": 7,
         }}});

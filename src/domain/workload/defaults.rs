@@ -1,10 +1,10 @@
-//! What a namespace gives to containers that do not say themselves how much memory they need.
+//! The memory defaults of a namespace, from its LimitRanges.
 
 use k8s_openapi::api::core::v1::LimitRange;
 
 use super::{Template, template::memory};
 
-/// A LimitRange, as far as it is about the memory of containers. The API server fills in its defaults when it is stored
+/// The memory defaults of a LimitRange for containers. The API server completes them when it stores the LimitRange
 /// (kubernetes/kubernetes, `pkg/apis/core/v1/defaults.go`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryDefaults {
@@ -12,9 +12,9 @@ pub struct MemoryDefaults {
     pub key: String,
     /// Its namespace.
     pub namespace: String,
-    /// The request of a container that has none, in bytes.
+    /// The default request, in bytes.
     request: Option<i64>,
-    /// The limit of a container that has none, in bytes.
+    /// The default limit, in bytes.
     limit: Option<i64>,
 }
 
@@ -33,7 +33,7 @@ impl From<LimitRange> for MemoryDefaults {
 }
 
 impl MemoryDefaults {
-    /// The template as its pods will have it. A limit of the container's own is its request too, if it has none.
+    /// Applies the defaults to a template. The request of a container with a limit only is its limit.
     pub fn fill_in(&self, mut template: Template) -> Template {
         for container in &mut template.containers {
             container.memory_request = container.memory_request.or(container.memory_limit).or(self.request);
@@ -51,7 +51,7 @@ mod tests {
     use crate::domain::workload::Container;
 
     #[test]
-    fn a_container_gets_what_it_does_not_say_itself() {
+    fn a_container_without_request_or_limit_gets_the_defaults() {
         let range = json!({
             "metadata": {"namespace": "shop", "name": "memory"},
             "spec": {"limits": [

@@ -1,17 +1,21 @@
-//! Workloads against the nodes they need: what will not start, or is where it should not be, and why.
+//! Checks workloads against the nodes that they can be scheduled to: which pods cannot start or run on the wrong nodes, and
+//! why.
 
+pub mod check;
 mod defaults;
-pub mod ground;
-pub mod judge;
-pub mod ledger;
-pub mod migrate;
+mod fields;
+pub mod index;
+mod issue;
 pub mod placement;
 mod pod;
+pub mod scheduling_state;
 mod template;
 
+pub use crate::domain::kubernetes::WorkloadName;
 pub use defaults::MemoryDefaults;
-pub use ground::Ground;
-pub use judge::Trap;
-pub use ledger::{Ledger, PoolWorkloads, Trapped, Want, Workloads};
-pub use pod::{Controller, Pod, PodController, Shared, WorkloadName};
-pub use template::{Container, Requirement, Scheduling, System, Template, Toleration, system_of_class};
+pub use fields::{FieldIssue, FieldIssueKind, field_paths, is_host_process, issues as field_issues, windows_option};
+pub use index::{AffectedWorkloads, ImageRequest, PoolWorkloads, WorkloadIndex, Workloads};
+pub use issue::{ImageIssue, ImageRemedy, IssueKind, WorkloadIssue};
+pub use pod::{Controller, Pod, PodController, Shared};
+pub use scheduling_state::SchedulingState;
+pub use template::{Container, Requirement, Scheduling, System, Template, system_of_class};

@@ -1,339 +1,404 @@
-//! Which pools take a pod, and if none does, what is in the way.
+//! Which pools the pods of a workload can be scheduled to, and if there is none, why.
 
 use std::{collections::BTreeMap, fmt};
 
 use super::{
     Scheduling, System, Template,
-    ground::{Class, Ground, Kind, PoolGround, Taint},
+    scheduling_state::{ClassState, NodeGroup, PoolState, SchedulingState},
 };
-use crate::{api::names::label, facts::runtimes::HANDLERS};
+use crate::{
+    api::{Taint, TaintEffect, names::label},
+    facts::runtimes::HANDLERS,
+};
 
-/// What is in the way of a pod.
+/// Why pods are not scheduled to any pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Obstacle {
-    /// Its RuntimeClass does not exist.
-    NoClass {
-        /// The class.
+pub enum Unschedulable {
+    /// The RuntimeClass does not exist.
+    RuntimeClassNotFound {
+        /// The RuntimeClass.
         class: String,
-        /// Those of the pools.
-        known: Vec<String>,
+        /// The existing RuntimeClasses of the pools.
+        of_pools: Vec<String>,
     },
-    /// Its selector and that of its RuntimeClass exclude each other.
-    Conflict {
-        /// The class.
+    /// The nodeSelector and the RuntimeClass require different values of a label.
+    SelectorConflict {
+        /// The RuntimeClass.
         class: String,
-        /// What the class selects, as `key=value`.
-        of_class: String,
-        /// What the pod selects, as `key=value`.
-        own: String,
+        /// The label.
+        key: String,
+        /// The value that the RuntimeClass selects.
+        class_value: String,
+        /// The value in the nodeSelector.
+        own_value: String,
     },
-    /// No node has all that it selects.
-    Selector {
-        /// The pool that comes nearest.
+    /// No node matches.
+    NoMatchingNode {
+        /// The pool whose nodes meet most requirements.
         pool: String,
-        /// What its nodes do not have.
-        missed: String,
+        /// What they do not meet.
+        unmet: NodeRequirement,
     },
     /// A taint is not tolerated.
-    Taint {
+    UntoleratedTaint {
         /// The pool with the taint.
         pool: String,
         /// The taint.
         taint: Taint,
-        /// A class that brings the toleration.
+        /// A RuntimeClass with the toleration.
         class: Option<String>,
     },
-    /// The container runtime has no such handler.
-    Handler {
-        /// The pool whose nodes do not have it.
+    /// The container runtime does not have the handler of the RuntimeClass.
+    HandlerMissing {
+        /// The pool.
         pool: String,
-        /// The class.
+        /// The RuntimeClass.
         class: String,
         /// Its handler.
         handler: String,
-        /// Those that the runtime has.
+        /// The handlers of the container runtime.
         available: Vec<String>,
     },
 }
 
-/// A pod's spec with what its RuntimeClass adds when it is created.
-pub struct Effective<'a> {
-    template: &'a Template,
-    scheduling: Scheduling,
-    /// Its class, if it names one.
-    pub class: Option<(&'a str, &'a Class)>,
+/// What a pod requires of its node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodeRequirement {
+    /// A label with this value.
+    Label(NodeLabel),
+    /// The node affinity.
+    Affinity,
 }
 
-/// The kinds of nodes in a pool that take a pod.
-pub type Place<'a> = (&'a PoolGround, Vec<&'a Kind>);
+/// A label of a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeLabel {
+    /// The key.
+    pub key: String,
+    /// The value.
+    pub value: String,
+}
 
-impl<'a> Effective<'a> {
-    /// Adds what the class adds: as the RuntimeClass admission plugin does, key by key, with tolerations united.
+/// A pool with those groups of its nodes that match a pod.
+#[derive(Clone, Debug)]
+pub struct MatchingPool<'a> {
+    /// The pool.
+    pub pool: &'a PoolState,
+    /// The groups; at least one.
+    pub groups: Vec<&'a NodeGroup>,
+}
+
+/// A pod's spec with what its RuntimeClass adds when it is created.
+pub struct EffectiveSpec<'a> {
+    template: &'a Template,
+    scheduling: Scheduling,
+    /// The RuntimeClass with its name.
+    pub class: Option<(&'a str, &'a ClassState)>,
+}
+
+impl<'a> EffectiveSpec<'a> {
+    /// Adds the scheduling of the RuntimeClass, as the RuntimeClass admission plugin does: selectors are merged by key,
+    /// tolerations are united.
     ///
     /// # Errors
-    /// The class does not exist, or its selector and the pod's exclude each other: such a pod is refused.
-    pub fn of(template: &'a Template, ground: &'a Ground) -> Result<Self, Obstacle> {
-        let Some(name) = template.runtime_class.as_deref() else {
-            return Ok(Self { template, scheduling: template.scheduling.clone(), class: None });
+    /// The RuntimeClass does not exist, or the API server rejects the pod because the selectors conflict.
+    pub fn of(template: &'a Template, state: &'a SchedulingState) -> Result<Self, Unschedulable> {
+        let Some(name) = template.runtime_class.as_deref() else { return Ok(Self::without_class(template)) };
+        let Some(class) = state.classes.get(name) else {
+            let of_pools = state.pools.iter().flat_map(|pool| &pool.classes).map(|(class, _)| class);
+            let of_pools = of_pools.filter(|class| state.classes.contains_key(*class)).cloned().collect();
+            return Err(Unschedulable::RuntimeClassNotFound { class: name.to_owned(), of_pools });
         };
-        let Some(class) = ground.classes.get(name) else {
-            let of_pools = ground.pools.iter().flat_map(|pool| &pool.classes).map(|(class, _)| class);
-            let known = of_pools.filter(|class| ground.classes.contains_key(*class)).cloned().collect();
-            return Err(Obstacle::NoClass { class: name.to_owned(), known });
-        };
-        let mut scheduling = template.scheduling.clone();
-        for (key, value) in &class.scheduling.node_selector {
-            match scheduling.node_selector.insert(key.clone(), value.clone()) {
-                Some(own) if own != *value => {
-                    let (of_class, own) = (format!("{key}={value}"), format!("{key}={own}"));
-                    return Err(Obstacle::Conflict { class: name.to_owned(), of_class, own });
-                }
-                _ => {}
+        for (key, class_value) in &class.scheduling.node_selector {
+            if let Some(own_value) = template.scheduling.node_selector.get(key).filter(|own| *own != class_value) {
+                return Err(Unschedulable::SelectorConflict {
+                    class: name.to_owned(),
+                    key: key.clone(),
+                    class_value: class_value.clone(),
+                    own_value: own_value.clone(),
+                });
             }
         }
-        scheduling.tolerations.extend(class.scheduling.tolerations.iter().cloned());
-        Ok(Self { template, scheduling, class: Some((name, class)) })
+        Ok(Self::with_class(template, name, class))
     }
 
-    /// The same for a pod that exists: what it has of its class was put there when it was created, and would be put there
-    /// anew at its next start.
+    /// The same for an existing pod: its selector has the values that the RuntimeClass had when the pod was created, and
+    /// gets the current ones when it is created again.
     ///
     /// # Errors
-    /// The class does not exist.
-    pub fn of_pod(template: &'a Template, ground: &'a Ground) -> Result<Self, Obstacle> {
+    /// The RuntimeClass does not exist.
+    pub fn of_pod(template: &'a Template, state: &'a SchedulingState) -> Result<Self, Unschedulable> {
         let name = template.runtime_class.as_deref();
-        let Some((name, class)) = name.and_then(|name| Some((name, ground.classes.get(name)?))) else {
-            return Self::of(template, ground);
-        };
-        let mut scheduling = template.scheduling.clone();
-        scheduling.node_selector.extend(class.scheduling.node_selector.clone());
-        scheduling.tolerations.extend(class.scheduling.tolerations.iter().cloned());
-        Ok(Self { template, scheduling, class: Some((name, class)) })
+        match name.and_then(|name| Some((name, state.classes.get(name)?))) {
+            Some((name, class)) => Ok(Self::with_class(template, name, class)),
+            None => Self::of(template, state),
+        }
     }
 
-    /// The same for a template as the DaemonSet controller sees it, which adds nothing.
-    pub fn alone(template: &'a Template) -> Self {
+    /// The spec as the DaemonSet controller reads it: without the RuntimeClass.
+    pub fn without_class(template: &'a Template) -> Self {
         Self { template, scheduling: template.scheduling.clone(), class: None }
     }
 
-    /// The system that the pod is for, as far as it is said.
+    fn with_class(template: &'a Template, name: &'a str, class: &'a ClassState) -> Self {
+        let mut scheduling = template.scheduling.clone();
+        scheduling.node_selector.extend(class.scheduling.node_selector.clone());
+        scheduling.tolerations.extend(class.scheduling.tolerations.iter().cloned());
+        Self { template, scheduling, class: Some((name, class)) }
+    }
+
+    /// The operating system of the pod, if the spec or the RuntimeClass determines it.
     pub fn system(&self) -> Option<System> {
         self.template.system(|_| self.class.and_then(|(_, class)| class.system))
     }
 
-    /// Whether it says that it is for Windows, or tolerates by name what a pool is tainted with.
-    pub fn is_for_windows(&self, ground: &Ground) -> bool {
+    /// Whether it is for Windows, or its operating system is undetermined and it tolerates a taint of a pool by key.
+    pub fn is_for_windows(&self, state: &SchedulingState) -> bool {
         match self.system() {
             Some(system) => system == System::Windows,
-            None => ground.pools.iter().flat_map(|pool| &pool.taints).any(|taint| self.names(taint)),
+            None => state.pools.iter().flat_map(|pool| &pool.taints).any(|taint| self.tolerates_by_key(taint)),
         }
     }
 
-    /// Whether a toleration of its own names a taint.
-    fn names(&self, taint: &Taint) -> bool {
+    /// Whether a toleration of the template has the key of a taint and tolerates it.
+    fn tolerates_by_key(&self, taint: &Taint) -> bool {
         let own = &self.template.scheduling.tolerations;
-        own.iter()
-            .any(|toleration| toleration.key.is_some() && toleration.tolerates(&taint.key, &taint.value, &taint.effect))
+        own.iter().any(|toleration| !toleration.key.is_empty() && toleration.tolerates(taint))
     }
 
-    /// The nodes that it asks for by name.
-    fn hosts(&self) -> impl Iterator<Item = &str> {
-        self.scheduling.node_selector.get(label::HOSTNAME).map(String::as_str).into_iter().chain(self.template.hosts())
+    /// The names of the nodes that it selects by name.
+    fn selected_hosts(&self) -> impl Iterator<Item = &str> {
+        let by_selector = self.scheduling.node_selector.get(label::HOSTNAME).map(String::as_str);
+        by_selector.into_iter().chain(self.template.affinity_hosts())
     }
 
-    /// What the selector and the affinity say of a label: the values that they name.
-    pub fn asked<'s>(&'s self, key: &'s str) -> impl Iterator<Item = &'s str> {
+    /// The values of a label in the selector and the affinity.
+    pub fn selected_values<'s>(&'s self, key: &'s str) -> impl Iterator<Item = &'s str> {
         let required = self.template.affinity.iter().flatten().filter(move |requirement| requirement.key == key);
         let selected = self.scheduling.node_selector.get(key);
         selected.into_iter().chain(required.flat_map(|requirement| &requirement.values)).map(String::as_str)
     }
 
-    /// Whether a node with these labels, on a host of this name, has all that the pod selects, whatever its taints. What
-    /// is asked of a label that is not `known` is taken to hold.
-    pub fn fits(&self, labels: &BTreeMap<String, String>, host: &str, known: impl Fn(&str) -> bool) -> bool {
+    /// Whether the selector and the affinity match a node with these labels and this host name. Requirements on labels that
+    /// are not `known` count as met. Taints are ignored.
+    pub fn matches(&self, labels: &BTreeMap<String, String>, host: &str, known: impl Fn(&str) -> bool) -> bool {
         let mut selected = self.scheduling.node_selector.iter().filter(|(key, _)| known(key));
-        selected.all(|(key, value)| labels.get(key) == Some(value)) && self.template.prefers(labels, host, &known)
+        selected.all(|(key, value)| labels.get(key) == Some(value))
+            && self.template.affinity_matches(labels, host, &known)
     }
 
-    /// What a node with these labels, on a host of this name, does not have of what the pod selects, with the same mercy
-    /// as [`Self::fits`].
-    pub fn missed(&self, labels: &BTreeMap<String, String>, host: &str, known: impl Fn(&str) -> bool) -> Vec<String> {
+    /// The requirements that a node does not meet, with the arguments of [`Self::matches`].
+    pub fn unmet(
+        &self,
+        labels: &BTreeMap<String, String>,
+        host: &str,
+        known: impl Fn(&str) -> bool,
+    ) -> Vec<NodeRequirement> {
         let selected = self.scheduling.node_selector.iter();
-        let mut missed: Vec<String> = selected
+        let mut unmet: Vec<NodeRequirement> = selected
             .filter(|(key, value)| known(key) && labels.get(*key) != Some(value))
-            .map(|(key, value)| format!("{key}={value}"))
+            .map(|label| NodeRequirement::Label(label.into()))
             .collect();
-        if !self.template.prefers(labels, host, known) {
-            missed.push("its node affinity".to_owned());
+        if !self.template.affinity_matches(labels, host, known) {
+            unmet.push(NodeRequirement::Affinity);
         }
-        missed
+        unmet
     }
 
-    /// The first taint that keeps the pod off, if every kind of a place has one.
-    pub fn barred<'k>(&self, kinds: &[&'k Kind]) -> Option<&'k Taint> {
-        let taints: Option<Vec<_>> = kinds.iter().map(|kind| self.untolerated(&kind.taints)).collect();
+    /// The first taint that is not tolerated, if every group has one.
+    pub fn untolerated_in_all<'k>(&self, groups: &[&'k NodeGroup]) -> Option<&'k Taint> {
+        let taints: Option<Vec<_>> = groups.iter().map(|group| self.untolerated(&group.taints)).collect();
         taints?.first().copied()
     }
 
-    /// The taint that keeps the pod off.
+    /// The first taint that is not tolerated and keeps the pod from being scheduled.
     pub fn untolerated<'k>(&self, taints: &'k [Taint]) -> Option<&'k Taint> {
-        let hard = taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
-        hard.into_iter().find(|taint| !self.scheduling.tolerates(&taint.key, &taint.value, &taint.effect))
+        let hard = taints.iter().filter(|taint| taint.effect != TaintEffect::PreferNoSchedule);
+        hard.into_iter().find(|taint| !self.scheduling.tolerates(taint))
     }
 
-    /// Whether the nodes of a kind have all that the pod selects, whatever their taints: those that it asks for by name,
-    /// or else any.
-    pub fn selects(&self, ground: &Ground, pool: &str, kind: &Kind) -> bool {
-        let of_kind = |host: &&str| {
-            let node = ground.node(host).filter(|node| node.pool.as_deref() == Some(pool));
-            node.is_some_and(|node| node.kind.as_ref() == Some(kind))
+    /// Whether the selector and the affinity match any node of a group. Taints are ignored.
+    pub fn selects(&self, state: &SchedulingState, pool: &str, group: &NodeGroup) -> bool {
+        let in_group = |host: &&str| {
+            let node = state.node(host).filter(|node| node.pool.as_deref() == Some(pool));
+            node.is_some_and(|node| node.group.as_deref() == Some(group))
         };
-        let fits = |host| self.fits(&kind.labels_on(host), host, |key| kind.knows(key));
-        fits("") || self.hosts().filter(of_kind).any(fits)
+        let matches = |host| self.matches(&group.labels_on(host), host, |key| group.is_label_known(key));
+        matches("") || self.selected_hosts().filter(in_group).any(matches)
     }
 
-    /// The places that the pod selects, whatever their taints; those of the pool that makes its class first.
-    pub fn selected<'g>(&self, ground: &'g Ground) -> Vec<Place<'g>> {
-        let kinds =
-            |pool: &'g PoolGround| pool.kinds.iter().filter(|kind| self.selects(ground, &pool.name, kind)).collect();
-        let places = ground.pools.iter().map(|pool| (pool, kinds(pool)));
-        let mut places: Vec<Place<'g>> = places.filter(|(_, kinds): &Place<'g>| !kinds.is_empty()).collect();
-        let makes_the_class =
-            |pool: &PoolGround| self.class.is_some_and(|(class, _)| pool.classes.iter().any(|(name, _)| name == class));
-        places.sort_by_key(|(pool, _)| !makes_the_class(pool));
-        places
+    /// The pools that the selector and the affinity match, the pool of the RuntimeClass first. Taints are ignored.
+    pub fn selected_pools<'g>(&self, state: &'g SchedulingState) -> Vec<MatchingPool<'g>> {
+        let matching = |pool: &'g PoolState| MatchingPool {
+            pool,
+            groups: pool.groups.iter().filter(|group| self.selects(state, &pool.name, group)).collect(),
+        };
+        let mut pools: Vec<MatchingPool> =
+            state.pools.iter().map(matching).filter(|matching| !matching.groups.is_empty()).collect();
+        let has_class =
+            |pool: &PoolState| self.class.is_some_and(|(class, _)| pool.classes.iter().any(|(name, _)| name == class));
+        pools.sort_by_key(|matching| !has_class(matching.pool));
+        pools
     }
 
-    /// Whether Windows nodes outside the pools take the pod.
-    pub fn is_at_home_elsewhere(&self, ground: &Ground) -> bool {
+    /// Whether the pod can be scheduled to Windows nodes in no pool.
+    pub fn fits_unassigned_nodes(&self, state: &SchedulingState) -> bool {
         let mut hosts = vec![""];
-        hosts.extend(self.hosts());
-        ground.outside.iter().any(|nodes| {
-            let has_all = |host: &&str| {
+        hosts.extend(self.selected_hosts());
+        state.unassigned.iter().any(|nodes| {
+            let matches = |host: &&str| {
                 let mut labels = nodes.labels.clone();
                 labels.insert(label::HOSTNAME.to_owned(), (*host).to_owned());
-                self.fits(&labels, host, |key| !nodes.individual.contains(key))
+                self.matches(&labels, host, |key| !nodes.individual.contains(key))
             };
-            self.untolerated(&nodes.taints).is_none() && hosts.iter().any(has_all)
+            self.untolerated(&nodes.taints).is_none() && hosts.iter().any(matches)
         })
     }
 
-    /// The places where the pod may land.
+    /// The pools that the pod can be scheduled to.
     ///
     /// # Errors
-    /// What is in the way of the place that comes nearest.
-    pub fn places<'g>(&self, ground: &'g Ground) -> Result<Vec<Place<'g>>, Obstacle> {
-        let selected = self.selected(ground);
+    /// There is none: the reason, for the pool that matches best.
+    pub fn schedulable_pools<'g>(&self, state: &'g SchedulingState) -> Result<Vec<MatchingPool<'g>>, Unschedulable> {
+        let selected = self.selected_pools(state);
         if selected.is_empty() {
-            return Err(self.nearest(ground));
+            return Err(self.best_mismatch(state));
         }
-        let open = |(pool, kinds): &Place<'g>| {
-            let kinds: Vec<_> = kinds.iter().copied().filter(|kind| self.untolerated(&kind.taints).is_none()).collect();
-            (!kinds.is_empty()).then_some((*pool, kinds))
+        let tolerated = |MatchingPool { pool, groups }: &MatchingPool<'g>| {
+            let tolerates = |group: &&NodeGroup| self.untolerated(&group.taints).is_none();
+            let groups: Vec<_> = groups.iter().copied().filter(tolerates).collect();
+            (!groups.is_empty()).then_some(MatchingPool { pool, groups })
         };
-        let tolerated: Vec<_> = selected.iter().filter_map(open).collect();
-        let (handled, lacking): (Vec<_>, Vec<_>) =
-            tolerated.into_iter().partition(|place| self.missing_handler(place).is_none());
-        let obstacle = || match lacking.first() {
-            Some(place) => self.missing_handler(place),
-            None => self.first_taint(ground, &selected),
+        let (suitable, without_handler): (Vec<_>, Vec<_>) = selected
+            .iter()
+            .filter_map(tolerated)
+            .partition(|matching: &MatchingPool| self.missing_handler(matching).is_none());
+        let reason = || match without_handler.first() {
+            Some(matching) => self.missing_handler(matching),
+            None => self.untolerated_taint(state, &selected),
         };
-        match handled.is_empty().then(obstacle).flatten() {
-            Some(obstacle) => Err(obstacle),
-            None => Ok(handled),
+        match suitable.is_empty().then(reason).flatten() {
+            Some(reason) => Err(reason),
+            None => Ok(suitable),
         }
     }
 
-    /// The places where the pod may land if it is for Windows; none if it is not, or nothing takes it.
-    pub fn destinations<'g>(&self, ground: &'g Ground) -> Vec<Place<'g>> {
-        if self.is_for_windows(ground) { self.places(ground).unwrap_or_default() } else { Vec::new() }
+    /// The pools that a pod for Windows can be scheduled to; none for other pods.
+    pub fn windows_pools<'g>(&self, state: &'g SchedulingState) -> Vec<MatchingPool<'g>> {
+        if self.is_for_windows(state) { self.schedulable_pools(state).unwrap_or_default() } else { Vec::new() }
     }
 
-    /// What the nodes do not have that have most of what the pod selects.
-    fn nearest(&self, ground: &Ground) -> Obstacle {
-        let kinds = ground.pools.iter().flat_map(|pool| pool.kinds.iter().map(move |kind| (pool, kind)));
-        let missed =
-            kinds.map(|(pool, kind)| (&pool.name, self.missed(&kind.labels_on(""), "", |key| kind.knows(key))));
-        let (pool, missed) = missed.min_by_key(|(_, missed)| missed.len()).unzip();
-        Obstacle::Selector {
+    /// The first unmet requirement of the nodes that meet most of them.
+    fn best_mismatch(&self, state: &SchedulingState) -> Unschedulable {
+        let groups = state.pools.iter().flat_map(|pool| pool.groups.iter().map(move |group| (pool, group)));
+        let unmet = groups
+            .map(|(pool, group)| (&pool.name, self.unmet(&group.labels_on(""), "", |key| group.is_label_known(key))));
+        let (pool, unmet) = unmet.min_by_key(|(_, unmet)| unmet.len()).unzip();
+        Unschedulable::NoMatchingNode {
             pool: pool.cloned().unwrap_or_default(),
-            missed: missed.unwrap_or_default().into_iter().next().unwrap_or_default(),
+            unmet: unmet.unwrap_or_default().into_iter().next().unwrap_or(NodeRequirement::Affinity),
         }
     }
 
-    /// The class that a DaemonSet relies on to select its nodes, of which its controller knows nothing, and what its
-    /// template lacks of the selector of the class; `meant` is what it selects with the class. A template that selects the
-    /// same nodes in its own words relies on nothing.
-    pub fn relied_on(&self, ground: &Ground, meant: &[Place<'_>]) -> Option<(&str, Vec<String>)> {
+    /// For a DaemonSet: the RuntimeClass that it needs to select its nodes, with the labels that only the RuntimeClass
+    /// selects. `selected` is what it selects with the RuntimeClass. `None` if the template selects the same nodes without it.
+    pub fn labels_only_in_class(
+        &self,
+        state: &SchedulingState,
+        selected: &[MatchingPool<'_>],
+    ) -> Option<(&str, Vec<NodeLabel>)> {
         let (name, class) = self.class?;
         let own = &self.template.scheduling.node_selector;
-        let selected = class.scheduling.node_selector.iter();
-        let missing: Vec<_> = selected.filter(|(key, value)| own.get(*key) != Some(value)).collect();
-        let kinds = |places: &[Place<'_>]| places.iter().map(|(_, kinds)| kinds.len()).sum::<usize>();
-        // Nodes with and without a label of which nobody knows cannot be told apart.
-        let told_apart = || {
-            let mut kinds = meant.iter().flat_map(|(_, kinds)| kinds);
-            kinds.all(|kind| missing.iter().all(|(key, _)| kind.knows(key)))
+        let of_class = class.scheduling.node_selector.iter();
+        let missing: Vec<NodeLabel> =
+            of_class.filter(|(key, value)| own.get(*key) != Some(value)).map(NodeLabel::from).collect();
+        let count = |pools: &[MatchingPool<'_>]| pools.iter().map(|matching| matching.groups.len()).sum::<usize>();
+        // Where a label is unknown, the nodes with and without it are in the same group.
+        let are_known = || {
+            let mut groups = selected.iter().flat_map(|matching| &matching.groups);
+            groups.all(|group| missing.iter().all(|label| group.is_label_known(&label.key)))
         };
-        let picks_the_same = || {
-            let alone = Self::alone(self.template);
-            self.template.selects_some_nodes() && told_apart() && kinds(&alone.selected(ground)) == kinds(meant)
+        let selects_the_same = || {
+            let alone = Self::without_class(self.template);
+            self.template.selects_some_nodes() && are_known() && count(&alone.selected_pools(state)) == count(selected)
         };
-        let enough = missing.is_empty() || picks_the_same();
-        (!enough).then(|| (name, missing.into_iter().map(|(key, value)| format!("{key}={value}")).collect()))
+        (!missing.is_empty() && !selects_the_same()).then_some((name, missing))
     }
 
-    fn first_taint(&self, ground: &Ground, selected: &[Place<'_>]) -> Option<Obstacle> {
-        let all = selected.iter().flat_map(|(pool, kinds)| kinds.iter().map(move |kind| (*pool, *kind)));
-        let (pool, taint) = all.filter_map(|(pool, kind)| Some((pool, self.untolerated(&kind.taints)?))).next()?;
-        let class = pool.classes.iter().map(|(class, _)| class).find(|class| ground.classes.contains_key(*class));
+    fn untolerated_taint(&self, state: &SchedulingState, selected: &[MatchingPool<'_>]) -> Option<Unschedulable> {
+        let mut groups =
+            selected.iter().flat_map(|matching| matching.groups.iter().map(move |group| (matching.pool, *group)));
+        let (pool, taint) = groups.find_map(|(pool, group)| Some((pool, self.untolerated(&group.taints)?)))?;
+        let class = pool.classes.iter().map(|(class, _)| class).find(|class| state.classes.contains_key(*class));
         let class = class.filter(|_| self.class.is_none()).cloned();
-        Some(Obstacle::Taint { pool: pool.name.clone(), taint: taint.clone(), class })
+        Some(Unschedulable::UntoleratedTaint { pool: pool.name.clone(), taint: taint.clone(), class })
     }
 
-    /// The handler that the nodes of a place do not have.
-    fn missing_handler(&self, (pool, kinds): &Place<'_>) -> Option<Obstacle> {
+    /// The handler of the RuntimeClass, if no node has it.
+    fn missing_handler(&self, MatchingPool { pool, groups }: &MatchingPool<'_>) -> Option<Unschedulable> {
         let (name, class) = self.class?;
-        let available = kinds.iter().filter_map(|kind| kind.handlers).next()?;
-        let missing = HANDLERS.contains(&class.handler.as_str())
-            && kinds.iter().all(|kind| kind.handlers.is_some_and(|own| !own.contains(&class.handler.as_str())));
-        missing.then(|| Obstacle::Handler {
+        let handler = class.handler.as_str();
+        let available = groups.iter().find_map(|group| group.handlers)?;
+        let missing = HANDLERS.contains(&handler)
+            && groups.iter().all(|group| group.handlers.is_some_and(|handlers| !handlers.contains(&handler)));
+        missing.then(|| Unschedulable::HandlerMissing {
             pool: pool.name.clone(),
             class: name.to_owned(),
-            handler: class.handler.clone(),
+            handler: handler.to_owned(),
             available: available.iter().map(|handler| (*handler).to_owned()).collect(),
         })
     }
 }
 
-impl fmt::Display for Obstacle {
-    /// What is in the way, and the remedy.
+impl From<(&String, &String)> for NodeLabel {
+    fn from((key, value): (&String, &String)) -> Self {
+        Self { key: key.clone(), value: value.clone() }
+    }
+}
+
+impl fmt::Display for NodeLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
+}
+
+impl fmt::Display for NodeRequirement {
+    /// The predicate of a sentence about nodes that do not meet it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoClass { class, known } if known.is_empty() => {
-                write!(f, "there is no RuntimeClass {class}: create it, or remove runtimeClassName")
+            Self::Label(label) => write!(f, "do not have {label}"),
+            Self::Affinity => f.write_str("do not match the node affinity"),
+        }
+    }
+}
+
+impl fmt::Display for Unschedulable {
+    /// The problem and the remedy.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RuntimeClassNotFound { class, of_pools } if of_pools.is_empty() => {
+                write!(f, "RuntimeClass {class} does not exist. Create it, or remove runtimeClassName")
             }
-            Self::NoClass { class, known } => {
-                write!(f, "there is no RuntimeClass {class}: name one of {}", known.join(", "))
+            Self::RuntimeClassNotFound { class, of_pools } => {
+                write!(f, "RuntimeClass {class} does not exist. Use one of {}", of_pools.join(", "))
             }
-            Self::Conflict { class, of_class, own } => write!(
+            Self::SelectorConflict { class, key, class_value, own_value } => write!(
                 f,
-                "it selects {own} and RuntimeClass {class} selects {of_class}, so it is refused: remove one of the two"
+                "nodeSelector has {key}={own_value} and RuntimeClass {class} has {key}={class_value}, so the API server \
+                 rejects the pods. Remove one of the two"
             ),
-            Self::Selector { pool, missed } => {
-                write!(f, "no node has all that it selects, those of pool {pool} not {missed}: correct the selector")
+            Self::NoMatchingNode { pool, unmet } => {
+                write!(f, "no node matches: the nodes of pool {pool} {unmet}. Correct nodeSelector or affinity")
             }
-            Self::Taint { pool, taint, class: Some(class) } => write!(
-                f,
-                "it does not tolerate {taint} of pool {pool}: add the toleration, or runtimeClassName: {class}"
-            ),
-            Self::Taint { pool, taint, class: None } => {
-                write!(f, "it does not tolerate {taint} of pool {pool}: add the toleration")
+            Self::UntoleratedTaint { pool, taint, class } => {
+                write!(f, "taint {taint} of pool {pool} is not tolerated. Add the toleration")?;
+                class.as_ref().map_or(Ok(()), |class| write!(f, ", or runtimeClassName: {class}"))
             }
-            Self::Handler { pool, class, handler, available } => write!(
+            Self::HandlerMissing { pool, class, handler, available } => write!(
                 f,
-                "the container runtime of pool {pool} has no handler {handler} of RuntimeClass {class}, only {}: use a class with one of these",
-                available.join(", ")
+                "the container runtime of pool {pool} does not have handler {handler} of RuntimeClass {class}. Use a \
+                 RuntimeClass with {}",
+                available.join(" or ")
             ),
         }
     }

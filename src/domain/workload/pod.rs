@@ -1,8 +1,7 @@
-//! A pod, and what makes pods, as the rules see them: trimmed when they arrive.
+//! Pods and the controllers that create them, reduced to what is checked.
 
 use std::{
     collections::{HashMap, HashSet},
-    fmt,
     sync::Arc,
 };
 
@@ -16,45 +15,17 @@ use k8s_openapi::{
 };
 
 use super::Template;
-use crate::{domain::image::Said, facts::mismatch};
+use crate::{
+    domain::{image::RuntimeReport, kubernetes::WorkloadName},
+    facts::runtime_errors,
+};
 
-/// The longest part of a runtime's message that is kept, in characters.
-const LONGEST_SAYING: usize = 160;
-/// The annotation of a pod that stands for one that a kubelet made of a file.
-const MIRROR: &str = "kubernetes.io/config.mirror";
-/// The label by which the pods of a Deployment carry the end of their ReplicaSet's name.
+/// The longest error of a container runtime that is kept, in characters.
+const MAX_ERROR_LENGTH: usize = 160;
+/// The annotation of the mirror pod of a static pod.
+const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+/// The label of the pods of a Deployment whose value is the suffix of their ReplicaSet's name.
 const TEMPLATE_HASH: &str = "pod-template-hash";
-
-/// What people call a workload: the object that they wrote.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WorkloadName {
-    /// `Deployment`, `DaemonSet`, `Job`, `Pod` …
-    pub kind: String,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl WorkloadName {
-    /// The API version of its kind, of those that we read.
-    pub fn api_version(&self) -> &'static str {
-        match self.kind.as_str() {
-            "Deployment" | "StatefulSet" | "DaemonSet" => "apps/v1",
-            "Job" => "batch/v1",
-            _ => "v1",
-        }
-    }
-}
-
-impl fmt::Display for WorkloadName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.namespace.as_str() {
-            "" => write!(f, "{} {}", self.kind, self.name),
-            namespace => write!(f, "{} {namespace}/{}", self.kind, self.name),
-        }
-    }
-}
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,47 +36,47 @@ pub struct Pod {
     pub uid: String,
     /// The workload that it belongs to.
     pub workload: Arc<WorkloadName>,
-    /// The node that it is on, or that a DaemonSet made it for.
+    /// Its node, or the node that the DaemonSet controller created it for.
     pub node: Option<String>,
-    /// Whether it has run to its end.
+    /// Whether it succeeded or failed.
     pub finished: bool,
-    /// Whether a kubelet made it of a file: no scheduler places it, and it is back whatever the taints of its node.
+    /// Whether it is a static pod, which its kubelet runs whatever the taints of the node.
     pub is_static: bool,
     /// Its spec.
     pub template: Arc<Template>,
-    /// What the runtime said of the images of its containers, in the order of the template.
-    pub said: Vec<Option<Said>>,
+    /// What the container runtime reported about each container of the template.
+    pub reports: Vec<Option<RuntimeReport>>,
 }
 
-/// What makes pods: a Deployment, StatefulSet, DaemonSet or Job.
+/// An object that creates pods, such as a Deployment, StatefulSet, DaemonSet or Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controller {
     /// Its namespace and name, as `namespace/name`.
     pub key: String,
     /// Its uid.
     pub uid: String,
-    /// What people call it.
+    /// Its kind, namespace and name.
     pub workload: Arc<WorkloadName>,
-    /// Whether it wants any pod now.
+    /// Whether it creates pods: it is not finished, suspended or scaled to zero.
     pub active: bool,
-    /// The spec of its pods.
+    /// The template of its pods.
     pub template: Arc<Template>,
 }
 
-/// Specs and names that many have in common, each kept once.
+/// Templates and names that several pods have in common, each stored once.
 #[derive(Debug, Default)]
 pub struct Shared {
     templates: HashSet<Arc<Template>>,
     workloads: HashSet<Arc<WorkloadName>>,
-    /// The number of templates at which those that nobody has any more are looked for.
+    /// The number of templates at which unused ones are removed.
     sweep_at: usize,
 }
 
 impl Shared {
     fn template(&mut self, template: Template) -> Arc<Template> {
         if self.templates.len() >= self.sweep_at {
-            self.templates.retain(|known| Arc::strong_count(known) > 1);
-            self.workloads.retain(|known| Arc::strong_count(known) > 1);
+            self.templates.retain(|template| Arc::strong_count(template) > 1);
+            self.workloads.retain(|workload| Arc::strong_count(workload) > 1);
             self.sweep_at = 1024.max(self.templates.len() * 2);
         }
         shared(&mut self.templates, template)
@@ -116,13 +87,14 @@ impl Shared {
     }
 }
 
-fn shared<T: std::hash::Hash + Eq>(known: &mut HashSet<Arc<T>>, new: T) -> Arc<T> {
-    if let Some(same) = known.get(&new) {
-        return same.clone();
+/// The value in the set that is equal to a value, which is inserted if there is none.
+fn shared<T: std::hash::Hash + Eq>(values: &mut HashSet<Arc<T>>, value: T) -> Arc<T> {
+    if let Some(equal) = values.get(&value) {
+        return equal.clone();
     }
-    let new = Arc::new(new);
-    known.insert(new.clone());
-    new
+    let value = Arc::new(value);
+    values.insert(value.clone());
+    value
 }
 
 /// `namespace/name`
@@ -137,24 +109,24 @@ impl Pod {
         let spec = pod.spec.unwrap_or_default();
         let status = pod.status.unwrap_or_default();
         let mut template = Template::from(&spec);
-        // The node of a pod is its own and not part of what it has in common with others.
-        let pinned = template.unpin();
-        let node = template.node_name.take().or(pinned);
-        let said = said_of_each(&status, &template);
+        // Without its node, the template is the same as that of other pods of the workload.
+        let affinity_node = template.take_affinity_node();
+        let node = template.node_name.take().or(affinity_node);
+        let reports = runtime_reports(&status, &template);
         Self {
             key: key(&pod.metadata).into(),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             workload: shared.workload(workload(&pod.metadata)),
             node,
             finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
-            is_static: pod.metadata.annotations.iter().flatten().any(|(key, _)| key == MIRROR),
+            is_static: pod.metadata.annotations.iter().flatten().any(|(key, _)| key == MIRROR_POD),
             template: shared.template(template),
-            said,
+            reports,
         }
     }
 }
 
-/// The object that a person wrote to get this pod, as far as the pod itself tells.
+/// The workload that a pod belongs to, by its owner and labels.
 fn workload(metadata: &ObjectMeta) -> WorkloadName {
     let owners = metadata.owner_references.iter().flatten();
     let owner = owners.into_iter().find(|owner| owner.controller == Some(true) && owner.kind != "Node");
@@ -173,58 +145,57 @@ fn workload(metadata: &ObjectMeta) -> WorkloadName {
     WorkloadName { kind: kind.to_owned(), namespace, name }
 }
 
-fn said_of_each(status: &core::PodStatus, template: &Template) -> Vec<Option<Said>> {
+fn runtime_reports(status: &core::PodStatus, template: &Template) -> Vec<Option<RuntimeReport>> {
     let all = status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten());
     let by_name: HashMap<&str, &core::ContainerStatus> = all.map(|status| (status.name.as_str(), status)).collect();
-    template.containers.iter().map(|container| said(by_name.get(container.name.as_str())?)).collect()
+    template.containers.iter().map(|container| runtime_report(by_name.get(container.name.as_str())?)).collect()
 }
 
-/// What the runtime said of a container's image, in its status.
-fn said(status: &core::ContainerStatus) -> Option<Said> {
+/// What the container runtime reported about a container.
+fn runtime_report(status: &core::ContainerStatus) -> Option<RuntimeReport> {
     let states = [status.state.as_ref(), status.last_state.as_ref()];
     let mut messages = states.into_iter().flatten().flat_map(|state| {
         let waiting = state.waiting.as_ref().and_then(|waiting| waiting.message.as_deref());
         let terminated = state.terminated.as_ref().and_then(|terminated| terminated.message.as_deref());
         [waiting, terminated].into_iter().flatten()
     });
-    let runs = status.state.as_ref().is_some_and(|state| state.running.is_some());
-    if runs {
-        return Some(Said::Started);
+    if status.state.as_ref().is_some_and(|state| state.running.is_some()) {
+        return Some(RuntimeReport::Started);
     }
-    if let Some(message) = messages.find(|message| mismatch::says(message)) {
-        return Some(Said::misfit(message));
+    if let Some(message) = messages.find(|message| runtime_errors::is_platform_mismatch(message)) {
+        return Some(RuntimeReport::incompatible(message));
     }
-    // A container that was never started has no time at which it was.
+    // A container that failed to start has no start time.
     let started = |state: &&core::ContainerState| {
         state.terminated.as_ref().is_some_and(|terminated| terminated.started_at.is_some())
     };
-    states.into_iter().flatten().find(started).map(|_| Said::Started)
+    states.into_iter().flatten().find(started).map(|_| RuntimeReport::Started)
 }
 
-impl Said {
-    /// A misfit in the words of a runtime, on one line and shortened: of what runtimes say at length, with the name of a
-    /// container that is another at every attempt, the part that says so.
-    pub fn misfit(message: &str) -> Self {
+impl RuntimeReport {
+    /// The report of an incompatible image, from a message of the container runtime: the part that states the
+    /// incompatibility, in one line. The rest has identifiers that change at every attempt.
+    pub fn incompatible(message: &str) -> Self {
         let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-        let part = line.split(": ").find(|part| mismatch::says(part)).unwrap_or(&line);
-        let line = part.trim_end_matches(" extra info");
-        let skip = line.chars().count().saturating_sub(LONGEST_SAYING);
-        // What matters comes last.
-        let end: String = line.chars().skip(skip).collect();
-        Self::Misfit(if skip > 0 { format!("…{end}") } else { end })
+        let part = line.split(": ").find(|part| runtime_errors::is_platform_mismatch(part)).unwrap_or(&line);
+        let error = part.trim_end_matches(" extra info").trim_end_matches('.');
+        let skipped = error.chars().count().saturating_sub(MAX_ERROR_LENGTH);
+        // The cause comes last.
+        let end: String = error.chars().skip(skipped).collect();
+        Self::Incompatible(if skipped > 0 { format!("…{end}") } else { end })
     }
 }
 
-/// The objects that make pods.
+/// The kinds of objects that create pods.
 pub trait PodController {
-    /// Its kind.
+    /// The kind.
     const KIND: &'static str;
-    /// Its metadata, its template, and whether it wants any pod now.
+    /// The metadata, the spec of the pods, and whether it creates pods.
     fn parts(self) -> (ObjectMeta, Option<core::PodSpec>, bool);
 }
 
 impl Controller {
-    /// Reads an object that makes pods.
+    /// Reads an object that creates pods.
     pub fn read<T: PodController>(object: T, shared: &mut Shared) -> Self {
         let (metadata, spec, active) = object.parts();
         let workload = WorkloadName {
@@ -272,7 +243,7 @@ impl PodController for Job {
     const KIND: &'static str = "Job";
 
     fn parts(self) -> (ObjectMeta, Option<core::PodSpec>, bool) {
-        // One that failed has no time of completion.
+        // A failed Job has no completion time, so its conditions are read.
         let conditions = self.status.iter().flat_map(|status| status.conditions.iter().flatten());
         let ended = conditions
             .into_iter()
@@ -303,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_belongs_to_what_a_person_wrote() {
+    fn a_pod_belongs_to_the_workload_that_created_it() {
         let owner = |kind: &str, name: &str| json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": true}]);
         let table = [
             (
@@ -322,29 +293,29 @@ mod tests {
     }
 
     #[test]
-    fn what_the_runtime_said_is_read_of_the_status() {
+    fn runtime_reports_are_read_from_container_statuses() {
         let no_match = "failed to pull and unpack image \"x\": no match for platform in manifest: not found";
-        let misfit = Some(Said::Misfit("no match for platform in manifest".into()));
+        let incompatible = Some(RuntimeReport::Incompatible("no match for platform in manifest".into()));
         let exit = json!({"exitCode": 1, "startedAt": "2026-01-01T00:00:00Z"});
         let table = [
-            (json!({"state": {"running": {}}}), Some(Said::Started)),
-            (json!({"state": {"waiting": {"reason": "ErrImagePull", "message": no_match}}}), misfit.clone()),
+            (json!({"state": {"running": {}}}), Some(RuntimeReport::Started)),
+            (json!({"state": {"waiting": {"reason": "ErrImagePull", "message": no_match}}}), incompatible.clone()),
             (
                 json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}},
                        "lastState": {"terminated": {"exitCode": 128, "reason": "ContainerCannotRun", "message": no_match}}}),
-                misfit,
+                incompatible,
             ),
             (
                 json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": exit}}),
-                Some(Said::Started),
+                Some(RuntimeReport::Started),
             ),
-            (json!({"state": {"terminated": exit}}), Some(Said::Started)),
+            (json!({"state": {"terminated": exit}}), Some(RuntimeReport::Started)),
             (json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "401 Unauthorized"}}}), None),
             (json!({"state": {"waiting": {"reason": "ContainerCreating"}}}), None),
             (json!({}), None),
         ];
         for (mut status, expected) in table {
-            let told = status.to_string();
+            let case = status.to_string();
             for (field, value) in [
                 ("name", json!("a")),
                 ("image", json!("x")),
@@ -359,15 +330,15 @@ mod tests {
                 "spec": {"containers": [{"name": "a", "image": "x"}]},
                 "status": {"containerStatuses": [status]},
             }));
-            assert_eq!(pod.said, [expected], "{told}");
+            assert_eq!(pod.reports, [expected], "{case}");
         }
     }
 
     #[test]
-    fn the_same_misfit_is_said_in_the_same_words_at_every_attempt() {
-        let hcs = "The container operating system does not match the host operating system.";
+    fn an_error_is_the_same_at_every_attempt() {
+        let hcs = "The container operating system does not match the host operating system";
         let table = [
-            (format!("failed to create shim task: hcs::CreateComputeSystem 6b86b273ff34: {hcs}: unknown"), hcs),
+            (format!("failed to create shim task: hcs::CreateComputeSystem 6b86b273ff34: {hcs}.: unknown"), hcs),
             (
                 "container 6b86b273ff34 encountered an error during CreateContainer: failure in a Windows system call: \
                  The operating system of the container does not match the operating system of the host. (0xc0370101) \
@@ -380,19 +351,20 @@ mod tests {
                 "no matching manifest for windows/amd64 10.0.17763 in the manifest list entries",
             ),
         ];
-        for (message, words) in table {
-            assert_eq!(Said::misfit(&message), Said::Misfit(words.to_owned()));
+        for (message, error) in table {
+            assert_eq!(RuntimeReport::incompatible(&message), RuntimeReport::Incompatible(error.to_owned()));
         }
     }
 
     #[test]
-    fn a_long_saying_keeps_its_end() {
-        let Said::Misfit(words) = Said::misfit(&format!("{}\nno match", "call; ".repeat(99))) else { unreachable!() };
-        assert!(words.starts_with('…') && words.ends_with("call; no match") && words.chars().count() == 161, "{words}");
+    fn a_long_error_keeps_its_end() {
+        let message = format!("{}\nno match", "call; ".repeat(99));
+        let RuntimeReport::Incompatible(error) = RuntimeReport::incompatible(&message) else { unreachable!() };
+        assert!(error.starts_with('…') && error.ends_with("call; no match") && error.chars().count() == 161, "{error}");
     }
 
     #[test]
-    fn pods_of_one_workload_share_its_spec_wherever_they_are() {
+    fn pods_of_a_workload_share_a_template_on_different_nodes() {
         let mut shared = Shared::default();
         let pod = |node: &str| {
             json!({"metadata": {"name": node, "namespace": "kube-system"}, "spec": {
@@ -410,13 +382,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_a_spec_has_nothing_to_say() {
+    fn a_pod_without_a_spec_has_no_reports() {
         let pod = read(json!({"metadata": {"name": "empty"}}));
-        assert!(pod.said.is_empty() && pod.node.is_none() && *pod.template == Template::default());
+        assert!(pod.reports.is_empty() && pod.node.is_none() && *pod.template == Template::default());
     }
 
     #[test]
-    fn a_controller_that_wants_no_pod_is_not_active() {
+    fn a_controller_that_is_scaled_to_zero_is_inactive() {
         let template = json!({"spec": {"containers": []}});
         let read = |spec: Value| {
             let object = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": spec});
@@ -428,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_ended_or_waits_makes_no_pod() {
+    fn a_finished_or_suspended_job_is_inactive() {
         let condition = |kind: &str| json!({"conditions": [{"type": kind, "status": "True"}]});
         let table = [
             (json!({}), json!({}), true),

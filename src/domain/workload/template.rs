@@ -1,22 +1,23 @@
-//! What the rules read of a pod's spec. Thousands of pods have the same.
+//! The part of a pod's spec that is checked. Thousands of pods share one.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use k8s_openapi::{api::core::v1 as core, apimachinery::pkg::api::resource};
 
+use super::fields;
 use crate::{
-    api::names::label,
-    domain::{lint, quantity::Quantity},
+    api::{Taint, Toleration, names::label},
+    domain::kubernetes::quantity::Quantity,
     facts::{
         containerd::{HYPERV_HANDLER, PROCESS_HANDLER},
         support,
     },
 };
 
-/// The field of a node that affinity may ask for.
+/// The only field of a node that affinity can match.
 const NODE_NAME: &str = "metadata.name";
-/// The labels of a node's processors.
-const PROCESSORS: [&str; 2] = [label::ARCH, "beta.kubernetes.io/arch"];
+/// The labels of a node's processor architecture.
+const ARCHITECTURES: [&str; 2] = [label::ARCH, "beta.kubernetes.io/arch"];
 
 /// The operating system of a pod's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,29 +28,29 @@ pub enum System {
     Linux,
 }
 
-/// What the rules read of a pod's spec.
+/// The part of a pod's spec that is checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Template {
     /// `spec.os.name`.
     pub os: Option<System>,
     /// `spec.runtimeClassName`.
     pub runtime_class: Option<String>,
-    /// Where it may run.
+    /// The selector and the tolerations.
     pub scheduling: Scheduling,
-    /// What must hold of a node by affinity: any of these, each of them whole. Without any, every node will do.
+    /// The terms of the required node affinity: a node has to meet all requirements of one term. Empty: any node matches.
     pub affinity: Vec<Vec<Requirement>>,
-    /// `spec.nodeName` as it was written, in a template.
+    /// `spec.nodeName` of a template.
     pub node_name: Option<String>,
     /// All containers, init containers first.
     pub containers: Vec<Container>,
-    /// The memory of `spec.overhead`, in bytes: what the pod costs beside its containers.
+    /// The memory of `spec.overhead`, in bytes.
     pub overhead: i64,
-    /// Whether `securityContext.windowsOptions` is written anywhere.
+    /// Whether the pod or a container has `securityContext.windowsOptions`.
     pub windows_options: bool,
-    /// The names in `spec.imagePullSecrets`; those of the ServiceAccount are put there when a pod is created.
+    /// The names in `spec.imagePullSecrets`; the admission of a pod adds those of its ServiceAccount.
     pub pull_secrets: Vec<String>,
-    /// The paths of fields that Windows ignores or rejects; empty in a spec that has no mark of Windows.
-    pub odd_fields: Vec<String>,
+    /// The paths of fields that Windows ignores or rejects; empty unless the spec is for Windows.
+    pub ineffective_fields: Vec<String>,
 }
 
 /// Selector and tolerations, of a pod or of a RuntimeClass.
@@ -61,27 +62,14 @@ pub struct Scheduling {
     pub tolerations: Vec<Toleration>,
 }
 
-/// A toleration.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Toleration {
-    /// The taint's key; `None` is every key.
-    pub key: Option<String>,
-    /// The taint's value; `None` is every value.
-    pub value: Option<String>,
-    /// The taint's effect; `None` is every effect.
-    pub effect: Option<String>,
-    /// Whether it ends after some seconds, so that a NoExecute taint evicts the pod then.
-    pub limited: bool,
-}
-
 /// A requirement of node affinity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     /// The label, or the field `metadata.name`.
     pub key: String,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`.
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
     pub operator: String,
-    /// What it is compared with.
+    /// The values of the operator.
     pub values: Vec<String>,
 }
 
@@ -92,13 +80,13 @@ pub struct Container {
     pub name: String,
     /// Its image, as it is written.
     pub image: String,
-    /// Whether it ends before the others start: an init container that does not go on as a sidecar.
+    /// Whether it ends before the others start: an init container that is not a sidecar.
     pub init: bool,
     /// Whether it is a HostProcess container.
     pub host_process: bool,
-    /// The memory it asks for, in bytes.
+    /// Its memory request, in bytes.
     pub memory_request: Option<i64>,
-    /// The memory it may have, in bytes.
+    /// Its memory limit, in bytes.
     pub memory_limit: Option<i64>,
 }
 
@@ -115,7 +103,7 @@ impl From<&core::PodSpec> for Template {
             runtime_class: spec.runtime_class_name.clone(),
             scheduling: Scheduling {
                 node_selector: spec.node_selector.clone().unwrap_or_default(),
-                tolerations: spec.tolerations.iter().flatten().map(Toleration::from).collect(),
+                tolerations: spec.tolerations.iter().flatten().filter_map(Toleration::read).collect(),
             },
             affinity: required_affinity(spec),
             node_name: spec.node_name.clone().filter(|name| !name.is_empty()),
@@ -130,11 +118,11 @@ impl From<&core::PodSpec> for Template {
             overhead: memory(spec.overhead.as_ref()).unwrap_or_default(),
             windows_options: options.is_some() || containers().any(in_container),
             pull_secrets: spec.image_pull_secrets.iter().flatten().map(|secret| secret.name.clone()).collect(),
-            odd_fields: Vec::new(),
+            ineffective_fields: Vec::new(),
         };
-        // Most pods are for Linux, and need not be looked through.
+        // Most pods are for Linux and need no check of their fields.
         if template.system(|_| None).map_or(template.runtime_class.is_some(), |system| system == System::Windows) {
-            template.odd_fields = odd_fields(spec);
+            template.ineffective_fields = ineffective_fields(spec);
         }
         template
     }
@@ -145,10 +133,9 @@ pub(super) fn memory(resources: Option<&BTreeMap<String, resource::Quantity>>) -
     resources?.get("memory")?.0.parse::<Quantity>().ok().map(|quantity| quantity.bytes())
 }
 
-fn odd_fields(spec: &core::PodSpec) -> Vec<String> {
-    let findings = serde_json::to_value(spec).map(|spec| lint::pod::fields(&spec, support::NEWEST));
-    let counts = |finding: &lint::Finding| finding.code.severity() != lint::Severity::Note;
-    findings.into_iter().flatten().filter(counts).map(|finding| finding.path).collect()
+fn ineffective_fields(spec: &core::PodSpec) -> Vec<String> {
+    let issues = serde_json::to_value(spec).map(|spec| fields::issues(&spec, support::NEWEST)).unwrap_or_default();
+    issues.into_iter().filter(|issue| !issue.is_only_informative()).map(|issue| issue.path).collect()
 }
 
 fn required_affinity(spec: &core::PodSpec) -> Vec<Vec<Requirement>> {
@@ -162,6 +149,15 @@ fn required_affinity(spec: &core::PodSpec) -> Vec<Vec<Requirement>> {
     terms.iter().map(requirements).collect()
 }
 
+impl fmt::Display for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Windows => "Windows",
+            Self::Linux => "Linux",
+        })
+    }
+}
+
 impl System {
     fn named(name: &str) -> Option<Self> {
         match name {
@@ -173,8 +169,8 @@ impl System {
 }
 
 impl Template {
-    /// The system that the pod is for, as far as its own spec says: `spec.os.name`, a selector, Windows options, or its
-    /// RuntimeClass, of which `class` says where it leads.
+    /// The operating system of the pod, by `spec.os.name`, the selector, the affinity, Windows options, or the RuntimeClass,
+    /// whose operating system `class` returns.
     pub fn system(&self, class: impl Fn(&str) -> Option<System>) -> Option<System> {
         let windows_options = self.windows_options.then_some(System::Windows);
         self.os
@@ -184,21 +180,20 @@ impl Template {
             .or_else(|| class(self.runtime_class.as_deref()?))
     }
 
-    /// Takes the node's name out of the affinity, where a DaemonSet puts it, and gives it.
-    pub fn unpin(&mut self) -> Option<String> {
+    /// Removes the name of the node from the affinity, where the DaemonSet controller puts it, and returns it.
+    pub fn take_affinity_node(&mut self) -> Option<String> {
         let by_name = |requirement: &Requirement| {
             requirement.key == NODE_NAME && requirement.operator == "In" && requirement.values.len() == 1
         };
         let [term] = self.affinity.as_mut_slice() else { return None };
-        let place = term.iter().position(by_name)?;
-        let pin = term.remove(place);
+        let requirement = term.remove(term.iter().position(by_name)?);
         if term.is_empty() {
             self.affinity.clear();
         }
-        pin.values.into_iter().next()
+        requirement.values.into_iter().next()
     }
 
-    /// The system that every term of the affinity asks for.
+    /// The operating system that every term of the affinity requires.
     fn affinity_system(&self) -> Option<System> {
         let of_term = |term: &Vec<Requirement>| {
             let by_os = term.iter().find(|requirement| requirement.key == label::OS && requirement.operator == "In")?;
@@ -208,65 +203,69 @@ impl Template {
         self.affinity.iter().all(|term| of_term(term) == Some(first)).then_some(first)
     }
 
-    /// Whether the pod's affinity lets it be on a node with these labels and this name. What it asks of a label that is
-    /// not `known` is taken to hold.
-    pub fn prefers(&self, labels: &BTreeMap<String, String>, name: &str, known: impl Fn(&str) -> bool) -> bool {
-        let holds = |requirement: &Requirement| {
-            !known(&requirement.key) || requirement.holds(labels, Some(name).filter(|name| !name.is_empty()))
+    /// Whether the affinity matches a node with these labels and this name. Requirements on labels that are not `known` count
+    /// as met.
+    pub fn affinity_matches(
+        &self,
+        labels: &BTreeMap<String, String>,
+        name: &str,
+        known: impl Fn(&str) -> bool,
+    ) -> bool {
+        let is_met = |requirement: &Requirement| {
+            !known(&requirement.key) || requirement.is_met(labels, Some(name).filter(|name| !name.is_empty()))
         };
-        let term = |term: &Vec<Requirement>| !term.is_empty() && term.iter().all(holds);
-        self.affinity.is_empty() || self.affinity.iter().any(term)
+        let matches = |term: &Vec<Requirement>| !term.is_empty() && term.iter().all(is_met);
+        self.affinity.is_empty() || self.affinity.iter().any(matches)
     }
 
-    /// The nodes that the affinity asks for by name.
-    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+    /// The names of the nodes that the affinity selects by name.
+    pub fn affinity_hosts(&self) -> impl Iterator<Item = &str> {
         let by_name = |requirement: &&Requirement| {
             requirement.operator == "In" && [NODE_NAME, label::HOSTNAME].contains(&requirement.key.as_str())
         };
         self.affinity.iter().flatten().filter(by_name).flat_map(|requirement| &requirement.values).map(String::as_str)
     }
 
-    /// The keys of the labels of nodes that it asks for, some of them twice.
-    pub fn asked_labels(&self) -> impl Iterator<Item = &String> {
+    /// The keys of the node labels that it selects by, some of them twice.
+    pub fn selected_labels(&self) -> impl Iterator<Item = &String> {
         let required = self.affinity.iter().flatten().map(|requirement| &requirement.key);
         self.scheduling.node_selector.keys().chain(required)
     }
 
-    /// Whether it asks for nodes by name.
-    pub fn names_hosts(&self) -> bool {
-        self.scheduling.node_selector.contains_key(label::HOSTNAME) || self.hosts().next().is_some()
+    /// Whether it selects nodes by name.
+    pub fn selects_by_host(&self) -> bool {
+        self.scheduling.node_selector.contains_key(label::HOSTNAME) || self.affinity_hosts().next().is_some()
     }
 
-    /// Whether the nodes that it selects by itself are Windows nodes, as far as that can be said without its
-    /// RuntimeClass: a label that is not about processors is taken for one of theirs.
+    /// Whether it selects nodes without its RuntimeClass, by more than their architecture.
     pub fn selects_some_nodes(&self) -> bool {
-        !self.affinity.is_empty() || self.scheduling.node_selector.keys().any(|key| !PROCESSORS.contains(&key.as_str()))
+        !self.affinity.is_empty()
+            || self.scheduling.node_selector.keys().any(|key| !ARCHITECTURES.contains(&key.as_str()))
     }
 
-    /// The memory that a pod may take, in bytes; nothing where no container has a limit. Sums saturate at `i64::MAX`.
+    /// The memory limit of a pod, in bytes; 0 where no container has a limit. Sums saturate at `i64::MAX`.
     pub fn memory_limit(&self) -> i64 {
-        match self.at_once(|container| container.memory_limit) {
+        match self.peak(|container| container.memory_limit) {
             0 => 0,
             limit => limit.saturating_add(self.overhead),
         }
     }
 
-    /// The memory that the scheduler sets aside for a pod, in bytes. Sums saturate at `i64::MAX`.
+    /// The memory request of a pod, as the scheduler computes it, in bytes. Sums saturate at `i64::MAX`.
     pub fn memory_request(&self) -> i64 {
-        let containers = self.at_once(|container| container.memory_request.or(container.memory_limit));
+        let containers = self.peak(|container| container.memory_request.or(container.memory_limit));
         containers.saturating_add(self.overhead)
     }
 
-    /// The most that containers have at the same time: each init container runs before the next, beside the sidecars that
-    /// began before it (kubernetes/kubernetes, component-helpers `resource/helpers.go`).
-    fn at_once(&self, of: impl Fn(&Container) -> Option<i64>) -> i64 {
-        let step = |(most, running): (i64, i64), container: &Container| {
-            let own = of(container).unwrap_or_default();
-            let together = running.saturating_add(own);
-            if container.init { (most.max(together), running) } else { (most, together) }
+    /// The highest sum of an amount over the containers that run at the same time: init containers run one by one, with the
+    /// sidecars that started before them (kubernetes/kubernetes, component-helpers `resource/helpers.go`).
+    fn peak(&self, amount: impl Fn(&Container) -> Option<i64>) -> i64 {
+        let add = |(peak, running): (i64, i64), container: &Container| {
+            let sum = running.saturating_add(amount(container).unwrap_or_default());
+            if container.init { (peak.max(sum), running) } else { (peak, sum) }
         };
-        let (most, running) = self.containers.iter().fold((0, 0), step);
-        most.max(running)
+        let (peak, running) = self.containers.iter().fold((0, 0), add);
+        peak.max(running)
     }
 }
 
@@ -280,66 +279,33 @@ impl Scheduling {
                 .and_then(|own| own.tolerations.as_ref())
                 .into_iter()
                 .flatten()
-                .map(Toleration::from)
+                .filter_map(Toleration::read)
                 .collect(),
         }
     }
 
-    /// The system that the selector asks for.
+    /// The operating system that the selector requires.
     pub fn system(&self) -> Option<System> {
         let os = [label::OS, label::BETA_OS].into_iter().find_map(|key| self.node_selector.get(key));
         let by_build = self.node_selector.contains_key(label::WINDOWS_BUILD).then_some(System::Windows);
         os.and_then(|name| System::named(name)).or(by_build)
     }
 
-    /// The part of the selector that labels do not have, as `key=value`.
-    pub fn misses(&self, labels: &BTreeMap<String, String>) -> Option<String> {
-        let missed = self.node_selector.iter().find(|(key, value)| labels.get(*key) != Some(value));
-        missed.map(|(key, value)| format!("{key}={value}"))
-    }
-
     /// Whether a taint is tolerated.
-    pub fn tolerates(&self, key: &str, value: &str, effect: &str) -> bool {
-        self.tolerations.iter().any(|toleration| toleration.tolerates(key, value, effect))
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        self.tolerations.iter().any(|toleration| toleration.tolerates(taint))
     }
 
-    /// Whether a taint is tolerated for as long as it is there.
-    pub fn tolerates_for_good(&self, key: &str, value: &str, effect: &str) -> bool {
-        self.tolerations.iter().any(|toleration| !toleration.limited && toleration.tolerates(key, value, effect))
+    /// Whether a taint is tolerated without a time limit.
+    pub fn tolerates_without_limit(&self, taint: &Taint) -> bool {
+        self.tolerations.iter().any(|toleration| !toleration.is_limited() && toleration.tolerates(taint))
     }
 }
 
-/// The system that a RuntimeClass leads to: by its selector, else by a handler that only Windows has.
+/// The operating system of the nodes of a RuntimeClass: by its selector, else by a handler that only Windows has.
 pub fn system_of_class(class: &k8s_openapi::api::node::v1::RuntimeClass) -> Option<System> {
     let of_handler = [PROCESS_HANDLER, HYPERV_HANDLER].contains(&class.handler.as_str()).then_some(System::Windows);
     Scheduling::of_class(class).system().or(of_handler)
-}
-
-impl Toleration {
-    /// Whether it tolerates a taint, as Kubernetes has it (kubernetes/api, core/v1/toleration.go, v0.33).
-    pub fn tolerates(&self, key: &str, value: &str, effect: &str) -> bool {
-        self.effect.as_deref().is_none_or(|own| own == effect)
-            && self.key.as_deref().is_none_or(|own| own == key)
-            && self.value.as_deref().is_none_or(|own| own == value)
-    }
-
-    /// Whether it tolerates every taint there is.
-    pub fn tolerates_everything(&self) -> bool {
-        self.key.is_none() && self.effect.is_none()
-    }
-}
-
-impl From<&core::Toleration> for Toleration {
-    fn from(toleration: &core::Toleration) -> Self {
-        let exists = toleration.operator.as_deref() == Some("Exists");
-        let written = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        Self {
-            key: written(&toleration.key),
-            value: (!exists).then(|| toleration.value.clone().unwrap_or_default()),
-            effect: written(&toleration.effect),
-            limited: toleration.toleration_seconds.is_some(),
-        }
-    }
 }
 
 impl From<&core::NodeSelectorRequirement> for Requirement {
@@ -353,22 +319,22 @@ impl From<&core::NodeSelectorRequirement> for Requirement {
 }
 
 impl Requirement {
-    fn holds(&self, labels: &BTreeMap<String, String>, name: Option<&str>) -> bool {
+    fn is_met(&self, labels: &BTreeMap<String, String>, name: Option<&str>) -> bool {
         let value = match self.key.as_str() {
             NODE_NAME => name,
             key => labels.get(key).map(String::as_str),
         };
-        let compared = |holds: fn(&i64, &i64) -> bool| {
+        let compare = |ordered: fn(&i64, &i64) -> bool| {
             let (Some(value), Some(bound)) = (value, self.values.first()) else { return false };
-            matches!((value.parse(), bound.parse()), (Ok(value), Ok(bound)) if holds(&value, &bound))
+            matches!((value.parse(), bound.parse()), (Ok(value), Ok(bound)) if ordered(&value, &bound))
         };
         match self.operator.as_str() {
             "In" => value.is_some_and(|value| self.values.iter().any(|one| one == value)),
             "NotIn" => value.is_none_or(|value| self.values.iter().all(|one| one != value)),
             "Exists" => value.is_some(),
             "DoesNotExist" => value.is_none(),
-            "Gt" => compared(i64::gt),
-            "Lt" => compared(i64::lt),
+            "Gt" => compare(i64::gt),
+            "Lt" => compare(i64::lt),
             _ => false,
         }
     }
@@ -400,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_says_its_system_by_the_most_certain_of_its_marks() {
+    fn the_operating_system_is_determined_by_the_most_specific_field() {
         let affinity = |operator: &str, values: Value| {
             json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
                 {"matchExpressions": [{"key": "kubernetes.io/os", "operator": operator, "values": values}]},
@@ -430,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_leads_to_windows_by_its_selector_or_its_handler() {
+    fn the_operating_system_of_a_class_is_determined_by_its_selector_or_its_handler() {
         let table = [
             (
                 json!({"handler": "x", "scheduling": {"nodeSelector": {"kubernetes.io/os": "windows"}}}),
@@ -449,26 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_toleration_means_what_it_means_to_kubernetes() {
-        let taint = ("os", "windows", "NoSchedule");
-        let table = [
-            (json!({"operator": "Exists"}), true),
-            (json!({"operator": "Exists", "effect": "NoExecute"}), false),
-            (json!({"key": "os", "operator": "Exists"}), true),
-            (json!({"key": "os", "value": "windows"}), true),
-            (json!({"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}), true),
-            (json!({"key": "os", "value": "Windows"}), false),
-            (json!({"key": "os"}), false),
-            (json!({"key": "gpu", "operator": "Exists"}), false),
-        ];
-        for (toleration, expected) in table {
-            let read = template(json!({"containers": [], "tolerations": [toleration.clone()]}));
-            assert_eq!(read.scheduling.tolerates(taint.0, taint.1, taint.2), expected, "{toleration}");
-        }
-    }
-
-    #[test]
-    fn affinity_means_what_it_means_to_kubernetes() {
+    fn affinity_matches_as_in_kubernetes() {
         let labels = BTreeMap::from([("a".to_owned(), "1".to_owned()), ("n".to_owned(), "7".to_owned())]);
         let by_label = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
         let by_name =
@@ -489,12 +436,12 @@ mod tests {
             let spec = json!({"containers": [], "affinity": {"nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
             }}});
-            assert_eq!(template(spec).prefers(&labels, "win-1", |_| true), expected, "{terms}");
+            assert_eq!(template(spec).affinity_matches(&labels, "win-1", |_| true), expected, "{terms}");
         }
     }
 
     #[test]
-    fn init_containers_take_their_memory_before_the_others_do() {
+    fn init_containers_release_their_memory_before_the_others_start() {
         let container = |name: &str, limit: &str| json!({"name": name, "resources": {"limits": {"memory": limit}}});
         let mut sidecar = container("sidecar", "1Gi");
         sidecar["restartPolicy"] = json!("Always");
@@ -508,14 +455,14 @@ mod tests {
             (json!([]), json!({"memory": "2Gi", "cpu": "1"}), 5),
         ];
         for (init, overhead, expected) in table {
-            let told = format!("{init} {overhead}");
+            let case = format!("{init} {overhead}");
             let containers = json!([container("a", "1Gi"), container("b", "2Gi")]);
             let spec = json!({"initContainers": init, "containers": containers, "overhead": overhead});
             let template = template(spec);
             assert_eq!(
                 (template.memory_limit() >> 30, template.memory_request() >> 30),
                 (expected, expected),
-                "{told}"
+                "{case}"
             );
         }
         let unlimited = template(json!({"containers": [{"name": "a"}], "overhead": {"memory": "1Gi"}}));
@@ -530,15 +477,15 @@ mod tests {
             (json!([container("9E")]), json!([container("1")]), "9E"),
             (json!([container("100E")]), json!([container("1e99")]), "1"),
         ] {
-            let told = format!("{init} {containers} {overhead}");
+            let case = format!("{init} {containers} {overhead}");
             let spec = json!({"initContainers": init, "containers": containers, "overhead": {"memory": overhead}});
             let template = template(spec);
-            assert_eq!((template.memory_limit(), template.memory_request()), (i64::MAX, i64::MAX), "{told}");
+            assert_eq!((template.memory_limit(), template.memory_request()), (i64::MAX, i64::MAX), "{case}");
         }
     }
 
     #[test]
-    fn memory_and_host_process_are_read_of_each_container() {
+    fn memory_and_host_process_are_read_for_each_container() {
         let spec = json!({
             "securityContext": {"windowsOptions": {"hostProcess": true}},
             "initContainers": [{"name": "first", "image": "a"}],

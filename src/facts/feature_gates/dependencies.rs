@@ -1,8 +1,9 @@
-//! Feature gates that need others. From 1.35 on a kubelet does not start where an enabled gate needs one that is off.
+//! Dependencies between feature gates. From 1.35 on a kubelet does not start if an enabled gate depends on a disabled
+//! one.
 //!
 //! Sources: `defaultKubernetesFeatureGateDependencies` in `pkg/features/kube_features.go` of kubernetes/kubernetes at
-//! v1.35.4 and v1.36.2; what becomes of a violation in `featuregate/feature_gate.go` of kubernetes/component-base, which
-//! has none at v0.34.10 and `unsafeSetFromMap` at v0.35.0, v0.35.7 and v0.36.3.
+//! v1.35.4 and v1.36.2; the effect of a violation from `featuregate/feature_gate.go` of kubernetes/component-base,
+//! which has no check at v0.34.10 and `unsafeSetFromMap` at v0.35.0, v0.35.7 and v0.36.3.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use super::{Minor, NEWEST_READ, Stage, feature_gate};
 /// The first minor whose kubelet checks dependencies.
 pub const CHECKED_SINCE: Minor = Minor(35);
 
-/// A gate and those that it needs, in the order of their names. A gate that is gone needs nothing and is needed by none.
+/// Each gate with the gates that it depends on, sorted by name. Removed gates have no dependencies and no dependents.
 #[rustfmt::skip]
 pub const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("AuthorizeNodeWithSelectors", &["AuthorizeWithSelectors"]),
@@ -67,35 +68,35 @@ pub const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("WorkloadWithJob", &["GenericWorkload"]),
 ];
 
-/// The only edge that came after its gate: the gate, what it needs, and since when.
-const LATER: (&str, &str, Minor) = ("UserNamespacesHostNetworkSupport", "NodeDeclaredFeatures", Minor(36));
+/// The only dependency that was added after its gate: the gate, its dependency, and the first minor.
+const ADDED_LATER: (&str, &str, Minor) = ("UserNamespacesHostNetworkSupport", "NodeDeclaredFeatures", Minor(36));
 
-/// An enabled gate, and one that it needs and that is off.
+/// An enabled gate that depends on a disabled one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unmet {
+pub struct UnmetDependency {
     /// The enabled gate.
     pub gate: &'static str,
-    /// The gate that is off.
+    /// The disabled gate.
     pub needs: &'static str,
 }
 
-/// The dependencies that keep a kubelet of a minor from starting with these gates. Nothing is said of minors that were
-/// not read.
-pub fn unmet(set: &BTreeMap<String, bool>, minor: Minor) -> Vec<Unmet> {
+/// The dependencies that prevent a kubelet of a minor from starting with these gates. Empty for minors that were not
+/// read.
+pub fn unmet_dependencies(set: &BTreeMap<String, bool>, minor: Minor) -> Vec<UnmetDependency> {
     if !(CHECKED_SINCE..=NEWEST_READ).contains(&minor) {
         return Vec::new();
     }
-    let edges = DEPENDENCIES.iter().flat_map(|(gate, needs)| needs.iter().map(|needs| Unmet { gate, needs }));
-    edges.filter(|edge| is_unmet(*edge, set, minor)).collect()
+    let all = DEPENDENCIES.iter().flat_map(|(gate, needs)| needs.iter().map(|needs| UnmetDependency { gate, needs }));
+    all.filter(|dependency| is_unmet(*dependency, set, minor)).collect()
 }
 
-fn is_unmet(Unmet { gate, needs }: Unmet, set: &BTreeMap<String, bool>, minor: Minor) -> bool {
-    let not_yet = (gate, needs) == (LATER.0, LATER.1) && minor < LATER.2;
+fn is_unmet(UnmetDependency { gate, needs }: UnmetDependency, set: &BTreeMap<String, bool>, minor: Minor) -> bool {
+    let not_yet = (gate, needs) == (ADDED_LATER.0, ADDED_LATER.1) && minor < ADDED_LATER.2;
     !not_yet && enabled(gate, set, minor) == Some(true) && enabled(needs, set, minor) == Some(false)
 }
 
-/// Whether a gate is on with these set, as `AllAlpha` and `AllBeta` have it where it is not set itself; `None` where the
-/// minor does not know it.
+/// Whether these settings enable a gate. `AllAlpha` and `AllBeta` apply to a gate without a setting of its own. `None`
+/// if the minor does not know the gate.
 fn enabled(name: &str, set: &BTreeMap<String, bool>, minor: Minor) -> Option<bool> {
     let gate = feature_gate(name).filter(|gate| gate.known_in(minor))?;
     let spec = gate.spec_in(minor)?;
@@ -104,16 +105,16 @@ fn enabled(name: &str, set: &BTreeMap<String, bool>, minor: Minor) -> Option<boo
         Stage::Beta => set.get("AllBeta"),
         Stage::Stable => None,
     };
-    Some(*set.get(name).or(all).unwrap_or(&spec.on))
+    Some(*set.get(name).or(all).unwrap_or(&spec.default))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(set: &[(&str, bool)], minor: u32) -> Vec<(&'static str, &'static str)> {
+    fn unmet(set: &[(&str, bool)], minor: u32) -> Vec<(&'static str, &'static str)> {
         let set = set.iter().map(|(name, on)| ((*name).to_owned(), *on)).collect();
-        unmet(&set, Minor(minor)).into_iter().map(|Unmet { gate, needs }| (gate, needs)).collect()
+        unmet_dependencies(&set, Minor(minor)).into_iter().map(|found| (found.gate, found.needs)).collect()
     }
 
     #[test]
@@ -126,14 +127,14 @@ mod tests {
                 assert!(feature_gate(name).is_some(), "{name}");
             }
         }
-        assert!(DEPENDENCIES.iter().any(|(gate, needs)| *gate == LATER.0 && needs.contains(&LATER.1)));
+        assert!(DEPENDENCIES.iter().any(|(gate, needs)| *gate == ADDED_LATER.0 && needs.contains(&ADDED_LATER.1)));
     }
 
     #[test]
     fn a_kubelet_starts_with_the_defaults_of_its_minor() {
         for minor in 14..=40 {
-            assert_eq!(found(&[], minor), [], "1.{minor}");
-            assert_eq!(found(&[("AllBeta", false)], minor), [], "1.{minor}");
+            assert_eq!(unmet(&[], minor), [], "1.{minor}");
+            assert_eq!(unmet(&[("AllBeta", false)], minor), [], "1.{minor}");
         }
     }
 
@@ -184,7 +185,7 @@ mod tests {
             ),
         ];
         for (set, minor, expected) in table {
-            assert_eq!(found(set, *minor), *expected, "{set:?} in 1.{minor}");
+            assert_eq!(unmet(set, *minor), *expected, "{set:?} in 1.{minor}");
         }
     }
 }

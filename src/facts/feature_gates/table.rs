@@ -1,61 +1,61 @@
-//! Every feature gate of the kubelet: name, first minor, last minor, and its specifications as upstream's versioned list
-//! has them. In the order of the names' bytes. The sources are those of [`super`].
+//! Every feature gate of the kubelet: name, first minor, last minor, and the specifications as in upstream's versioned
+//! list. Sorted by name. The sources are those of [`super`].
 
-use super::{FeatureGate, Minor, Spec, Stage};
+use super::{FeatureGate, GateSpec, Minor, Stage};
 
-/// Still there in the newest minor that was read.
+/// Still present in the newest minor that was read.
 const NOW: u32 = 0;
 
-const fn spec(from: u32, on: bool, locked: bool, stage: Stage) -> Spec {
-    Spec { from: Minor(from), on, locked, stage }
+const fn spec(from: u32, default: bool, locked: bool, stage: Stage) -> GateSpec {
+    GateSpec { from: Minor(from), default, locked, stage }
 }
 
-/// Alpha: off by default.
-const fn alpha(from: u32) -> Spec {
+/// Alpha, disabled by default.
+const fn alpha(from: u32) -> GateSpec {
     spec(from, false, false, Stage::Alpha)
 }
 
-/// Alpha, and on by default all the same.
-const fn alpha_on(from: u32) -> Spec {
+/// Alpha, enabled by default.
+const fn alpha_on(from: u32) -> GateSpec {
     spec(from, true, false, Stage::Alpha)
 }
 
-/// Beta: on by default.
-const fn beta(from: u32) -> Spec {
+/// Beta, enabled by default.
+const fn beta(from: u32) -> GateSpec {
     spec(from, true, false, Stage::Beta)
 }
 
-/// Beta, and off by default.
-const fn beta_off(from: u32) -> Spec {
+/// Beta, disabled by default.
+const fn beta_off(from: u32) -> GateSpec {
     spec(from, false, false, Stage::Beta)
 }
 
-/// Generally available or deprecated: on by default, may be set.
-const fn on(from: u32) -> Spec {
+/// Generally available or deprecated, enabled by default, not locked.
+const fn on(from: u32) -> GateSpec {
     spec(from, true, false, Stage::Stable)
 }
 
-/// Generally available or deprecated: off by default, may be set.
-const fn off(from: u32) -> Spec {
+/// Generally available or deprecated, disabled by default, not locked.
+const fn off(from: u32) -> GateSpec {
     spec(from, false, false, Stage::Stable)
 }
 
 /// Locked to true.
-const fn locked(from: u32) -> Spec {
+const fn locked(from: u32) -> GateSpec {
     spec(from, true, true, Stage::Stable)
 }
 
 /// Locked to false.
-const fn locked_off(from: u32) -> Spec {
+const fn locked_off(from: u32) -> GateSpec {
     spec(from, false, true, Stage::Stable)
 }
 
-const fn gate(name: &'static str, first: u32, last: u32, specs: &'static [Spec]) -> FeatureGate {
+const fn gate(name: &'static str, first: u32, last: u32, specs: &'static [GateSpec]) -> FeatureGate {
     let last = if last == NOW { None } else { Some(Minor(last)) };
     FeatureGate { name, first: Minor(first), last, specs }
 }
 
-/// Every gate: name, first minor, last minor, and what it is from which minor on.
+/// Every gate: name, first minor, last minor, and specifications.
 #[rustfmt::skip]
 pub const GATES: &[FeatureGate] = &[
     gate("APIListChunking", 14, 32, &[beta(17), locked(29)]),

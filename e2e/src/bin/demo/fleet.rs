@@ -16,9 +16,9 @@ pub struct Fleet {
 /// on its RuntimeClass.
 #[derive(Clone, Copy)]
 pub struct Mistakes {
-    /// The pool that tells of them.
+    /// The pool that reports them.
     pub pool: &'static str,
-    /// The RuntimeClass of both, which leads to nodes of the pool.
+    /// The RuntimeClass of both, which selects nodes of the pool.
     pub class: &'static str,
     /// The image of the DaemonSet, which would run there.
     pub fits: &'static str,
@@ -51,7 +51,7 @@ pub struct Workload {
 /// How Pods find a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// By a RuntimeClass that leads to nodes of a build.
+    /// By a RuntimeClass that selects nodes of a build.
     RuntimeClass { name: &'static str, build: &'static str },
     /// By the build's label and a toleration in the Pod: a pool that only observes makes no RuntimeClass.
     ByHand { build: &'static str },
@@ -90,8 +90,8 @@ fn current(minor: u32) -> Fleet {
         windows("batch-1", SERVER_2019, 7009, batch, "containerd://2.0.11").taking_configuration(),
         windows("batch-2", SERVER_2025, 4652, batch, "containerd://2.0.11").taking_configuration(),
         windows("batch-3", SERVER_2019, 5329, minor - 4, "containerd://1.7.34").taking_configuration(),
-        guarded_by_hand(windows("spare-1", SERVER_2025, 4652, minor, "containerd://2.3.4")),
-        guarded_by_hand(windows("spare-2", SERVER_2025, 4652, minor - 1, "containerd://2.3.4")),
+        tainted_by_hand(windows("spare-1", SERVER_2025, 4652, minor, "containerd://2.3.4")),
+        tainted_by_hand(windows("spare-2", SERVER_2025, 4652, minor - 1, "containerd://2.3.4")),
     ];
     let workloads = vec![
         by_class("shop", 3, "windows-ltsc2022", SERVER_2022, "mcr.microsoft.com/windows/nanoserver:ltsc2022"),
@@ -116,7 +116,7 @@ fn old(minor: u32) -> Fleet {
         windows("batch-2", VERSION_1909, 1316, minor - 1, "docker://19.3.14").taking_configuration(),
         if minor - 4 < 17 { oldest.without_build_label() } else { oldest },
         windows("next-1", SERVER_2022, 230, minor, "containerd://1.5.18"),
-        guarded_by_hand(windows("spare-1", VERSION_1909, 1316, minor, "containerd://1.4.13")),
+        tainted_by_hand(windows("spare-1", VERSION_1909, 1316, minor, "containerd://1.4.13")),
     ];
     let workloads = vec![
         by_class("shop", 3, "windows-2004", VERSION_2004, "mcr.microsoft.com/windows/nanoserver:2004"),
@@ -139,7 +139,7 @@ fn windows(name: &str, build: &str, revision: u32, minor: u32, runtime: &str) ->
         .label("agentpool", agentpool)
 }
 
-fn guarded_by_hand(node: SimulatedNode) -> SimulatedNode {
+fn tainted_by_hand(node: SimulatedNode) -> SimulatedNode {
     node.taint("os", "windows", "NoSchedule")
 }
 

@@ -87,7 +87,7 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     let control_plane = start_control_plane().await?;
     let client = control_plane.client(User::Admin).await?;
     let Fleet { nodes, workloads, mistakes } = fleet(control_plane.version().minor);
-    let delivered = nodes.iter().filter(|node| node.takes_configuration).count();
+    let delivered = nodes.iter().map(|node| u32::from(node.takes_configuration)).sum();
 
     let _kubelets = step("registering nodes", async {
         let words = format!("{} nodes registered by simulated kubelets, 8 of them with Windows", nodes.len());
@@ -104,9 +104,9 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     .await?;
     let operator = step("starting the operator", async {
         blocking(binary).await?;
-        // Nothing here leaves this machine: what images are for is told by their names and the simulated runtimes.
+        // Nothing here leaves this machine: the names and the simulated runtimes say what images are for.
         let operator = Operator::start(&control_plane, &["--registry=off"], &[]).await?;
-        Ok((operator, format!("winpool run, as {} with the shipped RBAC and no more", User::Operator.name())))
+        Ok((operator, format!("winpool run, as {} with the shipped RBAC only", User::Operator.name())))
     })
     .await?;
     let shared = control_plane.clone();
@@ -120,7 +120,7 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     if arguments.once {
         return Ok(());
     }
-    report::farewell(&demonstration.control_plane);
+    report::next_steps(&demonstration.control_plane);
     demonstration.stay().await
 }
 
@@ -150,7 +150,7 @@ struct Demonstration {
     control_plane: Arc<ControlPlane>,
     client: Client,
     /// How many nodes take the configuration that is rendered for them.
-    delivered: usize,
+    delivered: u32,
     workloads: Vec<fleet::Workload>,
     mistakes: Mistakes,
 }
@@ -165,7 +165,7 @@ impl Demonstration {
             workloads::create_mistakes(&self.client, self.mistakes).await?;
             self.settled("waiting for the Pods", true).await?;
         }
-        self.judge_requests()?;
+        self.check_requests()?;
         report::tables(&self.control_plane, with_pods).await?;
         report::findings(&pools::read(&self.client).await?);
         Ok(())
@@ -190,10 +190,7 @@ impl Demonstration {
                 Mistakes::DEPLOYMENT,
                 Mistakes::DAEMON_SET
             ),
-            false => format!(
-                "every pool is as its spec says, and {} nodes show by their numbers that they took their configuration",
-                self.delivered
-            ),
+            false => format!("every pool is as specified, and {} nodes run their configuration", self.delivered),
         };
         step_with_news(what, &news, async {
             let deadline = Instant::now() + SETTLED_WITHIN;
@@ -221,7 +218,7 @@ impl Demonstration {
         let pools = pools::read(&self.client).await?;
         let mut missing = pools::missing(&pools, self.delivered);
         if with_pods {
-            missing.extend(pools::untold(&pools, self.mistakes));
+            missing.extend(pools::unreported(&pools, self.mistakes));
             missing.extend(workloads::missing(&self.client, &self.workloads).await?);
         }
         Ok(missing)
@@ -236,7 +233,7 @@ impl Demonstration {
     }
 
     /// The shipped RBAC is all that the operator needs.
-    fn judge_requests(&self) -> Result<()> {
+    fn check_requests(&self) -> Result<()> {
         let requests = self.control_plane.requests_of(User::Operator)?;
         let refused: BTreeSet<String> = requests
             .iter()
@@ -249,7 +246,7 @@ impl Demonstration {
         let memory = self.operator.resident_bytes().context("the operator's memory")? / (1024 * 1024);
         let (writes, events) = (writes.len(), events.len());
         println!(
-            "          so far the operator made {writes} writes and told {events} events, none refused; it occupies {memory} MiB"
+            "          so far the operator made {writes} writes and emitted {events} events, none refused; it occupies {memory} MiB"
         );
         Ok(())
     }

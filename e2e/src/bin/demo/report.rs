@@ -1,4 +1,4 @@
-//! What newcomers see: the cluster through `kubectl`, and what its pools would have a person do.
+//! What people see: the cluster through `kubectl`, and what its pools report.
 
 use std::sync::Arc;
 
@@ -8,8 +8,11 @@ use e2e::{
     kubectl::kubectl,
 };
 
+use kube::ResourceExt;
+use winpool::api::WindowsNodePool;
+
 use crate::{
-    pools::Pool,
+    pools,
     progress::{blocking, bold, dim},
 };
 
@@ -49,13 +52,12 @@ pub async fn tables(control_plane: &Arc<ControlPlane>, with_pods: bool) -> Resul
     Ok(())
 }
 
-/// Prints what each pool that is not fine has to say.
-pub fn findings(pools: &[Pool]) {
-    println!("\n{}", bold("What the pools say, and what to do"));
-    for (pool, findings) in
-        pools.iter().map(|pool| (pool, pool.findings())).filter(|(_, findings)| !findings.is_empty())
-    {
-        println!("{}", bold(pool.name()));
+/// Prints the findings of each pool.
+pub fn findings(pools: &[WindowsNodePool]) {
+    println!("\n{}", bold("What the pools report, and what to do"));
+    let all = pools.iter().map(|pool| (pool, pools::findings(pool)));
+    for (pool, findings) in all.filter(|(_, findings)| !findings.is_empty()) {
+        println!("{}", bold(&pool.name_any()));
         for finding in findings {
             let text = format!("{}: {}", finding.title, finding.message);
             for (number, line) in wrapped(&text, WIDTH - 6).iter().enumerate() {
@@ -66,7 +68,7 @@ pub fn findings(pools: &[Pool]) {
 }
 
 /// Prints where to look next.
-pub fn farewell(control_plane: &ControlPlane) {
+pub fn next_steps(control_plane: &ControlPlane) {
     let kubectl = &control_plane.assets().kubectl;
     let folder = kubectl.parent().unwrap_or(kubectl).display();
     println!("\n{}", bold("It stays up until Ctrl-C. In another terminal:"));

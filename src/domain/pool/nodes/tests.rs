@@ -1,10 +1,19 @@
-//! Nodes that are alike share a plan.
+//! Equal nodes share a plan.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{api::names::annotation, domain::revert::RevertDetector};
+use crate::{
+    api::{Taint, TaintEffect, names::annotation},
+    domain::{
+        pool::evictions::Evictions,
+        revert::{FieldWrite, RevertDetector},
+    },
+};
 
 fn node(name: &str, metadata: &Value, taints: &Value) -> WindowsNode {
     let mut object = json!({
@@ -17,18 +26,18 @@ fn node(name: &str, metadata: &Value, taints: &Value) -> WindowsNode {
     });
     object["metadata"]["name"] = json!(name);
     object["metadata"]["uid"] = json!(format!("uid of {name}"));
-    object["metadata"]["resourceVersion"] = json!(format!("of {name}"));
+    object["metadata"]["resourceVersion"] = json!(format!("version of {name}"));
     serde_json::from_value::<Node>(object).unwrap().into()
 }
 
 #[test]
-fn nodes_that_are_alike_are_planned_as_each_would_be_alone() {
+fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
     let host = |name: &str| json!({"labels": {"kubernetes.io/hostname": name}});
     let owned = json!({"labels": {"old": "x"}, "annotations": {annotation::OWNED: r#"{"labels":{"old":"added"}}"#}});
     let nodes = [
         node("new-1", &host("new-1"), &json!([])),
         node("new-2", &host("new-2"), &json!([])),
-        node("contested", &host("contested"), &json!([])),
+        node("reverted", &host("reverted"), &json!([])),
         node("refused", &host("refused"), &json!([])),
         node("new-3", &host("new-3"), &json!([])),
         node("team", &json!({"labels": {"team": "other"}}), &json!([])),
@@ -37,9 +46,9 @@ fn nodes_that_are_alike_are_planned_as_each_would_be_alone() {
         node("owned", &owned, &json!([])),
     ];
     let mut reverts = RevertDetector::default();
-    let write = taint_write(&"os:NoSchedule".parse().unwrap(), "windows");
-    let contested = ObjectId::Uid("uid of contested".into());
-    (0..6).for_each(|_| reverts.note(&contested, std::slice::from_ref(&write), Timestamp::UNIX_EPOCH));
+    let write = FieldWrite::taint(&"os:NoSchedule".parse().unwrap(), Some("windows"));
+    let reverted = ObjectId::Uid("uid of reverted".into());
+    (0..6).for_each(|_| reverts.note(&reverted, std::slice::from_ref(&write), Timestamp::UNIX_EPOCH));
     let snapshot = Snapshot {
         reverts: Arc::new(reverts),
         refusals: [("refused".to_owned(), "denied".to_owned())].into(),
@@ -47,31 +56,30 @@ fn nodes_that_are_alike_are_planned_as_each_would_be_alone() {
     };
     let (applied, labels) = (AppliedKeys::default(), BTreeMap::from([("team".to_owned(), "web".to_owned())]));
     let taints = [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }];
-    let (waiting, widened, blocked, evictions) =
-        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), Evictions::Allowed);
+    let (none, no_classes, evictions) = (BTreeSet::new(), BTreeSet::new(), Evictions::Allowed);
     let desired = DesiredNode {
         pool: "web",
         labels: &labels,
         taints: &taints,
-        waiting: &waiting,
-        widened: &widened,
-        blocked: &blocked,
+        untolerated: &none,
+        widened_classes: &no_classes,
+        blocked: &none,
         evictions: &evictions,
     };
     for desired in [Some(desired), None] {
-        let mut shared = Planner::new(&snapshot, &applied, desired.clone());
+        let mut shared = NodePlanner::new(&snapshot, &applied, desired.clone());
         let mut distinct = Vec::new();
-        for (node, config, registered) in nodes
+        for (node, config, configured) in nodes
             .iter()
             .flat_map(|node| {
-                [Config::None, Config::Named("web-1")]
-                    .map(|config| [false, true].map(|registered| (node, config, registered)))
+                [DesiredConfig::None, DesiredConfig::Named("web-1")]
+                    .map(|config| [false, true].map(|configured| (node, config, configured)))
             })
             .flatten()
         {
-            let plan = shared.plan(node, config, registered);
-            let alone = Planner::new(&snapshot, &applied, desired.clone()).plan(node, config, registered);
-            assert_eq!(plan, alone, "{}", node.name);
+            let plan = shared.plan(node, config, configured);
+            let single = NodePlanner::new(&snapshot, &applied, desired.clone()).plan(node, config, configured);
+            assert_eq!(plan, single, "{}", node.name);
             if !distinct.iter().any(|other| Arc::ptr_eq(other, &plan)) {
                 distinct.push(plan);
             }

@@ -1,0 +1,135 @@
+//! Snapshots of pools with many nodes.
+
+use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use winpool::{
+    domain::{
+        node::WindowsNode,
+        operation::{Operation, Parts},
+        ownership::Ownership,
+        pool::{
+            Pool, ProfileView, Snapshot,
+            plan::{Planner, plan},
+        },
+        record::OwnershipKey,
+    },
+    facts::Minor,
+};
+
+/// The CPU time of this thread.
+pub fn time_on_cpu() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|nanos| nanos.parse().ok()).map_or(Duration::ZERO, Duration::from_nanos)
+}
+
+/// Pools `pool-0`, `pool-1` … with new nodes, and the same after they have been reconciled.
+pub fn new_and_settled(pools: usize, nodes: usize) -> (Snapshot, Snapshot) {
+    let mut pools_now: BTreeMap<String, Value> =
+        (0..pools).map(|number| (format!("pool-{number}"), pool(number))).collect();
+    let profile = json!({
+        "apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsRuntimeProfile", "metadata": {"name": "standard"},
+        "spec": {},
+    });
+    let mut objects: Vec<Value> = (0..nodes).map(|number| node(number, number % pools)).collect();
+    let indexes: BTreeMap<String, usize> = (0..nodes).map(|number| (format!("win-{number}"), number)).collect();
+    let snapshot = |pools: &BTreeMap<String, Value>, nodes: &[Value]| Snapshot {
+        namespace: "winpool-system".to_owned(),
+        pools: pools.iter().map(|(name, pool)| (name.clone(), Arc::new(Pool::from_object(read(pool))))).collect(),
+        profiles: [("standard".to_owned(), Arc::new(ProfileView::from_object(read(&profile))))].into(),
+        nodes: nodes
+            .iter()
+            .map(|node| WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node)))
+            .map(|node| (node.name.clone(), Arc::new(node)))
+            .collect(),
+        api_server: Some(Minor(34)),
+        ownership: Arc::new(Ownership::signed(OwnershipKey::new(&[7; OwnershipKey::LENGTH]))),
+        ..Snapshot::default()
+    };
+    let new = snapshot(&pools_now, &objects);
+    let mut settled = new.clone();
+    let names: Vec<String> = pools_now.keys().cloned().collect();
+    let planner = Planner::new(&new);
+    for operation in names.iter().flat_map(|name| planner.plan(name).unwrap().steps.into_iter().flatten()) {
+        match operation {
+            Operation::PatchNode(patch) => {
+                merge(&mut objects[indexes[&patch.node]], &patch.body(Parts::ALL));
+            }
+            Operation::RecordApplied { pool, body } => {
+                pools_now.get_mut(&pool).unwrap()["status"] = body["status"].clone();
+            }
+            Operation::ApplyRuntimeClass { name, body, .. } => {
+                let class = read::<k8s_openapi::api::node::v1::RuntimeClass>(&body);
+                settled.runtime_classes.insert(name, Arc::new(class.into()));
+            }
+            Operation::ApplyConfigMap { name, body } => {
+                let map = read::<k8s_openapi::api::core::v1::ConfigMap>(&body);
+                settled.config_maps.insert(name, Arc::new(map.into()));
+            }
+            _ => {}
+        }
+    }
+    let after = snapshot(&pools_now, &objects);
+    settled = Snapshot { pools: after.pools, nodes: after.nodes, ..settled };
+    for name in &names {
+        assert_eq!(plan(&settled, name).unwrap().steps, Vec::<Vec<Operation>>::new(), "nothing is left to do");
+    }
+    (new, settled)
+}
+
+fn pool(number: usize) -> Value {
+    let name = format!("pool-{number}");
+    json!({
+        "apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "metadata": {"name": name, "generation": 1},
+        "spec": {
+            "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": name}},
+            "profileRef": {"name": "standard"}, "labels": {"team": name},
+        },
+    })
+}
+
+fn node(number: usize, pool: usize) -> Value {
+    let kubelet = ["v1.34.2", "v1.33.5"][number % 2];
+    let containerd = ["containerd://2.1.5", "containerd://1.7.28"][number / 2 % 2];
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {
+            "name": format!("win-{number}"), "uid": format!("uid-{number}"), "resourceVersion": number.to_string(),
+            "labels": {
+                "agentpool": format!("pool-{pool}"), "kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64",
+                "kubernetes.io/hostname": format!("win-{number}"), "node.kubernetes.io/windows-build": "10.0.20348",
+                "topology.kubernetes.io/zone": "zone-1", "node.kubernetes.io/instance-type": "large",
+            },
+        },
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "capacity": {"cpu": "4", "memory": "16776752Ki", "pods": "110", "ephemeral-storage": "133703676Ki"},
+            "allocatable": {"cpu": "4", "memory": "16674352Ki", "pods": "110", "ephemeral-storage": "133703676Ki"},
+            "nodeInfo": {
+                "kernelVersion": "10.0.20348.4529", "kubeletVersion": kubelet, "containerRuntimeVersion": containerd,
+            },
+        },
+    })
+}
+
+fn read<T: serde::de::DeserializeOwned>(object: &Value) -> T {
+    serde_json::from_value(object.clone()).unwrap()
+}
+
+/// JSON merge patch (RFC 7386).
+fn merge(target: &mut Value, patch: &Value) {
+    let Some(fields) = patch.as_object() else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in fields {
+        if value.is_null() {
+            target.as_object_mut().unwrap().remove(key);
+        } else {
+            merge(&mut target[key], value);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A control plane with a client for it: what tests and programs do in a cluster, and what they ask of it.
+//!
+//! Every function fails when the API server does not answer or refuses; one that waits (`until_…`, `apply_pool_and_wait`),
+//! also when what it waits for does not come within [`SOON`], with what was seen last.
+
+mod nodes;
+mod pools;
+mod requests;
+
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use k8s_openapi::{
+    ClusterResourceScope, NamespaceResourceScope,
+    api::{
+        core::v1::{ConfigMap, Node},
+        node::v1::RuntimeClass,
+    },
+};
+use kube::{
+    Api, Client, Resource,
+    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use winpool::api::{WindowsNodePool, WindowsRuntimeProfile};
+
+pub use self::pools::condition_of;
+use crate::{
+    control_plane::{ControlPlane, OPERATOR_NAMESPACE, Options, User},
+    install::{CRDS, install},
+    kubectl::{kubectl, kubectl_with_input},
+    kubelet::{Kubelets, SimulatedNode},
+    operator::Operator,
+};
+
+/// How long anything that the operator has to bring about may take; nearly all of it takes less than a second.
+pub const SOON: Duration = Duration::from_secs(60);
+/// Key and value of the taint that pools set by default.
+pub const OS_WINDOWS: (&str, &str) = ("os", "windows");
+/// The taint that pools set by default.
+pub const DEFAULT_TAINT: &str = "os=windows:NoSchedule";
+/// The label by which the operator says which pool a node is in.
+pub const POOL_LABEL: &str = "winpool.dev/pool";
+/// The label by which the pools of tests select their nodes.
+pub const NODE_LABEL: &str = "agentpool";
+
+/// A control plane, and a client that may do everything. The client belongs to the runtime that it was made in; the
+/// control plane ends with the last who holds it.
+#[derive(Clone)]
+pub struct Cluster {
+    /// The control plane.
+    pub control_plane: Arc<ControlPlane>,
+    /// The client.
+    pub client: Client,
+}
+
+impl Cluster {
+    /// Starts a control plane without scheduler and controller manager, and installs `crds/` and `config/default`.
+    pub async fn start() -> Result<Self> {
+        Self::start_with(Options::api_server_only()).await
+    }
+
+    /// As [`Self::start`], with these programs and arguments.
+    pub async fn start_with(options: Options) -> Result<Self> {
+        let control_plane = ControlPlane::start(options).await?;
+        install(&control_plane)?;
+        Self::connect(Arc::new(control_plane)).await
+    }
+
+    /// Makes a client for a control plane that runs already.
+    pub async fn connect(control_plane: Arc<ControlPlane>) -> Result<Self> {
+        let client = control_plane.client(User::Admin).await?;
+        Ok(Self { control_plane, client })
+    }
+
+    /// [`Operator::start`] in this cluster.
+    pub async fn start_operator(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Operator> {
+        Operator::start(&self.control_plane, arguments, environment).await
+    }
+
+    /// [`Kubelets::start`] in this cluster.
+    pub async fn start_kubelets(&self, nodes: Vec<SimulatedNode>) -> Result<Kubelets> {
+        Kubelets::start(self.client.clone(), nodes).await
+    }
+
+    /// Runs `kubectl` as somebody who may do everything, and returns its standard output.
+    pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        kubectl(&self.control_plane, User::Admin, arguments)
+    }
+
+    /// Deletes the shipped CustomResourceDefinitions, and with them every pool and profile.
+    pub fn delete_crds(&self) -> Result<()> {
+        self.kubectl(&[&["delete"], &CRDS[..]].concat()).map(drop)
+    }
+
+    /// [`Self::kubectl`] with an object on its standard input, for `apply -f -`.
+    pub fn kubectl_with_input(&self, arguments: &[&str], input: &Value) -> Result<String> {
+        kubectl_with_input(&self.control_plane, User::Admin, arguments, &input.to_string())
+    }
+}
+
+/// Objects.
+impl Cluster {
+    /// The objects of a cluster-scoped kind.
+    #[must_use]
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = ClusterResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::all(self.client.clone())
+    }
+
+    /// The objects of a kind in a namespace.
+    #[must_use]
+    pub fn namespaced<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// The Nodes.
+    #[must_use]
+    pub fn nodes(&self) -> Api<Node> {
+        self.api()
+    }
+
+    /// The RuntimeClasses.
+    #[must_use]
+    pub fn classes(&self) -> Api<RuntimeClass> {
+        self.api()
+    }
+
+    /// The ConfigMaps in the operator's namespace.
+    #[must_use]
+    pub fn config_maps(&self) -> Api<ConfigMap> {
+        self.namespaced(OPERATOR_NAMESPACE)
+    }
+
+    /// The WindowsNodePools, of which some may not be what the operator's types say.
+    #[must_use]
+    pub fn pools(&self) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &ApiResource::erase::<WindowsNodePool>(&()))
+    }
+
+    /// The WindowsRuntimeProfiles, of which some may not be what the operator's types say.
+    #[must_use]
+    pub fn profiles(&self) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &ApiResource::erase::<WindowsRuntimeProfile>(&()))
+    }
+
+    /// Applies a profile as a person does who keeps it in Git.
+    pub async fn apply_profile(&self, name: &str, spec: Value) -> Result<()> {
+        apply(&self.profiles(), profile_object(name, spec)).await
+    }
+
+    /// Applies a pool as a person does who keeps it in Git.
+    pub async fn apply_pool(&self, name: &str, spec: Value) -> Result<()> {
+        apply(&self.pools(), pool_object(name, spec)).await
+    }
+}
+
+/// The specification of a pool for Windows Server 2022 that selects the nodes labelled `agentpool=<name>`, with further
+/// fields or others; `null` removes a field.
+#[must_use]
+pub fn pool_spec(name: &str, fields: Value) -> Value {
+    let spec = json!({ "windowsVersion": "ltsc2022", "nodeSelector": { "matchLabels": { NODE_LABEL: name } } });
+    with_fields(spec, fields)
+}
+
+/// An object with further fields or others; `null` removes a field.
+#[must_use]
+pub fn with_fields(mut object: Value, fields: Value) -> Value {
+    if let (Some(all), Value::Object(fields)) = (object.as_object_mut(), fields) {
+        all.extend(fields);
+        all.retain(|_, value| !value.is_null());
+    }
+    object
+}
+
+/// A pool with this specification; without one if it is `null`.
+#[must_use]
+pub fn pool_object(name: &str, spec: Value) -> Value {
+    custom_object("WindowsNodePool", name, spec)
+}
+
+/// A profile with this specification; without one if it is `null`.
+#[must_use]
+pub fn profile_object(name: &str, spec: Value) -> Value {
+    custom_object("WindowsRuntimeProfile", name, spec)
+}
+
+fn custom_object(kind: &str, name: &str, spec: Value) -> Value {
+    let object = json!({ "apiVersion": "winpool.dev/v1alpha1", "kind": kind, "metadata": { "name": name } });
+    with_fields(object, json!({ "spec": spec }))
+}
+
+async fn apply(api: &Api<DynamicObject>, object: Value) -> Result<()> {
+    let name = object["metadata"]["name"].as_str().context("a name")?.to_owned();
+    api.patch(&name, &PatchParams::apply("a-person").force(), &Patch::Apply(object)).await?;
+    Ok(())
+}
+
+/// Creates an object from JSON.
+pub async fn create<K>(api: &Api<K>, object: Value) -> Result<K>
+where
+    K: Clone + Serialize + DeserializeOwned + Debug,
+{
+    Ok(api.create(&PostParams::default(), &serde_json::from_value(object)?).await?)
+}
+
+/// Changes an object by a merge patch, as a person does by hand.
+pub async fn edit<K>(api: &Api<K>, name: &str, patch: Value) -> Result<()>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Pools: status, conditions, events.
+
+use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Condition};
+use kube::{
+    ResourceExt,
+    api::{DynamicObject, ListParams},
+};
+use serde_json::{Value, json};
+use winpool::api::WindowsNodePoolStatus;
+
+use super::{Cluster, SOON, edit, pool_spec};
+use crate::wait::{eventually, until};
+
+impl Cluster {
+    /// Applies a pool of the nodes labelled `agentpool=<name>`, with one NoSchedule taint.
+    pub async fn apply_tainting_pool(&self, name: &str, windows_version: &str, taint: (&str, &str)) -> Result<()> {
+        let taints = json!([{ "key": taint.0, "value": taint.1, "effect": "NoSchedule" }]);
+        self.apply_pool(name, pool_spec(name, json!({ "windowsVersion": windows_version, "taints": taints }))).await
+    }
+
+    /// Applies a pool, and waits until its nodes and RuntimeClasses are as it asks.
+    pub async fn apply_pool_and_wait(&self, name: &str, spec: Value) -> Result<()> {
+        self.apply_pool(name, spec).await?;
+        self.until_condition(name, "NodesTainted", "True", "Applied").await?;
+        self.until_condition(name, "RuntimeClassReady", "True", "Applied").await.map(drop)
+    }
+
+    /// Changes a pool by a merge patch, and waits until the operator has observed it if that made a new generation.
+    pub async fn edit_pool(&self, name: &str, patch: Value) -> Result<()> {
+        edit(&self.pools(), name, patch).await?;
+        self.until_observed(name).await
+    }
+
+    /// Sets an annotation of a pool.
+    pub async fn annotate_pool(&self, pool: &str, annotation: &str, value: &str) -> Result<()> {
+        edit(&self.pools(), pool, json!({ "metadata": { "annotations": { annotation: value } } })).await
+    }
+
+    /// Runs the `kubectl annotate … --overwrite` that a message tells people to run.
+    pub fn run_remedy(&self, message: &str) -> Result<()> {
+        const END: &str = "--overwrite";
+        let found = message.split_once("kubectl annotate ").and_then(|(_, rest)| rest.split_once(END));
+        let (arguments, _) = found.with_context(|| format!("no command in: {message}"))?;
+        let arguments = arguments.split_whitespace().map(|argument| argument.trim_matches('\''));
+        self.kubectl(&["annotate"].into_iter().chain(arguments).chain([END]).collect::<Vec<_>>()).map(drop)
+    }
+
+    /// Waits until a pool that is created now is younger than this one, of whose creation only the second is known.
+    pub async fn until_younger_than(&self, pool: &str) -> Result<()> {
+        let created = self.pools().get(pool).await?.metadata.creation_timestamp.context("a creation timestamp")?.0;
+        let now = || async { Ok(Timestamp::now().as_second()) };
+        until("the next second begins", SOON, now, |now| *now > created.as_second()).await.map(drop)
+    }
+
+    /// Waits until a pool is gone.
+    pub async fn until_pool_gone(&self, pool: &str) -> Result<()> {
+        let gone = || async {
+            let left = self.pools().get_opt(pool).await?;
+            ensure!(left.is_none(), "{left:#?}");
+            Ok(())
+        };
+        // The garbage collector, where there is one, learns of a new resource within half a minute.
+        eventually(&format!("pool {pool} is gone"), SOON * 2, gone).await
+    }
+
+    /// A pool as the API server has it.
+    pub async fn pool(&self, name: &str) -> Result<Value> {
+        Ok(serde_json::to_value(self.pools().get(name).await?)?)
+    }
+
+    /// The status of a pool.
+    pub async fn status(&self, pool: &str) -> Result<WindowsNodePoolStatus> {
+        let object = self.pools().get(pool).await?;
+        let status = object.data.get("status").with_context(|| format!("pool {pool} has no status yet"))?;
+        Ok(serde_json::from_value(status.clone())?)
+    }
+
+    /// Waits until the status of a pool is as `holds` asks; `what` completes the sentence "until pool … shows …".
+    pub async fn until_status(
+        &self,
+        pool: &str,
+        what: &str,
+        holds: impl Fn(&WindowsNodePoolStatus) -> bool,
+    ) -> Result<()> {
+        until(&format!("pool {pool} shows {what}"), SOON, || self.status(pool), holds).await.map(drop)
+    }
+
+    /// Waits until the operator has observed the generation that the pool has now.
+    pub async fn until_observed(&self, pool: &str) -> Result<()> {
+        let observed = || async {
+            let generation = self.pools().get(pool).await?.metadata.generation;
+            let observed = self.status(pool).await?.observed_generation;
+            ensure!(observed == generation, "{observed:?} of {generation:?}");
+            Ok(())
+        };
+        eventually(&format!("the present generation of pool {pool} is observed"), SOON, observed).await
+    }
+
+    /// A condition of a pool, for the generation that it has now.
+    pub async fn condition(&self, pool: &str, type_: &str) -> Result<Condition> {
+        condition_of(&self.pools().get(pool).await?, type_)
+    }
+
+    /// Waits until a condition of a pool has this status and reason, and returns it.
+    pub async fn until_condition(&self, pool: &str, type_: &str, status: &str, reason: &str) -> Result<Condition> {
+        let what = format!("pool {pool} has {type_}={status} ({reason})");
+        let holds = |condition: &Condition| condition.status == status && condition.reason == reason;
+        until(&what, SOON, || self.condition(pool, type_), holds).await
+    }
+
+    /// Waits until everything is as the present spec of a pool asks.
+    pub async fn until_ready(&self, pool: &str) -> Result<()> {
+        self.until_condition(pool, "Ready", "True", "AsSpecified").await.map(drop)
+    }
+
+    /// The events in a namespace about the object of this name.
+    pub async fn events(&self, namespace: &str, object: &str) -> Result<Vec<Event>> {
+        let about = ListParams::default().fields(&format!("involvedObject.name={object}"));
+        Ok(self.namespaced::<Event>(namespace).list(&about).await?.items)
+    }
+
+    /// Waits for an event with this reason in the namespace `default`, where those about cluster-scoped objects are, and
+    /// returns the messages of all with that reason, one a line.
+    pub async fn until_event(&self, object: &str, reason: &str) -> Result<String> {
+        let found = || async {
+            let events = self.events("default", object).await?;
+            let messages = events.iter().filter(|event| event.reason.as_deref() == Some(reason));
+            let messages: Vec<_> = messages.filter_map(|event| event.message.clone()).collect();
+            ensure!(!messages.is_empty(), "{events:#?}");
+            Ok(messages.join("\n"))
+        };
+        eventually(&format!("there is an event {reason} about {object}"), SOON, found).await
+    }
+}
+
+/// A condition of a pool or profile, for the generation that it has.
+pub fn condition_of(object: &DynamicObject, type_: &str) -> Result<Condition> {
+    let (name, generation) = (object.name_any(), object.metadata.generation);
+    let conditions = object.data["status"]["conditions"].as_array();
+    let found = conditions.into_iter().flatten().find(|condition| condition["type"] == type_);
+    let found = found.with_context(|| format!("{name} has no condition {type_}: {}", object.data["status"]))?;
+    let condition: Condition = serde_json::from_value(found.clone())?;
+    ensure!(condition.observed_generation == generation, "{name}: {found} is not about generation {generation:?}");
+    Ok(condition)
+}

@@ -1,0 +1,78 @@
+//! `winpool plan` and `winpool cleanup` against a real API server: their output, exit status and writes, compared to those
+//! of the operator.
+
+mod cleanup;
+mod plan;
+mod takeover;
+mod upgrade;
+
+use std::process::{Command, Output};
+
+use e2e::{
+    audit::Request,
+    cluster::{Cluster, NODE_LABEL, pool_spec, with_fields},
+    control_plane::{ControlPlane, User},
+    kubelet::SimulatedNode,
+    operator::{binary, winpool},
+};
+use serde_json::{Value, json};
+
+const SERVER_2019: &str = "10.0.17763.5329";
+
+/// A node that a pool of this name selects.
+fn node(name: &str, pool: &str) -> SimulatedNode {
+    SimulatedNode::windows(name, SERVER_2019).label(NODE_LABEL, pool)
+}
+
+/// [`pool_spec`] for Windows Server 2019.
+fn spec(name: &str, more: Value) -> Value {
+    with_fields(pool_spec(name, json!({ "windowsVersion": "ltsc2019" })), more)
+}
+
+async fn pool(cluster: &Cluster, name: &str, more: Value) {
+    cluster.apply_pool(name, spec(name, more)).await.unwrap();
+}
+
+/// The output of a command.
+struct CommandOutput {
+    status: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl CommandOutput {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", self.stdout, self.stderr))
+    }
+
+    fn lines(&self) -> Vec<&str> {
+        self.stdout.lines().collect()
+    }
+}
+
+impl From<Output> for CommandOutput {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { status: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+/// Runs a command as an administrator whose requests are audited.
+fn run(cluster: &Cluster, arguments: &[&str]) -> CommandOutput {
+    winpool(&cluster.control_plane, User::OtherA, arguments).unwrap().into()
+}
+
+/// Runs a command against an unreachable API server.
+fn run_without_server(control_plane: &ControlPlane, arguments: &[&str]) -> CommandOutput {
+    let kubeconfig = control_plane.directory().join("unreachable.kubeconfig");
+    let config = std::fs::read_to_string(control_plane.kubeconfig(User::OtherA)).unwrap();
+    std::fs::write(&kubeconfig, config.replace(&control_plane.url(), "https://127.0.0.1:1")).unwrap();
+    Command::new(binary().unwrap()).args(arguments).env("KUBECONFIG", kubeconfig).output().unwrap().into()
+}
+
+/// The writes of the commands so far.
+fn writes(cluster: &Cluster) -> Vec<Request> {
+    let requests = cluster.control_plane.requests_of(User::OtherA).unwrap();
+    assert!(requests.iter().any(|request| request.resource == "nodes"), "requests are audited");
+    requests.into_iter().filter(Request::is_write).collect()
+}

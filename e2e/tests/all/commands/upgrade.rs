@@ -1,0 +1,99 @@
+//! `winpool plan --kubernetes`: what an upgrade would break.
+
+use e2e::{audit::Request, cluster::Cluster, kubelet::SimulatedNode};
+use serde_json::{Value, json};
+use winpool::facts::{Minor, support::builds_supported_by};
+
+use super::{CommandOutput, node, pool, run, writes};
+
+/// The first kubelet without dockershim.
+const WITHOUT_DOCKERSHIM: u32 = 24;
+
+/// The findings in `-o json`: concern, whether it breaks something, and the nodes.
+fn findings(output: &CommandOutput) -> Vec<(String, bool, Value)> {
+    let report = output.json();
+    let findings = report["upgrade"]["findings"].as_array().unwrap().iter();
+    findings
+        .map(|one| {
+            (one["concern"].as_str().unwrap().to_owned(), one["breaks"].as_bool().unwrap(), one["nodes"].clone())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn plan_for_an_upgrade_lists_what_breaks_and_what_changes() {
+    let cluster = Cluster::start().await.unwrap();
+    let minor = cluster.control_plane.version().minor;
+    let next = builds_supported_by(Minor(minor + 1)).unwrap_or_default();
+    let lasting = builds_supported_by(Minor(minor)).unwrap_or_default().iter().find(|build| next.contains(build));
+    let lasting = lasting.expect("a Windows for this minor and the next").to_string();
+    let fits = SimulatedNode::windows("web-1", &format!("{lasting}.1")).label("agentpool", "web");
+    let kubelets = cluster.start_kubelets(vec![fits.runtime("containerd://2.3.4")]).await.unwrap();
+    cluster.apply_profile("standard", json!({})).await.unwrap();
+    // The pools are in mode Observe, so that the plan has no changes.
+    for name in ["web", "batch"] {
+        let more = json!({ "windowsVersion": lasting, "mode": "Observe", "profileRef": { "name": "standard" } });
+        pool(&cluster, name, more).await;
+    }
+    let upgrade = |target: u32, more: &[&str]| {
+        let target = format!("1.{target}");
+        run(&cluster, &[&["plan", "--kubernetes", &target], more].concat())
+    };
+
+    // To the present minor.
+    let output = upgrade(minor, &[]);
+    assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{}", output.stdout);
+    let heading = format!("Upgrade from Kubernetes 1.{minor} to 1.{minor}:");
+    let lines = output.lines();
+    assert_eq!(lines[lines.len() - 2..], [heading.as_str(), "  No known issues"]);
+
+    // To the next minor, which supports the kubelet: at most the pause image changes, which breaks nothing.
+    let output = upgrade(minor + 1, &["-o", "json"]);
+    assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{}", output.stdout);
+    let only_changes = |(concern, breaks, _): &(String, bool, Value)| concern == "PauseImage" && !breaks;
+    assert!(findings(&output).iter().all(only_changes), "{}", output.stdout);
+
+    // To a minor that some of the nodes do not support.
+    let target = WITHOUT_DOCKERSHIM.max(minor + 1);
+    let is_dropped = |build: &&winpool::facts::Build| {
+        builds_supported_by(Minor(target)).is_some_and(|builds| !builds.contains(build))
+    };
+    let dropped = builds_supported_by(Minor(minor)).and_then(|builds| builds.iter().find(is_dropped));
+    let old = format!("v1.{}.2", minor - 4);
+    let mut unsupported =
+        vec![node("old-1", "batch").kubelet(&old), node("docker-1", "batch").runtime("docker://20.10.9")];
+    unsupported.extend(
+        dropped.map(|build| SimulatedNode::windows("dropped-1", &format!("{build}.1")).label("agentpool", "batch")),
+    );
+    kubelets.add(unsupported).await.unwrap();
+
+    let output = upgrade(target, &["-o", "json"]);
+    let found = findings(&output);
+    let breaking = |concern: &str, node: &str| {
+        found.iter().any(|(about, breaks, nodes)| {
+            about == concern && *breaks && nodes.as_array().unwrap().contains(&json!(node))
+        })
+    };
+    assert!(breaking("VersionSkew", "old-1"), "{found:?}");
+    assert_eq!(breaking("ContainerRuntime", "docker-1"), minor < WITHOUT_DOCKERSHIM, "{found:?}");
+    assert_eq!(breaking("OSSupport", "dropped-1"), dropped.is_some(), "{found:?}");
+    let breaks: Vec<bool> = found.iter().map(|(_, breaks, _)| *breaks).collect();
+    assert!(breaks.is_sorted_by(|a, b| a >= b), "breaking findings come first: {found:?}");
+    let count = breaks.iter().filter(|breaks| **breaks).count();
+    let issues = if count == 1 { "1 breaking issue".to_owned() } else { format!("{count} breaking issues") };
+    assert_eq!((output.status, output.stderr), (1, format!("winpool: the upgrade has {issues}\n")));
+
+    let output = upgrade(target, &[]);
+    assert_eq!(output.status, 1);
+    assert!(
+        output.stdout.contains(&format!("\nUpgrade from Kubernetes 1.{minor} to 1.{target}:\n")),
+        "{}",
+        output.stdout
+    );
+    let line =
+        output.lines().into_iter().find(|line| line.contains("old-1") && line.contains("too old for API server"));
+    assert!(line.is_some_and(|line| line.starts_with("  breaks VersionSkew (pool batch)")), "{}", output.stdout);
+
+    let none: Vec<Request> = Vec::new();
+    assert_eq!(writes(&cluster), none, "a plan writes nothing");
+}

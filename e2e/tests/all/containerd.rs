@@ -1,0 +1,367 @@
+//! containerd itself checks the configuration that Windows nodes are given: `containerd config dump` reads files
+//! as the daemon does, and prints what it understood. Windows paths are only text to it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+    process::Command,
+};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use e2e::assets;
+use toml::{Table, Value};
+use winpool::{
+    api::{Cni, ContainerdSettings, RegistryMirror},
+    domain::render::{
+        Scope,
+        containerd::{Containerd, toml},
+    },
+    facts::{
+        ContainerdVersion,
+        containerd::{
+            self as facts, CniBin, DIFFERS, DropIn, HYPERV_HANDLER, Keys, PROCESS_HANDLER, RELEASE_LINES, ReleaseLine,
+        },
+    },
+};
+
+const PAUSE: &str = "mcr.microsoft.com/oss/kubernetes/pause:3.9";
+
+/// A containerd.
+struct Program {
+    program: PathBuf,
+    version: ContainerdVersion,
+    release_line: &'static ReleaseLine,
+}
+
+/// Every containerd that is there; a line says which is not.
+fn programs(test: &str) -> Vec<Program> {
+    let mut programs = Vec::new();
+    for (name, program) in assets::containerds().unwrap() {
+        match program {
+            Some(program) => programs.push(Program::new(program).unwrap()),
+            None => assets::say_skipped(test, &name),
+        }
+    }
+    programs
+}
+
+/// The files of a configuration.
+#[derive(Clone, Debug, Default)]
+struct Files {
+    main: String,
+    drop_in: Option<String>,
+}
+
+impl Program {
+    fn new(program: PathBuf) -> Result<Self> {
+        let output = Command::new(&program).arg("--version").output()?;
+        let text = String::from_utf8(output.stdout)?;
+        let version = text.split_whitespace().find_map(|word| word.trim_start_matches('v').parse().ok());
+        let version = version.with_context(|| format!("{}: {text}", program.display()))?;
+        let release_line =
+            facts::release_line(version).with_context(|| format!("containerd {version} is not known"))?;
+        Ok(Self { program, version, release_line })
+    }
+
+    /// What containerd understood of files. The main file imports the drop-in, if there is one.
+    fn dump(&self, Files { main, drop_in }: &Files) -> Result<Table> {
+        let directory = tempfile::tempdir()?;
+        let (path, drop_ins) = (directory.path().join("config.toml"), directory.path().join("conf.d"));
+        let mut main: Table = main.parse()?;
+        fs::create_dir(&drop_ins)?;
+        if let Some(drop_in) = drop_in {
+            fs::write(drop_ins.join("50-winpool.toml"), drop_in)?;
+            main.insert("imports".into(), Value::from(vec![format!("{}/*.toml", drop_ins.display())]));
+        }
+        fs::write(&path, main.to_string())?;
+        self.dump_file(&path)
+    }
+
+    /// What containerd understood of a text.
+    fn dump_text(&self, text: &str) -> Result<Table> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("config.toml");
+        fs::write(&path, text)?;
+        self.dump_file(&path)
+    }
+
+    fn dump_file(&self, path: &std::path::Path) -> Result<Table> {
+        let output = Command::new(&self.program).arg("--config").arg(path).args(["config", "dump"]).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "refused: {said}");
+        ensure!(!said.contains("nknown key"), "passed over: {said}");
+        Ok(String::from_utf8(output.stdout)?.parse()?)
+    }
+
+    fn rendered(&self, settings: &ContainerdSettings, scope: Scope) -> Result<String> {
+        rendered(self.version, settings, scope)
+    }
+}
+
+fn rendered(version: ContainerdVersion, settings: &ContainerdSettings, scope: Scope) -> Result<String> {
+    let extra = settings.extra_config.parse()?;
+    let input = Containerd { version, pause_image: PAUSE, settings, extra: &extra };
+    toml(&input, scope).map_err(|problem| anyhow!("{problem}"))
+}
+
+fn at<'a>(table: &'a Table, path: &[&str]) -> Result<&'a Value> {
+    let (first, rest) = path.split_first().context("a path has keys")?;
+    let found = rest.iter().try_fold(table.get(*first), |value, key| Some(value?.get(key)));
+    found.flatten().with_context(|| format!("no {path:?}"))
+}
+
+/// Every value that is no table, by its path.
+fn leaves(table: &Table) -> BTreeMap<Vec<String>, Value> {
+    fn visit(table: &Table, path: &mut Vec<String>, leaves: &mut BTreeMap<Vec<String>, Value>) {
+        for (name, value) in table {
+            path.push(name.clone());
+            match value {
+                Value::Table(inner) => visit(inner, path, leaves),
+                value => drop(leaves.insert(path.clone(), value.clone())),
+            }
+            path.pop();
+        }
+    }
+    let mut found = BTreeMap::new();
+    visit(table, &mut Vec::new(), &mut found);
+    found
+}
+
+/// Tables are merged, every other value is replaced.
+fn merge(base: &mut Table, layer: &Table) {
+    for (name, value) in layer {
+        match (base.get_mut(name), value) {
+            (Some(Value::Table(base)), Value::Table(layer)) => merge(base, layer),
+            _ => drop(base.insert(name.clone(), value.clone())),
+        }
+    }
+}
+
+/// Asks containerd about a whole file, and compares what it understood with what was meant.
+fn check_whole(program: &Program, file: &str, meant: &Table) -> Result<()> {
+    let keys = program.release_line.keys;
+    let understood = program.dump_text(file)?;
+    let runtime = |handler, setting| [keys.runtimes, &[handler, setting]].concat();
+    let (CniBin::Directory(cni_bin) | CniBin::Directories(cni_bin)) = keys.cni_bin;
+    let mut paths = vec![
+        vec!["root"],
+        vec!["state"],
+        [keys.grpc, &["address"]].concat(),
+        keys.sandbox_image.to_vec(),
+        keys.snapshotter.to_vec(),
+        keys.default_runtime_name.to_vec(),
+        cni_bin.to_vec(),
+        keys.cni_conf_dir.to_vec(),
+        DIFFERS.to_vec(),
+        runtime(PROCESS_HANDLER, "runtime_type"),
+        runtime(HYPERV_HANDLER, "runtime_type"),
+        runtime(HYPERV_HANDLER, "options"),
+    ];
+    paths.extend(keys.registry_config_path.map(<[_]>::to_vec));
+    for path in paths {
+        let (said, heard) = (at(meant, &path)?, at(&understood, &path)?);
+        ensure!(said == heard, "{path:?}: we said {said}, containerd understood {heard}");
+    }
+    Ok(())
+}
+
+fn with_mirror() -> ContainerdSettings {
+    let mirror = RegistryMirror {
+        registry: "docker.io".into(),
+        endpoints: vec!["https://mirror.example".into()],
+        ..RegistryMirror::default()
+    };
+    ContainerdSettings { registry_mirrors: vec![mirror], ..ContainerdSettings::default() }
+}
+
+/// Every setting, and a scalar, a list and a table of the user's own.
+fn everything(release_line: &ReleaseLine) -> ContainerdSettings {
+    let plugin = release_line.keys.snapshotter[1];
+    let extra_config = format!(
+        "oom_score = -500\n[plugins.'{plugin}']\nmax_concurrent_downloads = 7\nimage_pull_progress_timeout = '45m'\n\
+         [plugins.'io.containerd.gc.v1.scheduler']\nschedule_delay = '1s'\n"
+    );
+    // A setting that 1.6 does not have.
+    let extra_config = match release_line.first < ContainerdVersion::new(1, 7, 0) {
+        true => extra_config.replace("image_pull_progress_timeout = '45m'\n", ""),
+        false => extra_config,
+    };
+    ContainerdSettings {
+        cni: Cni { bin_dir: r"D:\it's\cni bin".into(), conf_dir: r"D:\cni\conf".into() },
+        root: r"D:\containerd".into(),
+        extra_config,
+        ..with_mirror()
+    }
+}
+
+/// Configurations in the manner of those that bootstraps write.
+fn bootstraps(keys: &Keys, version: u32) -> Vec<(&'static str, Table)> {
+    let old = version == 2;
+    let [images, runtime] = match old {
+        true => ["io.containerd.grpc.v1.cri"; 2],
+        false => ["io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"],
+    };
+    let sandbox = if old {
+        "sandbox_image = 'registry.k8s.io/pause:3.6'".to_owned()
+    } else {
+        format!("[plugins.'{images}'.pinned_images]\nsandbox = 'registry.k8s.io/pause:3.6'")
+    };
+    let head = format!("version = {version}\nroot = 'C:\\ProgramData\\containerd\\root'\n");
+    // image-builder: the older setting for CNI plugins, and a header for registries.
+    let image_builder = format!(
+        "{head}[grpc]\naddress = '\\\\.\\pipe\\containerd-containerd'\n[plugins.'{images}']\n{sandbox}\n\
+         [plugins.'{images}'.registry.headers]\nX-Meta-Source-Client = ['azure/capz']\n\
+         [plugins.'{runtime}'.cni]\nbin_dir = 'C:\\opt\\cni\\bin'\nconf_dir = 'C:\\etc\\cni\\net.d'\n"
+    );
+    // AKS: handlers with options, registries, limits of messages, garbage collection.
+    let aks = format!(
+        "{head}[grpc]\nmax_recv_message_size = 20000000\n[metrics]\naddress = '0.0.0.0:10257'\n\
+         [plugins.'{images}']\n{sandbox}\n[plugins.'{images}'.registry]\nconfig_path = 'C:\\certs'\n\
+         [plugins.'{runtime}'.cni]\nbin_dir = 'C:\\k\\cni'\nconf_dir = 'C:\\k\\cni\\config'\n\
+         [plugins.'{runtime}'.containerd]\ndefault_runtime_name = 'default_runtime'\n\
+         [plugins.'{runtime}'.containerd.runtimes.default_runtime]\nruntime_type = 'io.containerd.runhcs.v1'\n\
+         [plugins.'{runtime}'.containerd.runtimes.runhcs-wcow-process]\nruntime_type = 'io.containerd.runhcs.v1'\n\
+         [plugins.'{runtime}'.containerd.runtimes.runhcs-wcow-process.options]\nDebug = true\nDebugType = 2\n\
+         [plugins.'io.containerd.gc.v1.scheduler']\nschedule_delay = '0s'\nstartup_delay = '200ms'\n"
+    );
+    // sig-windows-tools: the defaults, with other folders for CNI.
+    let mut with_folders = Table::new();
+    let (CniBin::Directory(bin) | CniBin::Directories(bin)) = keys.cni_bin;
+    let list = matches!(keys.cni_bin, CniBin::Directories(_));
+    let folder = Value::from(r"C:\opt\cni\bin");
+    set(&mut with_folders, bin, if list { Value::Array(vec![folder]) } else { folder });
+    set(&mut with_folders, keys.cni_conf_dir, Value::from(r"C:\etc\cni\net.d"));
+    set(&mut with_folders, &["version"], Value::from(i64::from(version)));
+    let parsed = |text: String| text.parse().unwrap_or_else(|error| panic!("{error}: {text}"));
+    vec![("image-builder", parsed(image_builder)), ("AKS", parsed(aks)), ("sig-windows-tools", with_folders)]
+}
+
+fn set(table: &mut Table, path: &[&str], value: Value) {
+    let Some((key, outer)) = path.split_last() else { return };
+    let inner = outer
+        .iter()
+        .fold(table, |table, key| table.entry(*key).or_insert_with(|| Table::new().into()).as_table_mut().unwrap());
+    inner.insert((*key).into(), value);
+}
+
+/// The bootstrap's file and the layer, put together as the first lines of the layer say.
+fn together(program: &Program, bootstrap: &Table, layer: &str) -> Files {
+    match program.release_line.drop_in {
+        DropIn::DeepMerge => Files { main: bootstrap.to_string(), drop_in: Some(layer.to_owned()) },
+        DropIn::ReplacesSection => {
+            let mut merged = bootstrap.clone();
+            merge(&mut merged, &layer.parse().unwrap());
+            Files { main: merged.to_string(), drop_in: None }
+        }
+    }
+}
+
+/// Everything that containerd understands of a bootstrap's file and a layer is what the layer says, and for the rest what
+/// it understands of the bootstrap's file alone.
+fn judge_layer(program: &Program, bootstrap: &Table, settings: &ContainerdSettings) -> Result<()> {
+    let layer = program.rendered(settings, Scope::Layer)?;
+    let alone = leaves(&program.dump(&Files { main: bootstrap.to_string(), drop_in: None })?);
+    let both = leaves(&program.dump(&together(program, bootstrap, &layer))?);
+    let layer = leaves(&layer.parse()?);
+
+    // containerd 1.x forgets its default handlers where a file names one, and gives a new one its own defaults.
+    let runtimes: Vec<&str> = program.release_line.keys.runtimes.to_vec();
+    let handlers: BTreeSet<String> = layer
+        .keys()
+        .filter(|path| starts(path, &runtimes))
+        .filter_map(|path| path.get(runtimes.len()).cloned())
+        .collect();
+    let of_handler = |path: &[String]| {
+        !handlers.is_empty()
+            && starts(path, &runtimes)
+            && path.get(runtimes.len()).is_some_and(|name| handlers.contains(name) || name == "runc")
+    };
+    for (path, value) in &layer {
+        if path == &["version"] {
+            continue;
+        }
+        let understood = both.get(path).with_context(|| format!("{path:?} of the layer is lost"))?;
+        ensure!(understood == value, "{path:?}: the layer says {value}, containerd understood {understood}");
+    }
+    // The CRI plugin does not start with both, which `config dump` does not say.
+    let cni =
+        |key: &str| both.iter().find(|(path, _)| path.ends_with(&["cni".into(), key.into()])).map(|(_, value)| value);
+    let lists = layer.keys().any(|path| path.ends_with(&["cni".into(), "bin_dirs".into()]));
+    ensure!(!lists || cni("bin_dir") == Some(&Value::from("")), "bin_dir {:?} beside bin_dirs", cni("bin_dir"));
+    for path in alone.keys().chain(both.keys()).filter(|path| !layer.contains_key(*path)) {
+        if path[0] == "imports" || of_handler(path) {
+            continue;
+        }
+        let (before, after) = (alone.get(path), both.get(path));
+        ensure!(before == after, "{path:?}: {before:?} became {after:?}");
+    }
+    Ok(())
+}
+
+fn starts(path: &[String], prefix: &[&str]) -> bool {
+    path.len() > prefix.len() && path.iter().zip(prefix).all(|(a, b)| a == b)
+}
+
+#[test]
+fn containerd_understands_the_whole_file_for_its_own_version() {
+    for program in programs("containerd_understands_the_whole_file_for_its_own_version") {
+        let odd = program.rendered(&everything(program.release_line), Scope::Whole).unwrap();
+        check_whole(&program, &odd, &odd.parse().unwrap()).unwrap();
+        let file = program.rendered(&with_mirror(), Scope::Whole).unwrap();
+        let meant = file.parse().unwrap();
+        check_whole(&program, &file, &meant).unwrap();
+
+        // A file that is wrong does not pass.
+        let version_line = format!("version = {}", program.release_line.config_version);
+        let broken = [
+            ("a number for a text", format!("\"{PAUSE}\""), "5"),
+            ("a text for a number", version_line, "version = \"two\""),
+            ("a setting of another name", "default_runtime_name".into(), "default_runtime"),
+            ("a table that is not closed", "[plugins".into(), "plugins"),
+        ];
+        for (what, right, wrong) in broken {
+            assert!(file.contains(&right), "{right} is in the file");
+            let file = file.replacen(&right, wrong, 1);
+            assert!(check_whole(&program, &file, &meant).is_err(), "{what} goes unnoticed by {}", program.version);
+        }
+        let newer = RELEASE_LINES.iter().find(|newer| newer.config_version > program.release_line.config_version);
+        if let Some(newer) = newer {
+            let file = rendered(newer.first, &with_mirror(), Scope::Whole).unwrap();
+            assert!(check_whole(&program, &file, &meant).is_err(), "the file for {} goes unnoticed", newer.first);
+        }
+    }
+}
+
+#[test]
+fn a_layer_changes_what_it_names_and_keeps_everything_else_of_the_bootstrap() {
+    for program in programs("a_layer_changes_what_it_names_and_keeps_everything_else_of_the_bootstrap") {
+        let version = if program.release_line.drop_in == DropIn::DeepMerge { 3 } else { 2 };
+        for (name, bootstrap) in bootstraps(program.release_line.keys, version) {
+            for settings in [ContainerdSettings::default(), with_mirror(), everything(program.release_line)] {
+                judge_layer(&program, &bootstrap, &settings).unwrap_or_else(|wrong| {
+                    let layer = program.rendered(&settings, Scope::Layer).unwrap();
+                    panic!("containerd {} with the file of {name}: {wrong:#}\n{layer}", program.version)
+                });
+            }
+        }
+    }
+}
+
+/// What the first lines of a layer warn of.
+#[test]
+fn a_drop_in_of_containerd_1_loses_the_network_of_the_bootstrap() {
+    for program in programs("a_drop_in_of_containerd_1_loses_the_network_of_the_bootstrap") {
+        // Imported by containerd 1.x; beside a main file of version 2 with containerd 2.0 to 2.2.
+        let wrong = if program.release_line.refuses_newer_drop_ins { continue } else { 2 };
+        let keys = facts::release_line(ContainerdVersion::new(1, 7, 0)).unwrap().keys;
+        let (_, bootstrap) = bootstraps(keys, wrong).into_iter().next().unwrap();
+        let alone = program.dump(&Files { main: bootstrap.to_string(), drop_in: None }).unwrap();
+        let network = program.release_line.keys.cni_conf_dir;
+        assert_eq!(at(&alone, network).unwrap().as_str(), Some(r"C:\etc\cni\net.d"), "{}", program.version);
+        let layer = program.rendered(&ContainerdSettings::default(), Scope::Layer).unwrap();
+        let both = program.dump(&Files { main: bootstrap.to_string(), drop_in: Some(layer) });
+        let lost = both.map(|both| at(&both, network).unwrap().as_str() != Some(r"C:\etc\cni\net.d"));
+        assert!(lost.unwrap_or(true), "containerd {} keeps the network: the warning can go", program.version);
+    }
+}

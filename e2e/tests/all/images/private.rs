@@ -1,0 +1,130 @@
+//! Private repositories, and the pull secrets that pods name.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use e2e::{
+    audit::Request,
+    certificates::Authority,
+    cluster::Cluster,
+    control_plane::{ControlPlane, User},
+    images::windows,
+    kubectl::kubectl_with_input,
+    kubelet::SimulatedNode,
+    operator::workspace,
+    registry::{Access, LOGIN, Registry},
+    wait::{eventually, until},
+};
+use serde_json::{Value, json};
+
+use super::{
+    PATIENCE, manifests,
+    objects::{IMAGE_2019, create, pod, push},
+    program, text,
+};
+
+fn auth() -> String {
+    auth_with(LOGIN.1)
+}
+
+fn auth_with(password: &str) -> String {
+    STANDARD.encode(format!("{}:{password}", LOGIN.0))
+}
+
+/// A pull secret for this registry.
+fn secret(name: &str, host: &str, auth: &str) -> Value {
+    let file = json!({ "auths": { host: { "auth": auth } } }).to_string();
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },
+        "type": "kubernetes.io/dockerconfigjson", "stringData": { ".dockerconfigjson": file },
+    })
+}
+
+/// What the operator has asked for of Secrets.
+fn of_secrets(control_plane: &ControlPlane) -> Vec<Request> {
+    let requests = control_plane.requests_of(User::Operator).unwrap();
+    // The operator keeps one of its own.
+    let of_pods = |request: &Request| request.resource == "secrets" && request.name != "winpool-ownership";
+    requests.into_iter().filter(of_pods).collect()
+}
+
+/// Waits until the pool says of how many pods nobody knows.
+async fn until_unknown(cluster: &Cluster, expected: u64) {
+    let unknown = || async { Ok(cluster.pool("private").await?["status"]["workloads"]["unknown"].as_u64()) };
+    until(&format!("{expected} are unknown"), PATIENCE, unknown, |now| *now == Some(expected)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_private_image_is_unknown_until_pull_secrets_are_enabled_and_allowed() {
+    let Some(program) = program("a_private_image_is_unknown_until_pull_secrets_are_enabled_and_allowed") else {
+        return;
+    };
+    let authority = Authority::new().unwrap();
+    let registry = Registry::start(&program, &authority, &Access::Basic).await.unwrap();
+    let repository = registry.repository("private/app", Some(&format!("Basic {}", auth())));
+    push(&repository, "1", &windows(IMAGE_2019)).await;
+
+    let cluster = Cluster::start().await.unwrap();
+    let node = SimulatedNode::windows("private-1", "10.0.20348.2700").label("agentpool", "private");
+    let _kubelets = cluster.start_kubelets(vec![node]).await.unwrap();
+    cluster.apply_tainting_pool("private", "ltsc2022", ("os", "windows")).await.unwrap();
+    for (name, auth) in [("named", auth()), ("another", auth_with("of yesterday")), ("unnamed", auth())] {
+        let secret = secret(name, &registry.host(), &auth).to_string();
+        kubectl_with_input(&cluster.control_plane, User::Admin, &["create", "-f", "-"], &secret).unwrap();
+    }
+    let ca = authority.file();
+    let start = async |more: &[&str]| {
+        let arguments = [&["--log", "trace", "--registry-ca", text(&ca)][..], more].concat();
+        cluster.start_operator(&arguments, &[]).await.unwrap()
+    };
+
+    let without = start(&[]).await;
+    // What the registry does not show to one of them, it shows to the other.
+    let secrets = [json!([{ "name": "another" }]), json!([{ "name": "named" }, { "name": "missing" }])];
+    for (name, secrets) in ["private-1", "private-2"].into_iter().zip(secrets) {
+        let mut pod = pod(name, "windows-ltsc2022", &format!("{}/private/app:1", registry.host()));
+        pod["spec"]["imagePullSecrets"] = secrets;
+        create(&cluster.client, pod).await;
+    }
+    until_unknown(&cluster, 2).await;
+    let asked = || async { Ok(manifests(&registry, "private/app").len()) };
+    until("the registry was asked", PATIENCE, asked, |count| *count > 0).await.unwrap();
+    assert_eq!(of_secrets(&cluster.control_plane), [], "nobody turned it on");
+    without.stop().await.unwrap();
+
+    let with = start(&["--pull-secrets"]).await;
+    let refused = || async { Ok(of_secrets(&cluster.control_plane)) };
+    let forbidden = |requests: &Vec<Request>| !requests.is_empty() && requests.iter().all(Request::is_forbidden);
+    until("the shipped RBAC allows no Secret", PATIENCE, refused, forbidden).await.unwrap();
+    until_unknown(&cluster, 2).await;
+
+    let folder = workspace().join("config/pull-secrets");
+    cluster.kubectl(&["apply", "-k", text(&folder)]).unwrap();
+    let found = || async {
+        let found = cluster.condition("private", "OSMismatch").await?;
+        anyhow::ensure!(found.reason == "ImagesCannotRun", "{found:?}");
+        Ok(found.message)
+    };
+    let message = eventually("the private image is checked", PATIENCE, found).await.unwrap();
+    assert!(message.contains("according to its registry it is for 10.0.17763.6414 (ltsc2019)"), "{message}");
+    until_unknown(&cluster, 0).await;
+
+    let requests = of_secrets(&cluster.control_plane);
+    for request in &requests {
+        assert_eq!((request.verb.as_str(), request.namespace.as_str()), ("get", "default"), "{request:?}");
+        assert!(["another", "named", "missing"].contains(&request.name.as_str()), "{request:?}");
+    }
+    assert!(requests.iter().any(|request| request.name == "named" && request.code == 200), "{requests:#?}");
+
+    let events = cluster.kubectl(&["get", "events", "-A", "-o", "json"]).unwrap();
+    let places = [
+        ("the log", [without.log().unwrap(), with.log().unwrap()].concat()),
+        ("the status", cluster.pool("private").await.unwrap().to_string()),
+        ("an event", events),
+        ("the metrics", with.metrics().await.unwrap()),
+    ];
+    assert!(places[0].1.contains("private/app"), "the log is one of everything");
+    for (place, text) in places {
+        for secret in [LOGIN.1, &auth()] {
+            assert!(!text.contains(secret), "the password is in {place}");
+        }
+    }
+}

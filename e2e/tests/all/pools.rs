@@ -1,0 +1,37 @@
+//! The life of pools, on a real control plane: the built operator runs as a process, under the shipped RBAC.
+//!
+//! All tests share one control plane and one operator. Each has nodes, pools and RuntimeClasses of its own, and asks at its
+//! end that the operator was refused nothing.
+
+#[path = "../../../tests/all/cel/rejected.rs"]
+mod rejected;
+
+mod classes;
+mod configs;
+mod deletion;
+mod holds;
+mod membership;
+mod observe;
+mod placement;
+mod specs;
+mod tainting;
+
+use e2e::{
+    control_plane::Options,
+    fixture::{Fixture, SharedCluster},
+    kubelet::SimulatedNode,
+};
+use tokio::sync::OnceCell;
+
+async fn shared() -> &'static SharedCluster {
+    static SHARED: OnceCell<SharedCluster> = OnceCell::const_new();
+    SHARED.get_or_init(async || SharedCluster::start(Options::default(), &[]).await.unwrap()).await
+}
+
+async fn with_nodes(name: &'static str, nodes: Vec<SimulatedNode>) -> Fixture {
+    Fixture::new(shared().await, name, nodes).await.unwrap()
+}
+
+async fn with_one_node(name: &'static str) -> Fixture {
+    Fixture::with_one_node(shared().await, name).await.unwrap()
+}

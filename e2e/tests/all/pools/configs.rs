@@ -1,0 +1,173 @@
+//! Rendered configurations: whether they are in effect, and whether they are what `winpool render` prints.
+
+use std::fs;
+
+use e2e::{
+    cluster::{DEFAULT_TAINT, SOON, edit, pool_object, profile_object},
+    control_plane::User,
+    fixture::{spec, windows},
+    kubelet::CONFIG_ANNOTATION,
+    operator::winpool,
+    wait::until,
+};
+use serde_json::{Value, json};
+
+use super::{with_nodes, with_one_node};
+
+#[tokio::test]
+async fn a_configuration_is_in_effect_when_the_reported_resources_show_it() {
+    let name = "effect";
+    let mut fixture = with_nodes(name, vec![windows(name, 1, "10.0.20348.1").taking_configuration()]).await;
+    fixture
+        .apply_profile(name, json!({ "kubelet": { "maxPods": 42, "kubeReserved": { "memory": "512Mi" } } }))
+        .await
+        .unwrap();
+    fixture.apply_pool_and_wait(name, spec(name, json!({ "profileRef": { "name": name } }))).await.unwrap();
+    fixture.until_condition(name, "ConfigInEffect", "True", "InEffect").await.unwrap();
+    fixture
+        .until_status(name, "one of one", |status| status.configs[0].in_effect == 1 && status.nodes.behind == 0)
+        .await
+        .unwrap();
+    let pods = || async {
+        let status = fixture.node("effect-1").await?.status.unwrap_or_default();
+        Ok(status.capacity.unwrap_or_default()["pods"].0.clone())
+    };
+    assert_eq!(pods().await.unwrap(), "42");
+    assert_eq!(
+        fixture.kubelets.configuration_of("effect-1"),
+        Some(fixture.status(name).await.unwrap().configs[0].name.clone())
+    );
+
+    let more = json!({ "spec": { "kubelet": { "maxPods": 60 } } });
+    edit(&fixture.profiles(), name, more).await.unwrap();
+    until("the kubelet takes the new configuration", SOON, pods, |pods| pods == "60").await.unwrap();
+    fixture.until_condition(name, "ConfigInEffect", "True", "InEffect").await.unwrap();
+    fixture.until_status(name, "one of one", |status| status.configs[0].in_effect == 1).await.unwrap();
+
+    // Its kubelet starts again on a new Node, and brings the taint of its configuration.
+    fixture.kubelets.delete("effect-1").await.unwrap();
+    fixture.kubelets.register_again("effect-1").await.unwrap();
+    fixture.until_pool_of("effect-1", Some(name)).await.unwrap();
+    assert_eq!(fixture.taints("effect-1").await.unwrap(), [DEFAULT_TAINT]);
+    fixture.edit_pool(name, json!({ "spec": { "taints": [] } })).await.unwrap();
+    fixture.until_taints("effect-1", &[]).await.unwrap();
+    fixture.edit_pool(name, json!({ "spec": { "taints": null } })).await.unwrap();
+    fixture.until_taints("effect-1", &[DEFAULT_TAINT]).await.unwrap();
+    fixture.until_condition(name, "ConfigInEffect", "True", "InEffect").await.unwrap();
+
+    fixture.add_nodes(vec![windows(name, 2, "10.0.20348.1")]).await.unwrap();
+    let message = fixture.until_condition(name, "ConfigInEffect", "Unknown", "NotDelivered").await.unwrap().message;
+    assert!(message.contains("effect-2"), "{message}");
+    fixture.until_status(name, "one is behind", |status| status.nodes.behind == 1).await.unwrap();
+
+    let mut other = windows(name, 3, "10.0.20348.1");
+    other.capacity.pods = 77;
+    fixture.add_nodes(vec![other]).await.unwrap();
+    let message = fixture.until_condition(name, "ConfigInEffect", "False", "Differs").await.unwrap().message;
+    assert!(message.contains("effect-3") && message.contains("77"), "{message}");
+    fixture.until_condition("effect", "Ready", "True", "AsSpecified").await.unwrap();
+    fixture.until_idle().await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+/// The objects of a kind in a `v1` List, by name.
+fn of_kind<'a>(list: &'a Value, kind: &'a str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let items = list["items"].as_array().unwrap().iter().filter(move |object| object["kind"] == kind);
+    items.map(|object| (object["metadata"]["name"].as_str().unwrap(), object))
+}
+
+#[tokio::test]
+async fn render_prints_byte_for_byte_what_the_operator_writes() {
+    let name = "render";
+    let nodes = vec![
+        windows(name, 1, "10.0.20348.1").taint("gpu", "yes", "NoSchedule"),
+        windows(name, 2, "10.0.17763.1").runtime("containerd://1.6.28").without_build_label(),
+        windows(name, 3, "10.0.20348.1").runtime("docker://20.10.9"),
+    ];
+    let fixture = with_nodes(name, nodes).await;
+    let folder = fixture.control_plane.directory().join(name);
+    fs::create_dir(&folder).unwrap();
+    let listed = fixture.kubectl(&["get", "nodes", "-l", "agentpool=render", "-o", "json"]).unwrap();
+    fs::write(fixture.control_plane.directory().join("render-nodes.json"), listed).unwrap();
+
+    let profile = json!({
+        "kubelet": { "maxPods": 42, "evictionHard": { "memory.available": "1Gi" } },
+        "containerd": { "registryMirrors": [{ "registry": "docker.io", "endpoints": ["https://mirror.example"] }] },
+    });
+    let pool = spec(
+        name,
+        json!({
+            "labels": { "team": "web" },
+            "profileRef": { "name": name },
+            "runtimeClasses": [{ "name": name }, { "name": "render-hyperv", "isolation": "HyperV", "scope": "Pool" }],
+        }),
+    );
+    for object in [profile_object(name, profile.clone()), pool_object(name, pool.clone())] {
+        fs::write(folder.join(format!("{}.json", object["kind"].as_str().unwrap())), object.to_string()).unwrap();
+    }
+    let nodes = fixture.control_plane.directory().join("render-nodes.json");
+    let arguments = ["render", "-f", folder.to_str().unwrap(), "--nodes", nodes.to_str().unwrap(), "-o", "json"];
+    let output = winpool(&fixture.control_plane, User::OtherA, &arguments).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rendered: Value = serde_json::from_slice(&output.stdout).unwrap();
+
+    fixture.apply_profile(name, profile).await.unwrap();
+    fixture.apply_pool_and_wait(name, pool).await.unwrap();
+    let maps = fixture.config_maps();
+    let status = fixture.status(name).await.unwrap();
+    let mut written: Vec<_> = status.configs.iter().map(|config| config.name.as_str()).collect();
+    written.sort_unstable();
+    assert_eq!(written, of_kind(&rendered, "ConfigMap").map(|(name, _)| name).collect::<Vec<_>>());
+    assert_eq!(written.len(), 3, "a configuration for each of the nodes");
+    for (name, rendered) in of_kind(&rendered, "ConfigMap") {
+        let written = json!(maps.get(name).await.unwrap());
+        for field in ["data", "immutable"] {
+            assert_eq!(rendered[field], written[field], "{name}");
+        }
+        assert_eq!(rendered["metadata"]["labels"], written["metadata"]["labels"]);
+    }
+    let classes: Vec<_> = of_kind(&rendered, "RuntimeClass").collect();
+    assert_eq!(classes.len(), 2);
+    for (name, rendered) in classes {
+        let written = json!(fixture.class(name).await.unwrap());
+        for field in ["handler", "scheduling", "overhead"] {
+            assert_eq!(rendered.get(field), written.get(field), "{name}");
+        }
+        assert_eq!(rendered["metadata"]["labels"], written["metadata"]["labels"]);
+    }
+    let nodes: Vec<_> = of_kind(&rendered, "Node").collect();
+    assert_eq!(nodes.len(), 3);
+    for (name, rendered) in nodes {
+        let written = json!(fixture.node(name).await.unwrap());
+        assert_eq!(rendered["spec"]["taints"], written["spec"]["taints"], "{name}");
+        for field in ["labels", "annotations"] {
+            // Only the operator can sign the record.
+            let unsigned = rendered["metadata"][field].as_object().unwrap().iter();
+            for (key, value) in unsigned.filter(|(key, _)| *key != "winpool.dev/owned") {
+                assert_eq!(written["metadata"][field][key], *value, "{name}: {key}");
+            }
+        }
+    }
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn a_configuration_of_a_profile_that_is_changed_back_is_used_again() {
+    let fixture = with_one_node("back").await;
+    fixture.apply_profile("back", json!({ "kubelet": { "maxPods": 42 } })).await.unwrap();
+    fixture.apply_pool_and_wait("back", spec("back", json!({ "profileRef": { "name": "back" } }))).await.unwrap();
+    let config = || async { Ok(fixture.annotation("back-1", CONFIG_ANNOTATION).await?.unwrap_or_default()) };
+    let first = config().await.unwrap();
+    let maps = fixture.config_maps();
+    let uid = maps.get(&first).await.unwrap().metadata.uid;
+    edit(&fixture.profiles(), "back", json!({ "spec": { "kubelet": { "maxPods": 43 } } })).await.unwrap();
+    until("the new configuration is named", SOON, config, |now| *now != first).await.unwrap();
+    edit(&fixture.profiles(), "back", json!({ "spec": { "kubelet": { "maxPods": 42 } } })).await.unwrap();
+    until("the first is named again", SOON, config, |now| *now == first).await.unwrap();
+    assert_eq!(maps.get(&first).await.unwrap().metadata.uid, uid);
+
+    // An immutable ConfigMap cannot be edited, and one that is deleted comes back with every byte.
+    edit(&maps, &first, json!({ "data": { "kubelet.yaml": "maxPods: 1" } })).await.unwrap_err();
+    fixture.until_idle().await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}

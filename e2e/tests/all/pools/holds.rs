@@ -1,0 +1,111 @@
+//! Changes that are held until an administrator allows them.
+
+use std::time::Duration;
+
+use e2e::{
+    cluster::{DEFAULT_TAINT, SOON},
+    fixture::{spec, windows},
+    objects::selector_of,
+    wait::{stays, until},
+};
+use serde_json::json;
+use winpool::api::WindowsNodePoolStatus;
+
+use super::with_one_node;
+
+/// How long to check that nothing happens.
+const A_WHILE: Duration = Duration::from_millis(1500);
+
+#[tokio::test]
+async fn a_mistyped_selector_holds_its_nodes_until_their_release_is_allowed() {
+    let fixture = with_one_node("release").await;
+    fixture.apply_pool_and_wait("release", spec("release", json!({}))).await.unwrap();
+    fixture
+        .edit_pool("release", json!({ "spec": { "nodeSelector": { "matchLabels": { "agentpool": "erlease" } } } }))
+        .await
+        .unwrap();
+    let message = fixture.until_condition("release", "NodesAssigned", "False", "ReleaseHeld").await.unwrap().message;
+    assert!(message.starts_with("1 node no longer matches the pool and keeps its taints and labels"), "{message}");
+    let command = "kubectl annotate wnp release winpool.dev/allow-release=agentpool=erlease --overwrite";
+    assert!(message.contains(command), "{message}");
+    assert_eq!(fixture.taints("release-1").await.unwrap(), [DEFAULT_TAINT]);
+
+    fixture.edit_node("release-1", json!({ "spec": { "taints": null } })).await.unwrap();
+    fixture.until_taints("release-1", &[DEFAULT_TAINT]).await.unwrap();
+
+    fixture.annotate_pool("release", "winpool.dev/allow-release", "agentpool=another").await.unwrap();
+    let unchanged = |taints: &Vec<String>| taints == &[DEFAULT_TAINT];
+    let taints = || fixture.taints("release-1");
+    stays("a permission for another selector changes nothing", A_WHILE, taints, unchanged).await.unwrap();
+
+    fixture.run_remedy(&message).unwrap();
+    fixture.until_taints("release-1", &[]).await.unwrap();
+    assert_eq!(fixture.pool_of("release-1").await.unwrap(), None);
+    let node = fixture.node("release-1").await.unwrap();
+    let ours = node.metadata.annotations.iter().flatten().filter(|(key, _)| key.starts_with("winpool.dev/")).count();
+    assert_eq!(ours, 0, "{node:#?}");
+    fixture.until_condition("release", "NodesAssigned", "True", "NoNodes").await.unwrap();
+    fixture.until_event("release", "NodesReleased").await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn a_changed_version_waits_for_a_ready_node_of_the_new_build_or_a_permission() {
+    let mut fixture = with_one_node("strand").await;
+    fixture.apply_pool_and_wait("strand", spec("strand", json!({}))).await.unwrap();
+    let build = || async {
+        Ok(selector_of(&fixture.class("strand").await?).remove("node.kubernetes.io/windows-build").unwrap_or_default())
+    };
+    fixture.edit_pool("strand", json!({ "spec": { "windowsVersion": "ltsc2025" } })).await.unwrap();
+    let message = fixture.until_condition("strand", "RuntimeClassReady", "False", "WouldStrand").await.unwrap().message;
+    assert!(message.contains("no ready node of the new one"), "{message}");
+    assert_eq!(build().await.unwrap(), "10.0.20348");
+    assert_eq!(fixture.status("strand").await.unwrap().nodes.mismatched, 1);
+
+    fixture.run_remedy(&message).unwrap();
+    until("the class selects the new build", SOON, build, |build| build == "10.0.26100").await.unwrap();
+    fixture.until_condition("strand", "RuntimeClassReady", "True", "Applied").await.unwrap();
+
+    fixture.edit_pool("strand", json!({ "spec": { "windowsVersion": "ltsc2019" } })).await.unwrap();
+    fixture.until_condition("strand", "RuntimeClassReady", "True", "Applied").await.unwrap();
+    assert_eq!(build().await.unwrap(), "10.0.17763", "no node of the pool is of the build that is left");
+
+    fixture.edit_pool("strand", json!({ "spec": { "windowsVersion": "ltsc2022" } })).await.unwrap();
+    fixture.until_condition("strand", "RuntimeClassReady", "True", "Applied").await.unwrap();
+    let forbidden = json!({ "annotations": { "winpool.dev/allow-strand": null } });
+    let next = json!({ "metadata": forbidden, "spec": { "windowsVersion": "ltsc2025" } });
+    fixture.edit_pool("strand", next).await.unwrap();
+    fixture.until_condition("strand", "RuntimeClassReady", "False", "WouldStrand").await.unwrap();
+    fixture.add_nodes(vec![windows("strand", 2, "10.0.26100.1")]).await.unwrap();
+    fixture.until_condition("strand", "RuntimeClassReady", "True", "Applied").await.unwrap();
+    let message = fixture.until_condition("strand", "OSMismatch", "True", "NodeBuildDiffers").await.unwrap().message;
+    assert!(message.starts_with("1 node runs another build than 10.0.26100: strand-1 (10.0.20348)"), "{message}");
+    fixture.until_idle().await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn a_no_execute_taint_waits_for_permission_on_a_pool_with_nodes() {
+    let fixture = with_one_node("evict").await;
+    fixture.apply_pool_and_wait("evict", spec("evict", json!({}))).await.unwrap();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "evict" },
+        "spec": { "nodeName": "evict-1", "containers": [{ "name": "app", "image": "app" }] },
+    });
+    fixture.kubectl_with_input(&["create", "-f", "-"], &pod).unwrap();
+    let counted = |status: &WindowsNodePoolStatus| status.workloads.as_ref().is_some_and(|counts| counts.pods == 1);
+    fixture.until_status("evict", "that it has a pod", counted).await.unwrap();
+    let drain =
+        json!([{ "key": "os", "value": "windows", "effect": "NoSchedule" }, { "key": "drain", "effect": "NoExecute" }]);
+    fixture.edit_pool("evict", json!({ "spec": { "taints": drain } })).await.unwrap();
+    let message = fixture.until_condition("evict", "NodesTainted", "False", "WouldEvict").await.unwrap().message;
+    assert!(message.contains("winpool.dev/allow-evict"), "{message}");
+    assert_eq!(fixture.taints("evict-1").await.unwrap(), [DEFAULT_TAINT]);
+    fixture.until_tolerations("evict", &[DEFAULT_TAINT, "drain=:NoExecute"]).await.unwrap();
+
+    fixture.run_remedy(&message).unwrap();
+    fixture.until_taints("evict-1", &[DEFAULT_TAINT, "drain=:NoExecute"]).await.unwrap();
+    fixture.until_condition("evict", "NodesTainted", "True", "Applied").await.unwrap();
+    fixture.until_idle().await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}

@@ -1,0 +1,176 @@
+//! Specifications: what is stored for what was written, and what is said about mistakes.
+
+use e2e::{
+    assets::say_skipped,
+    cluster::{DEFAULT_TAINT, create, pool_object, profile_object},
+    fixture::{Fixture, spec, windows},
+};
+use serde_json::{Value, json};
+
+use super::{rejected, shared, with_nodes, with_one_node};
+
+#[tokio::test]
+async fn violations_are_reported_with_their_paths_and_nothing_is_written_or_released() {
+    let mut fixture = with_one_node("mistakes").await;
+    fixture.apply_pool_and_wait("mistakes", spec("mistakes", json!({}))).await.unwrap();
+    // The schema takes it: a name that no profile can have, and so none will ever come.
+    fixture
+        .edit_pool("mistakes", json!({ "spec": { "profileRef": { "name": "No Name" }, "taints": [] } }))
+        .await
+        .unwrap();
+    let message = fixture.until_condition("mistakes", "SpecValid", "False", "Invalid").await.unwrap().message;
+    assert!(message.contains("spec.profileRef.name: \"No Name\" is not the name of an object"), "{message}");
+    for (condition, status) in [("Ready", "False"), ("Stalled", "True"), ("Reconciling", "False")] {
+        fixture.until_condition("mistakes", condition, status, "Invalid").await.unwrap();
+    }
+    fixture.add_nodes(vec![windows("mistakes", 2, "10.0.20348.1")]).await.unwrap();
+    fixture.until_idle().await.unwrap();
+    assert_eq!(fixture.taints("mistakes-1").await.unwrap(), [DEFAULT_TAINT]);
+    assert_eq!(fixture.pool_of("mistakes-2").await.unwrap(), None);
+
+    fixture.edit_pool("mistakes", json!({ "spec": { "profileRef": null, "taints": null } })).await.unwrap();
+    fixture.until_condition("mistakes", "SpecValid", "True", "Valid").await.unwrap();
+    fixture.until_taints("mistakes-2", &[DEFAULT_TAINT]).await.unwrap();
+    fixture.until_condition("mistakes", "Ready", "True", "AsSpecified").await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn an_api_server_without_cel_stores_violations_and_the_operator_reports_them() {
+    if shared().await.control_plane.version().minor >= 25 {
+        eprintln!(
+            "skipped: an_api_server_without_cel_stores_violations_and_the_operator_reports_them: this server has them"
+        );
+        return;
+    }
+    let fixture = with_one_node("unruled").await;
+    let mistakes = json!({
+        "windowsVersion": "ltsc2032",
+        "nodeSelector": { "matchLabels": {}, "matchExpressions": [{ "key": "test", "operator": "In" }] },
+        "taints": [{ "key": "a", "effect": "NoSchedule" }, { "key": "a", "value": "b", "effect": "NoSchedule" }],
+        "labels": { "kubernetes.io/os": "linux" },
+        "runtimeClasses": [{ "name": "unruled" }, { "name": "unruled" }],
+    });
+    fixture.apply_pool("unruled", mistakes).await.unwrap();
+    let message = fixture.until_condition("unruled", "SpecValid", "False", "Invalid").await.unwrap().message;
+    for path in [
+        "spec.windowsVersion: unknown Windows version \"ltsc2032\"",
+        "spec.nodeSelector.matchExpressions[0].values:",
+        "spec.taints[1]: a node can have one taint a:NoSchedule",
+        "spec.labels[kubernetes.io/os]:",
+        "spec.runtimeClasses[1].name: \"unruled\" is a duplicate",
+    ] {
+        assert!(message.contains(path), "{path} is not in: {message}");
+    }
+    fixture.until_idle().await.unwrap();
+    assert_eq!(fixture.taints("unruled-1").await.unwrap(), [""; 0]);
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+/// What the server says when it is asked to store a pool or profile.
+async fn refusal(fixture: &Fixture, kind: &str, name: &str, spec: Value) -> String {
+    let (api, object) = match kind {
+        "WindowsNodePool" => (fixture.pools(), pool_object(name, spec)),
+        _ => (fixture.profiles(), profile_object(name, spec)),
+    };
+    create(&api, object).await.err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn an_api_server_with_cel_rejects_violations_with_the_messages_of_the_rules() {
+    let test = "an_api_server_with_cel_rejects_violations_with_the_messages_of_the_rules";
+    if shared().await.control_plane.version().minor < 25 {
+        say_skipped(test, &"an API server with validation rules (Kubernetes 1.25)");
+        return;
+    }
+    let fixture = with_nodes("ruled", vec![]).await;
+    let yaml = |text: &str| serde_saphyr::from_str::<Value>(text).unwrap();
+    let pools = rejected::pools().into_iter().map(|(spec, said)| ("WindowsNodePool", yaml(&spec), said));
+    let profiles = rejected::profiles().into_iter().map(|(spec, said)| ("WindowsRuntimeProfile", yaml(spec), said));
+    for (kind, spec, said) in pools.chain(profiles) {
+        let (path, message) = said.split_once(": ").unwrap();
+        let answer = refusal(&fixture, kind, "ruled", spec.clone()).await;
+        assert!(answer.contains(&format!("{path}: Invalid value")) && answer.contains(message), "{spec}: {answer}");
+    }
+    for version in rejected::UNKNOWN_VERSIONS {
+        let answer =
+            refusal(&fixture, "WindowsNodePool", "ruled", spec("ruled", json!({ "windowsVersion": version }))).await;
+        assert!(answer.contains("spec.windowsVersion: Invalid value"), "{version}: {answer}");
+        assert!(version.is_empty() || answer.contains(rejected::UNKNOWN_VERSION), "{version}: {answer}");
+    }
+    let answer = refusal(&fixture, "WindowsNodePool", &"a".repeat(64), spec("ruled", json!({}))).await;
+    assert!(answer.contains(rejected::LONG_NAME), "{answer}");
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn every_api_server_rejects_violations_of_the_schema() {
+    let fixture = with_nodes("schema", vec![]).await;
+    for (kind, spec, path) in rejected::by_schema() {
+        let answer = refusal(&fixture, kind, "schema", serde_saphyr::from_str(&spec).unwrap()).await;
+        // Servers differ in whether a path has the index in a list.
+        let [answer, path] = [answer.replace("[0]", ""), path.replace("[0]", "")];
+        assert!(answer.contains(&path), "{spec}: {answer}");
+    }
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+/// How a person can apply a pool.
+#[derive(Clone, Copy, Debug)]
+enum Apply {
+    ClientSide,
+    ServerSide,
+}
+
+async fn apply(fixture: &Fixture, name: &str, how: Apply, taints: Option<&Value>) -> Value {
+    let mut spec = spec("defaults", json!({ "runtimeClasses": [] }));
+    if let Some(taints) = taints {
+        spec["taints"] = taints.clone();
+    }
+    let arguments = match how {
+        Apply::ClientSide => &["apply", "-f", "-"][..],
+        Apply::ServerSide => &["apply", "--server-side", "-f", "-"],
+    };
+    fixture.kubectl_with_input(arguments, &pool_object(name, spec)).unwrap();
+    fixture.pools().get(name).await.unwrap().data["spec"]["taints"].clone()
+}
+
+#[tokio::test]
+async fn the_taints_that_are_written_are_the_taints_that_are_stored() {
+    let fixture = with_nodes("defaults", vec![]).await;
+    let (none, one) = (json!([]), json!([{ "key": "team", "value": "web", "effect": "NoSchedule" }]));
+    let default = json!([{ "key": "os", "value": "windows", "effect": "NoSchedule" }]);
+    let values = [(None, &default), (Some(&none), &none), (Some(&one), &one)];
+    for how in [Apply::ClientSide, Apply::ServerSide] {
+        for (number, (first, stored)) in values.iter().enumerate() {
+            let name =
+                format!("defaults-{}-{number}", if matches!(how, Apply::ClientSide) { "client" } else { "server" });
+            assert_eq!(apply(&fixture, &name, how, *first).await, **stored, "{how:?} {first:?}");
+            // From every value to every value, there and back.
+            for (next, next_stored) in values {
+                assert_eq!(apply(&fixture, &name, how, next).await, *next_stored, "{how:?} {first:?} to {next:?}");
+                assert_eq!(apply(&fixture, &name, how, *first).await, **stored, "{how:?} {next:?} to {first:?}");
+            }
+        }
+    }
+    for (number, taints) in [Value::Null, none, one].into_iter().enumerate() {
+        let name = format!("defaults-{number}");
+        let pool = spec("defaults", json!({ "runtimeClasses": [], "taints": taints }));
+        create(&fixture.pools(), pool_object(&name, pool)).await.unwrap();
+        let stored = fixture.pools().get(&name).await.unwrap().data["spec"]["taints"].clone();
+        assert_eq!(stored, if taints.is_null() { default.clone() } else { taints });
+    }
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn no_taints_means_none() {
+    let fixture = with_one_node("bare").await;
+    fixture.apply_pool_and_wait("bare", spec("bare", json!({ "taints": [], "runtimeClasses": [] }))).await.unwrap();
+    fixture.until_pool_of("bare-1", Some("bare")).await.unwrap();
+    assert_eq!(fixture.taints("bare-1").await.unwrap(), [""; 0]);
+    let status = fixture.status("bare").await.unwrap();
+    assert_eq!((status.nodes.tainted, status.columns.runtime_class.as_str()), (1, ""));
+    fixture.until_idle().await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}

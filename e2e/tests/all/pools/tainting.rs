@@ -1,0 +1,232 @@
+//! What a pool makes, changes and keeps.
+
+use e2e::{
+    cluster::{DEFAULT_TAINT, SOON},
+    fixture::{spec, windows},
+    history::Placement,
+    kubelet::CONFIG_ANNOTATION,
+    objects::selector_of,
+    wait::{eventually, until},
+};
+use kube::api::{DeleteParams, ListParams};
+use serde_json::{Value, json};
+
+use super::{with_nodes, with_one_node};
+
+/// The record of a node, without its signature.
+fn owned(node: &k8s_openapi::api::core::v1::Node) -> Value {
+    use kube::ResourceExt;
+    let mut record: Value = serde_json::from_str(&node.annotations()["winpool.dev/owned"]).unwrap();
+    assert_eq!(record["signature"].take().as_str().map(str::len), Some(44), "an HMAC-SHA256 in base64");
+    record.as_object_mut().unwrap().remove("signature");
+    record
+}
+
+#[tokio::test]
+async fn a_pool_taints_its_nodes_creates_classes_that_select_them_and_reports_both() {
+    let fixture =
+        with_nodes("create", vec![windows("create", 1, "10.0.20348.2700"), windows("create", 2, "10.0.20348.2800")])
+            .await;
+    fixture.apply_profile("create", json!({})).await.unwrap();
+    let fields = json!({ "runtimeClasses": null, "labels": { "team": "web" }, "profileRef": { "name": "create" } });
+    fixture.apply_pool_and_wait("create", spec("create", fields)).await.unwrap();
+
+    let maps = fixture.config_maps();
+    let maps = maps.list(&ListParams::default().labels("winpool.dev/pool=create")).await.unwrap().items;
+    let [map] = maps.as_slice() else { panic!("the nodes are alike and share a configuration: {maps:#?}") };
+    assert_eq!(map.immutable, Some(true));
+    let name = map.metadata.name.as_deref().unwrap();
+    assert!(name.starts_with("create-"), "{name}");
+    let files: Vec<_> = map.data.iter().flatten().map(|(file, _)| file.as_str()).collect();
+    assert!(["containerd.toml", "kubelet.args", "kubelet.yaml"].iter().all(|file| files.contains(file)), "{files:?}");
+
+    for node in ["create-1", "create-2"] {
+        assert_eq!(fixture.taints(node).await.unwrap(), [DEFAULT_TAINT]);
+        assert_eq!(fixture.pool_of(node).await.unwrap().as_deref(), Some("create"));
+        assert_eq!(fixture.label(node, "team").await.unwrap().as_deref(), Some("web"));
+        let node = fixture.node(node).await.unwrap();
+        assert_eq!(node.metadata.annotations.as_ref().unwrap()["winpool.dev/config"], name);
+        let expected = json!({
+            "pool": "create",
+            "taints": { "os:NoSchedule": "added" },
+            "labels": { "team": "added", "node.kubernetes.io/windows-build": "found" },
+        });
+        assert_eq!(owned(&node), expected);
+    }
+
+    let class = fixture.class("windows-ltsc2022").await.unwrap();
+    assert_eq!(class.handler, "runhcs-wcow-process");
+    let selector = json!({
+        "kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "node.kubernetes.io/windows-build": "10.0.20348",
+    });
+    assert_eq!(json!(selector_of(&class)), selector);
+    assert_eq!(fixture.tolerations("windows-ltsc2022").await.unwrap(), [DEFAULT_TAINT]);
+
+    let status = fixture.status("create").await.unwrap();
+    assert_eq!(status.windows_build, "10.0.20348");
+    assert_eq!((status.nodes.matched, status.nodes.ready, status.nodes.tainted), (2, 2, 2));
+    assert_eq!((status.builds[0].build.as_str(), status.builds[0].revisions.as_str()), ("10.0.20348", "2700..2800"));
+    assert_eq!(status.applied.taints, ["os:NoSchedule"]);
+    assert_eq!((status.configs[0].name.as_str(), status.configs[0].wanted), (name, 2));
+    assert_eq!(fixture.condition("create", "Ready").await.unwrap().reason, "AsSpecified");
+
+    let table = fixture.kubectl(&["get", "wnp", "create", "-o", "wide"]).unwrap();
+    let mut lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let head = lines.next().unwrap();
+    let columns = [
+        "NAME",
+        "READY",
+        "MODE",
+        "NODES",
+        "TAINTED",
+        "CONFIGURED",
+        "WINDOWS",
+        "KUBELET",
+        "SUPPORT",
+        "PROBLEM",
+        "AGE",
+        "PROFILE",
+        "RUNTIMECLASS",
+        "SKEWED",
+        "MISMATCHED",
+        "MESSAGE",
+    ];
+    assert_eq!(head, columns, "{table}");
+    let row = lines.next().unwrap();
+    let kubelet = fixture.control_plane.version().to_string();
+    assert_eq!(row[..8], ["create", "True", "Enforce", "2/2", "2/2", "0/2", "10.0.20348", &kubelet], "{table}");
+
+    let profile = || async { Ok(fixture.profiles().get("create").await?.data["status"]["usedBy"].clone()) };
+    let used = json!({ "count": 1, "pools": ["create"] });
+    until("the profile says who uses it", SOON, profile, |by| *by == used).await.unwrap();
+    fixture.until_idle().await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn a_tainted_node_always_has_its_toleration_in_the_class() {
+    let fixture = with_one_node("taints").await;
+    // Nodes of other pools have taints too, which a class for a build has to tolerate as long as they are there.
+    let own = json!({ "runtimeClasses": [{ "name": "taints", "scope": "Pool" }] });
+    fixture.apply_pool_and_wait("taints", spec("taints", own)).await.unwrap();
+    let history = Placement::start(&fixture, "taints-1", "taints").await.unwrap();
+    for (taints, expected) in [
+        (json!([{ "key": "team", "value": "web", "effect": "NoSchedule" }]), vec!["team=web:NoSchedule"]),
+        (json!([{ "key": "team", "value": "batch", "effect": "NoSchedule" }]), vec!["team=batch:NoSchedule"]),
+        (
+            json!([{ "key": "team", "value": "batch", "effect": "NoSchedule" }, { "key": "os", "effect": "PreferNoSchedule" }]),
+            vec!["team=batch:NoSchedule", "os=:PreferNoSchedule"],
+        ),
+        (json!([]), vec![]),
+        (json!([{ "key": "os", "value": "windows", "effect": "NoSchedule" }]), vec![DEFAULT_TAINT]),
+    ] {
+        fixture.edit_pool("taints", json!({ "spec": { "taints": taints } })).await.unwrap();
+        fixture.until_taints("taints-1", &expected).await.unwrap();
+        fixture.until_tolerations("taints", &expected).await.unwrap();
+    }
+    let moments = history.until_now().await.unwrap();
+    for moment in &moments {
+        let missing: Vec<_> = moment.taints.iter().filter(|taint| !moment.tolerations.contains(taint)).collect();
+        assert!(missing.is_empty(), "{missing:?} in {moments:#?}");
+    }
+    assert!(moments.iter().any(|moment| moment.taints == ["team=batch:NoSchedule"]), "{moments:#?}");
+    fixture.until_idle().await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn a_selector_is_narrowed_only_when_the_nodes_carry_its_labels() {
+    let mut fixture = with_nodes("narrow", vec![]).await;
+    fixture.apply_pool_and_wait("narrow", spec("narrow", json!({ "paused": false }))).await.unwrap();
+    fixture.add_nodes(vec![windows("narrow", 1, "10.0.20348.1")]).await.unwrap();
+    let history = Placement::start(&fixture, "narrow-1", "narrow").await.unwrap();
+    fixture
+        .edit_pool("narrow", json!({ "spec": { "runtimeClasses": [{ "name": "narrow", "scope": "Pool" }] } }))
+        .await
+        .unwrap();
+    let narrowed = || async { Ok(fixture.selector("narrow").await?.contains_key("winpool.dev/pool")) };
+    until("the class selects only the pool", SOON, narrowed, |narrowed| *narrowed).await.unwrap();
+    for moment in history.until_now().await.unwrap() {
+        let (leads_to, is_in) = (moment.selector.get("winpool.dev/pool"), moment.labels.get("winpool.dev/pool"));
+        assert!(leads_to.is_none() || leads_to == is_in, "{leads_to:?}, and the node is in {is_in:?}");
+    }
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn manual_changes_are_reverted() {
+    let fixture = with_one_node("drift").await;
+    fixture.apply_profile("drift", json!({})).await.unwrap();
+    let more = json!({ "labels": { "team": "web" }, "profileRef": { "name": "drift" } });
+    fixture.apply_pool_and_wait("drift", spec("drift", more)).await.unwrap();
+    let before = fixture.node("drift-1").await.unwrap();
+
+    fixture.edit_node("drift-1", json!({ "spec": { "taints": null } })).await.unwrap();
+    fixture.until_taints("drift-1", &[DEFAULT_TAINT]).await.unwrap();
+    fixture.edit_node("drift-1", json!({ "metadata": { "labels": { "team": "theirs" } } })).await.unwrap();
+    let team = || fixture.label("drift-1", "team");
+    until("the label is back", SOON, team, |team| team.as_deref() == Some("web")).await.unwrap();
+    fixture
+        .edit_node("drift-1", json!({ "metadata": { "labels": { "winpool.dev/pool": null, "team": null } } }))
+        .await
+        .unwrap();
+    fixture.until_pool_of("drift-1", Some("drift")).await.unwrap();
+    until("the label is back", SOON, team, |team| team.as_deref() == Some("web")).await.unwrap();
+    fixture
+        .edit_node("drift-1", json!({ "metadata": { "annotations": { "winpool.dev/config": "other" } } }))
+        .await
+        .unwrap();
+    let config = || fixture.annotation("drift-1", CONFIG_ANNOTATION);
+    let wanted = before.metadata.annotations.as_ref().unwrap().get("winpool.dev/config").cloned();
+    until("the configuration is named again", SOON, config, |config| *config == wanted).await.unwrap();
+
+    let class = || async {
+        let class = fixture.class("drift").await?;
+        Ok(
+            json!({ "scheduling": class.scheduling, "overhead": class.overhead.and_then(|overhead| overhead.pod_fixed) }),
+        )
+    };
+    let wanted_class = class().await.unwrap();
+    let anything = json!([{ "operator": "Exists" }]);
+    for change in [
+        json!({ "scheduling": { "tolerations": null } }),
+        json!({ "scheduling": { "tolerations": anything, "nodeSelector": { "disk": "fast" } } }),
+        json!({ "scheduling": { "nodeSelector": { "kubernetes.io/os": null } } }),
+        json!({ "overhead": { "podFixed": { "memory": "1Gi" } } }),
+    ] {
+        fixture.edit_class("drift", change).await.unwrap();
+        let as_before = |class: &Value| {
+            class["scheduling"] == wanted_class["scheduling"]
+                && class["overhead"].as_object().is_none_or(|all| all.is_empty())
+        };
+        until("the class is as it was", SOON, class, as_before).await.unwrap();
+    }
+    fixture.classes().delete("drift", &DeleteParams::default()).await.unwrap();
+    eventually("the class is made again", SOON, || fixture.class("drift")).await.unwrap();
+
+    let maps = fixture.config_maps();
+    let map = maps.get(wanted.as_deref().unwrap()).await.unwrap();
+    maps.delete(wanted.as_deref().unwrap(), &DeleteParams::default()).await.unwrap();
+    let again = || async { Ok(maps.get(wanted.as_deref().unwrap()).await?) };
+    assert_eq!(eventually("the ConfigMap is made again", SOON, again).await.unwrap().data, map.data);
+
+    fixture.until_event("drift", "NodesRepaired").await.unwrap();
+    fixture.until_idle().await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn changes_are_emitted_as_events() {
+    let fixture = with_one_node("events").await;
+    fixture.apply_profile("events", json!({})).await.unwrap();
+    fixture.apply_pool_and_wait("events", spec("events", json!({ "profileRef": { "name": "events" } }))).await.unwrap();
+    let joined = fixture.until_event("events", "NodesTainted").await.unwrap();
+    assert!(joined.contains("events-1 (label winpool.dev/pool=events, taint os=windows:NoSchedule"), "{joined}");
+    let class = fixture.until_event("events", "RuntimeClassApplied").await.unwrap();
+    assert!(class.contains("RuntimeClass events: create"), "{class}");
+    fixture.until_event("events", "ConfigRendered").await.unwrap();
+    fixture.edit_pool("events", json!({ "spec": { "profileRef": { "name": "nowhere" } } })).await.unwrap();
+    let missing = fixture.until_event("events", "NotFound").await.unwrap();
+    assert!(missing.contains("WindowsRuntimeProfile nowhere does not exist"), "{missing}");
+    fixture.nothing_was_forbidden().unwrap();
+}

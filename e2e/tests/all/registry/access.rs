@@ -1,0 +1,293 @@
+//! Who may see an image, and who gets to see a secret.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::Result;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use e2e::{
+    certificates::Authority,
+    images::{Dialect, windows},
+    registry::{Access, LOGIN, Registry, SERVICE},
+};
+use serde_json::json;
+use winpool::registry::{Registry as Client, Settings};
+
+use super::{
+    client, credentials, described, image, program,
+    server::{Server, answer},
+    tokens::{Signer, TokenServer},
+    trusting, why,
+};
+
+const BUILD: &str = "10.0.20348.3207";
+const FOUND: &str = "windows/amd64 10.0.20348.3207";
+const WRONG: (&str, &str) = ("puller", "battery staple");
+
+/// What a program logs, at the finest level there is, for as long as this lives.
+struct Log {
+    text: Arc<Mutex<Vec<u8>>>,
+    _guard: tracing::subscriber::DefaultGuard,
+}
+
+impl Log {
+    fn all() -> Self {
+        use tracing_subscriber::util::SubscriberInitExt;
+        let text: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let writer = Arc::clone(&text);
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter("trace")
+            .with_writer(move || Writer(Arc::clone(&writer)))
+            .finish();
+        Self { text, _guard: subscriber.set_default() }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}
+
+struct Writer(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn basic((name, password): (&str, &str)) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
+}
+
+#[tokio::test]
+async fn a_registry_with_passwords_shows_images_to_those_who_have_one() -> Result<()> {
+    let Some(program) = program("a_registry_with_passwords_shows_images_to_those_who_have_one")? else { return Ok(()) };
+    let authority = Authority::new()?;
+    let registry = Registry::start(program, &authority, &Access::Basic).await?;
+    let host = registry.host();
+    let repository = registry.repository("private/app", Some(&basic(LOGIN)));
+    repository.image(Some("1"), Dialect::Oci, &windows(BUILD)).await?;
+    let image = image(&format!("{host}/private/app:1"));
+
+    let log = Log::all();
+    let table = [
+        (None, "denies access without credentials"),
+        (Some(credentials("other.example", LOGIN)), "denies access without credentials"),
+        (Some(credentials(&format!("{host}/public"), LOGIN)), "denies access without credentials"),
+        (Some(credentials(&host, WRONG)), "denies access with these credentials"),
+        (Some(credentials(&host, LOGIN)), FOUND),
+        (Some(credentials(&format!("{host}/private"), LOGIN)), FOUND),
+    ];
+    let client = client(&authority)?;
+    for (credentials, expected) in table {
+        let lookup = client.lookup(&image, &[], credentials.as_ref()).await;
+        assert!(described(&lookup).concat().ends_with(expected), "{credentials:?}: {lookup:?}");
+        assert_no_secret(&format!("{lookup:?} {client:?} {credentials:?}"));
+    }
+    assert!(log.text().contains("private/app"), "the log is heard");
+    assert_no_secret(&log.text());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_registry_with_tokens_shows_public_images_to_all_and_private_ones_to_those_who_log_in() -> Result<()> {
+    let name = "a_registry_with_tokens_shows_public_images_to_all_and_private_ones_to_those_who_log_in";
+    let Some(program) = program(name)? else { return Ok(()) };
+    let (authority, signer) = (Authority::new()?, Arc::new(Signer::new()?));
+    let tokens = TokenServer::start(&authority, Arc::clone(&signer)).await?;
+    let registry = Registry::start(program, &authority, &signer.access(&tokens.realm())).await?;
+    for name in ["public/app", "private/app"] {
+        let token = format!("Bearer {}", signer.token(name, &["pull", "push"])?);
+        registry.repository(name, Some(&token)).image(Some("1"), Dialect::Oci, &windows(BUILD)).await?;
+    }
+    let (client, host) = (client(&authority)?, registry.host());
+    let public = image(&format!("{host}/public/app:1"));
+    let private = image(&format!("{host}/private/app:1"));
+    let log = Log::all();
+
+    // An anonymous token is asked for once, for a manifest and a configuration.
+    assert_eq!(described(&client.lookup(&public, &[], None).await), [FOUND]);
+    assert_eq!(described(&client.lookup(&public, &[], None).await), [FOUND]);
+    let asked = tokens.asked();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert_eq!((asked[0].scope.as_str(), asked[0].service.as_str()), ("repository:public/app:pull", SERVICE));
+    assert_eq!(asked[0].login, None);
+    // The registry had to say so once.
+    let refused = registry.requests_of("winpool/")?.iter().filter(|request| request.status == 401).count();
+    assert_eq!(refused, 1);
+
+    let hidden = client.lookup(&private, &[], None).await;
+    assert!(why(&hidden).ends_with("denies access without credentials"), "{hidden:?}");
+    let wrong = client.lookup(&private, &[], Some(&credentials(&host, WRONG))).await;
+    assert!(why(&wrong).ends_with("refuses the credentials"), "{wrong:?}");
+    let right = credentials(&host, LOGIN);
+    assert_eq!(described(&client.lookup(&private, &[], Some(&right)).await), [FOUND]);
+    // Who is nobody does not get to see what a login was shown.
+    let hidden = client.lookup(&private, &[], None).await;
+    assert!(why(&hidden).ends_with("denies access without credentials"), "{hidden:?}");
+    for asked in tokens.asked() {
+        assert!(asked.scope.ends_with(":pull"), "{asked:?}");
+    }
+    assert_no_secret(&format!("{client:?} {right:?}"));
+    assert!(log.text().contains("private/app"), "the log is heard");
+    assert_no_secret(&log.text());
+    Ok(())
+}
+
+/// Neither the passwords, nor the forms they are sent in, nor a token, which begins as each JSON object does.
+fn assert_no_secret(text: &str) {
+    for login in [LOGIN, WRONG] {
+        for secret in [login.1.to_owned(), basic(login).replace("Basic ", "")] {
+            assert!(!text.contains(&secret), "{secret} is in {text}");
+        }
+    }
+    assert!(!text.contains("eyJ"), "a token is in {text}");
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_host_is_followed_without_credentials() -> Result<()> {
+    let authority = Authority::new()?;
+    let config = windows(BUILD).to_string();
+    let types = Dialect::Oci.media_types();
+    let manifest =
+        json!({ "config": e2e::images::descriptor(types.config, config.as_bytes()), "layers": [] }).to_string();
+    let store = Server::that(&authority, move |_| answer(200, &[], config.clone())).await?;
+    // The same address under another name is another host.
+    let target = store.url().replace("127.0.0.1", "localhost");
+    let registry = Server::that(&authority, move |path| match path {
+        path if path.contains("/blobs/") => answer(307, &[("location", &format!("{target}/signed?by=registry"))], ""),
+        _ => answer(200, &[], manifest.clone()),
+    })
+    .await?;
+    let demanding = demanding(&authority, &registry).await?;
+    let lookup = client(&authority)?
+        .lookup(&image(&format!("{}/app:1", demanding.host())), &[], Some(&credentials(&demanding.host(), LOGIN)))
+        .await;
+    assert_eq!(described(&lookup), [FOUND]);
+    assert!(demanding.seen().iter().any(|seen| seen.authorization() == Some(&basic(LOGIN))));
+    for server in [&registry, &store] {
+        assert!(!server.seen().is_empty());
+        assert!(server.seen().iter().all(|seen| seen.authorization().is_none()), "{:?}", server.seen());
+    }
+    Ok(())
+}
+
+/// A server that sends those who log in elsewhere.
+async fn demanding(authority: &Authority, elsewhere: &Server) -> Result<Server> {
+    let elsewhere = elsewhere.url();
+    let router = axum::Router::new().fallback(move |request: axum::extract::Request| {
+        let logged_in = request.headers().contains_key("authorization");
+        let location = format!("{elsewhere}{}", request.uri().path());
+        async move {
+            if logged_in {
+                answer(302, &[("location", &location)], "")
+            } else {
+                answer(401, &[("www-authenticate", "Basic realm=\"registry\"")], "")
+            }
+        }
+    });
+    Server::start(Some(authority), router).await
+}
+
+#[tokio::test]
+async fn only_the_registry_itself_can_name_a_token_server_for_credentials() -> Result<()> {
+    let authority = Authority::new()?;
+    let thief = Server::that(&authority, |_| answer(200, &[], r#"{"token": "t"}"#)).await?;
+    let challenge = format!("Bearer realm=\"{}/token\",service=\"s\"", thief.url());
+    let store = Server::that(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
+    let location = store.url();
+    let registry = Server::that(&authority, move |_| answer(302, &[("location", &location)], "")).await?;
+    let login = credentials(&registry.host(), LOGIN);
+    let lookup = client(&authority)?.lookup(&image(&format!("{}/app:1", registry.host())), &[], Some(&login)).await;
+    assert!(why(&lookup).contains("denies access"), "{lookup:?}");
+    assert!(thief.seen().is_empty() && store.seen().iter().all(|seen| seen.authorization().is_none()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_server_without_tls_is_not_contacted_unless_it_is_listed() -> Result<()> {
+    let authority = Authority::new()?;
+    let tokens =
+        Server::start(None, axum::Router::new().fallback(|| async { answer(200, &[], r#"{"token": "t"}"#) })).await?;
+    let challenge = format!("Bearer realm=\"{}/token\"", tokens.url());
+    let registry = Server::that(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
+    let (image, login) = (image(&format!("{}/app:1", registry.host())), credentials(&registry.host(), LOGIN));
+
+    let lookup = client(&authority)?.lookup(&image, &[], Some(&login)).await;
+    assert!(why(&lookup).ends_with("does not use TLS"), "{lookup:?}");
+    assert!(tokens.seen().is_empty());
+
+    let settings = Settings { plain_http: [tokens.host()].into(), ..trusting(&authority) };
+    Client::new(settings)?.lookup(&image, &[], Some(&login)).await;
+    assert_eq!(tokens.seen()[0].authorization(), Some(basic(LOGIN).as_str()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn credentials_that_are_rejected_are_sent_once() -> Result<()> {
+    let authority = Authority::new()?;
+    let tokens = Server::that(&authority, |_| answer(200, &[], r#"{"access_token": "t"}"#)).await?;
+    let challenges = ["Basic realm=\"r\"".to_owned(), format!("Bearer realm=\"{}/token\"", tokens.url())];
+    for challenge in challenges {
+        let registry = Server::that(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
+        let (client, login) = (client(&authority)?, credentials(&registry.host(), LOGIN));
+        for lookups in 1..=2 {
+            let lookup = client.lookup(&image(&format!("{}/app:1", registry.host())), &[], Some(&login)).await;
+            assert!(why(&lookup).ends_with("denies access with these credentials"), "{lookup:?}");
+            let shown = registry.seen().iter().filter(|seen| seen.authorization().is_some()).count();
+            assert_eq!((shown, registry.seen().len()), (lookups, 1 + lookups));
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_is_requested_for_the_scope_that_the_registry_names() -> Result<()> {
+    let authority = Authority::new()?;
+    let tokens = Server::that(&authority, |_| answer(200, &[], r#"{"token": "t"}"#)).await?;
+    let challenge = format!("Bearer realm=\"{}/token?a=b\",scope=\"repository:hub/app:pull,push\"", tokens.url());
+    let registry = axum::Router::new().fallback(move |request: axum::extract::Request| {
+        let shown = request.headers().contains_key("authorization");
+        let challenge = challenge.clone();
+        async move { if shown { answer(404, &[], "") } else { answer(401, &[("www-authenticate", &challenge)], "") } }
+    });
+    let registry = Server::start(Some(&authority), registry).await?;
+    let client = client(&authority)?;
+    for _ in 0..2 {
+        let lookup = client.lookup(&image(&format!("{}/app:1", registry.host())), &[], None).await;
+        assert!(why(&lookup).ends_with("has no such image"), "{lookup:?}");
+    }
+    let asked: Vec<String> = tokens.seen().into_iter().map(|seen| seen.path).collect();
+    assert_eq!(asked, ["/token?a=b&scope=repository%3Ahub%2Fapp%3Apull"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_server_that_sends_no_token_is_reported() -> Result<()> {
+    let authority = Authority::new()?;
+    let table = [
+        (200, "{}".to_owned(), "sent no token"),
+        (200, r#"{"token": ""}"#.to_owned(), "sent no token"),
+        (200, r#"{"token": "two\nlines"}"#.to_owned(), "sent no token"),
+        (200, "<html>".to_owned(), "sent no token"),
+        (200, format!(r#"{{"token": "{}"}}"#, "t".repeat(1 << 20)), "the response is larger than 65536 bytes"),
+        (500, String::new(), "answered 500"),
+        (403, String::new(), "answered 403"),
+    ];
+    for (status, body, words) in table {
+        let tokens = Server::that(&authority, move |_| answer(status, &[], body.clone())).await?;
+        let challenge = format!("Bearer realm=\"{}/token\"", tokens.url());
+        let registry = Server::that(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
+        let lookup = client(&authority)?.lookup(&image(&format!("{}/app:1", registry.host())), &[], None).await;
+        assert!(why(&lookup).contains(words) && why(&lookup).contains(&tokens.host()), "{words}: {lookup:?}");
+        assert!(!why(&lookup).contains("two"), "{lookup:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,354 @@
+//! Servers that are slow, large, lost or false: bounded time, bounded memory, and an answer in words.
+
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use axum::body::Body;
+use e2e::{
+    certificates::Authority,
+    images::{Dialect, descriptor, windows},
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+use winpool::registry::{Registry as Client, Settings};
+
+use super::{
+    client, hasty, image,
+    server::{Server, answer, dripping},
+    trusting, why,
+};
+
+/// What the client says of an image at this server.
+async fn asked(client: &Client, host: &str) -> String {
+    why(&client.lookup(&image(&format!("{host}/team/app:1")), &[], None).await).to_owned()
+}
+
+#[tokio::test]
+async fn a_request_to_a_slow_server_times_out() -> Result<()> {
+    let authority = Authority::new()?;
+    let silent = axum::Router::new().fallback(|| async {
+        tokio::time::sleep(Duration::from_secs(600)).await;
+    });
+    let silent = Server::start(Some(&authority), silent).await?;
+    // Each letter is in time, and the whole is not.
+    let dripping = Server::that(&authority, |_| {
+        answer(200, &[], dripping(10_000, b" ", Duration::from_millis(50), Arc::default()))
+    })
+    .await?;
+    for server in [&silent, &dripping] {
+        let (client, begin) = (hasty(&authority)?, Instant::now());
+        let words = asked(&client, &server.host()).await;
+        assert!(words.contains("did not answer within 0.5 s, no requests until 2"), "{words}");
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        // The next one does not wait at all.
+        let before = server.seen().len();
+        let words = asked(&client, &server.host()).await;
+        assert!(words.contains("failed before, no requests until 2"), "{words}");
+        assert_eq!(server.seen().len(), before);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_time_limit_of_a_lookup_covers_all_its_requests() -> Result<()> {
+    let authority = Authority::new()?;
+    let (top, parts) = index_of_indexes(20);
+    let slow = axum::Router::new().fallback(move |request: axum::extract::Request| {
+        let body = named(&parts, request.uri().path()).unwrap_or(&top).clone();
+        async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            body
+        }
+    });
+    let server = Server::start(Some(&authority), slow).await?;
+    let (client, begin) = (hasty(&authority)?, Instant::now());
+    let words = asked(&client, &server.host()).await;
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(words.ends_with("the lookup took longer than 1.5 s"), "{words}");
+    assert!((2..8).contains(&server.seen().len()), "{}", server.seen().len());
+    Ok(())
+}
+
+/// An index of so many empty indexes, and these.
+fn index_of_indexes(count: usize) -> (String, Vec<String>) {
+    let parts: Vec<String> = (0..count).map(|number| format!(r#"{{"manifests": [], "number": {number}}}"#)).collect();
+    let entries: Vec<Value> = parts.iter().map(|part| entry(part)).collect();
+    (json!({ "schemaVersion": 2, "manifests": entries }).to_string(), parts)
+}
+
+fn entry(body: &str) -> Value {
+    descriptor(Dialect::Oci.media_types().index, body.as_bytes())
+}
+
+/// The one of these that a path names by its digest.
+fn named<'a>(bodies: &'a [String], path: &str) -> Option<&'a String> {
+    bodies.iter().find(|body| path.ends_with(&e2e::images::digest(body.as_bytes())))
+}
+
+#[tokio::test]
+async fn a_host_is_not_contacted_before_its_retry_after() -> Result<()> {
+    let authority = Authority::new()?;
+    let in_an_hour = jiff::Timestamp::now() + Duration::from_secs(3000);
+    let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&in_an_hour)?;
+    let table = [
+        (429, Some("120".to_owned()), 120),
+        (503, Some(date), 3000),
+        (429, Some("999999999".to_owned()), 3600),
+        (503, None, 5),
+        (502, None, 5),
+        (429, Some("later".to_owned()), 5),
+    ];
+    for (status, retry_after, seconds) in table {
+        let asks = retry_after.clone();
+        let server = Server::that(&authority, move |_| match &asks {
+            Some(retry_after) => answer(status, &[("retry-after", retry_after)], ""),
+            None => answer(status, &[], ""),
+        })
+        .await?;
+        let (client, host) = (client(&authority)?, server.host());
+        let now = jiff::Timestamp::now();
+        let words = asked(&client, &host).await;
+        let expected = format!("{host} answered {status}, no requests until ");
+        let until = words.strip_prefix(&expected).with_context(|| words.clone())?;
+        let until: jiff::Timestamp = until.parse()?;
+        let pause = until.duration_since(now).as_secs();
+        assert!((seconds - 2..=seconds + 2).contains(&pause), "{retry_after:?}: {pause} s");
+        // Another image, the same host: an answer at once, and no request.
+        let later = why(&client.lookup(&image(&format!("{host}/other/app:2")), &[], None).await).to_owned();
+        assert_eq!(later, format!("{host} failed before, no requests until {until:.0}"));
+        assert_eq!(server.seen().len(), 1);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_response_that_is_too_large_is_not_read() -> Result<()> {
+    const PIECE: &[u8] = &[b' '; 64 << 10];
+    const PIECES: usize = 200 << 4;
+    let authority = Authority::new()?;
+    let client = client(&authority)?;
+    for claims in [None, Some((PIECES * PIECE.len()).to_string())] {
+        let taken = Arc::new(AtomicU64::new(0));
+        let (count, claimed) = (Arc::clone(&taken), claims.clone());
+        let server = Server::that(&authority, move |_| {
+            let body: Body = dripping(PIECES, PIECE, Duration::ZERO, Arc::clone(&count));
+            match &claimed {
+                Some(length) => answer(200, &[("content-length", length)], body),
+                None => answer(200, &[], body),
+            }
+        })
+        .await?;
+        let words = asked(&client, &server.host()).await;
+        assert!(words.contains("the response is larger than 4194304 bytes"), "{words}");
+        // What was read, and what the connection buffers on both sides: memory cannot grow by more than that.
+        let taken = taken.load(Ordering::Relaxed) >> 20;
+        assert!(taken < 24, "{taken} MiB were sent of 200");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_response_with_a_wrong_length_is_reported() -> Result<()> {
+    let authority = Authority::new()?;
+    let index = index_of_indexes(0).0;
+    let table = [
+        (
+            "shorter than it says",
+            format!("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{index}"),
+            "sent no valid response",
+        ),
+        ("longer than it says", format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{index}"), "cannot be read"),
+        (
+            "two lengths",
+            format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{index}"),
+            "sent no valid response",
+        ),
+        (
+            "a length that is none",
+            format!("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{index}"),
+            "sent no valid response",
+        ),
+        (
+            "a chunk that is not there",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFF\r\n{}".to_owned(),
+            "sent no valid response",
+        ),
+        ("not http", "SSH-2.0-OpenSSH_9.2\r\n".to_owned(), "sent no valid response"),
+        ("nothing", String::new(), "sent no valid response"),
+        (
+            "headers without end",
+            format!("HTTP/1.1 200 OK\r\n{}", "X-Long: yes\r\n".repeat(100_000)),
+            "sent no valid response",
+        ),
+    ];
+    for (what, raw, words) in table {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let host = listener.local_addr()?.to_string();
+        let server = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                let _ = stream.write_all(raw.as_bytes()).await;
+                let _ = stream.shutdown().await;
+            }
+        });
+        let client = Client::new(Settings { plain_http: [host.clone()].into(), ..trusting(&authority) })?;
+        let said = asked(&client, &host).await;
+        assert!(said.contains(words) && said.contains(&host), "{what}: {said}");
+        server.abort();
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_descriptor_with_a_wrong_size_is_reported() -> Result<()> {
+    let authority = Authority::new()?;
+    let config = windows("10.0.20348.1").to_string();
+    let table = [
+        (config.len() as u64 - 1, "67 bytes instead of 66", 2),
+        (config.len() as u64 + 1, "67 bytes instead of 68", 2),
+        // What says itself that it is too large is not asked for.
+        (2 << 20, "is larger than 1048576 bytes", 1),
+        (u64::MAX, "is larger than 1048576 bytes", 1),
+    ];
+    for (size, words, requests) in table {
+        let mut claimed = descriptor(Dialect::Oci.media_types().config, config.as_bytes());
+        claimed["size"] = json!(size);
+        let (manifest, config) = (json!({ "config": claimed, "layers": [] }).to_string(), config.clone());
+        let server = Server::that(&authority, move |path| {
+            answer(200, &[], if path.contains("/blobs/") { config.clone() } else { manifest.clone() })
+        })
+        .await?;
+        let said = asked(&client(&authority)?, &server.host()).await;
+        assert!(said.contains(words), "{size}: {said}");
+        assert_eq!(server.seen().len(), requests, "{size}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_unreadable_response_is_reported_without_its_content() -> Result<()> {
+    let authority = Authority::new()?;
+    let noise: Vec<u8> = (0..100_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let table: [(&str, Vec<u8>); 8] = [
+        ("noise", noise),
+        ("nothing", Vec::new()),
+        ("a page", b"<html>SECRET</html>".to_vec()),
+        ("another document", br#"{"errors": [{"code": "SECRET"}]}"#.to_vec()),
+        ("a text", br#""SECRET""#.to_vec()),
+        ("a wrong type", br#"{"manifests": "SECRET"}"#.to_vec()),
+        ("brackets", b"[".repeat(4 << 20)),
+        ("gzip", e2e::images::GZIP.to_vec()),
+    ];
+    for (what, body) in table {
+        let server = Server::that(&authority, move |_| answer(200, &[], body.clone())).await?;
+        let said = asked(&client(&authority)?, &server.host()).await;
+        assert!(
+            said.contains("cannot be read") || said.contains("is neither an index nor a manifest"),
+            "{what}: {said}"
+        );
+        assert!(!said.contains("SECRET") && said.len() < 500, "{what}: {said}");
+    }
+    for status in [400, 410, 418, 500] {
+        let server = Server::that(&authority, move |_| answer(status, &[], "SECRET")).await?;
+        assert_eq!(asked(&client(&authority)?, &server.host()).await, format!("{} answered {status}", server.host()));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn nested_and_very_long_indexes_are_rejected() -> Result<()> {
+    let authority = Authority::new()?;
+    // Indexes within each other, each true to its digest.
+    let mut all = vec![index_of_indexes(0).0];
+    for _ in 0..8 {
+        let within = all.last().map(|body| entry(body));
+        all.push(json!({ "schemaVersion": 2, "manifests": [within] }).to_string());
+    }
+    let top = all.last().cloned().unwrap_or_default();
+    let deep =
+        Server::that(&authority, move |path| answer(200, &[], named(&all, path).unwrap_or(&top).clone())).await?;
+    let said = asked(&client(&authority)?, &deep.host()).await;
+    assert!(said.contains("indexes are nested too deeply"), "{said}");
+    assert_eq!(deep.seen().len(), 4);
+
+    // Very many entries, none of which says what it is for.
+    let (top, parts) = index_of_indexes(900);
+    let wide =
+        Server::that(&authority, move |path| answer(200, &[], named(&parts, path).unwrap_or(&top).clone())).await?;
+    let said = asked(&client(&authority)?, &wide.host()).await;
+    assert!(said.contains("too many documents"), "{said}");
+    assert_eq!(wide.seen().len(), 24);
+    Ok(())
+}
+
+#[tokio::test]
+async fn redirects_are_followed_a_few_times_and_never_out_of_tls() -> Result<()> {
+    let authority = Authority::new()?;
+    let round = Server::that(&authority, |path| answer(302, &[("location", &format!("{path}x"))], "")).await?;
+    let said = asked(&client(&authority)?, &round.host()).await;
+    assert!(said.contains("redirects more than 5 times"), "{said}");
+    assert_eq!(round.seen().len(), 6);
+
+    let open = Server::start(None, axum::Router::new()).await?;
+    let targets = [
+        (open.url(), "without TLS"),
+        ("file:///etc/passwd".to_owned(), "without TLS"),
+        ("https://user:password@127.0.0.1:1/".to_owned(), "without TLS"),
+        ("https://".to_owned(), "redirects without a valid location"),
+    ];
+    for (target, words) in targets {
+        let location = target.clone();
+        let server = Server::that(&authority, move |_| answer(301, &[("location", &location)], "")).await?;
+        let said = asked(&client(&authority)?, &server.host()).await;
+        assert!(said.contains(words) && !said.contains("password"), "{target}: {said}");
+    }
+    let nowhere = Server::that(&authority, |_| answer(307, &[], "")).await?;
+    let said = asked(&client(&authority)?, &nowhere.host()).await;
+    assert!(said.contains("redirects without a valid location"), "{said}");
+    assert!(open.seen().is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_unreachable_or_untrusted_server_is_reported() -> Result<()> {
+    let authority = Authority::new()?;
+    let said = asked(&client(&authority)?, "127.0.0.1:1").await;
+    assert!(said.contains("127.0.0.1:1 cannot be reached (") && said.contains("refused"), "{said}");
+    let said = asked(&client(&authority)?, "registry.invalid").await;
+    assert!(said.contains("registry.invalid cannot be reached ("), "{said}");
+    let untrusted = Server::that(&Authority::new()?, |_| answer(404, &[], "")).await?;
+    let said = asked(&client(&authority)?, &untrusted.host()).await;
+    assert!(said.contains("cannot be reached (") && said.contains("certificate"), "{said}");
+    assert!(untrusted.seen().is_empty());
+    // Plain http is not tried.
+    let open = Server::start(None, axum::Router::new()).await?;
+    let said = asked(&client(&authority)?, &open.host()).await;
+    assert!(said.contains("cannot be reached ("), "{said}");
+    assert!(open.seen().is_empty());
+    Ok(())
+}
+
+#[test]
+fn certificates_that_cannot_be_read_are_named() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    for (name, content) in [("none.pem", None), ("empty.pem", Some("")), ("text.pem", Some("not a certificate"))] {
+        let path = folder.path().join(name);
+        if let Some(content) = content {
+            fs::write(&path, content)?;
+        }
+        let error = Client::new(Settings { certificates: Some(path), ..Settings::default() }).expect_err(name);
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! What was said is remembered, and asked for no more than is needed.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Result, ensure};
+use e2e::{
+    certificates::Authority,
+    images::{Dialect, descriptor, on, windows},
+    registry::fill,
+    wait::eventually,
+};
+use serde_json::json;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use winpool::{
+    domain::image::{Lookup, Reference},
+    registry::{LookupCache, LookupRequest, Registry as Client, Settings},
+};
+
+use super::{
+    anonymous, client, described, image, program,
+    server::{Server, answer},
+    trusting, why,
+};
+
+const SOON: Duration = Duration::from_secs(30);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A memory, and the images for which an answer came.
+fn remembering(client: Client, most: usize) -> (LookupCache, UnboundedReceiver<Reference>) {
+    let (sender, receiver) = unbounded_channel();
+    let lookups = LookupCache::new(Arc::new(client), most, move |image| drop(sender.send(image.clone())));
+    (lookups, receiver)
+}
+
+fn index() -> String {
+    let entry = on(descriptor(Dialect::Oci.media_types().manifest, b"{}"), &windows("10.0.20348.1"));
+    json!({ "schemaVersion": 2, "manifests": [entry] }).to_string()
+}
+
+/// Lets time pass, with nothing on its way that would notice.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn ten_thousand_pods_with_two_hundred_images_take_one_manifest_request_for_each() -> Result<()> {
+    let name = "ten_thousand_pods_with_two_hundred_images_take_one_manifest_request_for_each";
+    let Some(program) = program(name)? else { return Ok(()) };
+    let (authority, registry) = anonymous(program).await?;
+    let images: Vec<Reference> = fill(&registry, 200).await?.iter().map(|text| image(text)).collect();
+    let (lookups, mut answered) = remembering(client(&authority)?, 1000);
+    for pods in images.iter().cycle().take(10_000).collect::<Vec<_>>().chunks(100) {
+        lookups.request(pods.iter().map(|image| LookupRequest::from((*image).clone())));
+    }
+    let mut told_of = BTreeSet::new();
+    while told_of.len() < images.len() {
+        told_of.extend(tokio::time::timeout(SOON, answered.recv()).await?.map(|image| image.to_string()));
+    }
+    let mut found = BTreeSet::new();
+    for image in &images {
+        match lookups.get(&image.clone().into()).as_deref() {
+            Some(Lookup::Found(content)) => found.extend(content.platforms.iter().map(ToString::to_string)),
+            other => panic!("{image}: {other:?}"),
+        }
+    }
+    assert_eq!(found.len(), 200, "each has its own Windows");
+    // Pods come and go, and nothing more is asked.
+    lookups.request(images.iter().cloned().map(LookupRequest::from));
+    assert_eq!(lookups.running(), 0);
+    let requests = registry.requests_of("winpool/")?;
+    let manifests: Vec<&str> =
+        requests.iter().map(|request| request.path.as_str()).filter(|path| path.contains("/manifests/")).collect();
+    assert_eq!(manifests.len(), 200);
+    assert_eq!(manifests.iter().collect::<BTreeSet<_>>().len(), 200, "one for each");
+    assert_eq!(requests.len(), 400, "and one for its configuration");
+    assert!(answered.try_recv().is_err(), "each is described of once");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_tag_is_looked_up_again_after_an_hour_and_a_digest_never() -> Result<()> {
+    let authority = Authority::new()?;
+    let server = Server::that(&authority, |_| answer(200, &[], index())).await?;
+    let host = server.host();
+    let by_tag = LookupRequest::from(image(&format!("{host}/team/app:1")));
+    let by_digest = LookupRequest::from(image(&format!("{host}/team/app@{}", e2e::images::digest(index().as_bytes()))));
+    let (lookups, mut answered) = remembering(client(&authority)?, 10);
+    let both = || [by_tag.clone(), by_digest.clone()];
+    assert!(both().iter().all(|wanted| lookups.get(wanted).is_none()), "nothing is known before");
+    lookups.request(both());
+    lookups.request(both());
+    for _ in 0..2 {
+        answered.recv().await;
+    }
+    let known = lookups.get(&by_tag);
+    assert_eq!(known.as_deref().map(described), Some(vec!["windows/amd64 10.0.20348.1".to_owned()]));
+
+    pass(59 * MINUTE).await;
+    lookups.request(both());
+    assert_eq!((lookups.running(), server.seen().len()), (0, 2));
+    pass(2 * MINUTE).await;
+    assert_eq!(lookups.get(&by_tag), known, "it is the last known until then");
+    lookups.request(both());
+    assert_eq!(lookups.running(), 1);
+    assert_eq!(answered.recv().await.as_ref(), Some(by_tag.image()));
+    assert_eq!(server.seen().len(), 3);
+    assert!(server.seen()[2].path.ends_with("/manifests/1"), "{:?}", server.seen()[2]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failed_lookup_is_retried_after_its_pause_and_replaced_by_a_result() -> Result<()> {
+    let authority = Authority::new()?;
+    let status = Arc::new(AtomicU16::new(429));
+    let now = Arc::clone(&status);
+    let server = Server::that(&authority, move |_| match now.load(Ordering::Relaxed) {
+        429 => answer(429, &[("retry-after", "300")], ""),
+        status => answer(status, &[], index()),
+    })
+    .await?;
+    let wanted = LookupRequest::from(image(&format!("{}/team/app:1", server.host())));
+    let (lookups, mut answered) = remembering(client(&authority)?, 10);
+    lookups.request([wanted.clone()]);
+    answered.recv().await;
+    let known = lookups.get(&wanted);
+    assert!(known.as_deref().is_some_and(|lookup| why(lookup).contains("answered 429")), "{known:?}");
+
+    pass(4 * MINUTE).await;
+    lookups.request([wanted.clone()]);
+    assert_eq!((lookups.running(), server.seen().len()), (0, 1), "the host asked for five minutes");
+    pass(2 * MINUTE).await;
+    status.store(200, Ordering::Relaxed);
+    lookups.request([wanted.clone()]);
+    answered.recv().await;
+    assert_eq!(lookups.get(&wanted).as_deref().map(described), Some(vec!["windows/amd64 10.0.20348.1".to_owned()]));
+    Ok(())
+}
+
+#[tokio::test]
+async fn lookups_run_concurrently_up_to_a_limit_per_host() -> Result<()> {
+    let authority = Authority::new()?;
+    let (at_once, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (now, peak) = (Arc::clone(&at_once), Arc::clone(&most));
+    let slow = axum::Router::new().fallback(move || {
+        let (now, peak) = (Arc::clone(&now), Arc::clone(&peak));
+        async move {
+            peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            index()
+        }
+    });
+    let slow = Server::start(Some(&authority), slow).await?;
+    let quick = Server::that(&authority, |_| answer(200, &[], index())).await?;
+    let settings = Settings { concurrency: 4, concurrency_per_host: 2, ..trusting(&authority) };
+    let (lookups, mut answered) = remembering(Client::new(settings)?, 100);
+    let at = |server: &Server, number| LookupRequest::from(image(&format!("{}/team/app:{number}", server.host())));
+    lookups.request((0..12).map(|number| at(&slow, number)));
+    lookups.request([at(&quick, 1)]);
+    // Each of the twelve takes longer than this one: it does not stand behind them.
+    let mut before = 0;
+    while answered.recv().await.is_some_and(|image| image != *at(&quick, 1).image()) {
+        before += 1;
+    }
+    assert!(before < 8, "{before} of the slow ones came first");
+    for _ in before..12 {
+        answered.recv().await;
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 2);
+    assert_eq!(lookups.running(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_lookup_cache_is_bounded_and_keeps_what_is_used() -> Result<()> {
+    let authority = Authority::new()?;
+    let server = Server::that(&authority, |_| answer(200, &[], index())).await?;
+    let (lookups, mut answered) = remembering(client(&authority)?, 3);
+    let at = |number: usize| LookupRequest::from(image(&format!("{}/team/app:{number}", server.host())));
+    for number in 0..3 {
+        lookups.request([at(number)]);
+        answered.recv().await;
+    }
+    assert!(lookups.get(&at(0)).is_some());
+    lookups.request([at(3)]);
+    answered.recv().await;
+    let known: Vec<bool> = (0..4).map(|number| lookups.get(&at(number)).is_some()).collect();
+    assert_eq!((known, lookups.len()), (vec![true, false, true, true], 3));
+    // More at once than fit: the rest is for a later call.
+    lookups.request((10..20).map(at));
+    assert_eq!((lookups.running(), lookups.len()), (3, 3));
+    for _ in 0..3 {
+        answered.recv().await;
+    }
+    assert_eq!(server.seen().len(), 7);
+    Ok(())
+}
+
+#[tokio::test]
+async fn lookups_end_with_their_owner() -> Result<()> {
+    let authority = Authority::new()?;
+    let silent = axum::Router::new().fallback(|| async {
+        tokio::time::sleep(SOON).await;
+    });
+    let server = Server::start(Some(&authority), silent).await?;
+    let (lookups, mut answered) = remembering(client(&authority)?, 10);
+    lookups.request([LookupRequest::from(image(&format!("{}/team/app:1", server.host())))]);
+    eventually("the request is on its way", SOON, || async {
+        ensure!(!server.seen().is_empty());
+        Ok(())
+    })
+    .await?;
+    drop(lookups);
+    // The channel closes when the last task that could send is gone.
+    let closed = tokio::time::timeout(SOON, answered.recv()).await?;
+    assert_eq!(closed, None);
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! The mirrors of a registry.
+
+use anyhow::Result;
+use e2e::{
+    certificates::Authority,
+    images::{Dialect, windows},
+    registry::LOGIN,
+};
+use serde_json::json;
+
+use super::{
+    client, credentials, described, image,
+    server::{Server, answer},
+    why,
+};
+
+const OF_MIRROR: &str = "windows/amd64 10.0.20348.1";
+const OF_REGISTRY: &str = "windows/amd64 10.0.20348.2";
+
+/// A server with an image of this version, whatever it is asked for.
+async fn with_image(authority: &Authority, version: &str) -> Result<Server> {
+    let types = Dialect::Oci.media_types();
+    let mut entry = e2e::images::descriptor(types.manifest, b"{}");
+    entry["platform"] = windows(version);
+    let index = json!({ "schemaVersion": 2, "manifests": [entry] }).to_string();
+    Server::that(authority, move |_| answer(200, &[], index.clone())).await
+}
+
+#[tokio::test]
+async fn mirrors_are_contacted_before_the_registry() -> Result<()> {
+    let authority = Authority::new()?;
+    let registry = with_image(&authority, "10.0.20348.2").await?;
+    let mirror = with_image(&authority, "10.0.20348.1").await?;
+    let empty = Server::that(&authority, |_| answer(404, &[], "")).await?;
+    let broken = Server::that(&authority, |_| answer(200, &[], "<html>")).await?;
+    let untrusted = with_image(&Authority::new()?, "10.0.20348.3").await?;
+    let host = registry.host();
+    let image = image(&format!("{host}/team/app:1"));
+    let nowhere = "https://127.0.0.1:1".to_owned();
+    let table = [
+        (vec![mirror.url()], OF_MIRROR),
+        (vec![empty.url(), mirror.url()], OF_MIRROR),
+        (vec![nowhere.clone(), mirror.url()], OF_MIRROR),
+        (vec![empty.url()], OF_REGISTRY),
+        (vec![broken.url()], OF_REGISTRY),
+        (vec![untrusted.url()], OF_REGISTRY),
+        (vec![nowhere], OF_REGISTRY),
+        (vec!["not an address".to_owned()], OF_REGISTRY),
+        (vec![], OF_REGISTRY),
+    ];
+    for (mirrors, expected) in table {
+        let lookup = client(&authority)?.lookup(&image, &mirrors, None).await;
+        assert_eq!(described(&lookup), [expected], "{mirrors:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_mirror_receives_the_name_of_the_registry() -> Result<()> {
+    let authority = Authority::new()?;
+    let mirror = with_image(&authority, "10.0.20348.1").await?;
+    let image = image("registry.invalid:5000/team/app:1");
+    let table = [
+        ("", "/v2/team/app/manifests/1?ns=registry.invalid%3A5000"),
+        ("/cache/", "/cache/v2/team/app/manifests/1?ns=registry.invalid%3A5000"),
+        ("/v2/project", "/v2/project/team/app/manifests/1?ns=registry.invalid%3A5000"),
+    ];
+    for (path, asked) in table {
+        let lookup = client(&authority)?.lookup(&image, &[format!("{}{path}", mirror.url())], None).await;
+        assert_eq!(described(&lookup), [OF_MIRROR]);
+        assert_eq!(mirror.seen().last().map(|seen| seen.path.clone()).as_deref(), Some(asked));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_image_that_neither_mirror_nor_registry_has_is_reported_with_both_errors() -> Result<()> {
+    let authority = Authority::new()?;
+    let mirror = Server::that(&authority, |_| answer(404, &[], "")).await?;
+    let registry = Server::that(&authority, |_| answer(403, &[], "")).await?;
+    let image = image(&format!("{}/team/app:1", registry.host()));
+    let lookup = client(&authority)?.lookup(&image, &[mirror.url()], None).await;
+    let expected =
+        format!("{} has no such image; {} denies access without credentials", mirror.host(), registry.host());
+    assert_eq!(why(&lookup), expected);
+    Ok(())
+}
+
+#[tokio::test]
+async fn neither_a_mirror_nor_its_registry_gets_the_credentials_of_the_other() -> Result<()> {
+    let authority = Authority::new()?;
+    for of_mirror in [false, true] {
+        let demand = |_: &str| answer(401, &[("www-authenticate", "Basic realm=\"r\"")], "");
+        let (mirror, registry) = (Server::that(&authority, demand).await?, Server::that(&authority, demand).await?);
+        let (owner, other) = if of_mirror { (&mirror, &registry) } else { (&registry, &mirror) };
+        let image = image(&format!("{}/team/app:1", registry.host()));
+        let login = credentials(&owner.host(), LOGIN);
+        client(&authority)?.lookup(&image, &[mirror.url()], Some(&login)).await;
+        let shown = |server: &Server| server.seen().iter().filter(|seen| seen.authorization().is_some()).count();
+        // A password that is refused is not tried again.
+        assert_eq!((shown(owner), shown(other)), (1, 0));
+        assert!(!other.seen().is_empty());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_mirror_over_plain_http_receives_no_credentials() -> Result<()> {
+    let authority = Authority::new()?;
+    let challenge = || async { answer(401, &[("www-authenticate", "Basic realm=\"m\"")], "") };
+    let mirror = Server::start(None, axum::Router::new().fallback(challenge)).await?;
+    let registry = with_image(&authority, "10.0.20348.2").await?;
+    let image = image(&format!("{}/team/app:1", registry.host()));
+    let login = credentials(&mirror.host(), LOGIN);
+    let lookup = client(&authority)?.lookup(&image, &[mirror.url()], Some(&login)).await;
+    assert_eq!(described(&lookup), [OF_REGISTRY]);
+    assert!(!mirror.seen().is_empty() && mirror.seen().iter().all(|seen| seen.authorization().is_none()));
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! The operator under adverse conditions: many nodes, restarts, other writers, refusals, bad objects.
+//!
+//! Each test has a control plane of its own, and checks at its end that the shipped RBAC forbade nothing.
+
+mod bad_objects;
+mod conflicts;
+mod dependencies;
+mod half_open;
+mod kubelets;
+mod neighbours;
+mod pressure;
+mod proxy;
+mod refusals;
+mod restarts;
+mod scale;
+mod statuses;
+mod webhook;
+
+use e2e::{cluster::NODE_LABEL, kubelet::SimulatedNode};
+
+/// Windows Server 2022 nodes `<pool>-000` and so on, labelled for `pool`.
+fn nodes(pool: &str, count: usize) -> Vec<SimulatedNode> {
+    (0..count).map(|number| node(pool, &format!("{pool}-{number:03}"))).collect()
+}
+
+/// A Windows Server 2022 node, labelled for `pool`.
+fn node(pool: &str, name: &str) -> SimulatedNode {
+    SimulatedNode::windows(name, "10.0.20348.2700").label(NODE_LABEL, pool)
+}

@@ -1,0 +1,214 @@
+//! Other programs that write to the same nodes.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use e2e::{
+    cluster::{Cluster, OS_WINDOWS, SOON},
+    control_plane::User,
+    kubelet::SimulatedNode,
+    objects::{has_taint, taints},
+    wait::until,
+};
+use k8s_openapi::api::core::v1::{Node, Taint};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use serde_json::json;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::{node, nodes};
+
+const POOL: &str = "web";
+
+/// A program that adds and removes a taint of its own, as it should be done: with an optimistic lock, and nothing else
+/// of the node touched.
+struct OtherWriter {
+    nodes: Api<Node>,
+    manager: &'static str,
+    taint: Taint,
+    /// Which nodes have the taint, as far as the API server has found the other.
+    has: BTreeMap<String, bool>,
+    writes: usize,
+}
+
+impl OtherWriter {
+    async fn new(cluster: &Cluster, user: User, manager: &'static str, names: &[String]) -> Self {
+        let taint =
+            Taint { key: format!("{manager}.example/busy"), effect: "NoSchedule".to_owned(), ..Taint::default() };
+        let nodes = Api::all(cluster.control_plane.client(user).await.unwrap());
+        let has = names.iter().map(|name| (name.clone(), false)).collect();
+        Self { nodes, manager, taint, has, writes: 0 }
+    }
+
+    /// Twenty writes a second for `period`, over all nodes in turn.
+    async fn work(mut self, period: Duration) -> Result<Self> {
+        let mut ticks = interval(Duration::from_millis(50));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let end = Instant::now() + period;
+        let names: Vec<String> = self.has.keys().cloned().collect();
+        for name in names.iter().cycle() {
+            ticks.tick().await;
+            if Instant::now() > end {
+                break;
+            }
+            self.toggle(name).await?;
+        }
+        Ok(self)
+    }
+
+    /// Adds the taint or removes it, and looks whether that is still so afterwards.
+    async fn toggle(&mut self, name: &str) -> Result<()> {
+        loop {
+            let node = self.survives(name).await?;
+            let wanted = !self.has[name];
+            let mut all: Vec<_> = taints(&node).iter().filter(|taint| taint.key != self.taint.key).cloned().collect();
+            all.extend(wanted.then(|| self.taint.clone()));
+            let body =
+                json!({ "metadata": { "resourceVersion": node.metadata.resource_version }, "spec": { "taints": all } });
+            let params = PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+            match self.nodes.patch(name, &params, &Patch::Merge(body)).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => continue,
+                other => other.context(self.manager)?,
+            };
+            self.has.insert(name.to_owned(), wanted);
+            self.writes += 1;
+            return self.survives(name).await.map(drop);
+        }
+    }
+
+    /// The node, if the other's last word on it still stands.
+    async fn survives(&self, name: &str) -> Result<Node> {
+        let node = self.nodes.get(name).await?;
+        let has = has_taint(&node, &self.taint.key, "");
+        ensure!(has == self.has[name], "{}: {name} should have its taint: {}: {node:#?}", self.manager, self.has[name]);
+        Ok(node)
+    }
+}
+
+#[tokio::test]
+async fn two_writers_at_twenty_writes_a_second_and_the_operator_lose_no_write() {
+    const PERIOD: Duration = Duration::from_secs(10);
+    const COUNT: usize = 20;
+    let cluster = Cluster::start().await.unwrap();
+    let _kubelets = cluster.start_kubelets(nodes(POOL, COUNT)).await.unwrap();
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    let names: Vec<String> = nodes(POOL, COUNT).into_iter().map(|node| node.name).collect();
+    let (a, b) = (
+        OtherWriter::new(&cluster, User::OtherA, "other-a", &names).await,
+        OtherWriter::new(&cluster, User::OtherB, "other-b", &names).await,
+    );
+
+    // A new taint as soon as the operator has brought the one before to every node.
+    let change = async {
+        let end = Instant::now() + PERIOD;
+        let mut edition = 0;
+        while Instant::now() < end {
+            edition += 1;
+            let value = format!("windows-{edition}");
+            cluster.apply_tainting_pool(POOL, "ltsc2022", ("os", &value)).await?;
+            cluster.until_tainted(POOL, ("os", &value), COUNT).await?;
+        }
+        anyhow::Ok(edition)
+    };
+    let (a, b, editions) = tokio::join!(a.work(PERIOD), b.work(PERIOD), change);
+    let (a, b, editions) = (a.unwrap(), b.unwrap(), editions.unwrap());
+    for other in [&a, &b] {
+        assert!(other.writes >= 100, "{} wrote only {} times", other.manager, other.writes);
+    }
+    assert!(editions >= 3, "the operator wrote all nodes only {editions} times in the meantime");
+
+    cluster.until_ready(POOL).await.unwrap();
+    cluster.until_idle().await.unwrap();
+    let all = cluster.nodes().list(&ListParams::default()).await.unwrap().items;
+    let own = |node: &Node| taints(node).iter().filter(|taint| taint.key == "os").count();
+    assert!(all.iter().all(|node| own(node) == 1 && has_taint(node, "os", &format!("windows-{editions}"))));
+    for name in &names {
+        a.survives(name).await.unwrap();
+        b.survives(name).await.unwrap();
+    }
+    let condition = cluster.condition(POOL, "NodesTainted").await.unwrap();
+    assert_eq!(condition.reason, "Applied", "other writers of the same nodes are no conflict: {condition:?}");
+    drop(operator);
+    cluster.nothing_was_forbidden().unwrap();
+}
+
+/// Takes the operator's taint off a node whenever it is there, and leaves a taint of its own. Never ends.
+async fn sweep(nodes: Api<Node>, name: &str) -> Result<std::convert::Infallible> {
+    let params = PatchParams { field_manager: Some("taint-sweeper".to_owned()), ..PatchParams::default() };
+    let swept = json!({ "spec": { "taints": [{ "key": "sweeper.example/swept", "effect": "NoSchedule" }] } });
+    loop {
+        if has_taint(&nodes.get(name).await?, OS_WINDOWS.0, OS_WINDOWS.1) {
+            nodes.patch(name, &params, &Patch::Merge(&swept)).await?;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_taint_that_is_reverted_repeatedly_is_restored_each_time_and_the_other_client_is_named() {
+    let cluster = Cluster::start().await.unwrap();
+    let both: Vec<SimulatedNode> = nodes(POOL, 3).into_iter().chain(nodes("calm", 3)).collect();
+    let kubelets = cluster.start_kubelets(both).await.unwrap();
+    let _operator = cluster.start_operator(&[], &[]).await.unwrap();
+    for pool in [POOL, "calm"] {
+        cluster.apply_tainting_pool(pool, "ltsc2022", OS_WINDOWS).await.unwrap();
+        cluster.until_tainted(pool, OS_WINDOWS, 3).await.unwrap();
+        cluster.until_ready(pool).await.unwrap();
+    }
+    cluster.until_idle().await.unwrap();
+    let before = cluster.writes().unwrap().len();
+
+    let contested = "web-001";
+    let other = Api::all(cluster.control_plane.client(User::OtherA).await.unwrap());
+    let sweeper = tokio::spawn(sweep(other, contested));
+    let found = cluster.until_condition(POOL, "NodesTainted", "False", "Contested").await.unwrap();
+    for part in [contested, "taint os:NoSchedule", "taint-sweeper"] {
+        assert!(found.message.contains(part), "{part}: {}", found.message);
+    }
+    // It is set again each time, after a second, two, four and so on.
+    let changes = || async { Ok(cluster.node_changes()?.get(contested).copied().unwrap_or_default()) };
+    let times = changes().await.unwrap();
+    assert!(times > 5, "the first write, and one after each of five reverts: {times}");
+    until("it is set again", SOON, changes, |now| *now >= times + 3).await.unwrap();
+    assert!(changes().await.unwrap() < 20, "the delay grows");
+    assert!(!sweeper.is_finished(), "the other client goes on: {:?}", sweeper.await);
+
+    let touched: Vec<_> = cluster.writes().unwrap().split_off(before);
+    let others =
+        touched.iter().filter(|write| write.resource != "events" && ![contested, POOL].contains(&&*write.name));
+    assert_eq!(others.collect::<Vec<_>>(), Vec::<&e2e::audit::Request>::new(), "nothing else is written");
+    let expected_nodes = vec![node(POOL, "web-new"), node("calm", "calm-new")];
+    kubelets.add(expected_nodes).await.unwrap();
+    cluster.until_tainted("calm", OS_WINDOWS, 4).await.unwrap();
+    cluster.until_tainted(POOL, OS_WINDOWS, 3).await.unwrap();
+    cluster.until_ready("calm").await.unwrap();
+    let counts = || async { Ok(cluster.pool(POOL).await?["status"]["nodes"].clone()) };
+    until("the pool counts it", SOON, counts, |nodes| nodes["matched"] == 4 && nodes["tainted"] == 3).await.unwrap();
+    sweeper.abort();
+    let all = || async { Ok(has_taint(&cluster.node(contested).await?, OS_WINDOWS.0, OS_WINDOWS.1)) };
+    until("the taint is back for good", SOON, all, |has| *has).await.unwrap();
+    cluster.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn a_recreated_node_and_a_changed_taint_value_are_no_conflict() {
+    let cluster = Cluster::start().await.unwrap();
+    let kubelets = cluster.start_kubelets(nodes(POOL, 1)).await.unwrap();
+    let _operator = cluster.start_operator(&[], &[]).await.unwrap();
+    cluster.apply_tainting_pool(POOL, "ltsc2022", OS_WINDOWS).await.unwrap();
+    for _ in 0..8 {
+        cluster.until_tainted(POOL, OS_WINDOWS, 1).await.unwrap();
+        cluster.nodes().delete("web-000", &DeleteParams::default()).await.unwrap();
+        kubelets.add(nodes(POOL, 1)).await.unwrap();
+    }
+    for edit in 0..14 {
+        let taint = if edit % 2 == 0 { ("os", "Windows") } else { OS_WINDOWS };
+        cluster.apply_tainting_pool(POOL, "ltsc2022", taint).await.unwrap();
+        cluster.until_tainted(POOL, taint, 1).await.unwrap();
+    }
+    cluster.until_ready(POOL).await.unwrap();
+    cluster.until_idle().await.unwrap();
+    assert_eq!(cluster.condition(POOL, "NodesTainted").await.unwrap().reason, "Applied");
+}

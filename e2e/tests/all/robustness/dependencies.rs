@@ -1,0 +1,154 @@
+//! What fails beside the nodes: taints are kept all the same, and everything else follows soon after the cause is gone.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use e2e::{
+    cluster::{Cluster, OS_WINDOWS, SOON, create, pool_spec},
+    control_plane::OPERATOR_NAMESPACE,
+    kubelet::{CONFIG_ANNOTATION, Kubelets},
+    operator::Operator,
+    wait::until,
+};
+use k8s_openapi::api::{core::v1::ResourceQuota, rbac::v1::RoleBinding};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use super::{node, nodes};
+
+const POOL: &str = "web";
+const COUNT: usize = 3;
+/// How soon after a cause is gone everything is as it should be.
+const RECOVERY: Duration = Duration::from_secs(15);
+
+/// A pool with a profile and its nodes, all as specified.
+async fn settled() -> (Cluster, Kubelets, Operator) {
+    let cluster = Cluster::start().await.unwrap();
+    let kubelets = cluster.start_kubelets(nodes(POOL, COUNT)).await.unwrap();
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    apply_profile(&cluster, 100).await;
+    cluster.apply_pool(POOL, pool_spec(POOL, json!({ "profileRef": { "name": "standard" } }))).await.unwrap();
+    cluster.until_ready(POOL).await.unwrap();
+    (cluster, kubelets, operator)
+}
+
+/// Every number of pods makes another configuration.
+async fn apply_profile(cluster: &Cluster, max_pods: u32) {
+    let profile = json!({ "kubelet": { "maxPods": max_pods } });
+    cluster.apply_profile("standard", profile).await.unwrap();
+}
+
+async fn config_of(cluster: &Cluster, node: &str) -> String {
+    cluster.annotation(node, CONFIG_ANNOTATION).await.unwrap().unwrap()
+}
+
+/// Whatever is refused: a new node is tainted, and so is one that lost its taint.
+async fn taints_are_kept(cluster: &Cluster, kubelets: &Kubelets, new: &str) {
+    cluster.edit_node("web-000", json!({ "spec": { "taints": null } })).await.unwrap();
+    kubelets.add(vec![node(POOL, new)]).await.unwrap();
+    let all = cluster.nodes().list(&ListParams::default()).await.unwrap().items.len();
+    cluster.until_tainted(POOL, OS_WINDOWS, all).await.unwrap();
+}
+
+/// Waits until the pool has its new configuration everywhere, which must be soon.
+async fn recovers(cluster: &Cluster, former: &str, begin: Instant) {
+    cluster.until_condition(POOL, "ConfigRendered", "True", "Rendered").await.unwrap();
+    cluster.until_ready(POOL).await.unwrap();
+    let took = begin.elapsed();
+    assert!(took < RECOVERY, "recovery took {took:?}");
+    assert_ne!(config_of(cluster, "web-001").await, former);
+}
+
+/// No ConfigMap fits into the quota. The controller that would compute its status does not run here.
+async fn apply_quota(cluster: &Cluster) -> Result<Api<ResourceQuota>> {
+    let quotas: Api<ResourceQuota> = cluster.namespaced(OPERATOR_NAMESPACE);
+    let hard = json!({ "count/configmaps": "0" });
+    let quota = json!({ "metadata": { "name": "none" }, "spec": { "hard": hard } });
+    create(&quotas, quota).await?;
+    let status = json!({ "status": { "hard": hard, "used": { "count/configmaps": "0" } } });
+    quotas.patch_status("none", &PatchParams::default(), &Patch::Merge(status)).await?;
+    Ok(quotas)
+}
+
+#[tokio::test]
+async fn a_quota_on_config_maps_delays_configurations_and_no_taint() {
+    let (cluster, kubelets, _operator) = settled().await;
+    let former = config_of(&cluster, "web-001").await;
+    let quotas = apply_quota(&cluster).await.unwrap();
+    apply_profile(&cluster, 101).await;
+    let found = cluster.until_condition(POOL, "ConfigRendered", "False", "WriteFailed").await.unwrap();
+    assert!(found.message.contains("exceeded quota: none"), "{}", found.message);
+    taints_are_kept(&cluster, &kubelets, "web-new").await;
+    assert_eq!(config_of(&cluster, "web-001").await, former, "no node names a ConfigMap that is not there");
+    let begin = Instant::now();
+    quotas.delete("none", &DeleteParams::default()).await.unwrap();
+    recovers(&cluster, &former, begin).await;
+    cluster.until_idle().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_immutable_config_map_of_another_owner_delays_its_configuration_only() {
+    let (cluster, kubelets, operator) = settled().await;
+    let first = config_of(&cluster, "web-001").await;
+    apply_profile(&cluster, 101).await;
+    let second = || async { Ok(config_of(&cluster, "web-001").await) };
+    until("the second configuration is named", SOON, second, |now| *now != first).await.unwrap();
+    operator.stop().await.unwrap();
+    drop(operator);
+    // The first configuration is asked for again, and somebody else has its name.
+    cluster.config_maps().delete(&first, &DeleteParams::default()).await.unwrap();
+    let foreign = json!({ "metadata": { "name": first }, "immutable": true, "data": { "theirs": "x" } });
+    create(&cluster.config_maps(), foreign).await.unwrap();
+    apply_profile(&cluster, 100).await;
+    let _operator = cluster.start_operator(&[], &[]).await.unwrap();
+    let found = cluster.until_condition(POOL, "ConfigRendered", "False", "WriteFailed").await.unwrap();
+    assert!(found.message.contains(&first) && found.message.contains("immutable"), "{}", found.message);
+    taints_are_kept(&cluster, &kubelets, "web-new").await;
+    assert_eq!(cluster.config_maps().get(&first).await.unwrap().data.unwrap()["theirs"], "x");
+    let (begin, former) = (Instant::now(), config_of(&cluster, "web-001").await);
+    cluster.config_maps().delete(&first, &DeleteParams::default()).await.unwrap();
+    recovers(&cluster, &former, begin).await;
+}
+
+#[tokio::test]
+async fn without_its_role_the_operator_keeps_the_taints_also_after_a_restart() {
+    let (cluster, kubelets, operator) = settled().await;
+    let former = config_of(&cluster, "web-001").await;
+    let bindings: Api<RoleBinding> = cluster.namespaced(OPERATOR_NAMESPACE);
+    let mut binding = bindings.get("winpool").await.unwrap();
+    bindings.delete("winpool", &DeleteParams::default()).await.unwrap();
+    apply_profile(&cluster, 101).await;
+    cluster.until_condition(POOL, "ConfigRendered", "False", "WriteFailed").await.unwrap();
+    taints_are_kept(&cluster, &kubelets, "web-new-1").await;
+
+    operator.kill().unwrap();
+    drop(operator);
+    // It is not ready, because it cannot list its ConfigMaps, and it keeps the taints all the same.
+    let _operator = Operator::spawn(&cluster.control_plane, &[], &[]).unwrap();
+    taints_are_kept(&cluster, &kubelets, "web-new-2").await;
+    let begin = Instant::now();
+    binding.metadata.resource_version = None;
+    binding.metadata.uid = None;
+    bindings.create(&PostParams::default(), &binding).await.unwrap();
+    recovers(&cluster, &former, begin).await;
+}
+
+#[tokio::test]
+async fn a_config_map_of_ours_that_is_changed_or_deleted_is_restored() {
+    let (cluster, _kubelets, _operator) = settled().await;
+    let name = config_of(&cluster, "web-001").await;
+    let before = cluster.config_maps().get(&name).await.unwrap();
+    cluster.config_maps().delete(&name, &DeleteParams::default()).await.unwrap();
+    let mut tampered = before.clone();
+    (tampered.metadata.resource_version, tampered.metadata.uid) = (None, None);
+    tampered.data.as_mut().unwrap().insert("kubelet.args".to_owned(), "--evil".to_owned());
+    // The operator may be quicker: then its ConfigMap is deleted again.
+    while cluster.config_maps().create(&PostParams::default(), &tampered).await.is_err() {
+        let _ = cluster.config_maps().delete(&name, &DeleteParams::default()).await;
+    }
+    let data = || async { Ok(cluster.config_maps().get(&name).await?.data) };
+    until("its content is what its name says", SOON, data, |data| *data == before.data).await.unwrap();
+}

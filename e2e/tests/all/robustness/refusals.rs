@@ -1,0 +1,175 @@
+//! What the API server refuses: taints by admission, and a verb by RBAC.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use e2e::{
+    cluster::{Cluster, OS_WINDOWS, SOON, pool_spec},
+    install::operator_may,
+    objects::taints,
+    operator::Operator,
+    wait::{eventually, stays, until},
+};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::json;
+
+use super::{
+    node, nodes,
+    webhook::{REFUSAL, Refuses, Webhook},
+};
+
+const POOL: &str = "web";
+const COUNT: usize = 5;
+/// How soon after a cause is gone everything is as it should be.
+const RECOVERY: Duration = Duration::from_secs(15);
+
+/// Waits until a warning with this text is in the log, which must be the only one.
+async fn said_once(operator: &Operator, text: &str) {
+    let count = || async {
+        let log = operator.log()?;
+        Ok(log.lines().filter(|line| line.contains(" WARN ") && line.contains(text)).count())
+    };
+    let said = until("the log says it", SOON, count, |count| *count > 0).await.unwrap();
+    assert_eq!(said, 1, "it is said once:\n{}", operator.log().unwrap());
+}
+
+#[tokio::test]
+async fn when_admission_rejects_the_taints_the_labels_are_written_and_the_message_is_quoted() {
+    let cluster = Cluster::start().await.unwrap();
+    let kubelets = cluster.start_kubelets(nodes(POOL, COUNT)).await.unwrap();
+    let webhook = Webhook::start(&cluster, "web-000", Refuses::Tainted).await.unwrap();
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    cluster.apply_pool(POOL, pool_spec(POOL, json!({ "labels": { "example.com/team": "web" } }))).await.unwrap();
+
+    let found = cluster.until_condition(POOL, "NodesTainted", "False", "Refused").await.unwrap();
+    assert!(found.message.contains(REFUSAL) && found.message.contains("web-000"), "{}", found.message);
+    for node in nodes(POOL, COUNT) {
+        let node = cluster.node(&node.name).await.unwrap();
+        let label = |key: &str| node.labels().get(key).map(String::as_str);
+        assert_eq!((label("example.com/team"), label("winpool.dev/pool")), (Some("web"), Some(POOL)));
+        assert_eq!(taints(&node), []);
+        let owned = &node.annotations()["winpool.dev/owned"];
+        assert!(owned.contains("example.com/team") && !owned.contains("NoSchedule"), "nothing is claimed: {owned}");
+    }
+
+    // One attempt with the taints and one without for each node, and no other for some seconds.
+    let attempts = || async {
+        let of_nodes = cluster.writes()?.into_iter().filter(|write| write.resource == "nodes");
+        Ok(of_nodes.map(|write| (write.name, write.code)).collect::<Vec<_>>())
+    };
+    let made = attempts().await.unwrap();
+    assert_eq!(made.len(), 2 * COUNT, "{made:?}");
+    stays("the operator waits", Duration::from_secs(3), attempts, |now| now.len() == made.len()).await.unwrap();
+    said_once(&operator, REFUSAL).await;
+
+    // Soon after the cause is gone every node is tainted, without an event that would tell of it.
+    let begin = Instant::now();
+    webhook.remove().await.unwrap();
+    cluster.until_tainted(POOL, OS_WINDOWS, COUNT).await.unwrap();
+    assert!(begin.elapsed() < RECOVERY, "recovery took {:?}", begin.elapsed());
+    kubelets.add(vec![node(POOL, "web-late")]).await.unwrap();
+    cluster.until_tainted(POOL, OS_WINDOWS, COUNT + 1).await.unwrap();
+    cluster.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn when_admission_rejects_the_removal_of_taints_a_cleanup_keeps_record_label_and_finalizer() {
+    let cluster = Cluster::start().await.unwrap();
+    let _kubelets = cluster.start_kubelets(nodes(POOL, 2)).await.unwrap();
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    cluster.apply_pool(POOL, pool_spec(POOL, json!({ "deletionPolicy": "Cleanup" }))).await.unwrap();
+    cluster.until_ready(POOL).await.unwrap();
+    let webhook = Webhook::start(&cluster, "web-000", Refuses::Untainted).await.unwrap();
+    let before = cluster.node("web-000").await.unwrap();
+    cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
+    let quoted = || async {
+        let found = cluster.condition(POOL, "Ready").await?;
+        ensure!(found.status == "False" && found.message.contains(REFUSAL), "{found:?}");
+        Ok(())
+    };
+    eventually("the condition quotes the refusal", SOON, quoted).await.unwrap();
+    let after = cluster.node("web-000").await.unwrap();
+    assert_eq!(after.metadata.resource_version, before.metadata.resource_version, "nothing was written");
+    cluster.classes().get("windows-ltsc2022").await.unwrap();
+    assert!(
+        !operator.log().unwrap().contains("remove taint"),
+        "the log has what was done:\n{}",
+        operator.log().unwrap()
+    );
+
+    let begin = Instant::now();
+    webhook.remove().await.unwrap();
+    cluster.until_pool_gone(POOL).await.unwrap();
+    assert!(begin.elapsed() < RECOVERY, "recovery took {:?}", begin.elapsed());
+    assert_eq!(taints(&cluster.node("web-000").await.unwrap()), []);
+    cluster.nothing_was_forbidden().unwrap();
+}
+
+/// Gives the operator's ClusterRole the rules of `role`, and waits until they count.
+async fn set_rules(cluster: &Cluster, role: &ClusterRole) -> Result<()> {
+    let roles = cluster.api::<ClusterRole>();
+    let mut now = roles.get(&role.name_any()).await?;
+    now.rules = role.rules.clone();
+    roles.replace(&role.name_any(), &PostParams::default(), &now).await?;
+    let wanted = verbs_of_classes(role).any(|verb| verb == "patch");
+    let counts = || async {
+        let may = operator_may(&cluster.control_plane, &["patch", "runtimeclasses.node.k8s.io"]);
+        ensure!(may == wanted, "the former rules still count");
+        Ok(())
+    };
+    eventually("the rules of the role count", SOON, counts).await
+}
+
+fn verbs_of_classes(role: &ClusterRole) -> impl Iterator<Item = &String> {
+    let rules = role.rules.iter().flatten();
+    let of_classes = rules.filter(|rule| rule.resources.iter().flatten().any(|name| name == "runtimeclasses"));
+    of_classes.flat_map(|rule| &rule.verbs)
+}
+
+#[tokio::test]
+async fn without_a_verb_the_operator_reports_it_and_recovers_when_it_is_granted() {
+    let cluster = Cluster::start().await.unwrap();
+    let kubelets = cluster.start_kubelets(nodes(POOL, COUNT)).await.unwrap();
+    kubelets.add(nodes("batch", COUNT)).await.unwrap();
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    cluster.apply_tainting_pool(POOL, "ltsc2022", OS_WINDOWS).await.unwrap();
+    cluster.until_ready(POOL).await.unwrap();
+    cluster.nothing_was_forbidden().unwrap();
+
+    let shipped = cluster.api::<ClusterRole>().get("winpool").await.unwrap();
+    assert!(verbs_of_classes(&shipped).any(|verb| verb == "patch"));
+    let mut narrow = shipped.clone();
+    for rule in narrow.rules.iter_mut().flatten() {
+        if rule.resources.iter().flatten().any(|name| name == "runtimeclasses") {
+            rule.verbs.retain(|verb| verb != "patch");
+        }
+    }
+    set_rules(&cluster, &narrow).await.unwrap();
+
+    // A pool that needs a new class cannot have it, and says why.
+    cluster.apply_tainting_pool("batch", "ltsc2019", OS_WINDOWS).await.unwrap();
+    let found = cluster.until_condition("batch", "RuntimeClassReady", "False", "WriteFailed").await.unwrap();
+    for part in ["windows-ltsc2019", "cannot patch resource \"runtimeclasses\""] {
+        assert!(found.message.contains(part), "{part}: {}", found.message);
+    }
+    cluster.until_tainted("batch", OS_WINDOWS, COUNT).await.unwrap();
+    said_once(&operator, "cannot patch resource").await;
+
+    // A pool that needs none goes on.
+    kubelets.add(vec![node(POOL, "web-late")]).await.unwrap();
+    cluster.until_tainted(POOL, OS_WINDOWS, COUNT + 1).await.unwrap();
+    cluster.until_ready(POOL).await.unwrap();
+
+    set_rules(&cluster, &shipped).await.unwrap();
+    cluster.until_condition("batch", "RuntimeClassReady", "True", "Applied").await.unwrap();
+    cluster.classes().get("windows-ltsc2019").await.unwrap();
+    let requests = cluster.requests().unwrap();
+    let forbidden = requests.iter().filter(|request| request.is_forbidden());
+    let others: Vec<_> =
+        forbidden.filter(|r| (r.verb.as_str(), r.resource.as_str()) != ("patch", "runtimeclasses")).collect();
+    assert!(others.is_empty(), "{others:#?}");
+}

@@ -1,0 +1,134 @@
+//! A validating admission webhook.
+
+use std::{fs, net::SocketAddr, sync::Arc};
+
+use anyhow::{Context, Result, anyhow};
+use axum::{Router, routing::post};
+use e2e::{
+    cluster::{Cluster, SOON},
+    control_plane::User,
+    network::free_port,
+    wait::eventually,
+};
+use k8s_openapi::api::{admissionregistration::v1::ValidatingWebhookConfiguration, core::v1::Node};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        ServerConfig,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    },
+};
+
+use crate::tls::Tls;
+
+/// What the webhook says when it refuses.
+pub const REFUSAL: &str = "taints are set by the platform team alone";
+
+/// Which nodes the operator may not write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refuses {
+    /// Those that would have taints.
+    Tainted,
+    /// Those that would have none.
+    Untainted,
+}
+
+/// A webhook that refuses some of what the operator would do to nodes. It ends when this is dropped.
+pub struct Webhook {
+    configurations: Api<ValidatingWebhookConfiguration>,
+    server: JoinHandle<()>,
+}
+
+impl Webhook {
+    /// Starts it on loopback, has the API server ask it, and waits until `node` is under its protection.
+    pub async fn start(cluster: &Cluster, node: &str, refuses: Refuses) -> Result<Self> {
+        let folder = cluster.control_plane.directory();
+        // The certificate of the API server is for 127.0.0.1, and so serves here too.
+        let certificates = CertificateDer::pem_file_iter(folder.join("certificates/apiserver.crt"))?;
+        let key = PrivateKeyDer::from_pem_file(folder.join("certificates/apiserver.key"))?;
+        let tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(certificates.collect::<Result<_, _>>()?, key)?;
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+        let listener = Tls { tcp: TcpListener::bind(address).await?, acceptor: TlsAcceptor::from(Arc::new(tls)) };
+        let server = tokio::spawn(async move {
+            let review = move |body: String| async move { review(&body, refuses) };
+            let _ = axum::serve(listener, Router::new().route("/", post(review))).await;
+        });
+        let configurations = cluster.api();
+        let configuration = json!({
+            "metadata": { "name": "taints" },
+            "webhooks": [{
+                "name": "taints.example.com",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+                "clientConfig": { "url": format!("https://{address}/"), "caBundle": base64(&fs::read(folder.join("ca.crt"))?) },
+                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["nodes"], "operations": ["UPDATE"] }],
+            }],
+        });
+        configurations.create(&PostParams::default(), &serde_json::from_value(configuration)?).await?;
+        let webhook = Self { configurations, server };
+        let operator: Api<Node> = Api::all(cluster.control_plane.client_as(&User::Operator.name(), &[]).await?);
+        let refused = || async {
+            let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
+            let taints = match refuses {
+                Refuses::Tainted => json!([{ "key": "probe", "effect": "NoSchedule" }]),
+                Refuses::Untainted => json!(null),
+            };
+            let taints = Patch::Merge(json!({ "spec": { "taints": taints } }));
+            match operator.patch(node, &dry_run, &taints).await {
+                Err(kube::Error::Api(status)) if status.message.contains(REFUSAL) => Ok(()),
+                other => Err(anyhow!("{other:?}")),
+            }
+        };
+        eventually("the API server asks the webhook", SOON, refused).await?;
+        Ok(webhook)
+    }
+
+    /// Takes it out of the way.
+    pub async fn remove(self) -> Result<()> {
+        self.configurations.delete("taints", &DeleteParams::default()).await?;
+        Ok(())
+    }
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+fn review(body: &str, refuses: Refuses) -> String {
+    answer(body, refuses).unwrap_or_else(|error| json!({ "error": format!("{error:#}") })).to_string()
+}
+
+/// The answer to an AdmissionReview.
+fn answer(body: &str, refuses: Refuses) -> Result<Value> {
+    let review: Value = serde_json::from_str(body).context("an AdmissionReview")?;
+    let request = &review["request"];
+    // What was there before is no help: to API servers of 1.20, `oldObject` has the patched taints already.
+    let tainted = request["object"]["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
+    let refused =
+        tainted == (refuses == Refuses::Tainted) && request["userInfo"]["username"] == json!(User::Operator.name());
+    let mut response = json!({ "uid": request["uid"], "allowed": !refused });
+    if refused {
+        response["status"] = json!({ "message": REFUSAL });
+    }
+    Ok(json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response }))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    serde_json::to_value(k8s_openapi::ByteString(bytes.to_vec()))
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}

@@ -1,0 +1,144 @@
+//! /livez, /readyz and /metrics.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use e2e::{
+    cluster::{Cluster, SOON},
+    install::install_crds,
+    kubelet::SimulatedNode,
+    operator::Operator,
+    wait::{eventually, until},
+};
+use kube::api::DeleteParams;
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+use super::{NODES, POOL, apply_pool, nodes};
+
+#[tokio::test]
+async fn readyz_names_the_kinds_without_crds_and_is_ready_when_they_are_installed() {
+    let cluster = Cluster::start().await.unwrap();
+    cluster.delete_crds().unwrap();
+    let operator = Operator::spawn(&cluster.control_plane, &[], &[]).unwrap();
+
+    let missing = "WindowsNodePool, WindowsRuntimeProfile";
+    let readyz = || operator.get("/readyz");
+    let waits = |(status, text): &(u16, String)| *status == 503 && text.trim_end().ends_with(&format!(": {missing}"));
+    until("readyz names what is missing", SOON, readyz, waits).await.unwrap();
+    assert_eq!(operator.get("/livez").await.unwrap().0, 200, "it lives all the same");
+    let said = || async {
+        let log = operator.log()?;
+        ensure!(log.contains("kubectl apply -k crds/"), "{log}");
+        Ok(())
+    };
+    eventually("the log says what to do", SOON, said).await.unwrap();
+
+    install_crds(&cluster.control_plane).unwrap();
+    operator.wait_ready(SOON).await.unwrap();
+    let _kubelets = cluster.start_kubelets(nodes()).await.unwrap();
+    apply_pool(&cluster).await;
+    assert_eq!(operator.get("/nothing").await.unwrap().0, 404);
+}
+
+/// Reads a page of figures in the OpenMetrics text format, and returns its samples as `name{labels}` and value.
+fn samples(page: &str) -> Result<Vec<(String, f64)>> {
+    ensure!(page.ends_with("# EOF\n"), "the end is marked");
+    let mut samples = Vec::new();
+    for line in page.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let word = comment.split(' ').next().unwrap_or_default();
+            ensure!(["HELP", "TYPE", "UNIT", "EOF"].contains(&word), "{line}");
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').ok_or_else(|| anyhow::anyhow!("{line}"))?;
+        let name = series.split('{').next().unwrap_or_default();
+        ensure!(name.starts_with("winpool_") && series.matches('{').count() <= 1, "{line}");
+        samples.push((series.to_owned(), value.parse()?));
+    }
+    Ok(samples)
+}
+
+#[tokio::test]
+async fn metrics_count_reconciles_operations_caches_and_the_nodes_of_each_pool() {
+    let cluster = Cluster::start().await.unwrap();
+    let lonely = SimulatedNode::windows("lonely", "10.0.17763.1");
+    let all = nodes().into_iter().chain([lonely, SimulatedNode::linux("linux")]).collect();
+    let kubelets = cluster.start_kubelets(all).await.unwrap();
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    apply_pool(&cluster).await;
+    cluster.until_idle().await.unwrap();
+
+    let page = operator.metrics().await.unwrap();
+    let read = samples(&page).unwrap();
+    let value = |series: &str| {
+        let found = read.iter().find(|(name, _)| name == series);
+        found.unwrap_or_else(|| panic!("{series} is not in\n{page}")).1
+    };
+    #[allow(clippy::cast_precision_loss)]
+    let count = NODES.len() as f64;
+    for (series, expected) in [
+        ("winpool_operations_total{operation=\"patch-node\",result=\"done\"}", count),
+        ("winpool_operations_total{operation=\"apply-runtime-class\",result=\"done\"}", 1.0),
+        ("winpool_cache_objects{kind=\"Node\"}", count + 1.0),
+        ("winpool_cache_objects{kind=\"WindowsNodePool\"}", 1.0),
+        ("winpool_cache_objects{kind=\"WindowsRuntimeProfile\"}", 0.0),
+        ("winpool_nodes{pool=\"web\",state=\"matched\"}", count),
+        ("winpool_nodes{pool=\"web\",state=\"ready\"}", count),
+        ("winpool_nodes{pool=\"web\",state=\"tainted\"}", count),
+        ("winpool_nodes{pool=\"web\",state=\"mismatched\"}", 0.0),
+        ("winpool_unassigned_nodes", 1.0),
+    ] {
+        assert!((value(series) - expected).abs() < f64::EPSILON, "{series} is {}, not {expected}", value(series));
+    }
+    assert!(value("winpool_reconciles_total{controller=\"pool\",outcome=\"changed\"}") >= 1.0);
+    assert!(value("winpool_reconcile_duration_seconds_count{controller=\"pool\"}") >= 1.0);
+
+    kubelets.set_ready(NODES[0], false).await.unwrap();
+    let ready = async || operator.metric("winpool_nodes", &[("pool", POOL), ("state", "ready")]).await;
+    until("it is counted as not ready", SOON, ready, |ready| (*ready - (count - 1.0)).abs() < f64::EPSILON)
+        .await
+        .unwrap();
+
+    cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
+    let of_pool = async || Ok(operator.metrics().await?.contains(&format!("pool=\"{POOL}\"")));
+    until("the figures of the pool are gone", SOON, of_pool, |found| !found).await.unwrap();
+    cluster.nothing_was_forbidden().unwrap();
+}
+
+/// Resident memory that connections may cost, in bytes. The limit of the Deployment is 512 MiB.
+const COST: u64 = 64 << 20;
+
+#[tokio::test]
+async fn sixteen_hundred_slow_clients_cost_little_memory_and_block_no_other() {
+    let cluster = Cluster::start().await.unwrap();
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    let before = operator.resident_bytes().unwrap();
+    let head = format!("GET /livez HTTP/1.1\r\nx: {}", "a".repeat(15_000));
+    let mut slow = Vec::new();
+    for _ in 0..1600 {
+        let mut stream = TcpStream::connect(operator.admin_address()).await.unwrap();
+        // A connection that was closed already is closed.
+        let _ = stream.write_all(head.as_bytes()).await;
+        slow.push(stream);
+    }
+    for path in ["/livez", "/readyz", "/metrics"] {
+        let answer = tokio::time::timeout(Duration::from_secs(2), operator.get(path)).await;
+        assert_eq!(answer.unwrap().unwrap().0, 200, "{path} is answered as fast as a probe of a kubelet asks");
+    }
+    let after = operator.resident_bytes().unwrap();
+    eprintln!("{} KiB before, {} KiB with 1600 slow clients", before >> 10, after >> 10);
+    assert!(after.saturating_sub(before) < COST, "{before} bytes became {after}");
+
+    let open = || async {
+        let blocks = |stream: &&TcpStream| {
+            let read = stream.try_read(&mut [0; 256]);
+            read.is_ok_and(|read| read > 0) || read_blocks(stream)
+        };
+        Ok(slow.iter().filter(blocks).count())
+    };
+    until("the last of them are closed", SOON, open, |open| *open == 0).await.unwrap();
+}
+
+fn read_blocks(stream: &TcpStream) -> bool {
+    stream.try_read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+}

@@ -1,0 +1,388 @@
+//! The real Windows kubelet checks the configuration that it will be given: `kubelet.exe` v1.20.2 under Wine.
+//!
+//! Wine cannot run it as a node. It reads flags and configuration as on Windows, sets its priority class, says that it
+//! has no API client, and ends on something that Wine does not have: whatever it would refuse on Windows for what is
+//! written in its configuration, it has refused by then. Quantities it would read only after that.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use e2e::assets::{self, WindowsKubelet};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use winpool::{
+    api::{Taint, TaintEffect},
+    domain::{
+        profile::{self, Profile},
+        render::{Bootstrap, Configuration, KUBELET_ARGS, KUBELET_YAML, Variant, render, standalone},
+    },
+    facts::{
+        Build, ContainerRuntime, ContainerdLine, Minor,
+        feature_gates::{GATES, GateState, gate_state},
+        support::builds_supported_by,
+    },
+};
+
+const MINOR: Minor = Minor(20);
+/// One run takes about two seconds, the first some more.
+const LIMIT: Duration = Duration::from_secs(120);
+/// What the kubelet says when it is through with flags and configuration, running without a cluster.
+const READ_ALL: &str = "standalone mode, no API client";
+/// What it says of a field that it does not know, before it goes on without.
+const PASSED_OVER: &str = "using lenient decoding";
+
+/// The kubelet, and a Windows of its own.
+struct Program {
+    kubelet: WindowsKubelet,
+    directory: TempDir,
+}
+
+/// What lies on a node for its kubelet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Files {
+    yaml: String,
+    args: Vec<String>,
+}
+
+impl Program {
+    /// `None`, with a line that says so, where there is no kubelet to ask.
+    fn new(test: &str) -> Result<Option<Self>> {
+        let Some(kubelet) = assets::windows_kubelet()? else {
+            assets::say_skipped(test, &"kubelet.exe, or Wine,");
+            return Ok(None);
+        };
+        Ok(Some(Self { kubelet, directory: TempDir::new()? }))
+    }
+
+    /// An error in the kubelet's own words, if it refuses the files or passes over a part of them.
+    fn accepts(&self, files: &Files) -> Result<()> {
+        let said = self.run(files)?;
+        let fatal =
+            said.lines().find(|line| line.starts_with('F') && line[1..].starts_with(|c: char| c.is_ascii_digit()));
+        let fatal = fatal.unwrap_or(&said);
+        ensure!(said.contains(READ_ALL), "{fatal}");
+        ensure!(!said.contains(PASSED_OVER), "{said}");
+        Ok(())
+    }
+
+    /// Everything that the kubelet says until it ends.
+    fn run(&self, files: &Files) -> Result<String> {
+        let (yaml, log) = (self.path("kubelet.yaml"), self.path("log"));
+        fs::write(&yaml, &files.yaml)?;
+        let output = File::create(&log)?;
+        let config = format!("Z:{}", yaml.to_str().context("a path in UTF-8")?.replace('/', "\\"));
+        let mut child = Command::new(&self.kubelet.wine)
+            .arg(&self.kubelet.kubelet)
+            .args(["--config", &config, "--hostname-override=w1"])
+            .args(&files.args)
+            .env("WINEPREFIX", self.path("wine"))
+            .env("WINEDEBUG", "-all")
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()?;
+        let begun = Instant::now();
+        while child.try_wait()?.is_none() {
+            if begun.elapsed() > LIMIT {
+                child.kill()?;
+                child.wait()?;
+                bail!("kubelet.exe did not end: {}", String::from_utf8_lossy(&fs::read(&log)?));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(String::from_utf8_lossy(&fs::read(&log)?).into_owned())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+}
+
+impl Drop for Program {
+    /// Ends what Wine keeps running for this prefix, before its folder goes.
+    fn drop(&mut self) {
+        let server = self.kubelet.wine.with_file_name("wineserver");
+        let _ = Command::new(server).arg("-k").env("WINEPREFIX", self.path("wine")).status();
+    }
+}
+
+fn checked(spec: &Value) -> Profile {
+    profile::check(&serde_json::from_value(spec.clone()).unwrap()).unwrap()
+}
+
+fn of_kubelet(Configuration { files }: &Configuration) -> Files {
+    Files { yaml: files[KUBELET_YAML].clone(), args: files[KUBELET_ARGS].lines().map(str::to_owned).collect() }
+}
+
+/// The layer that is rendered from a profile for the minor.
+fn rendered(spec: &Value, taints: &[Taint], runtime: ContainerRuntime<ContainerdLine>, host: Build) -> Files {
+    of_kubelet(&render(taints, &checked(spec), &Variant { kubelet: MINOR, runtime, host }).unwrap())
+}
+
+/// What a kubelet of the minor has to know of its cluster, with a certificate authority that it can read.
+fn bootstrap(program: &Program) -> Bootstrap {
+    let authority = program.path("ca.crt");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap();
+    fs::write(&authority, certificate.pem()).unwrap();
+    Bootstrap {
+        cluster_dns: vec!["10.96.0.10".into()],
+        cluster_domain: Some("cluster.local".into()),
+        client_ca_file: Some(format!("Z:{}", authority.to_str().unwrap().replace('/', "\\"))),
+        kube_proxy_kubeconfig: None,
+    }
+}
+
+/// A configuration as kubeadm leaves it on a Windows node: what the cluster decides, and some that a profile decides too.
+fn from_kubeadm(bootstrap: &Bootstrap) -> Value {
+    json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {
+            "anonymous": {"enabled": false},
+            "webhook": {"cacheTTL": "0s", "enabled": true},
+            "x509": {"clientCAFile": bootstrap.client_ca_file},
+        },
+        "authorization": {"mode": "Webhook", "webhook": {"cacheAuthorizedTTL": "0s", "cacheUnauthorizedTTL": "0s"}},
+        "cgroupsPerQOS": true,
+        "clusterDNS": bootstrap.cluster_dns,
+        "clusterDomain": bootstrap.cluster_domain,
+        "evictionHard": {"nodefs.available": "1%"},
+        "featureGates": {"CSIMigration": true},
+        "healthzBindAddress": "127.0.0.1",
+        "healthzPort": 10248,
+        "maxPods": 250,
+        "nodeStatusReportFrequency": "0s",
+        "rotateCertificates": true,
+        "staticPodPath": "Z:\\manifests",
+        "systemReserved": {"cpu": "100m", "memory": "100Mi"},
+    })
+}
+
+fn yaml_of(files: &Files) -> Value {
+    serde_saphyr::from_str(&files.yaml).unwrap()
+}
+
+fn taints() -> Vec<Taint> {
+    let taint = |key: &str, value: &str, effect| Taint { key: key.into(), value: value.into(), effect };
+    vec![taint("os", "windows", TaintEffect::NoSchedule), taint("example.com/gpu", "", TaintEffect::NoExecute)]
+}
+
+const CONTAINERD: ContainerRuntime<ContainerdLine> = ContainerRuntime::Containerd(ContainerdLine::new(1, 6));
+
+/// Every gate that the minor is said to know, at its default.
+fn all_gates() -> BTreeMap<&'static str, bool> {
+    let known = GATES.iter().filter(|gate| gate.known_in(MINOR));
+    known.map(|gate| (gate.name, gate.default_in(MINOR))).collect()
+}
+
+fn profiles() -> Vec<Value> {
+    vec![
+        json!({}),
+        json!({"kubelet": {
+            "priorityClass": "Realtime",
+            "systemReserved": {"cpu": "500m", "memory": "2Gi", "ephemeral-storage": "1Gi"},
+            "kubeReserved": {"cpu": "0.2", "memory": "512Mi"},
+            "evictionHard": {"memory.available": "500Mi", "nodefs.available": "12.5%"},
+            "maxPods": 60,
+            "imageGC": {"highThresholdPercent": 90, "lowThresholdPercent": 75},
+            "containerLogs": {"maxSize": "100Mi", "maxFiles": 3},
+            "featureGates": all_gates(),
+        }}),
+        json!({
+            "kubelet": {"priorityClass": "Idle", "systemReserved": {}, "extra": {
+                "authentication": {
+                    "anonymous": {"enabled": false},
+                    "webhook": {"enabled": true, "cacheTTL": "2m"},
+                },
+                "authorization": {"mode": "Webhook", "webhook": {"cacheAuthorizedTTL": "5m", "cacheUnauthorizedTTL": "30s"}},
+                "clusterDNS": ["10.96.0.10"],
+                "clusterDomain": "cluster.local",
+                "configMapAndSecretChangeDetectionStrategy": "Watch",
+                "evictionMinimumReclaim": {"nodefs.available": "500Mi"},
+                "evictionPressureTransitionPeriod": "1m",
+                "evictionSoft": {"memory.available": "1Gi"},
+                "evictionSoftGracePeriod": {"memory.available": "1m30s"},
+                "logging": {"format": "text"},
+                "nodeStatusMaxImages": -1,
+                "podsPerCore": 20,
+                "providerID": "example:///über/no",
+                "registryPullQPS": 10,
+                "rotateCertificates": true,
+                "serializeImagePulls": false,
+                "staticPodURLHeader": {"a": ["b", "yes"]},
+                "streamingConnectionIdleTimeout": "4h",
+                "tlsCipherSuites": ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"],
+                "tlsMinVersion": "VersionTLS12",
+            }},
+            "containerd": {"cni": {"binDir": "C:\\Program Files\\cni", "confDir": "C:\\k\\cni\\config"}},
+        }),
+    ]
+}
+
+#[test]
+fn the_windows_kubelet_accepts_what_is_rendered_for_it() {
+    let Some(program) = Program::new("the_windows_kubelet_accepts_what_is_rendered_for_it").unwrap() else { return };
+    let mut all = BTreeSet::new();
+    for spec in profiles() {
+        for runtime in [CONTAINERD, ContainerRuntime::Dockershim] {
+            for host in builds_supported_by(MINOR).unwrap() {
+                all.extend([taints(), Vec::new()].map(|taints| rendered(&spec, &taints, runtime, *host)));
+            }
+        }
+    }
+    assert!(all.len() >= profiles().len() * 2 * 2);
+    for files in all {
+        program.accepts(&files).unwrap_or_else(|refusal| panic!("{refusal}\n{files:#?}"));
+    }
+}
+
+#[test]
+fn the_windows_kubelet_rejects_invalid_configurations() {
+    let Some(program) = Program::new("the_windows_kubelet_rejects_invalid_configurations").unwrap() else { return };
+    let good =
+        rendered(&json!({"kubelet": {"featureGates": {"CSIMigration": true}}}), &taints(), CONTAINERD, Build(17763));
+    program.accepts(&good).unwrap();
+
+    let unknown = GATES.iter().find(|gate| gate_state(gate.name, true, MINOR) == GateState::Unknown).unwrap().name;
+    let in_yaml = [
+        ("enforceNodeAllocatable: []", "enforceNodeAllocatable: [pods]", "EnforceNodeAllocatable"),
+        ("enforceNodeAllocatable: []", "", "EnforceNodeAllocatable"),
+        ("cgroupsPerQOS: false", "cgroupsPerQOS: true", "CgroupsPerQOS"),
+        ("CSIMigration: true", &format!("{unknown}: true"), "unrecognized feature gate"),
+        ("CSIMigration: true", "NodeLease: false", "feature is locked to true"),
+        ("CSIMigration: true", "CSIMigration: 1", "FeatureGates"),
+        ("maxPods: 110", "maxPods: \"110\"", "MaxPods"),
+        ("memory: \"2Gi\"", "memory: 2", "SystemReserved"),
+        ("imageGCLowThresholdPercent: 80", "imageGCLowThresholdPercent: 85", "imageGCLowThresholdPercent"),
+        ("maxPods: 110", "maxPods: 110\ncontainerRuntimeEndpoint: \"npipe:\"", PASSED_OVER),
+        ("kind: KubeletConfiguration", "kind: KubeletConfig", "no kind"),
+    ];
+    for (right, wrong, word) in in_yaml {
+        assert!(good.yaml.contains(right), "{right} is in the file");
+        let broken = Files { yaml: good.yaml.replacen(right, wrong, 1), ..good.clone() };
+        refused(&program, &broken, word);
+    }
+    let in_args = [
+        (
+            "--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS",
+            "--windows-priorityclass=ABOVE_NORMAL",
+            "unknown priority class",
+        ),
+        ("--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS", "--config-dir=C:\\k", "unknown flag"),
+        (
+            "--register-with-taints=os=windows:NoSchedule,example.com/gpu=:NoExecute",
+            "--register-with-taints=os=windows:Never",
+            "invalid taint",
+        ),
+    ];
+    for (right, wrong, word) in in_args {
+        let at = good.args.iter().position(|arg| arg == right).unwrap_or_else(|| panic!("{right} is an argument"));
+        let mut broken = good.clone();
+        broken.args[at] = wrong.to_owned();
+        refused(&program, &broken, word);
+    }
+}
+
+fn refused(program: &Program, broken: &Files, word: &str) {
+    let refusal = program.accepts(broken).expect_err(&format!("accepted: {broken:#?}")).to_string();
+    assert!(refusal.contains(word), "not for {word}: {refusal}");
+}
+
+#[test]
+fn a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_the_kubelet_starts() {
+    let test = "a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_the_kubelet_starts";
+    let Some(program) = Program::new(test).unwrap() else { return };
+    let from_kubeadm = from_kubeadm(&bootstrap(&program));
+    // Without the layer it does not start on Windows: the layer has what it needs.
+    let alone = Files { yaml: from_kubeadm.to_string(), args: Vec::new() };
+    refused(&program, &alone, "CgroupsPerQOS");
+
+    let partial = json!({"kubelet": {"systemReserved": {"memory": "2Gi"}, "maxPods": 60, "featureGates": all_gates()}});
+    for spec in [json!({}), partial] {
+        let layer = rendered(&spec, &taints(), CONTAINERD, Build(17763));
+        let mut merged = from_kubeadm.clone();
+        // As kubeadm merges a patch, and a kubelet its drop-in files.
+        json_patch::merge(&mut merged, &yaml_of(&layer));
+        for decided_by_the_cluster in [
+            "/clusterDNS",
+            "/clusterDomain",
+            "/authentication",
+            "/authorization",
+            "/rotateCertificates",
+            "/staticPodPath",
+            "/healthzPort",
+            "/systemReserved/cpu",
+            "/featureGates/CSIMigration",
+        ] {
+            let kept = from_kubeadm.pointer(decided_by_the_cluster);
+            assert!(kept.is_some(), "{decided_by_the_cluster}");
+            assert_eq!(merged.pointer(decided_by_the_cluster), kept, "{decided_by_the_cluster}");
+        }
+        for (name, value) in yaml_of(&layer).as_object().unwrap() {
+            let decided = &merged[name];
+            match value.as_object() {
+                Some(fields) => {
+                    fields.iter().for_each(|(field, value)| assert_eq!(&decided[field], value, "{name}.{field}"))
+                }
+                None => assert_eq!(decided, value, "{name}"),
+            }
+        }
+        let merged = Files { yaml: merged.to_string(), args: layer.args };
+        program.accepts(&merged).unwrap_or_else(|refusal| panic!("{refusal}\n{merged:#?}"));
+    }
+}
+
+#[test]
+fn a_whole_configuration_is_accepted_and_has_what_the_cluster_decides() {
+    let test = "a_whole_configuration_is_accepted_and_has_what_the_cluster_decides";
+    let Some(program) = Program::new(test).unwrap() else { return };
+    let bootstrap = bootstrap(&program);
+    for runtime in [CONTAINERD, ContainerRuntime::Dockershim] {
+        let variant = Variant { kubelet: MINOR, runtime, host: Build(17763) };
+        let files = of_kubelet(&standalone(&taints(), &checked(&json!({})), &variant, &bootstrap).unwrap());
+        assert_eq!(yaml_of(&files)["clusterDNS"], json!(["10.96.0.10"]));
+        program.accepts(&files).unwrap_or_else(|refusal| panic!("{refusal}\n{files:#?}"));
+    }
+}
+
+/// What the kubelet makes of its files, in its own words: `ResolverConfig` is the file that it reads for every pod.
+#[test]
+fn a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone() {
+    let test = "a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone";
+    let Some(program) = Program::new(test).unwrap() else { return };
+    let layer = rendered(&json!({}), &taints(), CONTAINERD, Build(17763));
+    assert!(layer.args.contains(&"--resolv-conf=".to_owned()), "{layer:#?}");
+    let resolvers = |files: &Files| {
+        let mut verbose = files.clone();
+        verbose.args.push("--v=5".to_owned());
+        program.accepts(&verbose).unwrap();
+        let said = program.run(&verbose).unwrap();
+        let value = said.split("ResolverConfig:\"").nth(1).and_then(|rest| rest.split('"').next());
+        value.unwrap_or_else(|| panic!("no ResolverConfig in {said}")).to_owned()
+    };
+    assert_eq!(resolvers(&layer), "");
+
+    let mut with_field = layer;
+    with_field.args.retain(|arg| arg != "--resolv-conf=");
+    // The default is a file beside the configuration, which Windows does not have.
+    let default = resolvers(&with_field);
+    assert!(default.ends_with(r"etc\\resolv.conf"), "{default}");
+    with_field.yaml += "resolvConf: \"\"\n";
+    assert_eq!(resolvers(&with_field), default, "the field cannot be empty");
+}
+
+#[test]
+fn the_verbosity_is_taken_as_a_flag() {
+    let Some(program) = Program::new("the_verbosity_is_taken_as_a_flag").unwrap() else { return };
+    let files = rendered(&json!({"kubelet": {"logging": {"verbosity": 1}}}), &[], CONTAINERD, Build(17763));
+    program.accepts(&files).unwrap();
+    assert!(program.run(&files).unwrap().contains("FLAG: --v=\"1\""));
+}

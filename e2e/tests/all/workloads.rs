@@ -1,0 +1,228 @@
+//! What the operator reports of workloads, on a real control plane: the real scheduler and the real controllers treat them
+//! as the issues say, and the simulated kubelets report what container runtimes report.
+//!
+//! All tests but those of `absent` share one control plane and one operator. Each has nodes, a pool, a RuntimeClass and a
+//! namespace of its own, all of the same name. The nodes register with the taint of the pools, so that no pod of another
+//! test is scheduled to them before their pool has tainted them.
+
+mod absent;
+mod images;
+mod issues;
+
+use std::{fmt::Debug, ops::Deref, time::Duration};
+
+use anyhow::Result;
+use e2e::{
+    assets::{Component, skipped},
+    cluster::{Cluster, SOON, create, edit, with_fields},
+    control_plane::Options,
+    fixture::{Fixture, SharedCluster, spec, windows},
+    kubelet::SimulatedNode,
+    wait::{eventually, until},
+};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::core::v1::{Event, Namespace, Pod},
+};
+use kube::{
+    Api, Resource,
+    api::{DeleteParams, ListParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+/// How long a count may take that changes alone: it is written every half minute.
+const COUNTED: Duration = Duration::from_secs(90);
+/// Windows Server 2022.
+const SERVER_2022: &str = "10.0.20348.2700";
+/// The pod of every test finds its node and its controller.
+const NEEDED: [Component; 2] = Component::ALL;
+
+async fn shared() -> &'static SharedCluster {
+    static SHARED: OnceCell<SharedCluster> = OnceCell::const_new();
+    // The images have names that no registry knows.
+    SHARED.get_or_init(async || SharedCluster::start(Options::default(), &["--registry=off"]).await.unwrap()).await
+}
+
+/// Whether a test has to be skipped, which is printed.
+fn is_skipped(test: &str) -> bool {
+    skipped(test, &NEEDED).unwrap()
+}
+
+/// A fixture with a pool, and a namespace for its workloads.
+pub struct WorkloadFixture {
+    fixture: Fixture,
+}
+
+impl Deref for WorkloadFixture {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        &self.fixture
+    }
+}
+
+/// A node of a fixture that has the taint of the pools from the start.
+fn tainted(fixture: &str, number: u32, kernel_version: &str) -> SimulatedNode {
+    windows(fixture, number, kernel_version).taint("os", "windows", "NoSchedule")
+}
+
+impl WorkloadFixture {
+    /// Begins with a namespace, these nodes and a pool of them.
+    async fn new(name: &'static str, nodes: Vec<SimulatedNode>, fields: Value) -> Self {
+        let fixture = Fixture::new(shared().await, name, nodes).await.unwrap();
+        create(&fixture.api::<Namespace>(), json!({ "metadata": { "name": name } })).await.unwrap();
+        fixture.apply_pool_and_wait(name, spec(name, fields)).await.unwrap();
+        Self { fixture }
+    }
+
+    /// Begins with a node of Windows Server 2022.
+    async fn with_one_node(name: &'static str) -> Self {
+        Self::new(name, vec![tainted(name, 1, SERVER_2022)], json!({})).await
+    }
+
+    fn all<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        self.namespaced(self.name)
+    }
+
+    /// Creates an object in the namespace. Admission may not know a class yet that was made a moment ago.
+    async fn create<K>(&self, name: &str, spec: Value)
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+        K::DynamicType: Default,
+    {
+        let api = self.all::<K>();
+        let create = || create(&api, json!({ "metadata": { "name": name }, "spec": spec }));
+        eventually(&format!("{name} is created"), SOON, create).await.unwrap();
+    }
+
+    async fn patch<K>(&self, name: &str, spec: Value)
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+        K::DynamicType: Default,
+    {
+        edit(&self.all::<K>(), name, json!({ "spec": spec })).await.unwrap();
+    }
+
+    async fn delete<K>(&self, name: &str)
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+        K::DynamicType: Default,
+    {
+        self.all::<K>().delete(name, &DeleteParams::background()).await.unwrap();
+    }
+
+    /// Waits until `WorkloadsPlaced` has this status and reason, and returns the message.
+    async fn until_placed(&self, status: &str, reason: &str) -> String {
+        self.until_condition(self.name, "WorkloadsPlaced", status, reason).await.unwrap().message
+    }
+
+    /// Waits until the pool reports images that cannot run, and returns the message.
+    async fn until_images_cannot_run(&self) -> String {
+        self.until_condition(self.name, "OSMismatch", "True", "ImagesCannotRun").await.unwrap().message
+    }
+
+    async fn until_images_run(&self) {
+        self.until_condition(self.name, "OSMismatch", "False", "Matched").await.unwrap();
+    }
+
+    /// Waits until the pool counts these pods: all, those that cannot run, the suspected and the unknown.
+    async fn until_counts(&self, expected: [u32; 4]) {
+        let counts = || async {
+            let counts = self.status(self.name).await?.workloads.unwrap_or_default();
+            Ok([counts.pods, counts.cannot_run, counts.suspected, counts.unknown])
+        };
+        until("the pods are counted", COUNTED, counts, |counts| *counts == expected).await.unwrap();
+    }
+
+    /// Waits for a warning about an object of the namespace, which must have been emitted once, and returns its message.
+    async fn until_warned(&self, object: &str, reason: &str) -> String {
+        until_warned(self, self.name, object, reason).await
+    }
+
+    /// Checks that each warning was emitted once, and that the operator was refused nothing.
+    async fn check(self) {
+        let events = self.all::<Event>().list(&ListParams::default()).await.unwrap();
+        let own = events.items.iter().filter(|event| is_ours(event));
+        let mut emitted: Vec<_> =
+            own.map(|event| (event.involved_object.name.clone(), event.reason.clone(), event.count)).collect();
+        emitted.sort();
+        let mut once = emitted.clone();
+        once.dedup_by_key(|(object, reason, _)| (object.clone(), reason.clone()));
+        assert!(emitted == once && emitted.iter().all(|(.., count)| *count == Some(1)), "{emitted:#?}");
+        self.nothing_was_forbidden().unwrap();
+    }
+}
+
+fn is_ours(event: &Event) -> bool {
+    event.source.as_ref().and_then(|source| source.component.as_deref()) == Some("winpool")
+}
+
+/// The operator's warnings about an object: reason, message, and how often it was emitted.
+async fn warnings(cluster: &Cluster, namespace: &str, object: &str) -> Result<Vec<(String, String, i32)>> {
+    let all = cluster.events(namespace, object).await?.into_iter();
+    let own = all.filter(|event| is_ours(event) && event.type_.as_deref() == Some("Warning"));
+    let parts = |event: Event| {
+        (event.reason.unwrap_or_default(), event.message.unwrap_or_default(), event.count.unwrap_or_default())
+    };
+    Ok(own.map(parts).collect())
+}
+
+/// Waits for a warning, which must have been emitted once, and returns its message.
+async fn until_warned(cluster: &Cluster, namespace: &str, object: &str, reason: &str) -> String {
+    let found = || async {
+        let warnings = warnings(cluster, namespace, object).await?;
+        Ok(warnings.into_iter().filter(|(emitted, ..)| emitted == reason).collect::<Vec<_>>())
+    };
+    let what = format!("there is a warning {reason} about {object}");
+    let emitted = until(&what, COUNTED, found, |emitted| !emitted.is_empty()).await.unwrap();
+    let [(_, message, 1)] = emitted.as_slice() else { panic!("{emitted:#?}") };
+    message.clone()
+}
+
+/// A container with as much memory as it may take.
+fn container(image: &str) -> Value {
+    let memory = json!({ "memory": "1Gi" });
+    json!({ "name": "app", "image": image, "resources": { "requests": memory, "limits": memory } })
+}
+
+/// A pod's spec with one container, and these fields.
+fn pod(image: &str, fields: Value) -> Value {
+    with_fields(json!({ "containers": [container(image)], "terminationGracePeriodSeconds": 0 }), fields)
+}
+
+/// The spec of what makes pods of a template.
+fn of_template(pod: Value) -> Value {
+    let labels = json!({ "app": "app" });
+    json!({ "selector": { "matchLabels": labels }, "template": { "metadata": { "labels": labels }, "spec": pod } })
+}
+
+/// The toleration of the pools' taint.
+fn tolerated() -> Value {
+    json!([{ "key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule" }])
+}
+
+/// The class of a fixture, which selects every node of its build, on the nodes of the fixture alone.
+fn by_class(fixture: &str) -> Value {
+    json!({ "runtimeClassName": fixture, "nodeSelector": { "agentpool": fixture } })
+}
+
+/// Selects the Windows nodes of a fixture.
+fn nodes_of(fixture: &str) -> Value {
+    json!({ "kubernetes.io/os": "windows", "agentpool": fixture })
+}
+
+/// The pods of a namespace: the node of each, and its phase.
+async fn phases(pods: Api<Pod>) -> Result<Vec<(String, String)>> {
+    let all = pods.list(&ListParams::default()).await?;
+    let place = |pod: Pod| {
+        let phase = pod.status.and_then(|status| status.phase).unwrap_or_default();
+        (pod.spec.and_then(|spec| spec.node_name).unwrap_or_default(), phase)
+    };
+    Ok(all.items.into_iter().map(place).collect())
+}

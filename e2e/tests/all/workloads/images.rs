@@ -1,0 +1,128 @@
+//! Images that cannot run, from what the runtime says and from what the name suggests, until the cause is mended.
+
+use e2e::kubelet::Refusal;
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment},
+    batch::v1::Job,
+    core::v1::Pod,
+};
+use serde_json::json;
+
+use super::{WorkloadFixture, by_class, is_skipped, nodes_of, of_template, pod, tolerated, warnings};
+
+const NO_MATCH: &str =
+    "rpc error: code = NotFound desc = failed to pull and unpack image: no match for platform in manifest: not found";
+const HCS: &str = "Failed to create pod sandbox: hcs::CreateComputeSystem 4f2a: \
+                   The container operating system does not match the host operating system.: unknown";
+
+#[tokio::test]
+async fn the_error_of_the_runtime_is_reported_for_a_deployment_until_it_has_another_image() {
+    if is_skipped("the_error_of_the_runtime_is_reported_for_a_deployment_until_it_has_another_image") {
+        return;
+    }
+    let fixture = WorkloadFixture::with_one_node("rollout").await;
+    let (old, new) = ("example.test/rollout:ltsc2019", "example.test/rollout:ltsc2022");
+    fixture.kubelets.refuse(old, Refusal::Image(NO_MATCH.to_owned()));
+    let template = |image: &str| of_template(pod(image, by_class("rollout")));
+    let mut spec = template(old);
+    spec["replicas"] = json!(2);
+    fixture.create::<Deployment>("app", spec).await;
+
+    fixture.until_counts([2, 2, 0, 0]).await;
+    let message = fixture.until_images_cannot_run().await;
+    let expected = format!(
+        "Deployment rollout/app: {old} does not run on 10.0.20348.2700: the container runtime reports: no match for \
+         platform in manifest. According to its name it is for 10.0.17763 (ltsc2019), and the node runs only images for \
+         10.0.20348 (ltsc2022). Rebuild it on ltsc2022"
+    );
+    assert!(message.starts_with(&expected), "{message}");
+    let classes = fixture.status("rollout").await.unwrap().workloads.unwrap().runtime_classes;
+    assert_eq!(classes.iter().map(|class| (class.name.as_str(), class.pods)).collect::<Vec<_>>(), [("rollout", 2)]);
+    let warned = fixture.until_warned("app", "ImagesCannotRun").await;
+    // It may have been told before the runtime had said anything.
+    assert!(
+        warned.starts_with(&format!("WindowsNodePool rollout: {old} ")) && warned.contains("run on 10.0.20348"),
+        "{warned}"
+    );
+
+    fixture.patch::<Deployment>("app", template(new)).await;
+    fixture.until_images_run().await;
+    fixture.until_counts([2, 0, 0, 0]).await;
+    fixture.until_placed("True", "Placed").await;
+    fixture.check().await;
+}
+
+#[tokio::test]
+async fn the_error_of_the_runtime_is_reported_for_daemon_sets_and_jobs_until_the_image_runs() {
+    if is_skipped("the_error_of_the_runtime_is_reported_for_daemon_sets_and_jobs_until_the_image_runs") {
+        return;
+    }
+    let fixture = WorkloadFixture::with_one_node("said").await;
+    let image = "example.test/said:1";
+    fixture.kubelets.refuse(image, Refusal::Image(NO_MATCH.to_owned()));
+    let placed = json!({ "nodeSelector": nodes_of("said"), "tolerations": tolerated() });
+    fixture.create::<DaemonSet>("agent", of_template(pod(image, placed.clone()))).await;
+    let mut job = pod(image, placed);
+    job["restartPolicy"] = json!("Never");
+    fixture.create::<Job>("batch", json!({ "template": { "spec": job } })).await;
+
+    fixture.until_counts([2, 2, 0, 0]).await;
+    let message = fixture.until_images_cannot_run().await;
+    assert!(
+        message.starts_with(&format!("DaemonSet said/agent, Job said/batch: {image} does not run on")),
+        "{message}"
+    );
+    for workload in ["agent", "batch"] {
+        fixture.until_warned(workload, "ImagesCannotRun").await;
+    }
+
+    fixture.kubelets.accept(image).await.unwrap();
+    fixture.until_images_run().await;
+    fixture.until_counts([2, 0, 0, 0]).await;
+    fixture.check().await;
+}
+
+#[tokio::test]
+async fn the_tag_of_an_image_is_checked_before_its_pod_has_a_node() {
+    if is_skipped("the_tag_of_an_image_is_checked_before_its_pod_has_a_node") {
+        return;
+    }
+    let fixture = WorkloadFixture::with_one_node("named").await;
+    let mut fields = by_class("named");
+    fields["schedulerName"] = json!("nobody");
+    fixture.create::<Pod>("fits", pod("example.test/named:ltsc2022", fields.clone())).await;
+    fixture.create::<Pod>("bare", pod("example.test/named:ltsc2019", fields)).await;
+
+    let message = fixture.until_images_cannot_run().await;
+    let expected = "Pod named/bare: example.test/named:ltsc2019 probably does not run on 10.0.20348.2700: according to its name it is for 10.0.17763 (ltsc2019)";
+    assert!(message.starts_with(expected), "{message}");
+    fixture.until_counts([2, 0, 1, 1]).await;
+    fixture.until_warned("bare", "ImagesCannotRun").await;
+
+    fixture.delete::<Pod>("bare").await;
+    fixture.until_images_run().await;
+    fixture.until_counts([1, 0, 0, 1]).await;
+    assert_eq!(warnings(&fixture, "named", "fits").await.unwrap(), []);
+    fixture.check().await;
+}
+
+#[tokio::test]
+async fn a_sandbox_that_does_not_start_is_reported_by_its_event() {
+    if is_skipped("a_sandbox_that_does_not_start_is_reported_by_its_event") {
+        return;
+    }
+    let fixture = WorkloadFixture::with_one_node("sandbox").await;
+    let image = "example.test/sandbox:1";
+    fixture.kubelets.refuse(image, Refusal::Sandbox(HCS.to_owned()));
+    fixture.create::<Pod>("app", pod(image, by_class("sandbox"))).await;
+
+    let message = fixture.until_images_cannot_run().await;
+    let expected = "Pod sandbox/app: the pod sandbox does not start on 10.0.20348.2700. The container runtime reports: \
+                    The container operating system does not match the host operating system. Configure a pause image";
+    assert!(message.starts_with(expected), "{message}");
+    fixture.until_warned("app", "ImagesCannotRun").await;
+
+    fixture.kubelets.accept(image).await.unwrap();
+    fixture.until_images_run().await;
+    fixture.check().await;
+}

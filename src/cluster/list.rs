@@ -1,0 +1,144 @@
+//! Reads a cluster once, for the command line: the objects that the caches of the operator hold.
+
+use std::{fmt::Debug, sync::Arc};
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, StatefulSet},
+    batch::v1::{CronJob, Job},
+    core::v1::{self as core, ConfigMap, Node},
+    node::v1::RuntimeClass,
+};
+use kube::{
+    Api, Client, Resource,
+    api::{ApiResource, DynamicObject, ListParams},
+};
+use serde::de::DeserializeOwned;
+
+use super::{ControllerView, View, explain, status_code, version};
+use crate::{
+    api::{WindowsNodePool, WindowsRuntimeProfile, names::label},
+    domain::{
+        Objects,
+        node::WindowsNode,
+        pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot},
+        workload::{Controller, Pod, PodController},
+    },
+};
+
+/// How many objects one page of a list has.
+const PAGE: u32 = 500;
+/// The name of the operator's Deployment.
+const DEPLOYMENT: &str = "winpool";
+
+/// Why a cluster could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {what}: {why}: {remedy}")]
+pub struct ListError {
+    what: &'static str,
+    why: String,
+    remedy: &'static str,
+}
+
+impl ListError {
+    fn new(what: &'static str, error: &kube::Error) -> Self {
+        let remedy = match status_code(error) {
+            Some(401) => "log in to the cluster again: the credentials of the kubeconfig are not valid",
+            Some(403) => "use a kubeconfig with the permission to list it",
+            Some(404) => "upgrade the cluster: winpool needs Kubernetes 1.20 or later, which serves this kind",
+            Some(_) => "check the API server",
+            None => "check the server of the kubeconfig's current context, and the network",
+        };
+        Self { what, why: explain(error), remedy }
+    }
+}
+
+/// The objects in the cluster. Without the CustomResourceDefinitions of winpool there are no pools and profiles.
+///
+/// # Errors
+/// If the cluster cannot be reached, or refuses a request.
+pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot, ListError> {
+    let info = client.apiserver_version().await.map_err(|error| ListError::new("the API server's version", &error))?;
+    let all = ListParams::default();
+    let windows = ListParams::default().labels(&format!("{}=windows", label::OS));
+    let managed = ListParams::default().labels(&format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_VALUE));
+    let config_maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+    let resource = |resource| Api::<DynamicObject>::all_with(client.clone(), &resource);
+    Ok(Snapshot {
+        now: Timestamp::now(),
+        namespace: namespace.to_owned(),
+        pools: list::<Pool>(resource(ApiResource::erase::<WindowsNodePool>(&())), all.clone(), true).await?,
+        profiles: list::<ProfileView>(resource(ApiResource::erase::<WindowsRuntimeProfile>(&())), all.clone(), true)
+            .await?,
+        nodes: list::<WindowsNode>(Api::<Node>::all(client.clone()), windows, false).await?,
+        runtime_classes: list::<RuntimeClassView>(Api::<RuntimeClass>::all(client.clone()), all, false).await?,
+        config_maps: list::<ConfigMapView>(config_maps, managed, false).await?,
+        api_server: version::minor(&info).ok(),
+        ownership: Arc::default(),
+        ..Snapshot::default()
+    })
+}
+
+/// Pods and their controllers.
+pub struct Workloads {
+    /// All pods.
+    pub pods: Vec<Arc<Pod>>,
+    /// All Deployments, StatefulSets, DaemonSets, Jobs and CronJobs.
+    pub controllers: Vec<Arc<Controller>>,
+}
+
+/// The workloads in the cluster.
+///
+/// # Errors
+/// If the cluster cannot be reached, or refuses a request.
+pub async fn list_workloads(client: &Client) -> Result<Workloads, ListError> {
+    let pods = list::<Pod>(Api::<core::Pod>::all(client.clone()), ListParams::default(), false).await?;
+    let mut controllers = list_controllers::<Deployment>(client, false).await?;
+    controllers.extend(list_controllers::<StatefulSet>(client, false).await?);
+    controllers.extend(list_controllers::<DaemonSet>(client, false).await?);
+    controllers.extend(list_controllers::<Job>(client, false).await?);
+    // CronJobs are in batch/v1 since Kubernetes 1.21.
+    controllers.extend(list_controllers::<CronJob>(client, true).await?);
+    Ok(Workloads { pods: pods.values().cloned().collect(), controllers })
+}
+
+/// All objects of a kind that creates pods.
+async fn list_controllers<T>(client: &Client, may_be_unknown: bool) -> Result<Vec<Arc<Controller>>, ListError>
+where
+    T: PodController + Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let all = list::<ControllerView<T>>(Api::all(client.clone()), ListParams::default(), may_be_unknown).await?;
+    Ok(all.values().map(|view| Arc::new(view.controller.clone())).collect())
+}
+
+/// All objects of a kind, by name.
+async fn list<V: View>(api: Api<V::Object>, params: ListParams, may_be_unknown: bool) -> Result<Objects<V>, ListError>
+where
+    V::Object: Clone + DeserializeOwned + Debug,
+{
+    let mut objects = Objects::default();
+    let mut shared = V::Shared::default();
+    let mut params = params.limit(PAGE);
+    loop {
+        let page = match api.list(&params).await {
+            Err(error) if may_be_unknown && status_code(&error) == Some(404) => return Ok(objects),
+            answer => answer.map_err(|error| ListError::new(V::KIND, &error))?,
+        };
+        let views = page.items.into_iter().map(|object| V::read(object, &mut shared));
+        objects.extend(views.map(|view| (view.name().to_owned(), Arc::new(view))));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(objects),
+        }
+    }
+}
+
+/// Whether the operator is running: its Deployment has a ready Pod.
+///
+/// # Errors
+/// If the cluster cannot be reached, or refuses a request.
+pub async fn is_operator_running(client: &Client, namespace: &str) -> Result<bool, ListError> {
+    let deployments = Api::<Deployment>::namespaced(client.clone(), namespace);
+    let found = deployments.get_opt(DEPLOYMENT).await.map_err(|error| ListError::new("Deployment winpool", &error))?;
+    Ok(found.and_then(|deployment| deployment.status?.ready_replicas).is_some_and(|ready| ready > 0))
+}

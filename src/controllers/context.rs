@@ -1,0 +1,220 @@
+//! What all reconciles have in common: snapshot, writes, status, events and logs.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::{Instrument, debug, info, info_span, warn};
+
+use super::{
+    log_deduplicator::{LogDeduplicator, failures},
+    queue::Requeue,
+};
+use crate::{
+    admin::{Metrics, ReconcileOutcome},
+    api::bounds::shortened,
+    cluster::{Caches, Events, Resource, Writer},
+    domain::{
+        operation::{Done, Operation, Outcome},
+        pool::{Snapshot, plan::Plan},
+        status::event::Event,
+        text::{some_of, some_of_many},
+    },
+};
+
+/// What the controllers need to run.
+#[derive(Clone)]
+pub struct Context {
+    /// The caches.
+    pub caches: Arc<Caches>,
+    /// Writes the operations of a plan.
+    pub writer: Writer,
+    /// Writes the status.
+    pub status_writer: Writer,
+    /// Publishes events.
+    pub events: Events,
+    /// The metrics.
+    pub metrics: Metrics,
+    /// The failures that were logged.
+    pub failures: LogDeduplicator,
+}
+
+impl ReconcileResult {
+    /// The object does not exist.
+    pub fn not_found() -> Self {
+        Self { requeue: Requeue::Forget, outcome: ReconcileOutcome::Unchanged }
+    }
+
+    /// The result of these writes, with the time after which to reconcile again if there is no failure and no conflict.
+    fn of(outcomes: &[&Outcome], held: bool, after: Option<Duration>) -> Self {
+        let any = |matches: fn(&Outcome) -> bool| outcomes.iter().any(|outcome| matches(outcome));
+        let failed = any(|outcome| matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_)));
+        let requeue = match (failed, any(|outcome| *outcome == Outcome::Conflict)) {
+            (true, _) => Requeue::Retry,
+            (false, true) => Requeue::Soon,
+            (false, false) => after.map_or(Requeue::Wait, Requeue::After),
+        };
+        let outcome = match (failed, any(wrote), held) {
+            (true, ..) => ReconcileOutcome::Failed,
+            (false, true, _) => ReconcileOutcome::Changed,
+            (false, false, true) => ReconcileOutcome::Held,
+            (false, false, false) => ReconcileOutcome::Unchanged,
+        };
+        Self { requeue, outcome }
+    }
+}
+
+/// The report of a reconcile on its object.
+pub struct StatusUpdate<'a> {
+    /// The kind of the object.
+    pub resource: Resource,
+    /// The name of the object.
+    pub name: &'a str,
+    /// Whether a change is held until an administrator allows it.
+    pub held: bool,
+    /// The status, if it has to be written.
+    pub status: Option<Value>,
+    /// The events.
+    pub events: Vec<Event>,
+    /// When to reconcile again without an event.
+    pub requeue_after: Option<Duration>,
+}
+
+/// How a reconcile ended.
+pub struct ReconcileResult {
+    /// When to reconcile again.
+    pub requeue: Requeue,
+    /// The outcome for the metrics.
+    pub outcome: ReconcileOutcome,
+}
+
+/// How long after its start a reconcile may write. Later the plan may be outdated, so the rest is planned again.
+const WRITE_DEADLINE: Duration = Duration::from_secs(30);
+/// How long after its start a reconcile may write its status. Longer, so that the status has also the writes that were
+/// sent just before their deadline.
+const STATUS_DEADLINE: Duration = Duration::from_secs(90);
+/// The most characters of a list of changes in the log.
+const MAX_CHANGES: usize = 1000;
+
+impl Context {
+    /// The context for a reconcile that starts now. It writes nothing after the deadlines, such as after the process was
+    /// suspended.
+    pub fn begin(&self) -> Self {
+        let now = Instant::now();
+        let writer = self.writer.with_deadline(now + WRITE_DEADLINE);
+        let status_writer = self.writer.with_deadline(now + STATUS_DEADLINE);
+        Self { writer, status_writer, ..self.clone() }
+    }
+
+    /// The present state of the caches.
+    pub fn snapshot(&self) -> Snapshot {
+        info_span!("snapshot").in_scope(|| self.caches.snapshot())
+    }
+
+    /// Runs a plan, and waits until the caches have the writes.
+    pub async fn write(&self, plan: &Plan) -> Done {
+        let (done, versions) = self.writer.run_with_versions(&plan.steps, plan.after_failure).await;
+        self.caches.record(&done);
+        self.caches.wait_for_versions(&versions).await;
+        done
+    }
+
+    /// Writes the status, publishes the events, logs, and returns when to reconcile again.
+    pub async fn finish(&self, done: &Done, update: StatusUpdate<'_>) -> ReconcileResult {
+        let status = self.write_status(&update).instrument(info_span!("status")).await;
+        self.events.publish(&update.events).await;
+        log_changes(done, status.as_ref());
+        self.log_failures(done, &update, status.as_ref());
+        let outcomes: Vec<&Outcome> = done.results.iter().map(|(_, outcome)| outcome).chain(&status).collect();
+        let after = update.requeue_after.into_iter().chain(self.caches.next_retry()).min();
+        ReconcileResult::of(&outcomes, update.held, after)
+    }
+
+    /// Logs each failure once.
+    fn log_failures(&self, done: &Done, update: &StatusUpdate<'_>, status: Option<&Outcome>) {
+        let object = format!("{} {}", update.resource.kind(), update.name);
+        let logged = self.failures.update(&object, failures(update.name, done, status));
+        for failure in logged.failures {
+            let (remedy, objects) = (failure.remedy(), some_of(&failure.objects));
+            let what = if failure.key.taints_only { "taints refused" } else { "write failed" };
+            warn!(operation = failure.key.operation, objects, error = failure.message, remedy, "{what}");
+        }
+        if logged.recovered {
+            info!("writes succeed again");
+        }
+    }
+
+    async fn write_status(&self, update: &StatusUpdate<'_>) -> Option<Outcome> {
+        let body = update.status.as_ref()?;
+        let (outcome, version) = self.status_writer.write_status(update.resource, update.name, body).await;
+        self.caches.wait_for_versions(version.as_slice()).await;
+        Some(outcome)
+    }
+}
+
+/// Logs one line for a reconcile with writes.
+fn log_changes(done: &Done, status: Option<&Outcome>) {
+    let conflicts = done.results.iter().filter(|(_, outcome)| *outcome == Outcome::Conflict).count();
+    let written: Vec<_> = done.results.iter().filter(|(_, outcome)| wrote(outcome)).collect();
+    if written.is_empty() {
+        debug!(conflicts, status = status.is_some(), "nothing changed");
+    } else {
+        info!(written = written.len(), conflicts, complete = done.complete, changes = changes(&written), "changed");
+    }
+}
+
+/// The first changes, and how many more there are, in a bounded number of characters.
+fn changes(written: &[&(Operation, Outcome)]) -> String {
+    let description = |(operation, outcome): &&(Operation, Outcome)| {
+        operation.summary_of(outcome).unwrap_or_else(|| format!("{} {}", operation.kind(), operation.object()))
+    };
+    shortened(&some_of_many(written, description), MAX_CHANGES)
+}
+
+fn wrote(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Done | Outcome::Partly { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::operation::{Parts, Shortfall};
+
+    #[test]
+    fn a_failure_is_retried_a_conflict_is_reconciled_soon_and_everything_else_waits() {
+        let (refused, failed) = (Outcome::Refused("denied".into()), Outcome::Failed("no route to host".into()));
+        let partly = Outcome::Partly { written: Parts::ALL, why: Shortfall::Refused("denied".into()) };
+        let (done, conflict, gone) = (Outcome::Done, Outcome::Conflict, Outcome::NotFound);
+        let (minute, after) = (Some(Duration::from_secs(60)), Requeue::After(Duration::from_secs(60)));
+        let table = [
+            (vec![], false, None, Requeue::Wait, ReconcileOutcome::Unchanged),
+            (vec![], false, minute, after, ReconcileOutcome::Unchanged),
+            (vec![], true, minute, after, ReconcileOutcome::Held),
+            (vec![&gone], false, None, Requeue::Wait, ReconcileOutcome::Unchanged),
+            (vec![&done], false, None, Requeue::Wait, ReconcileOutcome::Changed),
+            (vec![&partly], true, minute, after, ReconcileOutcome::Changed),
+            (vec![&conflict], false, minute, Requeue::Soon, ReconcileOutcome::Unchanged),
+            (vec![&conflict], true, None, Requeue::Soon, ReconcileOutcome::Held),
+            (vec![&done, &conflict], false, minute, Requeue::Soon, ReconcileOutcome::Changed),
+            (vec![&done, &refused], false, minute, Requeue::Retry, ReconcileOutcome::Failed),
+            (vec![&conflict, &failed], true, minute, Requeue::Retry, ReconcileOutcome::Failed),
+        ];
+        for (outcomes, held, after, requeue, outcome) in table {
+            let result = ReconcileResult::of(&outcomes, held, after);
+            assert_eq!((result.requeue, result.outcome), (requeue, outcome), "{outcomes:?}, {held}, {after:?}");
+        }
+    }
+
+    #[test]
+    fn the_log_describes_the_first_five_changes_in_a_bounded_number_of_characters() {
+        let written = |names: &[&str]| -> Vec<(Operation, Outcome)> {
+            let delete = |name: &&str| Operation::DeleteConfigMap { name: (*name).into(), uid: "1".into() };
+            names.iter().map(|name| (delete(name), Outcome::Done)).collect()
+        };
+        let text = |names: &[&str]| changes(&written(names).iter().collect::<Vec<_>>());
+        assert_eq!(text(&["a", "b"]), "ConfigMap a: delete, ConfigMap b: delete");
+        assert!(text(&["a", "b", "c", "d", "e", "f", "g"]).ends_with("ConfigMap e: delete and 2 more"));
+        let long = text(&["n".repeat(5000).as_str()]);
+        assert!(long.contains(" characters omitted)... ") && long.chars().count() <= MAX_CHANGES, "{long}");
+    }
+}

@@ -1,0 +1,157 @@
+//! The watches, one for each kind.
+
+use std::fmt::Debug;
+
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, StatefulSet},
+    batch::v1::Job,
+    core::v1::{self as core, ConfigMap, LimitRange, Node},
+    node::v1::RuntimeClass,
+};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject},
+};
+use kube_runtime::{WatchStreamExt, watcher};
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+
+use super::{changes::Changed, event_mapper::EventMapper, supervisor::Supervisor};
+use crate::{
+    admin::KindReadiness,
+    api::{WindowsNodePool, WindowsRuntimeProfile, names::label},
+    cluster::{
+        Change, ControllerView, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, run_watch,
+        with_stall_detection,
+    },
+    domain::workload::{MemoryDefaults, Pod, PodController},
+};
+
+/// Starts the watches.
+pub struct Watches {
+    /// The client for the API server.
+    pub client: Client,
+    /// Restarts a watch after a panic.
+    pub supervisor: Supervisor,
+    /// Handles the changes.
+    pub mapper: EventMapper,
+}
+
+/// The stores of the kinds that only the workload controller needs.
+#[derive(Clone, Default)]
+pub struct WorkloadStores {
+    pods: Store<Pod>,
+    sandboxes: Store<SandboxEvent>,
+    deployments: Store<ControllerView<Deployment>>,
+    stateful_sets: Store<ControllerView<StatefulSet>>,
+    daemon_sets: Store<ControllerView<DaemonSet>>,
+    jobs: Store<ControllerView<Job>>,
+    limit_ranges: Store<MemoryDefaults>,
+}
+
+impl WorkloadStores {
+    /// Waits for the first complete list of each kind.
+    pub async fn wait_for_sync(&self) {
+        tokio::join!(
+            self.pods.wait_for_sync(),
+            self.sandboxes.wait_for_sync(),
+            self.deployments.wait_for_sync(),
+            self.stateful_sets.wait_for_sync(),
+            self.daemon_sets.wait_for_sync(),
+            self.jobs.wait_for_sync(),
+            self.limit_ranges.wait_for_sync()
+        );
+    }
+
+    /// Adds all objects.
+    pub fn add_to(&self, all: &mut Changed) {
+        self.pods.all().values().for_each(|pod| all.add_pod(pod, Some(pod)));
+        self.sandboxes.all().values().for_each(|event| all.add_sandbox(event, Some(event)));
+        add_controllers(&self.deployments, all);
+        add_controllers(&self.stateful_sets, all);
+        add_controllers(&self.daemon_sets, all);
+        add_controllers(&self.jobs, all);
+        self.limit_ranges.all().values().for_each(|range| all.add_defaults(range, Some(range)));
+    }
+}
+
+fn add_controllers<T: PodController + Send + 'static>(store: &Store<ControllerView<T>>, all: &mut Changed) {
+    store.all().values().for_each(|view| all.add_controller(view, Some(view)));
+}
+
+impl Watches {
+    /// Watches the required kinds.
+    pub fn start(&self, tasks: &mut JoinSet<()>, namespace: &str) {
+        let caches = &self.mapper.caches;
+        let all = watcher::Config::default;
+        let pools = |client| Api::<DynamicObject>::all_with(client, &ApiResource::erase::<WindowsNodePool>(&()));
+        let profiles =
+            |client| Api::<DynamicObject>::all_with(client, &ApiResource::erase::<WindowsRuntimeProfile>(&()));
+        let windows = all().labels(&format!("{}=windows", label::OS));
+        let managed = all().labels(&format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_VALUE));
+        let namespace = namespace.to_owned();
+        let config_maps = move |client| Api::<ConfigMap>::namespaced(client, &namespace);
+        Starter { watches: self, tasks, optional: false }
+            .watch(pools, all(), &caches.pools, EventMapper::pool)
+            .watch(profiles, all(), &caches.profiles, EventMapper::profile)
+            .watch(Api::<Node>::all, windows, &caches.nodes, EventMapper::node)
+            .watch(Api::<RuntimeClass>::all, all(), &caches.runtime_classes, EventMapper::runtime_class)
+            .watch(config_maps, managed, &caches.config_maps, EventMapper::config_map);
+    }
+
+    /// Watches the kinds of workloads, which are optional.
+    pub fn start_workloads(&self, tasks: &mut JoinSet<()>) -> WorkloadStores {
+        let stores = WorkloadStores { pods: self.mapper.caches.pods.clone(), ..WorkloadStores::default() };
+        let all = watcher::Config::default;
+        let about_sandboxes = all().fields("involvedObject.kind=Pod,reason=FailedCreatePodSandBox");
+        Starter { watches: self, tasks, optional: true }
+            .watch(Api::<core::Pod>::all, all(), &stores.pods, EventMapper::pod)
+            .watch(Api::<core::Event>::all, about_sandboxes, &stores.sandboxes, EventMapper::sandbox)
+            .watch(Api::<Deployment>::all, all(), &stores.deployments, EventMapper::controller)
+            .watch(Api::<StatefulSet>::all, all(), &stores.stateful_sets, EventMapper::controller)
+            .watch(Api::<DaemonSet>::all, all(), &stores.daemon_sets, EventMapper::controller)
+            .watch(Api::<Job>::all, all(), &stores.jobs, EventMapper::controller)
+            .watch(Api::<LimitRange>::all, all(), &stores.limit_ranges, EventMapper::defaults);
+        stores
+    }
+
+    fn readiness<V: View>(&self, optional: bool) -> KindReadiness {
+        let Supervisor { metrics, readiness } = &self.supervisor;
+        metrics.synced(V::KIND, false);
+        if optional { readiness.optional(V::KIND) } else { readiness.required(V::KIND) }
+    }
+}
+
+/// Starts watches that are all required or all optional.
+struct Starter<'h> {
+    watches: &'h Watches,
+    tasks: &'h mut JoinSet<()>,
+    optional: bool,
+}
+
+impl Starter<'_> {
+    fn watch<V: View>(
+        self,
+        api: impl Fn(Client) -> Api<V::Object> + Send + 'static,
+        config: watcher::Config,
+        store: &Store<V>,
+        handle: fn(&EventMapper, &Change<V>),
+    ) -> Self
+    where
+        V::Object: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    {
+        let Watches { client, supervisor, mapper } = self.watches;
+        let (metrics, mapper, store) = (supervisor.metrics.clone(), mapper.clone(), store.clone());
+        let client = with_stall_detection(client.clone(), V::KIND, metrics.clone());
+        let readiness = self.watches.readiness::<V>(self.optional);
+        let config = config.timeout(WATCH_TIMEOUT_SECONDS);
+        let start = move || {
+            let events = watcher(api(client.clone()), config.clone()).backoff(WatchBackoff::default());
+            let mapper = mapper.clone();
+            let handle = move |change: &Change<V>| handle(&mapper, change);
+            run_watch(events, store.clone(), metrics.clone(), readiness.clone(), handle)
+        };
+        self.tasks.spawn(supervisor.clone().run(V::KIND, start));
+        self
+    }
+}

@@ -1,0 +1,105 @@
+//! Taints, their keys and their effects.
+
+use std::{fmt, str::FromStr};
+
+use k8s_openapi::api::core::v1::Taint as NodeTaint;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Taint, TaintEffect};
+
+/// The identity of a taint on a node: its key and effect, written `key:Effect`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TaintKey {
+    /// The key of the taint.
+    pub key: String,
+    /// The effect of the taint. On nodes it may be one that is not known here.
+    pub effect: String,
+}
+
+impl TaintKey {
+    /// The taint with this value, written `key=value:Effect`.
+    pub fn with_value(&self, value: &str) -> String {
+        if value.is_empty() { self.to_string() } else { format!("{}={value}:{}", self.key, self.effect) }
+    }
+}
+
+impl From<&Taint> for TaintKey {
+    fn from(taint: &Taint) -> Self {
+        Self { key: taint.key.clone(), effect: taint.effect.as_str().to_owned() }
+    }
+}
+
+impl From<&NodeTaint> for TaintKey {
+    fn from(taint: &NodeTaint) -> Self {
+        Self { key: taint.key.clone(), effect: taint.effect.clone() }
+    }
+}
+
+impl TaintEffect {
+    /// The name of the effect in Kubernetes.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoSchedule => "NoSchedule",
+            Self::PreferNoSchedule => "PreferNoSchedule",
+            Self::NoExecute => "NoExecute",
+        }
+    }
+
+    /// The effect with this name; `None` if Kubernetes has no such effect.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::NoSchedule, Self::PreferNoSchedule, Self::NoExecute].into_iter().find(|effect| effect.as_str() == name)
+    }
+}
+
+impl Taint {
+    /// The taint of a node; `None` if its effect is not known.
+    pub fn of_node(taint: &NodeTaint) -> Option<Self> {
+        let effect = TaintEffect::named(&taint.effect)?;
+        Some(Self { key: taint.key.clone(), value: taint.value.clone().unwrap_or_default(), effect })
+    }
+}
+
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&TaintKey::from(self).with_value(&self.value))
+    }
+}
+
+impl fmt::Display for TaintKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.key, self.effect)
+    }
+}
+
+/// The text is not the key of a taint.
+#[derive(Debug, thiserror::Error)]
+#[error("not a taint key such as os:NoSchedule")]
+pub struct ParseTaintKeyError;
+
+impl FromStr for TaintKey {
+    type Err = ParseTaintKeyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.rsplit_once(':') {
+            Some((key, effect)) if !key.is_empty() && !effect.is_empty() => {
+                Ok(Self { key: key.to_owned(), effect: effect.to_owned() })
+            }
+            _ => Err(ParseTaintKeyError),
+        }
+    }
+}
+
+impl TryFrom<String> for TaintKey {
+    type Error = ParseTaintKeyError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<TaintKey> for String {
+    fn from(key: TaintKey) -> Self {
+        key.to_string()
+    }
+}

@@ -1,0 +1,299 @@
+//! What the checks read of all manifests: the scheduling state, and the workloads that a Service selects.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use serde_json::Value;
+
+use super::{
+    Target, Workload,
+    selected_os::{OS_SKU, SelectedOs, WINDOWS_SKU},
+    workload::group,
+};
+use crate::{
+    api::{Taint, TaintEffect, names::label},
+    domain::{
+        image::{Host, Lookup, Reference, tag},
+        workload::{
+            SchedulingState, System, Template,
+            placement::{EffectiveSpec, MatchingPool, Unschedulable},
+            scheduling_state::{NodeGroup, PoolState},
+        },
+    },
+    facts::{
+        Build, OsVersion, builds,
+        version_compatibility::{Isolation, UtilityVm},
+    },
+};
+
+/// The result of the registry lookup of an image, if there was one.
+pub type LookupFn<'a> = dyn Fn(&Reference) -> Option<Lookup> + 'a;
+
+/// The namespace, key and value of a pod label.
+type PodLabel = (String, String, String);
+
+/// The architecture of Windows nodes: the only one of Windows Server in Kubernetes.
+const ARCHITECTURE: &str = "amd64";
+const NEWEST_BUILD: Build = builds::RELEASES[builds::RELEASES.len() - 1].build;
+/// The first build with a value of [`OS_SKU`].
+const FIRST_AZURE_BUILD: Build = Build(17763);
+/// The names of Windows base images, which no image for another operating system has.
+const BASE_IMAGES: [&str; 2] = ["nanoserver", "servercore"];
+
+/// The label of an EndpointSlice with the name of its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// The context of all checks. It borrows nothing from the manifests, which may be dropped once they are added.
+pub struct LintContext<'a> {
+    target: Target,
+    state: SchedulingState,
+    has_pools: bool,
+    lookups: &'a LookupFn<'a>,
+    /// The workloads for Windows, by each label of their pods.
+    windows_workloads: HashMap<PodLabel, Vec<Arc<WindowsWorkload>>>,
+    /// The number of endpoints of each Service, by namespace and name.
+    endpoints: HashMap<(String, String), u64>,
+}
+
+/// A workload for Windows, as the checks of Services need it.
+pub struct WindowsWorkload {
+    /// The labels of its pods.
+    labels: BTreeMap<String, String>,
+    /// The number of its pods.
+    pub replicas: u64,
+    /// The oldest node that its pods can be scheduled to, if it is known.
+    pub host: Option<Host>,
+}
+
+/// The nodes that the pods of a template can be scheduled to.
+pub struct PodPlacement<'w> {
+    /// The operating system of the spec or of the selected nodes.
+    pub system: Option<System>,
+    /// The operating system of the selected nodes.
+    pub selected_os: SelectedOs,
+    /// Whether images or tolerations suggest Windows, and nothing determines the operating system.
+    pub seems_windows: bool,
+    /// The spec with what its RuntimeClass adds.
+    pub effective: Result<EffectiveSpec<'w>, Unschedulable>,
+    /// Whether the spec contradicts itself or its RuntimeClass, so that no node matches.
+    pub is_contradictory: bool,
+    /// The isolation of the containers.
+    pub isolation: Isolation,
+    /// The pools with their Windows nodes; empty if they are unknown.
+    pub pools: Vec<MatchingPool<'w>>,
+}
+
+impl<'w> PodPlacement<'w> {
+    /// Whether the rules for Windows apply.
+    pub fn is_windows(&self) -> bool {
+        is_windows(self.system, self.seems_windows)
+    }
+
+    /// The groups of nodes, with the names of their pools.
+    pub fn groups(&self) -> impl Iterator<Item = (&'w str, &'w NodeGroup)> {
+        let groups = |MatchingPool { pool, groups }: &MatchingPool<'w>| {
+            let name = pool.name.as_str();
+            groups.iter().map(|group| (name, *group)).collect::<Vec<_>>()
+        };
+        self.pools.iter().flat_map(groups)
+    }
+}
+
+fn is_windows(system: Option<System>, seems_windows: bool) -> bool {
+    system == Some(System::Windows) || seems_windows
+}
+
+impl<'a> LintContext<'a> {
+    /// A context with the pools and RuntimeClasses of the manifests.
+    pub fn new(target: Target, state: &SchedulingState, lookups: &'a LookupFn<'a>) -> Self {
+        let (has_pools, mut state) = (!state.pools.is_empty(), state.clone());
+        if !has_pools {
+            state.pools.push(any_windows_nodes());
+        }
+        for group in state.pools.iter_mut().flat_map(|pool| &mut pool.groups) {
+            group.labels.insert(label::BETA_OS.to_owned(), "windows".to_owned());
+            if let Some(sku) = os_sku(group.host.os.build) {
+                group.labels.entry(OS_SKU.to_owned()).or_insert(sku);
+            }
+        }
+        Self { target, state, has_pools, lookups, windows_workloads: HashMap::new(), endpoints: HashMap::new() }
+    }
+
+    /// Adds a manifest.
+    pub fn add(&mut self, object: &Value) {
+        match (object["kind"].as_str().unwrap_or_default(), group(object)) {
+            ("Endpoints", "") | ("EndpointSlice", "discovery.k8s.io") => self.add_endpoints(object),
+            _ => Workload::of(object).into_iter().for_each(|workload| self.add_workload(workload)),
+        }
+    }
+
+    fn add_endpoints(&mut self, object: &Value) {
+        let metadata = &object["metadata"];
+        let service = metadata["labels"][SERVICE_NAME].as_str().or(metadata["name"].as_str());
+        let length = |list: &Value| list.as_array().map_or(0, Vec::len) as u64;
+        let subsets = object["subsets"].as_array().into_iter().flatten();
+        let count = length(&object["endpoints"]) + subsets.map(|subset| length(&subset["addresses"])).sum::<u64>();
+        if let Some(service) = service {
+            let namespace = metadata["namespace"].as_str().unwrap_or_default();
+            *self.endpoints.entry((namespace.to_owned(), service.to_owned())).or_default() += count;
+        }
+    }
+
+    fn add_workload(&mut self, workload: Workload<'_>) {
+        let Ok(template) = workload.template() else { return };
+        let placement = self.placement(&template);
+        if !placement.is_windows() {
+            return;
+        }
+        let host = placement.groups().map(|(_, group)| &group.host).min_by_key(|host| host.os).cloned();
+        let labels = workload.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let windows_workload = Arc::new(WindowsWorkload { labels, replicas: workload.replicas(), host });
+        for (key, value) in &windows_workload.labels {
+            let label = (workload.namespace().to_owned(), key.clone(), value.clone());
+            self.windows_workloads.entry(label).or_default().push(windows_workload.clone());
+        }
+    }
+
+    /// The cluster that the manifests are for.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// The result of the registry lookup of an image.
+    pub(super) fn lookup(&self, image: &Reference) -> Option<Lookup> {
+        (self.lookups)(image)
+    }
+
+    /// The pools and RuntimeClasses; without a pool in the manifests, a pool with nodes of every Windows version.
+    pub(super) fn state(&self) -> &SchedulingState {
+        &self.state
+    }
+
+    /// Whether the manifests have pools.
+    pub(super) fn has_pools(&self) -> bool {
+        self.has_pools
+    }
+
+    /// The number of endpoints of a Service in the manifests.
+    pub(super) fn endpoints(&self, namespace: &str, name: &str) -> u64 {
+        self.endpoints.get(&(namespace.to_owned(), name.to_owned())).copied().unwrap_or_default()
+    }
+
+    /// The workloads for Windows that a Service selects.
+    pub(super) fn selected_workloads(&self, namespace: &str, selector: &Value) -> Vec<&WindowsWorkload> {
+        let labels = selector.as_object().into_iter().flatten();
+        let labels: Vec<_> = labels.filter_map(|(key, value)| Some((key, value.as_str()?))).collect();
+        let Some((key, value)) = labels.first() else { return Vec::new() };
+        let label = (namespace.to_owned(), (*key).clone(), (*value).to_owned());
+        let candidates = self.windows_workloads.get(&label).into_iter().flatten().map(AsRef::as_ref);
+        let has_all = |workload: &&WindowsWorkload| {
+            labels.iter().all(|(key, value)| workload.labels.get(*key).is_some_and(|own| own == value))
+        };
+        candidates.filter(has_all).collect()
+    }
+
+    /// The nodes that the pods of a template can be scheduled to.
+    pub fn placement<'w>(&'w self, template: &'w Template) -> PodPlacement<'w> {
+        let class = template.runtime_class.as_deref().and_then(|name| self.state.classes.get(name));
+        let effective = EffectiveSpec::of(template, &self.state);
+        let without_class = |_: &_| SelectedOs::of(&EffectiveSpec::without_class(template));
+        let selected_os = effective.as_ref().map_or_else(without_class, SelectedOs::of);
+        let system = template.system(|_| class.and_then(|class| class.system)).or(selected_os.system());
+        let seems_windows = system.is_none() && seems_windows(template);
+        let selects_other = template.os.is_some_and(|os| selected_os.system().is_some_and(|selected| selected != os));
+        let pools = is_windows(system, seems_windows).then(|| self.pools(template, &effective));
+        // An unknown RuntimeClass may have Hyper-V isolation, which runs more images.
+        let isolation = match &effective {
+            Err(Unschedulable::RuntimeClassNotFound { .. }) => Isolation::HyperV(UtilityVm::OfAnyBuild),
+            _ => self.state.isolation(template.runtime_class.as_deref()),
+        };
+        PodPlacement {
+            is_contradictory: selects_other || matches!(effective, Err(Unschedulable::SelectorConflict { .. })),
+            system,
+            selected_os,
+            seems_windows,
+            isolation,
+            pools: pools.unwrap_or_default(),
+            effective,
+        }
+    }
+
+    /// The pools of a template. Without a pool in the manifests: the nodes of a build, if the template selects a single one.
+    fn pools<'w>(
+        &'w self,
+        template: &Template,
+        effective: &Result<EffectiveSpec<'_>, Unschedulable>,
+    ) -> Vec<MatchingPool<'w>> {
+        let if_single = |pools: Vec<MatchingPool<'w>>| match pools.as_slice() {
+            [MatchingPool { groups, .. }] if groups.len() == 1 => pools,
+            _ => Vec::new(),
+        };
+        match effective {
+            Ok(effective) if self.has_pools && template.node_name.is_none() => {
+                effective.schedulable_pools(&self.state).unwrap_or_default()
+            }
+            Ok(effective) if !self.has_pools => if_single(effective.selected_pools(&self.state)),
+            Err(Unschedulable::RuntimeClassNotFound { .. }) if !self.has_pools => {
+                if_single(EffectiveSpec::without_class(template).selected_pools(&self.state))
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The value of [`OS_SKU`] on nodes of a build. Azure Kubernetes Service supports Windows Server 2019 and later.
+fn os_sku(build: Build) -> Option<String> {
+    let release = builds::release(build).filter(|release| release.build >= FIRST_AZURE_BUILD)?;
+    let year = release.names.iter().find_map(|name| name.strip_prefix("ltsc"))?;
+    Some(format!("{WINDOWS_SKU}{year}"))
+}
+
+/// A pool with nodes of every build.
+fn any_windows_nodes() -> PoolState {
+    let taints = vec![Taint { key: "os".to_owned(), value: "windows".to_owned(), effect: TaintEffect::NoSchedule }];
+    let group = |build: Build| NodeGroup {
+        exists: false,
+        labels: [
+            (label::OS, "windows".to_owned()),
+            (label::ARCH, ARCHITECTURE.to_owned()),
+            (label::WINDOWS_BUILD, build.to_string()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into(),
+        individual: Arc::default(),
+        taints: taints.clone(),
+        withheld: Vec::new(),
+        host: Host { os: OsVersion { build, revision: None }, architecture: ARCHITECTURE.to_owned(), containerd: None },
+        handlers: None,
+    };
+    PoolState {
+        name: String::new(),
+        build: NEWEST_BUILD,
+        taints: taints.clone(),
+        classes: Vec::new(),
+        enforces: false,
+        groups: builds::RELEASES.iter().map(|release| group(release.build)).collect(),
+    }
+}
+
+/// Whether an image or a toleration suggests Windows.
+fn seems_windows(template: &Template) -> bool {
+    let is_windows_image = |image: &str| image.parse().is_ok_and(|reference| is_windows_image(&reference));
+    let tolerations = &template.scheduling.tolerations;
+    template.containers.iter().any(|container| is_windows_image(&container.image))
+        || tolerations.iter().any(|toleration| toleration.value.eq_ignore_ascii_case("windows"))
+}
+
+/// Whether the name of an image has a Windows version or a Windows base image. The word Windows alone is not sufficient: some
+/// images that manage Windows are for Linux.
+pub fn is_windows_image(image: &Reference) -> bool {
+    let (tag, repository) = (image.tag().unwrap_or_default().to_lowercase(), image.repository());
+    let has_base_image = |name: &str| BASE_IMAGES.iter().any(|base| name.contains(base));
+    let of_microsoft = image.registry() == "mcr.microsoft.com" && repository.starts_with("windows/");
+    of_microsoft
+        || has_base_image(&tag)
+        || has_base_image(repository)
+        || tag::suggested(image).is_some_and(|suggestion| suggestion.os.is_some())
+}

@@ -1,0 +1,145 @@
+//! How existing RuntimeClasses differ from desired ones, and how adopted classes are restored.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1 as core;
+use serde_json::{Map, Value, json};
+
+use super::desired::DesiredClass;
+use crate::{
+    api::{Taint, names::label},
+    domain::{
+        kubernetes::{TaintKey, quantity::Quantity},
+        operation::Operation,
+        pool::RuntimeClassView,
+        workload::Scheduling,
+    },
+};
+
+/// The maps of a class. An apply does not remove the keys of other managers from the overhead, nor with API servers of 1.20
+/// from the nodeSelector.
+#[derive(Clone, Copy)]
+enum ClassMap {
+    Selector,
+    Overhead,
+}
+
+impl DesiredClass<'_> {
+    /// How the existing class differs, such as `no toleration for os=windows:NoSchedule`. Of a class that is not managed
+    /// extra tolerations are no difference.
+    pub fn differences(&self, existing: &RuntimeClassView) -> Vec<String> {
+        let mut differences = Vec::new();
+        let selector = existing.selector();
+        if selector != self.selector {
+            let [present, desired] = [&selector, &self.selector].map(labels_text);
+            differences.push(format!("nodeSelector {present} instead of {desired}"));
+        }
+        let tolerations = existing.tolerations();
+        let missing = self.tolerations.iter().filter(|toleration| !tolerations.contains(toleration));
+        differences.extend(missing.map(|toleration| format!("no toleration for {}", toleration_text(toleration))));
+        if existing.is_managed() {
+            let extra = tolerations.iter().filter(|toleration| !self.tolerations.contains(toleration));
+            differences.extend(extra.map(|toleration| format!("extra toleration for {}", toleration_text(toleration))));
+            let labelled = existing.label(label::POOL) == Some(self.pool);
+            differences.extend((!labelled).then(|| format!("label {} is not {}", label::POOL, self.pool)));
+            if differences.is_empty() && tolerations != self.tolerations {
+                differences.push("different order of tolerations".to_owned());
+            }
+        }
+        if existing.overhead() != *self.overhead {
+            differences.push("different overhead".to_owned());
+        }
+        differences
+    }
+
+    /// Removes what other clients added to the maps of the class.
+    pub fn strip(&self, existing: &RuntimeClassView) -> Option<Operation> {
+        strip(existing, |map, key| match map {
+            ClassMap::Selector => self.selector.contains_key(key),
+            ClassMap::Overhead => self.overhead.contains_key(key),
+        })
+    }
+}
+
+/// Removes keys from the maps of a class.
+fn strip(existing: &RuntimeClassView, keeps: impl Fn(ClassMap, &str) -> bool) -> Option<Operation> {
+    let (selector, overhead) = (existing.selector(), existing.overhead());
+    let labels = nulls(selector.keys().filter(|key| !keeps(ClassMap::Selector, key)));
+    let amounts = nulls(overhead.keys().filter(|key| !keeps(ClassMap::Overhead, key)));
+    let mut body = json!({"metadata": {"uid": existing.object.metadata.uid}});
+    if labels.is_empty() && amounts.is_empty() {
+        return None;
+    }
+    if !labels.is_empty() {
+        body["scheduling"] = json!({"nodeSelector": labels});
+    }
+    if !amounts.is_empty() {
+        body["overhead"] = json!({"podFixed": amounts});
+    }
+    Some(Operation::StripRuntimeClass { name: existing.name().to_owned(), body })
+}
+
+/// Restores the state of a class before it was adopted: first keys are removed from its maps, then the rest is applied.
+/// `None` if the class was not adopted.
+pub fn restored(class: &RuntimeClassView) -> Option<(Option<Operation>, Operation)> {
+    let before: Value = serde_json::from_str(class.adopted()?).ok()?;
+    let strip = strip(class, |map, key| {
+        let pointer = match map {
+            ClassMap::Selector => "/scheduling/nodeSelector",
+            ClassMap::Overhead => "/overhead/podFixed",
+        };
+        before.pointer(pointer).is_some_and(|map| map.get(key).is_some())
+    });
+    let mut body = json!({
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": class.name()},
+        "handler": class.object.handler,
+    });
+    for field in ["overhead", "scheduling"] {
+        if !before[field].is_null() {
+            body[field] = before[field].clone();
+        }
+    }
+    let change = "restore the state before the adoption".to_owned();
+    let (name, uid) = (class.name().to_owned(), class.object.metadata.uid.clone());
+    Some((strip, Operation::ApplyRuntimeClass { name, body, force: true, change, uid, writes: Vec::new() }))
+}
+
+impl RuntimeClassView {
+    pub(super) fn selector(&self) -> BTreeMap<String, String> {
+        self.object.scheduling.as_ref().and_then(|scheduling| scheduling.node_selector.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn tolerations(&self) -> Vec<core::Toleration> {
+        self.object.scheduling.as_ref().and_then(|scheduling| scheduling.tolerations.clone()).unwrap_or_default()
+    }
+
+    /// The taints that the class does not tolerate.
+    pub(super) fn untolerated(&self, taints: &[Taint]) -> Vec<TaintKey> {
+        let scheduling = Scheduling::of_class(&self.object);
+        taints.iter().filter(|taint| !scheduling.tolerates(taint)).map(TaintKey::from).collect()
+    }
+
+    pub(super) fn overhead(&self) -> BTreeMap<String, Quantity> {
+        let amounts = self.object.overhead.as_ref().and_then(|overhead| overhead.pod_fixed.as_ref());
+        let parsed = amounts.into_iter().flatten().map(|(name, amount)| Some((name.clone(), amount.0.parse().ok()?)));
+        parsed.flatten().collect()
+    }
+}
+
+/// The part of a merge patch that removes these keys.
+fn nulls<'k>(keys: impl Iterator<Item = &'k String>) -> Map<String, Value> {
+    keys.map(|key| (key.clone(), Value::Null)).collect()
+}
+
+fn labels_text(labels: &BTreeMap<String, String>) -> String {
+    let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if labels.is_empty() { "(none)".to_owned() } else { labels.join(",") }
+}
+
+fn toleration_text(toleration: &core::Toleration) -> String {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let key = TaintKey { key: text(&toleration.key), effect: text(&toleration.effect) };
+    key.with_value(&text(&toleration.value))
+}

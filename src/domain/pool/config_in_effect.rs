@@ -1,0 +1,37 @@
+//! Whether the rendered configuration is in effect on a node, by the resources that the node reports.
+//!
+//! Capacity less allocatable and the number of pods are the only evidence: nothing else comes from the kubelet that read the
+//! configuration.
+
+use std::collections::HashMap;
+
+use super::{Snapshot, Spec};
+use crate::{
+    domain::{
+        node::{Resources, WindowsNode},
+        profile::Profile,
+        render::reserve::{self, ConfigState},
+    },
+    facts::Minor,
+};
+
+/// Compares nodes with the profile of a pool. Nodes with equal resources are compared once.
+pub struct NodeConfigs<'a> {
+    profile: Option<&'a Profile>,
+    states: HashMap<(Minor, Resources, Resources), ConfigState>,
+}
+
+impl<'a> NodeConfigs<'a> {
+    /// Compares with the profile that the pool names.
+    pub fn new(snapshot: &'a Snapshot, spec: &Spec) -> Self {
+        let view = spec.profile.as_ref().and_then(|name| snapshot.profiles.get(name));
+        Self { profile: view.and_then(|view| view.profile.as_ref().ok()), states: HashMap::new() }
+    }
+
+    /// The state of the configuration on a node; `None` without a valid profile or a known kubelet.
+    pub fn state_of(&mut self, node: &WindowsNode) -> Option<ConfigState> {
+        let (profile, minor) = (self.profile?, node.kubelet_minor()?);
+        let state = || reserve::config_state(profile, minor, &node.capacity, &node.allocatable);
+        Some(self.states.entry((minor, node.capacity, node.allocatable)).or_insert_with(state).clone())
+    }
+}

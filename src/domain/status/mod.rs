@@ -1,0 +1,9 @@
+//! The status of pools and profiles: conditions, columns and events.
+
+pub mod condition;
+pub mod event;
+pub mod pool;
+pub mod profile;
+mod unassigned;
+
+pub use unassigned::unassigned;

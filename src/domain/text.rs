@@ -1,0 +1,63 @@
+//! Parts of messages: counts, and lists that name the first few.
+
+use std::collections::BTreeSet;
+
+/// How many objects a message names.
+const NAMED: usize = 5;
+
+/// A number of things, with a plural in -s.
+pub fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// The verb that agrees with a number of things.
+pub fn agree(count: usize, singular: &'static str, plural: &'static str) -> &'static str {
+    if count == 1 { singular } else { plural }
+}
+
+/// At most five names, and how many more there are.
+pub fn some_of<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
+    first_five(all, ", ")
+}
+
+/// At most five messages, each of one or more sentences, and how many more there are.
+pub fn some_messages<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
+    first_five(all, ". ")
+}
+
+fn first_five<T: AsRef<str>>(all: impl IntoIterator<Item = T>, separator: &str) -> String {
+    let all: Vec<T> = all.into_iter().collect();
+    let first: Vec<&str> = all.iter().take(NAMED).map(AsRef::as_ref).collect();
+    match all.len().saturating_sub(NAMED) {
+        0 => first.join(separator),
+        more => format!("{} and {more} more", first.join(separator)),
+    }
+}
+
+/// At most five of very many, of which only these are described, and how many more there are.
+pub fn some_of_many<T>(all: &[T], describe: impl Fn(&T) -> String) -> String {
+    let first = all.iter().take(NAMED).map(describe).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+/// Different texts, each once, in order of first appearance.
+pub fn distinct(texts: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    texts.into_iter().filter(|text| seen.insert(text.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_at_most_five() {
+        assert_eq!(some_of(["a", "b"]), "a, b");
+        assert_eq!(some_of(["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
+        assert_eq!(some_messages(["a: b, c", "d: e"]), "a: b, c. d: e");
+        assert_eq!(some_of_many(&[1, 2, 3, 4, 5, 6], u32::to_string), "1, 2, 3, 4, 5 and 1 more");
+    }
+}

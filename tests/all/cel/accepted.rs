@@ -1,0 +1,55 @@
+//! Specs that an API server accepts.
+
+/// Known and future Windows versions.
+pub const VERSIONS: [&str; 11] = [
+    "ltsc2016",
+    "1809",
+    "20H2",
+    "20h2",
+    "LTSC2025",
+    "23H2",
+    "10.0.17763",
+    "10.0.26100",
+    "10.0.27842",
+    "10.0.31000",
+    "10.0.99999",
+];
+
+/// The specs of pools, in YAML.
+pub const POOLS: [&str; 5] = [
+    "{windowsVersion: ltsc2022, fallback: true}",
+    "{windowsVersion: ltsc2022, fallback: true, nodeSelector: null, taints: null, mode: null}",
+    "{windowsVersion: ltsc2022, nodeSelector: {matchLabels: {agentpool: web}}}",
+    "{windowsVersion: ltsc2022, fallback: false, nodeSelector: {matchLabels: {agentpool: web}}}",
+    "{windowsVersion: ltsc2022, nodeSelector: {matchExpressions: [{key: a/b, operator: In, values: [c]}, {key: d, operator: Exists}]}}",
+];
+
+/// Parts of the spec of a pool, in YAML.
+pub const PARTS_OF_POOLS: [&str; 8] = [
+    "taints: []",
+    "taints: [{key: os, value: windows, effect: NoSchedule}, {key: os, value: windows, effect: NoExecute}]",
+    "labels: {team: web, example.com/team: web}",
+    "runtimeClasses: []",
+    "runtimeClasses: [{name: a}, {name: b, isolation: HyperV, tolerations: [{key: os, value: Windows}, {operator: Exists}]}]",
+    "runtimeClasses: [{name: a.b-c, handler: docker, scope: Pool, adopt: true, overhead: {cpu: 1, memory: 64Mi, example.com/gpu: '2'}}]",
+    "profileRef: {name: standard}, mode: Observe, paused: true, deletionPolicy: Cleanup",
+    "profileRef: null",
+];
+
+/// The specs of profiles, in YAML.
+pub const PROFILES: [&str; 14] = [
+    "{}",
+    "{kubelet: null}",
+    "{kubelet: {systemReserved: {cpu: 500m, memory: 2Gi, ephemeral-storage: 1Gi}, kubeReserved: {}}}",
+    "{kubelet: {systemReserved: {cpu: 1, memory: 4000000000}, maxPods: 60.0, containerLogs: {maxSize: 1e6, maxFiles: 100}}}",
+    "{kubelet: {evictionHard: {memory.available: 500Mi, nodefs.available: 10%, imagefs.available: 15%}}}",
+    "{kubelet: {imageGC: {lowThresholdPercent: 70}, extra: {registryPullQPS: 10}}}",
+    "{kubelet: {priorityClass: High, featureGates: {GracefulNodeShutdown: true}}}",
+    "{pauseImage: {source: Upstream}}",
+    "{pauseImage: {source: Custom, repository: registry.example/pause, tag: '3.10'}}",
+    "{containerd: {registryMirrors: [{registry: a.example, endpoints: ['https://m']}, {registry: b.example, endpoints: ['https://m']}]}}",
+    "{containerd: {cni: {binDir: 'C:\\cni\\bin', confDir: 'C:\\cni\\conf'}}}",
+    "{kubelet: {logging: {verbosity: 2}}, containerd: {imagePullProgressTimeout: 1h30m, root: 'D:\\containerd', extraConfig: 'oom_score = 5'}}",
+    "{containerd: {registryMirrors: [{registry: a.example, endpoints: ['https://m'], caFile: 'C:\\m.pem', skipVerify: false}]}}",
+    "{kubeProxy: {winDSR: true, networkName: vxlan0, sourceVIP: 10.244.1.2, featureGates: {WinOverlay: true}}, proxy: {httpProxy: 'http://p:3128', noProxy: '.svc,10.0.0.0/8'}}",
+];

@@ -1,0 +1,573 @@
+//! The conditions of a pool: status, reason, and a message with a remedy.
+
+mod ready;
+
+use serde_json::{Value, json};
+use winpool::{api::WindowsNodePoolStatus, domain::status::profile::report, facts::Minor};
+
+use crate::model::{Model, NODE, POD, POOL, PROFILE, node, pod, pool, profile, taints};
+
+const LIST: &str = "kubectl get nodes -l winpool.dev/pool=web";
+const BY_SELECTOR: &str = "kubectl get nodes -l kubernetes.io/os=windows,agentpool=web";
+
+/// A pool `web` for Windows Server 2022 on Kubernetes 1.34 with one node, with changes.
+struct Row {
+    expected: [&'static str; 4],
+    date: &'static str,
+    api_server: u32,
+    nodes: Vec<Value>,
+    pool: Value,
+    profile: Option<Value>,
+}
+
+/// The expected status and reason of a condition, and a part of its message.
+fn row(condition: &'static str, status: &'static str, reason: &'static str, part: &'static str) -> Row {
+    Row { expected: [condition, status, reason, part], ..base() }
+}
+
+/// The row without changes.
+fn base() -> Row {
+    Row {
+        expected: [""; 4],
+        date: "2026-06-01",
+        api_server: 34,
+        nodes: vec![web_node(20348, "v1.34.1", "containerd://2.3.4")],
+        pool: json!({}),
+        profile: None,
+    }
+}
+
+impl Row {
+    fn on(self, date: &'static str) -> Self {
+        Self { date, ..self }
+    }
+
+    fn api_server(self, minor: u32) -> Self {
+        Self { api_server: minor, ..self }
+    }
+
+    fn nodes(self, nodes: impl Into<Vec<Value>>) -> Self {
+        Self { nodes: nodes.into(), ..self }
+    }
+
+    fn pool(self, spec: Value) -> Self {
+        Self { pool: spec, ..self }
+    }
+
+    /// Adds a profile that the pool names.
+    fn profile(self, spec: Value) -> Self {
+        let mut named = self.pool.clone();
+        named["profileRef"] = json!({"name": "standard"});
+        Self { pool: named, profile: Some(spec), ..self }
+    }
+
+    fn model(&self) -> Model {
+        let mut model = Model::new();
+        model.now = format!("{}T12:00:00Z", self.date).parse().unwrap();
+        model.api_server = Minor(self.api_server);
+        for (index, node) in self.nodes.iter().enumerate() {
+            model.put(NODE, &format!("win-{}", index + 1), node.clone());
+        }
+        if let Some(spec) = &self.profile {
+            model.put(PROFILE, "standard", profile(spec.clone()));
+        }
+        let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
+        spec.as_object_mut().unwrap().extend(self.pool.as_object().unwrap().clone());
+        model.put(POOL, "web", pool(spec));
+        model.settle();
+        model
+    }
+
+    fn check(&self) {
+        let status = status(&self.model(), "web");
+        let [condition, expected, reason, part] = self.expected;
+        assert!(!part.is_empty(), "{condition} {reason}: a row without a part of the message checks nothing");
+        let found = status.conditions.iter().find(|found| found.type_ == condition).unwrap();
+        assert_eq!(
+            (found.status.as_str(), found.reason.as_str()),
+            (expected, reason),
+            "{condition}: {}",
+            found.message
+        );
+        assert!(found.message.contains(part), "{condition} {reason} does not contain {part:?}: {}", found.message);
+        // The nodes of a pool in mode Observe do not have its label.
+        let list = if self.pool["mode"] == "Observe" { BY_SELECTOR } else { LIST };
+        for found in &status.conditions {
+            assert!(
+                !found.message.contains("win-") || found.message.ends_with(list),
+                "{} {} names nodes and does not list them: {}",
+                found.type_,
+                found.reason,
+                found.message
+            );
+        }
+    }
+}
+
+fn web_node(build: u32, kubelet: &str, runtime: &str) -> Value {
+    let mut node = node(build, runtime, &json!({"agentpool": "web"}), &json!([]));
+    node["status"]["nodeInfo"]["kubeletVersion"] = json!(kubelet);
+    node
+}
+
+/// A node without a status.
+fn without_status() -> Value {
+    let mut node = node(20348, "", &json!({"agentpool": "web", "node.kubernetes.io/windows-build": null}), &json!([]));
+    node["status"] = json!({});
+    node
+}
+
+/// A node with this kernel version, without the label of the build.
+fn with_kernel(kernel: &str) -> Value {
+    let mut node = without_status();
+    node["status"] = web_node(20348, "v1.34.1", "containerd://2.3.4")["status"].clone();
+    node["status"]["nodeInfo"]["kernelVersion"] = json!(kernel);
+    node
+}
+
+/// A node with these allocatable resources of 16Gi and 100Gi.
+fn with_allocatable(runtime: &str, memory: &str, disk: &str) -> Value {
+    let mut node = web_node(20348, "v1.34.1", runtime);
+    node["status"]["allocatable"] = json!({"cpu": "4", "memory": memory, "ephemeral-storage": disk, "pods": "110"});
+    node
+}
+
+/// A node with the configuration of an empty profile: 2Gi are reserved for the system, and 500Mi and a tenth of the disk
+/// by the eviction thresholds.
+fn configured(runtime: &str) -> Value {
+    with_allocatable(runtime, "14168064Ki", "96636764160")
+}
+
+/// A node with the default eviction thresholds.
+fn unconfigured(runtime: &str) -> Value {
+    with_allocatable(runtime, "16265216Ki", "96636764160")
+}
+
+fn status(model: &Model, pool: &str) -> WindowsNodePoolStatus {
+    serde_json::from_value(model.get(POOL, pool).unwrap()["status"].clone()).unwrap()
+}
+
+fn message(model: &Model, pool: &str, condition: &str) -> String {
+    status(model, pool).conditions.into_iter().find(|found| found.type_ == condition).unwrap().message
+}
+
+#[test]
+fn a_windows_version_is_supported_by_microsoft_and_by_kubernetes() {
+    let row = |status, reason, part| row("OSSupported", status, reason, part);
+    let of = |build, kubelet| [web_node(build, kubelet, "containerd://2.3.4")];
+    let table = [
+        row("True", "Supported", "Windows Server 2022 is supported until 2026-10-13"),
+        row("True", "ExtendedSupportOnly", "win-1: Windows Server 2019 has extended support only, until 2029-01-09")
+            .nodes(of(17763, "v1.34.1")),
+        row("True", "EndingSoon", "win-1: support of Windows Server 2019 ends on 2029-01-09")
+            .nodes(of(17763, "v1.34.1"))
+            .on("2028-10-01"),
+        row("False", "EndOfLife", "win-1: support of Windows Server 2019 ended on 2029-01-09. Move the workloads to")
+            .nodes(of(17763, "v1.34.1"))
+            .on("2029-01-10"),
+        row(
+            "False",
+            "NotSupportedByKubernetes",
+            "win-1: Kubernetes 1.35 does not support build 10.0.17763 (up to 1.34). Use",
+        )
+        .nodes(of(17763, "v1.35.0"))
+        .api_server(35),
+        row(
+            "False",
+            "NotSupportedByKubernetes",
+            "Kubernetes 1.31 does not support build 10.0.26100 (from 1.32). Use nodes",
+        )
+        .nodes(of(26100, "v1.31.4")),
+        row("False", "EndOfLife", "win-1: Kubernetes 1.34 does not support build 10.0.19042 (up to 1.25)")
+            .nodes(of(19042, "v1.34.1")),
+        row("False", "EndOfLife", "Windows Server, version 20H2 ended on 2022-08-09. Move").nodes(of(19042, "v1.34.1")),
+        row("Unknown", "UnknownVersion", "win-1: build 10.0.27000 is not in the tables of winpool. Upgrade winpool")
+            .nodes(of(27000, "v1.34.1")),
+        row("Unknown", "UnknownVersion", "win-2: the Windows version is not known. See OSMismatch")
+            .nodes([of(20348, "v1.34.1")[0].clone(), without_status()]),
+        row("Unknown", "UnknownVersion", "win-1: the version of Kubernetes is not known. See VersionSkew")
+            .nodes(of(20348, "latest")),
+        row("False", "EndOfLife", "win-2: support of").nodes([without_status(), of(19042, "v1.34.1")[0].clone()]),
+        // A pool without nodes has its own build and the minor of the API server.
+        row("False", "NotSupportedByKubernetes", "Kubernetes 1.22 does not support build 10.0.20348 (from 1.23)")
+            .nodes([])
+            .api_server(22),
+    ];
+    table.iter().for_each(Row::check);
+}
+
+#[test]
+fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
+    let row = |status, reason, part| row("RuntimeSupported", status, reason, part);
+    let of = |build, kubelet, runtime| [web_node(build, kubelet, runtime)];
+    let class = |name: &str, value: &str| json!({"runtimeClasses": [{"name": "special", name: value}]});
+    let hyperv = || class("isolation", "HyperV");
+    let table = [
+        row("True", "Supported", "every container runtime fits its kubelet"),
+        row("True", "TooOldForNextMinor", "too old for kubelet 1.36. Upgrade containerd to 2.2.0 or later before the")
+            .nodes(of(20348, "v1.35.0", "containerd://1.7.28"))
+            .api_server(35),
+        row("False", "TooOld", "win-1: containerd 1.7.20 is too old for kubelet 1.34. Upgrade containerd to 1.7.28 or")
+            .nodes(of(20348, "v1.34.1", "containerd://1.7.20")),
+        row("False", "TooOld", "win-1: containerd 1.7.5 does not run the older images that this Windows can run")
+            .nodes(of(26100, "v1.31.0", "containerd://1.7.5")),
+        row("False", "TooOld", "Upgrade containerd to 1.7.6 or later").nodes(of(
+            26100,
+            "v1.31.0",
+            "containerd://1.7.5",
+        )),
+        // The minimum for the images is higher than that for the kubelet.
+        row("False", "TooOld", "containerd 1.6.10 is too old for kubelet 1.31. Upgrade containerd to 1.6.23 or later")
+            .nodes(of(26100, "v1.31.0", "containerd://1.6.10")),
+        row(
+            "False",
+            "EndOfLife",
+            "win-1: support of containerd 1.6.39 ended on 2025-08-23. Upgrade containerd to 2.3.4",
+        )
+        .nodes(of(20348, "v1.34.1", "containerd://1.6.39")),
+        row(
+            "False",
+            "TooOld",
+            "win-1: containerd 1.6.20 does not pin the pause image: kubelet 1.29 removes it when the disk",
+        )
+        .nodes(of(20348, "v1.29.1", "containerd://1.6.20"))
+        .api_server(31),
+        row("False", "EndOfLife", "support of containerd 1.6.20 ended on 2025-08-23")
+            .nodes(of(20348, "v1.28.1", "containerd://1.6.20"))
+            .api_server(31),
+        // containerd 2 does not support the CRI of this kubelet.
+        row("False", "EndOfLife", "Upgrade containerd to 1.7.34 or later, supported until 2026-09-30").nodes(of(
+            20348,
+            "v1.22.1",
+            "containerd://1.6.39",
+        )),
+        row("False", "EndOfLife", "Upgrade containerd to a supported release")
+            .nodes(of(20348, "v1.34.1", "containerd://2.3.4"))
+            .on("2031-01-01"),
+        row(
+            "False",
+            "HandlerUnavailable",
+            "win-1: Docker has no handler runhcs-wcow-process for RuntimeClass windows-",
+        )
+        .nodes(of(20348, "v1.34.1", "docker://24.0.7")),
+        row("False", "HandlerUnavailable", "Docker has no handler mine for RuntimeClass special, only docker. Use one")
+            .nodes(of(20348, "v1.34.1", "docker://24.0.7"))
+            .pool(class("handler", "mine")),
+        row("True", "Supported", "every container runtime fits its kubelet")
+            .nodes(of(20348, "v1.34.1", "docker://24.0.7"))
+            .pool(class("handler", "docker")),
+        row(
+            "False",
+            "HandlerUnavailable",
+            "containerd has no handler docker for RuntimeClass special, only runhcs-wcow-",
+        )
+        .pool(class("handler", "docker")),
+        // containerd may be configured with other handlers.
+        row("True", "Supported", "every container runtime fits its kubelet").pool(class("handler", "mine")),
+        row("True", "Supported", "every container runtime fits its kubelet").pool(hyperv()),
+        // 1.6 has no handler for Hyper-V by default.
+        row(
+            "False",
+            "HandlerUnavailable",
+            "handler runhcs-wcow-hypervisor for RuntimeClass special with isolation HyperV",
+        )
+        .nodes(of(20348, "v1.34.1", "containerd://1.6.39"))
+        .pool(hyperv()),
+        row(
+            "False",
+            "HandlerUnavailable",
+            "only runhcs-wcow-process. Deliver the files of the ConfigMap in annotation winpool.dev/config",
+        )
+        .nodes([unconfigured("containerd://1.6.39")])
+        .pool(hyperv())
+        .profile(json!({})),
+        row("True", "TooOldForNextMinor", "containerd 1.6.39 is too old for kubelet 1.35")
+            .nodes([configured("containerd://1.6.39")])
+            .pool(hyperv())
+            .profile(json!({}))
+            .on("2025-06-01"),
+        row("Unknown", "UnknownVersion", "win-1: containerd 99.1.0 is not in the tables of winpool. Upgrade winpool")
+            .nodes(of(20348, "v1.34.1", "containerd://99.1.0")),
+        row("Unknown", "UnknownVersion", r#"win-1: container runtime "cri-o://1.30.0" is not known. Upgrade winpool"#)
+            .nodes(of(20348, "v1.34.1", "cri-o://1.30.0")),
+        row("Unknown", "UnknownVersion", r#"win-1: kubelet version "latest" is not known. Upgrade winpool"#).nodes(of(
+            20348,
+            "latest",
+            "containerd://2.3.4",
+        )),
+        row("Unknown", "UnknownVersion", "win-1: no container runtime is reported. Check that the kubelet runs")
+            .nodes([without_status()]),
+        row("False", "HandlerUnavailable", "win-2: Docker has no handler")
+            .nodes([without_status(), web_node(20348, "latest", "docker://24.0.7")]),
+    ];
+    table.iter().for_each(Row::check);
+}
+
+#[test]
+fn kubelets_are_within_the_version_skew_policy() {
+    let row = |status, reason, part| row("VersionSkew", status, reason, part);
+    let of = |kubelets: &[&str]| -> Vec<Value> {
+        kubelets.iter().map(|kubelet| web_node(20348, kubelet, "containerd://2.3.4")).collect()
+    };
+    let table = [
+        row("False", "WithinPolicy", "every kubelet is within the policy for API server 1.34"),
+        row("False", "WithinPolicy", "every kubelet is within the policy for API server 1.34").nodes([]),
+        row(
+            "True",
+            "KubeletNewerThanAPIServer",
+            "Upgrade the control plane first. win-2: the tables of this winpool end at Kubernetes 1.36, so 1.37 is treated as 1.36, \
+             and its feature gates are not checked. Upgrade winpool",
+        )
+        .nodes(of(&["v1.34.0", "v1.37.0"])),
+        row("True", "KubeletTooOld", "1 node runs a kubelet that is too old for API server 1.34: win-1 (v1.30.2, oldest allowed 1.31). Upgrade or")
+            .nodes(of(&["v1.30.2", "v1.31.0"])),
+        row("True", "KubeletNewerThanAPIServer", "1 node runs a kubelet that is newer than API server 1.34: win-1 (v1.35.0). Upgrade")
+            .nodes(of(&["v1.35.0", "v1.34.0"])),
+        row(
+            "True",
+            "KubeletNewerThanAPIServer",
+            "1 node runs a kubelet that is newer than API server 1.34: win-2 (v1.35.0). Upgrade the control plane first. \
+             1 node runs a kubelet that is too old for API server 1.34: win-1 (v1.30.2, oldest allowed 1.31). Upgrade or \
+             replace the nodes. List the nodes: kubectl",
+        )
+        .nodes(of(&["v1.30.2", "v1.35.0"])),
+        row("Unknown", "UnknownVersion", r#"win-2: kubelet version "latest" is not known. Upgrade winpool"#)
+            .nodes(of(&["v1.34.1", "latest"])),
+        row("Unknown", "UnknownVersion", "win-1: no kubelet version is reported. Check that the kubelet runs")
+            .nodes([without_status()]),
+        row("True", "KubeletTooOld", "win-2 (v1.30.2").nodes(of(&["latest", "v1.30.2"])),
+    ];
+    table.iter().for_each(Row::check);
+}
+
+#[test]
+fn the_windows_version_of_nodes_matches_the_pool_and_the_pause_image() {
+    let row = |status, reason, part| row("OSMismatch", status, reason, part);
+    let hyperv_2025 =
+        || json!({"windowsVersion": "ltsc2025", "runtimeClasses": [{"name": "special", "isolation": "HyperV"}]});
+    let pause = |tag: &str| json!({"pauseImage": {"source": "Upstream", "tag": tag}});
+    let table = [
+        row("False", "Matched", "every node runs build 10.0.20348"),
+        row("True", "NodeBuildDiffers", "1 node runs another build than 10.0.20348: win-2 (10.0.26100). Replace it, or move it to a pool")
+            .nodes([
+                web_node(20348, "v1.34.1", "containerd://2.3.4"),
+                web_node(26100, "v1.34.1", "containerd://2.3.4"),
+            ]),
+        row(
+            "True",
+            "PauseImageCannotRun",
+            "win-1: no pod can start, because pause image registry.k8s.io/pause:3.5 has no entry that 10.0.20348 under \
+             containerd 2.3.4 can run. Set spec.pauseImage.tag of the profile to a tag that has one, or remove it",
+        )
+        .profile(pause("3.5")),
+        row("False", "Matched", "every node runs build 10.0.20348").profile(pause("3.6")),
+        row(
+            "True",
+            "PauseImageCannotRun",
+            "win-1: no image of 10.0.26100 starts with RuntimeClass special, because its utility VM boots an older build: \
+             pause image registry.k8s.io/pause:3.10.1 has no entry for 10.0.26100. Set spec.pauseImage.tag of the profile to a tag that has one",
+        )
+        .pool(hyperv_2025())
+        .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
+        .profile(pause("3.10.1")),
+        row("False", "Matched", "every node runs build 10.0.26100")
+            .pool(hyperv_2025())
+            .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
+            .profile(pause("3.10.2")),
+        row("False", "Matched", "every node runs build 10.0.26100")
+            .pool(hyperv_2025())
+            .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
+            .profile(json!({"pauseImage": {"source": "Upstream"}})),
+        row("True", "NodeBuildDiffers", "for that build. win-1: no pod can start, because pause image")
+            .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
+            .profile(pause("3.5")),
+        row("Unknown", "UnknownVersion", "win-2: no Windows version is reported. Check that the kubelet runs")
+            .nodes([web_node(20348, "v1.34.1", "containerd://2.3.4"), without_status()]),
+        row("Unknown", "UnknownVersion", r#"win-1: Windows version "6.3.9600" is not known. Upgrade winpool"#)
+            .nodes([with_kernel("6.3.9600")]),
+        row("True", "NodeBuildDiffers", "win-2 (10.0.26100)")
+            .nodes([without_status(), web_node(26100, "v1.34.1", "containerd://2.3.4")]),
+    ];
+    table.iter().for_each(Row::check);
+}
+
+#[test]
+fn a_configuration_is_in_effect_if_the_reported_resources_match() {
+    const CONTAINERD: &str = "containerd://2.3.4";
+    let row = |status, reason, part| row("ConfigInEffect", status, reason, part);
+    let with = |nodes: &[Value], row: Row| row.nodes(nodes).profile(json!({}));
+    let mut observed =
+        row("Unknown", "NotDelivered", "the pool does not write, so its nodes cannot have the rendered configuration")
+            .nodes([unconfigured(CONTAINERD)])
+            .profile(json!({}));
+    observed.pool["mode"] = json!("Observe");
+    let table = [
+        row("True", "NotUsed", "the pool names no profile"),
+        with(&[configured(CONTAINERD)], row("True", "InEffect", "the reported resources of 1 node are those of the")),
+        with(
+            &[configured(CONTAINERD), unconfigured(CONTAINERD)],
+            row(
+                "Unknown",
+                "NotDelivered",
+                "1 node runs a kubelet without the rendered configuration: win-2. Deliver the files of",
+            ),
+        ),
+        with(
+            &[unconfigured(CONTAINERD), with_allocatable(CONTAINERD, "16Gi", "100Gi")],
+            row("False", "Differs", "on 1 node: win-2 (allocatable memory is 16Gi instead of at most 13836Mi"),
+        ),
+        with(
+            &[configured(CONTAINERD), without_status()],
+            row(
+                "Unknown",
+                "NotDelivered",
+                "1 node cannot be compared, because the kubelet version is not known: win-2. See",
+            ),
+        ),
+        with(&[], row("Unknown", "NotDelivered", "the pool has no nodes")),
+        row("Unknown", "NotDelivered", "the profile cannot be used. See ProfileResolved")
+            .pool(json!({"profileRef": {"name": "nowhere"}})),
+        observed,
+    ];
+    table.iter().for_each(Row::check);
+}
+
+#[test]
+fn a_profile_is_resolved_and_rendered_for_every_node() {
+    let nowhere = || json!({"profileRef": {"name": "nowhere"}});
+    let broken = || json!({"kubelet": {"systemReserved": {"memory": "plenty"}}});
+    let greedy = || json!({"kubelet": {"systemReserved": {"memory": "20Gi"}}});
+    let table = [
+        row("ProfileResolved", "True", "NotUsed", "the pool names no profile, so no configuration is rendered"),
+        row("ProfileResolved", "True", "Resolved", "WindowsRuntimeProfile standard is valid").profile(json!({})),
+        row(
+            "ProfileResolved",
+            "False",
+            "NotFound",
+            "WindowsRuntimeProfile nowhere does not exist. Apply it, or correct spec.profileRef.name",
+        )
+        .pool(nowhere()),
+        row("ProfileResolved", "False", "Invalid", "spec.kubelet.systemReserved").profile(broken()),
+        row("ConfigRendered", "True", "NotUsed", "the pool names no profile"),
+        row("ConfigRendered", "True", "Rendered", "1 configuration rendered for 1 node").profile(json!({})),
+        row(
+            "ConfigRendered",
+            "True",
+            "Rendered",
+            "1 configuration rendered, none for 1 node of unknown version: win-2. List",
+        )
+        .nodes([web_node(20348, "v1.34.1", "containerd://2.3.4"), without_status()])
+        .profile(json!({})),
+        row("ConfigRendered", "False", "Failed", "the profile cannot be used. See ProfileResolved").pool(nowhere()),
+        row("ConfigRendered", "False", "Failed", "the profile cannot be used. See ProfileResolved").profile(broken()),
+        row("ConfigRendered", "False", "Failed", "win-1, win-2: spec.kubelet.systemReserved.memory: ")
+            .nodes([unconfigured("containerd://2.3.4"), unconfigured("containerd://2.2.7")])
+            .profile(greedy()),
+        row("ConfigRendered", "False", "Failed", "the node has 16Gi: reserve less, or use another profile for these")
+            .profile(greedy()),
+        row("ConfigRendered", "False", "Failed", "win-2: for kubelet 1.34, containerd 99.1, Windows 10.0.20348: ")
+            .nodes(["containerd://2.3.4", "containerd://99.1.0"].map(|runtime| web_node(20348, "v1.34.1", runtime)))
+            .profile(json!({})),
+    ];
+    table.iter().for_each(Row::check);
+}
+
+#[test]
+fn the_configuration_name_is_mentioned_if_every_node_has_one() {
+    let table = [
+        row("NodesTainted", "True", "Applied", "1 node has its labels and taints"),
+        row("NodesTainted", "True", "Applied", "1 node has its labels, taints and configuration name")
+            .profile(json!({})),
+        row("NodesTainted", "True", "Applied", "1 node has its labels and taints")
+            .pool(json!({"profileRef": {"name": "nowhere"}})),
+        row("NodesTainted", "True", "Applied", "2 nodes have their labels and taints")
+            .nodes([web_node(20348, "v1.34.1", "containerd://2.3.4"), without_status()])
+            .profile(json!({})),
+    ];
+    table.iter().for_each(Row::check);
+
+    let mut model = base().profile(json!({})).model();
+    model.delete(PROFILE, "standard");
+    model.settle();
+    assert_eq!(
+        message(&model, "web", "NodesTainted"),
+        "1 node has its labels, taints and configuration name",
+        "it is kept"
+    );
+}
+
+#[test]
+fn a_node_is_counted_once_in_the_problem_of_its_pool() {
+    let old = || web_node(17763, "v1.34.1", "containerd://2.3.4");
+    let row = base().pool(json!({"windowsVersion": "ltsc2019"})).on("2029-02-01");
+    assert_eq!(status(&row.nodes([old(), old(), old()]).model(), "web").columns.problem, "EndOfLife(3)");
+    let pause = json!({"pauseImage": {"source": "Upstream", "tag": "3.5"}});
+    let new = |runtime| web_node(20348, "v1.34.1", runtime);
+    let row = base().nodes([new("containerd://2.3.4"), new("containerd://2.2.7")]).profile(pause);
+    assert_eq!(status(&row.model(), "web").columns.problem, "PauseImageCannotRun(2)");
+}
+
+#[test]
+fn a_held_eviction_is_reported_with_the_command_that_allows_it() {
+    let mut model = base().model();
+    model.put(POD, "default/web", pod("win-1", &json!([])));
+    let drain =
+        json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}, {"key": "drain", "effect": "NoExecute"}]);
+    model.edit(POOL, "web", |pool| pool["spec"]["taints"] = drain);
+    model.settle();
+    assert_eq!(taints(model.get(NODE, "win-1").unwrap()), ["os=windows:NoSchedule"]);
+    let message = message(&model, "web", "NodesTainted");
+    assert!(
+        message.contains("allow it: kubectl annotate wnp web winpool.dev/allow-evict=drain --overwrite. "),
+        "{message}"
+    );
+    assert!(message.ends_with(LIST), "{message}");
+}
+
+#[test]
+fn nodes_that_two_pools_select_are_listed_by_the_selector() {
+    let mut model = base().model();
+    let expressions = json!({"matchLabels": {"agentpool": "web"}, "matchExpressions": [
+        {"key": "agentpool", "operator": "In", "values": ["web", "batch"]},
+        {"key": "zone", "operator": "NotIn", "values": ["a"]},
+        {"key": "kubernetes.io/arch", "operator": "Exists"},
+        {"key": "gpu", "operator": "DoesNotExist"},
+    ]});
+    model.put(POOL, "late", pool(json!({"windowsVersion": "ltsc2022", "nodeSelector": expressions})));
+    model.settle();
+    for (pool, list) in [
+        ("web", BY_SELECTOR),
+        (
+            "late",
+            "kubectl get nodes -l 'kubernetes.io/os=windows,agentpool=web,agentpool in (web,batch),zone notin (a),\
+             kubernetes.io/arch,!gpu'",
+        ),
+    ] {
+        let message = message(&model, pool, "NodesAssigned");
+        assert!(
+            message.starts_with(
+                "1 node matches more than one pool (late, web) and stays in the pool that it belongs to: win-1. Narrow"
+            ),
+            "{message}"
+        );
+        assert!(message.ends_with(&format!(". List the nodes: {list}")), "{message}");
+    }
+}
+
+#[test]
+fn a_profile_is_valid_invalid_or_valid_with_warnings() {
+    let reserving = |memory: &str| json!({"kubelet": {"systemReserved": {"memory": memory}}});
+    let table = [
+        (json!({}), "True", "Valid", "the profile can be rendered"),
+        (reserving("1Gi"), "True", "ValidWithWarnings", "spec.kubelet.systemReserved.memory: "),
+        (reserving("plenty"), "False", "Invalid", "spec.kubelet.systemReserved.memory: "),
+    ];
+    for (spec, status, reason, part) in table {
+        let model = base().profile(spec).model();
+        let body = report(&model.snapshot(), "standard").unwrap().body.unwrap();
+        let conditions = body["status"]["conditions"].as_array().unwrap();
+        let valid = conditions.iter().find(|found| found["type"] == "Valid").unwrap();
+        assert_eq!((&valid["status"], &valid["reason"]), (&json!(status), &json!(reason)));
+        assert!(valid["message"].as_str().unwrap().contains(part), "{valid}");
+    }
+}

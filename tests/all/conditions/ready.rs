@@ -1,0 +1,163 @@
+//! The grace period of Ready: 30 seconds for nodes that were as specified under the same generation.
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use winpool::domain::{
+    operation::{Done, Operation, Outcome, Parts, Shortfall, TaintPart, Unwritten},
+    pool::plan::plan,
+    status::pool::report,
+};
+
+use super::status;
+use crate::model::{Model, NODE, POOL, node, pool};
+
+const REFUSAL: &str = "admission webhook denied the request";
+
+/// A pool `web` with one node `win-1`, before the first reconcile.
+fn model() -> Model {
+    let mut model = Model::new();
+    join(&mut model, "win-1");
+    let spec = json!({
+        "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}, "labels": {"team": "web"},
+    });
+    model.put(POOL, "web", pool(spec));
+    model
+}
+
+/// The same after it was as specified for an hour.
+fn ready_model() -> Model {
+    let mut model = model();
+    model.settle();
+    model.now += SignedDuration::from_hours(1);
+    model.settle();
+    assert_eq!(ready(&model), ("True", 1));
+    model
+}
+
+fn join(model: &mut Model, name: &str) {
+    model.put(NODE, name, node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([])));
+}
+
+/// A new generation that does not change the RuntimeClass.
+fn change_labels(model: &mut Model) {
+    model.edit(POOL, "web", |pool| pool["spec"]["labels"]["team"] = json!("next"));
+}
+
+fn remove_taints(model: &mut Model, node: &str) {
+    model.edit(NODE, node, |node| node["spec"]["taints"] = json!([]));
+}
+
+/// A reconcile with this outcome of each write to a node; `None` performs the write.
+fn reconcile(model: &mut Model, node_outcome: impl Fn() -> Option<Outcome>) {
+    let snapshot = model.snapshot();
+    let plan = plan(&snapshot, "web").unwrap();
+    let mut done = Done { results: Vec::new(), complete: true };
+    for step in &plan.steps {
+        for operation in step {
+            let fixed = matches!(operation, Operation::PatchNode(_)).then(&node_outcome).flatten();
+            let outcome = fixed.unwrap_or_else(|| model.run_after(operation, &Unwritten::default()));
+            done.complete &= matches!(outcome, Outcome::Done | Outcome::NotFound | Outcome::Partly { .. });
+            done.results.push((operation.clone(), outcome));
+        }
+        if !done.complete {
+            break;
+        }
+    }
+    if let Some(body) = report(&snapshot, &plan, &done).body {
+        model.write_status(POOL, "web", &body);
+    }
+}
+
+/// The status of Ready, and its observed generation.
+fn ready(model: &Model) -> (&'static str, i64) {
+    let ready = status(model, "web").conditions.into_iter().find(|condition| condition.type_ == "Ready").unwrap();
+    let status = ["True", "False"].into_iter().find(|status| *status == ready.status).unwrap();
+    (status, ready.observed_generation.unwrap())
+}
+
+/// The failures of a write to a node.
+fn failures() -> [Outcome; 3] {
+    let written = Parts { taints: TaintPart::None, ..Parts::ALL };
+    let without_taints = Outcome::Partly { written, why: Shortfall::Refused(REFUSAL.into()) };
+    [Outcome::Refused(REFUSAL.into()), Outcome::Failed(REFUSAL.into()), without_taints]
+}
+
+#[test]
+fn a_generation_is_not_ready_before_its_nodes_are_written() {
+    for failure in failures() {
+        for (mut model, generation) in [(model(), 1), (ready_model(), 2)] {
+            if generation == 2 {
+                change_labels(&mut model);
+            }
+            for seconds in [0, 1, 5, 29, 31, 3600] {
+                model.now += SignedDuration::from_secs(seconds);
+                reconcile(&mut model, || Some(failure.clone()));
+                assert_eq!(ready(&model), ("False", generation), "{failure:?} after {seconds} s more");
+            }
+            reconcile(&mut model, || None);
+            assert_eq!(ready(&model), ("True", generation), "the cause is resolved");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_was_as_specified_may_differ_for_thirty_seconds() {
+    for failure in failures() {
+        let mut model = ready_model();
+        remove_taints(&mut model, "win-1");
+        for (seconds, expected) in [(0, "True"), (29, "True"), (1, "False"), (3600, "False")] {
+            model.now += SignedDuration::from_secs(seconds);
+            reconcile(&mut model, || Some(failure.clone()));
+            assert_eq!(ready(&model), (expected, 1), "{failure:?} after {seconds} s more");
+        }
+        reconcile(&mut model, || None);
+        assert_eq!(ready(&model), ("True", 1));
+        // Ready was True again, so the grace period is reset.
+        remove_taints(&mut model, "win-1");
+        reconcile(&mut model, || Some(failure.clone()));
+        assert_eq!(ready(&model), ("True", 1));
+    }
+}
+
+#[test]
+fn a_grace_period_ends_with_the_next_generation() {
+    let mut model = ready_model();
+    remove_taints(&mut model, "win-1");
+    reconcile(&mut model, || Some(Outcome::Failed(REFUSAL.into())));
+    assert_eq!(ready(&model), ("True", 1));
+    change_labels(&mut model);
+    reconcile(&mut model, || Some(Outcome::Failed(REFUSAL.into())));
+    assert_eq!(ready(&model), ("False", 2));
+}
+
+#[test]
+fn a_new_node_that_cannot_be_written_has_no_grace_period() {
+    for failure in failures() {
+        let mut model = ready_model();
+        join(&mut model, "win-2");
+        reconcile(&mut model, || Some(failure.clone()));
+        assert_eq!(ready(&model), ("False", 1), "{failure:?}");
+    }
+}
+
+#[test]
+fn a_pool_stays_ready_while_a_new_node_is_written() {
+    let mut model = ready_model();
+    join(&mut model, "win-2");
+    reconcile(&mut model, || None);
+    assert_eq!(ready(&model), ("True", 1));
+}
+
+#[test]
+fn a_conflict_of_pools_has_a_grace_period() {
+    let mut model = ready_model();
+    let late = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"kubernetes.io/arch": "amd64"}}});
+    model.put(POOL, "late", pool(late));
+    reconcile(&mut model, || None);
+    assert_eq!(ready(&model), ("True", 1));
+    model.now += SignedDuration::from_secs(30);
+    reconcile(&mut model, || None);
+    assert_eq!(ready(&model), ("False", 1));
+    let conditions: Value = json!(status(&model, "web").conditions);
+    assert_eq!(conditions[0]["reason"], "NodeConflict");
+}

@@ -1,0 +1,243 @@
+//! What the manifests under `config/` promise.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::CommandFactory;
+use serde_json::{Value, json};
+use winpool::{
+    api::{WindowsNodePool, WindowsRuntimeProfile, names::DEFAULT_NAMESPACE},
+    commands::Cli,
+};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// The documents of a YAML file.
+fn documents(file: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// What a kustomization lists under a key.
+fn listed(folder: &Path, key: &str) -> Vec<PathBuf> {
+    let all = documents(&folder.join("kustomization.yaml"));
+    let names = all[0][key].as_array().into_iter().flatten().filter_map(Value::as_str);
+    names.map(|name| folder.join(name)).collect()
+}
+
+/// Every document that a kustomization leads to.
+fn kustomized(folder: &Path) -> Vec<Value> {
+    let own = listed(folder, "resources").into_iter().flat_map(|file| documents(&file));
+    own.chain(listed(folder, "bases").iter().flat_map(|base| kustomized(base))).collect()
+}
+
+/// The documents of a kind in `config/default`.
+fn shipped(kind: &str) -> Vec<Value> {
+    kustomized(&folder("config/default")).into_iter().filter(|object| object["kind"] == kind).collect()
+}
+
+fn folders_below(folder: &Path) -> Vec<PathBuf> {
+    let inner = fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let inner = inner.filter(|path| path.is_dir()).flat_map(|path| folders_below(&path));
+    std::iter::once(folder.to_owned()).chain(inner).collect()
+}
+
+#[test]
+fn every_file_is_listed_once_in_words_that_old_kustomize_knows() {
+    for folder in folders_below(&folder("config")).iter().filter(|path| path.join("kustomization.yaml").exists()) {
+        let kustomization = &documents(&folder.join("kustomization.yaml"))[0];
+        let keys = kustomization.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+        assert!(
+            keys.into_iter().all(|key| ["apiVersion", "kind", "bases", "resources"].contains(&key)),
+            "{}",
+            folder.display()
+        );
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files = files.filter(|path| path.is_file() && !path.ends_with("kustomization.yaml"));
+        let resources = listed(folder, "resources");
+        assert_eq!(files.collect::<BTreeSet<_>>(), resources.into_iter().collect(), "{}", folder.display());
+        assert!(listed(folder, "bases").iter().all(|base| base.is_dir()), "{}", folder.display());
+    }
+}
+
+#[test]
+fn removing_the_operator_leaves_the_crds_and_every_pool() {
+    let kinds =
+        kustomized(&folder("config/default")).iter().map(|object| object["kind"].to_string()).collect::<Vec<_>>();
+    assert!(kinds.len() >= 8, "{kinds:?}");
+    assert!(!kinds.iter().any(|kind| kind.contains("CustomResourceDefinition")), "{kinds:?}");
+}
+
+#[test]
+fn the_operator_may_do_this_and_nothing_else() {
+    let all = ["list", "watch", "create", "patch", "delete"];
+    let read = ["list", "watch"];
+    let wanted = [
+        ("*", "", "nodes", [&read[..], &["patch"]].concat()),
+        ("*", "node.k8s.io", "runtimeclasses", all.to_vec()),
+        ("*", "winpool.dev", "windowsnodepools", [&read[..], &["patch"]].concat()),
+        ("*", "winpool.dev", "windowsruntimeprofiles", read.to_vec()),
+        ("*", "winpool.dev", "windowsnodepools/status", vec!["patch"]),
+        ("*", "winpool.dev", "windowsruntimeprofiles/status", vec!["patch"]),
+        (DEFAULT_NAMESPACE, "", "configmaps", all.to_vec()),
+        (DEFAULT_NAMESPACE, "", "secrets", vec!["create"]),
+        (DEFAULT_NAMESPACE, "", "secrets/winpool-ownership alone", vec!["get"]),
+        ("default", "", "events", vec!["create", "patch"]),
+        ("*", "", "limitranges", vec!["list", "watch"]),
+        ("*", "", "pods", vec!["list", "watch"]),
+        ("*", "apps", "daemonsets", vec!["list", "watch"]),
+        ("*", "apps", "deployments", vec!["list", "watch"]),
+        ("*", "apps", "statefulsets", vec!["list", "watch"]),
+        ("*", "batch", "jobs", vec!["list", "watch"]),
+        ("*", "", "events", vec!["list", "watch", "create", "patch"]),
+    ];
+    let mut granted = Vec::new();
+    for role in shipped("ClusterRole").iter().chain(&shipped("Role")) {
+        let namespace = role["metadata"]["namespace"].as_str().unwrap_or("*");
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            let fields = ["apiGroups", "resources", "resourceNames", "verbs"];
+            assert!(rule.as_object().unwrap().keys().all(|field| fields.contains(&field.as_str())), "{rule}");
+            let names: Vec<_> =
+                rule["resourceNames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let alone = if names.is_empty() { String::new() } else { format!("/{} alone", names.join(",")) };
+            for group in rule["apiGroups"].as_array().into_iter().flatten() {
+                for resource in rule["resources"].as_array().into_iter().flatten() {
+                    let resource = format!("{}{alone}", resource.as_str().unwrap());
+                    granted.push(json!([namespace, group, resource, rule["verbs"]]));
+                }
+            }
+        }
+    }
+    let sorted = |rules: Vec<Value>| rules.into_iter().map(|rule| rule.to_string()).collect::<BTreeSet<_>>();
+    let wanted = wanted.map(|(namespace, group, resource, verbs)| json!([namespace, group, resource, verbs]));
+    assert_eq!(sorted(granted), sorted(wanted.to_vec()));
+}
+
+#[test]
+fn every_role_is_bound_to_the_operators_own_service_account_and_to_nobody_else() {
+    let account = json!([{"kind": "ServiceAccount", "name": "winpool", "namespace": DEFAULT_NAMESPACE}]);
+    for (role, binding) in [("ClusterRole", "ClusterRoleBinding"), ("Role", "RoleBinding")] {
+        let names = |kind| shipped(kind).iter().map(|object| object["metadata"].clone()).collect::<Vec<_>>();
+        assert_eq!(names(role), names(binding));
+        for object in shipped(binding) {
+            assert_eq!(object["subjects"], account);
+            assert_eq!(
+                (&object["roleRef"]["kind"], &object["roleRef"]["name"]),
+                (&json!(role), &object["metadata"]["name"])
+            );
+        }
+    }
+    let [pod] = &pods()[..] else { panic!("one Deployment") };
+    assert_eq!(pod["serviceAccountName"], "winpool");
+}
+
+/// The Pods that `config/default` runs.
+fn pods() -> Vec<Value> {
+    shipped("Deployment").into_iter().map(|deployment| deployment["spec"]["template"]["spec"].clone()).collect()
+}
+
+#[test]
+fn the_operator_runs_under_the_restricted_pod_security_standard() {
+    let [namespace] = &shipped("Namespace")[..] else { panic!("one Namespace") };
+    assert_eq!(namespace["metadata"]["name"], DEFAULT_NAMESPACE);
+    assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "restricted");
+    for pod in pods() {
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(pod["securityContext"]["seccompProfile"], json!({"type": "RuntimeDefault"}));
+        for field in ["hostNetwork", "hostPID", "hostIPC", "volumes"] {
+            assert!(pod.get(field).is_none(), "{field}");
+        }
+        for container in pod["containers"].as_array().into_iter().flatten() {
+            let wanted = json!({
+                "allowPrivilegeEscalation": false,
+                "readOnlyRootFilesystem": true,
+                "runAsNonRoot": true,
+                "capabilities": {"drop": ["ALL"]},
+            });
+            assert_eq!(container["securityContext"], wanted);
+            assert!(container["resources"]["limits"]["memory"].is_string());
+        }
+    }
+}
+
+#[test]
+fn the_operator_runs_on_linux_alone_and_never_twice_at_once() {
+    let [deployment] = &shipped("Deployment")[..] else { panic!("one Deployment") };
+    assert_eq!(deployment["spec"]["replicas"], 1);
+    assert_eq!(deployment["spec"]["strategy"], json!({"type": "Recreate"}));
+    assert_eq!(deployment["spec"]["template"]["spec"]["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
+    let service = &documents(&folder("config/prometheus/service.yaml"))[0];
+    assert_eq!(service["spec"]["selector"], deployment["spec"]["selector"]["matchLabels"]);
+    assert_eq!(deployment["spec"]["selector"]["matchLabels"], deployment["spec"]["template"]["metadata"]["labels"]);
+}
+
+#[test]
+fn the_deployment_says_nothing_that_winpool_run_does_not_know() {
+    let cli = Cli::command();
+    let run = cli.find_subcommand("run").unwrap();
+    let known = run.get_arguments().filter_map(|argument| argument.get_env()?.to_str()).collect::<BTreeSet<_>>();
+    for container in pods()[0]["containers"].as_array().unwrap() {
+        assert_eq!(container["args"], json!(["run"]));
+        let set = container["env"].as_array().unwrap().iter().map(|variable| variable["name"].as_str().unwrap());
+        let unknown = set.filter(|name| !known.contains(name)).collect::<Vec<_>>();
+        assert!(unknown.is_empty(), "{unknown:?}");
+        let arguments = ["winpool", "run", "--admin-address", container["env"][1]["value"].as_str().unwrap()];
+        cli.clone().try_get_matches_from(arguments).unwrap();
+        let port = &container["ports"][0];
+        for probe in ["livenessProbe", "readinessProbe"] {
+            assert_eq!(container[probe]["httpGet"]["port"], port["name"], "{probe}");
+        }
+    }
+}
+
+#[test]
+fn samples_are_what_the_types_say_and_quote_the_windows_version() {
+    let folders = ["config/samples", "config/samples-1.20"].map(folder);
+    let samples = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
+    let samples = samples.filter(|path| path.is_file()).collect::<Vec<_>>();
+    for file in &samples {
+        let text = fs::read_to_string(file).unwrap();
+        for line in text.lines().filter(|line| line.contains("windowsVersion:")) {
+            let value = line.split(": ").nth(1).unwrap_or_default();
+            assert!(value.starts_with('"') && value.ends_with('"'), "{}: {line}", file.display());
+        }
+        for object in documents(file) {
+            let typed = match object["kind"].as_str() {
+                Some("WindowsNodePool") => {
+                    serde_json::from_value::<WindowsNodePool>(object.clone()).map(|pool| json!(pool))
+                }
+                _ => serde_json::from_value::<WindowsRuntimeProfile>(object.clone()).map(|profile| json!(profile)),
+            };
+            let typed = typed.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            assert!(contains(&typed, &object), "{}: a field that no type has:\n{object}\n{typed}", file.display());
+        }
+    }
+    assert!(samples.len() >= 8);
+}
+
+/// Whether everything in `part` is in `whole`, with the same value.
+fn contains(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            part.iter().all(|(key, value)| whole.get(key).is_some_and(|found| contains(found, value)))
+        }
+        (Value::Array(whole), Value::Array(part)) => {
+            whole.len() == part.len() && whole.iter().zip(part).all(|(whole, part)| contains(whole, part))
+        }
+        _ => whole == part,
+    }
+}
+
+#[test]
+fn a_field_that_is_lost_or_changed_is_noticed() {
+    let whole = json!({"a": [{"b": 1, "c": 2}]});
+    assert!(contains(&whole, &json!({"a": [{"b": 1}]})));
+    for part in [json!({"x": 1}), json!({"a": [{"b": 2}]}), json!({"a": []}), json!({"a": [{"x": 1}]})] {
+        assert!(!contains(&whole, &part), "{part}");
+    }
+}

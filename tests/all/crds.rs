@@ -1,0 +1,202 @@
+//! The CRD files, and rules for all schemas in them.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use kube::core::cel::cel::Program;
+use serde_json::{Value, json};
+use winpool::{api::custom_resource_definitions, commands::output};
+
+/// The generated CRDs, with their file names.
+fn crds() -> Vec<(&'static str, Value)> {
+    custom_resource_definitions().into_iter().map(|(file, crd)| (file, json!(crd))).collect()
+}
+
+#[test]
+fn the_files_in_crds_match_the_types() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
+    for (file, crd) in crds() {
+        let found = fs::read_to_string(folder.join(file)).unwrap_or_default();
+        let expected = output::yaml(&crd);
+        let first = expected.lines().zip(found.lines()).position(|(a, b)| a != b);
+        let line = first.unwrap_or_else(|| expected.lines().count().min(found.lines().count())) + 1;
+        assert!(found == expected, "crds/{file} differs from src/api in line {line}: run `make crds` and commit");
+    }
+    let listed = fs::read_to_string(folder.join("kustomization.yaml")).unwrap();
+    let resources = &serde_saphyr::from_str::<Value>(&listed).unwrap()["resources"];
+    assert_eq!(*resources, json!(crds().iter().map(|(file, _)| file).collect::<Vec<_>>()));
+}
+
+#[test]
+fn the_columns_and_short_names_are_as_designed() {
+    let [(_, pools), (_, profiles)] = &crds()[..] else { panic!("two CRDs") };
+    for (crd, short, columns, wide) in [
+        (
+            pools,
+            "wnp",
+            vec!["Ready", "Mode", "Nodes", "Tainted", "Configured", "Windows", "Kubelet", "Support", "Problem", "Age"],
+            vec!["Profile", "RuntimeClass", "Skewed", "Mismatched", "Message"],
+        ),
+        (profiles, "wrp", vec!["Ready", "Pools", "Reason", "Age"], vec!["Message"]),
+    ] {
+        let spec = &crd["spec"];
+        assert_eq!(spec["scope"], "Cluster");
+        assert_eq!(spec["names"]["shortNames"], json!([short]));
+        assert_eq!(spec["names"]["categories"], json!(["windows"]));
+        let [version] = &spec["versions"].as_array().unwrap()[..] else { panic!("one version") };
+        assert_eq!(version["subresources"]["status"], json!({}));
+        let named = |priority: i64| {
+            let columns = version["additionalPrinterColumns"].as_array().unwrap().iter();
+            let columns = columns.filter(|column| column["priority"].as_i64().unwrap_or(0) == priority);
+            columns.map(|column| column["name"].as_str().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!((named(0), named(1)), (columns, wide));
+    }
+}
+
+#[test]
+fn every_schema_follows_the_schema_rules() {
+    for (file, crd) in crds() {
+        let violations = violations(&crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
+        assert!(violations.is_empty(), "{file}:\n{}", violations.join("\n"));
+    }
+}
+
+#[test]
+fn a_violation_of_a_schema_rule_is_reported_with_its_path() {
+    let atomic = |name: &str| format!("x-kubernetes-{name}-type");
+    let cases = [
+        (json!({"type": "string"}), "a string without maxLength, enum or format"),
+        (json!({"x-kubernetes-int-or-string": true}), "a string without maxLength, enum or format"),
+        (json!({"type": "array", "items": {"type": "boolean"}}), "a list without maxItems"),
+        (json!({"type": "object"}), "a map without maxProperties"),
+        (json!({"type": "object", "additionalProperties": {"type": "boolean"}}), "a map without maxProperties"),
+        (json!({"type": "boolean", "nullable": true}), "nullable"),
+        (json!({"type": "string", "enum": ["A", null]}), "nullable"),
+        (
+            json!({"type": "string", "maxLength": 1, "default": ""}),
+            "an empty string as default, which means the same as no value",
+        ),
+        (json!({"type": "integer", "format": "uint32"}), "a format that Kubernetes does not support"),
+        (
+            json!({"type": "array", "maxItems": 1, "items": {"type": "boolean"}, "default": []}),
+            "a default, but not atomic",
+        ),
+        (
+            json!({"type": "array", "maxItems": 1, "items": {"type": "boolean"}, "default": [], atomic("list"): "set"}),
+            "a default, but not atomic",
+        ),
+        (
+            json!({"type": "object", "maxProperties": 1, "additionalProperties": {"type": "boolean"}, "default": {}}),
+            "a default, but not atomic",
+        ),
+        (json!({"type": "boolean", "x-kubernetes-validations": [{"rule": "self"}]}), "a rule without a message: self"),
+        (
+            json!({"type": "boolean", "x-kubernetes-validations": [{"rule": "self &&", "message": "m"}]}),
+            "a rule that does not parse: self &&",
+        ),
+        (
+            json!({"type": "boolean", "x-kubernetes-validations": [{"rule": "quantity(self)", "message": "m"}]}),
+            "a rule with `quantity`, which Kubernetes 1.25 may not support",
+        ),
+    ];
+    for (schema, expected) in cases {
+        let root = json!({"type": "object", "properties": {"spec": {"type": "array", "maxItems": 1, "items": schema}}});
+        assert_eq!(violations(&root), [format!(".spec[]: {expected}")], "{schema}");
+    }
+}
+
+#[test]
+fn functions_and_syntax_after_kubernetes_1_25_are_rejected() {
+    for (rule, rejected) in [
+        ("self.all(k, k.size() <= 63 && k.matches('^a$')) || !has(self.b) || self.c in ['d']", None),
+        ("self.exists_one(a, a.b == 'c') ? self.x - 1 > 0 : self.y[0] != ''", None),
+        ("quantity(self).isLessThan(quantity('1Gi'))", Some("isLessThan")),
+        ("isQuantity(self)", Some("isQuantity")),
+        ("ip(self).family() == 4", Some("family")),
+        ("self.format([1])", Some("format")),
+        ("optional.none() == self", Some("none")),
+        ("cel.bind(a, self, a)", Some("bind")),
+    ] {
+        assert_eq!(function_after_1_25(rule), Ok(rejected.map(str::to_owned)), "{rule}");
+    }
+    for syntax in ["self.?a.orValue('') == ''", "self[?0] == 1", "[?self.a].size() > 0"] {
+        assert!(function_after_1_25(syntax).is_err(), "{syntax}");
+    }
+}
+
+/// All violations of the schema rules, with their paths.
+fn violations(schema: &Value) -> Vec<String> {
+    let mut violations = Vec::new();
+    check(schema, "", &mut violations);
+    violations
+}
+
+fn check(schema: &Value, path: &str, violations: &mut Vec<String>) {
+    let mut violation = |text: &str| violations.push(format!("{path}: {text}"));
+    let has = |key: &str| schema.get(key).is_some();
+    let type_ = schema["type"].as_str().unwrap_or_default();
+    let is_map = type_ == "object" && !has("properties");
+
+    let is_string = type_ == "string" || schema["x-kubernetes-int-or-string"] == true;
+    if is_string && !["maxLength", "enum", "format"].into_iter().any(has) {
+        violation("a string without maxLength, enum or format");
+    }
+    if type_ == "array" && !has("maxItems") {
+        violation("a list without maxItems");
+    }
+    if is_map && !has("maxProperties") {
+        violation("a map without maxProperties");
+    }
+    let null_in_enum = schema["enum"].as_array().is_some_and(|values| values.contains(&Value::Null));
+    if has("nullable") || null_in_enum {
+        violation("nullable");
+    }
+    if schema["default"] == "" {
+        violation("an empty string as default, which means the same as no value");
+    }
+    if schema["format"].as_str().is_some_and(|format| !["int32", "int64", "date-time"].contains(&format)) {
+        violation("a format that Kubernetes does not support");
+    }
+    let atomic = |key: &str| schema[key] == "atomic";
+    let merged = type_ == "array" && !atomic("x-kubernetes-list-type") || is_map && !atomic("x-kubernetes-map-type");
+    if has("default") && merged {
+        violation("a default, but not atomic");
+    }
+    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+        let cel = rule["rule"].as_str().unwrap_or_default();
+        if !rule["message"].is_string() {
+            violation(&format!("a rule without a message: {cel}"));
+        }
+        match function_after_1_25(cel) {
+            Err(()) => violation(&format!("a rule that does not parse: {cel}")),
+            Ok(Some(function)) => {
+                violation(&format!("a rule with `{function}`, which Kubernetes 1.25 may not support"))
+            }
+            Ok(None) => {}
+        }
+    }
+
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        check(field, &format!("{path}.{name}"), violations);
+    }
+    for (key, suffix) in [("items", "[]"), ("additionalProperties", "{}")] {
+        if let Some(inner) = schema.get(key) {
+            check(inner, &format!("{path}{suffix}"), violations);
+        }
+    }
+}
+
+/// The functions that rules may call, all from the CEL standard library. Operators and macros are always allowed.
+const FUNCTIONS: &[&str] = &["contains", "endsWith", "matches", "size", "startsWith"];
+
+/// The first function of a rule that Kubernetes 1.25 may not support. An error means that the rule does not parse, such
+/// as with optional syntax (`?.`), which 1.25 does not support either.
+fn function_after_1_25(rule: &str) -> Result<Option<String>, ()> {
+    let program = Program::compile(rule).map_err(|_| ())?;
+    let called = program.references().functions().into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
+    let operator = |name: &str| {
+        name.contains(['_', '@']) && !name.chars().any(char::is_alphanumeric)
+            || ["@in", "@not_strictly_false"].contains(&name)
+    };
+    Ok(called.into_iter().find(|name| !operator(name) && !FUNCTIONS.contains(&name.as_str())))
+}

@@ -1,0 +1,82 @@
+//! What `deny.toml` bans is not in `Cargo.lock`, whether or not somebody runs `cargo deny`.
+
+use std::{fs, path::Path};
+
+use toml::{Table, Value};
+
+fn read(file: &str) -> Table {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap().parse().unwrap()
+}
+
+fn list<'a>(table: &'a Value, key: &str) -> &'a [Value] {
+    table.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn text<'a>(table: &'a Value, key: &str) -> &'a str {
+    table.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The names of the packages that depend on a crate. A dependency is written `name`, or `name version` where several
+/// versions are there.
+fn dependents<'a>(lock: &'a Table, name: &str) -> Vec<&'a str> {
+    let depends = |package: &&Value| {
+        let mut names = list(package, "dependencies").iter().filter_map(Value::as_str);
+        names.any(|dependency| dependency.split(' ').next() == Some(name))
+    };
+    lock["package"].as_array().unwrap().iter().filter(depends).map(|package| text(package, "name")).collect()
+}
+
+/// Each banned crate that is there, with who brings it. One with wrappers may be there as long as nobody else brings it.
+fn violations(deny: &Table, lock: &Table) -> Vec<String> {
+    let present = |name: &str| lock["package"].as_array().unwrap().iter().any(|package| text(package, "name") == name);
+    let violation = |ban: &Value| {
+        let (name, wrappers) = (text(ban, "crate"), list(ban, "wrappers"));
+        assert!(!name.is_empty(), "deny.toml: a ban without a crate: {ban}");
+        let allowed = |by: &str| wrappers.iter().any(|wrapper| wrapper.as_str() == Some(by));
+        let wrong: Vec<_> = dependents(lock, name).into_iter().filter(|by| !allowed(by)).collect();
+        let banned = present(name) && (wrappers.is_empty() || !wrong.is_empty());
+        banned.then(|| format!("{name}, brought by {}: {}", wrong.join(", "), text(ban, "reason")))
+    };
+    list(&deny["bans"], "deny").iter().filter_map(violation).collect()
+}
+
+#[test]
+fn no_banned_crate_is_in_the_tree() {
+    let (deny, lock) = (read("deny.toml"), read("Cargo.lock"));
+    let bans = list(&deny["bans"], "deny");
+    assert!(bans.len() >= 5, "deny.toml bans something: {bans:?}");
+    assert_eq!(violations(&deny, &lock), Vec::<String>::new());
+}
+
+#[test]
+fn every_wrapper_of_a_banned_crate_still_brings_it() {
+    let (deny, lock) = (read("deny.toml"), read("Cargo.lock"));
+    for ban in list(&deny["bans"], "deny") {
+        for wrapper in list(ban, "wrappers").iter().filter_map(Value::as_str) {
+            let name = text(ban, "crate");
+            assert!(dependents(&lock, name).contains(&wrapper), "deny.toml: {wrapper} does not need {name} any more");
+        }
+    }
+}
+
+#[test]
+fn a_banned_crate_is_found_whoever_brings_it() {
+    let deny = r#"
+        [bans]
+        deny = [{ crate = "old", reason = "gone" }, { crate = "clock", wrappers = ["engine"], reason = "one clock" }]
+    "#;
+    let table = [
+        (r#"{ name = "app", dependencies = ["older", "clockwork 1.0.0"] }"#, vec![]),
+        (r#"{ name = "app", dependencies = ["old"] }, { name = "old" }"#, vec!["old, brought by app: gone"]),
+        (r#"{ name = "app", dependencies = ["old 0.1.0"] }, { name = "old" }"#, vec!["old, brought by app: gone"]),
+        (r#"{ name = "engine", dependencies = ["clock"] }, { name = "clock" }"#, vec![]),
+        (
+            r#"{ name = "app", dependencies = ["clock 1.0.0"] }, { name = "engine", dependencies = ["clock"] }, { name = "clock" }"#,
+            vec!["clock, brought by app: one clock"],
+        ),
+    ];
+    for (packages, expected) in table {
+        let lock = format!("package = [{packages}]").parse().unwrap();
+        assert_eq!(violations(&deny.parse().unwrap(), &lock), expected, "{packages}");
+    }
+}

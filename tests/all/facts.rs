@@ -1,0 +1,38 @@
+//! The tables of facts and the page about them.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use winpool::facts::TABLES;
+
+/// The modules of `src/facts` that are not tables.
+const OTHER_MODULES: [&str; 2] = ["mod", "versions"];
+
+#[test]
+fn every_module_of_facts_is_listed_with_the_date_of_its_newest_source() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/facts");
+    let name = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let paths: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let modules: BTreeSet<_> =
+        paths.iter().map(|path| name(path)).filter(|name| !OTHER_MODULES.contains(&name.as_str())).collect();
+    let listed: Vec<_> = TABLES.iter().map(|table| table.name.to_owned()).collect();
+    assert_eq!(listed, modules.into_iter().collect::<Vec<_>>());
+    for path in paths.iter().filter(|path| !OTHER_MODULES.contains(&name(path).as_str())) {
+        let file = if path.is_dir() { path.join("mod.rs") } else { path.clone() };
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains("\npub const AS_OF: Date = date("), "{} has no AS_OF", file.display());
+        assert!(text.contains("Source"), "{} has no source", file.display());
+    }
+    assert!(TABLES.iter().all(|table| !table.sources.is_empty()));
+}
+
+#[test]
+fn the_page_about_facts_lists_every_table_with_its_sources() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/facts.md")).unwrap();
+    for table in TABLES {
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", table.name)));
+        let row = row.unwrap_or_else(|| panic!("docs/facts.md has no row for {}", table.name));
+        for source in table.sources {
+            assert!(row.contains(source), "{}: {source}", table.name);
+        }
+    }
+}

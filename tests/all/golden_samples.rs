@@ -1,0 +1,228 @@
+//! The files that the shipped samples render to, as golden files in `tests/golden/samples`: for each kubelet minor with
+//! a usual containerd, the RuntimeClasses, and the pause image of each pool. All other supported pairs of a kubelet and
+//! a containerd must render to the same files.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use winpool::{
+    commands::{
+        output,
+        render::{Rendered, render, snapshot},
+    },
+    domain::{
+        pool::configs::ExpectedNode,
+        render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML},
+    },
+    facts::{ContainerdVersion, Minor, containerd},
+    manifests::{Budget, Manifests, Resources},
+};
+
+const KUBELETS: [Minor; 5] = [Minor(20), Minor(24), Minor(30), Minor(34), Minor(36)];
+const CONTAINERDS: [(u32, u32); 4] = [(1, 6), (1, 7), (2, 1), (2, 3)];
+/// The pairs with golden files, with each kubelet and each containerd.
+const GOLDEN_PAIRS: [(Minor, (u32, u32)); 5] =
+    [(Minor(20), (1, 6)), (Minor(24), (1, 6)), (Minor(30), (1, 7)), (Minor(34), (2, 1)), (Minor(36), (2, 3))];
+/// If set, the files are written instead of compared.
+const RENEW: &str = "WINPOOL_RENEW_GOLDEN";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder of samples for a Kubernetes minor.
+fn samples(kubelet: Minor) -> &'static str {
+    if kubelet < Minor(23) { "samples-1.20" } else { "samples" }
+}
+
+/// The pool of the samples with golden files.
+fn golden_pool(kubelet: Minor) -> &'static str {
+    if kubelet < Minor(23) { "web-2004" } else { "web-2022" }
+}
+
+/// The newest release of a containerd minor, which is what a node of that minor should run.
+fn newest((major, minor): (u32, u32)) -> ContainerdVersion {
+    containerd::release_line(ContainerdVersion::new(major, minor, 0)).unwrap().newest
+}
+
+/// The pairs in which the kubelet supports the containerd.
+fn supported_pairs() -> Vec<(Minor, (u32, u32))> {
+    let pairs = KUBELETS.into_iter().flat_map(|kubelet| CONTAINERDS.map(|runtime| (kubelet, runtime)));
+    let fits = |(kubelet, runtime): &(Minor, (u32, u32))| {
+        let version = newest(*runtime);
+        containerd::minimum_for(*kubelet, version).is_none() && !containerd::too_new_for(*kubelet, version)
+    };
+    pairs.filter(fits).collect()
+}
+
+/// The output of `winpool render` for the samples.
+fn rendered((kubelet, runtime): (Minor, (u32, u32))) -> Rendered {
+    let folder = root().join("config").join(samples(kubelet));
+    let resources = Resources::new(Manifests::read(&[folder], &mut Budget::unbounded()).unwrap()).unwrap();
+    let expected_node = ExpectedNode { kubelet, containerd: Some(newest(runtime)) };
+    let snapshot = snapshot(&resources, BTreeMap::new(), "winpool-system");
+    render(&snapshot, &[expected_node], &resources).unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+/// The files for the nodes of each pool, which have one variant.
+fn files_of_pools(rendered: &Rendered) -> BTreeMap<&str, BTreeMap<&str, &str>> {
+    let mut pools = BTreeMap::new();
+    for config in rendered.config_maps.values() {
+        let pool = config["metadata"]["labels"]["winpool.dev/pool"].as_str().unwrap();
+        let files =
+            config["data"].as_object().unwrap().iter().map(|(name, text)| (name.as_str(), text.as_str().unwrap()));
+        assert_eq!(pools.insert(pool, files.collect::<BTreeMap<_, _>>()), None, "{pool} has one variant");
+    }
+    pools
+}
+
+/// The pause image of a variant: the sandbox image in its `containerd.toml`.
+fn pause_image<'a>(files: &BTreeMap<&str, &'a str>) -> &'a str {
+    let is_image = |line: &&str| line.starts_with("sandbox = ") || line.starts_with("sandbox_image = ");
+    let images: Vec<&str> = files[CONTAINERD_TOML].lines().filter(is_image).collect();
+    let [line] = images[..] else { panic!("one pause image: {images:?}") };
+    line.split('"').nth(1).unwrap()
+}
+
+/// A file of a variant with a placeholder for its pause image.
+fn without_pause_image(files: &BTreeMap<&str, &str>, name: &str) -> String {
+    files[name].replace(pause_image(files), "<pause image>")
+}
+
+fn pair_name((kubelet, (major, minor)): (Minor, (u32, u32))) -> String {
+    format!("kubelet-{kubelet}-containerd-{major}.{minor}")
+}
+
+/// The golden files, by path in `tests/golden/samples`.
+fn expected() -> BTreeMap<PathBuf, String> {
+    let mut golden = BTreeMap::new();
+    for pair in GOLDEN_PAIRS {
+        let rendered = rendered(pair);
+        for (name, text) in &files_of_pools(&rendered)[golden_pool(pair.0)] {
+            golden.insert(PathBuf::from(pair_name(pair)).join(name), (*text).to_owned());
+        }
+    }
+    for kubelet in [Minor(20), Minor(36)] {
+        let pair = GOLDEN_PAIRS.into_iter().find(|(shown, _)| *shown == kubelet).unwrap();
+        let classes = rendered(pair).runtime_classes;
+        let documents: Vec<String> = classes.values().map(output::yaml).collect();
+        golden.insert(PathBuf::from(format!("runtime-classes-of-{}.yaml", samples(kubelet))), documents.join("---\n"));
+    }
+    golden.insert("pause-images.txt".into(), pause_images());
+    golden
+}
+
+/// The pause image of each pool, as a table.
+fn pause_images() -> String {
+    let mut table = format!("{:<14}{:<12}{:<9}{:<12}PAUSE IMAGE\n", "SAMPLES", "POOL", "KUBELET", "CONTAINERD");
+    for pair @ (kubelet, (major, minor)) in supported_pairs() {
+        for (pool, files) in files_of_pools(&rendered(pair)) {
+            let image = pause_image(&files);
+            let (kubelet_text, runtime) = (kubelet.to_string(), format!("{major}.{minor}"));
+            let _ = writeln!(table, "{:<14}{pool:<12}{kubelet_text:<9}{runtime:<12}{image}", samples(kubelet));
+        }
+    }
+    table
+}
+
+/// The files below a folder, by path.
+fn found(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap()) {
+        let name = PathBuf::from(entry.file_name());
+        if entry.path().is_dir() {
+            files.extend(found(&entry.path()).into_iter().map(|(inner, text)| (name.join(inner), text)));
+        } else {
+            files.insert(name, fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+    files
+}
+
+fn renew(folder: &Path, golden: &BTreeMap<PathBuf, String>) {
+    if folder.exists() {
+        fs::remove_dir_all(folder).unwrap();
+    }
+    for (name, text) in golden {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+#[test]
+fn the_samples_render_to_the_golden_files() {
+    let folder = root().join("tests/golden/samples");
+    let golden = expected();
+    if std::env::var_os(RENEW).is_some() {
+        renew(&folder, &golden);
+    }
+    let found = found(&folder);
+    let remedy =
+        format!("if that is intended, run {RENEW}=1 cargo test -p winpool --test all golden_samples::, and commit");
+    for (name, text) in &golden {
+        let kept = found.get(name).map_or("", String::as_str);
+        let first = text.lines().zip(kept.lines()).position(|(a, b)| a != b);
+        let index = first.unwrap_or_else(|| text.lines().count().min(kept.lines().count()));
+        let [now, before] = [text, kept].map(|text| text.lines().nth(index).unwrap_or("the end"));
+        let place = format!("tests/golden/samples/{} differs in line {}", name.display(), index + 1);
+        assert!(kept == text, "{place}: {now:?} instead of {before:?}; {remedy}");
+    }
+    let names = |files: &BTreeMap<PathBuf, String>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&found), names(&golden), "obsolete files; {remedy}");
+}
+
+#[test]
+fn every_kubelet_and_every_containerd_is_in_a_supported_golden_pair() {
+    let supported = supported_pairs();
+    assert!(GOLDEN_PAIRS.iter().all(|pair| supported.contains(pair)), "{supported:?}");
+    assert!(KUBELETS.iter().all(|kubelet| GOLDEN_PAIRS.iter().any(|(golden, _)| golden == kubelet)));
+    assert!(CONTAINERDS.iter().all(|runtime| GOLDEN_PAIRS.iter().any(|(_, golden)| golden == runtime)));
+}
+
+#[test]
+fn all_pairs_and_pools_render_to_the_golden_files_except_for_the_pause_image() {
+    let golden: BTreeMap<_, _> = GOLDEN_PAIRS.into_iter().map(|pair| (pair, rendered(pair))).collect();
+    let golden_file = |wanted: &dyn Fn(&(Minor, (u32, u32))) -> bool, name: &str| {
+        let (pair, rendered) = golden.iter().find(|(pair, _)| wanted(pair)).unwrap();
+        without_pause_image(&files_of_pools(rendered)[golden_pool(pair.0)], name)
+    };
+    for pair @ (kubelet, runtime) in supported_pairs() {
+        let rendered = rendered(pair);
+        let pools = files_of_pools(&rendered);
+        assert_eq!(pools.keys().map(|pool| (*pool).to_owned()).collect::<Vec<_>>(), pools_of(samples(kubelet)));
+        for (pool, files) in pools {
+            let title = format!("{pool} for {}", pair_name(pair));
+            assert_eq!(
+                files.keys().copied().collect::<Vec<_>>(),
+                [CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML],
+                "{title}"
+            );
+            for name in [KUBELET_ARGS, KUBELET_YAML] {
+                assert_eq!(
+                    without_pause_image(&files, name),
+                    golden_file(&|pair| pair.0 == kubelet, name),
+                    "{title}: {name}"
+                );
+            }
+            let toml = golden_file(&|pair| pair.1 == runtime, CONTAINERD_TOML);
+            assert_eq!(without_pause_image(&files, CONTAINERD_TOML), toml, "{title}");
+        }
+    }
+}
+
+/// The names of the pools in a folder of samples.
+fn pools_of(samples: &str) -> Vec<String> {
+    let files = fs::read_dir(root().join("config").join(samples)).unwrap().map(|entry| entry.unwrap().path());
+    let documents =
+        files.flat_map(|file| serde_saphyr::from_multiple::<Value>(&fs::read_to_string(file).unwrap()).unwrap());
+    let pools = documents.filter(|object| object["kind"] == "WindowsNodePool");
+    let mut names: Vec<String> = pools.map(|pool| pool["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,59 @@
+//! The membership that is updated with changes equals the one that is computed from nothing.
+
+use std::sync::Arc;
+
+use proptest::{prelude::*, sample::select};
+use winpool::domain::{
+    ownership::Ownership,
+    pool::{Pool, Snapshot},
+    record::OwnershipKey,
+};
+
+use super::any_model;
+use crate::model::Model;
+
+/// Computes the membership of a snapshot from that of an earlier one, and from nothing.
+fn assert_same(earlier: &Snapshot, current: Snapshot) -> Snapshot {
+    // Unchanged nodes are shared, as in the caches.
+    let nodes = current.nodes.iter().map(|(name, node)| match earlier.nodes.get(name) {
+        Some(former) if former == node => (name.clone(), former.clone()),
+        _ => (name.clone(), node.clone()),
+    });
+    let from_nothing = Snapshot { nodes: nodes.collect(), membership: Arc::default(), ..current };
+    let updated = Snapshot { membership: earlier.membership(), ..from_nothing.clone() };
+    assert_eq!(updated.membership(), from_nothing.membership());
+    Snapshot { membership: updated.membership(), ..updated }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_updated_membership_equals_one_computed_from_nothing(
+        mut model in any_model(),
+        other in any_model(),
+        deleted in select(vec!["win-0", "win-1", "win-4"]),
+        deleting in select(vec!["pool-0", "pool-1"]),
+        verifies in any::<bool>(),
+    ) {
+        let mut known = assert_same(&Snapshot::default(), model.snapshot());
+        model.settle_watched(|model| known = assert_same(&known, model.snapshot()));
+        known = assert_same(&known, model.snapshot());
+        // Nodes are deleted, pools change, records are no longer verified.
+        let mut next = known.clone();
+        next.nodes.remove(deleted);
+        known = assert_same(&known, next);
+        let mut next = known.clone();
+        if let Some(pool) = next.pools.get(deleting).cloned() {
+            next.pools.insert(deleting.to_owned(), Arc::new(Pool { deleting: true, ..pool.as_ref().clone() }));
+        }
+        known = assert_same(&known, next);
+        if !verifies {
+            known = assert_same(&known, Snapshot { ownership: Arc::new(Ownership::TrustNone), ..known.clone() });
+            let key = OwnershipKey::new(&[7; OwnershipKey::LENGTH]);
+            known = assert_same(&known, Snapshot { ownership: Arc::new(Ownership::signed(key)), ..known.clone() });
+        }
+        let end: Model = other;
+        assert_same(&known, end.snapshot());
+    }
+}

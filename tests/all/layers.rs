@@ -1,0 +1,391 @@
+//! The layers of the code: which module may use which, that there is no cycle, and what each layer does without.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use syn::{
+    Attribute, Expr, File, Item, Macro, Meta, UseTree, Visibility,
+    visit::{self, Visit},
+};
+
+/// The layers, from the lowest. A module may use those of lower layers, and none of its own layer.
+const LAYERS: &[&[&str]] = &[
+    &["facts", "telemetry"],
+    &["api"],
+    &["domain::objects", "domain::problem", "domain::text"],
+    &["domain::decode", "domain::json_path", "domain::kubernetes", "domain::tables"],
+    &["domain::profile", "domain::record", "domain::revert"],
+    &["domain::node"],
+    &["domain::ownership"],
+    &["domain::operation"],
+    &["domain::image", "domain::render"],
+    &["domain::workload"],
+    &["domain::pool"],
+    &["domain::status"],
+    &["domain::lint", "domain::migrate", "domain::upgrade"],
+    &["domain"],
+    &["admin", "manifests", "registry"],
+    &["cluster"],
+    &["controllers"],
+    &["commands"],
+];
+
+/// What the modules below a path may not contain, and why.
+struct Rule {
+    below: &'static str,
+    except: &'static [&'static str],
+    forbidden: &'static [&'static str],
+    because: &'static str,
+}
+
+const IMPURE: &[&str] = &[
+    "Timestamp::now",
+    "Zoned::now",
+    "Instant::now",
+    "SystemTime",
+    "std::fs",
+    "std::net::TcpStream",
+    "std::net::ToSocketAddrs",
+    "std::env",
+    "std::process",
+    "tokio",
+    "futures",
+    "tracing",
+    "println!",
+    "await",
+    "async",
+];
+const CLIENTS: &[&str] = &["kube::Client", "kube::Api", "kube::api", "kube::client", "kube::runtime", "kube::Config"];
+const WRITES: &[&str] = &["PatchParams", "PostParams", "DeleteParams", ".patch", ".replace_status"];
+
+const RULES: &[Rule] = &[
+    Rule {
+        below: "facts",
+        except: &[],
+        forbidden: IMPURE,
+        because: "a table is the same at any time and in any place",
+    },
+    Rule { below: "facts", except: &[], forbidden: &["kube"], because: "a table does not depend on who reads it" },
+    Rule {
+        below: "domain",
+        except: &[],
+        forbidden: IMPURE,
+        because: "the rules are pure: the same snapshot gives the same plan",
+    },
+    Rule { below: "domain", except: &[], forbidden: CLIENTS, because: "the rules return a plan, which others write" },
+    Rule {
+        below: "cluster",
+        except: &["cluster::writer", "cluster::events", "cluster::key"],
+        forbidden: WRITES,
+        because: "only the writer writes, besides events and the Secret of the ownership key",
+    },
+    Rule { below: "controllers", except: &[], forbidden: WRITES, because: "controllers pass operations to the writer" },
+    Rule {
+        below: "controllers",
+        except: &[],
+        forbidden: &["json!", "serde_json::to_value"],
+        because: "the rules build the body of a request",
+    },
+    Rule { below: "commands", except: &[], forbidden: WRITES, because: "the command line uses the writer too" },
+    Rule { below: "registry", except: &[], forbidden: &["kube"], because: "a registry client needs no cluster" },
+];
+
+#[test]
+fn a_module_uses_only_modules_of_lower_layers() {
+    let code = Code::read();
+    let mut upward = Vec::new();
+    for (module, used) in code.edges() {
+        let (from, to) = (layer(&module), layer(&used));
+        let same_part = part(&module) == part(&used);
+        if !same_part && from.1 <= to.1 {
+            upward.push(format!("{module} uses {used}, which is not in a lower layer than {}", from.0));
+        }
+    }
+    assert!(upward.is_empty(), "\n{}\n", upward.join("\n"));
+}
+
+#[test]
+fn no_modules_use_each_other_in_a_cycle() {
+    let code = Code::read();
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (module, used) in code.edges() {
+        uses.entry(module).or_default().insert(used);
+    }
+    // What uses only modules that were removed is in no cycle.
+    loop {
+        let leaves: BTreeSet<String> = uses
+            .iter()
+            .filter(|(_, used)| used.iter().all(|used| !uses.contains_key(used)))
+            .map(|(module, _)| module.clone())
+            .collect();
+        if leaves.is_empty() {
+            break;
+        }
+        uses.retain(|module, _| !leaves.contains(module));
+    }
+    let known: BTreeSet<String> = uses.keys().cloned().collect();
+    uses.values_mut().for_each(|used| used.retain(|used| known.contains(used)));
+    assert!(uses.is_empty(), "these modules are in a cycle, or above one: {uses:#?}");
+}
+
+#[test]
+fn a_module_does_without_what_its_layer_does_not_need() {
+    let code = Code::read();
+    let mut breaches = Vec::new();
+    for rule in RULES {
+        let below = code.modules.iter().filter(|(module, _)| is_below(module, rule.below));
+        let modules: Vec<_> =
+            below.filter(|(module, _)| !rule.except.iter().any(|one| is_below(module, one))).collect();
+        assert!(!modules.is_empty(), "there is no module {}", rule.below);
+        for (module, found) in modules {
+            let forbidden = rule.forbidden.iter().filter(|name| found.mentions(name));
+            breaches.extend(forbidden.map(|name| format!("{module} has `{name}`, but {}", rule.because)));
+        }
+    }
+    assert!(breaches.is_empty(), "\n{}\n", breaches.join("\n"));
+}
+
+#[test]
+fn every_way_to_name_a_module_is_seen() {
+    let text = "
+        use crate::{cluster::{self, Writer}, domain::pool as p};
+        use super::sibling::Thing;
+        use kube::{Api, core::X};
+        fn a() -> crate::facts::Minor { tracing::info!(\"x\"); client.patch(1).await; jiff::Timestamp::now() }
+        #[cfg(test)]
+        mod tests { use crate::commands; }
+    ";
+    let found = Module::of(&syn::parse_file(text).unwrap(), "domain::x");
+    for path in ["cluster", "cluster::Writer", "domain::pool", "domain::sibling::Thing", "facts::Minor"] {
+        assert!(found.paths.contains(path), "{path} in {:?}", found.paths);
+    }
+    assert!(!found.paths.iter().any(|path| path.contains("commands")), "tests are left out");
+    for name in ["kube::Api", "tracing", ".patch", "await", "Timestamp::now"] {
+        assert!(found.mentions(name), "{name} in {found:?}");
+    }
+    assert!(!found.mentions("kube::Client") && !found.mentions("async"));
+}
+
+/// All modules of the library, without their tests.
+struct Code {
+    modules: BTreeMap<String, Module>,
+}
+
+/// A module: one file.
+#[derive(Debug, Default)]
+struct Module {
+    /// Paths into this crate, without `crate::`.
+    paths: BTreeSet<String>,
+    /// Paths of other crates, macros as `name!`, methods as `.name`, and `await` and `async`.
+    names: BTreeSet<String>,
+    /// The public names that it takes from elsewhere, with the path there.
+    exports: BTreeMap<String, String>,
+    current: String,
+}
+
+impl Code {
+    fn read() -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let modules = rust_files(&source).into_iter().filter_map(|file| {
+            let name = module_name(file.strip_prefix(&source).unwrap());
+            let parsed = syn::parse_file(&fs::read_to_string(&file).unwrap()).unwrap();
+            (!name.is_empty() && !name.ends_with("tests")).then(|| (name.clone(), Module::of(&parsed, &name)))
+        });
+        Self { modules: modules.collect() }
+    }
+
+    /// Each module with each other module that it uses.
+    fn edges(&self) -> BTreeSet<(String, String)> {
+        let edges = self.modules.iter().flat_map(|(module, found)| {
+            let used = found.paths.iter().filter_map(|path| self.defined_in(path, 0));
+            used.filter(move |used| used != module).map(move |used| (module.clone(), used))
+        });
+        edges.collect()
+    }
+
+    /// The module that defines what a path names, behind re-exports.
+    fn defined_in(&self, path: &str, depth: usize) -> Option<String> {
+        let parts: Vec<&str> = path.split("::").collect();
+        let longest = (1..=parts.len()).rev().find(|end| self.modules.contains_key(&parts[..*end].join("::")))?;
+        let module = parts[..longest].join("::");
+        let exported = parts.get(longest).and_then(|name| self.modules[&module].exports.get(*name));
+        match exported.filter(|_| depth < 8) {
+            Some(target) => self.defined_in(target, depth + 1),
+            None => Some(module),
+        }
+    }
+}
+
+impl Module {
+    fn of(file: &File, name: &str) -> Self {
+        let mut module = Self { current: name.to_owned(), ..Self::default() };
+        module.visit_file(file);
+        module
+    }
+
+    fn mentions(&self, name: &str) -> bool {
+        let found = |known: &String| {
+            known == name
+                || known.starts_with(&format!("{name}::"))
+                || known.ends_with(&format!("::{name}"))
+                || known.contains(&format!("::{name}::"))
+        };
+        self.names.iter().any(found)
+    }
+
+    /// Notes a path; what begins with `crate`, `self` or `super` is in this crate.
+    fn note(&mut self, path: &[String]) -> Option<String> {
+        let mut base: Vec<String> = self.current.split("::").map(str::to_owned).collect();
+        let rest = match path.first()?.as_str() {
+            "crate" => &path[1..],
+            "self" if path.len() > 1 => return self.add([&base[..], &path[1..]].concat()),
+            "super" => {
+                let ups = path.iter().take_while(|part| *part == "super").count();
+                base.truncate(base.len().saturating_sub(ups));
+                return self.add([&base[..], &path[ups..]].concat());
+            }
+            _ => {
+                self.names.insert(path.join("::"));
+                return None;
+            }
+        };
+        self.add(rest.to_vec())
+    }
+
+    fn add(&mut self, path: Vec<String>) -> Option<String> {
+        let path = path.join("::");
+        self.paths.insert(path.clone());
+        Some(path)
+    }
+
+    fn note_use(&mut self, tree: &UseTree, prefix: &[String], public: bool) {
+        let with = |name: String| [prefix, &[name]].concat();
+        let mut leaf = |path: Vec<String>, name: String| {
+            // A path without a prefix of this crate may begin with a module that is declared here.
+            let own = self.note(&path).or_else(|| public.then(|| format!("{}::{}", self.current, path.join("::"))));
+            if let Some(target) = own.filter(|_| public) {
+                self.exports.insert(name, target);
+            }
+        };
+        match tree {
+            UseTree::Path(path) => self.note_use(&path.tree, &with(path.ident.to_string()), public),
+            UseTree::Name(name) if name.ident == "self" => {
+                leaf(prefix.to_vec(), prefix.last().cloned().unwrap_or_default());
+            }
+            UseTree::Name(name) => leaf(with(name.ident.to_string()), name.ident.to_string()),
+            UseTree::Rename(name) => leaf(with(name.ident.to_string()), name.rename.to_string()),
+            UseTree::Glob(_) => drop(self.note(prefix)),
+            UseTree::Group(group) => group.items.iter().for_each(|tree| self.note_use(tree, prefix, public)),
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Module {
+    fn visit_item(&mut self, item: &'ast Item) {
+        let attributes = match item {
+            Item::Mod(item) => &item.attrs,
+            Item::Fn(item) => &item.attrs,
+            Item::Impl(item) => &item.attrs,
+            Item::Use(item) => &item.attrs,
+            _ => return visit::visit_item(self, item),
+        };
+        if !attributes.iter().any(is_test) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.note_use(&item.tree, &[], !matches!(item.vis, Visibility::Inherited));
+    }
+
+    // `pub(super)` uses nothing.
+    fn visit_visibility(&mut self, _: &'ast Visibility) {}
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let parts: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        self.note(&parts);
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, item: &'ast Macro) {
+        if let Some(name) = item.path.segments.last() {
+            self.names.insert(format!("{}!", name.ident));
+        }
+        // Arguments of format macros are expressions.
+        let parser = syn::punctuated::Punctuated::<Expr, syn::Token![,]>::parse_terminated;
+        if let Ok(arguments) = item.parse_body_with(parser) {
+            arguments.iter().for_each(|argument| self.visit_expr(argument));
+        }
+        visit::visit_macro(self, item);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        self.names.insert(format!(".{}", call.method));
+        visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_expr_await(&mut self, expression: &'ast syn::ExprAwait) {
+        self.names.insert("await".to_owned());
+        visit::visit_expr_await(self, expression);
+    }
+
+    fn visit_expr_async(&mut self, expression: &'ast syn::ExprAsync) {
+        self.names.insert("async".to_owned());
+        visit::visit_expr_async(self, expression);
+    }
+
+    fn visit_signature(&mut self, signature: &'ast syn::Signature) {
+        if signature.asyncness.is_some() {
+            self.names.insert("async".to_owned());
+        }
+        visit::visit_signature(self, signature);
+    }
+}
+
+fn is_test(attribute: &Attribute) -> bool {
+    let cfg =
+        matches!(&attribute.meta, Meta::List(list) if list.path.is_ident("cfg") && list.tokens.to_string() == "test");
+    cfg || attribute.path().is_ident("test")
+}
+
+fn is_below(module: &str, path: &str) -> bool {
+    module.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// The entry of [`LAYERS`] for a module, with the number of its layer.
+fn layer(module: &str) -> (&'static str, usize) {
+    let entries = LAYERS.iter().enumerate().flat_map(|(number, layer)| layer.iter().map(move |entry| (*entry, number)));
+    let found = entries.filter(|(entry, _)| is_below(module, entry)).max_by_key(|(entry, _)| entry.len());
+    found.unwrap_or_else(|| panic!("module {module} is in no layer: add it to LAYERS"))
+}
+
+fn part(module: &str) -> &'static str {
+    layer(module).0
+}
+
+/// `domain/pool/mod.rs` is `domain::pool`; the roots of the crate have no name.
+fn module_name(file: &Path) -> String {
+    let path = file.with_extension("");
+    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let parts = match parts.last().map(String::as_str) {
+        Some("mod" | "lib" | "main") => &parts[..parts.len() - 1],
+        _ => &parts[..],
+    };
+    parts.join("::")
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}

@@ -1,0 +1,230 @@
+//! The placement of pods by their manifests, and its findings.
+
+use super::*;
+
+#[test]
+fn the_placement_of_a_pod_is_read_from_all_its_fields_and_the_other_manifests() {
+    let pool = "---\napiVersion: winpool.dev/v1alpha1\nkind: WindowsNodePool\nmetadata: {name: web}\nspec:\n  \
+                windowsVersion: \"ltsc2022\"\n  nodeSelector: {matchLabels: {agentpool: web}}\n  \
+                taints: [{key: win, effect: NoSchedule}]\n  \
+                runtimeClasses: [{name: windows}, {name: isolated, isolation: HyperV}]\n";
+    let windows = "os: {name: windows}";
+    let selected = "os: {name: windows}, nodeSelector: {kubernetes.io/os: windows}";
+    let host_process = "hostNetwork: true, securityContext: {windowsOptions: {hostProcess: true}}";
+    let core_2019 = "mcr.microsoft.com/windows/servercore:ltsc2019";
+    let build_2022 = "kubernetes.io/os: windows, node.kubernetes.io/windows-build: 10.0.20348";
+    let table: [(&str, String, &[&str]); 20] = [
+        (
+            "a DaemonSet that selects the nodes of its class by itself",
+            pool.to_owned()
+                + &pod(
+                    "DaemonSet",
+                    &format!(
+                        "{windows}, runtimeClassName: windows, nodeSelector: {{{build_2022}}}, tolerations: [{{operator: Exists}}]"
+                    ),
+                    "a:1",
+                ),
+            &[],
+        ),
+        (
+            "a DaemonSet whose class has the toleration",
+            pool.to_owned()
+                + &pod(
+                    "DaemonSet",
+                    &format!("{windows}, runtimeClassName: windows, nodeSelector: {{{build_2022}}}"),
+                    "a:1",
+                ),
+            &["untolerated-taint"],
+        ),
+        (
+            "a DaemonSet that selects nothing without its class",
+            pool.to_owned() + &pod("DaemonSet", &format!("{windows}, runtimeClassName: windows"), "a:1"),
+            &["daemonset-runtime-class"],
+        ),
+        (
+            "a build without a pool",
+            pod("Pod", &format!("{windows}, nodeSelector: {{{build_2022}}}"), core_2019),
+            &["image-build"],
+        ),
+        (
+            "an unknown class may have Hyper-V isolation",
+            pod("Pod", &format!("{windows}, runtimeClassName: other, nodeSelector: {{{build_2022}}}"), core_2019),
+            &[],
+        ),
+        (
+            "an unknown class may select any node",
+            pod("Pod", &format!("{windows}, runtimeClassName: other"), "a:1"),
+            &[],
+        ),
+        ("a node name", pod("Pod", &format!("{windows}, nodeName: win-1"), "a:1"), &[]),
+        (
+            "only the image suggests Windows",
+            pod("Pod", "restartPolicy: Never", core_2019),
+            &["os-selector-missing", "os-name-missing"],
+        ),
+        (
+            "only a toleration suggests Windows",
+            pod("Pod", "tolerations: [{key: os, value: windows}]", "a:1"),
+            &["os-selector-missing", "os-name-missing"],
+        ),
+        (
+            "Linux by its selector",
+            pod("Pod", "nodeSelector: {kubernetes.io/os: linux}, tolerations: [{operator: Exists}]", "a:1"),
+            &[],
+        ),
+        (
+            "the taint of the pool is tolerated",
+            pool.to_owned() + &pod("Pod", "tolerations: [{key: win, operator: Exists}]", "a:1"),
+            &["linux-tolerance"],
+        ),
+        (
+            "another taint than the pool's",
+            pool.to_owned() + &pod("Pod", "tolerations: [{key: os, operator: Exists}]", "a:1"),
+            &[],
+        ),
+        (
+            "the pool's class",
+            pool.to_owned() + &pod("Pod", &format!("{windows}, runtimeClassName: windows"), "a:1"),
+            &[],
+        ),
+        ("no toleration for the pool", pool.to_owned() + &pod("Pod", selected, "a:1"), &["untolerated-taint"]),
+        (
+            "nodes of another pool",
+            pool.to_owned()
+                + &pod("Pod", "os: {name: windows}, nodeSelector: {kubernetes.io/os: windows, agentpool: b}", "a:1"),
+            &[],
+        ),
+        (
+            "HostProcess runs on any host",
+            pool.to_owned() + &pod("Pod", &format!("{windows}, runtimeClassName: windows, {host_process}"), core_2019),
+            &[],
+        ),
+        (
+            "the Hyper-V handler of containerd boots the build of the host",
+            pool.to_owned() + &pod("Pod", &format!("{windows}, runtimeClassName: isolated"), core_2019),
+            &["image-build"],
+        ),
+        (
+            "a custom Hyper-V handler may boot an older build",
+            pool.replace("isolation: HyperV", "isolation: HyperV, handler: runhcs-wcow-hypervisor-17763")
+                + &pod("Pod", &format!("{windows}, runtimeClassName: isolated"), core_2019),
+            &[],
+        ),
+        (
+            "a DaemonSet with an unknown class",
+            pod("DaemonSet", &format!("{windows}, runtimeClassName: other"), "a:1"),
+            &["daemonset-runtime-class"],
+        ),
+        (
+            "a DaemonSet that tolerates more than the class",
+            pool.to_owned()
+                + &pod(
+                    "DaemonSet",
+                    "os: {name: windows}, runtimeClassName: windows, tolerations: [{operator: Exists}], nodeSelector: \
+                     {kubernetes.io/os: windows, kubernetes.io/arch: amd64, node.kubernetes.io/windows-build: 10.0.20348}",
+                    "a:1",
+                ),
+            &[],
+        ),
+    ];
+    for (case, text, expected) in table {
+        let found = check(&text).findings;
+        let codes: Vec<_> = found.iter().map(|found| found.finding.code.name()).collect();
+        assert_eq!(codes, expected, "{case}: {found:?}\n{text}");
+    }
+}
+
+/// A pool with ltsc2022 and one with ltsc2019.
+const POOLS: &str = "---
+apiVersion: winpool.dev/v1alpha1
+kind: WindowsNodePool
+metadata: {name: web-2022}
+spec: {windowsVersion: ltsc2022, nodeSelector: {matchLabels: {agentpool: web}}}
+---
+apiVersion: winpool.dev/v1alpha1
+kind: WindowsNodePool
+metadata: {name: web-2019}
+spec: {windowsVersion: ltsc2019, nodeSelector: {matchLabels: {agentpool: old}}}
+";
+
+#[test]
+fn linux_workloads_have_no_findings_whatever_their_name() {
+    let everything = "tolerations: [{operator: Exists}]";
+    let linux = "nodeSelector: {kubernetes.io/os: linux}";
+    let affinity = |key: &str, operator: &str, value: &str| {
+        format!(
+            "affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: \
+             [{{matchExpressions: [{{key: {key}, operator: {operator}, values: [{value}]}}]}}]}}}}}}"
+        )
+    };
+    let table = [
+        pod("Deployment", "hostNetwork: true", "quay.io/openshift/windows-machine-config-operator:v10.15"),
+        pod("Deployment", "restartPolicy: Always", "registry.k8s.io/gmsa-webhook/k8s-gmsa-webhook:v0.5.0"),
+        pod("Deployment", "restartPolicy: Always", "example.com/windows-gmsa-webhook:v0.5.0"),
+        pod("Pod", "restartPolicy: Always", "docker.io/dockurr/windows:4.35"),
+        pod("Deployment", "restartPolicy: Always", "nginx:1.27-alpine"),
+        pod("Deployment", linux, "nginx"),
+        pod("DaemonSet", &format!("{linux}, {everything}, hostNetwork: true"), "registry.k8s.io/kube-proxy:v1.34.0"),
+        pod(
+            "DaemonSet",
+            &format!("os: {{name: linux}}, {linux}, {everything}"),
+            "quay.io/prometheus/node-exporter:v1.9.1",
+        ),
+        pod(
+            "DaemonSet",
+            &format!("{everything}, {}", affinity("kubernetes.io/os", "In", "linux")),
+            "calico/node:v3.30.0",
+        ),
+        pod("DaemonSet", &format!("{everything}, {}", affinity("kubernetes.io/os", "NotIn", "windows")), "a:1"),
+        pod(
+            "DaemonSet",
+            &format!(
+                "{everything}, {}",
+                affinity("kubernetes.azure.com/os-sku", "NotIn", "Windows2019, Windows2022, Windows2025")
+            ),
+            "a:1",
+        ),
+        pod(
+            "DaemonSet",
+            &format!("{everything}, nodeSelector: {{gpu: 'true'}}"),
+            "nvcr.io/nvidia/k8s-device-plugin:v0.17.1",
+        ),
+        pod("DaemonSet", "tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}]", "a:1"),
+    ];
+    for text in table {
+        for text in [text.clone(), POOLS.to_owned() + &text] {
+            let found = check(&text).findings;
+            assert!(found.is_empty(), "{found:?}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn messages_about_placement_are_those_of_the_operator() {
+    let tolerant = "tolerations: [{key: os, value: windows, effect: NoSchedule}]";
+    let windows = "os: {name: windows}";
+    let core_2019 = "mcr.microsoft.com/windows/servercore:ltsc2019";
+    let selects = |labels: &str| format!("{windows}, {tolerant}, nodeSelector: {{{labels}}}");
+    let messages = |text: &str| {
+        let found = check(&(POOLS.to_owned() + text)).findings;
+        let messages =
+            found.iter().map(|one| format!("{}: {} | {}", one.finding.code, one.finding.message, one.finding.remedy));
+        messages.collect::<Vec<_>>().join("\n")
+    };
+    let build = pod("Pod", &selects("kubernetes.io/os: windows, agentpool: web"), core_2019);
+    insta::assert_snapshot!(messages(&build), @"image-build: in pool web-2022, mcr.microsoft.com/windows/servercore:ltsc2019 probably does not run on 10.0.20348: according to its name it is for 10.0.17763 (ltsc2019), and the node runs only images for 10.0.20348 (ltsc2022). A container does not start on a node with an incompatible version: The container operating system does not match the host operating system. The name of an image is no proof. | rebuild it on ltsc2022, or use pool web-2019");
+    let anywhere = pod("Pod", &selects("kubernetes.io/os: windows"), "mcr.microsoft.com/windows/servercore:ltsc2025");
+    insta::assert_snapshot!(messages(&anywhere), @"image-build: in pool web-2019, mcr.microsoft.com/windows/servercore:ltsc2025 probably does not run on 10.0.17763: according to its name it is for 10.0.26100 (ltsc2025), and the node runs only images for 10.0.17763 (ltsc2019). A container does not start on a node with an incompatible version: The container operating system does not match the host operating system. The name of an image is no proof. | rebuild it on ltsc2019");
+    let misspelt = pod("Pod", &selects("winpool.dev/pool: web-2202"), "a:1");
+    insta::assert_snapshot!(messages(&misspelt), @"no-pool: no pool matches: the nodes of pool web-2019 do not have winpool.dev/pool=web-2202. The pod stays Pending, because no pool in the manifests has this name or build. | use one of the pools: web-2019, web-2022");
+    let deployment = pod("Deployment", &format!("{windows}, nodeSelector: {{winpool.dev/pool: web-2022}}"), "a:1");
+    insta::assert_snapshot!(messages(&deployment), @"untolerated-taint: the pod does not tolerate os=windows:NoSchedule of pool web-2022. The pod stays Pending, because every matching node has an untolerated taint. | set runtimeClassName: windows-ltsc2022, or add the tolerations");
+    let daemonset = deployment.replace("kind: Deployment", "kind: DaemonSet");
+    insta::assert_snapshot!(messages(&daemonset), @"untolerated-taint: the template does not tolerate os=windows:NoSchedule of pool web-2022. The DaemonSet controller creates no pods for nodes with an untolerated taint, and ignores the tolerations of a RuntimeClass. | add the tolerations to the template of the DaemonSet");
+    let in_conflict = format!(
+        "{windows}, runtimeClassName: windows-ltsc2022, nodeSelector: {{node.kubernetes.io/windows-build: 10.0.17763}}"
+    );
+    insta::assert_snapshot!(messages(&pod("Pod", &in_conflict, core_2019)), @"placement-conflict: nodeSelector has node.kubernetes.io/windows-build=10.0.17763, and RuntimeClass windows-ltsc2022 has node.kubernetes.io/windows-build=10.0.20348. No node runs a pod for another operating system, and the API server rejects a nodeSelector that contradicts the RuntimeClass. | use the same values");
+    let undeclared = pod("Pod", "tolerations: [{key: os, operator: Exists}]", "a:1");
+    insta::assert_snapshot!(messages(&undeclared), @"linux-tolerance: the pod can be scheduled to Windows nodes, because it tolerates the taints of pool web-2019. Its image does not run on Windows nodes. | set nodeSelector: {kubernetes.io/os: linux}, or windows if the image is for Windows");
+}

@@ -1,0 +1,27 @@
+//! Tests of the library and of the built binary that start no server: golden files, properties, rules in CEL, layers.
+//!
+//! One program, so that everything is linked once; `cargo test --test all pools::` runs one module.
+
+// clippy.toml allows these in tests, but takes a helper of a test for something else.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod cel;
+mod cli;
+mod conditions;
+mod config;
+mod crds;
+mod dependencies;
+mod docs;
+mod facts;
+mod golden_containerd;
+mod golden_kubelet;
+mod golden_samples;
+mod keeping;
+mod laws;
+mod layers;
+mod lint;
+mod model;
+mod ownership;
+mod pools;
+mod status_page;
+mod workloads;

@@ -1,0 +1,414 @@
+//! A model of the API server with the semantics that plans need. It knows nothing of winpool's rules.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+use winpool::{
+    domain::{
+        node::WindowsNode,
+        operation::{AfterFailure, Done, Operation, Outcome, Shortfall, Unwritten},
+        ownership::Ownership,
+        pool::{
+            ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot,
+            plan::{Plan, plan},
+        },
+        record::OwnershipKey,
+        status::pool::{Report, report},
+        workload::{Pod, Shared},
+    },
+    facts::Minor,
+};
+
+/// The stored objects, and what the operator applied to them.
+#[derive(Clone, Debug)]
+pub struct Model {
+    objects: BTreeMap<(&'static str, String), Value>,
+    applied: BTreeMap<(&'static str, String), Value>,
+    version: u64,
+    pub now: Timestamp,
+    pub api_server: Minor,
+    /// The operations that are rejected.
+    pub refuses: Option<fn(&Operation) -> bool>,
+    /// The key that signs the records.
+    pub key: u8,
+}
+
+pub const POOL: &str = "WindowsNodePool";
+pub const PROFILE: &str = "WindowsRuntimeProfile";
+pub const NODE: &str = "Node";
+pub const CLASS: &str = "RuntimeClass";
+pub const CONFIG: &str = "ConfigMap";
+pub const POD: &str = "Pod";
+
+impl Model {
+    pub fn new() -> Self {
+        let now = "2026-06-01T12:00:00Z".parse().unwrap();
+        Self {
+            objects: BTreeMap::new(),
+            applied: BTreeMap::new(),
+            version: 0,
+            now,
+            api_server: Minor(34),
+            refuses: None,
+            key: 7,
+        }
+    }
+
+    /// Stores an object as kubectl does: metadata and spec are replaced, the status is kept.
+    pub fn put(&mut self, kind: &'static str, name: &str, mut object: Value) {
+        let before = self.objects.get(&(kind, name.to_owned())).cloned();
+        self.version += 1;
+        object["metadata"]["name"] = json!(name);
+        object["metadata"]["uid"] = before
+            .as_ref()
+            .map_or_else(|| json!(format!("uid-{}", self.version)), |old| old["metadata"]["uid"].clone());
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        object["metadata"]["creationTimestamp"] = before.as_ref().map_or_else(
+            || json!((self.now + SignedDuration::from_secs(self.version.cast_signed())).to_string()),
+            |old| old["metadata"]["creationTimestamp"].clone(),
+        );
+        let same_spec = before.as_ref().is_some_and(|old| old["spec"] == object["spec"]);
+        let generation =
+            before.as_ref().map_or(1, |old| old["metadata"]["generation"].as_i64().unwrap() + i64::from(!same_spec));
+        object["metadata"]["generation"] = json!(generation);
+        if let Some(old) = before {
+            for kept in ["finalizers", "labels", "annotations", "deletionTimestamp"] {
+                if object["metadata"].get(kept).is_none() && old["metadata"].get(kept).is_some() {
+                    object["metadata"][kept] = old["metadata"][kept].clone();
+                }
+            }
+            if object.get("status").is_none() && old.get("status").is_some() {
+                object["status"] = old["status"].clone();
+            }
+        }
+        self.objects.insert((kind, name.to_owned()), object);
+    }
+
+    /// Changes an object in place as another client.
+    pub fn edit(&mut self, kind: &'static str, name: &str, change: impl FnOnce(&mut Value)) {
+        self.version += 1;
+        let version = self.version.to_string();
+        let object = self.objects.get_mut(&(kind, name.to_owned())).unwrap();
+        let spec = object["spec"].clone();
+        change(object);
+        object["metadata"]["resourceVersion"] = json!(version);
+        if kind != NODE && object["spec"] != spec {
+            object["metadata"]["generation"] = json!(object["metadata"]["generation"].as_i64().unwrap() + 1);
+        }
+    }
+
+    /// Deletes an object, or sets its deletion timestamp if it has finalizers.
+    pub fn delete(&mut self, kind: &'static str, name: &str) {
+        let key = (kind, name.to_owned());
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        if object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()) {
+            object["metadata"]["deletionTimestamp"] = json!(self.now.to_string());
+        } else {
+            self.objects.remove(&key);
+            self.applied.remove(&key);
+        }
+    }
+
+    pub fn get(&self, kind: &'static str, name: &str) -> Option<&Value> {
+        self.objects.get(&(kind, name.to_owned()))
+    }
+
+    pub fn all(&self, kind: &'static str) -> impl Iterator<Item = &Value> {
+        self.objects.iter().filter(move |((of, _), _)| *of == kind).map(|(_, object)| object)
+    }
+
+    pub fn names(&self, kind: &'static str) -> Vec<String> {
+        self.all(kind).map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The snapshot for a reconcile.
+    pub fn snapshot(&self) -> Snapshot {
+        fn read<T: serde::de::DeserializeOwned>(object: &Value) -> T {
+            serde_json::from_value(object.clone()).unwrap()
+        }
+        let by_name =
+            |kind| self.all(kind).map(|object| (object["metadata"]["name"].as_str().unwrap().to_owned(), object));
+        Snapshot {
+            now: self.now,
+            namespace: "winpool-system".into(),
+            pools: by_name(POOL).map(|(name, object)| (name, Arc::new(Pool::from_object(read(object))))).collect(),
+            profiles: by_name(PROFILE)
+                .map(|(name, object)| (name, Arc::new(ProfileView::from_object(read(object)))))
+                .collect(),
+            nodes: by_name(NODE)
+                .filter(|(_, node)| node["metadata"]["labels"]["kubernetes.io/os"] == "windows")
+                .map(|(name, node)| (name, Arc::new(WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node)))))
+                .collect(),
+            runtime_classes: by_name(CLASS)
+                .map(|(name, class)| {
+                    (name, Arc::new(RuntimeClassView::from(read::<k8s_openapi::api::node::v1::RuntimeClass>(class))))
+                })
+                .collect(),
+            config_maps: by_name(CONFIG)
+                .map(|(name, map)| {
+                    (name, Arc::new(ConfigMapView::from(read::<k8s_openapi::api::core::v1::ConfigMap>(map))))
+                })
+                .collect(),
+            api_server: Some(self.api_server),
+            ownership: Arc::new(Ownership::signed(OwnershipKey::new(&[self.key; OwnershipKey::LENGTH]))),
+            pods: Some(by_name(POD).map(|(name, pod)| (name, Arc::new(read_pod(pod)))).collect()),
+            ..Snapshot::default()
+        }
+    }
+
+    /// Runs an operation after these objects could not be written.
+    pub fn run_after(&mut self, operation: &Operation, unwritten: &Unwritten) -> Outcome {
+        if self.refuses.is_some_and(|refuses| refuses(operation)) {
+            return Outcome::Refused("rejected by the model".into());
+        }
+        match operation {
+            Operation::AddFinalizer { pool, resource_version, finalizers }
+            | Operation::RemoveFinalizer { pool, resource_version, finalizers } => {
+                let patch = json!({"metadata": {"resourceVersion": resource_version, "finalizers": finalizers}});
+                let outcome = self.merge(POOL, pool, &patch);
+                let object = self.get(POOL, pool);
+                if object.is_some_and(|object| object["metadata"].get("deletionTimestamp").is_some())
+                    && finalizers.is_empty()
+                {
+                    self.objects.remove(&(POOL, pool.clone()));
+                }
+                outcome
+            }
+            Operation::RecordApplied { pool, body } => self.write_status(POOL, pool, body),
+            Operation::ApplyRuntimeClass { name, body, force, .. } => {
+                let version =
+                    self.get(CLASS, name).map_or(Value::Null, |class| class["metadata"]["resourceVersion"].clone());
+                let seen = &body["metadata"]["resourceVersion"];
+                if *force != self.get(CLASS, name).is_some() || (!seen.is_null() && *seen != version) {
+                    return Outcome::Conflict;
+                }
+                if self.get(CLASS, name).is_some_and(|class| class["handler"] != body["handler"]) {
+                    return Outcome::Refused("field is immutable".into());
+                }
+                self.apply(CLASS, name, body)
+            }
+            Operation::StripRuntimeClass { name, body } => {
+                let Some(object) = self.get(CLASS, name) else { return Outcome::NotFound };
+                if object["metadata"]["uid"] != body["metadata"]["uid"] {
+                    return Outcome::Conflict;
+                }
+                self.edit(CLASS, name, |object| merge(object, body));
+                Outcome::Done
+            }
+            Operation::ApplyConfigMap { name, body } => self.apply(CONFIG, name, body),
+            Operation::DeleteRuntimeClass { name, uid } => self.delete_exactly(CLASS, name, uid),
+            Operation::DeleteConfigMap { name, uid } => self.delete_exactly(CONFIG, name, uid),
+            Operation::PatchNode(patch) => {
+                let (parts, dependency) = patch.writable(unwritten);
+                match (self.merge(NODE, &patch.node, &patch.body(parts)), dependency) {
+                    (Outcome::Done, Some((target, name))) => {
+                        Outcome::Partly { written: parts, why: Shortfall::Waits(target, name) }
+                    }
+                    (outcome, _) => outcome,
+                }
+            }
+        }
+    }
+
+    fn merge(&mut self, kind: &'static str, name: &str, patch: &Value) -> Outcome {
+        let Some(object) = self.get(kind, name) else { return Outcome::NotFound };
+        if patch["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
+            return Outcome::Conflict;
+        }
+        let patch = patch.clone();
+        self.edit(kind, name, |object| merge(object, &patch));
+        Outcome::Done
+    }
+
+    /// Server-side apply by one manager: fields that it no longer applies are removed, the others are merged.
+    fn apply(&mut self, kind: &'static str, name: &str, body: &Value) -> Outcome {
+        if self.get(kind, name).is_none() {
+            self.put(kind, name, body.clone());
+        } else {
+            let before = self.applied.get(&(kind, name.to_owned())).cloned().unwrap_or_default();
+            self.edit(kind, name, |object| {
+                prune(object, &before, body);
+                overlay(object, body);
+            });
+        }
+        self.applied.insert((kind, name.to_owned()), body.clone());
+        Outcome::Done
+    }
+
+    pub fn write_status(&mut self, kind: &'static str, name: &str, body: &Value) -> Outcome {
+        if self.get(kind, name).is_none() {
+            return Outcome::NotFound;
+        }
+        let status = body["status"].clone();
+        self.edit(kind, name, |object| object["status"] = status);
+        Outcome::Done
+    }
+
+    fn delete_exactly(&mut self, kind: &'static str, name: &str, uid: &str) -> Outcome {
+        match self.get(kind, name) {
+            Some(object) if object["metadata"]["uid"] == uid => {
+                self.delete(kind, name);
+                Outcome::Done
+            }
+            Some(_) => Outcome::Conflict,
+            None => Outcome::NotFound,
+        }
+    }
+
+    /// Reconciles a pool, interrupted after so many operations. `after` is called after each operation.
+    pub fn reconcile_until(&mut self, pool: &str, cut: usize, mut after: impl FnMut(&Self)) -> Option<(Plan, Report)> {
+        let snapshot = self.snapshot();
+        let plan = plan(&snapshot, pool)?;
+        let mut done = Done { results: Vec::new(), complete: true };
+        let mut unwritten = Unwritten::default();
+        for operation in plan.steps.iter().flatten() {
+            if done.results.len() == cut {
+                return None;
+            }
+            if unwritten.has(operation) {
+                continue;
+            }
+            let outcome = self.run_after(operation, &unwritten);
+            after(self);
+            if !matches!(outcome, Outcome::Done | Outcome::NotFound | Outcome::Partly { .. }) {
+                done.complete = false;
+                unwritten.add(operation);
+            }
+            done.results.push((operation.clone(), outcome));
+            if !done.complete && plan.after_failure == AfterFailure::Stop {
+                break;
+            }
+        }
+        let report = report(&snapshot, &plan, &done);
+        if let Some(body) = &report.body {
+            self.write_status(POOL, pool, body);
+        }
+        Some((plan, report))
+    }
+
+    /// Reconciles all pools until nothing changes, and returns the number of rounds.
+    pub fn settle(&mut self) -> usize {
+        self.settle_watched(|_| {})
+    }
+
+    /// The same. `after` is called after each operation.
+    pub fn settle_watched(&mut self, mut after: impl FnMut(&Self)) -> usize {
+        for round in 0..12 {
+            let mut is_settled = true;
+            for pool in self.names(POOL) {
+                if let Some((plan, report)) = self.reconcile_until(&pool, usize::MAX, &mut after) {
+                    is_settled &= plan.steps.is_empty() && report.body.is_none();
+                }
+            }
+            if is_settled {
+                return round;
+            }
+        }
+        panic!(
+            "the plans do not converge: {:#?}",
+            self.names(POOL).iter().map(|pool| plan(&self.snapshot(), pool).map(|plan| plan.steps)).collect::<Vec<_>>()
+        );
+    }
+}
+
+fn read_pod(pod: &Value) -> Pod {
+    Pod::read(serde_json::from_value(pod.clone()).unwrap(), &mut Shared::default())
+}
+
+/// A pod on a node.
+pub fn pod(node: &str, tolerations: &Value) -> Value {
+    json!({"metadata": {"namespace": "default"}, "spec": {"nodeName": node, "tolerations": tolerations, "containers": []}})
+}
+
+/// JSON merge patch.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(changes) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    for (key, value) in changes {
+        if value.is_null() {
+            target.as_object_mut().unwrap().remove(key);
+        } else {
+            merge(&mut target[key], value);
+        }
+    }
+}
+
+/// Sets the fields of a body. Lists and the maps of a class are atomic.
+fn overlay(target: &mut Value, body: &Value) {
+    match body {
+        Value::Object(fields) if target.is_object() => {
+            for (key, value) in fields {
+                match key.as_str() {
+                    "nodeSelector" | "tolerations" | "podFixed" => target[key] = value.clone(),
+                    _ => overlay(&mut target[key], value),
+                }
+            }
+        }
+        _ => *target = body.clone(),
+    }
+}
+
+/// Removes the fields that were applied before and are no longer.
+fn prune(target: &mut Value, before: &Value, body: &Value) {
+    let (Some(fields), Some(before)) = (target.as_object_mut(), before.as_object()) else { return };
+    for (key, old) in before {
+        match body.get(key) {
+            None => {
+                fields.remove(key);
+            }
+            Some(new) => {
+                if let Some(field) = fields.get_mut(key) {
+                    prune(field, old, new);
+                }
+            }
+        }
+    }
+}
+
+/// A Windows node as registered by a kubelet.
+pub fn node(build: u32, runtime: &str, labels: &Value, taints: &Value) -> Value {
+    let mut all = json!({"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "node.kubernetes.io/windows-build": format!("10.0.{build}")});
+    merge(&mut all, labels);
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"labels": all, "annotations": {"example.com/note": "keep"}},
+        "spec": {"taints": taints},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": null, "lastTransitionTime": null}],
+            "capacity": {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"},
+            "allocatable": {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"},
+            "nodeInfo": {
+                "kernelVersion": format!("10.0.{build}.1000"), "kubeletVersion": "v1.34.1", "containerRuntimeVersion": runtime,
+                "osImage": "Windows Server", "operatingSystem": "windows", "architecture": "amd64", "bootID": "", "machineID": "",
+                "systemUUID": "", "kubeProxyVersion": ""
+            },
+        },
+    })
+}
+
+pub fn pool(spec: Value) -> Value {
+    json!({"apiVersion": "winpool.dev/v1alpha1", "kind": POOL, "metadata": {}, "spec": spec})
+}
+
+pub fn profile(spec: Value) -> Value {
+    json!({"apiVersion": "winpool.dev/v1alpha1", "kind": PROFILE, "metadata": {}, "spec": spec})
+}
+
+/// The taints of a node, as `key=value:Effect`.
+pub fn taints(node: &Value) -> Vec<String> {
+    let text = |taint: &Value| {
+        format!(
+            "{}={}:{}",
+            taint["key"].as_str().unwrap(),
+            taint["value"].as_str().unwrap_or_default(),
+            taint["effect"].as_str().unwrap()
+        )
+    };
+    node["spec"]["taints"].as_array().into_iter().flatten().map(text).collect()
+}

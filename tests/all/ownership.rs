@@ -1,0 +1,395 @@
+//! Verified and unverified records, deletion with Retain, and held evictions, on a model of the API server.
+
+use serde_json::{Value, json};
+use winpool::domain::pool::plan::{clean_up, plan};
+
+use crate::model::{CLASS, Model, NODE, POD, POOL, node, pod, pool, taints};
+
+fn web_node(taints: &Value) -> Value {
+    node(20348, "containerd://2.1.4", &json!({"agentpool": "web"}), taints)
+}
+
+fn web(more: &Value) -> Value {
+    let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    pool(spec)
+}
+
+fn taint(key: &str, value: &str, effect: &str) -> Value {
+    json!({"key": key, "value": value, "effect": effect})
+}
+
+/// A settled pool `web` with one node `win-1`.
+fn settled(more: &Value, taints: &Value) -> Model {
+    let mut model = Model::new();
+    model.put(NODE, "win-1", web_node(taints));
+    model.put(POOL, "web", web(more));
+    model.settle();
+    model
+}
+
+fn win(model: &Model) -> &Value {
+    model.get(NODE, "win-1").unwrap()
+}
+
+fn record(model: &Model, node: &str) -> String {
+    let node = model.get(NODE, node).unwrap();
+    node["metadata"]["annotations"]["winpool.dev/owned"].as_str().unwrap().to_owned()
+}
+
+fn set_record(model: &mut Model, node: &str, text: &str) {
+    model.edit(NODE, node, |node| node["metadata"]["annotations"]["winpool.dev/owned"] = json!(text));
+}
+
+/// Status, reason and message of a condition.
+fn condition(model: &Model, pool: &str, name: &str) -> (String, String, String) {
+    let conditions = model.get(POOL, pool).unwrap()["status"]["conditions"].as_array().unwrap().clone();
+    let found = conditions.into_iter().find(|condition| condition["type"] == name).unwrap();
+    let text = |field: &str| found[field].as_str().unwrap().to_owned();
+    (text("status"), text("reason"), text("message"))
+}
+
+const PROTECTED: &str = "node-restriction.kubernetes.io/tier";
+
+#[test]
+fn a_label_or_record_that_a_kubelet_wrote_does_not_make_its_node_a_member() {
+    let mut model = settled(&json!({"labels": {PROTECTED: "gold"}}), &json!([]));
+    let forged = r#"{"pool":"web","taints":{"os:NoSchedule":"added"}}"#;
+    for (name, annotations) in [("label", json!({})), ("record", json!({"winpool.dev/owned": forged}))] {
+        let mut other = node(20348, "containerd://2.1.4", &json!({"winpool.dev/pool": "web"}), &json!([]));
+        other["metadata"]["annotations"] = annotations;
+        model.put(NODE, name, other);
+    }
+    // A record of another node, copied.
+    let copied = record(&model, "win-1");
+    model.put(NODE, "copy", node(20348, "containerd://2.1.4", &json!({"winpool.dev/pool": "web"}), &json!([])));
+    set_record(&mut model, "copy", &copied);
+    model.settle();
+    for name in ["label", "record", "copy"] {
+        let node = model.get(NODE, name).unwrap();
+        assert_eq!(taints(node), Vec::<String>::new(), "{name}");
+        assert_eq!(node["metadata"]["labels"].get(PROTECTED), None, "{name}");
+    }
+    let (status, reason, message) = condition(&model, "web", "NodesAssigned");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "RecordNotVerified"));
+    assert!(
+        message.starts_with("3 nodes have label winpool.dev/pool=web without a valid record of this operator")
+            && message.contains("nothing is written to them: copy, label, record. Remove the label"),
+        "{message}"
+    );
+    assert!(message.ends_with("kubectl get nodes -l winpool.dev/pool=web"), "{message}");
+}
+
+#[test]
+fn a_forged_record_does_not_remove_taints_and_labels_of_administrators() {
+    let gpu = taint("gpu", "yes", "NoSchedule");
+    let mut model = settled(&json!({}), &json!([gpu]));
+    // Another pool has applied a taint of this key.
+    let batch = json!({
+        "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "batch"}}, "taints": [gpu],
+    });
+    model.put(POOL, "batch", pool(batch));
+    model.settle();
+    for pool in ["web", "batch"] {
+        let forged =
+            format!(r#"{{"pool":"{pool}","taints":{{"gpu:NoSchedule":"added"}},"labels":{{"agentpool":"added"}}}}"#);
+        set_record(&mut model, "win-1", &forged);
+        model.settle();
+        assert_eq!(taints(win(&model)), ["gpu=yes:NoSchedule", "os=windows:NoSchedule"], "{pool}");
+        assert_eq!(win(&model)["metadata"]["labels"]["agentpool"], "web");
+    }
+}
+
+#[test]
+fn an_older_record_of_a_node_does_not_remove_taints_that_its_pool_no_longer_applies() {
+    let os = taint("os", "windows", "NoSchedule");
+    let mut model = settled(&json!({"taints": [os, taint("team", "web", "NoSchedule")]}), &json!([]));
+    let old = record(&model, "win-1");
+    model.edit(POOL, "web", |pool| pool["spec"]["taints"] = json!([os]));
+    model.settle();
+    assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"], "the pool removes what it added");
+    // An administrator sets the taint, and the kubelet writes the old record back.
+    model.edit(NODE, "win-1", |node| {
+        node["spec"]["taints"].as_array_mut().unwrap().push(taint("team", "web", "NoSchedule"));
+    });
+    set_record(&mut model, "win-1", &old);
+    model.settle();
+    assert_eq!(taints(win(&model)), ["os=windows:NoSchedule", "team=web:NoSchedule"]);
+}
+
+#[test]
+fn without_the_key_nothing_is_removed_and_the_condition_has_a_remedy() {
+    let mut model = settled(&json!({"deletionPolicy": "Cleanup", "labels": {"team": "web"}}), &json!([]));
+    let before = win(&model).clone();
+    model.key = 8;
+    model.settle();
+    assert_eq!(*win(&model), before, "a record that cannot be verified is not changed");
+    let (_, _, message) = condition(&model, "web", "NodesTainted");
+    assert!(
+        message.contains("The records on 1 node cannot be verified with the key in Secret winpool-ownership"),
+        "{message}"
+    );
+    assert!(message.contains("are never removed: win-1. Restore the former Secret"), "{message}");
+
+    // Changes of the spec are still applied, and the entries of the old record are kept.
+    model.edit(POOL, "web", |pool| {
+        pool["spec"]["taints"] = json!([taint("team", "web", "NoSchedule")]);
+        pool["spec"]["labels"] = json!({});
+    });
+    model.settle();
+    assert_eq!(taints(win(&model)), ["os=windows:NoSchedule", "team=web:NoSchedule"]);
+    assert_eq!(win(&model)["metadata"]["labels"]["team"], "web");
+    let kept: Value = serde_json::from_str(&record(&model, "win-1")).unwrap();
+    assert_eq!(kept["taints"], json!({"os:NoSchedule": "claimed", "team:NoSchedule": "added"}));
+    assert_eq!(kept["labels"]["team"], "claimed");
+
+    model.delete(POOL, "web");
+    model.settle();
+    assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"], "only what the verified record has as added is removed");
+    assert_eq!(model.get(POOL, "web"), None);
+}
+
+#[test]
+fn a_cleanup_waits_for_records_that_cannot_be_verified_and_has_a_remedy() {
+    let mut model = settled(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
+    let before = win(&model).clone();
+    model.key = 8;
+    model.delete(POOL, "web");
+    model.settle();
+    assert_eq!(*win(&model), before);
+    assert_eq!(model.names(CLASS), ["windows-ltsc2022"]);
+    let (status, _, message) = condition(&model, "web", "Ready");
+    assert_eq!(status, "False");
+    assert!(message.contains("the records on win-1 cannot be verified"), "{message}");
+    assert!(message.contains("winpool cleanup --pool web --trust-records"), "{message}");
+    model.key = 7;
+    model.settle();
+    assert_eq!(taints(win(&model)), Vec::<String>::new());
+    assert_eq!(model.get(POOL, "web"), None);
+}
+
+#[test]
+fn unchanged_records_are_valid_again_with_the_former_key() {
+    let mut model = settled(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
+    model.key = 8;
+    model.settle();
+    model.key = 7;
+    model.settle();
+    assert_eq!(condition(&model, "web", "NodesTainted").2, "1 node has its labels and taints");
+    model.delete(POOL, "web");
+    model.settle();
+    assert_eq!(taints(win(&model)), Vec::<String>::new());
+}
+
+#[test]
+fn a_cleanup_that_trusts_all_records_removes_their_entries() {
+    let mut model = settled(&json!({}), &json!([]));
+    model.delete(POOL, "web");
+    let mut snapshot = model.snapshot();
+    snapshot.ownership = std::sync::Arc::default();
+    let names = ["web".to_owned()].into();
+    for operation in clean_up(&snapshot, &names).iter().flat_map(|plan| plan.steps.iter().flatten()) {
+        model.run_after(operation, &winpool::domain::operation::Unwritten::default());
+    }
+    assert_eq!(taints(win(&model)), Vec::<String>::new());
+    assert_eq!(win(&model)["metadata"]["annotations"], json!({"example.com/note": "keep"}));
+    assert_eq!(model.names(CLASS), Vec::<String>::new());
+}
+
+#[test]
+fn a_recreated_pool_with_fewer_taints_removes_those_of_the_deleted_pool() {
+    let os = taint("os", "windows", "NoSchedule");
+    let mut model = settled(&json!({"taints": [os, taint("team", "web", "NoSchedule")]}), &json!([]));
+    model.delete(POOL, "web");
+    model.settle();
+    assert_eq!(taints(win(&model)), ["os=windows:NoSchedule", "team=web:NoSchedule"], "Retain");
+    model.put(POOL, "web", web(&json!({"taints": [os]})));
+    model.settle();
+    assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
+}
+
+#[test]
+fn a_deleted_pool_with_retain_leaves_all_objects_unchanged() {
+    let batch = |more: Value| {
+        let mut spec = json!({
+            "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "batch"}},
+            "taints": [taint("batch", "yes", "NoSchedule")], "runtimeClasses": [{"name": "windows-ltsc2022"}],
+        });
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        pool(spec)
+    };
+    let mut model = settled(&json!({}), &json!([]));
+    model.put(NODE, "win-2", node(20348, "containerd://2.1.4", &json!({"agentpool": "batch"}), &json!([])));
+    model.put(POOL, "batch", batch(json!({})));
+    model.settle();
+    let objects =
+        |model: &Model| -> Vec<Value> { [NODE, CLASS].into_iter().flat_map(|kind| model.all(kind)).cloned().collect() };
+    let before = objects(&model);
+    // Both pools share a class, and either of them is deleted.
+    for deleted in ["web", "batch"] {
+        let mut model = model.clone();
+        model.delete(POOL, deleted);
+        model.settle();
+        assert_eq!(objects(&model), before, "{deleted} was deleted with Retain");
+    }
+
+    // A pool of another build does not change a retained class.
+    model.delete(POOL, "web");
+    model.delete(POOL, "batch");
+    model.settle();
+    model.put(POOL, "next", batch(json!({"windowsVersion": "ltsc2025"})));
+    model.settle();
+    let (_, reason, message) = condition(&model, "next", "RuntimeClassReady");
+    assert_eq!(reason, "NameTaken");
+    assert!(message.contains("was created for pool web, which was deleted with deletionPolicy Retain"), "{message}");
+    let selector = |model: &Model| {
+        let class = model.get(CLASS, "windows-ltsc2022").unwrap();
+        class["scheduling"]["nodeSelector"]["node.kubernetes.io/windows-build"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(selector(&model), "10.0.20348");
+    model.edit(POOL, "next", |pool| pool["spec"]["runtimeClasses"][0]["adopt"] = json!(true));
+    model.settle();
+    assert_eq!(selector(&model), "10.0.26100");
+}
+
+#[test]
+fn a_toleration_is_kept_while_a_node_that_the_class_selects_has_the_taint() {
+    let mut model = settled(&json!({}), &json!([]));
+    model.edit(POOL, "web", |pool| pool["spec"]["taints"] = json!([taint("team", "web", "NoSchedule")]));
+    // An administrator sets a taint on a node of the same build that is in no pool.
+    let manual = json!([taint("os", "windows", "NoSchedule")]);
+    model.put(NODE, "manual", node(20348, "containerd://2.1.4", &json!({}), &manual));
+    model.settle();
+    let keys = |model: &Model| -> Vec<String> {
+        let class = model.get(CLASS, "windows-ltsc2022").unwrap();
+        let tolerations = class["scheduling"]["tolerations"].as_array().unwrap();
+        tolerations.iter().map(|toleration| toleration["key"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(keys(&model), ["team", "os"]);
+    model.edit(NODE, "manual", |node| node["spec"]["taints"] = json!([]));
+    model.settle();
+    assert_eq!(keys(&model), ["team"]);
+}
+
+#[test]
+fn a_pool_in_mode_observe_takes_no_node_and_no_class_from_a_pool_in_mode_enforce() {
+    let mut model = Model::new();
+    model.put(NODE, "win-1", web_node(&json!([])));
+    model.put(
+        POOL,
+        "watcher",
+        web(&json!({"mode": "Observe", "runtimeClasses": [{"name": "windows", "scope": "Pool"}]})),
+    );
+    model.put(POOL, "web", web(&json!({"runtimeClasses": [{"name": "windows"}]})));
+    model.settle();
+    assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
+    assert_eq!(win(&model)["metadata"]["labels"]["winpool.dev/pool"], "web");
+    assert_eq!(condition(&model, "web", "RuntimeClassReady").1, "Applied");
+    assert_eq!(condition(&model, "watcher", "RuntimeClassReady").1, "NameTaken");
+    // A fallback pool keeps a node that a pool in mode Observe selects.
+    model.put(NODE, "win-2", node(20348, "containerd://2.1.4", &json!({"agentpool": "new"}), &json!([])));
+    model.put(POOL, "rest", pool(json!({"windowsVersion": "ltsc2022", "fallback": true})));
+    model.settle();
+    let mut spec = web(&json!({"mode": "Observe"}));
+    spec["spec"]["nodeSelector"] = json!({"matchLabels": {"agentpool": "new"}});
+    model.put(POOL, "new", spec);
+    model.settle();
+    model.edit(NODE, "win-2", |node| node["spec"]["taints"] = json!([]));
+    model.settle();
+    assert_eq!(taints(model.get(NODE, "win-2").unwrap()), ["os=windows:NoSchedule"]);
+}
+
+#[test]
+fn a_no_execute_taint_is_held_on_a_node_with_pods_that_do_not_tolerate_it() {
+    let drain = taint("drain", "a", "NoExecute");
+    let tolerates = |more: Value| {
+        let mut toleration = json!({"key": "drain", "operator": "Exists"});
+        toleration.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!([toleration])
+    };
+    let mut mirror = pod("win-1", &json!([]));
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
+    let mut finished = pod("win-1", &json!([]));
+    finished["status"] = json!({"phase": "Succeeded"});
+    let table = [
+        ("no pod", vec![], true),
+        ("a pod on another node", vec![pod("win-2", &json!([]))], true),
+        ("a pod that does not tolerate it", vec![pod("win-1", &json!([]))], false),
+        ("a pod that tolerates it", vec![pod("win-1", &tolerates(json!({})))], true),
+        (
+            "a pod that tolerates it for a minute",
+            vec![pod("win-1", &tolerates(json!({"tolerationSeconds": 60})))],
+            false,
+        ),
+        ("a static pod", vec![mirror], true),
+        ("a finished pod", vec![finished], true),
+    ];
+    for (case, pods, applied) in table {
+        let mut model = Model::new();
+        model.put(POOL, "web", web(&json!({"taints": [drain]})));
+        model.settle();
+        // Node and pods are created after the pool has applied the taint to others.
+        model.put(NODE, "win-1", web_node(&json!([])));
+        for (number, pod) in pods.into_iter().enumerate() {
+            model.put(POD, &format!("default/{number}"), pod);
+        }
+        model.settle();
+        assert_eq!(taints(win(&model)) == ["drain=a:NoExecute"], applied, "{case}");
+        assert_eq!(
+            condition(&model, "web", "NodesTainted").1,
+            if applied { "Applied" } else { "WouldEvict" },
+            "{case}"
+        );
+        model.edit(POOL, "web", |pool| pool["metadata"]["annotations"] = json!({"winpool.dev/allow-evict": "drain=a"}));
+        model.settle();
+        assert_eq!(taints(win(&model)), ["drain=a:NoExecute"], "{case}: allowed");
+    }
+}
+
+#[test]
+fn the_value_of_a_no_execute_taint_is_changed_only_if_evictions_are_allowed() {
+    let drain = |value: &str| json!([taint("drain", value, "NoExecute")]);
+    let mut model = settled(&json!({"taints": drain("a")}), &json!([]));
+    let tolerations = json!([{"key": "drain", "operator": "Equal", "value": "a", "effect": "NoExecute"}]);
+    model.put(POD, "default/web", pod("win-1", &tolerations));
+    model.edit(POOL, "web", |pool| pool["spec"]["taints"] = drain("b"));
+    model.settle();
+    assert_eq!(taints(win(&model)), ["drain=a:NoExecute"]);
+    assert_eq!(condition(&model, "web", "NodesTainted").1, "WouldEvict");
+    model.edit(POOL, "web", |pool| pool["metadata"]["annotations"] = json!({"winpool.dev/allow-evict": "drain=b"}));
+    model.settle();
+    assert_eq!(taints(win(&model)), ["drain=b:NoExecute"]);
+}
+
+#[test]
+fn every_new_no_execute_taint_is_held_if_pods_are_not_known() {
+    let mut model = Model::new();
+    model.put(NODE, "win-1", web_node(&json!([])));
+    model.put(POOL, "web", web(&json!({"taints": [taint("drain", "", "NoExecute")]})));
+    let mut snapshot = model.snapshot();
+    snapshot.pods = None;
+    let plan = plan(&snapshot, "web").unwrap();
+    let summaries: Vec<_> =
+        plan.steps.iter().flatten().filter_map(winpool::domain::operation::Operation::summary).collect();
+    assert!(summaries.iter().all(|summary| !summary.contains("drain")), "{summaries:?}");
+}
+
+#[test]
+fn a_rejected_cleanup_keeps_taints_record_label_and_finalizer() {
+    let mut model = settled(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
+    let before = win(&model).clone();
+    model.refuses = Some(|operation| matches!(operation, winpool::domain::operation::Operation::PatchNode(_)));
+    model.delete(POOL, "web");
+    for _ in 0..3 {
+        model.reconcile_until("web", usize::MAX, |_| {});
+    }
+    assert_eq!(*win(&model), before);
+    assert_eq!(model.names(CLASS), ["windows-ltsc2022"]);
+    let (status, _, message) = condition(&model, "web", "Ready");
+    assert_eq!(status, "False");
+    assert!(message.contains("rejected by the model"), "{message}");
+    model.refuses = None;
+    model.settle();
+    assert_eq!(taints(win(&model)), Vec::<String>::new());
+    assert_eq!(model.get(POOL, "web"), None);
+}

@@ -1,0 +1,9 @@
+//! Issues of workloads in a model of the API server: every issue, with the same workload without it, and common workloads
+//! without issues.
+
+mod cluster;
+mod counts;
+mod images;
+mod index;
+mod issues;
+mod no_issues;
