@@ -100,7 +100,7 @@ async fn invalid_objects_are_reported_and_affect_no_other() {
     assert_eq!((&status["nodes"]["matched"], &status["nodes"]["tainted"]), (&json!(7), &json!(7)));
     for (condition, reason, part) in [
         ("NodesTainted", "Applied", "7 nodes"),
-        ("ConfigRendered", "Failed", "containerd 99.1.0 is not known"),
+        ("ConfigRendered", "Failed", "the configuration format of containerd 99.1.0 is unknown"),
         ("VersionSkew", "KubeletNewerThanAPIServer", "kubelet-late (v1.99.0)"),
     ] {
         let found = cluster.condition(POOL, condition).await.unwrap();

@@ -48,7 +48,7 @@ async fn a_label_and_a_record_of_its_own_give_a_kubelet_no_protected_label_and_r
     cluster.apply_tainting_pool("other", "ltsc2022", ("team", "a")).await.unwrap();
     cluster.until_ready(POOL).await.unwrap();
     let found = cluster.condition(POOL, "SpecValid").await.unwrap();
-    assert!(found.message.contains("A kubelet can set the labels of spec.nodeSelector"), "{}", found.message);
+    assert!(found.message.contains("a kubelet can set the labels of spec.nodeSelector"), "{}", found.message);
 
     let kubelet = as_kubelet(&cluster, "rogue").await;
     let denied = patch(&kubelet, "rogue", json!({ "labels": { TIER: "gold" } })).await.unwrap_err();
@@ -62,7 +62,8 @@ async fn a_label_and_a_record_of_its_own_give_a_kubelet_no_protected_label_and_r
         let metadata = json!({ "labels": { "winpool.dev/pool": POOL }, "annotations": annotations });
         patch(&kubelet, "rogue", metadata).await.unwrap();
         let found = cluster.until_condition(POOL, "NodesAssigned", "False", "RecordNotVerified").await.unwrap();
-        assert!(found.message.starts_with("rogue has label winpool.dev/pool=web"), "{}", found.message);
+        let expected = "1 node has label winpool.dev/pool=web without a valid record of this operator";
+        assert!(found.message.starts_with(expected) && found.message.contains(": rogue. "), "{}", found.message);
         cluster.until_idle().await.unwrap();
         let node = cluster.node("rogue").await.unwrap();
         assert_eq!(node.labels().get(TIER), None);
@@ -105,7 +106,13 @@ async fn a_lost_key_removes_nothing_and_the_restored_key_verifies_the_records() 
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
     let lost = || async {
         let found = cluster.condition(POOL, "NodesTainted").await?;
-        ensure!(found.message.contains("The records on web-000, web-001 could not be verified"), "{}", found.message);
+        ensure!(
+            found
+                .message
+                .contains("The records on 2 nodes cannot be verified with the key in Secret winpool-ownership"),
+            "{}",
+            found.message
+        );
         Ok(())
     };
     eventually("the condition says that the records are not verified", SOON, lost).await.unwrap();
@@ -120,7 +127,7 @@ async fn a_lost_key_removes_nothing_and_the_restored_key_verifies_the_records() 
     let _operator = cluster.start_operator(&[], &[]).await.unwrap();
     let found = || async {
         let found = cluster.condition(POOL, "NodesTainted").await?;
-        ensure!(found.message == "labels and taints are on 2 nodes", "{}", found.message);
+        ensure!(found.message == "2 nodes have their labels and taints", "{}", found.message);
         Ok(())
     };
     eventually("the records are verified again", SOON, found).await.unwrap();

@@ -76,10 +76,18 @@ async fn a_status_is_accepted_whatever_nodes_classes_and_profiles_contain() {
     kubelets.set_kubelet_version("web-000", &"next-ß".repeat(6_000)).await.unwrap();
     let found = cluster.until_condition(POOL, "VersionSkew", "Unknown", "UnknownVersion").await.unwrap();
     assert!(found.message.chars().count() < 1_000, "{}", found.message);
-    assert!(found.message.ends_with("; kubectl get nodes -l winpool.dev/pool=web"), "{}", found.message);
+    assert!(
+        found.message.ends_with(". List the nodes: kubectl get nodes -l winpool.dev/pool=web"),
+        "{}",
+        found.message
+    );
     let found = cluster.until_condition(POOL, "OSMismatch", "True", "NodeBuildDiffers").await.unwrap();
-    assert!(found.message.contains(" and 1 more "), "{}", found.message);
-    assert!(found.message.ends_with("; kubectl get nodes -l winpool.dev/pool=web"), "{}", found.message);
+    assert!(found.message.contains(" and 1 more"), "{}", found.message);
+    assert!(
+        found.message.ends_with(". List the nodes: kubectl get nodes -l winpool.dev/pool=web"),
+        "{}",
+        found.message
+    );
 
     let status = cluster.pool(POOL).await.unwrap()["status"].clone();
     let listed = status["runtimeClasses"].as_array().unwrap();
