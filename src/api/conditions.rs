@@ -8,7 +8,7 @@ use super::names::{condition, reason};
 pub enum ConditionStatus {
     /// The condition holds.
     True,
-    /// It does not.
+    /// The condition does not hold.
     False,
     /// There is no evidence.
     Unknown,
@@ -31,7 +31,7 @@ impl From<bool> for ConditionStatus {
     }
 }
 
-/// The part that a condition has in `Ready`.
+/// The role of a condition in `Ready`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It summarises the others, or is one of those that kstatus reads: `Ready`, `Reconciling`, `Stalled`.
@@ -47,13 +47,13 @@ pub enum Role {
 pub struct ConditionType {
     /// Its name.
     pub name: &'static str,
-    /// Its part in `Ready`.
+    /// Its role in `Ready`.
     pub role: Role,
     /// The status that is a problem: `True` for conditions of negative polarity.
     pub problem_when: ConditionStatus,
     /// What True means.
     pub meaning: &'static str,
-    /// Its reasons. `Ready` and `Stalled` have those of the required conditions too.
+    /// Its reasons. `Ready` and `Stalled` also have the reasons of the required conditions.
     pub reasons: &'static [Reason],
 }
 
@@ -62,7 +62,7 @@ pub struct ConditionType {
 pub struct Reason {
     /// Its name.
     pub name: &'static str,
-    /// The statuses that it comes with.
+    /// The statuses that occur with this reason.
     pub status: &'static [ConditionStatus],
     /// What it means.
     pub meaning: &'static str,
@@ -87,17 +87,17 @@ fn listed_as_problem(reason: &str) -> impl Fn(&ConditionType) -> bool + '_ {
     move |of| of.reasons.iter().any(|known| known.name == reason)
 }
 
-/// The type of this name.
+/// The type with this name.
 pub fn condition_type(name: &str) -> Option<&'static ConditionType> {
     CONDITIONS.iter().find(|known| known.name == name)
 }
 
-/// The types with this part in `Ready`.
+/// The types with this role in `Ready`.
 pub fn of_role(role: Role) -> impl Iterator<Item = &'static ConditionType> {
     CONDITIONS.iter().filter(move |known| known.role == role)
 }
 
-/// Reasons for which the operator retries, or that end by themselves or with another object: `Stalled` stays False.
+/// Reasons after which the operator can continue without a change of the pool, so that `Stalled` stays False.
 pub const TRANSIENT: [&str; 6] = [
     reason::WRITE_FAILED,
     reason::CONTESTED,
@@ -122,510 +122,273 @@ const fn row(
     Reason { name, status, meaning, action }
 }
 
+const fn condition(
+    name: &'static str,
+    role: Role,
+    problem_when: ConditionStatus,
+    meaning: &'static str,
+    reasons: &'static [Reason],
+) -> ConditionType {
+    ConditionType { name, role, problem_when, meaning, reasons }
+}
+
 /// Every condition of a pool, in the order of the documentation, and the one of a profile.
+#[rustfmt::skip]
 pub const CONDITIONS: &[ConditionType] = &[
-    ConditionType {
-        name: condition::READY,
-        role: Role::Summary,
-        problem_when: ConditionStatus::False,
-        meaning: "the operator has done what the spec asks",
-        reasons: &[
-            row(reason::AS_SPECIFIED, TRUE, "everything is as specified", NOTHING),
-            row(
-                reason::OBSERVING,
-                TRUE,
-                "`mode: Observe`: the operator writes only status",
-                "review `status.pending`; set `mode: Enforce` to apply it",
-            ),
-            row(
-                reason::PAUSED,
-                TRUE_OR_FALSE,
-                "`paused: true`: the operator writes only status. False while a cleanup waits for it",
-                "set `paused: false` to continue",
-            ),
-            row(
-                reason::DELETING,
-                FALSE,
-                "the pool is being deleted; a cleanup is in progress",
-                "the message names what it waits for",
-            ),
-            row(
-                reason::WRITE_FAILED,
-                FALSE,
-                "a request to the API server failed and is retried",
-                "read the message: check the API server, `config/rbac`, the CRDs and admission policies",
-            ),
-            row(reason::INVALID, FALSE, "the spec has mistakes", "see `SpecValid`"),
-        ],
-    },
-    ConditionType {
-        name: condition::RECONCILING,
-        role: Role::Summary,
-        problem_when: ConditionStatus::Unknown,
-        meaning: "the operator is applying a new generation (kstatus)",
-        reasons: &[
-            row(reason::PROGRESSING, TRUE, "a new generation is being applied", NOTHING),
-            row(reason::DELETING, TRUE_OR_FALSE, "a cleanup is in progress, or paused", NOTHING),
-            row(reason::AS_SPECIFIED, FALSE, "the current generation was applied", NOTHING),
-            row(reason::INVALID, FALSE, "nothing is applied, because the spec has mistakes", "see `SpecValid`"),
-        ],
-    },
-    ConditionType {
-        name: condition::STALLED,
-        role: Role::Summary,
-        problem_when: ConditionStatus::True,
-        meaning: "the operator cannot continue without a change to the pool or the cluster (kstatus); reason and message are those of `Ready`",
-        reasons: &[row(reason::AS_SPECIFIED, FALSE, "no action required", NOTHING)],
-    },
-    ConditionType {
-        name: condition::SPEC_VALID,
-        role: Role::Required,
-        problem_when: ConditionStatus::False,
-        meaning: "the spec is valid",
-        reasons: &[
-            row(
-                reason::VALID,
-                TRUE,
-                "the spec is valid",
-                "no action required, unless the message names a label that a kubelet could set on its own node: then add a label with the prefix `node-restriction.kubernetes.io/` to the selector",
-            ),
-            row(
-                reason::INVALID,
-                FALSE,
-                "the spec has mistakes, each with its path; only status is written",
-                "correct what the message names; from Kubernetes 1.25 on, the API server rejects most of them",
-            ),
-        ],
-    },
-    ConditionType {
-        name: condition::PROFILE_RESOLVED,
-        role: Role::Required,
-        problem_when: ConditionStatus::False,
-        meaning: "the profile exists and is valid, or none is named",
-        reasons: &[
-            row(reason::RESOLVED, TRUE, "the profile exists and is valid", NOTHING),
-            row(reason::NOT_USED, TRUE, "the pool names no profile, so no configuration is rendered", NOTHING),
-            row(
-                reason::NOT_FOUND,
-                FALSE,
-                "the WindowsRuntimeProfile does not exist; nodes keep their last configuration",
-                "apply the profile, or correct `spec.profileRef.name`",
-            ),
-            row(
-                reason::INVALID,
-                FALSE,
-                "the profile has mistakes; nodes keep their last configuration",
-                "correct the profile: `kubectl describe wrp NAME`",
-            ),
-        ],
-    },
-    ConditionType {
-        name: condition::NODES_ASSIGNED,
-        role: Role::Required,
-        problem_when: ConditionStatus::False,
-        meaning: "every matching node belongs to this pool alone",
-        reasons: &[
-            row(reason::ASSIGNED, TRUE, "every matching node belongs to this pool alone", NOTHING),
-            row(
-                reason::NO_NODES,
-                TRUE,
-                "no Windows node matches, as in a pool that is scaled to zero",
-                "no action required; if you expected nodes, compare `spec.nodeSelector` with `kubectl get nodes -l kubernetes.io/os=windows --show-labels`",
-            ),
-            row(
-                reason::NODE_CONFLICT,
-                FALSE,
-                "other pools match the same nodes, or another pool is the fallback; a node stays in the pool that it belongs to",
-                "narrow one of the selectors, or set `fallback: true` in one pool only",
-            ),
-            row(
-                reason::RECORD_NOT_VERIFIED,
-                FALSE,
-                "nodes that the pool does not select have its label `winpool.dev/pool` without a valid record of the operator: a kubelet may have set it, or the [key](security.md#the-key) was lost. The pool does not write to them",
-                "remove the label, or restore the Secret",
-            ),
-            row(
-                reason::RELEASE_HELD,
-                FALSE,
-                "nodes no longer match, and no other pool matches them; they keep their taints, so that a mistake in a selector does not open them to Linux pods",
-                "correct the selector or the labels, or release the nodes with the `kubectl annotate` command in the message",
-            ),
-        ],
-    },
-    ConditionType {
-        name: condition::RUNTIME_CLASS_READY,
-        role: Role::Required,
-        problem_when: ConditionStatus::False,
-        meaning: "the RuntimeClasses are as specified",
-        reasons: &[
-            row(reason::APPLIED, TRUE, "the RuntimeClasses are as specified", NOTHING),
-            row(reason::OBSERVING, FALSE, "they differ, and the pool does not write", "see `Ready`"),
-            row(reason::PROGRESSING, FALSE, "the operator is writing them", NOTHING),
-            row(reason::WRITE_FAILED, FALSE, "a write failed and is retried", "read the message"),
-            row(
-                reason::NOT_OURS,
-                FALSE,
-                "a RuntimeClass of this name was not created by winpool and differs from the spec",
-                "use another name, delete that class, or set `adopt: true` to take it over",
-            ),
-            row(
-                reason::NAME_TAKEN,
-                FALSE,
-                "another pool has a RuntimeClass of this name for another build or handler, or a pool that was deleted with `Retain` left one",
-                "use another name, or take over what was left with `adopt: true`",
-            ),
-            row(
-                reason::HANDLER_DIFFERS,
-                FALSE,
-                "the RuntimeClass exists with another handler, and the handler is immutable",
-                "delete the class when no pod needs it, or use another name",
-            ),
-            row(
-                reason::WOULD_STRAND,
-                FALSE,
-                "with the new `windowsVersion` no node could run the pods of the RuntimeClass",
-                "add nodes of the new build first, or allow the change with the `kubectl annotate` command in the message",
-            ),
-            row(
-                reason::CONTESTED,
-                FALSE,
-                "another client repeatedly reverts or deletes it. A reverted class is not written for ten minutes; a deleted one is created again with a delay of at most 30 s",
-                "stop that client: `kubectl get runtimeclass NAME -o yaml --show-managed-fields` names it",
-            ),
-        ],
-    },
-    ConditionType {
-        name: condition::NODES_TAINTED,
-        role: Role::Required,
-        problem_when: ConditionStatus::False,
-        meaning: "every node has the labels, the taints and the name of its configuration",
-        reasons: &[
-            row(reason::APPLIED, TRUE, "every node has them", NOTHING),
-            row(reason::OBSERVING, FALSE, "some nodes do not have them, and the pool does not write", "see `Ready`"),
-            row(
-                reason::TAINT_CONFLICT,
-                FALSE,
-                "a node has a taint of the same key and effect with another value, which is not overwritten",
-                "remove it from the node, or use its value in `spec.taints`",
-            ),
-            row(
-                reason::LABEL_CONFLICT,
-                FALSE,
-                "a node has the label with another value, which is not overwritten",
-                "remove it from the node, or use its value in `spec.labels`",
-            ),
-            row(
-                reason::WOULD_EVICT,
-                FALSE,
-                "a `NoExecute` taint would evict pods that run on these nodes and do not tolerate it. With `--workloads=off` pods are not read, and every new `NoExecute` taint is held",
-                "allow it with the `kubectl annotate` command in the message, or use `NoSchedule`",
-            ),
-            row(
-                reason::CONTESTED,
-                FALSE,
-                "another client reverted a value five times within ten minutes on the same node and field. A taint is set again each time, with a delay of at most 30 s; a label is not written for ten minutes",
-                "stop the client that the message names",
-            ),
-            row(
-                reason::REFUSED,
-                FALSE,
-                "admission rejects the taints; labels and annotations are written without them. The taints are retried every ten seconds on a few nodes, and on all nodes when one is accepted. If admission rejects the removal of taints, label and record stay too",
-                "allow the operator in the policy or webhook, or change `spec.taints`",
-            ),
-            row(
-                reason::PROGRESSING,
-                FALSE,
-                "the operator is writing, or a RuntimeClass of the pool does not tolerate a new taint and cannot be changed now; existing taints are kept",
-                "no action required, or see `RuntimeClassReady`",
-            ),
-            row(reason::WRITE_FAILED, FALSE, "a write failed and is retried", "read the message"),
-        ],
-    },
-    ConditionType {
-        name: condition::CONFIG_RENDERED,
-        role: Role::Required,
-        problem_when: ConditionStatus::False,
-        meaning: "the profile renders for every node",
-        reasons: &[
-            row(reason::RENDERED, TRUE, "every node whose versions are known has a configuration", NOTHING),
-            row(reason::NOT_USED, TRUE, "the pool names no profile", NOTHING),
-            row(
-                reason::CONTESTED,
-                FALSE,
-                "another client repeatedly deletes the ConfigMap; it is created again with a delay of at most 30 s",
-                "stop that client",
-            ),
-            row(
-                reason::WRITE_FAILED,
-                FALSE,
-                "the ConfigMap is rejected; nodes keep the name of their previous configuration, and everything else continues",
-                "remove the cause: a quota, a policy, or another object of that name",
-            ),
-            row(
-                reason::FAILED,
-                FALSE,
-                "the profile cannot be used, needs a feature that a node's version does not have, or reserves more than a node has",
-                "read the message; change the profile, or use a pool with another profile for these nodes",
-            ),
-        ],
-    },
-    ConditionType {
-        name: condition::OS_MISMATCH,
-        role: Role::Flag,
-        problem_when: ConditionStatus::True,
-        meaning: "the operating systems of host and container do not fit",
-        reasons: &[
-            row(reason::MATCHED, FALSE, "host and container OS fit", NOTHING),
-            row(
-                reason::NODE_BUILD_DIFFERS,
-                TRUE,
-                "a node runs another build than the pool; process-isolated pods of the pool may not start there",
-                "replace the node, or move it to a pool for its build",
-            ),
-            row(
-                reason::PAUSE_IMAGE_CANNOT_RUN,
-                TRUE,
-                "the pause image has no entry that the host can run, so that no pod starts; or it has none for the host's own build, and the pool has a RuntimeClass with containerd's Hyper-V handler, whose utility VM boots the pause image's build",
-                "set `spec.pauseImage.tag` of the profile to a tag with that entry, or remove it",
-            ),
-            row(
-                reason::IMAGES_CANNOT_RUN,
-                TRUE,
-                "an image of a workload cannot run on the pool's nodes, according to the container runtime, the registry or the image name (\"probably\"); or it has a later revision than the node (\"may fail to start\")",
-                "follow the message: rebuild the image, update the node, or use the pool that it names",
-            ),
-            row(
-                reason::UNKNOWN_VERSION,
-                UNKNOWN,
-                "a node reports no Windows version, or one that this operator does not know",
-                "check the kubelet, or upgrade winpool",
-            ),
-        ],
-    },
-    ConditionType {
-        name: condition::VERSION_SKEW,
-        role: Role::Flag,
-        problem_when: ConditionStatus::True,
-        meaning: "a kubelet is outside the version skew policy",
-        reasons: &[
-            row(
-                reason::WITHIN_POLICY,
-                FALSE,
-                "every kubelet is within the policy; the message names kubelets that are newer than the tables of winpool, whose feature gates are not checked",
-                "no action required, or upgrade winpool",
-            ),
-            row(
-                reason::KUBELET_NEWER_THAN_API_SERVER,
-                TRUE,
-                "a kubelet is newer than the API server, which Kubernetes does not support",
-                "upgrade the control plane first",
-            ),
-            row(
-                reason::KUBELET_TOO_OLD,
-                TRUE,
-                "a kubelet is too many minor versions behind the API server",
-                "replace or upgrade the node",
-            ),
-            row(
-                reason::UNKNOWN_VERSION,
-                UNKNOWN,
-                "the version of the API server or of a kubelet is not known",
-                "check the kubelet, or upgrade winpool",
-            ),
-        ],
-    },
-    ConditionType {
-        name: condition::OS_SUPPORTED,
-        role: Role::Flag,
-        problem_when: ConditionStatus::False,
-        meaning: "this Windows is supported by Microsoft and by the kubelet's minor version",
-        reasons: &[
-            row(reason::SUPPORTED, TRUE, "mainstream support; the message has the date", NOTHING),
-            row(
-                reason::EXTENDED_SUPPORT_ONLY,
-                TRUE,
-                "extended support only; the message has the date",
-                "plan the migration",
-            ),
-            row(reason::ENDING_SOON, TRUE, "support ends within 180 days", "plan the migration"),
-            row(
-                reason::END_OF_LIFE,
-                FALSE,
-                "Microsoft no longer supports this Windows",
-                "move the workloads to nodes with a supported Windows",
-            ),
-            row(
-                reason::NOT_SUPPORTED_BY_KUBERNETES,
-                FALSE,
-                "the kubelet's minor version does not support this Windows",
-                "use nodes with a Windows that it supports",
-            ),
-            row(reason::UNKNOWN_VERSION, UNKNOWN, "a version is not known", "check the kubelet, or upgrade winpool"),
-        ],
-    },
-    ConditionType {
-        name: condition::RUNTIME_SUPPORTED,
-        role: Role::Flag,
-        problem_when: ConditionStatus::False,
-        meaning: "the container runtime fits kubelet, host and RuntimeClasses",
-        reasons: &[
-            row(reason::SUPPORTED, TRUE, "the container runtime fits kubelet, host and RuntimeClasses", NOTHING),
-            row(
-                reason::TOO_OLD_FOR_NEXT_MINOR,
-                TRUE,
-                "the runtime fits this kubelet and is too old for the next minor version",
-                "upgrade containerd before the kubelet",
-            ),
-            row(
-                reason::TOO_OLD,
-                FALSE,
-                "the runtime is too old for this kubelet; or it does not run the older images that the host can run; or it does not pin the pause image, which kubelets from 1.29 on then remove with unused images",
-                "upgrade containerd to the version in the message",
-            ),
-            row(
-                reason::END_OF_LIFE,
-                FALSE,
-                "this release line of containerd is no longer supported",
-                "upgrade containerd to the version in the message",
-            ),
-            row(
-                reason::HANDLER_UNAVAILABLE,
-                FALSE,
-                "a RuntimeClass names a handler that the node's runtime does not have, such as Hyper-V on Docker; handlers of the rendered configuration count only where it is in effect",
-                "follow the message: deliver the configuration, use another handler in `spec.runtimeClasses`, or move the node to another pool",
-            ),
-            row(
-                reason::UNKNOWN_VERSION,
-                UNKNOWN,
-                "the version of the runtime is not known",
-                "check the node, or upgrade winpool",
-            ),
-        ],
-    },
-    ConditionType {
-        name: condition::CONFIG_IN_EFFECT,
-        role: Role::Flag,
-        problem_when: ConditionStatus::False,
-        meaning: "the reported resources of every node (capacity minus allocatable, and pods) are those of its configuration",
-        reasons: &[
-            row(reason::IN_EFFECT, TRUE, "they are", NOTHING),
-            row(reason::NOT_USED, TRUE, "the pool names no profile, so that there is nothing to compare", NOTHING),
-            row(
-                reason::NOT_DELIVERED,
-                UNKNOWN,
-                "nodes show a kubelet without the configuration, or cannot be compared; the message says why",
-                "deliver the configuration: [delivery](delivery.md)",
-            ),
-            row(
-                reason::DIFFERS,
-                FALSE,
-                "nodes reserve other amounts; the message has the numbers",
-                "deliver the current configuration and restart the kubelet, or find out what else configures it",
-            ),
-        ],
-    },
-    ConditionType {
-        name: condition::WORKLOADS_PLACED,
-        role: Role::Flag,
-        problem_when: ConditionStatus::False,
-        meaning: "every pod runs where it should, and would be scheduled there again",
-        reasons: &[
-            row(reason::PLACED, TRUE, "no problem was found", NOTHING),
-            row(
-                reason::PLACED_WITH_WARNINGS,
-                TRUE,
-                "pods run where they should, with warnings: `MemoryNotReserved` or `FieldsWithoutEffect`",
-                "read the message",
-            ),
-            row(
-                reason::NOT_CHECKED,
-                UNKNOWN,
-                "the operator runs with `--workloads=off`, or has not read the pods yet",
-                "no action required; if it stays, apply `config/rbac/workloads.yaml`",
-            ),
-            row(
-                reason::UNSCHEDULABLE,
-                FALSE,
-                "pods fit no pool: the RuntimeClass does not exist, or contradicts the pod's selector; no node has the labels; a taint is not tolerated; the container runtime does not have the handler",
-                "follow the message",
-            ),
-            row(
-                reason::DAEMON_SET_NOT_TOLERATING,
-                FALSE,
-                "a DaemonSet selects the pool's nodes and does not tolerate their taints, so that it gets no pods there",
-                "add the toleration to its template",
-            ),
-            row(
-                reason::DAEMON_SET_IGNORES_CLASS,
-                FALSE,
-                "a DaemonSet relies on the selector and tolerations of its RuntimeClass, which are added to pods only after the DaemonSet controller has chosen the nodes",
-                "write selector and tolerations into its template",
-            ),
-            row(
-                reason::LINUX_POD_ON_WINDOWS_NODE,
-                FALSE,
-                "a pod for Linux is on a Windows node; a `NoSchedule` taint does not evict it",
-                "delete the pod, and select `kubernetes.io/os: linux`",
-            ),
-            row(
-                reason::LINUX_POD_MAY_LAND,
-                FALSE,
-                "a workload that is not for Windows tolerates the pool's taints and selects nothing that excludes its nodes",
-                "select `kubernetes.io/os: linux`",
-            ),
-            row(
-                reason::NOT_RESCHEDULABLE,
-                FALSE,
-                "a pod runs on the pool's nodes and does not tolerate the taints that they have or will have, or its RuntimeClass no longer exists",
-                "before the pod restarts, add the toleration, or use a RuntimeClass of the pool",
-            ),
-            row(
-                reason::RUNTIME_CLASS_CHANGED,
-                FALSE,
-                "a pod has the selector that its RuntimeClass had when the pod was created",
-                "restart the pod to move it",
-            ),
-            row(
-                reason::MEMORY_OVERCOMMITTED,
-                FALSE,
-                "the memory limits of the pods on a node exceed its allocatable memory; Windows then uses the page file and kills no process",
-                "lower the limits, or move pods to other nodes",
-            ),
-            row(
-                reason::MEMORY_NOT_RESERVED,
-                TRUE,
-                "a container has no memory limit, or requests less than its limit, LimitRanges included",
-                "set a limit, and a request of the same size",
-            ),
-            row(
-                reason::FIELDS_WITHOUT_EFFECT,
-                TRUE,
-                "a pod uses fields that Windows ignores or rejects",
-                "remove them; `winpool lint` names each",
-            ),
-        ],
-    },
-    ConditionType {
-        name: condition::VALID,
-        role: Role::Required,
-        problem_when: ConditionStatus::False,
-        meaning: "the profile can be rendered",
-        reasons: &[
-            row(reason::VALID, TRUE, "the profile can be rendered", NOTHING),
-            row(
-                reason::VALID_WITH_WARNINGS,
-                TRUE,
-                "it can be rendered, with values that are known to cause problems, such as less than 2Gi reserved for Windows",
-                "read the message",
-            ),
-            row(
-                reason::INVALID,
-                FALSE,
-                "the profile has mistakes, each with its path",
-                "correct what the message names",
-            ),
-        ],
-    },
+    condition(condition::READY, Role::Summary, ConditionStatus::False, "the operator has done what the spec asks", &[
+        row(reason::AS_SPECIFIED, TRUE, "everything is as specified", NOTHING),
+        row(reason::OBSERVING, TRUE, "`mode: Observe`: the operator writes only status",
+            "review `status.pending`; set `mode: Enforce` to apply it"),
+        row(reason::PAUSED, TRUE_OR_FALSE,
+            "`paused: true`: the operator writes only status. False while a cleanup waits for it",
+            "set `paused: false` to continue"),
+        row(reason::DELETING, FALSE, "the pool is being deleted; a cleanup is in progress",
+            "the message names what it waits for"),
+        row(reason::WRITE_FAILED, FALSE, "a request to the API server failed and is retried",
+            "read the message: check the API server, `config/rbac`, the CRDs and admission policies"),
+        row(reason::INVALID, FALSE, "the spec has mistakes", "see `SpecValid`"),
+    ]),
+    condition(condition::RECONCILING, Role::Summary, ConditionStatus::Unknown,
+        "the operator is applying a new generation (kstatus)", &[
+        row(reason::PROGRESSING, TRUE, "a new generation is being applied", NOTHING),
+        row(reason::DELETING, TRUE_OR_FALSE, "a cleanup is in progress, or paused", NOTHING),
+        row(reason::AS_SPECIFIED, FALSE, "the current generation was applied", NOTHING),
+        row(reason::INVALID, FALSE, "nothing is applied, because the spec has mistakes", "see `SpecValid`"),
+    ]),
+    condition(condition::STALLED, Role::Summary, ConditionStatus::True,
+        "the operator cannot continue without a change to the pool or the cluster (kstatus); reason and message are \
+         those of `Ready`", &[
+        row(reason::AS_SPECIFIED, FALSE, "no action required", NOTHING),
+    ]),
+    condition(condition::SPEC_VALID, Role::Required, ConditionStatus::False, "the spec is valid", &[
+        row(reason::VALID, TRUE, "the spec is valid",
+            "no action required, unless the message names a label that a kubelet could set on its own node: then add a \
+             label with the prefix `node-restriction.kubernetes.io/` to the selector"),
+        row(reason::INVALID, FALSE, "the spec has mistakes, each with its path; only status is written",
+            "correct what the message names; from Kubernetes 1.25 on, the API server rejects most of them"),
+    ]),
+    condition(condition::PROFILE_RESOLVED, Role::Required, ConditionStatus::False,
+        "the profile exists and is valid, or none is named", &[
+        row(reason::RESOLVED, TRUE, "the profile exists and is valid", NOTHING),
+        row(reason::NOT_USED, TRUE, "the pool names no profile, so no configuration is rendered", NOTHING),
+        row(reason::NOT_FOUND, FALSE, "the WindowsRuntimeProfile does not exist; nodes keep their last configuration",
+            "apply the profile, or correct `spec.profileRef.name`"),
+        row(reason::INVALID, FALSE, "the profile has mistakes; nodes keep their last configuration",
+            "correct the profile: `kubectl describe wrp NAME`"),
+    ]),
+    condition(condition::NODES_ASSIGNED, Role::Required, ConditionStatus::False,
+        "every matching node belongs to this pool alone", &[
+        row(reason::ASSIGNED, TRUE, "every matching node belongs to this pool alone", NOTHING),
+        row(reason::NO_NODES, TRUE, "no Windows node matches, as in a pool that is scaled to zero",
+            "no action required; if you expected nodes, compare `spec.nodeSelector` with `kubectl get nodes -l \
+             kubernetes.io/os=windows --show-labels`"),
+        row(reason::NODE_CONFLICT, FALSE,
+            "other pools match the same nodes, or another pool is the fallback; a node stays in the pool that it \
+             belongs to",
+            "narrow one of the selectors, or set `fallback: true` in one pool only"),
+        row(reason::RECORD_NOT_VERIFIED, FALSE,
+            "nodes that the pool does not select have its label `winpool.dev/pool` without a valid record of the \
+             operator: a kubelet may have set it, or the [key](security.md#the-key) was lost. The pool does not write \
+             to them",
+            "remove the label, or restore the Secret"),
+        row(reason::RELEASE_HELD, FALSE,
+            "nodes no longer match, and no other pool matches them; they keep their taints, so that a mistake in a \
+             selector does not open them to Linux pods",
+            "correct the selector or the labels, or release the nodes with the `kubectl annotate` command in the \
+             message"),
+    ]),
+    condition(condition::RUNTIME_CLASS_READY, Role::Required, ConditionStatus::False,
+        "the RuntimeClasses are as specified", &[
+        row(reason::APPLIED, TRUE, "the RuntimeClasses are as specified", NOTHING),
+        row(reason::OBSERVING, FALSE, "they differ, and the pool does not write", "see `Ready`"),
+        row(reason::PROGRESSING, FALSE, "the operator is writing them", NOTHING),
+        row(reason::WRITE_FAILED, FALSE, "a write failed and is retried", "read the message"),
+        row(reason::NOT_OURS, FALSE, "a RuntimeClass of this name was not created by winpool and differs from the spec",
+            "use another name, delete that class, or set `adopt: true` to take it over"),
+        row(reason::NAME_TAKEN, FALSE,
+            "another pool has a RuntimeClass of this name for another build or handler, or a pool that was deleted \
+             with `Retain` left one",
+            "use another name, or take over what was left with `adopt: true`"),
+        row(reason::HANDLER_DIFFERS, FALSE,
+            "the RuntimeClass exists with another handler, and the handler is immutable",
+            "delete the class when no pod needs it, or use another name"),
+        row(reason::WOULD_STRAND, FALSE, "with the new `windowsVersion` no node could run the pods of the RuntimeClass",
+            "add nodes of the new build first, or allow the change with the `kubectl annotate` command in the message"),
+        row(reason::CONTESTED, FALSE,
+            "another client repeatedly reverts or deletes it. A reverted class is not written for ten minutes; a \
+             deleted one is created again with a delay of at most 30 s",
+            "stop that client: `kubectl get runtimeclass NAME -o yaml --show-managed-fields` names it"),
+    ]),
+    condition(condition::NODES_TAINTED, Role::Required, ConditionStatus::False,
+        "every node has the labels, the taints and the name of its configuration", &[
+        row(reason::APPLIED, TRUE, "every node has them", NOTHING),
+        row(reason::OBSERVING, FALSE, "some nodes do not have them, and the pool does not write", "see `Ready`"),
+        row(reason::TAINT_CONFLICT, FALSE,
+            "a node has a taint of the same key and effect with another value, which is not overwritten",
+            "remove it from the node, or use its value in `spec.taints`"),
+        row(reason::LABEL_CONFLICT, FALSE, "a node has the label with another value, which is not overwritten",
+            "remove it from the node, or use its value in `spec.labels`"),
+        row(reason::WOULD_EVICT, FALSE,
+            "a `NoExecute` taint would evict pods that run on these nodes and do not tolerate it. With \
+             `--workloads=off` pods are not read, and every new `NoExecute` taint is held",
+            "allow it with the `kubectl annotate` command in the message, or use `NoSchedule`"),
+        row(reason::CONTESTED, FALSE,
+            "another client reverted a value five times within ten minutes on the same node and field. A taint is set \
+             again each time, with a delay of at most 30 s; a label is not written for ten minutes",
+            "stop the client that the message names"),
+        row(reason::REFUSED, FALSE,
+            "admission rejects the taints; labels and annotations are written without them. The taints are retried \
+             every ten seconds on a few nodes, and on all nodes when one is accepted. If admission rejects the removal \
+             of taints, label and record stay too",
+            "allow the operator in the policy or webhook, or change `spec.taints`"),
+        row(reason::PROGRESSING, FALSE,
+            "the operator is writing, or a RuntimeClass of the pool does not tolerate a new taint and cannot be \
+             changed now; existing taints are kept",
+            "no action required, or see `RuntimeClassReady`"),
+        row(reason::WRITE_FAILED, FALSE, "a write failed and is retried", "read the message"),
+    ]),
+    condition(condition::CONFIG_RENDERED, Role::Required, ConditionStatus::False,
+        "the profile renders for every node", &[
+        row(reason::RENDERED, TRUE, "every node whose versions are known has a configuration", NOTHING),
+        row(reason::NOT_USED, TRUE, "the pool names no profile", NOTHING),
+        row(reason::CONTESTED, FALSE,
+            "another client repeatedly deletes the ConfigMap; it is created again with a delay of at most 30 s",
+            "stop that client"),
+        row(reason::WRITE_FAILED, FALSE,
+            "the ConfigMap is rejected; nodes keep the name of their previous configuration, and everything else \
+             continues",
+            "remove the cause: a quota, a policy, or another object of that name"),
+        row(reason::FAILED, FALSE,
+            "the profile cannot be used, needs a feature that a node's version does not have, or reserves more than a \
+             node has",
+            "read the message; change the profile, or use a pool with another profile for these nodes"),
+    ]),
+    condition(condition::OS_MISMATCH, Role::Flag, ConditionStatus::True,
+        "the operating systems of host and container do not fit", &[
+        row(reason::MATCHED, FALSE, "host and container OS fit", NOTHING),
+        row(reason::NODE_BUILD_DIFFERS, TRUE,
+            "a node runs another build than the pool; process-isolated pods of the pool may not start there",
+            "replace the node, or move it to a pool for its build"),
+        row(reason::PAUSE_IMAGE_CANNOT_RUN, TRUE,
+            "the pause image has no entry that the host can run, so that no pod starts; or it has none for the host's \
+             own build, and the pool has a RuntimeClass with containerd's Hyper-V handler, whose utility VM boots the \
+             pause image's build",
+            "set `spec.pauseImage.tag` of the profile to a tag with that entry, or remove it"),
+        row(reason::IMAGES_CANNOT_RUN, TRUE,
+            "an image of a workload cannot run on the pool's nodes, according to the container runtime, the registry \
+             or the image name (\"probably\"); or it has a later revision than the node (\"may fail to start\")",
+            "follow the message: rebuild the image, update the node, or use the pool that it names"),
+        row(reason::UNKNOWN_VERSION, UNKNOWN,
+            "a node reports no Windows version, or one that this operator does not know",
+            "check the kubelet, or upgrade winpool"),
+    ]),
+    condition(condition::VERSION_SKEW, Role::Flag, ConditionStatus::True,
+        "a kubelet is outside the version skew policy", &[
+        row(reason::WITHIN_POLICY, FALSE,
+            "every kubelet is within the policy; the message names kubelets that are newer than the tables of winpool, \
+             whose feature gates are not checked",
+            "no action required, or upgrade winpool"),
+        row(reason::KUBELET_NEWER_THAN_API_SERVER, TRUE,
+            "a kubelet is newer than the API server, which Kubernetes does not support",
+            "upgrade the control plane first"),
+        row(reason::KUBELET_TOO_OLD, TRUE, "a kubelet is too many minor versions behind the API server",
+            "replace or upgrade the node"),
+        row(reason::UNKNOWN_VERSION, UNKNOWN, "the version of the API server or of a kubelet is not known",
+            "check the kubelet, or upgrade winpool"),
+    ]),
+    condition(condition::OS_SUPPORTED, Role::Flag, ConditionStatus::False,
+        "this Windows is supported by Microsoft and by the kubelet's minor version", &[
+        row(reason::SUPPORTED, TRUE, "mainstream support; the message has the date", NOTHING),
+        row(reason::EXTENDED_SUPPORT_ONLY, TRUE, "extended support only; the message has the date",
+            "plan the migration"),
+        row(reason::ENDING_SOON, TRUE, "support ends within 180 days", "plan the migration"),
+        row(reason::END_OF_LIFE, FALSE, "Microsoft no longer supports this Windows",
+            "move the workloads to nodes with a supported Windows"),
+        row(reason::NOT_SUPPORTED_BY_KUBERNETES, FALSE, "the kubelet's minor version does not support this Windows",
+            "use nodes with a Windows that it supports"),
+        row(reason::UNKNOWN_VERSION, UNKNOWN, "a version is not known", "check the kubelet, or upgrade winpool"),
+    ]),
+    condition(condition::RUNTIME_SUPPORTED, Role::Flag, ConditionStatus::False,
+        "the container runtime fits kubelet, host and RuntimeClasses", &[
+        row(reason::SUPPORTED, TRUE, "the container runtime fits kubelet, host and RuntimeClasses", NOTHING),
+        row(reason::TOO_OLD_FOR_NEXT_MINOR, TRUE,
+            "the runtime fits this kubelet and is too old for the next minor version",
+            "upgrade containerd before the kubelet"),
+        row(reason::TOO_OLD, FALSE,
+            "the runtime is too old for this kubelet; or it does not run the older images that the host can run; or it \
+             does not pin the pause image, which kubelets from 1.29 on then remove with unused images",
+            "upgrade containerd to the version in the message"),
+        row(reason::END_OF_LIFE, FALSE, "this release line of containerd is no longer supported",
+            "upgrade containerd to the version in the message"),
+        row(reason::HANDLER_UNAVAILABLE, FALSE,
+            "a RuntimeClass names a handler that the node's runtime does not have, such as Hyper-V on Docker; handlers \
+             of the rendered configuration count only where it is in effect",
+            "follow the message: deliver the configuration, use another handler in `spec.runtimeClasses`, or move the \
+             node to another pool"),
+        row(reason::UNKNOWN_VERSION, UNKNOWN, "the version of the runtime is not known",
+            "check the node, or upgrade winpool"),
+    ]),
+    condition(condition::CONFIG_IN_EFFECT, Role::Flag, ConditionStatus::False,
+        "the reported resources of every node (capacity minus allocatable, and pods) are those of its configuration", &[
+        row(reason::IN_EFFECT, TRUE, "they are", NOTHING),
+        row(reason::NOT_USED, TRUE, "the pool names no profile, so that there is nothing to compare", NOTHING),
+        row(reason::NOT_DELIVERED, UNKNOWN,
+            "nodes show a kubelet without the configuration, or cannot be compared; the message says why",
+            "deliver the configuration: [delivery](delivery.md)"),
+        row(reason::DIFFERS, FALSE, "nodes reserve other amounts; the message has the numbers",
+            "deliver the current configuration and restart the kubelet, or find out what else configures it"),
+    ]),
+    condition(condition::WORKLOADS_PLACED, Role::Flag, ConditionStatus::False,
+        "every pod runs where it should, and would be scheduled there again", &[
+        row(reason::PLACED, TRUE, "no problem was found", NOTHING),
+        row(reason::PLACED_WITH_WARNINGS, TRUE,
+            "pods run where they should, with warnings: `MemoryNotReserved` or `FieldsWithoutEffect`",
+            "read the message"),
+        row(reason::NOT_CHECKED, UNKNOWN, "the operator runs with `--workloads=off`, or has not read the pods yet",
+            "no action required; if it stays, apply `config/rbac/workloads.yaml`"),
+        row(reason::UNSCHEDULABLE, FALSE,
+            "pods fit no pool: the RuntimeClass does not exist, or contradicts the pod's selector; no node has the \
+             labels; a taint is not tolerated; the container runtime does not have the handler",
+            "follow the message"),
+        row(reason::DAEMON_SET_NOT_TOLERATING, FALSE,
+            "a DaemonSet selects the pool's nodes and does not tolerate their taints, so that it gets no pods there",
+            "add the toleration to its template"),
+        row(reason::DAEMON_SET_IGNORES_CLASS, FALSE,
+            "a DaemonSet relies on the selector and tolerations of its RuntimeClass, which are added to pods only \
+             after the DaemonSet controller has chosen the nodes",
+            "write selector and tolerations into its template"),
+        row(reason::LINUX_POD_ON_WINDOWS_NODE, FALSE,
+            "a pod for Linux is on a Windows node; a `NoSchedule` taint does not evict it",
+            "delete the pod, and select `kubernetes.io/os: linux`"),
+        row(reason::LINUX_POD_MAY_LAND, FALSE,
+            "a workload that is not for Windows tolerates the pool's taints and selects nothing that excludes its \
+             nodes",
+            "select `kubernetes.io/os: linux`"),
+        row(reason::NOT_RESCHEDULABLE, FALSE,
+            "a pod runs on the pool's nodes and does not tolerate the taints that they have or will have, or its \
+             RuntimeClass no longer exists",
+            "before the pod restarts, add the toleration, or use a RuntimeClass of the pool"),
+        row(reason::RUNTIME_CLASS_CHANGED, FALSE,
+            "a pod has the selector that its RuntimeClass had when the pod was created",
+            "restart the pod to move it"),
+        row(reason::MEMORY_OVERCOMMITTED, FALSE,
+            "the memory limits of the pods on a node exceed its allocatable memory; Windows then uses the page file \
+             and kills no process",
+            "lower the limits, or move pods to other nodes"),
+        row(reason::MEMORY_NOT_RESERVED, TRUE,
+            "a container has no memory limit, or requests less than its limit, LimitRanges included",
+            "set a limit, and a request of the same size"),
+        row(reason::FIELDS_WITHOUT_EFFECT, TRUE, "a pod uses fields that Windows ignores or rejects",
+            "remove them; `winpool lint` names each"),
+    ]),
+    condition(condition::VALID, Role::Required, ConditionStatus::False, "the profile can be rendered", &[
+        row(reason::VALID, TRUE, "the profile can be rendered", NOTHING),
+        row(reason::VALID_WITH_WARNINGS, TRUE,
+            "it can be rendered, with values that are known to cause problems, such as less than 2Gi reserved for \
+             Windows",
+            "read the message"),
+        row(reason::INVALID, FALSE, "the profile has mistakes, each with its path", "correct what the message names"),
+    ]),
 ];
 
 #[cfg(test)]
