@@ -22,9 +22,6 @@ use jiff::civil::{Date, date};
 
 use super::Build;
 
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 8, 22);
-
 /// The servicing channel of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channel {

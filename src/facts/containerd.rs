@@ -11,16 +11,8 @@
 
 use jiff::civil::{Date, date};
 
-use super::{
-    ContainerdVersion, Minor,
-    pause::{MICROSOFT_OSS, PauseImage, UPSTREAM},
-};
+use super::{ContainerdVersion, Minor};
 
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 8, 22);
-
-/// The configuration file.
-pub const CONFIG_FILE: &str = r"C:\Program Files\containerd\config.toml";
 /// The drop-in files that the generated default configuration imports, from 2.2 on.
 pub const DROP_INS: &str = r"C:\Program Files\containerd\conf.d\*.toml";
 /// `root`: persistent data.
@@ -91,8 +83,6 @@ pub struct Keys {
     pub default_runtime_name: Key,
     /// The snapshotter.
     pub snapshotter: Key,
-    /// The table of image platforms per handler, from 2.0 on.
-    pub runtime_platforms: Option<Key>,
     /// The directories of CNI plugins.
     pub cni_bin: CniBin,
     /// The directory of CNI configuration.
@@ -123,8 +113,6 @@ pub struct ReleaseLine {
     pub config_version: u32,
     /// The paths of its settings in that version.
     pub keys: &'static Keys,
-    /// The default pause image.
-    pub default_sandbox: PauseImage,
     /// The built-in handlers, used if the configuration defines none.
     pub default_handlers: &'static [&'static str],
     /// How drop-ins are merged.
@@ -142,7 +130,6 @@ const KEYS_1_4: Keys = Keys {
     runtimes: &["plugins", "io.containerd.grpc.v1.cri", "containerd", "runtimes"],
     default_runtime_name: &["plugins", "io.containerd.grpc.v1.cri", "containerd", "default_runtime_name"],
     snapshotter: &["plugins", "io.containerd.grpc.v1.cri", "containerd", "snapshotter"],
-    runtime_platforms: None,
     cni_bin: CniBin::Directory(&["plugins", "io.containerd.grpc.v1.cri", "cni", "bin_dir"]),
     cni_conf_dir: &["plugins", "io.containerd.grpc.v1.cri", "cni", "conf_dir"],
     registry_config_path: None,
@@ -161,7 +148,6 @@ const KEYS_2_0: Keys = Keys {
     runtimes: &["plugins", "io.containerd.cri.v1.runtime", "containerd", "runtimes"],
     default_runtime_name: &["plugins", "io.containerd.cri.v1.runtime", "containerd", "default_runtime_name"],
     snapshotter: &["plugins", "io.containerd.cri.v1.images", "snapshotter"],
-    runtime_platforms: Some(&["plugins", "io.containerd.cri.v1.images", "runtime_platforms"]),
     cni_bin: CniBin::Directory(&["plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dir"]),
     cni_conf_dir: &["plugins", "io.containerd.cri.v1.runtime", "cni", "conf_dir"],
     registry_config_path: Some(&["plugins", "io.containerd.cri.v1.images", "registry", "config_path"]),
@@ -182,7 +168,6 @@ const fn v1(
     (minor, patch): (u32, u32),
     end_of_life: Date,
     keys: &'static Keys,
-    default_sandbox: PauseImage,
     default_handlers: &'static [&'static str],
 ) -> ReleaseLine {
     ReleaseLine {
@@ -191,7 +176,6 @@ const fn v1(
         end_of_life,
         config_version: 2,
         keys,
-        default_sandbox,
         default_handlers,
         drop_in: DropIn::ReplacesSection,
         imports_drop_ins: false,
@@ -201,20 +185,13 @@ const fn v1(
 
 /// A release line of 2.x: merging drop-ins, imported from 2.2 on, and restricted to the main file's version only in
 /// 2.3.
-const fn v2(
-    (minor, patch): (u32, u32),
-    end_of_life: Date,
-    config_version: u32,
-    keys: &'static Keys,
-    default_sandbox: PauseImage,
-) -> ReleaseLine {
+const fn v2((minor, patch): (u32, u32), end_of_life: Date, config_version: u32, keys: &'static Keys) -> ReleaseLine {
     ReleaseLine {
         first: ContainerdVersion::new(2, minor, 0),
         newest: ContainerdVersion::new(2, minor, patch),
         end_of_life,
         config_version,
         keys,
-        default_sandbox,
         default_handlers: BOTH,
         drop_in: DropIn::DeepMerge,
         imports_drop_ins: minor >= 2,
@@ -222,22 +199,18 @@ const fn v2(
     }
 }
 
-const fn upstream(tag: &'static str) -> PauseImage {
-    PauseImage { repository: UPSTREAM, tag }
-}
-
 /// Every release line from 1.4 on, oldest first. For 1.7 and 2.0 only September 2026 and March 2027 are announced.
 #[rustfmt::skip]
 pub const RELEASE_LINES: &[ReleaseLine] = &[
-    v1((4, 13), date(2022, 3, 3),   &KEYS_1_4, PauseImage { repository: MICROSOFT_OSS, tag: "1.4.0" }, PROCESS),
-    v1((5, 18), date(2023, 2, 28),  &KEYS_1_5, upstream("3.5"), PROCESS),
-    v1((6, 39), date(2025, 8, 23),  &KEYS_1_5, upstream("3.6"), PROCESS),
-    v1((7, 34), date(2026, 9, 30),  &KEYS_1_5, upstream("3.8"), BOTH),
-    v2((0, 11), date(2027, 3, 31),  3, &KEYS_2_0, upstream("3.10")),
-    v2((1, 9),  date(2026, 7, 3),   3, &KEYS_2_1, upstream("3.10")),
-    v2((2, 7),  date(2026, 11, 6),  3, &KEYS_2_1, upstream("3.10.1")),
-    v2((3, 4),  date(2028, 4, 30),  4, &KEYS_2_3, upstream("3.10.2")),
-    v2((4, 0),  date(2027, 4, 26),  4, &KEYS_2_3, upstream("3.10.2")),
+    v1((4, 13), date(2022, 3, 3),   &KEYS_1_4, PROCESS),
+    v1((5, 18), date(2023, 2, 28),  &KEYS_1_5, PROCESS),
+    v1((6, 39), date(2025, 8, 23),  &KEYS_1_5, PROCESS),
+    v1((7, 34), date(2026, 9, 30),  &KEYS_1_5, BOTH),
+    v2((0, 11), date(2027, 3, 31),  3, &KEYS_2_0),
+    v2((1, 9),  date(2026, 7, 3),   3, &KEYS_2_1),
+    v2((2, 7),  date(2026, 11, 6),  3, &KEYS_2_1),
+    v2((3, 4),  date(2028, 4, 30),  4, &KEYS_2_3),
+    v2((4, 0),  date(2027, 4, 26),  4, &KEYS_2_3),
 ];
 
 /// The release line of a version. Minors after the newest known one of the newest major are treated as that one. `None`
@@ -253,11 +226,7 @@ pub fn end_of_life(v: ContainerdVersion) -> Option<Date> {
 }
 
 fn listed(v: ContainerdVersion) -> Option<&'static ReleaseLine> {
-    RELEASE_LINES.iter().find(|release_line| line(release_line.first) == line(v))
-}
-
-const fn line(v: ContainerdVersion) -> (u32, u32) {
-    (v.major, v.minor)
+    RELEASE_LINES.iter().find(|release_line| release_line.first.line() == v.line())
 }
 
 /// The minimum version of each release line from a kubelet minor up to the next row. Lines newer than the last one in a
@@ -282,7 +251,7 @@ const MINIMUMS: &[(Minor, &[ContainerdVersion])] = {
 /// it, else of the next supported line. `None` if `installed` is new enough.
 pub fn minimum_for(kubelet: Minor, installed: ContainerdVersion) -> Option<ContainerdVersion> {
     let (_, minimums) = MINIMUMS.iter().rfind(|(from, _)| *from <= kubelet)?;
-    let minimum = minimums.iter().find(|minimum| line(**minimum) >= line(installed))?;
+    let minimum = minimums.iter().find(|minimum| minimum.line() >= installed.line())?;
     (installed < *minimum).then_some(*minimum)
 }
 
@@ -294,7 +263,7 @@ const PINS_SINCE: [ContainerdVersion; 2] = [ContainerdVersion::new(1, 6, 22), Co
 /// The minimum containerd that pins its pause image if `installed` does not: of the same release line, or of all lines.
 pub fn minimum_to_pin(installed: ContainerdVersion) -> Option<ContainerdVersion> {
     let [first, ..] = PINS_SINCE;
-    let since = PINS_SINCE.into_iter().rfind(|since| line(*since) <= line(installed)).unwrap_or(first);
+    let since = PINS_SINCE.into_iter().rfind(|since| since.line() <= installed.line()).unwrap_or(first);
     (installed < since).then_some(since)
 }
 
@@ -309,7 +278,6 @@ pub fn too_new_for(kubelet: Minor, installed: ContainerdVersion) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::pause;
 
     fn v(text: &str) -> ContainerdVersion {
         text.parse().unwrap()
@@ -319,28 +287,27 @@ mod tests {
     fn each_version_belongs_to_its_release_line() {
         use DropIn::{DeepMerge, ReplacesSection};
         let table = [
-            ("1.4.0", 2, ReplacesSection, false, false, "2022-03-03", "mcr.microsoft.com/oss/kubernetes/pause:1.4.0"),
-            ("1.5.9", 2, ReplacesSection, false, false, "2023-02-28", "registry.k8s.io/pause:3.5"),
-            ("1.6.20", 2, ReplacesSection, false, false, "2025-08-23", "registry.k8s.io/pause:3.6"),
-            ("1.7.27", 2, ReplacesSection, false, false, "2026-09-30", "registry.k8s.io/pause:3.8"),
-            ("2.0.4", 3, DeepMerge, false, false, "2027-03-31", "registry.k8s.io/pause:3.10"),
-            ("2.1.9", 3, DeepMerge, false, false, "2026-07-03", "registry.k8s.io/pause:3.10"),
-            ("2.2.0", 3, DeepMerge, true, false, "2026-11-06", "registry.k8s.io/pause:3.10.1"),
-            ("2.3.99", 4, DeepMerge, true, true, "2028-04-30", "registry.k8s.io/pause:3.10.2"),
-            ("2.4.0", 4, DeepMerge, true, false, "2027-04-26", "registry.k8s.io/pause:3.10.2"),
+            ("1.4.0", 2, ReplacesSection, false, false, "2022-03-03"),
+            ("1.5.9", 2, ReplacesSection, false, false, "2023-02-28"),
+            ("1.6.20", 2, ReplacesSection, false, false, "2025-08-23"),
+            ("1.7.27", 2, ReplacesSection, false, false, "2026-09-30"),
+            ("2.0.4", 3, DeepMerge, false, false, "2027-03-31"),
+            ("2.1.9", 3, DeepMerge, false, false, "2026-07-03"),
+            ("2.2.0", 3, DeepMerge, true, false, "2026-11-06"),
+            ("2.3.99", 4, DeepMerge, true, true, "2028-04-30"),
+            ("2.4.0", 4, DeepMerge, true, false, "2027-04-26"),
         ];
         assert_eq!(table.len(), RELEASE_LINES.len(), "the table has every line");
-        for (version, config_version, drop_in, imports_drop_ins, refuses_newer_drop_ins, end, sandbox) in table {
+        for (version, config_version, drop_in, imports_drop_ins, refuses_newer_drop_ins, end) in table {
             let version = v(version);
             let release_line = release_line(version).unwrap();
-            assert_eq!(line(release_line.first), line(version));
-            assert_eq!((release_line.first.patch, line(release_line.newest)), (0, line(version)));
+            assert_eq!(release_line.first.line(), version.line());
+            assert_eq!((release_line.first.patch, release_line.newest.line()), (0, version.line()));
             assert_eq!(release_line.config_version, config_version, "{version}");
             assert_eq!(release_line.drop_in, drop_in, "{version}");
             assert_eq!(release_line.imports_drop_ins, imports_drop_ins, "{version}");
             assert_eq!(release_line.refuses_newer_drop_ins, refuses_newer_drop_ins, "{version}");
             assert_eq!(end_of_life(version), Some(end.parse().unwrap()), "{version}");
-            assert_eq!(release_line.default_sandbox.to_string(), sandbox, "{version}");
         }
     }
 
@@ -352,77 +319,6 @@ mod tests {
         }
         assert_eq!(release_line(v("2.5.0")), RELEASE_LINES.last());
         assert_eq!(end_of_life(v("2.5.0")), None, "not announced");
-    }
-
-    #[test]
-    fn both_handlers_are_built_in_from_1_7_on() {
-        for release_line in RELEASE_LINES {
-            let expected: &[&str] = match line(release_line.first) {
-                (1, ..=6) => &["runhcs-wcow-process"],
-                _ => &["runhcs-wcow-process", "runhcs-wcow-hypervisor"],
-            };
-            assert_eq!(release_line.default_handlers, expected, "{}", release_line.first);
-        }
-    }
-
-    #[test]
-    fn the_paths_of_settings_depend_on_the_configuration_version() {
-        let paths = |version: &str| {
-            let keys = release_line(v(version)).unwrap().keys;
-            let (bin, list) = match keys.cni_bin {
-                CniBin::Directory(key) => (key, false),
-                CniBin::Directories(key) => (key, true),
-            };
-            let dotted = |key: Key| key.join("/");
-            let or_none = |key: Option<Key>| key.map_or("-".to_owned(), dotted);
-            (
-                [keys.grpc, keys.sandbox_image, keys.runtimes, keys.snapshotter, bin, keys.cni_conf_dir].map(dotted),
-                [keys.runtime_platforms, keys.registry_config_path].map(or_none),
-                list,
-            )
-        };
-        let cri = |rest: &str| format!("plugins/io.containerd.grpc.v1.cri/{rest}");
-        let images = |rest: &str| format!("plugins/io.containerd.cri.v1.images/{rest}");
-        let runtime = |rest: &str| format!("plugins/io.containerd.cri.v1.runtime/{rest}");
-        let two = [
-            "grpc".to_owned(),
-            cri("sandbox_image"),
-            cri("containerd/runtimes"),
-            cri("containerd/snapshotter"),
-            cri("cni/bin_dir"),
-            cri("cni/conf_dir"),
-        ];
-        let three = |grpc: &str, bin: &str| {
-            [
-                grpc.to_owned(),
-                images("pinned_images/sandbox"),
-                runtime("containerd/runtimes"),
-                images("snapshotter"),
-                runtime(bin),
-                runtime("cni/conf_dir"),
-            ]
-        };
-        let none = || "-".to_owned();
-        let hosts_and_platforms = || [images("runtime_platforms"), images("registry/config_path")];
-        assert_eq!(paths("1.4.13"), (two.clone(), [none(), none()], false));
-        for version in ["1.5.0", "1.6.0", "1.7.0"] {
-            assert_eq!(paths(version), (two.clone(), [none(), cri("registry/config_path")], false), "{version}");
-        }
-        assert_eq!(paths("2.0.0"), (three("grpc", "cni/bin_dir"), hosts_and_platforms(), false));
-        for version in ["2.1.0", "2.2.0"] {
-            assert_eq!(paths(version), (three("grpc", "cni/bin_dirs"), hosts_and_platforms(), true), "{version}");
-        }
-        let four = three("plugins/io.containerd.server.v1.grpc", "cni/bin_dirs");
-        assert_eq!(paths("2.3.0"), (four, hosts_and_platforms(), true));
-    }
-
-    #[test]
-    fn default_pause_images_are_in_the_tables_of_pause_images() {
-        let host = "10.0.20348".parse().unwrap();
-        for release_line in RELEASE_LINES {
-            let PauseImage { repository, tag } = release_line.default_sandbox;
-            assert!(pause::runs_on(repository, tag, host, None).is_some(), "{repository}:{tag}");
-        }
     }
 
     #[test]
@@ -455,7 +351,7 @@ mod tests {
             };
             for release_line in RELEASE_LINES {
                 assert!(
-                    cells().any(|(installed, _)| line(installed) == line(release_line.first)),
+                    cells().any(|(installed, _)| installed.line() == release_line.first.line()),
                     "{}",
                     release_line.first
                 );

@@ -13,12 +13,7 @@
 
 use std::fmt;
 
-use jiff::civil::{Date, date};
-
 use super::Minor;
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 8, 22);
 
 /// An eviction signal of a Windows kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,15 +91,6 @@ mod tests {
         for (name, reason) in LINUX_ONLY {
             assert_eq!(Signal::named(name), None);
             assert_eq!(Signal::linux_only_reason(name), Some(*reason));
-        }
-    }
-
-    #[test]
-    fn each_minor_has_a_default_for_each_signal() {
-        for minor in (14..=40).map(Minor) {
-            let defaults = defaults(minor);
-            assert_eq!(defaults.map(|(signal, _)| signal), Signal::ALL);
-            assert_eq!(defaults[0].1, if minor < Minor(31) { "100Mi" } else { "500Mi" }, "{minor}");
         }
     }
 }

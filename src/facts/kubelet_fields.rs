@@ -9,12 +9,7 @@
 //! `pkg/kubelet/nodeshutdown/nodeshutdown_manager_windows.go` (1.36). That Linux mechanisms (cgroups, iptables,
 //! sysctls, seccomp, swap, rlimits) have no effect on Windows is inferred: no code for Windows reads their fields.
 
-use jiff::civil::{Date, date};
-
 use super::Minor;
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 8, 22);
 
 /// The JSON type of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]

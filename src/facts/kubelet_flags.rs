@@ -5,12 +5,7 @@
 //! 1.25 to 1.36 (2026-08); `kubelet.exe --help` of v1.20.2; release notes of kubernetes/sig-release for 1.10
 //! (--windows-service), 1.20 #96051, 1.24 (dockershim removed), 1.27, 1.28 (--config-dir), 1.34 and 1.35 #133779.
 
-use jiff::civil::{Date, date};
-
 use super::Minor;
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 8, 22);
 
 /// A flag and the minors that know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

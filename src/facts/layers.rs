@@ -13,12 +13,7 @@
 //! - kubernetes/component-base, `config/v1alpha1/types.go` at v0.22.17 and v0.23.17 for `logging.verbosity`.
 //! - kubernetes/kubernetes#110405 (1.25) for kubeadm's patches of KubeletConfiguration.
 
-use jiff::civil::{Date, date};
-
 use super::{ContainerdVersion, Minor, containerd::Key};
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 8, 22);
 
 /// The configuration version of a drop-in for containerd 2.x. From 2.3 on containerd does not start with a drop-in
 /// whose version is higher than that of its main file. Version 3 works with main files of version 3 (2.0 to 2.2) and 4
@@ -67,23 +62,3 @@ pub const VERBOSITY_FIELD_SINCE: Minor = Minor(23);
 
 /// The first kubeadm that patches KubeletConfiguration.
 pub const KUBEADM_PATCHES_SINCE: Minor = Minor(25);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_resolv_conf_flag_is_needed_where_the_field_cannot_be_empty_or_is_lost() {
-        let minors: Vec<u32> = (14..=37).filter(|minor| needs_resolv_conf_flag(Minor(*minor))).collect();
-        assert_eq!(minors, [14, 15, 16, 17, 18, 19, 20, 21, 22, 28, 29, 30, 31]);
-    }
-
-    #[test]
-    fn the_pull_progress_timeout_exists_from_1_7_on() {
-        let plugin = |version: &str| pull_progress_timeout(version.parse().unwrap()).map(|key| key[1]);
-        assert_eq!(plugin("1.6.39"), None);
-        assert_eq!(plugin("1.7.0"), Some("io.containerd.grpc.v1.cri"));
-        assert_eq!(plugin("2.0.0"), Some("io.containerd.cri.v1.images"));
-        assert_eq!(plugin("2.3.4"), Some("io.containerd.cri.v1.images"));
-    }
-}

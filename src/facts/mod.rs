@@ -1,5 +1,4 @@
-//! Facts about Windows, Kubernetes and container runtimes, as tables: one per file, each with its sources and their
-//! date.
+//! Facts about Windows, Kubernetes and container runtimes: one table per file, with sources and their date.
 //!
 //! The rules in [`crate::domain`] read builds, versions and tags from these tables.
 
@@ -21,7 +20,7 @@ pub mod support;
 pub mod version_compatibility;
 mod versions;
 
-use jiff::civil::Date;
+use jiff::civil::{Date, date};
 
 pub use runtimes::ContainerRuntime;
 pub use versions::{Build, ContainerdLine, ContainerdVersion, KubeletVersion, Minor, OsVersion, ParseVersionError};
@@ -44,20 +43,20 @@ const fn table(name: &'static str, as_of: Date, sources: &'static [&'static str]
 /// Every table, sorted by name.
 #[rustfmt::skip]
 pub const TABLES: &[Table] = &[
-    table("builds",         builds::AS_OF,         &["endoflife-date/endoflife.date", "MicrosoftDocs/Virtualization-Documentation"]),
-    table("containerd",     containerd::AS_OF,     &["containerd/containerd"]),
-    table("eviction",       eviction::AS_OF,       &["kubernetes/kubernetes"]),
-    table("feature_gates",  feature_gates::AS_OF,  &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base"]),
-    table("kubelet_fields", kubelet_fields::AS_OF, &["kubernetes/kubelet", "kubernetes/kubernetes"]),
-    table("kubelet_flags",  kubelet_flags::AS_OF,  &["kubernetes/kubernetes"]),
-    table("layers",         layers::AS_OF,         &["containerd/containerd", "kubernetes/kubelet", "kubernetes/component-base"]),
-    table("node_restriction", node_restriction::AS_OF, &["kubernetes/kubernetes"]),
-    table("pause",          pause::AS_OF,          &["kubernetes/kubernetes"]),
-    table("pod_fields",     pod_fields::AS_OF,     &["kubernetes/api", "kubernetes/kubernetes"]),
-    table("runtime_errors", runtime_errors::AS_OF, &["containerd/containerd", "moby/moby"]),
-    table("runtimes",       runtimes::AS_OF,       &["Mirantis/cri-dockerd", "kubernetes/website"]),
-    table("service_limits", service_limits::AS_OF, &["kubernetes/website"]),
-    table("skew",           skew::AS_OF,           &["kubernetes/website", "kubernetes/enhancements"]),
-    table("support",        support::AS_OF,        &["kubernetes/website"]),
-    table("version_compatibility", version_compatibility::AS_OF, &["containerd/platforms", "containerd/containerd", "microsoft/hcsshim"]),
+    table("builds",                date(2026, 8, 22), &["endoflife-date/endoflife.date", "MicrosoftDocs/Virtualization-Documentation"]),
+    table("containerd",            date(2026, 8, 22), &["containerd/containerd"]),
+    table("eviction",              date(2026, 8, 22), &["kubernetes/kubernetes"]),
+    table("feature_gates",         date(2026, 7, 23), &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base"]),
+    table("kubelet_fields",        date(2026, 8, 22), &["kubernetes/kubelet", "kubernetes/kubernetes"]),
+    table("kubelet_flags",         date(2026, 8, 22), &["kubernetes/kubernetes"]),
+    table("layers",                date(2026, 8, 22), &["containerd/containerd", "kubernetes/kubelet", "kubernetes/component-base"]),
+    table("node_restriction",      date(2026, 8, 22), &["kubernetes/kubernetes"]),
+    table("pause",                 date(2026, 8, 22), &["kubernetes/kubernetes"]),
+    table("pod_fields",            date(2026, 8, 22), &["kubernetes/api", "kubernetes/kubernetes"]),
+    table("runtime_errors",        date(2026, 8, 22), &["containerd/containerd", "moby/moby"]),
+    table("runtimes",              date(2026, 4, 27), &["Mirantis/cri-dockerd", "kubernetes/website"]),
+    table("service_limits",        date(2026, 4, 22), &["kubernetes/website"]),
+    table("skew",                  date(2026, 7, 24), &["kubernetes/website", "kubernetes/enhancements"]),
+    table("support",               date(2026, 3, 26), &["kubernetes/website"]),
+    table("version_compatibility", date(2026, 8, 22), &["containerd/platforms", "containerd/containerd", "microsoft/hcsshim"]),
 ];

@@ -5,11 +5,6 @@
 //! the admission plugin NodeRestriction always rejects labels of `node-restriction.kubernetes.io` and its subdomains.
 //! It rejects other labels of `kubernetes.io` and `k8s.io` only in updates: a kubelet can register with them.
 
-use jiff::civil::{Date, date};
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 8, 22);
-
 /// The domain of the labels that a kubelet cannot set.
 const PROTECTED: &str = "node-restriction.kubernetes.io";
 

@@ -20,15 +20,10 @@
 
 use std::fmt;
 
-use jiff::civil::{Date, date};
-
 use super::{
     Build, ContainerdVersion, Minor, OsVersion,
     version_compatibility::{Isolation, VersionCompatibility, check},
 };
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 8, 22);
 
 /// The publisher of a pause image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

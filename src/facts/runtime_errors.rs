@@ -6,11 +6,6 @@
 //! docker-archive-public/docker.kitematic issue 3115 (2017-10) and docker.labs issue 465 (2019-06), and moby/moby,
 //! `daemon/containerd/image_windows.go` and its predecessor in `distribution` (2024).
 
-use jiff::civil::{Date, date};
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 8, 22);
-
 /// Substrings, in lower case, that occur only in errors about a platform mismatch.
 const MISMATCH_ERRORS: [&str; 6] = [
     "0xc0370101",

@@ -7,16 +7,11 @@
 
 use std::fmt;
 
-use jiff::civil::{Date, date};
-
 use super::{
     ContainerdVersion, Minor,
     containerd::{HYPERV_HANDLER, PROCESS_HANDLER, release_line},
     kubelet_flags::LAST_WITH_DOCKERSHIM,
 };
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 4, 27);
 
 /// The handler for Docker Engine's default runtime, the only one that every version of both adapters accepts.
 pub const DOCKER_HANDLER: &str = "docker";
@@ -24,7 +19,7 @@ pub const DOCKER_HANDLER: &str = "docker";
 /// The known handlers. Other handlers are defined by the configuration of a node.
 pub const HANDLERS: [&str; 3] = [PROCESS_HANDLER, HYPERV_HANDLER, DOCKER_HANDLER];
 
-/// A container runtime, with as much of the version of containerd as matters.
+/// A container runtime. `V` is the representation of the version of containerd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContainerRuntime<V = ()> {
     /// containerd.

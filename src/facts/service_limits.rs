@@ -8,12 +8,7 @@
 //! nodes have only in dual-stack networks and with Services of a single family: kubernetes/website,
 //! `docs/concepts/services-networking/dual-stack.md`, "Windows support".
 
-use jiff::civil::{Date, date};
-
 use super::{Build, Minor, OsVersion};
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 4, 22);
 
 /// The annotation of a Service that preserves the virtual address in packets to a backend.
 pub const PRESERVE_DESTINATION: &str = "preserve-destination";

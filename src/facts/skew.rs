@@ -5,12 +5,7 @@
 //! minors older, or two if the kubelet is older than 1.25. With several API servers, each must allow it: the oldest
 //! determines the newest kubelet, and the newest the oldest kubelet.
 
-use jiff::civil::{Date, date};
-
 use super::Minor;
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 7, 24);
 
 /// The skew between a kubelet and an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -12,8 +12,6 @@
 //!   (kubernetes/test-infra pull request 34101).
 //! - Version 23H2 (25398) was never on the page. Cloud providers that offer it support it themselves.
 
-use jiff::civil::{Date, date};
-
 use super::{Build, Minor, feature_gates};
 
 /// The first minor with Windows nodes in general availability.
@@ -21,9 +19,6 @@ pub const OLDEST: Minor = Minor(14);
 
 /// The newest minor that all tables contain. Later minors are treated as this one, with a notice to the user.
 pub const NEWEST: Minor = feature_gates::NEWEST_READ;
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 3, 26);
 
 const SERVER_2019: Build = Build(17763);
 const VERSION_1903: Build = Build(18362);

@@ -20,12 +20,7 @@
 //!
 //! These rules do not apply to HostProcess containers: they run on the host's files with an image of any build.
 
-use jiff::civil::{Date, date};
-
 use super::{Build, ContainerdVersion, OsVersion};
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 8, 22);
 
 /// The isolation of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -21,16 +21,11 @@
 mod dependencies;
 mod table;
 
-use jiff::civil::{Date, date};
-
 use super::Minor;
 pub use dependencies::{
     CHECKED_SINCE as DEPENDENCIES_CHECKED_SINCE, DEPENDENCIES, UnmetDependency, unmet_dependencies,
 };
 pub use table::GATES;
-
-/// The day of the newest source.
-pub const AS_OF: Date = date(2026, 7, 23);
 
 /// The newest minor whose gates were read. 1.37 was not: of its libraries only v0.37.0-beta.0 was available.
 pub const NEWEST_READ: Minor = Minor(36);
