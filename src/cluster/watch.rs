@@ -1,6 +1,6 @@
-//! One watch for each kind: its events update a store, and each change is passed to a handler, also deletions.
+//! One watch for each kind: its events update a store, and each change, including deletions, is passed to a handler.
 
-use std::{pin::pin, time::Duration};
+use std::{collections::BTreeSet, pin::pin, time::Duration};
 
 use futures::{Stream, StreamExt};
 use kube_runtime::{
@@ -11,10 +11,13 @@ use tokio::time::Instant;
 use tracing::{debug, info, info_span, warn};
 
 use super::{Change, Store, View, explain, status_code, with_sources};
-use crate::admin::{KindReadiness, Metrics};
+use crate::{
+    admin::{KindReadiness, Metrics},
+    domain::operation::ErrorCause,
+};
 
-/// The back-off of a failed watch: that of kube, but at most ten seconds instead of a minute, so that the operator soon
-/// notices that the API server is available again.
+/// The back-off of a failed watch: kube's back-off with a maximum of ten seconds instead of a minute, so that the
+/// operator soon detects that the API server is available again.
 #[derive(Default)]
 pub struct WatchBackoff(DefaultBackoff);
 
@@ -32,17 +35,17 @@ impl Backoff for WatchBackoff {
     }
 }
 
-/// The status codes of a list that is refused until its permissions change, or its kind is installed.
+/// The status codes of a list that fails until permissions change or its kind is installed.
 const REFUSED: [u16; 3] = [401, 403, 404];
 
-/// How long the same failure is not logged again.
+/// The minimum time between two log lines about the same failure.
 const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Applies the events of one watch to a store until the stream ends.
 ///
-/// `handle` gets each change once, after the store has it: objects that were added, deleted, or missing from a new list,
-/// and objects whose view changed. It runs inside a span `watch`, to which the traces of the reconciles belong.
-/// A failure is counted, and logged once for each cause and every ten minutes; the stream retries.
+/// `handle` gets each change once, after the store contains it: objects that were added, deleted, or missing from a new
+/// list, and objects whose view changed. It runs in a span `watch`, the parent of the traces of the reconciles. The
+/// stream retries after a failure, which is counted, and logged at most every ten minutes for each cause.
 pub async fn run_watch<V: View>(
     events: impl Stream<Item = watcher::Result<Event<V::Object>>> + Send,
     store: Store<V>,
@@ -90,21 +93,13 @@ fn in_span<V: View>(change: &Change<V>, handle: impl Fn(&Change<V>)) {
     info_span!("watch", kind = V::KIND, name = change.name(), change = change.verb()).in_scope(|| handle(change));
 }
 
-/// The failure of a watch that was logged last.
+/// The last logged failure of a watch.
 struct LoggedFailure {
-    cause: Cause,
+    cause: ErrorCause,
     at: Instant,
 }
 
-/// What identifies the failure of a watch.
-#[derive(Debug, PartialEq, Eq)]
-enum Cause {
-    /// The status code and reason that the API server answered.
-    Status(u16, String),
-    NoResponse,
-}
-
-/// Logs why a watch failed, unless the same was logged in the last ten minutes. Returns the status code of the answer.
+/// Logs the failure of a watch, unless the same was logged in the last ten minutes. Returns the status code.
 fn log_failure<V: View>(last: &mut Option<LoggedFailure>, error: &watcher::Error) -> Option<u16> {
     let (code, reason, message) = match error {
         watcher::Error::InitialListFailed(error)
@@ -117,7 +112,8 @@ fn log_failure<V: View>(last: &mut Option<LoggedFailure>, error: &watcher::Error
         debug!(kind = V::KIND, "watch expired, listing again");
         return code;
     }
-    let cause = code.map_or(Cause::NoResponse, |code| Cause::Status(code, reason));
+    let status = |code| ErrorCause::Status { code, reason, fields: BTreeSet::new() };
+    let cause = code.map_or(ErrorCause::NoResponse, status);
     if !last.as_ref().is_some_and(|last| last.cause == cause && last.at.elapsed() < LOG_INTERVAL) {
         warn!(kind = V::KIND, error = message, remedy = remedy(V::KIND, code), "watch failed, retrying");
         *last = Some(LoggedFailure { cause, at: Instant::now() });
@@ -299,7 +295,8 @@ mod tests {
             log_failure::<WindowsNode>(&mut failure, &refused(code));
             let last = failure.as_ref().unwrap();
             assert_eq!(last.at.duration_since(start).as_secs(), logged);
-            assert_eq!(last.cause, Cause::Status(code, String::new()));
+            let fields = BTreeSet::new();
+            assert_eq!(last.cause, ErrorCause::Status { code, reason: String::new(), fields });
         }
     }
 

@@ -1,4 +1,4 @@
-//! The only place that writes to the API server.
+//! The writer of all objects except events and the key of the ownership records.
 
 use std::{fmt::Debug, future::Future, time::Duration};
 
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// How long a write may take, including the time that it waits for an API server under load.
+/// How long a write may take, including waits for a permit and retries after 429.
 const LIMIT: Duration = Duration::from_secs(30);
 /// How many operations of one step run at once.
 const CONCURRENCY: usize = 16;
@@ -70,7 +70,7 @@ impl Resource {
     }
 }
 
-/// The version of an object after a write: a cache that has it has seen the write.
+/// The version of an object after a write: a cache with this version contains the write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenVersion {
     /// The kind of the object.
@@ -87,14 +87,14 @@ impl Writer {
         Self { client, namespace, metrics }
     }
 
-    /// The same writer with a deadline. Later operations are not sent and end with [`Outcome::Conflict`].
+    /// The same writer with a deadline. Operations after the deadline are not sent and end with [`Outcome::Conflict`].
     pub fn with_deadline(&self, deadline: Instant) -> Self {
         Self { client: with_deadline(&self.client, deadline), ..self.clone() }
     }
 
     /// Runs the steps of a plan in order, and the operations of one step concurrently.
     ///
-    /// After a failure, later steps skip the object that could not be written and what depends on it.
+    /// After a failure, later steps skip the object that could not be written, and operations that depend on it.
     pub async fn run(&self, steps: &[Vec<Operation>], after_failure: AfterFailure) -> Done {
         self.run_with_versions(steps, after_failure).await.0
     }
@@ -118,7 +118,7 @@ impl Writer {
                     (position, operation, outcome, version)
                 }
             });
-            // A slow request does not delay those behind it.
+            // Unordered, so that a slow request does not delay later ones.
             let mut results: Vec<_> = stream::iter(requests).buffer_unordered(CONCURRENCY).collect().await;
             results.sort_unstable_by_key(|(position, ..)| *position);
             for (_, operation, outcome, version) in results {
@@ -159,17 +159,16 @@ impl Writer {
                 self.send(label, Pool::KIND, pool, OnNotFound::NotFound, request).await
             }
             Operation::ApplyRuntimeClass { name, body, force, .. } => {
-                let api: Api<RuntimeClass> = Api::all(self.client.clone());
-                let request = apply(api, name, body, *force);
+                let request = apply(self.runtime_classes(), name, body, *force);
                 self.send(label, RuntimeClassView::KIND, name, OnNotFound::Fail, request).await
             }
             Operation::StripRuntimeClass { name, body } => {
-                let request = self.strip_class(name, body);
+                let request = merge(self.runtime_classes(), manager::OBJECTS, name, body);
                 self.send(label, RuntimeClassView::KIND, name, OnNotFound::NotFound, request).await
             }
             Operation::DeleteRuntimeClass { name, uid } => {
-                let api: Api<RuntimeClass> = Api::all(self.client.clone());
-                self.send(label, RuntimeClassView::KIND, name, OnNotFound::NotFound, delete(api, name, uid)).await
+                let request = delete(self.runtime_classes(), name, uid);
+                self.send(label, RuntimeClassView::KIND, name, OnNotFound::NotFound, request).await
             }
             Operation::ApplyConfigMap { name, body } => {
                 let request = apply(self.config_maps(), name, body, true);
@@ -183,12 +182,13 @@ impl Writer {
         }
     }
 
-    /// Patches a node with everything that does not depend on an unwritten object. Where that is refused, the patch is
-    /// sent once more without the taints.
+    /// Patches a node with all parts that do not depend on an unwritten object. If admission rejects the patch, it is
+    /// sent again without the taints.
     async fn patch_node(&self, label: &'static str, patch: &NodePatch, unwritten: &Unwritten) -> Written {
         let attempt = async |label, parts| {
             let body = patch.body(parts);
-            let request = self.merge_node(&patch.node, &body);
+            let api: Api<Node> = Api::all(self.client.clone());
+            let request = merge(api, manager::NODES, &patch.node, &body);
             self.send(label, WindowsNode::KIND, &patch.node, OnNotFound::NotFound, request).await
         };
         let (parts, dependency) = patch.writable(unwritten);
@@ -212,7 +212,7 @@ impl Writer {
         }
         match attempt("patch-node-without-taints", parts).await {
             (Outcome::Done, version) => (refused, version),
-            // The taints are not the reason: set them alone, so that they keep Linux pods away.
+            // The taints are not the reason: set only them, because they exclude Linux pods.
             (Outcome::Refused(_), _) => match attempt("patch-node-with-taints-alone", Parts::TAINTS).await {
                 (Outcome::Done, version) => {
                     (Outcome::Partly { written: Parts::TAINTS, why: Shortfall::Refused(refusal.clone()) }, version)
@@ -223,17 +223,6 @@ impl Writer {
         }
     }
 
-    async fn merge_node(&self, node: &str, body: &Value) -> kube::Result<Option<String>> {
-        let api: Api<Node> = Api::all(self.client.clone());
-        let answer = api.patch_metadata(node, &managed_by(manager::NODES), &Patch::Merge(body)).await?;
-        version(answer.metadata)
-    }
-
-    async fn strip_class(&self, name: &str, body: &Value) -> kube::Result<Option<String>> {
-        let api: Api<RuntimeClass> = Api::all(self.client.clone());
-        version(api.patch_metadata(name, &managed_by(manager::OBJECTS), &Patch::Merge(body)).await?.metadata)
-    }
-
     async fn set_finalizers(
         &self,
         pool: &str,
@@ -242,14 +231,17 @@ impl Writer {
     ) -> kube::Result<Option<String>> {
         let api: Api<WindowsNodePool> = Api::all(self.client.clone());
         let body = json!({"metadata": {"resourceVersion": resource_version, "finalizers": finalizers}});
-        let answer = api.patch_metadata(pool, &managed_by(manager::FINALIZERS), &Patch::Merge(&body)).await?;
-        version(answer.metadata)
+        merge(api, manager::FINALIZERS, pool, &body).await
     }
 
     async fn apply_status(&self, resource: Resource, name: &str, body: &Value) -> kube::Result<Option<String>> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource.api());
         let params = PatchParams::apply(manager::STATUS).force();
         version(api.patch_status(name, &params, &Patch::Apply(body)).await?.metadata)
+    }
+
+    fn runtime_classes(&self) -> Api<RuntimeClass> {
+        Api::all(self.client.clone())
     }
 
     fn config_maps(&self) -> Api<ConfigMap> {
@@ -281,12 +273,12 @@ impl Writer {
 /// How a write ended, and the version of the object afterwards.
 type Written = (Outcome, Option<WrittenVersion>);
 
-/// What a 404 means.
+/// The meaning of a 404.
 #[derive(Clone, Copy)]
 enum OnNotFound {
     /// The object does not exist.
     NotFound,
-    /// The write creates the object, so something else does not exist: its namespace, or its kind.
+    /// The write creates the object, so its namespace or its kind does not exist.
     Fail,
 }
 
@@ -303,7 +295,7 @@ fn outcome_label(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// Whether what depends on a write can go on.
+/// Whether operations that depend on a write can continue.
 fn succeeded(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Done | Outcome::Partly { .. } | Outcome::NotFound => true,
@@ -312,8 +304,8 @@ fn succeeded(outcome: &Outcome) -> bool {
 }
 
 /// Part of the message of an API server that forbids the verb, by RBAC or because it has just started and has not read
-/// the roles (kubernetes/apiserver, `pkg/endpoints/handlers/responsewriters/errors.go`). Code and reason of such a
-/// status are those of an admission plugin that refuses the taints.
+/// the roles (kubernetes/apiserver, `pkg/endpoints/handlers/responsewriters/errors.go`). An admission plugin that
+/// rejects the taints returns the same code and reason.
 const PATCH_FORBIDDEN: &str = "cannot patch resource \"nodes\"";
 
 fn outcome_of(error: &kube::Error, on_not_found: OnNotFound) -> Outcome {
@@ -343,16 +335,21 @@ fn write_error(error: &kube::Error) -> WriteError {
     WriteError { cause, message: explain(error) }
 }
 
-fn managed_by(manager: &str) -> PatchParams {
-    PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() }
-}
-
-/// The version after a write; empty, and not waited for, where the answer has none.
+/// The version after a write; empty if the answer has none, which is not waited for.
 fn version(metadata: ObjectMeta) -> kube::Result<Option<String>> {
     Ok(Some(metadata.resource_version.unwrap_or_default()))
 }
 
-/// Applies a whole object. The API server refuses unknown fields.
+/// Sends a merge patch.
+async fn merge<K>(api: Api<K>, manager: &str, name: &str, body: &Value) -> kube::Result<Option<String>>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+    version(api.patch_metadata(name, &params, &Patch::Merge(body)).await?.metadata)
+}
+
+/// Applies a whole object. The API server rejects unknown fields.
 async fn apply<K>(api: Api<K>, name: &str, body: &Value, force: bool) -> kube::Result<Option<String>>
 where
     K: Clone + Debug + DeserializeOwned,

@@ -30,7 +30,7 @@ pub struct WindowsNode {
     pub owned: Option<SignedRecord>,
     /// Whether the condition Ready is True.
     pub ready: bool,
-    /// The Windows version; `Err` has the text that cannot be parsed, which is empty if none is reported.
+    /// The Windows version; `Err` has the text that cannot be parsed, empty if the node reports none.
     pub os: Result<OsVersion, String>,
     /// The version of the kubelet; `Err` as for [`Self::os`].
     pub kubelet: Result<KubeletVersion, String>,
@@ -40,9 +40,9 @@ pub struct WindowsNode {
     pub capacity: Resources,
     /// `status.allocatable`.
     pub allocatable: Resources,
-    /// The field manager other than winpool that wrote the taints last.
+    /// The last field manager other than winpool that wrote the taints.
     pub taints_writer: Option<String>,
-    /// The field manager other than winpool that wrote the labels last.
+    /// The last field manager other than winpool that wrote the labels.
     pub labels_writer: Option<String>,
 }
 
@@ -60,7 +60,7 @@ pub struct Resources {
 }
 
 impl WindowsNode {
-    /// The Windows build that the kernel reports, or else that of the label.
+    /// The Windows build that the kernel reports, or else the build in the label.
     pub fn build(&self) -> Option<Build> {
         match self.os {
             Ok(version) => Some(version.build),
@@ -68,7 +68,7 @@ impl WindowsNode {
         }
     }
 
-    /// The Windows version that the kernel reports, or else the build of the label without a revision.
+    /// The Windows version that the kernel reports, or else the build in the label, without a revision.
     pub fn os_version(&self) -> Option<OsVersion> {
         self.os.as_ref().ok().copied().or_else(|| self.build().map(|build| OsVersion { build, revision: None }))
     }
@@ -83,17 +83,17 @@ impl WindowsNode {
         self.runtime.as_ref().ok()?.containerd()
     }
 
-    /// The RuntimeClass handlers of the node as of [`ContainerRuntime::handlers`].
+    /// The RuntimeClass handlers of the node: see [`ContainerRuntime::handlers`].
     pub fn handlers(&self, rendered: bool) -> Option<&'static [&'static str]> {
         self.runtime.as_ref().ok()?.handlers(rendered)
     }
 
-    /// The pool in the label of the node. A kubelet can write it: the verified record has the pool that keeps the node.
+    /// The pool in the label of the node, which a kubelet can write. Only the pool in a verified record keeps the node.
     pub fn labelled_pool(&self) -> Option<&str> {
         self.labels.get(label::POOL).map(String::as_str)
     }
 
-    /// Whether the nodes differ in `resourceVersion` at most.
+    /// Whether the nodes are equal except for `resourceVersion`.
     pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let Self { labels, labels_writer, taints_writer, .. } = self;
         self.resource_version == other.resource_version
@@ -102,12 +102,12 @@ impl WindowsNode {
                     == (&other.labels, &other.labels_writer, &other.taints_writer))
     }
 
-    /// Whether the nodes differ in labels, field managers and `resourceVersion` at most.
+    /// Whether the nodes are equal except for labels, field managers and `resourceVersion`.
     pub fn differs_in_labels_at_most(&self, other: &Self) -> bool {
         self.without_labels() == other.without_labels()
     }
 
-    /// Everything but labels, field managers and `resourceVersion`. It names every field, so that a new one is not missed.
+    /// All fields except labels, field managers and `resourceVersion`. It lists every field, so that none is forgotten.
     fn without_labels(&self) -> impl PartialEq + '_ {
         let Self {
             name,
@@ -138,6 +138,9 @@ impl From<Node> for WindowsNode {
         let info = status.node_info.unwrap_or_default();
         let annotations = metadata.annotations.unwrap_or_default();
         let managed = metadata.managed_fields.unwrap_or_default();
+        let writer = |outer, inner| {
+            last_other_writer(managed.iter().filter(|entry| has_field(entry, outer, inner)), manager::NODES)
+        };
         let ready = |condition: &k8s_openapi::api::core::v1::NodeCondition| {
             condition.type_ == "Ready" && condition.status == "True"
         };
@@ -159,8 +162,8 @@ impl From<Node> for WindowsNode {
             kubelet,
             capacity: Resources::read(status.capacity.as_ref()),
             allocatable: Resources::read(status.allocatable.as_ref()),
-            taints_writer: last_other_writer(&managed, "/spec/f:taints"),
-            labels_writer: last_other_writer(&managed, "/metadata/f:labels"),
+            taints_writer: writer("f:spec", "f:taints"),
+            labels_writer: writer("f:metadata", "f:labels"),
         }
     }
 }
@@ -177,18 +180,16 @@ impl Resources {
     }
 }
 
-/// The field manager other than winpool that wrote a field last.
-fn last_other_writer(managed: &[ManagedFieldsEntry], path: &str) -> Option<String> {
-    let (outer, inner) = path.trim_start_matches('/').split_once('/')?;
-    managed
-        .iter()
-        .filter(|entry| entry.manager.as_deref() != Some(manager::NODES))
-        .filter(|entry| {
-            entry
-                .fields_v1
-                .as_ref()
-                .is_some_and(|fields| fields.0.get(format!("f:{outer}")).is_some_and(|map| map.get(inner).is_some()))
-        })
-        .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))
-        .and_then(|entry| entry.manager.clone())
+/// Whether an entry contains a field, such as `f:spec` and `f:taints`.
+fn has_field(entry: &ManagedFieldsEntry, outer: &str, inner: &str) -> bool {
+    entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get(outer).is_some_and(|map| map.get(inner).is_some()))
+}
+
+/// The manager of the latest of these entries that is not `own`.
+pub(super) fn last_other_writer<'e>(
+    entries: impl IntoIterator<Item = &'e ManagedFieldsEntry>,
+    own: &str,
+) -> Option<String> {
+    let others = entries.into_iter().filter(|entry| entry.manager.as_deref() != Some(own));
+    others.max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?.manager.clone()
 }

@@ -1,7 +1,6 @@
 //! Operations: the writes of a plan, as values.
 
 mod node_patch;
-mod unwritten;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,32 +14,39 @@ use serde_json::{Value, json};
 pub use self::node_patch::{
     Edit, NodeChange, NodePatch, Parts, Purpose, TaintChange, TaintEdit, TaintPart, TolerationDependency,
 };
-pub use self::unwritten::Unwritten;
 
 use super::revert::{FieldWrite, ObjectId, Target};
 
 /// What to do with the rest of a plan after an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterFailure {
-    /// Continue with all that does not depend on the failed operation.
+    /// Continue with operations that do not depend on the failed one.
     Continue,
-    /// Begin no further step: a cleanup removes in order.
+    /// Start no further step, because a cleanup removes in order.
     Stop,
 }
+
+/// The objects that could not be written.
+#[derive(Clone, Debug, Default)]
+pub struct Unwritten(BTreeSet<(Target, String)>);
 
 impl Unwritten {
     /// Adds the object of an operation.
     pub fn add(&mut self, operation: &Operation) {
-        self.add_object(operation.target(), operation.object());
+        self.0.insert((operation.target(), operation.object().to_owned()));
     }
 
-    /// Whether the object of an operation is one of them.
+    /// Whether the object of an operation could not be written.
     pub fn has(&self, operation: &Operation) -> bool {
         self.has_object(operation.target(), operation.object())
     }
+
+    fn has_object(&self, target: Target, name: &str) -> bool {
+        self.0.contains(&(target, name.to_owned()))
+    }
 }
 
-/// A write. Names and uids are those of the object, and a `resource_version` is for optimistic locking.
+/// A write. Names and uids identify the object; a `resource_version` is for optimistic locking.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // fields without a comment are explained above
 pub enum Operation {
@@ -69,7 +75,7 @@ pub enum Operation {
         name: String,
         /// The object, for server-side apply.
         body: Value,
-        /// Whether to take over fields of other managers: only for a class that is managed by winpool or adopted.
+        /// Whether to take over fields of other managers: only for a class that winpool manages or adopts.
         force: bool,
         /// What changes, as text.
         change: String,
@@ -78,7 +84,7 @@ pub enum Operation {
         /// The fields that are written, for the detection of reverts.
         writes: Vec<FieldWrite>,
     },
-    /// Removes keys of other managers from the maps of a managed RuntimeClass, which an apply does not remove.
+    /// Removes keys of other managers from the maps of a managed RuntimeClass, because an apply does not remove them.
     StripRuntimeClass {
         name: String,
         /// The merge patch, with `metadata.uid`.
@@ -142,7 +148,7 @@ impl Operation {
         }
     }
 
-    /// The identity of the object for the detection of reverts: the uid, or the name of an object that is created.
+    /// The identity of the object for the detection of reverts: the uid, or the name for an object that is created.
     pub fn identity(&self) -> ObjectId {
         match self {
             Self::PatchNode(patch) => ObjectId::Uid(patch.uid.clone()),
@@ -163,7 +169,7 @@ impl Operation {
         }
     }
 
-    /// What these parts change; `None` for finalizers, status, and a change that another operation describes.
+    /// The changes in these parts; `None` for finalizers, status, and a change that another operation describes.
     pub fn description(&self, parts: Parts) -> Option<String> {
         match self {
             Self::AddFinalizer { .. } | Self::RemoveFinalizer { .. } => None,
@@ -180,7 +186,8 @@ impl Operation {
         Some(self.with_object(&self.description(Parts::ALL)?))
     }
 
-    /// The object and what was written with this outcome; `None` as for [`Self::description`] and if nothing was written.
+    /// The object and the changes that were written with this outcome; `None` as for [`Self::description`], and if
+    /// nothing was written.
     pub fn summary_of(&self, outcome: &Outcome) -> Option<String> {
         let written = match outcome {
             Outcome::Done => Parts::ALL,
@@ -220,7 +227,7 @@ pub enum Outcome {
 /// Why a write failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WriteError {
-    /// Identifies the failure: messages differ between objects and attempts.
+    /// Identifies the failure, because messages differ between objects and attempts.
     pub cause: ErrorCause,
     /// The message of the API server or of the client.
     pub message: String,
@@ -260,7 +267,7 @@ impl fmt::Display for WriteError {
 pub enum Shortfall {
     /// Admission rejected it.
     Refused(WriteError),
-    /// It depends on this object, which could not be written.
+    /// The part depends on this object, which could not be written.
     Waits(Target, String),
 }
 

@@ -28,10 +28,10 @@ pub struct AffectedNodes {
 
 /// Something that an upgrade breaks or changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // fields without a comment are explained by their variant
 pub enum UpgradeIssue {
     /// The kubelet is too old for the API server.
     KubeletTooOld {
-        /// Its minor.
         kubelet: Minor,
         /// The oldest that the API server allows.
         oldest: Minor,
@@ -40,14 +40,12 @@ pub enum UpgradeIssue {
     KubeletTooNew(Minor),
     /// containerd is too old for the kubelet.
     ContainerdTooOld {
-        /// Its version.
         installed: ContainerdVersion,
         /// The oldest that the kubelet needs.
         minimum: ContainerdVersion,
     },
-    /// containerd does not pin the pause image, and the kubelet no longer spares it.
+    /// containerd does not pin the pause image, and the image garbage collection of the kubelet no longer keeps it.
     PauseImageNotPinned {
-        /// The version of containerd.
         installed: ContainerdVersion,
         /// The first of its line that pins the image.
         minimum: ContainerdVersion,
@@ -59,15 +57,10 @@ pub enum UpgradeIssue {
     /// The kubelet does not support the Windows build.
     BuildNotSupported(Build),
     /// The profile cannot be rendered for the kubelet.
-    NotRenderable {
-        /// The WindowsRuntimeProfile.
-        profile: String,
-        /// Why not.
-        problem: Problem,
-    },
-    /// The kubelet does not know these flags of the present command line.
+    NotRenderable { profile: String, problem: Problem },
+    /// The kubelet does not know these flags of the current command line.
     FlagsRemoved(Vec<&'static str>),
-    /// The pause image is another one.
+    /// The pause image changes.
     PauseImageChanged {
         /// The image now.
         from: String,
@@ -78,58 +71,24 @@ pub enum UpgradeIssue {
     NotChecked,
 }
 
-/// What an issue is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Concern {
-    /// The version skew between the API server and the kubelets.
-    VersionSkew,
-    /// The container runtime.
-    ContainerRuntime,
-    /// The Windows build.
-    OSSupport,
-    /// The profile.
-    Configuration,
-    /// The flags of the kubelet.
-    KubeletFlags,
-    /// The pause image.
-    PauseImage,
-    /// What winpool's tables do not cover.
-    NotChecked,
-}
-
-impl Concern {
-    /// Its stable name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::VersionSkew => "VersionSkew",
-            Self::ContainerRuntime => "ContainerRuntime",
-            Self::OSSupport => "OSSupport",
-            Self::Configuration => "Configuration",
-            Self::KubeletFlags => "KubeletFlags",
-            Self::PauseImage => "PauseImage",
-            Self::NotChecked => "NotChecked",
-        }
-    }
-}
-
 impl UpgradeIssue {
-    /// What it is about.
-    pub fn concern(&self) -> Concern {
+    /// The stable name of its subject.
+    pub fn concern(&self) -> &'static str {
         match self {
-            Self::KubeletTooOld { .. } | Self::KubeletTooNew(_) => Concern::VersionSkew,
+            Self::KubeletTooOld { .. } | Self::KubeletTooNew(_) => "VersionSkew",
             Self::ContainerdTooOld { .. }
             | Self::PauseImageNotPinned { .. }
             | Self::DockershimRemoved
-            | Self::UnknownRuntime(_) => Concern::ContainerRuntime,
-            Self::BuildNotSupported(_) => Concern::OSSupport,
-            Self::NotRenderable { .. } => Concern::Configuration,
-            Self::FlagsRemoved(_) => Concern::KubeletFlags,
-            Self::PauseImageChanged { .. } => Concern::PauseImage,
-            Self::NotChecked => Concern::NotChecked,
+            | Self::UnknownRuntime(_) => "ContainerRuntime",
+            Self::BuildNotSupported(_) => "OSSupport",
+            Self::NotRenderable { .. } => "Configuration",
+            Self::FlagsRemoved(_) => "KubeletFlags",
+            Self::PauseImageChanged { .. } => "PauseImage",
+            Self::NotChecked => "NotChecked",
         }
     }
 
-    /// Whether something stops working; the others are worth knowing.
+    /// Whether something stops working. Otherwise the issue is information.
     pub fn breaks(&self) -> bool {
         !matches!(
             self,
@@ -268,7 +227,7 @@ impl Issues {
         Some(UpgradeIssue::PauseImageNotPinned { installed, minimum })
     }
 
-    /// A build that is not supported before the upgrade either is not an issue of the upgrade.
+    /// Not an issue of the upgrade if the build is not supported before it either.
     fn support(&mut self, build: Build, now: Option<Minor>, node: Option<&String>) {
         let supports = |minor| support::builds_supported_by(minor).is_some_and(|builds| builds.contains(&build));
         if !supports(self.target) && now.is_none_or(supports) {
@@ -276,7 +235,7 @@ impl Issues {
         }
     }
 
-    /// What is rendered for the present kubelets, compared to what is rendered for those of `target`.
+    /// Compares the configuration for the current kubelets with that for kubelets of `target`.
     fn configuration(&mut self, name: &str, profile: &Profile, spec: &Spec, nodes: &[&WindowsNode]) {
         let mut names: BTreeMap<Variant, Vec<&String>> = BTreeMap::new();
         for node in nodes {
@@ -299,7 +258,7 @@ impl Issues {
             }
             let (image, image_then) = (pause::image(profile, &now).ok(), pause::image(profile, &then).ok());
             let Some(from) = image else { continue };
-            // All flags that these nodes need today, whoever set them.
+            // All flags that these nodes need now, including those that the bootstrap sets.
             let args = render::kubelet::args(&spec.taints, profile, &now, &from, Scope::Whole);
             let removed = self.removed_flags(&args);
             if !removed.is_empty() {
@@ -388,7 +347,7 @@ mod tests {
         let target = Minor(target);
         let line = |AffectedNodes { issue, nodes }: AffectedNodes| {
             let breaks = if issue.breaks() { "breaks" } else { "changes" };
-            format!("{breaks} {}: {} [{}]", issue.concern().as_str(), issue.message(target), nodes.join(" "))
+            format!("{breaks} {}: {} [{}]", issue.concern(), issue.message(target), nodes.join(" "))
         };
         issues(&snapshot, Some(&pool), &nodes, target).into_iter().map(line).collect()
     }

@@ -43,7 +43,7 @@ pub struct PoolPreview {
     pub changes: Vec<PlannedChange>,
     /// What would be written with `mode: Enforce`.
     pub withheld: Vec<PlannedChange>,
-    /// The conditions of what the operator would not do as specified.
+    /// The required conditions that would be False.
     pub held: Vec<ConditionPreview>,
     /// The conditions that report problems of the nodes.
     pub flags: Vec<ConditionPreview>,
@@ -52,7 +52,7 @@ pub struct PoolPreview {
 /// Whether the operator writes for a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Writes {
-    /// It does.
+    /// The operator writes.
     Enforce,
     /// The mode is Observe.
     Observe,
@@ -92,7 +92,7 @@ pub struct UpgradePreview {
     pub kubernetes: String,
     /// The present minor of the API server, if known.
     pub from: Option<String>,
-    /// What breaks, then what only changes.
+    /// The issues: first what breaks, then what only changes.
     pub findings: Vec<UpgradeFinding>,
 }
 
@@ -101,9 +101,9 @@ pub struct UpgradePreview {
 pub struct UpgradeFinding {
     /// The pool of the nodes, if they have one.
     pub pool: Option<String>,
-    /// What it is about.
+    /// The subject, such as `VersionSkew`.
     pub concern: &'static str,
-    /// Whether something stops working; the others are worth knowing.
+    /// Whether something stops working. Otherwise it is information.
     pub breaks: bool,
     /// The issue and the remedy.
     pub message: String,
@@ -111,7 +111,7 @@ pub struct UpgradeFinding {
     pub nodes: Vec<String>,
 }
 
-/// The conditions that are False when the operator does not do as specified.
+/// The conditions that `Ready` requires.
 const REQUIRED: [&str; 6] = [
     condition::SPEC_VALID,
     condition::PROFILE_RESOLVED,
@@ -120,7 +120,7 @@ const REQUIRED: [&str; 6] = [
     condition::NODES_TAINTED,
     condition::CONFIG_RENDERED,
 ];
-/// The conditions that report problems of the nodes, each with the status that does.
+/// The conditions that report problems of the nodes, each with the status that is a problem.
 const FLAGS: [(&str, &str); 5] = [
     (condition::VERSION_SKEW, "True"),
     (condition::OS_MISMATCH, "True"),
@@ -128,7 +128,7 @@ const FLAGS: [(&str, &str); 5] = [
     (condition::RUNTIME_SUPPORTED, "False"),
     (condition::CONFIG_IN_EFFECT, "False"),
 ];
-/// The reasons of changes that are withheld, which the plan lists as such.
+/// The reasons of withheld changes, which the plan lists separately.
 const WITHHELD: [&str; 2] = [reason::OBSERVING, reason::PAUSED];
 
 impl Preview {
@@ -218,7 +218,7 @@ fn upgrade_findings(
     let findings_of = |pool: Option<&Pool>, nodes: &[&WindowsNode]| {
         let finding = |AffectedNodes { issue, nodes }| UpgradeFinding {
             pool: pool.map(|pool| pool.name.clone()),
-            concern: issue.concern().as_str(),
+            concern: issue.concern(),
             breaks: issue.breaks(),
             message: issue.message(target),
             nodes,

@@ -1,4 +1,4 @@
-//! The write to a node: one merge patch, some parts of which can be written without the others.
+//! The write to a node: one merge patch, whose parts can be written separately.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use std::{
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
 use serde_json::{Value, json};
 
-use super::unwritten::Unwritten;
+use super::Unwritten;
 use crate::{
     api::names::{annotation, label},
     domain::{
@@ -35,7 +35,7 @@ pub struct NodePatch {
     pub ownership: Arc<Ownership>,
 }
 
-/// What changes on a node. Equal nodes share one.
+/// The change of a node. Equal nodes share one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeChange {
     /// The labels to set, or to remove where the value is `None`.
@@ -44,11 +44,11 @@ pub struct NodeChange {
     pub config: Edit<String>,
     /// The taints.
     pub taints: TaintChange,
-    /// The taints to write instead if a RuntimeClass could not be changed to tolerate all of them.
+    /// The taints to write if a RuntimeClass could not be changed to tolerate all of them.
     pub tolerated: Option<TolerationDependency>,
     /// The record to write if no taints are written; `None` if nothing may be written without the taints.
     pub record_without_taints: Option<Edit<Record>>,
-    /// What the change is for.
+    /// The purpose of the change.
     pub purpose: Purpose,
 }
 
@@ -69,7 +69,7 @@ pub enum Edit<T> {
 pub struct TaintChange {
     /// All taints after the change; `None` if they are not changed.
     pub taints: Option<Vec<NodeTaint>>,
-    /// The edits that lead to them.
+    /// The edits that result in these taints.
     pub edits: Vec<TaintEdit>,
     /// The record after the change.
     pub record: Edit<Record>,
@@ -84,7 +84,7 @@ pub enum TaintEdit {
     Remove(TaintKey),
 }
 
-/// The taints that can be written before some RuntimeClasses are.
+/// The taints that can be written before some RuntimeClasses are changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TolerationDependency {
     /// The RuntimeClasses that the same plan changes to tolerate the other taints.
@@ -115,7 +115,7 @@ pub enum TaintPart {
     None,
 }
 
-/// What a change of a node is for.
+/// The purpose of a change of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// Apply the labels and taints of a pool to a node that joins it.
@@ -150,8 +150,8 @@ impl TaintEdit {
 impl Parts {
     /// The whole change.
     pub const ALL: Self = Self { taints: TaintPart::All, config: true, metadata: true };
-    /// The taints only, for an admission that rejects the labels: the taints repel Linux pods, and without a record they
-    /// are never removed.
+    /// The taints only, if admission rejects the labels. They exclude Linux pods, and are never removed, because no
+    /// record has them.
     pub const TAINTS: Self = Self { taints: TaintPart::All, config: false, metadata: false };
 }
 
@@ -204,7 +204,7 @@ impl NodeChange {
 }
 
 impl PartialEq for NodePatch {
-    /// Without regard to the key that signs the record.
+    /// Ignores the key that signs the record.
     fn eq(&self, other: &Self) -> bool {
         (&self.node, &self.uid, &self.resource_version, &self.change)
             == (&other.node, &other.uid, &other.resource_version, &other.change)
@@ -212,7 +212,7 @@ impl PartialEq for NodePatch {
 }
 
 impl NodePatch {
-    /// The parts that do not depend on unwritten objects, and the first of the objects that the other parts depend on.
+    /// The parts that do not depend on unwritten objects, and the first unwritten object that another part depends on.
     pub fn writable(&self, unwritten: &Unwritten) -> (Parts, Option<(Target, String)>) {
         let mut classes = self.change.tolerated.iter().flat_map(|tolerated| &tolerated.classes);
         let class = classes.find(|class| unwritten.has_object(Target::RuntimeClass, class));
@@ -253,7 +253,7 @@ impl NodePatch {
         self.change.taints.taints.is_some()
     }
 
-    /// Whether the rest may be written without the taints, for an admission that rejects them.
+    /// Whether the rest may be written without the taints, if admission rejects them.
     pub fn may_leave_taints(&self) -> bool {
         self.has_taints() && self.change.record_without_taints.is_some()
     }

@@ -1,4 +1,4 @@
-//! The snapshot of the cluster that one reconcile works with.
+//! The snapshot of the cluster that one reconcile uses.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     },
     domain::{
         Objects, Problem,
-        node::WindowsNode,
+        node::{WindowsNode, last_other_writer},
         operation::Operation,
         ownership::Ownership,
         profile::Profile,
@@ -57,7 +57,7 @@ pub struct Snapshot {
     pub refusals: BTreeMap<String, String>,
     /// The workloads of the pools.
     pub workloads: Workloads,
-    /// All pods, by namespace and name; `None` if they are not read, or not yet.
+    /// All pods, by namespace and name; `None` if they are not read or not synced.
     pub pods: Option<Objects<Pod>>,
 }
 
@@ -67,7 +67,7 @@ impl Snapshot {
         Assigner::new(self.pools.values().map(AsRef::as_ref), &self.ownership)
     }
 
-    /// The nodes of every pool, computed from those of an earlier snapshot as far as they are still valid.
+    /// The nodes of every pool, computed incrementally from those of an earlier snapshot.
     pub fn membership(&self) -> Arc<Membership> {
         Membership::updated(&self.membership, &self.pools, &self.nodes, &self.ownership)
     }
@@ -108,7 +108,7 @@ impl ProfileView {
         }
     }
 
-    /// Whether the profiles differ in `resourceVersion` at most.
+    /// Whether the profiles are equal except for `resourceVersion`.
     pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let versionless = |profile: &Self| Self { resource_version: String::new(), ..profile.clone() };
         versionless(self) == versionless(other)
@@ -120,19 +120,14 @@ impl ProfileView {
 pub struct RuntimeClassView {
     /// The object without its managed fields.
     pub object: node::RuntimeClass,
-    /// The field manager other than winpool that wrote the class last.
+    /// The last field manager other than winpool that wrote the class.
     pub other_writer: Option<String>,
 }
 
 impl From<node::RuntimeClass> for RuntimeClassView {
     fn from(mut object: node::RuntimeClass) -> Self {
         let managed = object.metadata.managed_fields.take().unwrap_or_default();
-        let other_writer = managed
-            .iter()
-            .filter(|entry| entry.manager.as_deref() != Some(manager::OBJECTS))
-            .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))
-            .and_then(|entry| entry.manager.clone());
-        Self { object, other_writer }
+        Self { object, other_writer: last_other_writer(&managed, manager::OBJECTS) }
     }
 }
 
@@ -163,7 +158,7 @@ impl RuntimeClassView {
         scheduling.node_selector.as_ref()?.get(label::WINDOWS_BUILD).map(String::as_str)
     }
 
-    /// Whether the classes differ in `resourceVersion` at most.
+    /// Whether the classes are equal except for `resourceVersion`.
     pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let versionless = |class: &Self| {
             let mut class = class.clone();

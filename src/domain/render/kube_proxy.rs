@@ -1,7 +1,7 @@
 //! `kube-proxy.yaml`: the settings of kube-proxy on Windows.
 //!
 //! Sources: kubernetes/kube-proxy, `config/v1alpha1/types.go` (1.14 to v0.37.0-beta.0); kubernetes/kubernetes 1.20.2,
-//! `pkg/proxy/winkernel/proxier.go`: kube-proxy exits with `enableDSR` and without the gate WinDSR.
+//! `pkg/proxy/winkernel/proxier.go`: kube-proxy exits if `enableDSR` is set without the gate WinDSR.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,8 @@ pub fn yaml(settings: &KubeProxySettings, minor: Minor, kubeconfig: Option<&str>
     if let Some(kubeconfig) = kubeconfig {
         file.set("clientConnection", Quoted(&json!({"kubeconfig": kubeconfig})));
     }
-    file.set_string("mode", mode_name(*mode));
+    let KubeProxyMode::Kernelspace = mode;
+    file.set_string("mode", "kernelspace");
     let gates = gates(settings, minor);
     if !gates.is_empty() {
         file.set("featureGates", gates);
@@ -57,13 +58,6 @@ fn gates(settings: &KubeProxySettings, minor: Minor) -> BTreeMap<&str, bool> {
         gates.entry(DSR_GATE).or_insert(true);
     }
     gates
-}
-
-/// The name of a mode in KubeProxyConfiguration.
-const fn mode_name(mode: KubeProxyMode) -> &'static str {
-    match mode {
-        KubeProxyMode::Kernelspace => "kernelspace",
-    }
 }
 
 #[cfg(test)]

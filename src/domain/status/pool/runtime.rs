@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// What can be wrong with a container runtime, worst first.
+/// The problems of a container runtime, worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     HandlerUnavailable,
@@ -29,21 +29,13 @@ enum Fault {
 }
 
 impl Fault {
-    fn status(self) -> ConditionStatus {
+    fn status_and_reason(self) -> (ConditionStatus, &'static str) {
         match self {
-            Self::HandlerUnavailable | Self::TooOld | Self::EndOfLife => ConditionStatus::False,
-            Self::UnknownVersion => ConditionStatus::Unknown,
-            Self::TooOldForNextMinor => ConditionStatus::True,
-        }
-    }
-
-    fn reason(self) -> &'static str {
-        match self {
-            Self::HandlerUnavailable => reason::HANDLER_UNAVAILABLE,
-            Self::TooOld => reason::TOO_OLD,
-            Self::EndOfLife => reason::END_OF_LIFE,
-            Self::UnknownVersion => reason::UNKNOWN_VERSION,
-            Self::TooOldForNextMinor => reason::TOO_OLD_FOR_NEXT_MINOR,
+            Self::HandlerUnavailable => (ConditionStatus::False, reason::HANDLER_UNAVAILABLE),
+            Self::TooOld => (ConditionStatus::False, reason::TOO_OLD),
+            Self::EndOfLife => (ConditionStatus::False, reason::END_OF_LIFE),
+            Self::UnknownVersion => (ConditionStatus::Unknown, reason::UNKNOWN_VERSION),
+            Self::TooOldForNextMinor => (ConditionStatus::True, reason::TOO_OLD_FOR_NEXT_MINOR),
         }
     }
 }
@@ -59,9 +51,9 @@ pub fn runtime_supported(case: &Case) -> ComputedCondition {
     }
     match found.first_key_value() {
         Some((fault, messages)) => {
+            let (status, reason) = fault.status_and_reason();
             let message = case.with_list(messages);
-            ComputedCondition::new(condition::RUNTIME_SUPPORTED, fault.status(), fault.reason(), message)
-                .about(messages.count())
+            ComputedCondition::new(condition::RUNTIME_SUPPORTED, status, reason, message).about(messages.count())
         }
         None => {
             let message = "every container runtime fits its kubelet";
@@ -73,11 +65,11 @@ pub fn runtime_supported(case: &Case) -> ComputedCondition {
 /// A handler that a class of the pool names and the node's runtime does not have.
 fn missing_handler(case: &Case, member: &Member) -> Option<String> {
     let node = &member.node;
-    // Only the reported resources show that the rendered configuration is in effect.
+    // Only the reported resources prove that the rendered configuration is in effect.
     let rendered = member.config_state == Some(ConfigState::InEffect);
     let available = node.handlers(rendered)?;
     let docker = node.containerd().is_none();
-    // containerd can be configured with further handlers, Docker cannot.
+    // containerd can have other handlers in its configuration, Docker cannot.
     let unavailable =
         |handler: &str| (docker || runtimes::HANDLERS.contains(&handler)) && !available.contains(&handler);
     let class = case.spec.runtime_classes.iter().find(|class| unavailable(&class.handler))?;
@@ -97,7 +89,7 @@ fn missing_handler(case: &Case, member: &Member) -> Option<String> {
     ))
 }
 
-/// What is wrong with the version of a node's runtime.
+/// The problem with the version of a node's runtime.
 fn fault_of_version(today: Date, member: &Member) -> Option<(Fault, String)> {
     let node = &member.node;
     let unknown = |what, text| Some((Fault::UnknownVersion, unreadable(what, text)));
@@ -152,7 +144,7 @@ fn fault_of_containerd(
     Some((Fault::TooOldForNextMinor, message))
 }
 
-/// The least containerd that runs every image which this host can run, where this one does not.
+/// The minimum containerd that runs every image that this host can run, if this version does not.
 fn minimum_for_images(host: Build, version: ContainerdVersion) -> Option<ContainerdVersion> {
     let os = |build| OsVersion { build, revision: None };
     let oldest = os(version_compatibility::oldest_image(host));
@@ -164,7 +156,7 @@ fn minimum_for_images(host: Build, version: ContainerdVersion) -> Option<Contain
     }
 }
 
-/// The line of containerd that fits a kubelet and is supported longest from today on.
+/// The release line of containerd that fits a kubelet and has the latest end of support after today.
 fn longest_supported(kubelet: Minor, today: Date) -> Option<&'static containerd::ReleaseLine> {
     let fits = |line: &&containerd::ReleaseLine| {
         line.end_of_life >= today

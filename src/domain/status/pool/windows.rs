@@ -1,4 +1,4 @@
-//! Flags about Windows: whether host and containers fit, and whether it is supported.
+//! Flags about Windows: the compatibility of host and containers, and the support of the Windows version.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ fn builds_that_differ(case: &Case) -> Option<ComputedCondition> {
 
 fn pause_images_that_cannot_run(case: &Case) -> Option<ComputedCondition> {
     let profile = case.profile()?;
-    // Many nodes are equal in this.
+    // Grouped, because many nodes are equal.
     let mut groups: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for Member { node, .. } in &case.active.members {
         if let (Ok(kubelet), Some(build)) = (&node.kubelet, node.build()) {
@@ -107,7 +107,7 @@ fn pause_images_that_cannot_run(case: &Case) -> Option<ComputedCondition> {
     (!messages.is_empty()).then(condition)
 }
 
-/// The pause image of a configuration, if its utility VM cannot run images of the host's build.
+/// The pause image of a configuration, if a utility VM of its build cannot run images of the host's build.
 fn unfit_for_vm(profile: &Profile, kubelet: Minor, host: Build, containerd: ContainerdVersion) -> Option<String> {
     let variant = Variant { kubelet, runtime: ContainerRuntime::Containerd(containerd.line()), host };
     let image = render::pause::image(profile, &variant).ok()?;
@@ -128,7 +128,7 @@ fn unknown_builds(case: &Case) -> Option<ComputedCondition> {
     (!messages.is_empty()).then(condition)
 }
 
-/// How well a Windows is supported, worst first.
+/// The support of a Windows version, worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Support {
     EndOfLife,
@@ -140,22 +140,14 @@ enum Support {
 }
 
 impl Support {
-    fn status(self) -> ConditionStatus {
+    fn status_and_reason(self) -> (ConditionStatus, &'static str) {
         match self {
-            Self::EndOfLife | Self::NotSupportedByKubernetes => ConditionStatus::False,
-            Self::UnknownVersion => ConditionStatus::Unknown,
-            Self::EndingSoon | Self::ExtendedSupportOnly | Self::Supported => ConditionStatus::True,
-        }
-    }
-
-    fn reason(self) -> &'static str {
-        match self {
-            Self::EndOfLife => reason::END_OF_LIFE,
-            Self::NotSupportedByKubernetes => reason::NOT_SUPPORTED_BY_KUBERNETES,
-            Self::UnknownVersion => reason::UNKNOWN_VERSION,
-            Self::EndingSoon => reason::ENDING_SOON,
-            Self::ExtendedSupportOnly => reason::EXTENDED_SUPPORT_ONLY,
-            Self::Supported => reason::SUPPORTED,
+            Self::EndOfLife => (ConditionStatus::False, reason::END_OF_LIFE),
+            Self::NotSupportedByKubernetes => (ConditionStatus::False, reason::NOT_SUPPORTED_BY_KUBERNETES),
+            Self::UnknownVersion => (ConditionStatus::Unknown, reason::UNKNOWN_VERSION),
+            Self::EndingSoon => (ConditionStatus::True, reason::ENDING_SOON),
+            Self::ExtendedSupportOnly => (ConditionStatus::True, reason::EXTENDED_SUPPORT_ONLY),
+            Self::Supported => (ConditionStatus::True, reason::SUPPORTED),
         }
     }
 }
@@ -173,15 +165,16 @@ pub fn os_supported(case: &Case) -> ComputedCondition {
     let worst = found.keys().next().copied().unwrap_or(Support::Supported);
     let count = found.get(&worst).map_or(0, NodeMessages::count);
     // Microsoft and Kubernetes may both have ended their support.
-    let reported =
-        found.into_iter().filter(|(support, _)| *support == worst || support.status() == ConditionStatus::False);
+    let ended = |support: Support| support.status_and_reason().0 == ConditionStatus::False;
+    let reported = found.into_iter().filter(|(support, _)| *support == worst || ended(*support));
     let mut all = NodeMessages::default();
     reported.for_each(|(_, messages)| all.extend(messages));
-    ComputedCondition::new(condition::OS_SUPPORTED, worst.status(), worst.reason(), case.with_list(&all)).about(count)
+    let (status, reason) = worst.status_and_reason();
+    ComputedCondition::new(condition::OS_SUPPORTED, status, reason, case.with_list(&all)).about(count)
 }
 
-/// The combinations of build and kubelet in the pool, as far as they are known, with the names of the nodes. A pool without
-/// nodes has its own build and the minor of the API server.
+/// The known combinations of build and kubelet in the pool, with the names of the nodes. A pool without nodes has the
+/// build of its spec and the minor of the API server.
 fn combinations<'a>(case: &'a Case) -> BTreeMap<(Option<Build>, Option<Minor>), Vec<&'a str>> {
     let mut found: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for Member { node, .. } in &case.active.members {
@@ -224,7 +217,7 @@ fn by_microsoft(release: &builds::Release, today: Date) -> (Support, String) {
     }
 }
 
-/// The problem that Kubernetes has with a build, if any.
+/// The problem with a build according to the support by Kubernetes, if any.
 fn by_kubernetes(build: Build, kubelet: Option<Minor>) -> Option<(Support, String)> {
     let Some(minor) = kubelet else {
         return Some((Support::UnknownVersion, "the version of Kubernetes is not known. See VersionSkew".to_owned()));
