@@ -2,18 +2,21 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::{Request, Response};
 use kube::{Client, Config, client::Body};
 use tokio::time::Instant;
+use tower::service_fn;
 
-use super::{deadline::WithDeadline, throttle::Throttled};
+use super::{deadline::Deadline, throttle::Limiters};
 use crate::admin::Metrics;
 
 /// How long a connection of the operator may be idle while a response is read. Longer than the timeout of a watch
 /// ([`WATCH_TIMEOUT_SECONDS`](super::stall::WATCH_TIMEOUT_SECONDS)).
 const READ_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// A client that retries only what the API server answers with 429. kube's own retries could delay a reconcile for
-/// minutes, and every user of the client has its own back-off.
+/// A client that retries only requests that the API server answers with 429. kube's own retries could delay a reconcile
+/// for minutes, and every user of the client has its own back-off.
 ///
 /// # Errors
 /// If the configuration is invalid, for instance because its certificates cannot be read.
@@ -21,8 +24,7 @@ pub fn client(config: Config) -> kube::Result<Client> {
     throttled_client(config, &Metrics::default())
 }
 
-/// The client of the operator, which runs for months: it closes idle connections, so that it does not use one that the
-/// other side has lost.
+/// The client of the operator. It closes idle connections, because the other side may have lost them.
 ///
 /// # Errors
 /// As [`client`].
@@ -39,21 +41,24 @@ fn throttled_client(mut config: Config, metrics: &Metrics) -> kube::Result<Clien
 
 /// The same client with limits for concurrent requests, which adapt to 429 answers.
 pub(super) fn throttled(client: Client, metrics: &Metrics) -> Client {
-    wrapped(client, |client| Throttled::new(client, metrics))
+    let limiters = Limiters::new(metrics);
+    wrapped(client, move |client, request| limiters.clone().send(client, request))
 }
 
 /// The same client, which sends no request after the deadline.
 pub(super) fn with_deadline(client: &Client, deadline: Instant) -> Client {
-    wrapped(client.clone(), |client| WithDeadline::new(client, deadline))
+    wrapped(client.clone(), move |client, mut request| async move {
+        request.extensions_mut().insert(Deadline(deadline));
+        client.send(request).await
+    })
 }
 
-/// A client whose requests pass through a service.
-pub(super) fn wrapped<S, B>(client: Client, service: impl FnOnce(Client) -> S) -> Client
+/// A client whose requests are sent by a function.
+pub(super) fn wrapped<F, B>(client: Client, send: impl Fn(Client, Request<Body>) -> F + Send + 'static) -> Client
 where
-    S: tower::Service<http::Request<Body>, Response = http::Response<B>, Error = kube::Error> + Send + 'static,
-    S::Future: Send + 'static,
-    B: http_body::Body<Data = bytes::Bytes, Error = kube::Error> + Send + 'static,
+    F: Future<Output = kube::Result<Response<B>>> + Send + 'static,
+    B: http_body::Body<Data = Bytes, Error = kube::Error> + Send + 'static,
 {
     let namespace = client.default_namespace().to_owned();
-    Client::new(service(client), namespace)
+    Client::new(service_fn(move |request| send(client.clone(), request)), namespace)
 }

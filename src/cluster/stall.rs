@@ -1,8 +1,8 @@
-//! Detection of stalled watches: the connection is half-open, and no data arrives.
+//! Detects stalled watches, whose connection is half-open and receives no data.
 //!
-//! TCP keep-alive does not detect this where a load balancer or proxy answers for the API server. So the API server is
-//! asked to end every watch after [`WATCH_TIMEOUT_SECONDS`], and a watch that received nothing for [`STALL_TIMEOUT`],
-//! neither an event, a bookmark nor its end, is closed here and started again.
+//! TCP keep-alive does not detect these if a load balancer or proxy answers for the API server. Therefore each watch
+//! request has a timeout of [`WATCH_TIMEOUT_SECONDS`], after which the API server ends it. A watch that received
+//! nothing for [`STALL_TIMEOUT`] (no event, no bookmark, no end) is closed here and started again.
 
 use std::{
     pin::Pin,
@@ -11,13 +11,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::{FutureExt, future::BoxFuture};
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame};
 use jiff::Timestamp;
 use kube::{Client, client::Body};
 use tokio::time::{Instant, Sleep, sleep};
-use tower::Service;
 
 use super::{
     client::wrapped,
@@ -25,9 +23,9 @@ use super::{
 };
 use crate::admin::Metrics;
 
-/// The timeout of a watch on the API server, in seconds.
+/// The time after which the API server ends a watch, in seconds.
 pub const WATCH_TIMEOUT_SECONDS: u32 = 20;
-/// How long a watch may receive nothing: a little longer than its timeout on the API server.
+/// How long a watch may receive nothing: slightly longer than [`WATCH_TIMEOUT_SECONDS`].
 const STALL_TIMEOUT: Duration = Duration::from_secs(24);
 
 /// The watch received nothing.
@@ -37,13 +35,8 @@ struct WatchStalled;
 
 /// The same client for the watch of one kind: it closes a stalled watch, and records the last activity in the metrics.
 pub fn with_stall_detection(client: Client, kind: &'static str, metrics: Metrics) -> Client {
-    wrapped(client, |client| StallDetector { client, activity: Activity { kind, metrics } })
-}
-
-#[derive(Clone)]
-struct StallDetector {
-    client: Client,
-    activity: Activity,
+    let activity = Activity { kind, metrics };
+    wrapped(client, move |client, request| send(client, request, activity.clone()))
 }
 
 /// The metrics of one watch.
@@ -63,32 +56,17 @@ impl Activity {
     }
 }
 
-impl Service<Request<Body>> for StallDetector {
-    type Response = Response<WatchBody>;
-    type Error = kube::Error;
-    type Future = BoxFuture<'static, kube::Result<Response<WatchBody>>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<kube::Result<()>> {
-        Poll::Ready(Ok(()))
+async fn send(client: Client, request: Request<Body>, activity: Activity) -> kube::Result<Response<WatchBody>> {
+    if !is_watch(&request) {
+        return Ok(client.send(request).await?.map(WatchBody::unlimited));
     }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { client, activity } = self.clone();
-        let is_watch = is_watch(&request);
-        async move {
-            if !is_watch {
-                return Ok(client.send(request).await?.map(WatchBody::unlimited));
-            }
-            let response = client.send(request).await.inspect_err(|error| {
-                if ResponseTimeout::is(error) {
-                    activity.stalled();
-                }
-            })?;
-            activity.received();
-            Ok(response.map(|body| WatchBody::limited(body, activity)))
+    let response = client.send(request).await.inspect_err(|error| {
+        if ResponseTimeout::is(error) {
+            activity.stalled();
         }
-        .boxed()
-    }
+    })?;
+    activity.received();
+    Ok(response.map(|body| WatchBody::limited(body, activity)))
 }
 
 /// A response body that ends with an error when a watch is stalled.

@@ -1,43 +1,41 @@
 //! Limits for concurrent requests, which adapt to an API server that answers 429.
 //!
-//! Reads and writes have separate limits, as in the API server. A 429 halves the limit, down to one request at a time,
-//! and delays all requests of that limit for the time in `Retry-After`. Accepted requests raise the limit one by one,
-//! each time after some multiple of it, because a limit that is raised too soon costs another wait. A request that was
-//! answered with 429 was not processed (kubernetes/apiserver, `pkg/server/filters/maxinflight.go` and
-//! `priority-and-fairness.go` answer instead of the handler), so it is retried here.
+//! Reads and writes have separate limits, as in the API server. A 429 halves the limit, to at least one, and delays all
+//! requests of that limit for the time in `Retry-After`. The limit is raised by one after a number of accepted requests
+//! that is a multiple of the limit, because raising it too soon causes another 429. A request that was answered with
+//! 429 was not processed (kubernetes/apiserver, `pkg/server/filters/maxinflight.go` and `priority-and-fairness.go`
+//! answer instead of the handler), so it is retried here.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
     time::Duration,
 };
 
-use futures::{FutureExt, future::BoxFuture};
 use http::{Method, Request, Response, StatusCode, header::RETRY_AFTER};
 use kube::{Client, client::Body};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until, timeout},
 };
-use tower::Service;
 
 use super::deadline::Deadline;
 use crate::admin::Metrics;
 
 /// How many requests may run at once: the initial limit and its maximum.
 const MAX_LIMIT: usize = 32;
-/// How many times the limit has to be accepted before it is raised by one, for a while after a 429; later once.
+/// How many times as many requests as the limit must be accepted before it is raised by one, during [`SLOW_RAISE`].
+/// Later the factor is one.
 const ACCEPTED_ROUNDS: usize = 8;
-/// How long after a 429 the limit is raised slowly.
+/// How long after a 429 the limit is raised slowly, by [`ACCEPTED_ROUNDS`].
 const SLOW_RAISE: Duration = Duration::from_secs(30);
 /// How long to wait after a 429 without `Retry-After`.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
-/// The longest wait that the API server may ask for.
+/// The maximum of `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
-/// How often one request is sent before its 429 is returned.
+/// How many times a request is sent before its 429 is returned.
 const ATTEMPTS: usize = 10;
-/// How long the API server may take to answer a write, without the time that the write waited here.
+/// How long the API server may take to answer a write, without the time that the write waited for a permit.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the API server may take to begin its response to a watch, which may be sent over a half-open connection.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(15);
@@ -54,40 +52,26 @@ impl ResponseTimeout {
     }
 }
 
-/// A client with limits for reads and writes.
+/// The limits for the reads and the writes of a client.
 #[derive(Clone)]
-pub(super) struct Throttled {
-    client: Client,
+pub(super) struct Limiters {
     reads: Arc<Limiter>,
     writes: Arc<Limiter>,
 }
 
-impl Throttled {
-    /// Limits the requests of this client.
-    pub(super) fn new(client: Client, metrics: &Metrics) -> Self {
+impl Limiters {
+    pub(super) fn new(metrics: &Metrics) -> Self {
         let limiter = |requests| Arc::new(Limiter::new(requests, metrics.clone()));
-        Self { client, reads: limiter("read"), writes: limiter("write") }
-    }
-}
-
-impl Service<Request<Body>> for Throttled {
-    type Response = Response<Body>;
-    type Error = kube::Error;
-    type Future = BoxFuture<'static, kube::Result<Response<Body>>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<kube::Result<()>> {
-        Poll::Ready(Ok(()))
+        Self { reads: limiter("read"), writes: limiter("write") }
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let client = self.client.clone();
-        let is_read = [Method::GET, Method::HEAD].contains(request.method());
-        let limiter = if is_read { self.reads.clone() } else { self.writes.clone() };
-        let limit = match is_read {
-            true => is_watch(&request).then_some(WATCH_TIMEOUT),
-            false => Some(WRITE_TIMEOUT),
+    /// Sends a request when its limit allows it.
+    pub(super) async fn send(self, client: Client, request: Request<Body>) -> kube::Result<Response<Body>> {
+        let (limiter, limit) = match *request.method() {
+            Method::GET | Method::HEAD => (self.reads, is_watch(&request).then_some(WATCH_TIMEOUT)),
+            _ => (self.writes, Some(WRITE_TIMEOUT)),
         };
-        async move { limiter.send(request, |request| send_once(client.clone(), request, limit)).await }.boxed()
+        limiter.send(request, |request| send_once(client.clone(), request, limit)).await
     }
 }
 
@@ -106,11 +90,11 @@ struct Limiter {
     requests: &'static str,
     metrics: Metrics,
     state: Mutex<LimiterState>,
-    /// A permit may be available.
+    /// Notified when a permit may be available.
     released: Notify,
 }
 
-/// The state of a limiter: plain data, with the time as a parameter.
+/// The state of a limiter. The current time is a parameter.
 #[derive(Debug)]
 struct LimiterState {
     running: usize,
@@ -187,7 +171,7 @@ impl Limiter {
         }
     }
 
-    /// The state is plain data: a panic elsewhere cannot leave it half-written.
+    /// Recovers from poisoning: a panic elsewhere cannot leave the state half-written.
     fn state(&self) -> MutexGuard<'_, LimiterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -203,7 +187,7 @@ impl Drop for Permit<'_> {
             state.running = state.running.saturating_sub(1);
             state.limit.saturating_sub(state.running)
         };
-        // More than one permit may be available when the limit was raised.
+        // If the limit was raised, more than one permit may be available.
         for _ in 0..available.min(2) {
             self.0.released.notify_one();
         }
@@ -238,7 +222,7 @@ impl LimiterState {
         }
     }
 
-    /// A request was answered with 429. Those of one burst, sent before the last reduction, reduce the limit once.
+    /// A request was answered with 429. It does not reduce the limit if it was sent before the last reduction.
     fn throttle(&mut self, sent: Instant, now: Instant, pause: Duration) {
         if self.reduced.is_none_or(|reduced| sent > reduced) {
             self.limit = (self.limit / 2).max(1);
@@ -249,13 +233,13 @@ impl LimiterState {
     }
 }
 
-/// Up to a fifth, so that clients that were throttled together do not retry together.
+/// A random delay of up to a fifth of the pause, so that clients that were throttled together do not retry together.
 fn jitter(pause: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish();
     pause.mul_f64(f64::from(u8::try_from(random % 200).unwrap_or_default()) / 1000.0)
 }
 
-/// How long the API server asks to wait.
+/// The time in `Retry-After`.
 fn retry_after(response: &Response<Body>) -> Duration {
     let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
     header.map_or(DEFAULT_RETRY_AFTER, Duration::from_secs).min(MAX_RETRY_AFTER)
@@ -266,7 +250,7 @@ pub(super) fn is_watch(request: &Request<Body>) -> bool {
     request.uri().query().into_iter().flat_map(|query| query.split('&')).any(|one| one == "watch=true")
 }
 
-/// The same request once more, if its body can be copied.
+/// A copy of a request, if its body can be copied.
 fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     let mut copy = Request::new(request.body().try_clone()?);
     copy.method_mut().clone_from(request.method());
