@@ -54,46 +54,29 @@ pub(super) struct Args {
     namespace: String,
 }
 
-/// The validated options.
-pub(super) struct Settings {
-    /// Empty for all.
-    pools: BTreeSet<String>,
-    dry_run: bool,
-    force: bool,
-    trust_records: bool,
-    namespace: String,
-}
-
-impl TryFrom<Args> for Settings {
-    type Error = Failure;
-
-    fn try_from(args: Args) -> Result<Self, Failure> {
-        let Args { pool, dry_run, force, trust_records, namespace } = args;
-        let namespace = input::namespace(namespace)?;
-        Ok(Self { pools: pool.into_iter().collect(), dry_run, force, trust_records, namespace })
-    }
-}
-
-/// Removes what the pools have added, or prints what would be removed.
-pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+/// Removes what the pools added, or prints what would be removed.
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let Args { pool, dry_run, force, trust_records, namespace } = args;
+    let namespace = input::namespace(namespace)?;
+    let requested = pool.into_iter().collect();
     connect::runtime()?.block_on(async {
         let client = connect::client().await?;
-        let ownership = ownership(&client, &settings).await;
-        let snapshot = cluster::list_snapshot(&client, &settings.namespace).await.map_err(unreachable)?;
+        let ownership = ownership(&client, &namespace, trust_records).await;
+        let snapshot = cluster::list_snapshot(&client, &namespace).await.map_err(unreachable)?;
         let snapshot = Snapshot { ownership, ..snapshot };
-        let pools = selected_pools(&snapshot, &settings.pools)?;
-        let unverified = unverified_records(&snapshot, &settings.pools);
+        let pools = selected_pools(&snapshot, &requested)?;
+        let unverified = unverified_records(&snapshot, &requested);
         unverified.iter().for_each(|record| println!("not verified: {record}"));
         if pools.is_empty() {
             input::note("there is no WindowsNodePool, so no ownership record can be verified");
             return fail_on_unverified(unverified.len());
         }
         let plans = clean_up(&snapshot, &pools);
-        if settings.dry_run {
-            return dry_run(&plans).and(fail_on_unverified(unverified.len()));
+        if dry_run {
+            return print_plans(&plans).and(fail_on_unverified(unverified.len()));
         }
-        if !settings.force && cluster::is_operator_running(&client, &settings.namespace).await.map_err(unreachable)? {
-            fail_on_enforced_pools(&snapshot, &pools, &settings.namespace)?;
+        if !force && cluster::is_operator_running(&client, &namespace).await.map_err(unreachable)? {
+            fail_on_enforced_pools(&snapshot, &pools, &namespace)?;
         }
         remove(&client, snapshot, &pools).await?;
         fail_on_unverified(unverified.len())
@@ -101,11 +84,11 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
 }
 
 /// How the ownership records on nodes are verified. Without a key none is valid.
-async fn ownership(client: &Client, settings: &Settings) -> Arc<Ownership> {
-    if settings.trust_records {
+async fn ownership(client: &Client, namespace: &str, trust_records: bool) -> Arc<Ownership> {
+    if trust_records {
         return Arc::new(Ownership::TrustAll);
     }
-    Arc::new(match cluster::read_key(client, &settings.namespace).await {
+    Arc::new(match cluster::read_key(client, namespace).await {
         Ok(key) => Ownership::signed(key),
         Err(error) => {
             input::note(&format!("no ownership record can be verified: {error}"));
@@ -181,7 +164,7 @@ fn fail_on_enforced_pools(snapshot: &Snapshot, pools: &BTreeSet<String>, namespa
 }
 
 /// Prints what would be done.
-fn dry_run(plans: &[Plan]) -> Result<(), Failure> {
+fn print_plans(plans: &[Plan]) -> Result<(), Failure> {
     let mut count = 0;
     for plan in plans {
         for operation in plan.steps.iter().flatten() {
@@ -222,7 +205,7 @@ async fn remove(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String
     )))
 }
 
-/// Runs a plan up to the first step with a conflict; whether there was one.
+/// Runs a plan up to the first step with a conflict. Returns whether there was one.
 async fn run_plan(writer: &Writer, plan: &Plan) -> Result<bool, Failure> {
     for step in &plan.steps {
         let mut has_conflict = false;
@@ -237,7 +220,7 @@ async fn run_plan(writer: &Writer, plan: &Plan) -> Result<bool, Failure> {
     Ok(false)
 }
 
-/// Prints the outcomes of writes; whether there was a conflict.
+/// Prints the outcomes of writes. Returns whether there was a conflict.
 fn print_outcomes(plan: &Plan, done: &Done) -> Result<bool, Failure> {
     let mut failures = Vec::new();
     for (operation, outcome) in &done.results {
@@ -280,7 +263,7 @@ fn finish(plans: &[Plan], remaining: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A message for each pool with nodes that are left to another pool.
+/// A message for each pool with nodes that another pool takes over.
 fn handed_over(plans: &[Plan]) -> Vec<String> {
     let message = |plan: &Plan| match &plan.phase {
         Phase::CleaningUp { handed_over, .. } if !handed_over.is_empty() => Some(format!(
@@ -349,6 +332,6 @@ mod tests {
         let snapshot = snapshot(&[("web", json!({"windowsVersion": "ltsc2022", "fallback": true}))]);
         let plans = clean_up(&snapshot, &names(&["web"]));
         assert_eq!(plans.iter().flat_map(|plan| &plan.steps).count(), 0, "not even a finalizer that does not exist");
-        assert_eq!(dry_run(&plans), Ok(()));
+        assert_eq!(print_plans(&plans), Ok(()));
     }
 }

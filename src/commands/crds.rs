@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{api, facts::Minor};
 
-/// The first minor of Kubernetes with validation rules in CRDs on by default.
+/// The first minor that enables validation rules in CRDs by default.
 ///
 /// Source: kubernetes/enhancements, issue 2876 (alpha in 1.23, beta and on by default in 1.25, stable in 1.29).
 const FIRST_WITH_CEL: Minor = Minor(25);
@@ -31,30 +31,12 @@ pub(super) struct Args {
     kubernetes: Option<String>,
 }
 
-/// The validated options.
-pub(super) struct Settings {
-    destination: Destination,
-    rules: bool,
-}
-
-impl TryFrom<Args> for Settings {
-    type Error = Failure;
-
-    fn try_from(args: Args) -> Result<Self, Failure> {
-        let minor = args.kubernetes.as_deref().map(str::parse::<Minor>).transpose();
-        let minor = minor.map_err(|error| Failure::Usage(format!("--kubernetes: {error}")))?;
-        Ok(Self {
-            destination: Destination::new(args.out, args.output),
-            rules: minor.is_none_or(|minor| minor >= FIRST_WITH_CEL),
-        })
-    }
-}
-
 /// Prints the CRDs or writes their files.
-pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let rules = supports_rules(args.kubernetes.as_deref())?;
     let crds = api::custom_resource_definitions().into_iter();
-    let mut crds = crds.map(|(file, crd)| (file, manifest(&crd, settings.rules)));
-    match settings.destination {
+    let mut crds = crds.map(|(file, crd)| (file, manifest(&crd, rules)));
+    match Destination::new(args.out, args.output) {
         Destination::Stdout(format) => {
             output::print(&output::text(&crds.map(|(_, crd)| crd).collect::<Vec<_>>(), format))
         }
@@ -62,6 +44,13 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
             crds.try_for_each(|(file, crd)| output::write(&folder, file, &output::yaml(&crd)))
         }
     }
+}
+
+/// Whether an API server of the version in `--kubernetes` supports validation rules.
+fn supports_rules(kubernetes: Option<&str>) -> Result<bool, Failure> {
+    let minor = kubernetes.map(str::parse::<Minor>).transpose();
+    let minor = minor.map_err(|error| Failure::Usage(format!("--kubernetes: {error}")))?;
+    Ok(minor.is_none_or(|minor| minor >= FIRST_WITH_CEL))
 }
 
 fn manifest(crd: &CustomResourceDefinition, rules: bool) -> Value {
@@ -90,10 +79,8 @@ mod tests {
     #[test]
     fn rules_are_omitted_for_api_servers_without_cel() {
         let rules = |kubernetes: Option<&str>| {
-            let kubernetes = kubernetes.map(str::to_owned);
-            let settings = Settings::try_from(Args { output: Format::Yaml, out: None, kubernetes }).unwrap();
             let (_, crd) = &api::custom_resource_definitions()[0];
-            manifest(crd, settings.rules).to_string().matches("x-kubernetes-validations").count()
+            manifest(crd, supports_rules(kubernetes).unwrap()).to_string().matches("x-kubernetes-validations").count()
         };
         assert!(rules(None) > 3);
         assert_eq!(rules(Some("1.25")), rules(None));
@@ -103,8 +90,7 @@ mod tests {
 
     #[test]
     fn an_invalid_version_is_a_usage_error() {
-        let args = Args { output: Format::Yaml, out: None, kubernetes: Some("newest".into()) };
-        let failure = Settings::try_from(args).err().unwrap();
-        assert_eq!(failure, Failure::Usage("--kubernetes: `newest` is not a Kubernetes version such as 1.34".into()));
+        let text = "--kubernetes: `newest` is not a Kubernetes version such as 1.34";
+        assert_eq!(supports_rules(Some("newest")), Err(Failure::Usage(text.into())));
     }
 }

@@ -47,31 +47,13 @@ pub(super) struct Args {
     registries: registry::Args,
 }
 
-/// The validated options.
-pub(super) struct Settings {
-    pool: String,
-    to: String,
-    namespace: String,
-    format: ReportFormat,
-    registry: Option<registry::Args>,
-}
-
-impl TryFrom<Args> for Settings {
-    type Error = Failure;
-
-    fn try_from(args: Args) -> Result<Self, Failure> {
-        let namespace = input::namespace(args.namespace)?;
-        let registry = args.registry.then_some(args.registries);
-        Ok(Self { pool: args.pool, to: args.to, namespace, format: args.output, registry })
-    }
-}
-
 /// Prints the outcome for each workload.
 ///
 /// # Errors
 /// A workload would not run or is unknown, or the capacity is not sufficient.
-pub(super) fn run(settings: Settings) -> Result<(), Failure> {
-    let Settings { pool, to, namespace, format, registry } = settings;
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let Args { pool, to, namespace, output: format, registry, registries } = args;
+    let namespace = input::namespace(namespace)?;
     let runtime = connect::runtime()?;
     let (snapshot, workloads) = runtime.block_on(async {
         let client = connect::client().await?;
@@ -82,7 +64,7 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     })?;
     let target = target(&snapshot, &pool, &to)?;
     let planner = MigrationPlanner { snapshot: &snapshot, pods: workloads.pods, controllers: workloads.controllers };
-    let registry = registry.map(registry::Args::registry).transpose()?;
+    let registry = registry.then(|| registries.registry()).transpose()?;
     let lookups = registry.map_or_else(HashMap::new, |registry| {
         let destination = if let Target::Pool(other) = &target { other } else { &pool };
         let mirrors = |image: &Reference| snapshot.mirrors(destination, image.registry());

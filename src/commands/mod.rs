@@ -1,6 +1,6 @@
 //! The command line.
 //!
-//! Each command has `Args`, the options as typed, and `Settings`, the validated options that it runs with.
+//! Each command has `Args`, the options as typed, and validates them first: into `Settings` if it has many.
 
 mod cleanup;
 mod connect;
@@ -58,12 +58,12 @@ impl Cli {
         warning.iter().for_each(|text| input::note(text));
         let result = match self.command {
             Command::Run(args) => run::Settings::try_from(args).and_then(run::run),
-            Command::Crds(args) => crds::Settings::try_from(args).and_then(crds::run),
+            Command::Crds(args) => crds::run(args),
             Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
-            Command::Plan(args) => plan::Settings::try_from(args).and_then(plan::run),
+            Command::Plan(args) => plan::run(args),
             Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
-            Command::Migrate(args) => migrate::Settings::try_from(args).and_then(migrate::run),
-            Command::Cleanup(args) => cleanup::Settings::try_from(args).and_then(cleanup::run),
+            Command::Migrate(args) => migrate::run(args),
+            Command::Cleanup(args) => cleanup::run(args),
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,
@@ -93,7 +93,7 @@ pub enum Failure {
     /// The cluster could not be reached or refused a request: exit status 3.
     #[error("{0}")]
     Cluster(String),
-    /// A defect of winpool: exit status 101, as after a panic.
+    /// A bug in winpool: exit status 101, as after a panic.
     #[error("{0}")]
     Defect(String),
     /// A second signal of this name interrupted the shutdown: exit status 130, as in shells.

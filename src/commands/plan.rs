@@ -17,7 +17,6 @@ use crate::{
         ownership::Ownership,
         pool::{Pool, ProfileView, Snapshot},
     },
-    facts::Minor,
     manifests::Resources,
 };
 
@@ -45,36 +44,21 @@ pub(super) struct Args {
     output: ReportFormat,
 }
 
-/// The validated options.
-pub(super) struct Settings {
-    files: Vec<PathBuf>,
-    upgrade: Option<Minor>,
-    namespace: String,
-    format: ReportFormat,
-}
-
-impl TryFrom<Args> for Settings {
-    type Error = Failure;
-
-    fn try_from(args: Args) -> Result<Self, Failure> {
-        let upgrade = args.kubernetes.as_deref().map(render::minor).transpose()?;
-        let namespace = input::namespace(args.namespace)?;
-        Ok(Self { files: args.filename, upgrade, namespace, format: args.output })
-    }
-}
-
 /// Prints the plan.
 ///
 /// # Errors
 /// Anything would change or break.
-pub(super) fn run(settings: Settings) -> Result<(), Failure> {
-    let given = if settings.files.is_empty() { None } else { Some(input::resources(&settings.files)?) };
-    let mut snapshot = connect::runtime()?.block_on(read_cluster(&settings.namespace))?;
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let Args { filename: files, kubernetes, namespace, output: format } = args;
+    let upgrade = kubernetes.as_deref().map(render::minor).transpose()?;
+    let namespace = input::namespace(namespace)?;
+    let given = if files.is_empty() { None } else { Some(input::resources(&files)?) };
+    let mut snapshot = connect::runtime()?.block_on(read_cluster(&namespace))?;
     if let Some(given) = &given {
         apply(&mut snapshot, given);
     }
-    let preview = Preview::new(&snapshot, settings.upgrade);
-    output::print(&match settings.format {
+    let preview = Preview::new(&snapshot, upgrade);
+    output::print(&match format {
         ReportFormat::Text => text::text(&preview),
         ReportFormat::Json => format!("{:#}\n", serde_json::json!(preview)),
     })?;
