@@ -1,4 +1,4 @@
-//! Everything that a snapshot is taken of: the stores, the API servers' version, and the history of our own writes.
+//! The sources of a snapshot: the stores, the version of the API servers, and the history of winpool's own writes.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,28 +26,24 @@ use crate::{
 
 /// The delay before refused taints are retried.
 const REFUSAL_RETRY: SignedDuration = SignedDuration::from_secs(10);
-/// How long a refusal is remembered that is not retried.
+/// How long a refusal that is not retried is stored.
 const REFUSAL_MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
-/// How many nodes with the same refusal are retried at once; after a success on one of them, all are.
+/// How many nodes with the same refusal are retried at once. After a success on one of them, all are retried.
 const PROBES: usize = 8;
 /// How many nodes are retried at once for all refusals together.
 const MAX_PROBES: usize = 64;
-/// How long to wait for the first list of our ConfigMaps.
+/// How long to wait for the first list of winpool's ConfigMaps.
 const CONFIG_MAPS_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a reconcile waits until the caches have its writes.
+/// How long a reconcile waits until the caches contain its writes.
 const WRITES_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the reconciles read.
+/// The caches that the reconciles read.
+#[allow(missing_docs)] // the names say it
 pub struct Caches {
-    /// All pools.
     pub pools: Store<Pool>,
-    /// All Windows nodes.
     pub nodes: Store<WindowsNode>,
-    /// All profiles.
     pub profiles: Store<ProfileView>,
-    /// All RuntimeClasses.
     pub runtime_classes: Store<RuntimeClassView>,
-    /// Our ConfigMaps.
     pub config_maps: Store<ConfigMapView>,
     /// The summaries of the workloads, by pool.
     pub workloads: watch::Sender<Workloads>,
@@ -61,7 +57,7 @@ pub struct Caches {
     membership: Mutex<Arc<Membership>>,
 }
 
-/// What is remembered of our own writes.
+/// The history of winpool's own writes.
 #[derive(Default)]
 struct WriteHistory {
     reverts: Arc<RevertDetector>,
@@ -97,8 +93,8 @@ impl Caches {
         }
     }
 
-    /// Waits for the first complete list of each kind, but not long for our ConfigMaps: a separate Role permits to list
-    /// them, and nodes can be tainted without.
+    /// Waits for the first complete list of each kind, but only for [`CONFIG_MAPS_TIMEOUT`] for ConfigMaps: they need a
+    /// separate Role, and nodes can be tainted without them.
     pub async fn wait_for_sync(&self) {
         let config_maps = timeout(CONFIG_MAPS_TIMEOUT, self.config_maps.wait_for_sync());
         let _ = tokio::join!(
@@ -110,7 +106,7 @@ impl Caches {
         );
     }
 
-    /// The present state of the caches.
+    /// The current state of the caches.
     pub fn snapshot(&self) -> Snapshot {
         let now = Timestamp::now();
         let (pools, nodes, ownership) = (self.pools.all(), self.nodes.all(), self.ownership());
@@ -140,7 +136,7 @@ impl Caches {
         nodes: &Objects<WindowsNode>,
         ownership: &Arc<Ownership>,
     ) -> Arc<Membership> {
-        // A panic leaves the last one unchanged.
+        // A panic leaves the last membership unchanged.
         let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         *membership = Membership::updated(&membership, pools, nodes, ownership);
         membership.clone()
@@ -164,8 +160,8 @@ impl Caches {
         retries.filter(|at| *at > now).min()?.duration_since(now).try_into().ok()
     }
 
-    /// Waits until the caches have these versions, so that the next reconcile does not repeat the writes. The wait is
-    /// short: a reconcile of an old snapshot costs one request or conflict.
+    /// Waits until the caches contain these versions, so that the next reconcile does not repeat the writes. The wait
+    /// is short, because a reconcile with an old snapshot only costs one request or conflict.
     pub async fn wait_for_versions(&self, written: &[WrittenVersion]) {
         let of = |kind| {
             let written = written.iter().filter(|written| written.kind == kind);
@@ -183,7 +179,7 @@ impl Caches {
         }
     }
 
-    /// The history is plain data: a panic elsewhere cannot leave it half-written.
+    /// Recovers from poisoning: a panic elsewhere cannot leave the history half-written.
     fn history(&self) -> MutexGuard<'_, WriteHistory> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -219,8 +215,8 @@ impl WriteHistory {
     }
 
     /// The nodes whose taints are not retried now, with the message of the refusal. The oldest refusals of each cause are
-    /// retried first. Nodes have the same cause if the API server answered the same: two policies differ in nothing but
-    /// the message.
+    /// retried first. Refusals have the same cause if their errors are equal, messages included: the refusals of two
+    /// policies differ only in the message.
     fn refusals_to_respect(&self, now: Timestamp) -> BTreeMap<String, String> {
         let mut refusals: Vec<_> = self.refusals.iter().collect();
         refusals.sort_by_key(|(_, refusal)| refusal.at);

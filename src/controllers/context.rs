@@ -1,4 +1,4 @@
-//! What all reconciles have in common: snapshot, writes, status, events and logs.
+//! The common parts of all reconciles: snapshot, writes, status, events and logs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,16 +24,13 @@ use crate::{
 
 /// What the controllers need to run.
 #[derive(Clone)]
+#[allow(missing_docs)] // the names say it
 pub struct Context {
-    /// The caches.
     pub caches: Arc<Caches>,
     /// Writes the operations of a plan.
     pub writer: Writer,
-    /// Writes the status.
     pub status_writer: Writer,
-    /// Publishes events.
     pub events: Events,
-    /// The metrics.
     pub metrics: Metrics,
     /// The failures that were logged.
     pub failures: LogDeduplicator,
@@ -45,7 +42,7 @@ impl ReconcileResult {
         Self { requeue: Requeue::Forget, outcome: ReconcileOutcome::Unchanged }
     }
 
-    /// The result of these writes, with the time after which to reconcile again if there is no failure and no conflict.
+    /// The result of these writes. `after` is when to reconcile again without a failure or conflict.
     fn of(outcomes: &[&Outcome], held: bool, after: Option<Duration>) -> Self {
         let any = |matches: fn(&Outcome) -> bool| outcomes.iter().any(|outcome| matches(outcome));
         let failed = any(|outcome| matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_)));
@@ -88,16 +85,16 @@ pub struct ReconcileResult {
     pub outcome: ReconcileOutcome,
 }
 
-/// How long after its start a reconcile may write. Later the plan may be outdated, so the rest is planned again.
+/// How long after its start a reconcile may write. Later its plan may be outdated: the rest is planned again.
 const WRITE_DEADLINE: Duration = Duration::from_secs(30);
-/// How long after its start a reconcile may write its status. Longer, so that the status has also the writes that were
-/// sent just before their deadline.
+/// How long after its start a reconcile may write its status. Longer, so that the status includes writes that were sent
+/// just before [`WRITE_DEADLINE`].
 const STATUS_DEADLINE: Duration = Duration::from_secs(90);
 /// The most characters of a list of changes in the log.
 const MAX_CHANGES: usize = 1000;
 
 impl Context {
-    /// The context for a reconcile that starts now. It writes nothing after the deadlines, such as after the process was
+    /// The context for a reconcile that starts now. It writes nothing after its deadlines, even if the process was
     /// suspended.
     pub fn begin(&self) -> Self {
         let now = Instant::now();
@@ -106,12 +103,12 @@ impl Context {
         Self { writer, status_writer, ..self.clone() }
     }
 
-    /// The present state of the caches.
+    /// The current state of the caches.
     pub fn snapshot(&self) -> Snapshot {
         info_span!("snapshot").in_scope(|| self.caches.snapshot())
     }
 
-    /// Runs a plan, and waits until the caches have the writes.
+    /// Runs a plan, and waits until the caches contain its writes.
     pub async fn write(&self, plan: &Plan) -> Done {
         let (done, versions) = self.writer.run_with_versions(&plan.steps, plan.after_failure).await;
         self.caches.record(&done);

@@ -1,7 +1,7 @@
 //! Detects that another client reverts the writes of winpool.
 //!
-//! A revert is a value that was written and is different when the same write is planned again. A write of another value
-//! resets the count, and an object that was created again has another uid.
+//! A revert is counted when a successful write is repeated with the same value. A write of another value resets the
+//! count, and an object that was created again has another uid.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,16 +15,12 @@ use super::kubernetes::TaintKey;
 
 /// A kind of object that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // the names say it
 pub enum Target {
-    /// A WindowsNodePool.
     Pool,
-    /// The status of a WindowsNodePool.
     PoolStatus,
-    /// A RuntimeClass.
     RuntimeClass,
-    /// A ConfigMap in the operator's namespace.
     ConfigMap,
-    /// A Node.
     Node,
 }
 
@@ -43,7 +39,7 @@ impl fmt::Display for Target {
 /// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectId {
-    /// This object only, not one that is created again with its name.
+    /// Only this object, not one that is created again with the same name.
     Uid(String),
     /// Any object with this name.
     Name(Target, String),
@@ -88,12 +84,12 @@ impl FieldWrite {
 pub enum RevertPolicy {
     /// Do not write the field for [`WINDOW`]: labels and RuntimeClasses.
     Pause,
-    /// Keep writing the field with a back-off of up to [`MAX_BACKOFF`]: taints, which repel Linux pods, and objects that
-    /// nodes and pods depend on.
+    /// Continue to write the field, with a back-off of up to [`MAX_BACKOFF`]: taints, which exclude Linux pods, and
+    /// objects that nodes and pods depend on.
     Retry,
 }
 
-/// The number of reverts within [`WINDOW`] from which on a field is in conflict.
+/// The number of reverts within [`WINDOW`] at which a field is in conflict.
 const THRESHOLD: usize = 5;
 /// The time within which reverts are counted, and for which [`RevertPolicy::Pause`] stops writes.
 pub const WINDOW: SignedDuration = SignedDuration::from_mins(10);
@@ -103,7 +99,7 @@ pub const MAX_BACKOFF: SignedDuration = SignedDuration::from_secs(30);
 /// The last value written to each field, and when it was reverted.
 #[derive(Clone, Debug, Default)]
 pub struct RevertDetector {
-    /// By field of each object. Snapshots share them, so that a write copies those of its object alone.
+    /// By object and field. Snapshots share the maps: a write copies only the map of its object.
     fields: HashMap<ObjectId, Arc<HashMap<String, History>>>,
 }
 
@@ -139,7 +135,7 @@ impl RevertDetector {
         self.history(object, write).is_some_and(|history| history.count(now) >= THRESHOLD)
     }
 
-    /// Until when the write is delayed, if it is.
+    /// The time until which the write is delayed, if it is.
     pub fn delayed_until(&self, object: &ObjectId, write: &FieldWrite, now: Timestamp) -> Option<Timestamp> {
         let history = self.history(object, write)?;
         let more = history.count(now).checked_sub(THRESHOLD)?;
@@ -173,7 +169,7 @@ impl RevertDetector {
 }
 
 impl History {
-    /// Counts a revert. Only reverts within the window are kept, and no more than the back-off can grow by.
+    /// Counts a revert. Only reverts within the window are kept, and only as many as affect the back-off.
     fn revert(&mut self, now: Timestamp) {
         self.written = now;
         self.reverts.push_back(now);

@@ -34,7 +34,7 @@ pub struct ConfigPlan {
     pub configs: BTreeMap<String, RenderedConfig>,
     /// The name of the configuration of each variant.
     names: HashMap<Variant, String>,
-    /// Deletes ConfigMaps whose content was changed, before they are created again.
+    /// Deletes ConfigMaps with changed content, before they are created again.
     pub discard: Vec<Operation>,
     /// Creates missing ConfigMaps, before nodes are written.
     pub create: Vec<Operation>,
@@ -54,11 +54,11 @@ pub enum Rendering {
     NotFound,
     /// The profile is invalid.
     Invalid(Vec<Problem>),
-    /// The profile is rendered for every variant but these.
+    /// The profile is rendered for all variants except these.
     Rendered(Vec<Unrendered>),
 }
 
-/// A variant that a profile cannot be rendered for.
+/// A variant for which a profile cannot be rendered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unrendered {
     /// The variant.
@@ -101,14 +101,11 @@ impl ExpectedNode {
 
 /// A configuration, and the variants that share it.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct RenderedConfig {
-    /// The files.
     pub configuration: Configuration,
-    /// The kubelet minors.
     pub kubelets: BTreeSet<Minor>,
-    /// The container runtimes.
     pub runtimes: BTreeSet<ContainerRuntime<ContainerdLine>>,
-    /// The Windows builds.
     pub builds: BTreeSet<Build>,
 }
 
@@ -184,7 +181,7 @@ impl ConfigPlan {
         self.names.insert(variant, name);
     }
 
-    /// Creates what does not exist or has other content. If another client repeatedly deletes it, it is created later.
+    /// Creates ConfigMaps that do not exist or have other content; later, if another client repeatedly deletes them.
     fn missing(&mut self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
         let exists = |name: &str, digest: &str| {
             let existing = snapshot.config_maps.get(name);
@@ -202,7 +199,7 @@ impl ConfigPlan {
         create
     }
 
-    /// Deletes what has other content than its name says: an immutable ConfigMap cannot be updated.
+    /// Deletes ConfigMaps whose content does not match the digest in their name, because they are immutable.
     fn discarded(&self, snapshot: &Snapshot) -> Vec<Operation> {
         let differing = self.configs.iter().filter_map(|(name, config)| {
             let existing = snapshot.config_maps.get(name).filter(|existing| !existing.deleting)?;
@@ -211,7 +208,7 @@ impl ConfigPlan {
         differing.map(|map| map.delete()).collect()
     }
 
-    /// Deletes unused configurations but the newest.
+    /// Deletes unused configurations except the newest.
     fn pruned(&self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
         let of_pool =
             snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);

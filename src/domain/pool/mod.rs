@@ -40,12 +40,12 @@ pub struct Pool {
     pub uid: String,
     pub resource_version: String,
     pub generation: i64,
-    /// The `creationTimestamp`: the older pool takes precedence.
+    /// The `creationTimestamp`. The older pool takes precedence.
     pub created: Option<Timestamp>,
     /// Whether the pool is being deleted.
     pub deleting: bool,
     pub finalizers: Vec<String>,
-    /// What the annotations allow.
+    /// The changes that the annotations allow.
     pub consents: Consents,
     /// The parsed spec, or its problems.
     pub spec: Result<Spec, Vec<Problem>>,
@@ -55,26 +55,19 @@ pub struct Pool {
 
 /// The parsed spec of a pool: all values are valid, and defaults are set.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in the API
 pub struct Spec {
-    /// The Windows version as in the spec.
     pub windows_version: String,
     /// The build of this version.
     pub build: Build,
     /// The nodes of the pool.
     pub members: Members,
-    /// The name of the profile.
     pub profile: Option<String>,
-    /// The taints of the nodes.
     pub taints: Vec<Taint>,
-    /// The labels of the nodes.
     pub labels: BTreeMap<String, String>,
-    /// The RuntimeClasses.
     pub runtime_classes: Vec<RuntimeClass>,
-    /// Whether changes are written.
     pub mode: Mode,
-    /// Whether writes are paused.
     pub paused: bool,
-    /// What happens when the pool is deleted.
     pub deletion_policy: DeletionPolicy,
 }
 
@@ -89,20 +82,14 @@ pub enum Members {
 
 /// A RuntimeClass in the spec of a pool.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // as in the API
 pub struct RuntimeClass {
-    /// The name.
     pub name: String,
-    /// The isolation of containers from the host.
     pub isolation: RuntimeClassIsolation,
-    /// The handler of the container runtime.
     pub handler: String,
-    /// Whether the class selects the nodes of the build or of the pool.
     pub scope: RuntimeClassScope,
-    /// Tolerations in addition to those for the taints.
     pub tolerations: Vec<Toleration>,
-    /// The overhead of a pod.
     pub overhead: BTreeMap<String, Quantity>,
-    /// Whether to adopt an existing class.
     pub adopt: bool,
 }
 
@@ -137,7 +124,7 @@ impl Pool {
         }
     }
 
-    /// A pool that was deleted, and whose name is still in records.
+    /// A deleted pool whose name is still in records.
     pub fn deleted(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -158,7 +145,7 @@ impl Pool {
         self.spec.as_ref().is_ok_and(|spec| spec.mode == Mode::Enforce && !spec.paused)
     }
 
-    /// Whether the pool keeps its nodes: the mode is Enforce, or not known.
+    /// Whether the pool keeps its nodes: the mode is Enforce or unknown.
     pub fn keeps_nodes(&self) -> bool {
         self.spec.as_ref().map_or(true, |spec| spec.mode == Mode::Enforce)
     }
@@ -168,7 +155,7 @@ impl Pool {
         (self.created, &self.name)
     }
 
-    /// Whether the pools differ in `resourceVersion` at most.
+    /// Whether the pools are equal except for `resourceVersion`.
     pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let versionless = |pool: &Self| Self { resource_version: String::new(), ..pool.clone() };
         versionless(self) == versionless(other)

@@ -37,34 +37,28 @@ pub struct Profile {
     pub kube_proxy: Option<KubeProxySettings>,
     /// The HTTP proxy of the node's services.
     pub proxy: ProxySettings,
-    /// Problems with values that are accepted.
+    /// Warnings about accepted values.
     pub warnings: Vec<Problem>,
 }
 
 /// Settings of the kubelet.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in the API
 pub struct Kubelet {
-    /// The priority class of the process.
     pub priority_class: PriorityClass,
-    /// Resources reserved for Windows.
     pub system_reserved: BTreeMap<Resource, Quantity>,
-    /// Resources reserved for the kubelet and the container runtime.
     pub kube_reserved: BTreeMap<Resource, Quantity>,
     /// The eviction thresholds of the profile. Other signals have the minor's defaults.
     pub eviction_hard: BTreeMap<Signal, Threshold>,
-    /// The maximum number of pods on a node.
     pub max_pods: u32,
     /// The disk usage in percent at which image garbage collection starts.
     pub image_gc_high: u8,
-    /// The disk usage in percent at which it stops.
+    /// The disk usage in percent at which image garbage collection stops.
     pub image_gc_low: u8,
-    /// The size at which a log file is rotated.
     pub log_max_size: Quantity,
-    /// The maximum number of log files of a container.
     pub log_max_files: u32,
-    /// Feature gates.
     pub feature_gates: BTreeMap<String, bool>,
-    /// The verbosity of the log, if it is not that of the node's own configuration.
+    /// The verbosity of the log; `None` for the value of the node's own configuration.
     pub verbosity: Option<u32>,
     /// Other fields of KubeletConfiguration, in its order.
     pub extra: Vec<(&'static Field, serde_json::Value)>,
@@ -118,8 +112,8 @@ impl Resource {
 /// The pause image of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// From a registry whose tags are known: this tag, or a compatible one.
+    /// From a registry with known tags: this tag, or a compatible one.
     Known(Registry, Option<String>),
-    /// From another repository: this tag, or the default one of the kubelet's minor.
+    /// From another repository: this tag, or the default tag of the kubelet's minor.
     Custom(String, Option<String>),
 }

@@ -21,35 +21,12 @@ pub struct Event {
 
 /// The object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Regarding {
-    /// A WindowsNodePool.
-    Pool {
-        /// Its name.
-        name: String,
-        /// Its uid.
-        uid: String,
-    },
-    /// A WindowsRuntimeProfile.
-    Profile {
-        /// Its name.
-        name: String,
-        /// Its uid.
-        uid: String,
-    },
-    /// A Node.
-    Node {
-        /// Its name.
-        name: String,
-        /// Its uid.
-        uid: String,
-    },
-    /// A workload.
-    Workload {
-        /// Kind, namespace and name.
-        workload: Arc<WorkloadName>,
-        /// Its uid.
-        uid: String,
-    },
+    Pool { name: String, uid: String },
+    Profile { name: String, uid: String },
+    Node { name: String, uid: String },
+    Workload { workload: Arc<WorkloadName>, uid: String },
 }
 
 impl Regarding {

@@ -19,28 +19,18 @@ use crate::{
 
 /// The kinds of problems, worst first. Each is a reason of the condition `WorkloadsPlaced`, the first of `OSMismatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // the table of conditions explains each
 pub enum IssueKind {
-    /// An image cannot run on the pool's nodes.
     ImagesCannotRun,
-    /// New pods of it fit no pool.
     Unschedulable,
-    /// A DaemonSet selects the pool's nodes and does not tolerate their taints.
     DaemonSetNotTolerating,
-    /// A DaemonSet relies on the selector and tolerations of its RuntimeClass, which its controller does not read.
     DaemonSetIgnoresRuntimeClass,
-    /// It is for Linux and runs on a Windows node.
     LinuxPodOnWindowsNode,
-    /// It is for Linux, and the scheduler may choose the pool's nodes for it.
     LinuxPodMayLand,
-    /// After a restart its pods would not be scheduled to the pool.
     NotReschedulable,
-    /// Its pods have the selector that their RuntimeClass had when they were created.
     RuntimeClassChanged,
-    /// The memory limits of the pods on a node exceed its allocatable memory.
     MemoryOvercommitted,
-    /// It has no memory limit, or requests less than its limit.
     MemoryNotReserved,
-    /// It uses fields that Windows ignores or rejects.
     FieldsWithoutEffect,
 }
 
@@ -70,12 +60,12 @@ impl IssueKind {
 
 /// A problem of a workload. Its text follows the name of the workload.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // fields without a comment are explained by their variant
 pub enum WorkloadIssue {
     /// The container runtime could not start the pod sandbox, whose image is the pause image.
     SandboxCannotStart {
         /// The Windows of the node.
         host: OsVersion,
-        /// The error of the runtime.
         error: String,
     },
     /// An image does not run on a node.
@@ -92,15 +82,9 @@ pub enum WorkloadIssue {
     /// New pods cannot be scheduled to any pool.
     Unschedulable(Unschedulable),
     /// A DaemonSet does not tolerate a taint of the nodes that it selects.
-    DaemonSetNotTolerating {
-        /// The pool of the nodes.
-        pool: String,
-        /// The taint.
-        taint: Taint,
-    },
+    DaemonSetNotTolerating { pool: String, taint: Taint },
     /// A DaemonSet relies on its RuntimeClass.
     DaemonSetIgnoresRuntimeClass {
-        /// The RuntimeClass.
         class: String,
         /// The labels that only the RuntimeClass selects.
         missing: Vec<NodeLabel>,
@@ -112,7 +96,7 @@ pub enum WorkloadIssue {
         /// Whether the pod declares that it is for Linux.
         declared: bool,
     },
-    /// The pod would be refused when it is created again.
+    /// The API server would reject the pod when it is created again.
     CannotBeCreatedAgain(Unschedulable),
     /// The pod would not be scheduled to its pool again.
     NotReschedulable {
@@ -121,15 +105,13 @@ pub enum WorkloadIssue {
         /// Whether the pool, which does not write now, would set the taint when it enforces.
         withheld: bool,
     },
-    /// The pod has what its RuntimeClass selected when it was created.
+    /// The pod has the former selector of its RuntimeClass.
     RuntimeClassChanged {
-        /// The RuntimeClass.
         class: String,
-        /// The label.
         key: String,
-        /// What the pod selects; `None`: nothing.
+        /// The value that the pod selects; `None` if it does not select this label.
         before: Option<String>,
-        /// What the class selects now.
+        /// The value that the class selects now.
         now: String,
     },
     /// The memory limits on a node exceed its allocatable memory.
@@ -140,13 +122,9 @@ pub enum WorkloadIssue {
         limits: i128,
     },
     /// A container has no memory limit.
-    NoMemoryLimit {
-        /// The container.
-        container: String,
-    },
+    NoMemoryLimit { container: String },
     /// A container requests less memory than its limit.
     MemoryRequestBelowLimit {
-        /// The container.
         container: String,
         /// The request in bytes.
         request: i64,
@@ -268,14 +246,14 @@ pub struct ImageIssue {
     pub source: EvidenceSource,
     /// Why it does not run.
     pub incompatibility: Incompatibility,
-    /// What the registry or the name add to the error of the container runtime.
+    /// The explanation of an error of the container runtime, by the registry or the name.
     pub explanation: Option<(EvidenceSource, Incompatibility)>,
     /// What to do.
     pub remedy: ImageRemedy,
 }
 
 impl ImageIssue {
-    /// What is wrong, without the remedy.
+    /// The problem, without the remedy.
     pub fn problem(&self) -> String {
         let Self { image, host, source, incompatibility, explanation, .. } = self;
         let probably = if *source == EvidenceSource::Name { "probably " } else { "" };
@@ -302,31 +280,20 @@ impl fmt::Display for ImageIssue {
 
 /// What to do about an image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // `host` is the build of the node
 pub enum ImageRemedy {
     /// The image is for Linux.
-    BuildForWindows {
-        /// The build of the node.
-        host: Build,
-    },
+    BuildForWindows { host: Build },
     /// Only containerd is too old.
     UpgradeContainerd {
-        /// The build of the node.
         host: Build,
         /// The first version that runs the image.
         needs: ContainerdVersion,
     },
     /// The nodes of another pool run the image.
-    UsePool {
-        /// The build of the node.
-        host: Build,
-        /// That pool.
-        pool: String,
-    },
+    UsePool { host: Build, pool: String },
     /// No pool runs it.
-    Rebuild {
-        /// The build of the node.
-        host: Build,
-    },
+    Rebuild { host: Build },
 }
 
 impl fmt::Display for ImageRemedy {
@@ -359,7 +326,7 @@ fn base_image(host: Build) -> String {
     release.map_or_else(|| host.to_string(), |release| release.names[0].to_owned())
 }
 
-/// An amount of bytes; above what Kubernetes can express (2^63 - 1 bytes) only that it is more.
+/// An amount of bytes, or `more than 8Ei` above the maximum of Kubernetes (2^63 - 1 bytes).
 fn bytes_at_most(amount: i128) -> String {
     match i64::try_from(amount) {
         Ok(amount) => Quantity::of_bytes(amount).to_string(),

@@ -1,4 +1,4 @@
-//! Which pools the pods of a workload can be scheduled to, and if there is none, why.
+//! The pools that the pods of a workload can be scheduled to, or why there is none.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -13,19 +13,17 @@ use crate::{
 
 /// Why pods are not scheduled to any pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // fields without a comment are explained by their variant
 pub enum Unschedulable {
     /// The RuntimeClass does not exist.
     RuntimeClassNotFound {
-        /// The RuntimeClass.
         class: String,
         /// The existing RuntimeClasses of the pools.
         of_pools: Vec<String>,
     },
     /// The nodeSelector and the RuntimeClass require different values of a label.
     SelectorConflict {
-        /// The RuntimeClass.
         class: String,
-        /// The label.
         key: String,
         /// The value that the RuntimeClass selects.
         class_value: String,
@@ -34,34 +32,29 @@ pub enum Unschedulable {
     },
     /// No node matches.
     NoMatchingNode {
-        /// The pool whose nodes meet most requirements.
+        /// The pool whose nodes meet the most requirements.
         pool: String,
         /// What they do not meet.
         unmet: NodeRequirement,
     },
     /// A taint is not tolerated.
     UntoleratedTaint {
-        /// The pool with the taint.
         pool: String,
-        /// The taint.
         taint: Taint,
         /// A RuntimeClass with the toleration.
         class: Option<String>,
     },
     /// The container runtime does not have the handler of the RuntimeClass.
     HandlerMissing {
-        /// The pool.
         pool: String,
-        /// The RuntimeClass.
         class: String,
-        /// Its handler.
         handler: String,
         /// The handlers of the container runtime.
         available: Vec<String>,
     },
 }
 
-/// What a pod requires of its node.
+/// A requirement of a pod on its node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeRequirement {
     /// A label with this value.
@@ -79,7 +72,7 @@ pub struct NodeLabel {
     pub value: String,
 }
 
-/// A pool with those groups of its nodes that match a pod.
+/// A pool with the groups of its nodes that match a pod.
 #[derive(Clone, Debug)]
 pub struct MatchingPool<'a> {
     /// The pool.
@@ -122,8 +115,8 @@ impl<'a> EffectiveSpec<'a> {
         Ok(Self::with_class(template, name, class))
     }
 
-    /// The same for an existing pod: its selector has the values that the RuntimeClass had when the pod was created, and
-    /// gets the current ones when it is created again.
+    /// The same for an existing pod. Its selector may have former values of the RuntimeClass, and gets the current ones
+    /// when the pod is created again.
     ///
     /// # Errors
     /// The RuntimeClass does not exist.
@@ -179,8 +172,8 @@ impl<'a> EffectiveSpec<'a> {
         selected.into_iter().chain(required.flat_map(|requirement| &requirement.values)).map(String::as_str)
     }
 
-    /// Whether the selector and the affinity match a node with these labels and this host name. Requirements on labels that
-    /// are not `known` count as met. Taints are ignored.
+    /// Whether the selector and the affinity match a node with these labels and this host name. Requirements on labels
+    /// that are not `known` count as met. Taints are ignored.
     pub fn matches(&self, labels: &BTreeMap<String, String>, host: &str, known: impl Fn(&str) -> bool) -> bool {
         let mut selected = self.scheduling.node_selector.iter().filter(|(key, _)| known(key));
         selected.all(|(key, value)| labels.get(key) == Some(value))
@@ -258,7 +251,7 @@ impl<'a> EffectiveSpec<'a> {
     /// The pools that the pod can be scheduled to.
     ///
     /// # Errors
-    /// There is none: the reason, for the pool that matches best.
+    /// The reason, for the pool that matches best, if there is none.
     pub fn schedulable_pools<'g>(&self, state: &'g SchedulingState) -> Result<Vec<MatchingPool<'g>>, Unschedulable> {
         let selected = self.selected_pools(state);
         if selected.is_empty() {
@@ -288,7 +281,7 @@ impl<'a> EffectiveSpec<'a> {
         if self.is_for_windows(state) { self.schedulable_pools(state).unwrap_or_default() } else { Vec::new() }
     }
 
-    /// The first unmet requirement of the nodes that meet most of them.
+    /// The first unmet requirement, for the nodes that meet the most requirements.
     fn best_mismatch(&self, state: &SchedulingState) -> Unschedulable {
         let groups = state.pools.iter().flat_map(|pool| pool.groups.iter().map(move |group| (pool, group)));
         let unmet = groups
@@ -301,7 +294,8 @@ impl<'a> EffectiveSpec<'a> {
     }
 
     /// For a DaemonSet: the RuntimeClass that it needs to select its nodes, with the labels that only the RuntimeClass
-    /// selects. `selected` is what it selects with the RuntimeClass. `None` if the template selects the same nodes without it.
+    /// selects. `selected` has the pools that it selects with the RuntimeClass. `None` if the template selects the same
+    /// nodes without it.
     pub fn labels_only_in_class(
         &self,
         state: &SchedulingState,
@@ -363,7 +357,7 @@ impl fmt::Display for NodeLabel {
 }
 
 impl fmt::Display for NodeRequirement {
-    /// The predicate of a sentence about nodes that do not meet it.
+    /// The predicate of a sentence about nodes that do not meet the requirement.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Label(label) => write!(f, "do not have {label}"),
