@@ -63,6 +63,16 @@ pub(crate) fn read(path: &Path, user: &str) -> Result<Vec<Request>> {
     requests(&text, user)
 }
 
+/// Removes an event that a killed server left incomplete at the end of the log at `path`: the next server appends to the file.
+pub(crate) fn remove_incomplete(path: &Path) -> Result<()> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let complete = text.rfind('\n').map_or(0, |end| end + 1);
+    if complete < text.len() {
+        fs::write(path, &text[..complete]).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
 fn requests(log: &str, user: &str) -> Result<Vec<Request>> {
     // A watch is recorded twice under one id: when it is answered and when it ends.
     let mut seen = HashMap::new();
@@ -161,5 +171,15 @@ mod tests {
         let seen: Vec<_> = requests.iter().map(|r| (r.verb.as_str(), r.name.as_str(), r.is_forbidden())).collect();
         assert_eq!(seen, [("watch", "", false), ("patch", "w1", true)]);
         assert!(requests[1].is_write() && !requests[0].is_write());
+    }
+
+    #[test]
+    fn an_incomplete_line_is_removed_before_another_server_appends() {
+        for (log, expected) in [("a\nb", "a\n"), ("a\n", "a\n"), ("a", ""), ("", "")] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), log).unwrap();
+            remove_incomplete(file.path()).unwrap();
+            assert_eq!(fs::read_to_string(file.path()).unwrap(), expected, "{log:?}");
+        }
     }
 }

@@ -214,6 +214,7 @@ impl ControlPlane {
     /// When it does not become ready.
     pub async fn start_api_server(&self) -> Result<()> {
         let begin = Timestamp::now();
+        audit::remove_incomplete(&self.path("audit.log"))?;
         let process = self.spawn("kube-apiserver", &self.assets.kube_apiserver, self.api_server_arguments())?;
         // The certificate, and so the kubeconfigs, are there once the server listens.
         process.ready(START_TIMEOUT, || network::accepts_connections(self.port)).await?;

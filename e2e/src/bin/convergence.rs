@@ -195,7 +195,9 @@ impl Bench<'_> {
             // An API server may end a watch at any time; a new one begins with all objects.
             let events = self.cluster.pools().watch(&WatchParams::default(), "0").await?;
             let mut events = std::pin::pin!(events);
-            while let (false, Some(Ok(event))) = (missing.is_empty(), events.next().await) {
+            while !missing.is_empty()
+                && let Some(Ok(event)) = events.next().await
+            {
                 if let WatchEvent::Added(pool) | WatchEvent::Modified(pool) = event {
                     self.remove_if(&mut missing, &pool, &holds)?;
                 }

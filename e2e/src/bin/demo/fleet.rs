@@ -8,7 +8,7 @@ pub struct Fleet {
     pub nodes: Vec<SimulatedNode>,
     /// One Deployment for each pool of the samples, and one for Linux.
     pub workloads: Vec<Workload>,
-    /// What is wrong on purpose.
+    /// What is intentionally wrong.
     pub mistakes: Mistakes,
 }
 

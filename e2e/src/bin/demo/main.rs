@@ -186,7 +186,7 @@ impl Demonstration {
         let news = News::default();
         let words = match with_pods {
             true => format!(
-                "every Pod runs on a node of its build, but for those of {} and {}, which are wrong on purpose",
+                "every Pod runs on a node of its build, except those of {} and {}, which are intentionally wrong",
                 Mistakes::DEPLOYMENT,
                 Mistakes::DAEMON_SET
             ),

@@ -99,12 +99,21 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use serde_json::{Value, json};
+    use winpool::api::{ConfigStatus, NodeCounts};
 
     fn pool(mode: &str, ready: &str, reason: &str, tainted: u32, more: Value) -> WindowsNodePool {
         let pending = if mode == "Observe" { json!(["label a on node b"]) } else { json!([]) };
         let mut conditions = vec![condition("Ready", ready, reason, "words")];
         conditions.extend(more.as_array().unwrap().clone());
-        let config = |number: u32| json!({ "name": number.to_string(), "wanted": number, "inEffect": number });
+        let nodes = NodeCounts { matched: 3, tainted, ..NodeCounts::default() };
+        let config = |number: u32| ConfigStatus {
+            name: number.to_string(),
+            kubelet: "1.34".into(),
+            containerd: "2.1".into(),
+            build: "10.0.20348".into(),
+            wanted: number,
+            in_effect: number,
+        };
         serde_json::from_value(json!({
             "apiVersion": "winpool.dev/v1alpha1",
             "kind": "WindowsNodePool",
@@ -112,7 +121,7 @@ mod tests {
             "spec": { "windowsVersion": "ltsc2022", "mode": mode },
             "status": {
                 "observedGeneration": 2,
-                "nodes": { "matched": 3, "tainted": tainted },
+                "nodes": nodes,
                 "configs": [config(1), config(2)],
                 "pending": { "count": 1, "first": pending },
                 "conditions": conditions,

@@ -1,4 +1,4 @@
-//! The Deployments of the demonstration, where their Pods landed, and the two workloads that are wrong on purpose.
+//! The Deployments of the demonstration, where their Pods landed, and the two workloads that are intentionally wrong.
 
 use anyhow::{Context, Result};
 use e2e::kubelet::WINDOWS_BUILD;
@@ -33,7 +33,7 @@ pub async fn create(client: &Client, workloads: &[Workload]) -> Result<()> {
     Ok(())
 }
 
-/// Creates what is wrong on purpose.
+/// Creates what is intentionally wrong.
 ///
 /// # Errors
 /// When the API server refuses one.
