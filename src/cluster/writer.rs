@@ -110,7 +110,7 @@ impl Writer {
         let mut unwritten = Unwritten::default();
         for step in steps {
             let mut operations = step.clone();
-            operations.retain(|operation| !unwritten.has(operation));
+            operations.retain(|operation| !unwritten.has(operation.target(), operation.object()));
             let requests = operations.into_iter().enumerate().map(|(position, operation)| {
                 let (writer, unwritten) = (self, &unwritten);
                 async move {
@@ -124,7 +124,7 @@ impl Writer {
             for (_, operation, outcome, version) in results {
                 if !succeeded(&outcome) {
                     done.complete = false;
-                    unwritten.add(&operation);
+                    unwritten.add(operation.target(), operation.object());
                 }
                 done.results.push((operation, outcome));
                 versions.extend(version);

@@ -1,6 +1,7 @@
 //! Operations: the writes of a plan, as values.
 
 mod node_patch;
+mod unwritten;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 pub use self::node_patch::{
     Edit, NodeChange, NodePatch, Parts, Purpose, TaintChange, TaintEdit, TaintPart, TolerationDependency,
 };
+pub use self::unwritten::Unwritten;
 
 use super::revert::{FieldWrite, ObjectId, Target};
 
@@ -24,26 +26,6 @@ pub enum AfterFailure {
     Continue,
     /// Start no further step, because a cleanup removes in order.
     Stop,
-}
-
-/// The objects that could not be written.
-#[derive(Clone, Debug, Default)]
-pub struct Unwritten(BTreeSet<(Target, String)>);
-
-impl Unwritten {
-    /// Adds the object of an operation.
-    pub fn add(&mut self, operation: &Operation) {
-        self.0.insert((operation.target(), operation.object().to_owned()));
-    }
-
-    /// Whether the object of an operation could not be written.
-    pub fn has(&self, operation: &Operation) -> bool {
-        self.has_object(operation.target(), operation.object())
-    }
-
-    fn has_object(&self, target: Target, name: &str) -> bool {
-        self.0.contains(&(target, name.to_owned()))
-    }
 }
 
 /// A write. Names and uids identify the object; a `resource_version` is for optimistic locking.

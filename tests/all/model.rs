@@ -266,14 +266,14 @@ impl Model {
             if done.results.len() == cut {
                 return None;
             }
-            if unwritten.has(operation) {
+            if unwritten.has(operation.target(), operation.object()) {
                 continue;
             }
             let outcome = self.run_after(operation, &unwritten);
             after(self);
             if !matches!(outcome, Outcome::Done | Outcome::NotFound | Outcome::Partly { .. }) {
                 done.complete = false;
-                unwritten.add(operation);
+                unwritten.add(operation.target(), operation.object());
             }
             done.results.push((operation.clone(), outcome));
             if !done.complete && plan.after_failure == AfterFailure::Stop {

@@ -9,7 +9,7 @@ use std::{
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
 use serde_json::{Value, json};
 
-use super::Unwritten;
+use super::unwritten::Unwritten;
 use crate::{
     api::names::{annotation, label},
     domain::{
@@ -215,10 +215,10 @@ impl NodePatch {
     /// The parts that do not depend on unwritten objects, and the first unwritten object that another part depends on.
     pub fn writable(&self, unwritten: &Unwritten) -> (Parts, Option<(Target, String)>) {
         let mut classes = self.change.tolerated.iter().flat_map(|tolerated| &tolerated.classes);
-        let class = classes.find(|class| unwritten.has_object(Target::RuntimeClass, class));
+        let class = classes.find(|class| unwritten.has(Target::RuntimeClass, class));
         let class = class.map(|name| (Target::RuntimeClass, name.clone()));
         let config = match &self.change.config {
-            Edit::Set(name) if unwritten.has_object(Target::ConfigMap, name) => Some((Target::ConfigMap, name.clone())),
+            Edit::Set(name) if unwritten.has(Target::ConfigMap, name) => Some((Target::ConfigMap, name.clone())),
             _ => None,
         };
         let taints = if class.is_some() { TaintPart::Tolerated } else { TaintPart::All };
