@@ -1,4 +1,5 @@
-//! The speed and memory of `winpool lint` with 10,000 manifests, as one stream and as files. The results are printed only.
+//! The speed and memory of `winpool lint` with 10,000 manifests, as one stream and as files. The results are printed
+//! only.
 
 #![allow(clippy::unwrap_used)] // an error ends the benchmark
 

@@ -1,4 +1,5 @@
-//! The cost of checking the workloads of a large cluster with 5,000 nodes and 150,000 pods. The results are printed only.
+//! The cost of checking the workloads of a large cluster with 5,000 nodes and 150,000 pods. The results are printed
+//! only.
 
 #![allow(clippy::unwrap_used)] // an error ends the benchmark
 

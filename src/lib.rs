@@ -1,10 +1,10 @@
-//! winpool, a Kubernetes operator for Windows node pools: the map of the code.
+//! winpool, a Kubernetes operator for Windows node pools: layout of the code.
 //!
-//! The rules are pure functions: a snapshot of the cluster goes in, a plan comes out. Everything that performs I/O is a
-//! thin layer around them. The operator, the command line and the tests call the same functions.
+//! The rules are pure functions that compute a plan from a snapshot of the cluster. All I/O is in a thin layer around
+//! them. The operator, the command line and the tests call the same functions.
 //!
 //! # Layers
-//! A module imports only modules that are further down; `tests/all/layers.rs` checks it.
+//! A module imports only modules of lower layers; `tests/all/layers.rs` has the exact order and checks it.
 //!
 //! | module | contents |
 //! |---|---|
@@ -16,9 +16,9 @@
 //! | [`manifests`] | objects from YAML files, with file, line and path of each problem |
 //! | [`domain`] | the rules: what to write, what to report |
 //! | [`api`] | the custom resources: types, schemas, names of labels, annotations, conditions and reasons |
-//! | [`facts`] | what Microsoft, Kubernetes and containerd decided, as tables with source and date |
+//! | [`facts`] | versions, builds, limits and defaults of Windows, Kubernetes and containerd, with source and date |
 //!
-//! # The path of a change
+//! # Data flow
 //! ```text
 //! API server --watch--> cluster::Store          one per kind, with only the fields that the rules read
 //!                          `-- controllers: EventMapper --> work queue, one entry per object
@@ -26,21 +26,22 @@
 //! workloads:  pods and their controllers -> domain::workload::WorkloadIndex -> summary per pool -> its next reconcile
 //! ```
 //!
-//! # Where a line belongs
-//! - A decision, a message, or the text of a condition: [`domain`]. It never awaits, logs, or reads a clock or a file.
-//! - A request to the API server: [`cluster`]. Only its writer writes objects; events and the key of the ownership records
-//!   have their own files there.
-//! - When to reconcile, and how often: [`controllers`]. They build no request and decide nothing about nodes.
-//! - A version, build, limit or default that somebody else decided: [`facts`], with its source and date.
+//! # Where code belongs
+//! - Rules, messages, and the text of conditions: [`domain`]. It does not await, log, or read a clock or a file.
+//! - Requests to the API server: [`cluster`]. Only its writer writes objects, except events and the key of the
+//!   ownership records, which have their own files.
+//! - When to reconcile, and how often: [`controllers`]. They build no requests and have no rules about nodes.
+//! - Versions, builds, limits and defaults of other projects: [`facts`], with source and date.
 //! - A field of a custom resource, a label, an annotation, a reason: [`api`].
 //! - Output of a command: [`commands`].
 //!
 //! # Rules for all modules
-//! 1. A plan is total: what is not done is a value that status reports. The plan for an unchanged cluster is empty.
+//! 1. Planning does not fail: an operation that is not allowed is a value that status reports. The plan for an
+//!    unchanged cluster is empty.
 //! 2. Parse, don't validate: an error lists every problem, with path and remedy.
-//! 3. Text is for people: nothing parses, compares or keys on it. `Display` is in one place per type.
+//! 3. Messages are for users: no code parses, compares or uses them as keys. Each type has one `Display`.
 //! 4. Every queue is bounded or has one entry per key. Every request has a time limit. Every shared task is supervised.
-//! 5. The cost of a change is that of its nodes and pools, not that of the cluster.
+//! 5. The cost of a change depends on the affected nodes and pools, not on the size of the cluster.
 
 pub mod admin;
 pub mod api;

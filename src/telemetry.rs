@@ -32,7 +32,7 @@ use tracing_subscriber::{
 /// The default service name in traces.
 pub const SERVICE_NAME: &str = "winpool";
 
-/// The filter of traces, which does not depend on that of the log. It excludes the exporter's own requests.
+/// The filter of traces, independent of the log filter. It excludes the exporter's own requests.
 const TRACED: &str = "info,winpool=debug";
 
 /// The format of log lines.
@@ -67,8 +67,8 @@ pub struct FilterError {
     reason: ParseError,
 }
 
-/// The default levels of kube's client: it logs each request that fails and each watch that ends, which the operator
-/// logs itself, once and with the object. Its warnings about TLS are logged.
+/// The default levels of kube's client. Its lines about failed requests and ended watches are omitted, because the
+/// operator logs these itself, once and with the object. Its warnings about TLS are logged.
 const CLIENT_LEVELS: &str = "kube_client::client=error,kube_client::client::builder=off,kube_client::client::tls=warn";
 
 fn filter(text: &str) -> Result<EnvFilter, FilterError> {
@@ -77,9 +77,8 @@ fn filter(text: &str) -> Result<EnvFilter, FilterError> {
     EnvFilter::builder().parse(format!("{CLIENT_LEVELS},{text}")).map_err(invalid)
 }
 
-/// Lets through only the first of kube's warnings about a server certificate that is not verified
-/// (`insecure-skip-tls-verify`). kube logs one for each connection (kube-client 5.0.0, `src/client/tls.rs`), and the
-/// operator opens at least two a minute.
+/// Logs kube's warning about unverified server certificates (`insecure-skip-tls-verify`) only once. kube logs it for
+/// each connection (kube-client 5.0.0, `src/client/tls.rs`), and the operator opens at least two per minute.
 #[derive(Debug, Default)]
 struct UnverifiedCertificateOnce(AtomicBool);
 
@@ -120,7 +119,7 @@ impl LogFilter {
     /// Replaces the filter.
     ///
     /// # Errors
-    /// If `text` is not a filter. The former filter stays.
+    /// If `text` is not a filter. The former filter remains in use.
     pub fn set(&self, text: &str) -> Result<(), FilterError> {
         let filter = filter(text)?;
         // This fails only after the log was dropped, at the end of the process.
@@ -128,7 +127,7 @@ impl LogFilter {
         Ok(())
     }
 
-    /// A replaceable filter, and its layer.
+    /// A filter that can be replaced at run time, and its layer.
     pub(crate) fn layer(text: &str) -> Result<(reload::Layer<EnvFilter, Registry>, Self), FilterError> {
         let (layer, handle) = reload::Layer::new(filter(text)?);
         Ok((layer, Self(handle)))
@@ -143,7 +142,7 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Starts logs, and traces if the environment enables them. To be called once, within a tokio runtime.
+    /// Starts logs, and traces if the environment enables them. Call it once, in a tokio runtime.
     ///
     /// # Errors
     /// If the filter is invalid, the OTLP endpoint cannot be used, or telemetry is already started.

@@ -1,4 +1,5 @@
-//! How long registries are asked for a large cluster. The figure is printed, not judged: a loaded machine is no defect.
+//! The time to look up the images of a large cluster in registries. It is printed, not compared, because it depends on
+//! the load of the machine.
 
 use std::{
     sync::Arc,
@@ -7,7 +8,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use e2e::{
-    assets::{docker_registry, say_skipped},
+    assets::{docker_registry, print_skipped},
     certificates::Authority,
     registry::{Access, Registry, fill},
 };
@@ -23,7 +24,7 @@ const IMAGES: usize = 200;
 #[tokio::main]
 async fn main() -> Result<()> {
     let Some(program) = docker_registry()? else {
-        say_skipped("registry", &"docker-registry");
+        print_skipped("registry", &"docker-registry");
         return Ok(());
     };
     let authority = Authority::new()?;

@@ -1,11 +1,13 @@
-//! The kubelet's arithmetic: what a configuration leaves of a machine for Pods.
+//! The allocatable resources of a node, calculated as the kubelet does from capacity and configuration.
 //!
 //! Allocatable is capacity minus `systemReserved`, `kubeReserved` and the hard eviction thresholds, and never negative;
-//! `pods` is `maxPods`, or less by `podsPerCore`. Written apart from the operator's own reckoning, to be held against it.
+//! `pods` is `maxPods`, or less by `podsPerCore`. Independent of the operator's calculation, so that tests can compare
+//! both.
 //! Source: kubernetes/kubernetes, read 2026-11: `pkg/kubelet/cm/helpers.go` (`hardEvictionReservation`),
 //! `pkg/kubelet/cm/container_manager_windows.go` (`GetNodeAllocatableReservation`), `pkg/kubelet/eviction/helpers.go`
-//! (`parsePercentage`: a 32-bit float, so that 10% of 100 G is 10,000,000,149), `pkg/kubelet/eviction/defaults_windows.go`
-//! (from 1.31; before, Windows had the defaults of Linux), `pkg/kubelet/nodestatus/setters.go` (`MachineInfo`).
+//! (`parsePercentage`: a 32-bit float, so that 10% of 100 G is 10,000,000,149),
+//! `pkg/kubelet/eviction/defaults_windows.go` (from 1.31; before, Windows had the defaults of Linux),
+//! `pkg/kubelet/nodestatus/setters.go` (`MachineInfo`).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Taint;
 use serde::Deserialize;
 
-/// What a machine has. Quantities are as Kubernetes writes them.
+/// The capacity of a machine, in Kubernetes quantities.
 #[derive(Clone, Debug)]
 pub struct Capacity {
     /// Cores.
@@ -22,7 +24,7 @@ pub struct Capacity {
     pub memory: String,
     /// Bytes of the file system of the kubelet.
     pub ephemeral_storage: String,
-    /// How many Pods, while no configuration says so.
+    /// The number of Pods, unless a configuration sets it.
     pub pods: u32,
 }
 
@@ -43,7 +45,7 @@ impl Capacity {
         .into()
     }
 
-    /// The capacity that a kubelet reports under `configuration`: `pods` is a matter of configuration.
+    /// The capacity that a kubelet reports under `configuration`, which decides `pods`.
     pub(crate) fn under(mut self, configuration: &KubeletConfiguration) -> Self {
         let cores = milli(&self.cpu).map_or(0, |cores| u32::try_from(cores / 1000).unwrap_or(u32::MAX));
         let per_core = configuration.pods_per_core.filter(|pods| *pods > 0).map(|pods| pods.saturating_mul(cores));
@@ -53,8 +55,8 @@ impl Capacity {
     }
 }
 
-/// The fields of a `KubeletConfiguration` (kubelet.config.k8s.io/v1beta1) that decide what is allocatable and how the
-/// node is registered.
+/// The fields of a `KubeletConfiguration` (kubelet.config.k8s.io/v1beta1) that determine the allocatable resources and
+/// the registration of the node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KubeletConfiguration {
@@ -66,9 +68,9 @@ pub struct KubeletConfiguration {
     pub kube_reserved: BTreeMap<String, String>,
     /// Resource to quantity.
     pub system_reserved: BTreeMap<String, String>,
-    /// Signal to quantity or percentage. The kubelet's defaults hold only where none is set.
+    /// Signal to quantity or percentage. The kubelet's defaults apply only if no signal is set.
     pub eviction_hard: Option<BTreeMap<String, String>>,
-    /// From 1.33: the defaults hold for the signals that are not set.
+    /// From 1.33: the defaults apply to the signals that are not set.
     pub merge_default_eviction_settings: bool,
     /// The taints that the kubelet registers its Node with.
     pub register_with_taints: Vec<Taint>,
@@ -78,7 +80,7 @@ impl KubeletConfiguration {
     /// Reads `kubelet.yaml`.
     ///
     /// # Errors
-    /// When it is no YAML, a field is of a wrong type, or a quantity or percentage does not parse.
+    /// When it is not YAML, a field has a wrong type, or a quantity or percentage does not parse.
     pub fn parse(yaml: &str) -> Result<Self> {
         let configuration: Self = serde_saphyr::from_str(yaml).context("kubelet.yaml")?;
         for (resource, quantity) in configuration.kube_reserved.iter().chain(&configuration.system_reserved) {
@@ -106,12 +108,12 @@ impl KubeletConfiguration {
     }
 }
 
-/// The threshold for `memory.available` that a kubelet of `minor` has where none is set.
+/// The default threshold for `memory.available` of a kubelet of `minor`.
 pub(crate) fn default_memory_threshold(windows: bool, minor: u32) -> &'static str {
     if windows && minor >= 31 { "500Mi" } else { "100Mi" }
 }
 
-/// The allocatable resources of a machine under `configuration`. A quantity that does not parse counts as nothing.
+/// The allocatable resources of a machine under `configuration`. A quantity that does not parse counts as 0.
 pub(crate) fn allocatable(
     capacity: &Capacity,
     configuration: &KubeletConfiguration,
@@ -124,7 +126,7 @@ pub(crate) fn allocatable(
         let threshold =
             signal.and_then(|signal| configuration.threshold(signal, default_memory)).map_or(0, |t| t.of(capacity));
         let all = reserved(&configuration.kube_reserved) + reserved(&configuration.system_reserved) + threshold;
-        in_words((capacity - all).max(0))
+        to_text((capacity - all).max(0))
     };
     [
         ("cpu", left("cpu", &capacity.cpu, None)),
@@ -139,7 +141,7 @@ pub(crate) fn allocatable(
 enum Threshold {
     /// In thousandths.
     Quantity(i128),
-    /// A part of one, in the kubelet's precision.
+    /// A fraction between 0 and 1, with the kubelet's precision.
     Part(f32),
 }
 
@@ -151,7 +153,7 @@ impl Threshold {
         }
     }
 
-    /// Of a capacity in thousandths. A percentage gives a whole number of units, as in the kubelet.
+    /// The threshold for a capacity in thousandths. A percentage gives a whole number of units, as in the kubelet.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
     fn of(self, capacity: i128) -> i128 {
         match self {
@@ -198,7 +200,7 @@ fn factor(suffix: &str) -> Result<(i128, i128)> {
     }
 }
 
-fn in_words(milli: i128) -> String {
+fn to_text(milli: i128) -> String {
     if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") }
 }
 
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_kubelet_would_read_is_refused() {
+    fn invalid_configurations_are_rejected() {
         for yaml in
             ["systemReserved: { memory: lots }", "evictionHard: { memory.available: ten% }", "maxPods: many", "["]
         {

@@ -1,6 +1,6 @@
-//! Where the programs of a control plane come from.
+//! Finds or builds the programs of a control plane.
 //!
-//! `KUBEBUILDER_ASSETS` if it is set, else the folder that `e2e/control-plane.sh` fills, which is run when it has to be.
+//! They are in `KUBEBUILDER_ASSETS` if it is set, else in the folder that `e2e/control-plane.sh` fills if necessary.
 
 use std::{
     env, fmt,
@@ -13,21 +13,21 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::progress::say;
 
-/// The environment variable by which other tools also find a control plane.
+/// The environment variable with the folder of a control plane's programs, which other tools use too.
 pub const VARIABLE: &str = "KUBEBUILDER_ASSETS";
 const VERSION_THAT_IS_BUILT: &str = "v1.20.2";
 
-/// A part that a folder of assets need not have.
+/// An optional program of a control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Component {
-    /// `kube-scheduler`: without it no Pod is given a node.
+    /// `kube-scheduler`: without it no Pod is scheduled.
     Scheduler,
-    /// `kube-controller-manager`: without it Deployments make no Pods and nothing is garbage-collected.
+    /// `kube-controller-manager`: without it no Pods are created for Deployments and nothing is garbage-collected.
     ControllerManager,
 }
 
 impl Component {
-    /// Every optional part.
+    /// Every optional program.
     pub const ALL: [Self; 2] = [Self::Scheduler, Self::ControllerManager];
 }
 
@@ -43,22 +43,22 @@ impl fmt::Display for Component {
 /// The programs of a control plane.
 #[derive(Clone, Debug)]
 pub struct Assets {
-    /// The store.
+    /// `etcd`.
     pub etcd: PathBuf,
-    /// The API server.
+    /// `kube-apiserver`.
     pub kube_apiserver: PathBuf,
-    /// The command line client of the same version.
+    /// `kubectl` of the same version.
     pub kubectl: PathBuf,
-    /// The scheduler, where there is one.
+    /// `kube-scheduler`, if present.
     pub kube_scheduler: Option<PathBuf>,
-    /// The controller manager, where there is one.
+    /// `kube-controller-manager`, if present.
     pub kube_controller_manager: Option<PathBuf>,
     /// The version of the API server.
     pub version: Version,
 }
 
 impl Assets {
-    /// Finds them, or builds them with the build's progress shown on standard error. The answer is remembered.
+    /// Finds them, or builds them and prints the build's progress to standard error. The result is cached.
     ///
     /// # Errors
     /// When `KUBEBUILDER_ASSETS` names a folder without etcd, kube-apiserver or kubectl, or the build fails.
@@ -70,13 +70,13 @@ impl Assets {
             .map_err(|text| anyhow!("{text}"))
     }
 
-    /// The parts that are not there.
+    /// The optional programs that are missing.
     #[must_use]
     pub fn missing(&self) -> Vec<Component> {
         Component::ALL.into_iter().filter(|component| self.path_of(*component).is_none()).collect()
     }
 
-    /// Where `component` is.
+    /// The path of `component`.
     #[must_use]
     pub fn path_of(&self, component: Component) -> Option<&Path> {
         match component {
@@ -109,29 +109,29 @@ impl Assets {
     }
 }
 
-/// True, with a line on standard error, when `test` needs a part that is not there.
+/// True, with a line on standard error, if a component that `test` needs is missing.
 ///
 /// # Errors
 /// As [`Assets::locate`].
 pub fn skipped(test: &str, needs: &[Component]) -> Result<bool> {
     let missing = Assets::locate()?.missing().into_iter().find(|component| needs.contains(component));
     if let Some(component) = missing {
-        say_skipped(test, &component);
+        print_skipped(test, &component);
     }
     Ok(missing.is_some())
 }
 
-/// The line that says that `test` did not run because `program` is missing.
-pub fn say_skipped(test: &str, program: &impl fmt::Display) {
+/// Prints that `test` did not run because `program` is missing.
+pub fn print_skipped(test: &str, program: &impl fmt::Display) {
     say(format_args!("skipped: {test}: {program} is not in {VARIABLE}"));
 }
 
-/// A Kubernetes version, as far as the harness looks at it.
+/// A Kubernetes version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// As the program spells it: `v1.20.2`.
+    /// As the program prints it: `v1.20.2`.
     pub text: String,
-    /// The minor: 20.
+    /// The minor version: 20.
     pub minor: u32,
 }
 
@@ -161,7 +161,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// The real Windows kubelet and what runs it.
+/// The real Windows kubelet and Wine, which runs it.
 #[derive(Clone, Debug)]
 pub struct WindowsKubelet {
     /// `kubelet.exe` of Kubernetes 1.20.2.
@@ -172,7 +172,7 @@ pub struct WindowsKubelet {
 
 /// Finds the Windows kubelet and Wine, or builds and installs them.
 ///
-/// `None` when `KUBEBUILDER_ASSETS` is set and either is neither there nor built before.
+/// `None` if `KUBEBUILDER_ASSETS` is set and one of them is neither there nor built before.
 ///
 /// # Errors
 /// When the build fails.
@@ -189,9 +189,9 @@ pub fn windows_kubelet() -> Result<Option<WindowsKubelet>> {
     }
 }
 
-/// Finds `containerd` (for `containerd config dump`; no daemon is started), or fetches Debian's.
+/// Finds `containerd` (for `containerd config dump`; no daemon is started), or downloads Debian's.
 ///
-/// `None` when `KUBEBUILDER_ASSETS` is set and it is neither there, nor fetched before, nor on the PATH.
+/// `None` if `KUBEBUILDER_ASSETS` is set and it is neither there, nor downloaded before, nor on the PATH.
 ///
 /// # Errors
 /// When fetching fails.
@@ -202,11 +202,11 @@ pub fn containerd() -> Result<Option<PathBuf>> {
     }
 }
 
-/// The programs with which [`containerd`] and those of later releases of Debian are fetched.
+/// The programs of later releases of Debian, which are downloaded together with [`containerd`].
 const CONTAINERDS_OF_LATER_RELEASES: [&str; 2] = ["containerd-trixie", "containerd-forky"];
 
-/// Finds several versions of containerd, or fetches Debian's: that of [`containerd`], a 1.7, and a 2.1 or later. Of each
-/// its name, and where it is if it is there.
+/// Finds several versions of containerd, or downloads Debian's: that of [`containerd`], a 1.7, and a 2.1 or later.
+/// Returns the name of each, and its path if it was found.
 ///
 /// # Errors
 /// When fetching fails.
@@ -215,9 +215,9 @@ pub fn containerds() -> Result<Vec<(&'static str, Option<PathBuf>)>> {
     [containerd().map(|path| ("containerd", path))].into_iter().chain(later).collect()
 }
 
-/// Finds `docker-registry`, or fetches Debian's.
+/// Finds `docker-registry`, or downloads Debian's.
 ///
-/// `None` when `KUBEBUILDER_ASSETS` is set and it is neither there, nor fetched before, nor on the PATH.
+/// `None` if `KUBEBUILDER_ASSETS` is set and it is neither there, nor downloaded before, nor on the PATH.
 ///
 /// # Errors
 /// When fetching fails.
@@ -256,7 +256,7 @@ fn built_folder() -> Result<PathBuf> {
     if all.iter().all(|name| program(&folder, name).is_some()) { Ok(folder) } else { build(&[]) }
 }
 
-/// Runs the script with its progress on our standard error; it prints the folder that it filled.
+/// Runs the script, with its progress on standard error, and returns the folder that it filled.
 fn build(options: &[&str]) -> Result<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane.sh");
     say(format_args!("running {} {}", script.display(), options.join(" ")));

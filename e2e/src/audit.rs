@@ -1,4 +1,4 @@
-//! The API server's audit log: who asked for what, and what the answer was.
+//! The API server's audit log: user, request and response status.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -17,15 +17,15 @@ pub struct Request {
     pub verb: String,
     /// The API group; empty for the core group.
     pub group: String,
-    /// The resource, in the plural; empty for a path that is no resource, such as `/version`.
+    /// The resource, in the plural; empty for a path without a resource, such as `/version`.
     pub resource: String,
     /// `status`, for instance; empty for the object itself.
     pub subresource: String,
-    /// Empty for what is cluster-scoped.
+    /// Empty for a cluster-scoped resource.
     pub namespace: String,
     /// Empty for a list or a watch.
     pub name: String,
-    /// The HTTP status code of the answer.
+    /// The HTTP status code of the response.
     pub code: u16,
     /// The path with its query.
     pub uri: String,
@@ -34,20 +34,20 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whether the request asks for a change.
+    /// Whether the request changes an object.
     #[must_use]
     pub fn is_write(&self) -> bool {
         matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 
-    /// Whether the user was not allowed to make it.
+    /// Whether the API server answered 403.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.code == 403
     }
 }
 
-/// A policy that records the requests of `users`, without their bodies, and nobody else's.
+/// A policy that records only the requests of `users`, without bodies.
 pub(crate) fn policy(users: &[String]) -> String {
     let users: Vec<String> = users.iter().map(|user| format!("{user:?}")).collect();
     format!(
@@ -63,7 +63,8 @@ pub(crate) fn read(path: &Path, user: &str) -> Result<Vec<Request>> {
     requests(&text, user)
 }
 
-/// Removes an event that a killed server left incomplete at the end of the log at `path`: the next server appends to the file.
+/// Removes an event that a killed server left incomplete at the end of the log at `path`: the next server appends to
+/// the file.
 pub(crate) fn remove_incomplete(path: &Path) -> Result<()> {
     let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let complete = text.rfind('\n').map_or(0, |end| end + 1);
@@ -77,7 +78,7 @@ fn requests(log: &str, user: &str) -> Result<Vec<Request>> {
     // A watch is recorded twice under one id: when it is answered and when it ends.
     let mut seen = HashMap::new();
     let mut requests: Vec<Request> = Vec::new();
-    // The server may be in the middle of the last line.
+    // The server may still be writing the last line.
     for line in log.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
         let event: Event = serde_json::from_str(line).with_context(|| format!("an audit event: {line}"))?;
         if event.user.username != user {
@@ -166,7 +167,7 @@ mod tests {
     );
 
     #[test]
-    fn each_request_of_the_user_counts_once_and_an_unfinished_line_not_at_all() {
+    fn each_request_of_the_user_counts_once_and_an_incomplete_line_is_ignored() {
         let requests = requests(LOG, "op").unwrap();
         let seen: Vec<_> = requests.iter().map(|r| (r.verb.as_str(), r.name.as_str(), r.is_forbidden())).collect();
         assert_eq!(seen, [("watch", "", false), ("patch", "w1", true)]);

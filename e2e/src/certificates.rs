@@ -1,4 +1,4 @@
-//! A certificate authority of our own, for servers on loopback.
+//! A certificate authority for servers on loopback.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 
-/// An authority that nobody trusts who was not told to.
+/// A private certificate authority.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: tempfile::TempDir,
@@ -24,10 +24,10 @@ pub struct Certificate {
 }
 
 impl Authority {
-    /// A fresh one.
+    /// Creates an authority.
     ///
     /// # Errors
-    /// When its certificate cannot be made or written.
+    /// When its certificate cannot be created or written.
     pub fn new() -> Result<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -39,7 +39,7 @@ impl Authority {
         Ok(Self { issuer, folder })
     }
 
-    /// A file with its own certificate, as PEM. It is there as long as the authority.
+    /// A file with the certificate of the authority, as PEM. It is removed when the authority is dropped.
     #[must_use]
     pub fn file(&self) -> PathBuf {
         self.folder.path().join("ca.crt")
@@ -48,7 +48,7 @@ impl Authority {
     /// A certificate for servers on loopback: `127.0.0.1`, `127.0.0.2` and `localhost`.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn issue(&self) -> Result<Certificate> {
         let names = ["127.0.0.1", "127.0.0.2", "localhost"].map(str::to_owned);
         let mut params = CertificateParams::new(names)?;
@@ -58,12 +58,12 @@ impl Authority {
         Ok(Certificate { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
-    /// A client that trusts it and nobody else.
+    /// A client that trusts only this authority.
     ///
     /// # Errors
     /// When TLS cannot be set up.
     pub fn client(&self) -> Result<reqwest::Client> {
-        // The first in a process to install one decides; each that there is in this one is ring.
+        // Only the first call in a process has an effect; every caller in this process installs ring.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let authority = reqwest::Certificate::from_pem(self.issuer.pem().as_bytes())?;
         Ok(reqwest::Client::builder().no_proxy().tls_certs_only([authority]).build()?)
@@ -71,7 +71,7 @@ impl Authority {
 }
 
 impl Certificate {
-    /// Writes `<name>.crt` and `<name>.key` into a folder, and returns where they are.
+    /// Writes `<name>.crt` and `<name>.key` into a folder, and returns their paths.
     pub(crate) fn write(&self, folder: &Path, name: &str) -> Result<(PathBuf, PathBuf)> {
         let [certificate, key] = ["crt", "key"].map(|extension| folder.join(format!("{name}.{extension}")));
         fs::write(&certificate, &self.certificate)?;

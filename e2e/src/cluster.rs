@@ -1,7 +1,8 @@
-//! A control plane with a client for it: what tests and programs do in a cluster, and what they ask of it.
+//! A control plane with a client for it, and the operations that tests and programs need.
 //!
-//! Every function fails when the API server does not answer or refuses; one that waits (`until_…`, `apply_pool_and_wait`),
-//! also when what it waits for does not come within [`SOON`], with what was seen last.
+//! Every function fails if the API server does not answer or rejects the request. A function that waits (`until_…`,
+//! `apply_pool_and_wait`) also fails if the expected state is not reached within [`SOON`], with the last observed
+//! state.
 
 mod nodes;
 mod pools;
@@ -34,19 +35,19 @@ use crate::{
     operator::Operator,
 };
 
-/// How long anything that the operator has to bring about may take; nearly all of it takes less than a second.
+/// The time limit for a change by the operator; most changes take less than a second.
 pub const SOON: Duration = Duration::from_secs(60);
 /// Key and value of the taint that pools set by default.
 pub const OS_WINDOWS: (&str, &str) = ("os", "windows");
 /// The taint that pools set by default.
 pub const DEFAULT_TAINT: &str = "os=windows:NoSchedule";
-/// The label by which the operator says which pool a node is in.
+/// The label with the pool of a node, which the operator sets.
 pub const POOL_LABEL: &str = "winpool.dev/pool";
-/// The label by which the pools of tests select their nodes.
+/// The label with which the pools of tests select their nodes.
 pub const NODE_LABEL: &str = "agentpool";
 
-/// A control plane, and a client that may do everything. The client belongs to the runtime that it was made in; the
-/// control plane ends with the last who holds it.
+/// A control plane, and a client with all permissions. The client belongs to the async runtime in which it was created;
+/// the control plane ends when its last `Arc` is dropped.
 #[derive(Clone)]
 pub struct Cluster {
     /// The control plane.
@@ -61,14 +62,14 @@ impl Cluster {
         Self::start_with(Options::api_server_only()).await
     }
 
-    /// As [`Self::start`], with these programs and arguments.
+    /// Like [`Self::start`], with these programs and arguments.
     pub async fn start_with(options: Options) -> Result<Self> {
         let control_plane = ControlPlane::start(options).await?;
         install(&control_plane)?;
         Self::connect(Arc::new(control_plane)).await
     }
 
-    /// Makes a client for a control plane that runs already.
+    /// Creates a client for a running control plane.
     pub async fn connect(control_plane: Arc<ControlPlane>) -> Result<Self> {
         let client = control_plane.client(User::Admin).await?;
         Ok(Self { control_plane, client })
@@ -84,7 +85,7 @@ impl Cluster {
         Kubelets::start(self.client.clone(), nodes).await
     }
 
-    /// Runs `kubectl` as somebody who may do everything, and returns its standard output.
+    /// Runs `kubectl` with all permissions, and returns its standard output.
     pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         kubectl(&self.control_plane, User::Admin, arguments)
     }
@@ -140,24 +141,24 @@ impl Cluster {
         self.namespaced(OPERATOR_NAMESPACE)
     }
 
-    /// The WindowsNodePools, of which some may not be what the operator's types say.
+    /// The WindowsNodePools as dynamic objects, because some may not match the operator's types.
     #[must_use]
     pub fn pools(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &ApiResource::erase::<WindowsNodePool>(&()))
     }
 
-    /// The WindowsRuntimeProfiles, of which some may not be what the operator's types say.
+    /// The WindowsRuntimeProfiles as dynamic objects, because some may not match the operator's types.
     #[must_use]
     pub fn profiles(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &ApiResource::erase::<WindowsRuntimeProfile>(&()))
     }
 
-    /// Applies a profile as a person does who keeps it in Git.
+    /// Applies a profile with server-side apply.
     pub async fn apply_profile(&self, name: &str, spec: Value) -> Result<()> {
         apply(&self.profiles(), profile_object(name, spec)).await
     }
 
-    /// Applies a pool as a person does who keeps it in Git.
+    /// Applies a pool with server-side apply.
     pub async fn apply_pool(&self, name: &str, spec: Value) -> Result<()> {
         apply(&self.pools(), pool_object(name, spec)).await
     }
@@ -171,7 +172,7 @@ pub fn pool_spec(name: &str, fields: Value) -> Value {
     with_fields(spec, fields)
 }
 
-/// An object with further fields or others; `null` removes a field.
+/// Merges `fields` into an object; `null` removes a field.
 #[must_use]
 pub fn with_fields(mut object: Value, fields: Value) -> Value {
     if let (Some(all), Value::Object(fields)) = (object.as_object_mut(), fields) {
@@ -212,7 +213,7 @@ where
     Ok(api.create(&PostParams::default(), &serde_json::from_value(object)?).await?)
 }
 
-/// Changes an object by a merge patch, as a person does by hand.
+/// Changes an object with a merge patch, like a manual edit.
 pub async fn edit<K>(api: &Api<K>, name: &str, patch: Value) -> Result<()>
 where
     K: Clone + DeserializeOwned + Debug,

@@ -29,23 +29,23 @@ use crate::{
 };
 
 const START_TIMEOUT: Duration = Duration::from_secs(120);
-/// Long enough that the node lifecycle controller never misses a heartbeat: simulated nodes renew no Leases, yet the
-/// controller's real work (taints that follow the conditions, evictions) goes on.
+/// So long that the node lifecycle controller never marks a simulated node, which renews no Lease, as unknown. Taints
+/// for conditions and evictions still work.
 const NODE_GRACE: &str = "24h";
 
-/// What to start.
+/// The programs to start, and their arguments.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Start kube-scheduler, where the assets have it.
+    /// Start kube-scheduler, if the assets have it.
     pub scheduler: bool,
-    /// Start kube-controller-manager, where the assets have it.
+    /// Start kube-controller-manager, if the assets have it.
     pub controller_manager: bool,
     /// Further arguments of kube-apiserver.
     pub api_server_arguments: Vec<String>,
 }
 
 impl Options {
-    /// Only etcd and kube-apiserver: enough for what does not place Pods, and quicker.
+    /// Only etcd and kube-apiserver: starts faster, and is enough for tests that do not schedule Pods.
     #[must_use]
     pub fn api_server_only() -> Self {
         Self { scheduler: false, controller_manager: false, api_server_arguments: Vec::new() }
@@ -58,8 +58,8 @@ impl Default for Options {
     }
 }
 
-/// A running control plane. Dropping it ends its processes and removes its files, which are kept (and named on standard
-/// error) when a test panicked or `WINPOOL_KEEP` is set.
+/// A running control plane. Dropping it ends its processes and removes its files. If a test panicked or `WINPOOL_KEEP`
+/// is set, the files are kept and their folder is printed to standard error.
 #[derive(Debug)]
 pub struct ControlPlane {
     assets: &'static Assets,
@@ -77,7 +77,7 @@ impl ControlPlane {
     /// Starts it and waits until it answers.
     ///
     /// # Errors
-    /// When a program is missing or does not become ready; the message has the end of its log.
+    /// When a program is missing or does not become ready; the message contains the end of its log.
     pub async fn start(options: Options) -> Result<Self> {
         let assets = Assets::locate()?;
         let directory = Directory::new()?;
@@ -99,7 +99,7 @@ impl ControlPlane {
         Ok(control_plane)
     }
 
-    /// A new client for `user`. It belongs to the runtime that it is made in.
+    /// A new client for `user`. It belongs to the async runtime in which it is created.
     ///
     /// # Errors
     /// When the client cannot be built.
@@ -118,7 +118,7 @@ impl ControlPlane {
         Ok(Client::try_from(config)?)
     }
 
-    /// The client configuration for `user`, to be changed before a client is made of it.
+    /// The client configuration for `user`.
     ///
     /// # Errors
     /// When the kubeconfig cannot be read.
@@ -130,7 +130,7 @@ impl ControlPlane {
     /// A kubeconfig file for `user`.
     #[must_use]
     pub fn kubeconfig(&self, user: User) -> PathBuf {
-        self.path(&format!("{}.kubeconfig", user.word()))
+        self.path(&format!("{}.kubeconfig", user.short_name()))
     }
 
     /// The version of the API server.
@@ -139,7 +139,7 @@ impl ControlPlane {
         &self.assets.version
     }
 
-    /// The programs that it was started from.
+    /// Its programs.
     #[must_use]
     pub fn assets(&self) -> &'static Assets {
         self.assets
@@ -155,7 +155,7 @@ impl ControlPlane {
         wanted && self.assets.path_of(component).is_some()
     }
 
-    /// Where the API server listens: `https://127.0.0.1:<port>`.
+    /// The URL of the API server: `https://127.0.0.1:<port>`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
@@ -173,7 +173,7 @@ impl ControlPlane {
         self.path("logs").join(format!("{name}.log"))
     }
 
-    /// The CPU time of API server and etcd since they were last started.
+    /// The CPU time of API server and etcd since their last start.
     ///
     /// # Errors
     /// When one of them does not run.
@@ -183,21 +183,21 @@ impl ControlPlane {
         all.map(Process::cpu_time).sum()
     }
 
-    /// What `user` (one of the operator and the others) has asked of the API server so far, in order of completion.
-    /// A watch counts once it has been answered; what a server forbids while it starts does not count.
+    /// The completed requests of `user` (any but `Admin`), in order of completion. A watch is included as soon as it
+    /// has been answered; a request that a server forbids while it starts is not.
     ///
     /// # Errors
     /// When the audit log cannot be read.
     pub fn requests_of(&self, user: User) -> Result<Vec<Request>> {
         let mut requests = audit::read(&self.path("audit.log"), &user.name())?;
         let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // Until it has read the roles, a server that starts forbids everything to everybody.
+        // While a server starts, it forbids all requests until it has read the roles.
         let starting = |at: Timestamp| starts.iter().any(|(begin, ready)| *begin <= at && at <= *ready);
         requests.retain(|request| !request.is_forbidden() || !starting(request.received));
         Ok(requests)
     }
 
-    /// Ends the API server at once. Everything that it answered is in etcd.
+    /// Kills the API server. Every write that it has answered is in etcd.
     ///
     /// # Errors
     /// When the process cannot be ended.
@@ -208,7 +208,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Starts the API server again, on the same port and the same etcd, and waits until it answers.
+    /// Starts the API server again, with the same port and etcd, and waits until it answers.
     ///
     /// # Errors
     /// When it does not become ready.
@@ -216,7 +216,7 @@ impl ControlPlane {
         let begin = Timestamp::now();
         audit::remove_incomplete(&self.path("audit.log"))?;
         let process = self.spawn("kube-apiserver", &self.assets.kube_apiserver, self.api_server_arguments())?;
-        // The certificate, and so the kubeconfigs, are there once the server listens.
+        // The server has created its certificate, which the kubeconfigs contain, when it listens.
         process.ready(START_TIMEOUT, || network::accepts_connections(self.port)).await?;
         self.write_kubeconfigs()?;
         let mut config = self.config(User::Admin).await?;
@@ -319,7 +319,7 @@ impl ControlPlane {
             flag("leader-elect", false),
         ]);
         if self.version().minor < 24 {
-            // Until 1.23 there is a second port, without TLS and on every address, unless it is refused.
+            // Until 1.23 there is a second port, without TLS and on every address, unless it is disabled.
             arguments.push(flag("port", 0));
         }
         arguments
@@ -354,8 +354,8 @@ impl ControlPlane {
         process::touch(&self.path("audit.log"))
     }
 
-    /// One file per user. The server has made a certificate of its own, and the authority that signed it stands last in
-    /// the same file.
+    /// Writes one file per user. The server has generated its certificate, and the same file ends with the authority
+    /// that signed it.
     fn write_kubeconfigs(&self) -> Result<()> {
         if self.kubeconfig(User::Admin).exists() {
             return Ok(());
@@ -366,7 +366,7 @@ impl ControlPlane {
         self.write("ca.crt", &chain[start..])?;
         for user in User::ALL {
             let text = user.kubeconfig(&self.url(), &self.path("ca.crt"));
-            self.write(&format!("{}.kubeconfig", user.word()), &text)?;
+            self.write(&format!("{}.kubeconfig", user.short_name()), &text)?;
         }
         Ok(())
     }
@@ -382,7 +382,7 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        // Their data goes with them, so none is given time to end well. The store goes last.
+        // Their data is removed too, so no graceful shutdown is necessary. etcd ends last.
         let etcd = self.others.remove("etcd");
         let api_server = self.api_server.get_mut().take();
         for process in std::mem::take(&mut self.others).into_values().chain(api_server).chain(etcd) {
@@ -391,7 +391,7 @@ impl Drop for ControlPlane {
     }
 }
 
-/// Ready, and the namespaces that every cluster has are there.
+/// Checks that the API server is ready and has created the system namespaces.
 async fn answers(client: Client) -> Result<()> {
     let request = http::Request::get("/readyz").body(Vec::new())?;
     client.request_text(request).await.context("/readyz")?;

@@ -1,4 +1,4 @@
-//! The folder of a control plane, which goes with it unless somebody wants to look into it.
+//! The folder of a control plane, which is removed with it unless it is needed for diagnosis.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,8 +14,8 @@ use crate::{
 
 static IN_USE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A temporary folder. The file `keep` in it, made by the first panic of the program or by `WINPOOL_KEEP`, saves it from
-/// removal, also when it is owned by a `static` and never dropped.
+/// A temporary folder. It is not removed if it contains the file `keep`, which is created at the first panic of the
+/// program or because of `WINPOOL_KEEP`, also if the owner is a `static` that is never dropped.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,

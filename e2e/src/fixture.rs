@@ -1,4 +1,4 @@
-//! One control plane and one operator for many tests, and for each test objects of its own in it.
+//! One control plane and one operator for many tests, with separate objects for each test.
 
 use std::{
     ops::Deref,
@@ -23,13 +23,14 @@ use crate::{
     wait::stays,
 };
 
-/// How long nothing of a fixture has to be written until it counts as idle.
+/// A fixture is idle if none of its objects was written for this time.
 const IDLE: Duration = Duration::from_millis(600);
-/// How long the kubelets of an idle fixture report, and nothing may be written.
+/// How long the operator must not write while the kubelets of an idle fixture report.
 const REPORTING: Duration = Duration::from_millis(1500);
 
-/// A control plane with the operator's resources, and the operator. It owns no client, so one in a `static` can serve many
-/// `#[tokio::test]`s; each connects to it by a [`Fixture`]. The operator comes first, so that it ends first.
+/// A control plane with the operator's resources, and the operator. It owns no client, so many `#[tokio::test]`s can
+/// share one in a `static`; each connects to it with a [`Fixture`]. The operator is the first field, so that it is
+/// dropped first.
 #[derive(Clone, Debug)]
 pub struct SharedCluster {
     /// The operator.
@@ -39,7 +40,7 @@ pub struct SharedCluster {
 }
 
 impl SharedCluster {
-    /// Starts both, the operator with these arguments.
+    /// Starts both; `arguments` are the operator's.
     ///
     /// # Errors
     /// When either does not become ready.
@@ -51,7 +52,7 @@ impl SharedCluster {
     }
 }
 
-/// The objects of one test in a cluster that it shares: the name of each begins with the name of the fixture.
+/// The objects of one test in a shared cluster. Their names begin with the name of the fixture.
 pub struct Fixture {
     /// The name.
     pub name: &'static str,
@@ -77,15 +78,15 @@ pub fn windows(fixture: &str, number: u32, kernel_version: &str) -> SimulatedNod
     SimulatedNode::windows(&format!("{fixture}-{number}"), kernel_version).label(NODE_LABEL, fixture)
 }
 
-/// [`pool_spec`] with one RuntimeClass, named as the pool: the one by the name of the Windows version would be shared with
-/// other tests.
+/// [`pool_spec`] with one RuntimeClass that has the name of the pool: the default name, which contains the Windows
+/// version, would be shared with other tests.
 #[must_use]
 pub fn spec(name: &str, fields: Value) -> Value {
     with_fields(pool_spec(name, json!({ "runtimeClasses": [{ "name": name }] })), fields)
 }
 
 impl Fixture {
-    /// Begins with these nodes.
+    /// Creates a fixture with these nodes.
     pub async fn new(shared: &SharedCluster, name: &'static str, nodes: Vec<SimulatedNode>) -> Result<Self> {
         let cluster = Cluster::connect(shared.control_plane.clone()).await?;
         let names = nodes.iter().map(|node| node.name.clone()).collect();
@@ -93,7 +94,7 @@ impl Fixture {
         Ok(Self { name, kubelets, operator: shared.operator.clone(), cluster, nodes: names })
     }
 
-    /// Begins with one node of Windows Server 2022, `<fixture>-1`.
+    /// Creates a fixture with one node of Windows Server 2022, `<fixture>-1`.
     pub async fn with_one_node(shared: &SharedCluster, name: &'static str) -> Result<Self> {
         Self::new(shared, name, vec![windows(name, 1, "10.0.20348.2700")]).await
     }
@@ -104,17 +105,18 @@ impl Fixture {
         self.kubelets.add(nodes).await
     }
 
-    /// What the operator has written of this fixture.
+    /// The operator's writes to objects of this fixture.
     pub fn own_writes(&self) -> Result<Vec<Request>> {
         Ok(self.writes()?.into_iter().filter(|write| write.name.starts_with(self.name)).collect())
     }
 
-    /// How often the operator has changed a node.
+    /// The number of the operator's writes to a node.
     pub fn changes_of(&self, node: &str) -> Result<usize> {
         Ok(self.node_changes()?.remove(node).unwrap_or_default())
     }
 
-    /// Every kubelet reports, and a label that concerns no pool changes on every node, so that the operator reconciles.
+    /// Makes every kubelet report, and changes a label that no pool uses on every node, so that the operator
+    /// reconciles.
     pub async fn report(&self) -> Result<()> {
         static REPORTS: AtomicU32 = AtomicU32::new(0);
         let number = REPORTS.fetch_add(1, Ordering::Relaxed).to_string();
@@ -126,7 +128,8 @@ impl Fixture {
         Ok(())
     }
 
-    /// Waits until nothing of this fixture is written any more, and checks that it stays so while its kubelets report.
+    /// Waits until the operator writes no object of this fixture, and checks that it writes none while the kubelets
+    /// report.
     pub async fn until_idle(&self) -> Result<()> {
         let before = self.settled_writes(IDLE, |write| write.name.starts_with(self.name)).await?;
         let fresh = || async {

@@ -1,4 +1,4 @@
-//! Every state that an object goes through, in the order in which the API server stored them.
+//! Every state of an object, in the order in which the API server stored them.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use crate::{
     wait::eventually,
 };
 
-/// The states of one object by their resource versions, which come from one counter for all objects of a store.
+/// The states of one object by resource version, which all objects in etcd share.
 pub struct History<K> {
     api: Api<K>,
     name: String,
@@ -35,7 +35,7 @@ impl<K> History<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    /// Records the state that the object has now, if there is one, and every state from now on.
+    /// Records the present state of the object, if it exists, and every later state.
     ///
     /// # Errors
     /// When the object cannot be watched.
@@ -61,7 +61,7 @@ where
     /// Every state until now.
     ///
     /// # Errors
-    /// When the object is gone, or the watch does not show its present state.
+    /// When the object does not exist, or the watch does not show its present state.
     pub async fn until_now(&self) -> Result<BTreeMap<u64, K>> {
         let now = version(&self.api.get(&self.name).await?)?;
         let caught_up = || async {
@@ -93,7 +93,7 @@ pub struct Placement {
     class: History<RuntimeClass>,
 }
 
-/// What a node and a RuntimeClass were after one of them was written.
+/// The states of a node and a RuntimeClass after one of them was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// The taints of the node.
@@ -107,7 +107,7 @@ pub struct Moment {
 }
 
 impl Placement {
-    /// Records both from now on.
+    /// Starts to record both.
     ///
     /// # Errors
     /// When one cannot be watched.
@@ -117,7 +117,7 @@ impl Placement {
         Ok(Self { node, class })
     }
 
-    /// Every moment until now at which both were there.
+    /// Every moment until now at which both existed.
     ///
     /// # Errors
     /// As [`History::until_now`].

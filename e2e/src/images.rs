@@ -1,4 +1,4 @@
-//! Images as public registries have them, pushed over HTTP. Nothing in them can be run, and nothing has to be.
+//! Pushes images with the structure of public images over HTTP. They cannot be run.
 
 use anyhow::{Result, bail};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, LOCATION};
@@ -6,18 +6,18 @@ use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// What `gzip` makes of a few letters: a layer, to a registry.
+/// A few bytes compressed with `gzip`, used as a layer.
 pub const GZIP: &[u8] =
     b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xcb\x49\xac\x4c\x2d\x02\x00\x1a\x21\xdb\xe4\x05\x00\x00\x00";
-/// What `zstd` makes of the same.
+/// The same bytes compressed with `zstd`.
 pub const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd\x04\x58\x29\x00\x00\x6c\x61\x79\x65\x72\xb6\xf6\x42\x82";
 
-/// Whose media types an image has.
+/// The standard that defines the media types of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// Those of the Open Container Initiative.
+    /// Open Container Initiative.
     Oci,
-    /// Docker's, schema 2.
+    /// Docker, schema 2.
     Docker,
 }
 
@@ -30,7 +30,7 @@ pub struct MediaTypes {
     pub manifest: &'static str,
     /// The configuration of an image.
     pub config: &'static str,
-    /// A layer under gzip.
+    /// A layer compressed with gzip.
     pub gzip: &'static str,
 }
 
@@ -63,13 +63,13 @@ pub struct Repository {
     pub(crate) authorization: Option<String>,
 }
 
-/// `windows/amd64` of this version.
+/// The platform `windows/amd64` with this version.
 #[must_use]
 pub fn windows(os_version: &str) -> Value {
     json!({ "os": "windows", "architecture": "amd64", "os.version": os_version })
 }
 
-/// Linux on this architecture.
+/// The platform Linux with this architecture.
 #[must_use]
 pub fn linux(architecture: &str) -> Value {
     json!({ "os": "linux", "architecture": architecture })
@@ -82,13 +82,13 @@ pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{hex}")
 }
 
-/// What an index or a manifest says of something.
+/// The descriptor of a blob or document in an index or manifest.
 #[must_use]
 pub fn descriptor(media_type: &str, bytes: &[u8]) -> Value {
     json!({ "mediaType": media_type, "digest": digest(bytes), "size": bytes.len() })
 }
 
-/// A descriptor with the platform that an index gives it.
+/// Adds the platform that an index states to a descriptor.
 #[must_use]
 pub fn on(mut descriptor: Value, platform: &Value) -> Value {
     descriptor["platform"] = platform.clone();
@@ -123,7 +123,7 @@ impl Repository {
         Ok(descriptor)
     }
 
-    /// Pushes an image with a layer, for the platform that its configuration alone says.
+    /// Pushes an image with one layer; only its configuration states the platform.
     ///
     /// # Errors
     /// When the registry does not take it.

@@ -18,13 +18,13 @@ pub const CRDS: [&str; 2] = ["crd/windowsnodepools.winpool.dev", "crd/windowsrun
 const ALLOWED_TIMEOUT: Duration = Duration::from_secs(10);
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Applies `crds/` and `config/default`, and waits until the operator may act.
+/// Applies `crds/` and `config/default`, and waits until the operator has its permissions.
 ///
-/// The operator runs as a process beside the control plane, under the shipped RBAC and nothing else, so the shipped
-/// Deployment is scaled to no replicas.
+/// The shipped Deployment is scaled to 0 replicas, because the operator runs as a separate process, with the
+/// permissions of the shipped RBAC.
 ///
 /// # Errors
-/// When `kubectl` refuses any of it, or the shipped RBAC lets the operator neither list pools nor write ConfigMaps.
+/// When `kubectl` fails, or the shipped RBAC lets the operator neither list pools nor write ConfigMaps.
 pub fn install(control_plane: &ControlPlane) -> Result<()> {
     install_crds(control_plane)?;
     apply(control_plane, &["-k", &path("config/default")])?;
@@ -34,8 +34,17 @@ pub fn install(control_plane: &ControlPlane) -> Result<()> {
     wait_until_allowed(control_plane, &["create", "configmaps", "-n", OPERATOR_NAMESPACE])
 }
 
-/// The API server learns of a role or binding a moment after it has answered; an operator that is quicker would be
-/// refused.
+/// Gives the operator the permissions of `config/agent`. Its policies need a newer API server than some tests have.
+///
+/// # Errors
+/// When `kubectl` refuses.
+pub fn install_agent_permissions(control_plane: &ControlPlane) -> Result<()> {
+    apply(control_plane, &["-f", &path("config/agent/operator_role.yaml")])?;
+    wait_until_allowed(control_plane, &["create", "windowsnodeconfigs.winpool.dev"])
+}
+
+/// A role or binding takes effect a moment after the API server has stored it; until then the operator's requests would
+/// be forbidden.
 fn wait_until_allowed(control_plane: &ControlPlane, action: &[&str]) -> Result<()> {
     let deadline = Instant::now() + ALLOWED_TIMEOUT;
     while !operator_may(control_plane, action) {
@@ -45,7 +54,7 @@ fn wait_until_allowed(control_plane: &ControlPlane, action: &[&str]) -> Result<(
     Ok(())
 }
 
-/// Whether the API server says now that the operator may, for instance, `["list", "pods"]`.
+/// Whether the operator currently has a permission, for instance `["list", "pods"]`.
 #[must_use]
 pub fn operator_may(control_plane: &ControlPlane, action: &[&str]) -> bool {
     let operator = User::Operator.name();
@@ -56,7 +65,7 @@ pub fn operator_may(control_plane: &ControlPlane, action: &[&str]) -> bool {
 /// Applies `crds/` and waits until the API server serves them.
 ///
 /// # Errors
-/// When `kubectl` refuses, or they are not served within half a minute.
+/// When `kubectl` fails, or they are not served within half a minute.
 pub fn install_crds(control_plane: &ControlPlane) -> Result<()> {
     apply(control_plane, &["-k", &path("crds")])?;
     let timeout = format!("--timeout={}s", ESTABLISHED_TIMEOUT.as_secs());
@@ -68,16 +77,16 @@ pub fn install_crds(control_plane: &ControlPlane) -> Result<()> {
 /// The first minor of Kubernetes that supports every Windows of `config/samples`.
 const FIRST_WITH_SERVER_2022: u32 = 23;
 
-/// Whether `config/samples` is too new for an API server of `minor`, so that `config/samples-1.20` fits.
+/// Whether an API server of `minor` needs `config/samples-1.20` instead of `config/samples`.
 #[must_use]
 pub fn samples_are_old(minor: u32) -> bool {
     minor < FIRST_WITH_SERVER_2022
 }
 
-/// Applies the samples that fit the API server, and returns their folder, relative to the repository.
+/// Applies the samples for the version of the API server, and returns their folder, relative to the repository.
 ///
 /// # Errors
-/// When `kubectl` refuses any of it.
+/// When `kubectl` fails.
 pub fn apply_samples(control_plane: &ControlPlane) -> Result<String> {
     let minor = control_plane.version().minor;
     let folder = if samples_are_old(minor) { "config/samples-1.20" } else { "config/samples" };
@@ -89,7 +98,7 @@ pub fn apply_samples(control_plane: &ControlPlane) -> Result<String> {
 fn apply(control_plane: &ControlPlane, what: &[&str]) -> Result<()> {
     let mut arguments = vec!["apply"];
     if control_plane.version().minor < 25 {
-        // Before CEL, kubectl takes `x-kubernetes-validations` in a CRD for a mistake; the API server passes over it.
+        // Before CEL, kubectl rejects `x-kubernetes-validations` in a CRD as unknown; the API server ignores it.
         arguments.push("--validate=false");
     }
     arguments.extend(what);

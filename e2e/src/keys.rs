@@ -7,13 +7,13 @@ use ring::{
     signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair},
 };
 
-/// What stands before the point of a P-256 public key in a SubjectPublicKeyInfo (RFC 5480).
+/// The bytes before the point of a P-256 public key in a SubjectPublicKeyInfo (RFC 5480).
 const P256_HEADER: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
-/// A fresh key pair as PEM.
+/// A key pair as PEM.
 pub(crate) struct SigningKey {
     pub(crate) private: String,
     pub(crate) public: String,

@@ -1,4 +1,4 @@
-//! `kubectl`, as a user types it.
+//! Runs `kubectl` as a user does.
 
 use std::{
     io::Write,
@@ -12,7 +12,7 @@ use crate::control_plane::{ControlPlane, User};
 /// Runs `kubectl` as `user` and returns its standard output.
 ///
 /// # Errors
-/// When it cannot be run or fails, with what it wrote to standard error.
+/// When it cannot be run or fails; the message contains its standard error.
 pub fn kubectl(control_plane: &ControlPlane, user: User, arguments: &[&str]) -> Result<String> {
     let output = command(control_plane, user, arguments).output().context("running kubectl")?;
     finished(arguments, output)
@@ -21,7 +21,7 @@ pub fn kubectl(control_plane: &ControlPlane, user: User, arguments: &[&str]) -> 
 /// Runs `kubectl` as `user` with `input` on its standard input, for `apply -f -`.
 ///
 /// # Errors
-/// When it cannot be run or fails, with what it wrote to standard error.
+/// When it cannot be run or fails; the message contains its standard error.
 pub fn kubectl_with_input(control_plane: &ControlPlane, user: User, arguments: &[&str], input: &str) -> Result<String> {
     let mut child = command(control_plane, user, arguments)
         .stdin(Stdio::piped())
@@ -35,13 +35,13 @@ pub fn kubectl_with_input(control_plane: &ControlPlane, user: User, arguments: &
     finished(arguments, child.wait_with_output().context("running kubectl")?)
 }
 
-/// `kubectl` with the kubeconfig of `user`, not yet run.
+/// A command that runs `kubectl` with the kubeconfig of `user`.
 #[must_use]
 pub fn command(control_plane: &ControlPlane, user: User, arguments: &[&str]) -> Command {
     let mut command = Command::new(&control_plane.assets().kubectl);
     command
         .env("KUBECONFIG", control_plane.kubeconfig(user))
-        // Its discovery cache must not mix control planes that came to the same port.
+        // Control planes that use the same port one after the other must not share a discovery cache.
         .arg("--cache-dir")
         .arg(control_plane.directory().join("kubectl-cache"))
         .args(arguments);

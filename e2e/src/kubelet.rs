@@ -1,5 +1,5 @@
-//! The kubelets of simulated nodes: they register Nodes, keep their status, and run (that is, report as running) the
-//! Pods that the scheduler gives them, unless a runtime refuses an image.
+//! The kubelets of simulated nodes: they register Nodes, update their status, and report the Pods that are scheduled to
+//! them as running, unless the container runtime rejects an image.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ pub use crate::{
 };
 use crate::{control_plane::OPERATOR_NAMESPACE, progress::say, wait::eventually};
 
-/// The annotation by which the operator names the configuration of a node.
+/// The annotation with the name of a node's configuration, which the operator sets.
 pub const CONFIG_ANNOTATION: &str = "winpool.dev/config";
 
 const IN_FLIGHT: usize = 32;
@@ -38,7 +38,7 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Running kubelets. They stop when this is dropped; their Nodes stay.
 ///
-/// Their tasks belong to the runtime of whoever started them, so start them in the test that needs them.
+/// Their tasks belong to the async runtime in which they were started, so start them in the test that needs them.
 #[derive(Debug)]
 pub struct Kubelets {
     shared: Shared,
@@ -51,12 +51,12 @@ struct Tasks {
     configuration: Option<JoinHandle<()>>,
 }
 
-/// What the container runtimes say instead of starting the containers of an image.
+/// The error with which a container runtime rejects an image.
 #[derive(Clone, Debug)]
 pub enum Refusal {
-    /// This, of the image, when it is pulled: in the status of the container.
+    /// The pull fails: this message is in the status of the container.
     Image(String),
-    /// This, of the sandbox, before any image is pulled: in an event on the Pod.
+    /// The sandbox is not created, and no image is pulled: this message is in an event on the Pod.
     Sandbox(String),
 }
 
@@ -64,7 +64,7 @@ pub enum Refusal {
 struct Shared {
     client: Client,
     refusals: Arc<Mutex<BTreeMap<String, Refusal>>>,
-    /// The API server's, for kubelets that have none of their own.
+    /// The version of the API server, for nodes without `kubelet_version`.
     version: String,
     machines: Arc<Mutex<BTreeMap<String, Machine>>>,
 }
@@ -77,7 +77,7 @@ struct Machine {
 }
 
 impl Kubelets {
-    /// Registers `nodes`, up to 32 at a time, and starts their kubelets. `client` must be allowed everything.
+    /// Registers `nodes`, up to 32 at a time, and starts their kubelets. `client` must have all permissions.
     ///
     /// # Errors
     /// When a Node cannot be registered.
@@ -113,7 +113,7 @@ impl Kubelets {
         Ok(())
     }
 
-    /// Changes a node and has its kubelet report it: its status, and the labels that a kubelet sets.
+    /// Changes a node, and lets its kubelet report the status and set its labels.
     ///
     /// # Errors
     /// When there is no such node, or the API server refuses.
@@ -150,6 +150,18 @@ impl Kubelets {
         self.change(name, |node| node.kubelet_version = Some(version.to_owned())).await
     }
 
+    /// Restarts the kubelet of a node with a configuration, which it reports.
+    ///
+    /// # Errors
+    /// When there is no such node, or the API server refuses.
+    pub async fn start_with(&self, name: &str, configuration: KubeletConfiguration) -> Result<()> {
+        if let Some(machine) = self.shared.machines().get_mut(name) {
+            machine.node.capacity = machine.node.capacity.clone().under(&configuration);
+            machine.configuration = Some((String::new(), configuration));
+        }
+        self.shared.report(name).await
+    }
+
     /// Makes a node ready or not ready.
     ///
     /// # Errors
@@ -158,12 +170,12 @@ impl Kubelets {
         self.change(name, |node| node.ready = ready).await
     }
 
-    /// Has the runtimes refuse an image, in Pods that do not run yet.
+    /// Makes the container runtimes reject an image, in Pods that do not run yet.
     pub fn refuse(&self, image: &str, refusal: Refusal) {
         self.shared.refusals().insert(image.to_owned(), refusal);
     }
 
-    /// Has the runtimes start an image that they refused, in the Pods that wait for it too.
+    /// Makes the container runtimes accept an image that they rejected, also in the waiting Pods.
     ///
     /// # Errors
     /// When the API server refuses.
@@ -176,7 +188,7 @@ impl Kubelets {
         Ok(())
     }
 
-    /// Deletes the Node object, as a cloud does when the machine is gone.
+    /// Deletes the Node object, as a cloud provider does when the machine was deleted.
     ///
     /// # Errors
     /// When the API server refuses.
@@ -190,22 +202,28 @@ impl Kubelets {
         eventually(&format!("node {name} is gone"), DELIVERY_TIMEOUT, absent).await
     }
 
-    /// Registers a deleted node again under the same name, as its kubelet does when it starts: the delivered
-    /// configuration, with its `registerWithTaints`, is still on its disk.
+    /// Registers a deleted node again under the same name, as its kubelet does when it starts: the machine still has
+    /// the delivered configuration, with its `registerWithTaints`.
     ///
     /// # Errors
-    /// When it is no node of these kubelets or the Node is still there.
+    /// When it is not a node of these kubelets, or the Node still exists.
     pub async fn register_again(&self, name: &str) -> Result<()> {
         self.shared.register(name).await
     }
 
-    /// The client that the kubelets use, which may do everything.
+    /// The client of the kubelets, which has all permissions.
     #[must_use]
     pub fn client(&self) -> Client {
         self.shared.client.clone()
     }
 
-    /// The name of the configuration that was last delivered to a node and is in effect there.
+    /// The version of the kubelets that have none of their own, such as v1.36.2.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.shared.version
+    }
+
+    /// The name of the configuration that is in effect on a node.
     #[must_use]
     pub fn configuration_of(&self, name: &str) -> Option<String> {
         self.shared.machines().get(name)?.configuration.as_ref().map(|(name, _)| name.clone())
@@ -238,7 +256,7 @@ impl Shared {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The image of a Pod that is refused, with what is said.
+    /// The image of a Pod that is rejected, with the error.
     fn refused(&self, pod: &Pod) -> Option<(String, Refusal)> {
         let refusals = self.refusals();
         let images = pod.spec.iter().flat_map(|spec| &spec.containers).filter_map(|container| container.image.as_ref());
@@ -257,7 +275,7 @@ impl Shared {
         let machine = self.machine(name).ok_or_else(|| anyhow!("no simulated node {name}"))?;
         let object = machine.node.object(machine.configuration(), &self.version)?;
         let created = self.nodes().create(&PostParams::default(), &object).await;
-        self.lift_not_ready(created.with_context(|| format!("registering node {name}"))?).await
+        self.remove_not_ready(created.with_context(|| format!("registering node {name}"))?).await
     }
 
     /// Reports a node's status. The capacity for Pods follows the configuration.
@@ -266,12 +284,12 @@ impl Shared {
         let status = json!({ "status": machine.node.status(machine.configuration(), &self.version) });
         let patched = self.nodes().patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await;
         let node = patched.with_context(|| format!("reporting the status of node {name}"))?;
-        if machine.node.ready { self.lift_not_ready(node).await } else { Ok(()) }
+        if machine.node.ready { self.remove_not_ready(node).await } else { Ok(()) }
     }
 
-    /// Takes the taint off a ready node that keeps Pods from a node that is not. The API server puts it on every new
-    /// Node; the node lifecycle controller would take it off, but need not be there.
-    async fn lift_not_ready(&self, mut node: Node) -> Result<()> {
+    /// Removes the taint `not-ready` from a ready node. The API server adds it to every new Node; the node lifecycle
+    /// controller, which would remove it, may not run.
+    async fn remove_not_ready(&self, mut node: Node) -> Result<()> {
         let name = node.name_any();
         if !self.machine(&name).is_some_and(|machine| machine.node.ready) {
             return Ok(());
@@ -292,7 +310,7 @@ impl Shared {
         }
     }
 
-    /// Delivers until what is in effect is what the annotation on the Node asks for now.
+    /// Delivers configurations until the one in the annotation on the Node is in effect.
     async fn follow_annotation(&self, name: &str) -> Result<()> {
         loop {
             let node = self.nodes().get_metadata(name).await?;
@@ -322,7 +340,7 @@ impl Shared {
         self.report(node).await
     }
 
-    /// Looks again at every Pod of a node: while it was not ready, none was started.
+    /// Runs every Pod of a node: while the node was not ready, none was started.
     async fn run_all_of(&self, node: &str) -> Result<()> {
         let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
         for pod in Api::<Pod>::all(self.client.clone()).list(&on_node).await? {
@@ -331,37 +349,39 @@ impl Shared {
         Ok(())
     }
 
-    /// Starts a Pod that waits, and lets one go that is being deleted.
+    /// Starts a waiting Pod, or completes the deletion of one that is being deleted.
     async fn run(&self, pod: Pod) -> Result<()> {
         let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) else { return Ok(()) };
         let Some(machine) = self.machine(node).filter(|machine| machine.node.ready) else { return Ok(()) };
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         let name = pod.name_any();
         if pod.metadata.deletion_timestamp.is_some() {
-            // Its containers have ended, so the kubelet lets the object go.
+            // Its containers have ended, so the kubelet deletes the object.
             let preconditions = Preconditions { uid: pod.uid(), resource_version: None };
-            let gone = DeleteParams::default().grace_period(0).preconditions(preconditions);
-            return unless_gone(pods.delete(&name, &gone).await);
+            let at_once = DeleteParams::default().grace_period(0).preconditions(preconditions);
+            return ignore_if_deleted(pods.delete(&name, &at_once).await);
         }
         if pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_none_or(|phase| phase == "Pending") {
             let status = match self.refused(&pod) {
                 None => running(&pod, &machine.node)?,
                 Some((image, Refusal::Image(message))) => waiting(&pod, &image, &message),
                 Some((image, Refusal::Sandbox(message))) => {
-                    self.tell_of_sandbox(&pod, node, &message).await?;
+                    self.report_sandbox(&pod, node, &message).await?;
                     waiting(&pod, &image, "")
                 }
             };
             let status = json!({ "metadata": { "uid": pod.uid() }, "status": status });
-            return unless_gone(pods.patch_status(&name, &PatchParams::default(), &Patch::Strategic(status)).await);
+            return ignore_if_deleted(
+                pods.patch_status(&name, &PatchParams::default(), &Patch::Strategic(status)).await,
+            );
         }
         Ok(())
     }
 }
 
 impl Shared {
-    /// Tells in an event, once for each Pod, why its sandbox does not start.
-    async fn tell_of_sandbox(&self, pod: &Pod, node: &str, message: &str) -> Result<()> {
+    /// Emits one event for each Pod with the reason why its sandbox does not start.
+    async fn report_sandbox(&self, pod: &Pod, node: &str, message: &str) -> Result<()> {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         let now = Timestamp::now().to_string();
         let event: Event = serde_json::from_value(json!({
@@ -378,7 +398,7 @@ impl Shared {
             "count": 1,
         }))?;
         let events: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
-        unless_gone(events.create(&PostParams::default(), &event).await)
+        ignore_if_deleted(events.create(&PostParams::default(), &event).await)
     }
 }
 
@@ -394,7 +414,7 @@ async fn run_pods(shared: Shared) {
     let shared = &shared;
     let run = |pod: Pod| async move {
         let name = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
-        say_error(&name, shared.run(pod)).await;
+        print_error(&name, shared.run(pod)).await;
     };
     applied(events).for_each_concurrent(IN_FLIGHT, run).await;
 }
@@ -407,12 +427,12 @@ async fn deliver_configurations(shared: Shared) {
             return;
         }
         let name = node.name_any();
-        say_error(&format!("simulated node {name}"), shared.follow_annotation(&name)).await;
+        print_error(&format!("simulated node {name}"), shared.follow_annotation(&name)).await;
     };
     applied(watcher(nodes, watcher::Config::default())).for_each_concurrent(IN_FLIGHT, deliver).await;
 }
 
-/// Objects as they come; a broken watch is taken up again.
+/// Objects when they change; a broken watch is restarted.
 fn applied<K: Clone>(
     events: impl stream::Stream<Item = watcher::Result<watcher::Event<K>>>,
 ) -> impl stream::Stream<Item = K> {
@@ -447,8 +467,8 @@ fn running(pod: &Pod, node: &SimulatedNode) -> Result<serde_json::Value> {
     }))
 }
 
-/// The status of a Pod whose containers of `image` wait, with a message after a failed pull, and the others with them.
-/// It has no times, so that it is the same each time that it is written.
+/// The status of a Pod whose containers all wait; those of `image` have the message of the failed pull. It has no
+/// times, so that it is the same each time that it is written.
 fn waiting(pod: &Pod, image: &str, message: &str) -> serde_json::Value {
     let state = |own: Option<&str>| match message {
         message if !message.is_empty() && own == Some(image) => json!({ "reason": "ErrImagePull", "message": message }),
@@ -466,16 +486,16 @@ fn waiting(pod: &Pod, image: &str, message: &str) -> serde_json::Value {
     json!({ "phase": "Pending", "containerStatuses": statuses })
 }
 
-/// An object that is gone, or another one by now, needs nothing more.
-fn unless_gone<T>(answer: kube::Result<T>) -> Result<()> {
+/// Ignores the error if the object was deleted or replaced.
+fn ignore_if_deleted<T>(answer: kube::Result<T>) -> Result<()> {
     match answer {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         answer => Ok(answer.map(drop)?),
     }
 }
 
-async fn say_error(who: &str, work: impl Future<Output = Result<()>>) {
+async fn print_error(what: &str, work: impl Future<Output = Result<()>>) {
     if let Err(error) = work.await {
-        say(format_args!("{who}: {error:#}"));
+        say(format_args!("{what}: {error:#}"));
     }
 }

@@ -1,8 +1,8 @@
 //! A real control plane for tests and demonstrations, with simulated Windows nodes.
 //!
-//! Nothing here is a fake of Kubernetes: `etcd`, `kube-apiserver`, `kube-scheduler` and `kube-controller-manager` are the
-//! programs themselves, started on loopback. Only the nodes are simulated: [`kubelet::Kubelets`] registers them, keeps
-//! their status and reports the Pods that the scheduler gave them as running.
+//! `etcd`, `kube-apiserver`, `kube-scheduler` and `kube-controller-manager` are the real programs, started on loopback.
+//! Only the nodes are simulated: [`kubelet::Kubelets`] registers them, updates their status and reports the Pods that
+//! are scheduled to them as running.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -17,12 +17,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A [`Cluster`](cluster::Cluster) is a control plane with a client; a [`Fixture`](fixture::Fixture) has the objects of one
-//! test in a control plane that many tests share.
+//! A [`Cluster`](cluster::Cluster) is a control plane with a client; a [`Fixture`](fixture::Fixture) contains the
+//! objects of one test in a control plane that many tests share.
 //!
-//! A [`ControlPlane`](control_plane::ControlPlane) owns no task of an async runtime, so one in a `static` can serve many
-//! `#[tokio::test]`s. Clients and [`Kubelets`](kubelet::Kubelets) do: make those in the test that uses them.
-//! Whatever is started ends with its owner, and also when the program that owns it is killed.
+//! A [`ControlPlane`](control_plane::ControlPlane) owns no task of an async runtime, so many `#[tokio::test]`s can
+//! share one in a `static`. Clients and [`Kubelets`](kubelet::Kubelets) own tasks: create them in the test that uses
+//! them. Every started program ends when its owner is dropped or killed.
 
 pub mod allocatable;
 pub mod assets;

@@ -1,4 +1,4 @@
-//! Loopback: free ports, and the little HTTP that health checks need.
+//! Loopback: free ports, and HTTP requests for health checks.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -13,8 +13,8 @@ use tokio::{
 
 /// A port on 127.0.0.1 that nothing listens on.
 ///
-/// It lies below the range that the kernel gives to outgoing connections: a server that is restarted on its port would
-/// otherwise find, now and then, that one of its own clients sits on it.
+/// It is below the range of ports for outgoing connections: otherwise a client's connection could occupy the port of a
+/// server that is being restarted.
 ///
 /// # Errors
 /// When no port is free.
@@ -33,10 +33,10 @@ pub fn free_port() -> Result<u16> {
     bail!("no free port between {FIRST} and {}", FIRST + COUNT)
 }
 
-/// Succeeds when something accepts connections on 127.0.0.1:`port`.
+/// Succeeds if a server accepts connections on 127.0.0.1:`port`.
 ///
 /// # Errors
-/// When nothing does.
+/// When no server does.
 pub async fn accepts_connections(port: u16) -> Result<()> {
     TcpStream::connect(("127.0.0.1", port)).await.with_context(|| format!("connecting to port {port}"))?;
     Ok(())

@@ -1,4 +1,4 @@
-//! What a simulated node is, and the Node object that its kubelet registers.
+//! Simulated nodes, and the Node objects that their kubelets register.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::{
     assets::Version,
 };
 
-/// The label by which a Windows kubelet tells the build of its host.
+/// The label with the Windows build, which a Windows kubelet sets.
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 
-/// A node whose kubelet is simulated. Fields that are not set by a constructor can be set directly, or by the methods.
+/// A node whose kubelet is simulated.
 #[derive(Clone, Debug)]
 pub struct SimulatedNode {
     /// The name of the Node.
@@ -28,16 +28,16 @@ pub struct SimulatedNode {
     pub labels: BTreeMap<String, String>,
     /// The taints that the kubelet registers with.
     pub taints: Vec<Taint>,
-    /// What the machine has.
+    /// The capacity of the machine.
     pub capacity: Capacity,
     /// Whether the node's condition `Ready` is true.
     pub ready: bool,
-    /// Whether something delivers the configuration named by the annotation `winpool.dev/config` to this node, so that its
-    /// allocatable resources follow it.
+    /// Whether the configuration named by the annotation `winpool.dev/config` is delivered to this node, which changes
+    /// its allocatable resources.
     pub takes_configuration: bool,
 }
 
-/// The Windows of a node.
+/// The Windows version of a node.
 #[derive(Clone, Debug)]
 pub struct Windows {
     /// Build and revision, as nodes report it: `10.0.20348.2700`.
@@ -49,7 +49,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The Windows Server of `kernel_version`.
+    /// The Windows version with this kernel version.
     #[must_use]
     pub fn new(kernel_version: &str) -> Self {
         let os_image = match kernel_version.split('.').nth(2) {
@@ -92,28 +92,28 @@ impl SimulatedNode {
         }
     }
 
-    /// With this kubelet, for instance `v1.20.2`.
+    /// Sets the kubelet version, for instance `v1.20.2`.
     #[must_use]
     pub fn kubelet(mut self, version: &str) -> Self {
         self.kubelet_version = Some(version.to_owned());
         self
     }
 
-    /// With this container runtime, for instance `docker://20.10.9`.
+    /// Sets the container runtime, for instance `docker://20.10.9`.
     #[must_use]
     pub fn runtime(mut self, runtime: &str) -> Self {
         self.container_runtime = runtime.to_owned();
         self
     }
 
-    /// With a label.
+    /// Adds a label.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// Registered with a taint; an empty `value` for none.
+    /// Adds a taint that the kubelet registers with; an empty `value` means none.
     #[must_use]
     pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
         let value = Some(value.to_owned()).filter(|value| !value.is_empty());
@@ -121,7 +121,7 @@ impl SimulatedNode {
         self
     }
 
-    /// With a kubelet that does not set `node.kubernetes.io/windows-build`.
+    /// Its kubelet does not set `node.kubernetes.io/windows-build`.
     #[must_use]
     pub fn without_build_label(mut self) -> Self {
         if let Some(windows) = &mut self.windows {
@@ -130,14 +130,14 @@ impl SimulatedNode {
         self
     }
 
-    /// With something that delivers the configuration that the Node is annotated with.
+    /// Sets `takes_configuration`.
     #[must_use]
     pub fn taking_configuration(mut self) -> Self {
         self.takes_configuration = true;
         self
     }
 
-    /// The labels that the kubelet sets, and sets again after an upgrade.
+    /// The labels that the kubelet sets at registration and after an upgrade.
     pub(crate) fn kubelet_labels(&self) -> BTreeMap<String, String> {
         let os = self.operating_system();
         let mut labels: BTreeMap<String, String> = [
@@ -155,7 +155,7 @@ impl SimulatedNode {
         labels
     }
 
-    /// The Node as a kubelet of this version registers it without a rendered configuration.
+    /// The Node that a kubelet of this version registers without a rendered configuration.
     ///
     /// # Errors
     /// When the object is not a Node.
@@ -163,7 +163,7 @@ impl SimulatedNode {
         self.object(None, version)
     }
 
-    /// The Node as its kubelet registers it, with the taints of its configuration if it has one.
+    /// The Node that its kubelet registers, with the taints of its configuration if it has one.
     pub(crate) fn object(
         &self,
         configuration: Option<&KubeletConfiguration>,
@@ -184,7 +184,7 @@ impl SimulatedNode {
         }))
     }
 
-    /// The status that the kubelet reports. `version` is the kubelet's if the node does not set one.
+    /// The status that the kubelet reports. `version` is the kubelet version if the node does not set one.
     pub(crate) fn status(&self, configuration: Option<&KubeletConfiguration>, version: &str) -> Value {
         let now = k8s_openapi::jiff::Timestamp::now().to_string();
         let condition = |kind: &str, status: bool, reason: &str| {
@@ -233,7 +233,7 @@ impl SimulatedNode {
         })
     }
 
-    /// An address that nobody is asked at: made from the name, in the block for benchmarks (RFC 2544).
+    /// An address without a server: derived from the name, in the block for benchmarks (RFC 2544).
     pub(crate) fn address(&self) -> String {
         let sum = self.name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
         format!("198.18.{}.{}", sum / 254 % 256, sum % 254 + 1)

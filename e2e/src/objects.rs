@@ -1,4 +1,4 @@
-//! What matters to tests of Nodes and RuntimeClasses, in a form that can be compared and read.
+//! The fields of Nodes and RuntimeClasses that tests compare, in a readable form.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ pub fn has_taint(node: &Node, key: &str, value: &str) -> bool {
     taints(node).iter().any(|taint| taint.key == key && taint.value.as_deref().unwrap_or_default() == value)
 }
 
-/// The taints of a node as `key=value:Effect`, but for those that Kubernetes itself sets.
+/// The taints of a node as `key=value:Effect`, without those that Kubernetes itself sets.
 #[must_use]
 pub fn taints_of(node: &Node) -> Vec<String> {
     let others = taints(node).iter().filter(|taint| !taint.key.starts_with("node.kubernetes.io/"));
     others.map(|taint| format!("{}={}:{}", taint.key, taint.value.clone().unwrap_or_default(), taint.effect)).collect()
 }
 
-/// The tolerations of a class, written as the taints that they are for; `*` stands for any.
+/// The tolerations of a class, written as the taints that they tolerate; `*` stands for any.
 #[must_use]
 pub fn tolerations_of(class: &RuntimeClass) -> Vec<String> {
     let tolerations = class.scheduling.iter().flat_map(|scheduling| scheduling.tolerations.iter().flatten());

@@ -1,4 +1,4 @@
-//! The operator as a process: the built `winpool` binary, run as the user that the shipped RBAC is for.
+//! The operator as a process: the built `winpool` binary, run as the ServiceAccount of the shipped RBAC.
 
 use std::{
     net::SocketAddr,
@@ -22,7 +22,7 @@ use crate::{
 
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running operator. It is ended when this is dropped.
+/// A running operator. Dropping it ends it.
 #[derive(Debug)]
 pub struct Operator {
     process: Process,
@@ -33,7 +33,7 @@ impl Operator {
     /// Starts `winpool run` with further `arguments` and environment variables, and waits until it is ready.
     ///
     /// # Errors
-    /// When it ends, or is not ready within a minute; the message has the end of its log.
+    /// When it ends, or is not ready within a minute; the message contains the end of its log.
     pub async fn start(control_plane: &ControlPlane, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Self> {
         let operator = Self::spawn(control_plane, arguments, environment)?;
         operator.wait_ready(READY_TIMEOUT).await?;
@@ -57,7 +57,7 @@ impl Operator {
         Ok(Self { process: Process::spawn("winpool", command, &log)?, admin })
     }
 
-    /// Waits until `/readyz` answers 200.
+    /// Waits until `/readyz` returns 200.
     ///
     /// # Errors
     /// When it ends first, or after `timeout`.
@@ -96,19 +96,19 @@ impl Operator {
         Ok(sum(&self.metrics().await?, name, labels))
     }
 
-    /// Where `/metrics`, `/livez` and `/readyz` are served.
+    /// The address of `/metrics`, `/livez` and `/readyz`.
     #[must_use]
     pub fn admin_address(&self) -> SocketAddr {
         self.admin
     }
 
-    /// The process: its log, its id, how it ended.
+    /// The process: its log, id and exit status.
     #[must_use]
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// What it has written to its log.
+    /// The content of its log.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -116,7 +116,7 @@ impl Operator {
         Ok(std::fs::read_to_string(self.process.log())?)
     }
 
-    /// Memory that it occupies now, in bytes (VmRSS).
+    /// Its resident memory in bytes (VmRSS).
     ///
     /// # Errors
     /// When it has ended.
@@ -128,7 +128,7 @@ impl Operator {
         kib.map(|kib: u64| kib * 1024).ok_or_else(|| anyhow!("no VmRSS in {path}"))
     }
 
-    /// Asks it to end (SIGTERM) and waits.
+    /// Sends SIGTERM and waits until it has ended.
     ///
     /// # Errors
     /// When it has not ended within 15 seconds.
@@ -136,19 +136,19 @@ impl Operator {
         self.process.stop(Duration::from_secs(15)).await
     }
 
-    /// Ends it in the middle of what it does (SIGKILL).
+    /// Sends SIGKILL.
     ///
     /// # Errors
-    /// When the operating system cannot say how it ended.
+    /// When its exit status cannot be read.
     pub fn kill(&self) -> Result<ExitStatus> {
         self.process.kill()
     }
 }
 
-/// Runs the `winpool` binary to its end, as `user`: for `plan`, `cleanup` and the like.
+/// Runs a `winpool` command such as `plan` or `cleanup` as `user`, and waits until it has ended.
 ///
 /// # Errors
-/// When it cannot be built or started. A failure of the command itself is in the output's status.
+/// When it cannot be built or started. If the command itself fails, the exit status in the output shows it.
 pub fn winpool(control_plane: &ControlPlane, user: User, arguments: &[&str]) -> Result<Output> {
     Command::new(binary()?)
         .args(arguments)
@@ -157,8 +157,8 @@ pub fn winpool(control_plane: &ControlPlane, user: User, arguments: &[&str]) -> 
         .context("running winpool")
 }
 
-/// The `winpool` binary: `WINPOOL_BINARY` if set, else the one of the profile that this program was built with, which
-/// cargo brings up to date first.
+/// The `winpool` binary: `WINPOOL_BINARY` if set, else the one of the cargo profile of this program, which is built
+/// first if necessary.
 ///
 /// # Errors
 /// When it does not build.
@@ -198,7 +198,7 @@ pub fn workspace() -> &'static Path {
     own.parent().unwrap_or(own)
 }
 
-/// Sums samples of the text format; label values are compared as they are written.
+/// Sums samples of the text format; label values are compared with their escapes.
 fn sum(text: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
     let value = |line: &str| {
         let rest = line.strip_prefix(name)?;

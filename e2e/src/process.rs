@@ -1,4 +1,4 @@
-//! A program started for a test: its log, its readiness and its end.
+//! Programs that a test starts: log, readiness, termination.
 
 use std::{
     fs::{File, OpenOptions},
@@ -13,15 +13,15 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How long a program may take to end by itself when its owner is dropped.
+/// The time that a program has to terminate after SIGTERM when its owner is dropped.
 const DROP_GRACE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(50);
 const TAIL_LINES: usize = 25;
 
-/// A running program in a process group of its own, with standard output and error in a log file.
+/// A running program in its own process group, with standard output and error in a log file.
 ///
-/// Dropping it ends that process group and nothing else. Should the owning program be killed before it can drop
-/// anything, a guard (a shell that waits for its standard input to close) ends the group.
+/// Dropping it ends only that process group. If the owning program is killed before it can drop anything, a guard (a
+/// shell that waits for its standard input to close) ends the group.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl Process {
-    /// Starts `command`, its output appended to the file `log`.
+    /// Starts `command`, and appends its output to the file `log`.
     ///
     /// # Errors
     /// When the log cannot be opened or the program cannot be started.
@@ -75,22 +75,22 @@ impl Process {
         cpu_time(self.pid)
     }
 
-    /// Where its standard output and error go.
+    /// The file with its standard output and error.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// How it ended, or `None` while it runs.
+    /// Its exit status, or `None` while it runs.
     #[must_use]
     pub fn exit_status(&self) -> Option<ExitStatus> {
         self.state().poll()
     }
 
-    /// Asks it to end (SIGTERM), and ends it (SIGKILL) when it has not within `grace`.
+    /// Sends SIGTERM, and SIGKILL if it has not ended within `grace`.
     ///
     /// # Errors
-    /// When it needed SIGKILL; it has ended all the same.
+    /// When SIGKILL was necessary; it has ended in this case too.
     pub async fn stop(&self, grace: Duration) -> Result<ExitStatus> {
         self.signal(Signal::TERM);
         let deadline = Instant::now() + grace;
@@ -104,10 +104,10 @@ impl Process {
         Err(anyhow!("{} did not end within {grace:?} of SIGTERM and was killed\n{}", self.name, self.log_tail()))
     }
 
-    /// Ends it at once (SIGKILL).
+    /// Sends SIGKILL.
     ///
     /// # Errors
-    /// When the operating system cannot say how it ended.
+    /// When its exit status cannot be read.
     pub fn kill(&self) -> Result<ExitStatus> {
         self.signal(Signal::KILL);
         self.state().wait()
@@ -116,7 +116,7 @@ impl Process {
     /// Waits until `probe` succeeds.
     ///
     /// # Errors
-    /// When the program ends first, or after `timeout`: both with the last answer of the probe and the end of the log.
+    /// When the program ends first, or after `timeout`: both with the last error of the probe and the end of the log.
     pub async fn ready<F, Fut>(&self, timeout: Duration, mut probe: F) -> Result<()>
     where
         F: FnMut() -> Fut,
@@ -180,7 +180,7 @@ impl State {
         Ok(status)
     }
 
-    /// The process id may belong to somebody else from here on, so the guard goes too.
+    /// Drops the guard too, because the process id can be reused from now on.
     fn ended(&mut self, status: ExitStatus) {
         self.status = Some(status);
         self.guard = None;
@@ -198,7 +198,7 @@ impl Drop for Process {
     }
 }
 
-/// A shell that does its errand when this program is gone, and nothing when it is dismissed by a drop.
+/// A shell that runs a command when this program ends without dropping the guard.
 #[derive(Debug)]
 pub(crate) struct Guard(Child);
 
@@ -213,9 +213,9 @@ impl Guard {
         Self::new(r#"[ -e "$1/keep" ] || { sleep 1; rm -rf -- "$1"; }"#, &directory.display().to_string())
     }
 
-    fn new(errand: &str, argument: &str) -> Result<Self> {
+    fn new(command: &str, argument: &str) -> Result<Self> {
         Command::new("sh")
-            .args(["-c", &format!("read -r _\n{errand}"), "guard", argument])
+            .args(["-c", &format!("read -r _\n{command}"), "guard", argument])
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -236,7 +236,7 @@ impl Drop for Guard {
 fn signal_group(pid: u32, signal: Signal) {
     let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(group) = group {
-        // A group that has just ended is what was wanted.
+        // An error means that the group has already ended.
         let _ = kill_process_group(group, signal);
     }
 }
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stop_lets_a_program_end_by_itself() {
+    async fn stop_waits_for_a_program_to_handle_sigterm() {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("polite.log");
         let process =

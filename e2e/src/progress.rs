@@ -1,8 +1,8 @@
-//! Lines for the person who waits.
+//! Progress lines for the user.
 
 use std::io::Write;
 
-/// Writes a line to standard error, past the capture of the test harness: a passing test shows it too.
+/// Writes a line to standard error that the test harness does not capture, so that passing tests show it too.
 pub(crate) fn say(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

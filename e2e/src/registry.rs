@@ -1,4 +1,4 @@
-//! A real registry of images on loopback: Debian's `docker-registry`, behind TLS, with or without authentication.
+//! A real image registry on loopback: Debian's `docker-registry`, over TLS, with or without authentication.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -17,31 +17,31 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The name and the password of the one user under [`Access::Basic`].
 pub const LOGIN: (&str, &str) = ("puller", "correct horse");
-/// The same as `htpasswd -B` writes it; the work that it asks for is the least there is.
+/// The same in the format of `htpasswd -B`, with the lowest cost.
 const HTPASSWD: &str = "puller:$2b$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e\n";
 
-/// Whom a registry serves.
+/// The authentication that a registry requires.
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// Everybody.
+    /// None.
     Anonymous,
-    /// Who shows [`LOGIN`].
+    /// Basic authentication with [`LOGIN`].
     Basic,
-    /// Who has a token.
+    /// A token.
     Token {
         /// The address of the token server.
         realm: String,
-        /// Who signs the tokens.
+        /// The issuer of the tokens.
         issuer: String,
         /// The certificate of the key that signs them, as PEM.
         certificate: String,
     },
 }
 
-/// What a registry is called in tokens.
+/// The name of the registry in tokens.
 pub const SERVICE: &str = "registry on loopback";
 
-/// A running registry. It ends when this is dropped, and its images with it.
+/// A running registry. Dropping it ends it and deletes its images.
 pub struct Registry {
     process: Process,
     port: u16,
@@ -54,19 +54,19 @@ pub struct Registry {
 pub struct Request {
     /// `GET`, `PUT` …
     pub method: String,
-    /// What was asked for, with the query.
+    /// The path with its query.
     pub path: String,
-    /// What it was answered with.
+    /// The HTTP status code of the response.
     pub status: u16,
-    /// The program that asked, as it calls itself.
+    /// The `User-Agent`.
     pub agent: String,
 }
 
 impl Registry {
-    /// Starts it and waits until it listens.
+    /// Starts a registry and waits until it listens.
     ///
     /// # Errors
-    /// When it cannot be started; the message has the end of its log.
+    /// When it cannot be started; the message contains the end of its log.
     pub async fn start(program: &Path, authority: &Authority, access: &Access) -> Result<Self> {
         let directory = Directory::new()?;
         let folder = directory.path();
@@ -81,7 +81,7 @@ impl Registry {
                 "secret": "of no consequence to one registry alone",
                 "tls": { "certificate": certificate, "key": key },
             },
-            // The base layers of Windows once had to be fetched from elsewhere.
+            // The base layers of Windows used to be foreign layers, with URLs of another registry.
             "validation": { "manifests": { "urls": { "allow": ["^https://"] } } },
         });
         if let Some(auth) = access.configuration(folder)? {
@@ -97,13 +97,13 @@ impl Registry {
         Ok(Self { process, port, client: authority.client()?, _directory: directory })
     }
 
-    /// The host and port, as references have them.
+    /// The host and port, as in image references.
     #[must_use]
     pub fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// A repository to push to, for who shows this as `Authorization`.
+    /// A repository to push to, with this `Authorization` header.
     #[must_use]
     pub fn repository(&self, name: &str, authorization: Option<&str>) -> Repository {
         Repository {
@@ -113,7 +113,7 @@ impl Registry {
         }
     }
 
-    /// The requests that it has answered to programs whose name begins so, from its access log.
+    /// The answered requests in the access log whose `User-Agent` begins with `agent`.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -157,10 +157,10 @@ impl Request {
     }
 }
 
-/// Pushes as many images as asked, each with its own Windows, and returns their references: every other one by digest.
+/// Pushes `count` images, each for another Windows version, and returns their references: every second one by digest.
 ///
 /// # Errors
-/// When the registry does not take them.
+/// When the registry rejects one.
 pub async fn fill(registry: &Registry, count: usize) -> Result<Vec<String>> {
     const REPOSITORIES: usize = 10;
     let types = Dialect::Docker.media_types();
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_the_access_log_says_who_asked_for_what() {
+    fn a_line_of_the_access_log_has_agent_method_path_and_status() {
         let line = r#"127.0.0.1 - puller [01/Mar/2025:12:00:00 +0000] "GET /v2/a/manifests/1?ns=x HTTP/1.1" 200 2 "" "winpool/0.1.0""#;
         let expected = Request {
             method: "GET".into(),

@@ -1,4 +1,4 @@
-//! Who talks to the API server, and how each is known to it.
+//! The users of the API server and their credentials.
 
 use std::path::Path;
 
@@ -7,17 +7,17 @@ pub const OPERATOR_NAMESPACE: &str = "winpool-system";
 /// The ServiceAccount of the operator, as `config/` has it.
 pub const OPERATOR_SERVICE_ACCOUNT: &str = "winpool";
 
-/// Who a request comes from. The API server knows each by a bearer token.
+/// The user of a request. Each has a bearer token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
-    /// May do everything.
+    /// A user with all permissions.
     Admin,
-    /// The operator: the user name and groups of the shipped ServiceAccount, so that the shipped bindings, and nothing
-    /// else, say what it may do.
+    /// The operator, with the user name and groups of the shipped ServiceAccount, so that only the shipped bindings
+    /// grant it permissions.
     Operator,
-    /// Somebody who may do everything and works against the operator.
+    /// A user with all permissions, whose writes conflict with the operator's.
     OtherA,
-    /// Another one.
+    /// Another such user.
     OtherB,
 }
 
@@ -25,7 +25,7 @@ impl User {
     /// Every user.
     pub const ALL: [Self; 4] = [Self::Admin, Self::Operator, Self::OtherA, Self::OtherB];
 
-    /// The name that the API server knows the user by.
+    /// The user name in the API server.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -43,7 +43,7 @@ impl User {
         }
     }
 
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn short_name(self) -> &'static str {
         match self {
             Self::Admin => "admin",
             Self::Operator => "operator",
@@ -53,31 +53,31 @@ impl User {
     }
 
     fn token(self) -> String {
-        format!("token-of-{}", self.word())
+        format!("token-of-{}", self.short_name())
     }
 
-    /// A line of the API server's token file.
+    /// The line of the user in the API server's token file.
     pub(crate) fn token_line(self) -> String {
-        format!("{},{},{},\"{}\"\n", self.token(), self.name(), self.word(), self.groups())
+        format!("{},{},{},\"{}\"\n", self.token(), self.name(), self.short_name(), self.groups())
     }
 
-    /// A kubeconfig for the API server at `url`, whose certificate the file `authority` vouches for.
+    /// A kubeconfig for the API server at `url`, whose certificate is signed by the authority in the file `authority`.
     pub(crate) fn kubeconfig(self, url: &str, authority: &Path) -> String {
-        let (word, token, authority) = (self.word(), self.token(), authority.display());
+        let (name, token, authority) = (self.short_name(), self.token(), authority.display());
         let namespace = if self == Self::Operator { OPERATOR_NAMESPACE } else { "default" };
         format!(
             r#"apiVersion: v1
 kind: Config
-current-context: {word}
+current-context: {name}
 clusters:
 - name: winpool
   cluster: {{ server: "{url}", certificate-authority: "{authority}" }}
 users:
-- name: {word}
+- name: {name}
   user: {{ token: "{token}" }}
 contexts:
-- name: {word}
-  context: {{ cluster: winpool, user: {word}, namespace: {namespace} }}
+- name: {name}
+  context: {{ cluster: winpool, user: {name}, namespace: {namespace} }}
 "#
         )
     }

@@ -1,4 +1,4 @@
-//! Waiting for a cluster to come to a state, instead of sleeping and hoping.
+//! Waits until a cluster reaches a state, instead of sleeping for a fixed time.
 
 use std::{
     fmt::Debug,
@@ -11,12 +11,12 @@ use anyhow::{Result, anyhow, bail};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
-/// Tries `check` until it succeeds, and returns what it gave.
+/// Calls `check` until it succeeds, and returns its value.
 ///
 /// `what` completes the sentence "timed out waiting until …".
 ///
 /// # Errors
-/// After `timeout`, with the last error of `check`: have it say what it saw.
+/// After `timeout`, with the last error of `check`, which should describe the observed state.
 pub async fn eventually<T, F, Fut>(what: &str, timeout: Duration, mut check: F) -> Result<T>
 where
     F: FnMut() -> Fut,
@@ -63,10 +63,10 @@ where
     .await
 }
 
-/// Watches that `holds` stays true of what `read` gives, for all of `period`.
+/// Checks for the whole `period` that `holds` is true of the values of `read`.
 ///
 /// # Errors
-/// As soon as it does not, with the value.
+/// As soon as `holds` is false, with the value.
 pub async fn stays<T, F, Fut, P>(what: &str, period: Duration, mut read: F, holds: P) -> Result<()>
 where
     T: Debug,
@@ -101,14 +101,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_timeout_names_the_wish_and_the_last_value() {
+    async fn a_timeout_names_the_expected_state_and_the_last_value() {
         let error = until("it is three", Duration::from_millis(50), || async { Ok(2) }, |n| *n == 3).await.unwrap_err();
         let text = error.to_string();
         assert!(text.contains("until it is three") && text.contains("last seen: 2"), "{text}");
     }
 
     #[tokio::test]
-    async fn a_check_that_hangs_is_cut_off() {
+    async fn a_check_that_does_not_return_times_out() {
         let hangs = || std::future::pending::<Result<()>>();
         let error = eventually("it answers", Duration::from_millis(50), hangs).await.unwrap_err();
         assert!(error.to_string().contains("gave no answer"), "{error}");

@@ -42,7 +42,7 @@ pub fn releases(text: &str) -> Comparison {
     Ok(differences)
 }
 
-/// The minor in a row such as `| 1.36 | 2.3.0+, 2.2.0+ | v1 |`. Other tables have versions of containerd there.
+/// The minor in a row such as `| 1.36 | 2.3.0+, 2.2.0+ | v1 |`. Other tables have containerd versions in this column.
 fn minor_of(row: &[&str]) -> Option<Minor> {
     row.first()?.parse().ok().filter(|minor| *minor >= OLDEST)
 }

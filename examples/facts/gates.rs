@@ -10,10 +10,10 @@ use winpool::facts::{
 
 use super::Comparison;
 
-/// Gates that the list names after their constant, with their actual name.
+/// Gates that have the name of their Go constant in the list, with their actual name.
 const NAMES: [(&str, &str); 2] =
     [("CPUCFSQuotaPeriod", "CustomCPUCFSQuotaPeriod"), ("RuntimeClassInImageCriAPI", "RuntimeClassInImageCriApi")];
-/// Gates that are not in the list because they set others.
+/// Gates that are not in the list because they set other gates.
 const SWITCHES: [&str; 2] = ["AllAlpha", "AllBeta"];
 
 #[derive(Deserialize)]
@@ -84,7 +84,7 @@ pub fn list(minor: Minor, text: &str) -> Comparison {
     Ok(differences)
 }
 
-/// Whether a minor knows a gate. Minors newer than the table are compared with its newest minor.
+/// Whether a minor has a gate. Minors newer than the table are compared with its newest minor.
 fn known(gate: &FeatureGate, minor: Minor) -> bool {
     gate.known_in(minor.min(NEWEST_READ))
 }

@@ -1,6 +1,6 @@
 //! The age of the tables of facts, in `/metrics`.
 //!
-//! The values are days, so that they need no clock: `time() > winpool_facts_old_from_timestamp_seconds` is the alert.
+//! The values are days and do not change; alert on `time() > winpool_facts_old_from_timestamp_seconds`.
 
 use jiff::{civil::Date, tz::TimeZone};
 use prometheus_client::{

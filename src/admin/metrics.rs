@@ -1,6 +1,6 @@
 //! The metrics of the operator.
 //!
-//! The label values are constants, except the names of pools, of which a cluster has few.
+//! The label values are constants, except the names of pools, which are few.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("winpool");
-        // From 1 ms to 16 s: a reconcile without writes takes less than the first, one that writes many nodes the last.
+        // From 1 ms, more than a reconcile without writes takes, to 16 s, for one that writes many nodes.
         let durations: DurationByController =
             Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 15)));
         let metrics = Self {
@@ -115,7 +115,7 @@ impl Default for Metrics {
             nodes: family(&mut registry, "nodes", "Nodes of a pool, by state; a node can have several states"),
             unassigned: Gauge::default(),
             watch_errors: family(&mut registry, "watch_errors", "Interruptions of a watch"),
-            watch_stalls: family(&mut registry, "watch_stalls", "Watches closed because nothing arrived on them"),
+            watch_stalls: family(&mut registry, "watch_stalls", "Watches closed because they received no data"),
             watch_activity: Family::default(),
             synced: family(&mut registry, "cache_synced", "Whether the first list of a kind is complete"),
             task_restarts: family(&mut registry, "task_restarts", "Restarts of a task after a panic"),

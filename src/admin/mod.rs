@@ -22,7 +22,7 @@ pub use ready::{KindReadiness, Readiness};
 
 use crate::telemetry::LogFilter;
 
-/// The media type of OpenMetrics, as its specification gives it (OpenMetrics 1.0.0, 2020-11).
+/// The media type of OpenMetrics (OpenMetrics specification 1.0.0, 2020-11).
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The state of the server.

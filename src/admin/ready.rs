@@ -75,7 +75,7 @@ impl Readiness {
         self.register(kind, Requirement::Required)
     }
 
-    /// Adds a kind that only a part of the operator needs. It does not delay readiness once the API server refuses it.
+    /// Adds a kind that only a part of the operator needs. It does not delay readiness if its list is refused.
     pub fn optional(&self, kind: &'static str) -> KindReadiness {
         self.register(kind, Requirement::Optional)
     }
@@ -95,8 +95,8 @@ impl Readiness {
         });
     }
 
-    /// Whether all kinds are synced or optional and refused, and no task keeps failing. A process that has not registered
-    /// a kind is starting, and not ready.
+    /// Whether every kind is synced, or optional and refused, and no task keeps failing. Without registered kinds the
+    /// process is starting, and not ready.
     pub fn is_ready(&self) -> bool {
         let state = self.0.borrow();
         !state.kinds.is_empty() && state.pending().next().is_none() && state.failing.is_empty()

@@ -1,4 +1,4 @@
-//! Accepts connections within limits: there is no authentication, so no client may use much memory or block others.
+//! Accepts connections within limits: without authentication, no client may use much memory or block others.
 
 use std::{collections::VecDeque, future::Future, io, net::SocketAddr, pin::pin, time::Duration};
 
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::debug;
 
-/// How many connections may be open. A further one closes the oldest, so that slow clients do not block the others.
+/// How many connections may be open. A new one closes the oldest, so that slow clients do not block the others.
 pub(super) const MAX_CONNECTIONS: usize = 128;
 /// The largest request head, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -25,7 +25,7 @@ const MAX_HEADERS: usize = 64;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection may be open, also with a slow request or response.
 const MAX_LIFETIME: Duration = Duration::from_secs(30);
-/// How long a running response may take after that, or after the shutdown.
+/// How long a running response may take after [`MAX_LIFETIME`], or after the shutdown.
 const GRACE_PERIOD: Duration = Duration::from_millis(500);
 /// The pause after a connection could not be accepted, for instance because there are no file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(200);

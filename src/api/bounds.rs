@@ -1,6 +1,6 @@
 //! Truncates a status to the bounds of its schema in the CustomResourceDefinition.
 //!
-//! An API server rejects a whole status if one value is out of bounds, and the previous status would remain. A status
+//! An API server rejects the whole status if one value is out of bounds, and the previous status would remain. A status
 //! contains data of other objects: names, versions, and lists of any length.
 //!
 //! The bounds come from the published schema, with the semantics of an API server: lengths count Unicode characters, an
@@ -51,7 +51,7 @@ impl Status for WindowsRuntimeProfileStatus {
         &SCHEMA
     }
 
-    /// Its only list, of names, has the total in another field.
+    /// Does nothing: the total of its only list is in another field.
     fn omit(&mut self, _: BTreeMap<String, u32>) {}
 }
 

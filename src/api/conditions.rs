@@ -135,12 +135,12 @@ const fn condition(
 /// Every condition of a pool, in the order of the documentation, and the one of a profile.
 #[rustfmt::skip]
 pub const CONDITIONS: &[ConditionType] = &[
-    condition(condition::READY, Role::Summary, ConditionStatus::False, "the operator has done what the spec asks", &[
+    condition(condition::READY, Role::Summary, ConditionStatus::False, "the spec is applied", &[
         row(reason::AS_SPECIFIED, TRUE, "everything is as specified", NOTHING),
         row(reason::OBSERVING, TRUE, "`mode: Observe`: the operator writes only status",
             "review `status.pending`; set `mode: Enforce` to apply it"),
         row(reason::PAUSED, TRUE_OR_FALSE,
-            "`paused: true`: the operator writes only status. False while a cleanup waits for it",
+            "`paused: true`: the operator writes only status. False while a cleanup is paused",
             "set `paused: false` to continue"),
         row(reason::DELETING, FALSE, "the pool is being deleted; a cleanup is in progress",
             "the message names what it waits for"),
@@ -165,7 +165,7 @@ pub const CONDITIONS: &[ConditionType] = &[
             "no action required, unless the message names a label that a kubelet could set on its own node: then add a \
              label with the prefix `node-restriction.kubernetes.io/` to the selector"),
         row(reason::INVALID, FALSE, "the spec has mistakes, each with its path; only status is written",
-            "correct what the message names; from Kubernetes 1.25 on, the API server rejects most of them"),
+            "correct the fields in the message; from Kubernetes 1.25 on, the API server rejects most of them"),
     ]),
     condition(condition::PROFILE_RESOLVED, Role::Required, ConditionStatus::False,
         "the profile exists and is valid, or none is named", &[
@@ -200,18 +200,18 @@ pub const CONDITIONS: &[ConditionType] = &[
     condition(condition::RUNTIME_CLASS_READY, Role::Required, ConditionStatus::False,
         "the RuntimeClasses are as specified", &[
         row(reason::APPLIED, TRUE, "the RuntimeClasses are as specified", NOTHING),
-        row(reason::OBSERVING, FALSE, "they differ, and the pool does not write", "see `Ready`"),
-        row(reason::PROGRESSING, FALSE, "the operator is writing them", NOTHING),
+        row(reason::OBSERVING, FALSE, "the RuntimeClasses differ, and the pool does not write", "see `Ready`"),
+        row(reason::PROGRESSING, FALSE, "the operator is writing the RuntimeClasses", NOTHING),
         row(reason::WRITE_FAILED, FALSE, "a write failed and is retried", "read the message"),
         row(reason::NOT_OURS, FALSE, "a RuntimeClass of this name was not created by winpool and differs from the spec",
             "use another name, delete that class, or set `adopt: true` to take it over"),
         row(reason::NAME_TAKEN, FALSE,
             "another pool has a RuntimeClass of this name for another build or handler, or a pool that was deleted \
              with `Retain` left one",
-            "use another name, or take over what was left with `adopt: true`"),
+            "use another name, or take over the remaining class with `adopt: true`"),
         row(reason::HANDLER_DIFFERS, FALSE,
             "the RuntimeClass exists with another handler, and the handler is immutable",
-            "delete the class when no pod needs it, or use another name"),
+            "delete the class when no pod uses it, or use another name"),
         row(reason::WOULD_STRAND, FALSE, "with the new `windowsVersion` no node could run the pods of the RuntimeClass",
             "add nodes of the new build first, or allow the change with the `kubectl annotate` command in the message"),
         row(reason::CONTESTED, FALSE,
@@ -221,8 +221,8 @@ pub const CONDITIONS: &[ConditionType] = &[
     ]),
     condition(condition::NODES_TAINTED, Role::Required, ConditionStatus::False,
         "every node has the labels, the taints and the name of its configuration", &[
-        row(reason::APPLIED, TRUE, "every node has them", NOTHING),
-        row(reason::OBSERVING, FALSE, "some nodes do not have them, and the pool does not write", "see `Ready`"),
+        row(reason::APPLIED, TRUE, "every node has its labels, taints and configuration name", NOTHING),
+        row(reason::OBSERVING, FALSE, "some nodes lack labels or taints, and the pool does not write", "see `Ready`"),
         row(reason::TAINT_CONFLICT, FALSE,
             "a node has a taint of the same key and effect with another value, which is not overwritten",
             "remove it from the node, or use its value in `spec.taints`"),
@@ -265,7 +265,7 @@ pub const CONDITIONS: &[ConditionType] = &[
     ]),
     condition(condition::OS_MISMATCH, Role::Flag, ConditionStatus::True,
         "the operating systems of host and container do not fit", &[
-        row(reason::MATCHED, FALSE, "host and container OS fit", NOTHING),
+        row(reason::MATCHED, FALSE, "host and container OS are compatible", NOTHING),
         row(reason::NODE_BUILD_DIFFERS, TRUE,
             "a node runs another build than the pool; process-isolated pods of the pool may not start there",
             "replace the node, or move it to a pool for its build"),
@@ -309,10 +309,10 @@ pub const CONDITIONS: &[ConditionType] = &[
         row(reason::UNKNOWN_VERSION, UNKNOWN, "a version is not known", "check the kubelet, or upgrade winpool"),
     ]),
     condition(condition::RUNTIME_SUPPORTED, Role::Flag, ConditionStatus::False,
-        "the container runtime fits kubelet, host and RuntimeClasses", &[
-        row(reason::SUPPORTED, TRUE, "the container runtime fits kubelet, host and RuntimeClasses", NOTHING),
+        "the container runtime is compatible with kubelet, host and RuntimeClasses", &[
+        row(reason::SUPPORTED, TRUE, "the container runtime is compatible with kubelet, host and RuntimeClasses", NOTHING),
         row(reason::TOO_OLD_FOR_NEXT_MINOR, TRUE,
-            "the runtime fits this kubelet and is too old for the next minor version",
+            "the runtime supports this kubelet but not the next minor version",
             "upgrade containerd before the kubelet"),
         row(reason::TOO_OLD, FALSE,
             "the runtime is too old for this kubelet; or it does not run the older images that the host can run; or it \
@@ -336,18 +336,18 @@ pub const CONDITIONS: &[ConditionType] = &[
             "nodes show a kubelet without the configuration, or cannot be compared; the message says why",
             "deliver the configuration: [delivery](delivery.md)"),
         row(reason::DIFFERS, FALSE, "nodes reserve other amounts; the message has the numbers",
-            "deliver the current configuration and restart the kubelet, or find out what else configures it"),
+            "deliver the current configuration and restart the kubelet, or find the other source of its configuration"),
     ]),
     condition(condition::WORKLOADS_PLACED, Role::Flag, ConditionStatus::False,
-        "every pod runs where it should, and would be scheduled there again", &[
+        "every pod runs on a matching node, and would be scheduled there again", &[
         row(reason::PLACED, TRUE, "no problem was found", NOTHING),
         row(reason::PLACED_WITH_WARNINGS, TRUE,
-            "pods run where they should, with warnings: `MemoryNotReserved` or `FieldsWithoutEffect`",
+            "pods run on matching nodes, with warnings: `MemoryNotReserved` or `FieldsWithoutEffect`",
             "read the message"),
         row(reason::NOT_CHECKED, UNKNOWN, "the operator runs with `--workloads=off`, or has not read the pods yet",
-            "no action required; if it stays, apply `config/rbac/workloads.yaml`"),
+            "no action required; if it persists, apply `config/rbac/workloads.yaml`"),
         row(reason::UNSCHEDULABLE, FALSE,
-            "pods fit no pool: the RuntimeClass does not exist, or contradicts the pod's selector; no node has the \
+            "pods cannot be scheduled to any pool: the RuntimeClass does not exist, or contradicts the pod's selector; no node has the \
              labels; a taint is not tolerated; the container runtime does not have the handler",
             "follow the message"),
         row(reason::DAEMON_SET_NOT_TOLERATING, FALSE,
@@ -387,7 +387,7 @@ pub const CONDITIONS: &[ConditionType] = &[
             "it can be rendered, with values that are known to cause problems, such as less than 2Gi reserved for \
              Windows",
             "read the message"),
-        row(reason::INVALID, FALSE, "the profile has mistakes, each with its path", "correct what the message names"),
+        row(reason::INVALID, FALSE, "the profile has mistakes, each with its path", "correct the fields in the message"),
     ]),
 ];
 

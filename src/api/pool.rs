@@ -18,7 +18,7 @@ use super::{
 };
 use crate::facts::builds;
 
-/// A set of Windows nodes that run one Windows version under one set of rules.
+/// A set of Windows nodes that run one Windows version with one configuration.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "winpool.dev",
@@ -30,7 +30,7 @@ use crate::facts::builds;
     category = "windows",
     status = "WindowsNodePoolStatus",
     derive = "PartialEq",
-    doc = "A set of Windows nodes that run one Windows version under one set of rules.",
+    doc = "A set of Windows nodes that run one Windows version with one configuration.",
     validation = Rule::new("self.metadata.name.size() <= 63").message("metadata.name becomes a label value on the nodes: write at most 63 characters"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
@@ -78,7 +78,7 @@ pub struct WindowsNodePoolSpec {
     #[x_kube(
         merge_strategy = ListMerge::Atomic,
         validation = Rule::new("self.all(t, self.exists_one(u, u.key == t.key && u.effect == t.effect))")
-            .message("a node can have one taint of a key and effect: remove the duplicate")
+            .message("a node can have only one taint per key and effect: remove the duplicate")
     )]
     pub taints: Vec<Taint>,
 
@@ -156,7 +156,7 @@ pub struct LabelSelector {
     #[x_kube(
         validation = Rule::new(label_keys_rule()).message(LABEL_KEYS),
         validation = Rule::new("!self.exists(k, k.startsWith('winpool.dev/'))")
-            .message("winpool.dev/ labels are set from this selector: select by a label of your own")
+            .message("winpool.dev/ labels are set from this selector: select by another label")
     )]
     pub match_labels: BTreeMap<String, String>,
     /// Requirements on a node's labels.
@@ -172,7 +172,7 @@ pub struct LabelSelector {
     validation = Rule::new("self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : !has(self.values) || size(self.values) == 0")
         .message("In and NotIn need at least one value. Exists and DoesNotExist take no values"),
     validation = Rule::new("!self.key.startsWith('winpool.dev/')")
-        .message("winpool.dev/ labels are set from this selector: select by a label of your own")
+        .message("winpool.dev/ labels are set from this selector: select by another label")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SelectorRequirement {
@@ -259,7 +259,7 @@ pub struct RuntimeClassSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::resources")]
     pub overhead: BTreeMap<String, QuantityText>,
-    /// Takes over an existing RuntimeClass of this name that winpool did not create. Its other tolerations are kept.
+    /// Takes over an existing RuntimeClass of this name that winpool did not create. Tolerations that it already has are kept.
     #[serde(default)]
     pub adopt: bool,
 }

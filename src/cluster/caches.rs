@@ -175,7 +175,7 @@ impl Caches {
             self.config_maps.wait_for_versions(of(ConfigMapView::KIND), WRITES_TIMEOUT),
         );
         if reached != (true, true, true, true, true) {
-            debug!("caches do not have the writes yet");
+            debug!("caches do not contain the writes yet");
         }
     }
 

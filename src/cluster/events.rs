@@ -1,6 +1,6 @@
-//! Publishes events of core/v1, as the kubelet does: API servers of 1.20 refuse those of events.k8s.io/v1 about
-//! cluster-scoped objects (kubernetes/kubernetes, pkg/apis/core/validation/events.go: such events had to be in
-//! kube-system), and `kubectl describe` shows both.
+//! Publishes events of core/v1, as the kubelet does. `kubectl describe` shows both versions, but API servers of 1.20
+//! reject events of events.k8s.io/v1 about cluster-scoped objects outside kube-system (kubernetes/kubernetes,
+//! pkg/apis/core/validation/events.go).
 
 use std::{
     collections::HashMap,
@@ -37,16 +37,16 @@ const COMPONENT: &str = "winpool";
 const MAX_MESSAGE: usize = 1024;
 /// The longest part of an object's name in the name of an event, in bytes.
 const MAX_NAME: usize = 220;
-/// How long a repetition counts to the former event.
+/// How long after an event a repetition is counted in it instead of published as a new event.
 const SERIES: Duration = Duration::from_secs(360);
-/// The minimum time between two requests for one event; repetitions in between are only counted.
+/// The minimum time between two requests for one event; in between, repetitions are only counted.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
 /// How long the events of one reconcile may take together.
 const LIMIT: Duration = Duration::from_secs(5);
 /// How many requests run at once.
 const CONCURRENCY: usize = 4;
 
-/// Publishes events. A repeated event increases the count of the former one and replaces its message.
+/// Publishes events. A repeated event increases the count of the existing one and replaces its message.
 #[derive(Clone)]
 pub struct Events {
     client: Client,
@@ -78,7 +78,7 @@ enum Request {
         name: String,
         count: i32,
     },
-    /// No request: the repetition is counted.
+    /// No request: the repetition is only counted.
     Skip,
 }
 
@@ -88,8 +88,7 @@ impl Events {
         Self { client, published: Arc::default(), failure: Arc::default() }
     }
 
-    /// Publishes the events, and returns for each whether it was published. Failures are logged: they never fail a
-    /// reconcile.
+    /// Publishes the events, and returns for each whether it was published. Failures are only logged.
     pub async fn publish(&self, events: &[Event]) -> Vec<bool> {
         let done: Vec<_> = events.iter().map(|_| AtomicBool::new(false)).collect();
         let all = stream::iter(events.iter().zip(&done));
@@ -104,7 +103,7 @@ impl Events {
         done.into_iter().map(AtomicBool::into_inner).collect()
     }
 
-    /// Logs a failure, unless the last event failed for the same cause.
+    /// Logs a failure, unless the last event failed with the same cause.
     fn log(&self, event: &Event, result: kube::Result<()>) {
         let failure = result.as_ref().err().map(status_code);
         let mut last = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +162,7 @@ impl Events {
         Ok(())
     }
 
-    /// The map is plain data: a panic elsewhere cannot leave it half-written.
+    /// Recovers from poisoning: a panic elsewhere cannot leave the map half-written.
     fn published(&self) -> MutexGuard<'_, HashMap<Key, Published>> {
         self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -226,15 +225,15 @@ fn reference(about: &Regarding) -> core::ObjectReference {
     }
 }
 
-/// The message of an event. A long one loses its middle, because the remedy is at its end.
+/// The message of an event. A long message is shortened in the middle, because it ends with the remedy.
 fn message_of(event: &Event) -> String {
     let text = &event.message;
     let max_chars = MAX_MESSAGE * text.chars().count() / text.len().max(MAX_MESSAGE);
-    // Both ends together can still be too long, if their characters have more bytes than the others.
+    // The result can still be too long in bytes, if its characters take more bytes than the omitted ones.
     shortened(&bounds::shortened(text, max_chars), MAX_MESSAGE)
 }
 
-/// At most this many bytes, cut at a character boundary, with dots for the rest.
+/// The text in at most `longest` bytes, cut at a character boundary and marked with dots.
 fn shortened(text: &str, longest: usize) -> String {
     const MORE: &str = "...";
     if text.len() <= longest {

@@ -1,4 +1,4 @@
-//! The key that signs the records on nodes: in a Secret of the operator's namespace, created at the first start.
+//! The key that signs the records on nodes, in a Secret of the operator's namespace that is created at the first start.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 
 /// The entry of the Secret.
 const ENTRY: &str = "key";
-/// How often the Secret is read: a deleted Secret is restored, the key of a replaced Secret is used.
+/// How often the Secret is read, to restore a deleted Secret and to use the key of a replaced one.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// How often the Secret is read after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
@@ -91,10 +91,10 @@ pub struct OwnershipKeyStore {
 }
 
 impl OwnershipKeyStore {
-    /// With the channel on which the key is published.
+    /// Creates the store and the channel on which the key is published.
     ///
     /// # Errors
-    /// If the system has no random numbers.
+    /// If the system has no source of random numbers.
     pub fn new(client: Client, namespace: String) -> Result<(Self, watch::Receiver<Arc<Ownership>>), getrandom::Error> {
         let mut bytes = Bytes::default();
         getrandom::fill(&mut bytes)?;
@@ -105,7 +105,7 @@ impl OwnershipKeyStore {
         Ok((Self { client, namespace, own, bytes, stored: false, published }, receiver))
     }
 
-    /// Syncs with a few retries, because records cannot be verified before.
+    /// Syncs with a few retries, because records cannot be verified without the key.
     pub async fn start(&mut self) {
         for _ in 0..ATTEMPTS {
             self.sync().await;
@@ -150,7 +150,7 @@ impl OwnershipKeyStore {
         }
     }
 
-    /// Stores the key, or returns the one that another process has stored first.
+    /// Stores the key, or returns the key that another process stored first.
     async fn create(&self) -> Result<Bytes, KeyError> {
         let labels = BTreeMap::from([(label::MANAGED_BY.to_owned(), label::MANAGED_BY_VALUE.to_owned())]);
         let secret = Secret {

@@ -1,4 +1,4 @@
-//! Reads a cluster once, for the command line: the objects that the caches of the operator hold.
+//! Reads a cluster once, for the command line: the same objects as in the caches of the operator.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// How many objects one page of a list has.
+/// The number of objects in a page of a list.
 const PAGE: u32 = 500;
 /// The name of the operator's Deployment.
 const DEPLOYMENT: &str = "winpool";
@@ -56,7 +56,7 @@ impl ListError {
 /// The objects in the cluster. Without the CustomResourceDefinitions of winpool there are no pools and profiles.
 ///
 /// # Errors
-/// If the cluster cannot be reached, or refuses a request.
+/// If the cluster cannot be reached, or rejects a request.
 pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot, ListError> {
     let info = client.apiserver_version().await.map_err(|error| ListError::new("the API server's version", &error))?;
     let all = ListParams::default();
@@ -90,7 +90,7 @@ pub struct Workloads {
 /// The workloads in the cluster.
 ///
 /// # Errors
-/// If the cluster cannot be reached, or refuses a request.
+/// If the cluster cannot be reached, or rejects a request.
 pub async fn list_workloads(client: &Client) -> Result<Workloads, ListError> {
     let pods = list::<Pod>(Api::<core::Pod>::all(client.clone()), ListParams::default(), false).await?;
     let mut controllers = list_controllers::<Deployment>(client, false).await?;
@@ -136,7 +136,7 @@ where
 /// Whether the operator is running: its Deployment has a ready Pod.
 ///
 /// # Errors
-/// If the cluster cannot be reached, or refuses a request.
+/// If the cluster cannot be reached, or rejects a request.
 pub async fn is_operator_running(client: &Client, namespace: &str) -> Result<bool, ListError> {
     let deployments = Api::<Deployment>::namespaced(client.clone(), namespace);
     let found = deployments.get_opt(DEPLOYMENT).await.map_err(|error| ListError::new("Deployment winpool", &error))?;

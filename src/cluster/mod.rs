@@ -38,7 +38,7 @@ fn status_code(error: &kube::Error) -> Option<u16> {
     }
 }
 
-/// The message of an error: that of the API server where it answered.
+/// The message of an error: of the API server if it answered, else of the client.
 pub(crate) fn explain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),

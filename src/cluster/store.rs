@@ -60,7 +60,7 @@ impl<V: View> Store<V> {
         self.0.borrow().as_ref()?.get(name).cloned()
     }
 
-    /// All objects, by name. The map is shared: the next change copies it if it is still in use.
+    /// All objects, by name. The map is shared: the next change copies it if it is still in use (copy-on-write).
     pub fn all(&self) -> Objects<V> {
         self.0.borrow().clone().unwrap_or_default()
     }
@@ -75,7 +75,7 @@ impl<V: View> Store<V> {
         self.len() == 0
     }
 
-    /// Whether the store had a complete list.
+    /// Whether the store received a complete list.
     pub fn is_synced(&self) -> bool {
         self.0.borrow().is_some()
     }
@@ -86,12 +86,12 @@ impl<V: View> Store<V> {
         let _ = self.0.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Waits until the store has the objects in these versions, by name (`None`: deleted), at most for the limit.
-    /// Returns whether it has.
+    /// Waits until the store has the objects in these versions, by name (`None`: deleted), for at most `limit`. Returns
+    /// whether it has them.
     pub async fn wait_for_versions(&self, mut versions: Vec<(&str, Option<&str>)>, limit: Duration) -> bool {
         let mut receiver = self.0.subscribe();
         let reached = receiver.wait_for(|objects| {
-            // Checking only the last one keeps each change cheap while there are thousands.
+            // Only the last one is checked for each change, because there may be thousands.
             while versions.last().is_some_and(|(name, version)| has_version(objects.as_ref(), name, *version)) {
                 versions.pop();
             }
@@ -100,7 +100,7 @@ impl<V: View> Store<V> {
         tokio::time::timeout(limit, reached).await.is_ok()
     }
 
-    /// Adds or replaces an object; `None` when its view is equivalent to the former one.
+    /// Adds or replaces an object; `None` if its view is equivalent to the previous one.
     pub(crate) fn put(&self, view: V) -> Option<Change<V>> {
         let after = Arc::new(view);
         let mut before = None;
@@ -110,7 +110,7 @@ impl<V: View> Store<V> {
         difference(before, Some(after))
     }
 
-    /// Removes an object; `None` when there was none.
+    /// Removes an object; `None` if there was none.
     pub(crate) fn remove(&self, name: &str) -> Option<Change<V>> {
         let mut before = None;
         self.0.send_modify(|objects| before = objects.as_mut().and_then(|objects| objects.remove(name)));
@@ -144,7 +144,7 @@ fn has_version<V: View>(objects: Option<&Objects<V>>, name: &str, version: Optio
 }
 
 /// Whether a cached version is the written one or a later one. Versions of one resource can be compared as numbers
-/// (Kubernetes API concepts, "Resource versions"); what is not a number is not waited for.
+/// (Kubernetes API concepts, "Resource versions"). Versions that are not numbers are not waited for.
 fn is_at_least(cached: &str, written: &str) -> bool {
     match (cached.parse::<u128>(), written.parse::<u128>()) {
         (Ok(cached), Ok(written)) => cached >= written,

@@ -1,4 +1,4 @@
-//! The versions of the API servers. One address may have several, so each probe opens a new connection.
+//! The versions of the API servers. Several may share one address, so each probe opens a new connection.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::facts::Minor;
 
 /// The time between two probes.
 const INTERVAL: Duration = Duration::from_secs(30);
-/// How long an answer is used.
+/// How long an answer counts.
 const MAX_AGE: Duration = Duration::from_secs(15 * 60);
 /// How long one probe may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -28,13 +28,13 @@ pub struct VersionProbe {
 }
 
 impl VersionProbe {
-    /// With the channel on which the lowest minor is published; `None` while there is no recent answer.
+    /// Creates the probe and the channel on which the lowest minor is published; `None` without a recent answer.
     pub fn new(config: Config) -> (Self, watch::Receiver<Option<Minor>>) {
         let (lowest, receiver) = watch::channel(None);
         (Self { config, recent: RecentVersions::default(), lowest }, receiver)
     }
 
-    /// Probes once. A failure is logged at debug level only: the watches report an API server that does not answer.
+    /// Probes once. A failure is logged at debug level only, because the watches report an unreachable API server.
     pub async fn probe(&mut self) {
         match timeout(LIMIT, self.fetch()).await {
             Ok(Ok(minor)) => self.recent.add(minor, Instant::now()),
@@ -63,7 +63,7 @@ impl VersionProbe {
     }
 }
 
-/// The minor that an API server reports; managed clouds write `34+`.
+/// The minor that an API server reports, which may have a suffix, such as `34+` on managed clouds.
 pub(super) fn minor(info: &Info) -> Result<Minor, String> {
     format!("{}.{}", info.major, info.minor).parse().map_err(|error: crate::facts::ParseVersionError| error.to_string())
 }

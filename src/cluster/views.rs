@@ -1,4 +1,4 @@
-//! The views: what is cached of each kind that is watched.
+//! The views: the cached fields of each watched kind.
 
 use std::marker::PhantomData;
 
@@ -22,17 +22,17 @@ pub trait View: Send + Sync + Sized + 'static {
     type Object: Send;
     /// The kind, as Kubernetes spells it.
     const KIND: &'static str;
-    /// Values that many objects have in common, stored once.
+    /// Values that many objects have in common; each is stored once.
     type Shared: Default + Send;
     /// Reads an object.
     fn read(object: Self::Object, shared: &mut Self::Shared) -> Self;
     /// The name, or `namespace/name`.
     fn name(&self) -> &str;
-    /// The resource version, if it is kept.
+    /// The resource version, if the view has it.
     fn resource_version(&self) -> Option<&str> {
         None
     }
-    /// Whether the rules read the same from another version of the object.
+    /// Whether the objects do not differ for the rules.
     fn is_equivalent_to(&self, other: &Self) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! Reading of manifests, and reports of what is wrong with them.
+//! Reads manifests, and reports their problems.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::{
 /// The pools and profiles in files.
 ///
 /// # Errors
-/// There is none, or something is wrong with one of them.
+/// There is none, or one of them has problems.
 pub(super) fn resources(files: &[PathBuf]) -> Result<Resources, Failure> {
     let manifests = read(files)?;
     manifests.ignored.iter().for_each(|text| note(&format!("skipped: {text}")));

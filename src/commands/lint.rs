@@ -103,7 +103,7 @@ impl TryFrom<Args> for Settings {
     }
 }
 
-/// The container runtime of a minor's nodes: by default Docker while the kubelet has dockershim.
+/// The container runtime of nodes of a minor: by default Docker up to the last kubelet with dockershim.
 fn runtime(requested: Option<RuntimeName>, minor: Minor) -> ContainerRuntime {
     match (requested, ContainerRuntime::docker(minor)) {
         (Some(RuntimeName::Containerd), _) | (None, ContainerRuntime::CriDockerd) => ContainerRuntime::Containerd(()),
@@ -114,7 +114,7 @@ fn runtime(requested: Option<RuntimeName>, minor: Minor) -> ContainerRuntime {
 /// Prints the findings.
 ///
 /// # Errors
-/// There is a finding that is more than a note.
+/// There is an error or a warning.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let manifests = input::read_within(&settings.files, &mut Budget::bounded())?;
     let own = OwnResources::read(&manifests.objects);
@@ -240,7 +240,7 @@ fn check_with(manifests: Manifests, own: OwnResources, target: Target, lookups: 
     others.into_iter().chain(services).for_each(|(index, manifest)| checker.check(index, manifest));
     let Checker { mut report, findings, silences, .. } = checker;
     report.findings = silences.apply(findings);
-    // A comment may be for a document that could not be read.
+    // An unused comment may belong to a document that could not be read.
     report.findings.retain(|found| found.finding.code != Code::UnusedIgnore || !unreadable.contains(&found.file));
     report.findings.sort();
     report.findings.dedup();

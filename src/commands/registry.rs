@@ -38,7 +38,7 @@ impl Args {
         Registry::new(settings).map_err(|error| Failure::Usage(format!("--registry-ca: {error}")))
     }
 
-    /// The client for the operator, which runs without one where the system has no trusted certificates.
+    /// The client for the operator; `None` if the system has no trusted certificates.
     pub(super) fn registry_if_any(self) -> Result<Option<Registry>, Failure> {
         let is_specified = self.registry_ca.is_some();
         match self.registry() {

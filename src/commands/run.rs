@@ -21,7 +21,7 @@ use crate::{
     telemetry::{self, LogFormat, Telemetry},
 };
 
-/// How long running reconciles may take after the first signal. Below the 30 s that Kubernetes gives a Pod.
+/// How long running reconciles may take after the first signal. Less than the default terminationGracePeriodSeconds.
 const GRACE_PERIOD: Duration = Duration::from_secs(20);
 /// How long the admin server may take to finish its responses.
 const ADMIN_SHUTDOWN: Duration = Duration::from_secs(1);
@@ -93,7 +93,7 @@ impl TryFrom<Args> for Settings {
     }
 }
 
-/// Runs the operator until a signal or a defect ends it.
+/// Runs the operator until a signal or a bug ends it.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let runtime = connect::runtime()?;
     let result = runtime.block_on(with_telemetry(settings));
@@ -161,7 +161,7 @@ async fn with_admin_server(
     let mut server = tokio::spawn(admin::serve(listener, admin, stop.clone()));
     let result = tokio::select! {
         result = operator => result,
-        result = &mut server => return Err(Failure::Defect(format!("the admin server ended: {result:?}"))),
+        result = &mut server => return Err(Failure::Defect(format!("the admin server stopped unexpectedly: {result:?}"))),
     };
     stop.cancel();
     if timeout(ADMIN_SHUTDOWN, server).await.is_err() {

@@ -1,4 +1,4 @@
-//! The changes that the workload controller has not processed: one entry for each object, however often it changes.
+//! The changes that the workload controller has not processed: one entry for each object.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -27,12 +27,12 @@ struct Shared {
 
 #[derive(Default)]
 struct Pending {
-    /// Whether the workload controller runs. Until then no change is kept.
+    /// Whether the workload controller runs. Otherwise changes are dropped.
     is_open: bool,
     changed: Changed,
 }
 
-/// The present state of each changed object; `None` for a deleted one.
+/// The current state of each changed object; `None` for a deleted one.
 #[derive(Default)]
 pub struct Changed {
     /// Pods, by key.
@@ -45,12 +45,12 @@ pub struct Changed {
     pub sandboxes: HashMap<(String, String), Option<RuntimeReport>>,
     /// Whether pools, nodes or RuntimeClasses changed.
     pub scheduling_state: bool,
-    /// Changed labels of nodes that the rules of no pool read.
+    /// Changed labels of nodes that are not relevant for any pool.
     pub labels: BTreeSet<String>,
 }
 
 impl Changed {
-    /// Adds a pod, identified by any version of it.
+    /// Adds a pod. `any` is any version of it.
     pub fn add_pod(&mut self, any: &Pod, now: Option<&Arc<Pod>>) {
         self.pods.insert(any.key.clone(), now.cloned());
     }
@@ -84,18 +84,18 @@ impl Changes {
         }
     }
 
-    /// Starts to keep changes, after all present objects, which `add_all` adds.
+    /// Starts to record changes. `add_all` adds all existing objects.
     pub fn open(&self, add_all: impl FnOnce(&mut Changed)) {
         let mut changed = Changed::default();
         let mut pending = self.pending();
-        // No change can be recorded while `add_all` runs: one that it misses is recorded afterwards.
+        // No change is recorded while `add_all` runs: a change that it misses is recorded afterwards.
         add_all(&mut changed);
         *pending = Pending { is_open: true, changed };
         drop(pending);
         self.0.recorded.notify_one();
     }
 
-    /// Ends the wait for changes without a change.
+    /// Ends the wait in [`Self::recorded`] without a change.
     pub fn notify(&self) {
         self.0.recorded.notify_one();
     }
@@ -110,7 +110,7 @@ impl Changes {
         self.0.recorded.notified().await;
     }
 
-    /// The changes are plain data: after a panic at most one is missing, and a restart begins with all objects.
+    /// Recovers from poisoning: after a panic at most one change is missing, and a restart begins with all objects.
     fn pending(&self) -> MutexGuard<'_, Pending> {
         self.0.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }

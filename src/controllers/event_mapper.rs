@@ -25,7 +25,7 @@ use crate::{
 /// Enqueues the objects that a change concerns.
 #[derive(Clone)]
 pub struct EventMapper {
-    /// The caches, which have the change.
+    /// The caches, which already contain the change.
     pub caches: Arc<Caches>,
     /// The queue of pools.
     pub pools: Enqueuer<Trigger>,
@@ -38,8 +38,8 @@ pub struct EventMapper {
 }
 
 impl EventMapper {
-    /// A node: enqueues the pools that have it or select it, before or after the change. If only labels changed that no
-    /// pool reads, it concerns the workloads alone, which may select by any label.
+    /// A node: enqueues the pools that have it or select it, before or after the change. If only labels changed that
+    /// are not relevant for any pool, only the workload controller is notified: workloads may select by any label.
     pub fn node(&self, change: &Change<WindowsNode>) {
         let (before, after) = (change.before.as_deref(), change.after.as_deref());
         let (pools, classes) = (self.caches.pools.all(), self.caches.runtime_classes.all());
@@ -55,8 +55,7 @@ impl EventMapper {
         self.workloads.record(|changed| changed.scheduling_state = true);
     }
 
-    /// A pool: enqueues it, the pools whose nodes or RuntimeClasses the change concerns, and, if it uses another profile,
-    /// both profiles.
+    /// A pool: enqueues it, the other pools that the change affects, and, if its profile changed, both profiles.
     pub fn pool(&self, change: &Change<Pool>) {
         enqueue(&self.pools, [change.name().to_owned()], change);
         let changed = PoolChange { before: change.before.as_deref(), after: change.after.as_deref() };
@@ -126,12 +125,12 @@ impl EventMapper {
         self.workloads.record(|changed| add(changed, any, change.after.as_ref()));
     }
 
-    /// The lowest version of the API servers changed: enqueues all pools.
+    /// The lowest version of the API servers: enqueues all pools.
     pub fn api_server(&self) {
         self.enqueue_pools("version of the API server changed");
     }
 
-    /// The key that signs the records on nodes changed: enqueues all pools.
+    /// The key that signs the records on nodes: enqueues all pools.
     pub fn ownership(&self) {
         const KEY_CHANGED: &str = "key of the records changed";
         self.enqueue_pools(KEY_CHANGED);
@@ -164,7 +163,7 @@ fn differs<'a, V, P: PartialEq>(change: &'a Change<V>, part: impl Fn(&'a V) -> P
     change.before.as_deref().map(&part) != change.after.as_deref().map(&part)
 }
 
-/// What the object names, before or after the change.
+/// The names that the object refers to, before or after the change.
 fn either<V>(change: &Change<V>, named: impl Fn(&V) -> Option<String>) -> BTreeSet<String> {
     change.before.as_deref().into_iter().chain(change.after.as_deref()).filter_map(named).collect()
 }
@@ -212,7 +211,7 @@ mod tests {
     }
 
     /// Three pools: `web` and `batch` with the profile `standard`, `batch` with a RuntimeClass `shared`, and `edge`.
-    /// Returns what the handler of a change enqueues.
+    /// Returns the objects that `handle` enqueues.
     async fn enqueued(handle: impl FnOnce(&EventMapper)) -> Vec<String> {
         let (version, ownership) = (watch::channel(None).1, watch::channel(Arc::default()).1);
         let caches = Arc::new(Caches::new("winpool-system".into(), version, ownership));

@@ -22,7 +22,7 @@ use crate::{
 
 /// How many lookups are cached.
 const MAX_LOOKUPS: usize = 20_000;
-/// How long after a failure the pull secrets are read again: they may have been corrected.
+/// How long after a failure the pull secrets are read again, because they may have been corrected.
 const REREAD_SECRETS: Duration = Duration::from_secs(60);
 
 /// Looks up the images that the index needs, if registries may be contacted.
@@ -66,7 +66,7 @@ impl Images {
         !self.attempts.is_empty()
     }
 
-    /// Starts the lookups that the index needs, and passes the results to it. Waits for nothing.
+    /// Starts the lookups that the index needs, and passes the available results to it, without waiting.
     pub fn look_up(&mut self, index: &mut WorkloadIndex, caches: &Caches) {
         let Some(lookups) = &self.lookups else { return };
         let requests: BTreeMap<String, Vec<ImageRequest>> =
@@ -110,8 +110,8 @@ fn update(attempts: &mut Vec<Attempt>, sources: Vec<Source>) {
     ));
 }
 
-/// The first result with an image, else the first failure; `None` while a result before it is pending. Later attempts are
-/// not made.
+/// The first successful result, or else the first failure; `None` while an earlier attempt is pending. Attempts after a
+/// success are not made.
 fn first_found(results: impl Iterator<Item = Option<Arc<Lookup>>>) -> Option<Arc<Lookup>> {
     let mut first = None;
     for result in results {

@@ -10,13 +10,13 @@ use tokio::time::Instant;
 
 use crate::domain::operation::{Done, ErrorCause, Outcome, Shortfall, WriteError};
 
-/// How long the same failure is not logged again.
+/// The minimum time between two log lines about the same failure.
 const INTERVAL: Duration = Duration::from_secs(600);
 
 /// Failures of a reconcile with the same cause, for one object or many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureReport {
-    /// What identifies the failure.
+    /// The key of the failure.
     pub key: FailureKey,
     /// The names of the objects.
     pub objects: Vec<String>,
@@ -24,7 +24,7 @@ pub struct FailureReport {
     pub message: String,
 }
 
-/// What identifies a failure: two failures with the same key are logged once.
+/// Identifies a failure: failures with the same key are logged once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FailureKey {
     /// The kind of the operation, such as `patch-node`.
@@ -35,7 +35,7 @@ pub struct FailureKey {
     pub cause: ErrorCause,
 }
 
-/// The failures that were logged, by object of the reconcile, with the time. Clones share them.
+/// The logged failures with their time, by reconciled object. Clones share them.
 #[derive(Clone, Default)]
 pub struct LogDeduplicator(Arc<Mutex<HashMap<String, BTreeMap<FailureKey, Instant>>>>);
 
@@ -44,7 +44,7 @@ pub struct LogDeduplicator(Arc<Mutex<HashMap<String, BTreeMap<FailureKey, Instan
 pub struct LogUpdate {
     /// The failures that were not logged in the last ten minutes.
     pub failures: Vec<FailureReport>,
-    /// Whether the object had failures before and has none now.
+    /// Whether the object had failures before, and none now.
     pub recovered: bool,
 }
 
@@ -73,7 +73,7 @@ impl FailureReport {
     /// What an administrator can do.
     pub fn remedy(&self) -> &'static str {
         match self.key.taints_only {
-            true => "allow the taints of the operator in the admission policy or webhook that refuses them",
+            true => "allow the taints of the operator in the admission policy or webhook that rejects them",
             false => {
                 "check config/rbac, the installed CRDs and admission policies if the write is refused. It is retried"
             }
@@ -95,7 +95,7 @@ pub fn failures(name: &str, done: &Done, status: Option<&Outcome>) -> Vec<Failur
     reports.into_values().collect()
 }
 
-/// The error of a write, and whether it is about the taints only.
+/// The error of a write, and whether it concerns only the taints.
 fn error_of(outcome: &Outcome) -> Option<(&WriteError, bool)> {
     match outcome {
         Outcome::Refused(error) | Outcome::Failed(error) => Some((error, false)),

@@ -1,4 +1,4 @@
-//! The controllers: snapshot, plan, write, status. [`crate::domain`] decides, [`crate::cluster`] reads and writes.
+//! The controllers: snapshot, plan, write, status. The rules are in [`crate::domain`], the I/O in [`crate::cluster`].
 
 mod changes;
 mod context;
@@ -74,13 +74,13 @@ pub enum Error {
     #[error("invalid configuration for the API server")]
     Client(#[source] Box<kube::Error>),
     /// No key can be generated.
-    #[error("the system has no random numbers")]
+    #[error("the system has no source of random numbers")]
     Random(#[source] getrandom::Error),
 }
 
 /// Runs the operator until the shutdown.
 ///
-/// The first reconcile follows when the caches are synced and the version of the API server was probed.
+/// Reconciles start after the caches are synced and the version of the API server was probed.
 ///
 /// # Errors
 /// If the client cannot be built, or no key can be generated.
@@ -94,7 +94,7 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
     let supervisor = Supervisor { metrics: settings.metrics.clone(), readiness: settings.readiness.clone() };
     let watches = Watches { client: client.clone(), supervisor: supervisor.clone(), mapper: mapper.clone() };
 
-    // Dropping it ends its tasks.
+    // Its tasks end when it is dropped.
     let mut background = JoinSet::new();
     watches.start(&mut background, &settings.namespace);
     tokio::select! {
@@ -157,7 +157,7 @@ impl Probes {
         tokio::join!(self.versions.probe(), self.keys.start());
     }
 
-    /// Starts the periodic reads, and enqueues the objects that a change concerns.
+    /// Starts the periodic reads, and enqueues the objects that depend on a changed value.
     fn start(self, tasks: &mut JoinSet<()>, supervisor: &Supervisor, mapper: &EventMapper) {
         let Self { versions, version, keys, ownership } = self;
         let (versions, keys) = (Arc::new(Mutex::new(versions)), Arc::new(Mutex::new(keys)));
@@ -210,7 +210,7 @@ impl Queues {
     }
 }
 
-/// What the workload controller is started with, also after a panic.
+/// The inputs of the workload controller, kept for restarts after a panic.
 #[derive(Clone)]
 struct WorkloadTask {
     stores: WorkloadStores,
@@ -232,18 +232,18 @@ impl WorkloadTask {
     }
 }
 
-/// How long the first reconciles wait for the workloads, so that a restart does not reset what the status reports.
+/// How long the first reconciles wait for the workloads, so that a restart does not reset their counts in status.
 const WORKLOADS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits until the workloads are known, at most for the limit.
+/// Waits until the workloads are known, for at most `limit`.
 async fn wait_for_workloads(mut workloads: watch::Receiver<Workloads>, limit: Duration) {
     let known = workloads.wait_for(|workloads| *workloads != Workloads::Waiting);
     if timeout(limit, known).await.is_err() {
-        info!("pods are not known yet, starting without them");
+        info!("workloads are not checked yet, starting without them");
     }
 }
 
-/// Runs the reconciles of one controller, each in a span that belongs to the trace of its trigger.
+/// Runs the reconciles of one controller, each in a span of the trace of its trigger.
 async fn run_controller<F>(
     controller: &'static str,
     queue: Queue<Trigger>,
@@ -271,7 +271,7 @@ async fn run_controller<F>(
     queue.run(traced, shutdown.clone()).await;
 }
 
-/// Records a reconcile in the metrics when it is dropped: as failed, unless it was stopped with another outcome.
+/// Records a reconcile in the metrics when it is dropped: as failed, unless another outcome was set.
 struct ReconcileTimer {
     controller: &'static str,
     metrics: Metrics,

@@ -8,7 +8,7 @@ use crate::{
     domain::{pool::plan::plan, status::pool::report},
 };
 
-/// Applies what the pool specifies, and reports in its status what differs.
+/// Applies the spec of the pool, and reports differences in its status.
 pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
     let snapshot = context.snapshot();
     let Some(plan) = info_span!("plan").in_scope(|| plan(&snapshot, pool)) else {

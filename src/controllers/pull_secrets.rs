@@ -1,4 +1,4 @@
-//! Reads pull secrets in the background: a slow API server does not delay the assessment of workloads.
+//! Reads pull secrets in the background, so that a slow API server does not delay the checks of workloads.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,10 +21,10 @@ use crate::{cluster::explain, registry::Credentials};
 const CONCURRENCY: usize = 8;
 /// How long one read may take.
 const LIMIT: Duration = Duration::from_secs(10);
-/// The entries of a Secret with the logins of registries: of the present type, and of the former one.
+/// The entries of a Secret with the logins of registries: of the current type, and of the older one.
 const DOCKER_CONFIG: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
 
-/// The pull secrets that are being read, and those that were.
+/// The pull secrets that are being read or were read.
 pub struct PullSecrets(Arc<Shared>);
 
 struct Shared {
@@ -54,8 +54,8 @@ impl PullSecrets {
         Self(Arc::new(Shared { client, permits, secrets: Mutex::default(), changes }))
     }
 
-    /// The logins in these Secrets, as they were at this time or later; `None` while one of them is being read. A Secret
-    /// that cannot be read has no logins.
+    /// The logins in these Secrets, read at `since` or later; `None` while one of them is being read. A Secret that
+    /// cannot be read has no logins.
     pub fn credentials(&self, namespace: &str, names: &[String], since: Instant) -> Option<Option<Credentials>> {
         let mut secrets = self.0.secrets();
         let mut all = Vec::new();
@@ -104,7 +104,7 @@ impl Shared {
         self.changes.notify();
     }
 
-    /// The map is plain data: a panic elsewhere cannot leave it half-written.
+    /// Recovers from poisoning: a panic elsewhere cannot leave the map half-written.
     fn secrets(&self) -> MutexGuard<'_, HashMap<Key, State>> {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     /// An API server that answers after this time with a Secret for the host `NAME.example`, and with 404 for `missing`;
-    /// the most requests that ran at once.
+    /// and the maximum number of concurrent requests.
     fn api_server(delay: Duration) -> (Client, Arc<AtomicUsize>) {
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let peak = most.clone();

@@ -1,8 +1,8 @@
-//! The work queue of a controller: when which object is reconciled.
+//! The work queue of a controller.
 //!
-//! The first event starts a reconcile at once; events during a reconcile or shortly after it start one more. The queue
-//! does not wait for events to end, so a client that writes without pause does not delay reconciles. One object has one
-//! reconcile at a time, a failure delays only its object, and a panic is a failure.
+//! The first event starts a reconcile at once; all events during the reconcile and shortly after it start one more.
+//! Further events do not postpone it, so a client that writes without pause does not delay reconciles. An object has
+//! one reconcile at a time, a failure delays only its object, and a panic is a failure.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -22,7 +22,7 @@ use tracing::{error, warn};
 
 /// How many reconciles of one controller run at once.
 const CONCURRENCY: usize = 4;
-/// The minimum time between the starts of two reconciles of one object: the events in between start one reconcile.
+/// The minimum time between the starts of two reconciles of one object; events in between start one reconcile.
 const MIN_INTERVAL: Duration = Duration::from_millis(200);
 /// The delay after a first conflict; it doubles with each further one.
 const FIRST_CONFLICT_DELAY: Duration = Duration::from_millis(100);
@@ -30,9 +30,9 @@ const FIRST_CONFLICT_DELAY: Duration = Duration::from_millis(100);
 const MAX_CONFLICT_DELAY: Duration = Duration::from_secs(5);
 /// The delay after a first failure; it doubles with each further one.
 const FIRST_FAILURE_DELAY: Duration = Duration::from_millis(500);
-/// The longest delay after a failure, before the reconcile is retried without an event.
+/// The longest delay after a failure before the reconcile is retried without an event.
 const MAX_FAILURE_DELAY: Duration = Duration::from_secs(10);
-/// The longest delay of an event after a failure.
+/// The longest time that an event after a failure is delayed.
 const MAX_EVENT_DELAY: Duration = Duration::from_secs(5);
 /// How long running reconciles may continue after the shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -58,7 +58,7 @@ pub struct Enqueuer<T>(Arc<Shared<T>>);
 /// The enqueued objects, until [`Queue::run`] reconciles them.
 pub struct Queue<T>(Arc<Shared<T>>);
 
-/// One entry for each object, however often it is enqueued.
+/// One entry for each object.
 struct Shared<T> {
     schedule: Mutex<Schedule<T>>,
     enqueued: Notify,
@@ -79,12 +79,12 @@ impl<T> Enqueuer<T> {
 }
 
 impl<T> Shared<T> {
-    /// Takes an object that is due, for its reconcile, and the cause.
+    /// Removes an object that is due, for its reconcile. Returns it with the cause.
     fn take_due(&self) -> Option<(String, Option<T>)> {
         self.schedule().take(Instant::now())
     }
 
-    /// The schedule is plain data: a panic elsewhere cannot leave it half-written.
+    /// Recovers from poisoning: a panic elsewhere cannot leave the schedule half-written.
     fn schedule(&self) -> MutexGuard<'_, Schedule<T>> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,7 +99,7 @@ pub fn queue<T>() -> (Enqueuer<T>, Queue<T>) {
 impl<T: Send + 'static> Queue<T> {
     /// Reconciles the objects until the shutdown, and then waits for the running reconciles.
     ///
-    /// A reconcile gets the object and the first cause since the last one; `None` if it is requeued.
+    /// A reconcile gets the object and the first cause since its last reconcile; `None` if it was requeued.
     pub async fn run<F>(self, reconcile: impl Fn(String, Option<T>) -> F, shutdown: CancellationToken)
     where
         F: Future<Output = Requeue> + Send + 'static,
@@ -159,7 +159,7 @@ impl RunningReconciles {
     }
 }
 
-/// When which object is due: plain data, with the time as a parameter.
+/// The due times of the objects. The current time is a parameter.
 struct Schedule<T> {
     objects: HashMap<String, Entry<T>>,
     /// The due times of the objects without a running reconcile.
@@ -189,7 +189,7 @@ impl<T> Schedule<T> {
         self.schedule(object, now);
     }
 
-    /// Makes the object due at a time, if it is not due before.
+    /// Makes the object due at a time, unless it is due earlier.
     fn schedule(&mut self, object: &str, at: Instant) {
         let Some(entry) = self.objects.get_mut(object) else { return };
         let at = at.max(entry.not_before);
@@ -210,7 +210,7 @@ impl<T> Schedule<T> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Takes an object that is due, for its reconcile, and the cause.
+    /// Removes an object that is due, for its reconcile. Returns it with the cause.
     fn take(&mut self, now: Instant) -> Option<(String, Option<T>)> {
         self.next_due().filter(|at| *at <= now)?;
         let (_, object) = self.due.pop_first()?;
@@ -233,7 +233,7 @@ impl<T> Schedule<T> {
     fn requeue(&mut self, object: &str, requeue: Requeue, now: Instant) {
         let Some(entry) = self.objects.get_mut(object) else { return };
         entry.running = false;
-        // When it was enqueued during the reconcile. It is scheduled again, because the delay may be longer now.
+        // Set if it was enqueued during the reconcile. It is scheduled again, because the delay may be longer now.
         let enqueued = entry.due.take();
         let requeued = match requeue {
             Requeue::Wait | Requeue::Forget => None,
@@ -267,8 +267,8 @@ impl<T> Entry<T> {
     }
 }
 
-/// The delay after this many failures in a row, with a jitter of up to a quarter, so that objects that failed together
-/// are not retried together.
+/// The delay after this many failures in a row, with a jitter of up to 25 %, so that objects that failed together are
+/// not retried together.
 fn back_off(object: &str, failures: u32) -> Duration {
     let mut hasher = DefaultHasher::new();
     (object, failures).hash(&mut hasher);

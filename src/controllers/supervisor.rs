@@ -1,4 +1,4 @@
-//! Restarts the tasks that all objects share after a panic.
+//! Restarts shared tasks after a panic.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use tracing::error;
 
 use crate::admin::{Metrics, Readiness};
 
-/// How long a task has to run to count as recovered.
+/// A task that ran this long has recovered.
 const RECOVERY: Duration = Duration::from_secs(60);
-/// How many failures in a row are tolerated before `/readyz` reports the task.
+/// The maximum number of failures in a row that `/readyz` does not report.
 const TOLERATED: u32 = 2;
 /// The delay before the first restart; it doubles with each failure in a row.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ impl Supervisor {
     }
 }
 
-/// The delay after so many failures in a row.
+/// The delay after this number of failures in a row.
 fn delay(failures: u32) -> Duration {
     FIRST_DELAY.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(MAX_DELAY)
 }

@@ -1,4 +1,4 @@
-//! The cause of a reconcile, so that its trace begins with the event that caused it.
+//! The cause of a reconcile, with which its trace begins.
 
 use opentelemetry::Context;
 use tracing::Span;
@@ -6,7 +6,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 /// The event that caused a reconcile.
 pub struct Trigger {
-    /// Such as `Node win-1 changed`.
+    /// A description such as `Node win-1 changed`.
     pub description: String,
     context: Context,
 }
@@ -17,7 +17,7 @@ impl Trigger {
         Self { description, context: Span::current().context() }
     }
 
-    /// Adds a span to the trace of the event.
+    /// Makes a span part of the trace of the event.
     pub fn set_parent_of(&self, span: &Span) {
         // This fails only if traces are off.
         let _ = span.set_parent(self.context.clone());

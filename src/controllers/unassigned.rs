@@ -1,4 +1,4 @@
-//! The controller of nodes in no pool: it counts them, and publishes an event on each.
+//! The controller of nodes in no pool: counts them, and publishes an event on each.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use crate::{
     domain::status::{event::Event, unassigned},
 };
 
-/// The object of the reconcile: it is about all nodes.
+/// The key in the queue. One reconcile covers all nodes.
 pub const KEY: &str = "nodes";
 
 /// The delay before events are retried.
@@ -36,7 +36,7 @@ pub async fn reconcile(context: Context, published: Published) -> ReconcileResul
 }
 
 impl Published {
-    /// The events that were not published, also those on nodes that were in a pool in between.
+    /// The events that were not published yet, or whose node was in a pool in the meantime.
     fn new_events(&self, events: Vec<Event>) -> Vec<Event> {
         let mut nodes = self.nodes();
         let before = std::mem::take(&mut *nodes);
@@ -45,7 +45,7 @@ impl Published {
         new
     }
 
-    /// Records the published events. Returns whether these are all.
+    /// Records the published events. Returns whether all were published.
     fn record(&self, events: &[Event], results: &[bool]) -> bool {
         let published = events.iter().zip(results).filter(|(_, published)| **published);
         self.nodes().extend(published.map(|(event, _)| event.about.uid().to_owned()));

@@ -1,4 +1,4 @@
-//! The workload controller: updates the workload index with every change, and the summaries of the pools at intervals.
+//! The workload controller: updates the workload index with all changes, and publishes the summaries of the pools.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -25,17 +25,17 @@ use crate::domain::{
     workload::{IssueKind, PoolWorkloads, SchedulingState, WorkloadIndex, WorkloadIssue, WorkloadName, Workloads},
 };
 
-/// The minimum time between two updates: the changes in between are one update.
+/// The minimum time between two updates; changes in between are one update.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// The minimum time between two summaries of a pool that differ in nothing but counts, which change all the time.
+/// The minimum time between two summaries of a pool that differ only in counts, which change often.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The time between two updates while images need lookups: cached tags expire, and failures are retried.
+/// The time between two updates while images need lookups, because cached tags expire and failures are retried.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 /// The time between two updates without changes.
 const IDLE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Updates the index with the changes and the pools with their summaries.
+/// Updates the index with the changes, and publishes the summaries.
 pub async fn run(changes: Changes, context: Context, pools: Enqueuer<Trigger>, images: Images) {
     let mut controller = WorkloadController {
         context,
@@ -63,12 +63,12 @@ struct WorkloadController {
     publications: Publications,
 }
 
-/// Which summaries were published, and which can be published later.
+/// Which summaries were published, and which are delayed.
 #[derive(Default)]
 struct Publications {
     /// The last summary of each pool.
     published: HashMap<String, Published>,
-    /// The pools whose counts changed, and nothing else.
+    /// The pools of whose summaries only counts changed.
     delayed: BTreeSet<String>,
 }
 
@@ -81,7 +81,7 @@ struct Published {
 }
 
 impl WorkloadController {
-    /// Applies the changes to the index. At the start there are many, so other tasks run in between.
+    /// Applies the changes to the index. There are many at the start, so it yields to other tasks.
     async fn apply(&mut self, changed: Changed) {
         self.state_changed |= changed.scheduling_state;
         self.state_changed |= changed.labels.iter().any(|label| self.index.selects_by(label));
@@ -131,7 +131,7 @@ impl WorkloadController {
         }
     }
 
-    /// Updates the scheduling state of the index. This may assess thousands of pods again, so it runs on a thread for
+    /// Updates the scheduling state of the index. This may check thousands of pods again, so it runs on a thread for
     /// blocking work.
     async fn update_state(&mut self) {
         let (caches, mut index) = (self.context.caches.clone(), std::mem::take(&mut self.index));
@@ -142,7 +142,7 @@ impl WorkloadController {
         };
         match spawn_blocking(update).await {
             Ok(index) => self.index = index,
-            // The index is lost by the panic: the supervisor restarts this controller with a new one.
+            // The panic destroyed the index: the supervisor restarts this controller with a new one.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     }
@@ -184,7 +184,7 @@ impl WorkloadController {
 }
 
 impl Publications {
-    /// Delays a summary that differs from the last one in nothing but counts. Returns whether it did.
+    /// Delays a summary that differs from the last one only in counts. Returns whether it was delayed.
     fn delay(&mut self, pool: &str, summary: &PoolWorkloads) -> bool {
         let differs_in_counts =
             |last: &Published| last.summary.issues == summary.issues && last.at.elapsed() < COUNTS_INTERVAL;
@@ -195,7 +195,7 @@ impl Publications {
         delayed
     }
 
-    /// Records the summary of a pool as published. Returns the issues that its last summary did not name.
+    /// Records the summary of a pool as published. Returns the issues that are new in it.
     fn record(
         &mut self,
         pool: &str,
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
     use crate::domain::workload::AffectedWorkloads;
 
-    /// A summary of so many pods, in which these Deployments run Linux pods on a Windows node.
+    /// A summary with this number of pods, in which these Deployments run Linux pods on a Windows node.
     fn summary(pods: u32, named: &[&str]) -> Arc<PoolWorkloads> {
         let workload = |name: &&str| {
             let name = WorkloadName { kind: "Deployment".into(), namespace: "shop".into(), name: (*name).into() };

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Problem, join};
 
-/// Decodes a value as an API type; null is an object without fields. The path of a problem is below `root`.
+/// Decodes a value as an API type; null counts as an object without fields. The path of a problem is below `root`.
 ///
 /// # Errors
 /// The value is not of that type.
@@ -26,7 +26,7 @@ pub fn decoding_problem(root: &str, error: &serde_path_to_error::Error<serde_jso
     Problem::new(path, wrong, remedy)
 }
 
-/// What is wrong, and the remedy, without the Rust types in the message of a serde error. serde offers the message only.
+/// The problem and the remedy, without the Rust types of a serde error, which has only a message.
 fn translate(message: &str) -> (String, String) {
     let mismatch = ["invalid type: ", "invalid value: "].iter().find_map(|start| message.strip_prefix(start));
     if let Some((found, expected)) = mismatch.and_then(|rest| rest.split_once(", expected ")) {
@@ -50,7 +50,7 @@ fn translate(message: &str) -> (String, String) {
     (format!("cannot be decoded: {message}"), "see the field in `kubectl explain`".to_owned())
 }
 
-/// The value that was found, and whether it is a number or a boolean.
+/// The found value, and whether it is a number or a boolean.
 fn found_value(found: &str) -> (&str, bool) {
     let scalar = ["integer ", "floating point ", "boolean "].iter().find_map(|kind| found.strip_prefix(kind));
     match (scalar, found) {
@@ -61,7 +61,7 @@ fn found_value(found: &str) -> (&str, bool) {
     }
 }
 
-/// The expected type. What is not listed is the name of a struct, or a description.
+/// The expected type. Any other text is the name of a struct, or a description.
 fn expected_type(expected: &str) -> &str {
     let is_sized = |letters: &[char]| {
         expected

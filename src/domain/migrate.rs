@@ -1,4 +1,4 @@
-//! Predicts what happens to a pool's workloads if its nodes get another Windows version, or its pods move to another pool.
+//! Predicts which workloads of a pool run if its nodes get another Windows version, or its pods move to another pool.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -46,7 +46,7 @@ pub enum Target {
     Pool(String),
 }
 
-/// What a migration does to a workload, worst first.
+/// The outcome of a migration for a workload, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MigrationOutcome {
     /// An image does not run on the new nodes.
@@ -61,7 +61,7 @@ pub enum MigrationOutcome {
     Runs,
 }
 
-/// A workload of the pool, and what the migration does to it.
+/// A workload of the pool, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadMigration {
     /// The workload.
@@ -107,7 +107,7 @@ impl Amount {
         Self { memory: self.memory.saturating_add(other.memory), pods: self.pods.saturating_add(other.pods) }
     }
 
-    /// What pods request.
+    /// The requests of pods.
     fn requested_by<'p>(pods: impl Iterator<Item = &'p Arc<Pod>>) -> Self {
         let amount = |pod: &Arc<Pod>| Self { memory: pod.template.memory_request(), pods: 1 };
         pods.map(amount).fold(Self::default(), Self::plus)
@@ -154,14 +154,14 @@ struct PoolWorkload<'w> {
 }
 
 impl PoolWorkload<'_> {
-    /// The template of its next pods; without a controller that of the existing pod.
+    /// The template of its next pods: of the controller, or else of the existing pod.
     fn next_template(&self) -> Option<&Template> {
         self.template.or_else(|| Some(&self.pods.first()?.template))
     }
 }
 
 impl MigrationPlanner<'_> {
-    /// The workloads of a pool: those with pods in it, and those without pods whose pods would be scheduled to it.
+    /// The workloads with pods in a pool, and those without pods whose pods would be scheduled to it.
     fn workloads(&self, pool: &str) -> Vec<PoolWorkload<'_>> {
         let mut index = WorkloadIndex::default();
         index.set_state(SchedulingState::of(self.snapshot));
@@ -203,7 +203,7 @@ impl MigrationPlanner<'_> {
         templates.flat_map(|template| &template.containers).map(|container| container.image.clone()).collect()
     }
 
-    /// Predicts what a migration does to the workloads of a pool; `None` if the pool does not exist or its spec is invalid.
+    /// Predicts the migration of the workloads of a pool; `None` if the pool does not exist or its spec is invalid.
     pub fn plan(&self, pool: &str, target: &Target, lookups: &dyn ImageLookups) -> Option<Migration> {
         let after = snapshot_after(self.snapshot, pool, target)?;
         let state = SchedulingState::of(&after);
@@ -383,8 +383,8 @@ impl Destination<'_> {
         }
     }
 
-    /// The worst outcome of the images of a template on the groups of nodes. Reports of container runtimes do not count: they
-    /// are about the present nodes.
+    /// The worst outcome of the images of a template on the groups of nodes. Reports of container runtimes are ignored,
+    /// because they are about the current nodes.
     fn worst_image(&self, template: &Template) -> (MigrationOutcome, String) {
         let groups = &self.pool.groups;
         let pairs = template.containers.iter().flat_map(|container| groups.iter().map(move |group| (container, group)));

@@ -1,4 +1,4 @@
-//! The rules, as pure functions of values: nothing here is async, reads a clock, logs, or has a client.
+//! The rules, as pure functions of values: no async code, clock, logging, or client.
 
 mod decode;
 pub mod image;

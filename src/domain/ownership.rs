@@ -1,6 +1,6 @@
 //! Ownership of labels and taints on nodes, based on the signed record of each node.
 //!
-//! Without a valid signature a record neither keeps its node in a pool nor allows anything to be removed.
+//! A record without a valid signature does not keep its node in a pool, and nothing is removed because of it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,13 +19,13 @@ use crate::api::Applied;
 pub enum Evidence<'a> {
     /// The node has no record.
     None,
-    /// The signature is not valid: any client that can write the annotation may have written it.
+    /// The signature is not valid: any client that can write the annotation may have written the record.
     Unverified(&'a Record),
     /// The signature is valid: the operator wrote the record.
     Verified {
         /// The record.
         record: &'a Record,
-        /// Whether it was signed with the current key. Otherwise it has to be signed again.
+        /// Whether the record was signed with the current key. Otherwise it has to be signed again.
         current: bool,
     },
 }
@@ -63,13 +63,13 @@ pub enum Ownership {
         key: Arc<OwnershipKey>,
         /// The key with which this process signed before. Records signed with it are verified too, and signed again.
         former: Option<Arc<OwnershipKey>>,
-        /// Why the key is not stored in its Secret, if it is not: then it is lost when the process ends.
+        /// Why the key is not stored in its Secret, if it is not. Such a key is lost when the process ends.
         not_stored: Option<Arc<str>>,
     },
 }
 
 impl Ownership {
-    /// Records signed with this key only.
+    /// Verifies only records signed with this key.
     pub fn signed(key: OwnershipKey) -> Self {
         Self::Signed { key: Arc::new(key), former: None, not_stored: None }
     }
@@ -113,8 +113,8 @@ impl Ownership {
 
 /// The keys of taints and labels that each pool has applied to nodes, from its status, which no kubelet can write.
 ///
-/// They limit what a kubelet achieves by writing an older record to its own node: a taint or label is owned only if the
-/// verified record has it as added and the status of the pool has its key.
+/// They limit the effect of an older record that a kubelet writes to its own node: a taint or label is owned only if it
+/// is `added` in the verified record and its key is in the status of the pool.
 #[derive(Clone, Debug, Default)]
 pub struct AppliedKeys {
     by_pool: BTreeMap<String, Keys>,
@@ -129,7 +129,7 @@ struct Keys {
 }
 
 impl AppliedKeys {
-    /// Every key in a verified record, without regard to the status of pools.
+    /// Every key in a verified record, regardless of the status of pools.
     pub fn from_records_only() -> Self {
         Self { by_pool: BTreeMap::new(), records_only: true }
     }
@@ -148,7 +148,7 @@ impl AppliedKeys {
         keys.labels.extend(record.labels.keys().cloned());
     }
 
-    /// Whether a pool has applied a taint to the node with this record, so that it may be changed or removed.
+    /// Whether a pool added a taint to the node with this record, so that the taint may be changed or removed.
     pub fn owns_taint(&self, evidence: Evidence<'_>, key: &TaintKey) -> bool {
         evidence.verified().is_some_and(|record| {
             record.taints.get(key) == Some(&Origin::Added)
@@ -156,7 +156,7 @@ impl AppliedKeys {
         })
     }
 
-    /// Whether a pool has applied a label to the node with this record, so that it may be changed or removed.
+    /// Whether a pool added a label to the node with this record, so that the label may be changed or removed.
     pub fn owns_label(&self, evidence: Evidence<'_>, key: &str) -> bool {
         evidence.verified().is_some_and(|record| {
             record.labels.get(key) == Some(&Origin::Added)

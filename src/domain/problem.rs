@@ -49,7 +49,7 @@ pub fn join(path: &str, field: &str) -> String {
     }
 }
 
-/// Whether a path is equal to another or below it.
+/// Whether a path is equal to `outer` or below it.
 pub fn is_within(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }

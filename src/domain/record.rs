@@ -1,8 +1,8 @@
 //! The record on a node, in the annotation `winpool.dev/owned`, and its signature.
 //!
-//! The record names the pool, and for each of its taints and labels whether it was `added` by the operator or `found` there.
-//! A kubelet can write the annotations and most labels of its own Node, so the record is signed: HMAC-SHA256 over the uid of
-//! the node and the record, with a key in a Secret of the operator's namespace. [`super::ownership`] verifies it.
+//! The record has the pool, and for each of its taints and labels whether the operator `added` or `found` it. A kubelet
+//! can write the annotations and most labels of its own Node, so the record is signed: HMAC-SHA256 over the uid of the
+//! node and the record, with a key in a Secret of the operator's namespace. [`super::ownership`] verifies it.
 
 use std::{collections::BTreeMap, fmt, sync::OnceLock};
 
@@ -17,11 +17,11 @@ use super::kubernetes::TaintKey;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Added by the operator, or by the kubelet when it registered with a rendered configuration.
+    /// Added by the operator, or by a kubelet that registered with a rendered configuration.
     Added,
     /// Present with the desired value before the operator wrote to the node.
     Found,
-    /// `added` in an earlier record whose signature was not valid: it is not removed automatically.
+    /// `added` in an earlier record without a valid signature: it is not removed automatically.
     #[serde(rename = "claimed")]
     Unverified,
 }
@@ -39,7 +39,7 @@ pub struct Record {
     pub labels: BTreeMap<String, Origin>,
 }
 
-/// A record with its signature, as the annotation has it.
+/// A record with its signature, as in the annotation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SignedRecord {
     /// The record.
@@ -48,7 +48,7 @@ pub struct SignedRecord {
     /// The HMAC over the uid of the node and the record, in base64; empty without a key.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub signature: String,
-    /// The first key that it was verified with, and whether it was valid: a node is reconciled more often than it changes.
+    /// The first key that it was verified with, and the result. Cached, because nodes are reconciled often.
     #[serde(skip)]
     verified: OnceLock<(KeyId, bool)>,
 }
@@ -64,7 +64,7 @@ impl SignedRecord {
         Self { record, signature, verified: OnceLock::new() }
     }
 
-    /// Parses the annotation. One that cannot be parsed is an empty record without a valid signature.
+    /// Parses the annotation. If that fails, the result is an empty record without a valid signature.
     pub fn read(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }

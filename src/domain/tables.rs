@@ -4,7 +4,7 @@ use jiff::{ToSpan, civil::Date};
 
 use crate::facts::{Minor, TABLES, support};
 
-/// The age in months from which on a table is old.
+/// The age in months at which a table is old.
 pub const MONTHS_UNTIL_OLD: i32 = 9;
 
 /// The notice about a minor that is newer than the tables.

@@ -1,11 +1,11 @@
-//! Parts of messages: counts, and lists that name the first few.
+//! Parts of messages: counts, and lists of the first few names.
 
 use std::collections::BTreeSet;
 
 /// How many objects a message names.
 const NAMED: usize = 5;
 
-/// A number of things, with a plural in -s.
+/// A number of things, with a plural in `-s`.
 pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
@@ -34,7 +34,7 @@ fn first_five<T: AsRef<str>>(all: impl IntoIterator<Item = T>, separator: &str) 
     }
 }
 
-/// At most five of very many, of which only these are described, and how many more there are.
+/// At most five of many, and how many more there are. Only these five are described.
 pub fn some_of_many<T>(all: &[T], describe: impl Fn(&T) -> String) -> String {
     let first = all.iter().take(NAMED).map(describe).collect::<Vec<_>>().join(", ");
     match all.len().saturating_sub(NAMED) {

@@ -39,7 +39,7 @@ impl Budget {
     pub fn bounded() -> Self {
         let Self { mut yaml, .. } = Self::unbounded();
         yaml.max_nodes = VALUES;
-        // Twice the text leaves room for strings that are repeated.
+        // Twice the size, because strings may be repeated.
         yaml.max_total_scalar_bytes = 2 * BYTES as usize;
         Self { bytes: BYTES, yaml }
     }
@@ -59,8 +59,8 @@ impl Budget {
         String::from_utf8(bytes).map(Ok).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// Whether a text is within the budget for a reader without limits: each JSON value but the first follows one of three
-    /// characters, or the colon of a key.
+    /// Whether a text is within the budget, for a JSON reader without limits: each value except the first follows one
+    /// of three characters, or the colon of a key.
     pub(super) fn may_be_json(&self, text: &str) -> bool {
         text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() <= self.yaml.max_nodes / 2
     }

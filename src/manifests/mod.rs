@@ -33,7 +33,7 @@ pub use strict::problems_of_status;
 
 /// The path of standard input.
 const STDIN: &str = "-";
-/// The extensions of the files that are read in a folder.
+/// The extensions of the files that are read in a directory.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// The contents of files, in the order of the files.
@@ -119,7 +119,7 @@ impl Location {
         format!("{}:{}", self.file.name, self.line(""))
     }
 
-    /// The line of a field of the object, else of the innermost field around it that exists.
+    /// The line of a field of the object, or of its innermost existing parent.
     pub fn line(&self, path: &str) -> usize {
         let SourceFile { text, parts, positions, .. } = &*self.file;
         let parts = || parts.iter().map(|part| (part.lines_before, part.of(text)));
@@ -132,10 +132,10 @@ impl Location {
 }
 
 impl Manifests {
-    /// Reads files, folders and their subfolders, and standard input for the path `-`.
+    /// Reads files, directories recursively, and standard input for the path `-`.
     ///
     /// # Errors
-    /// A path cannot be read, or a folder contains no manifest.
+    /// A path cannot be read, or a directory contains no manifest.
     pub fn read(paths: &[PathBuf], budget: &mut Budget) -> Result<Self, ReadError> {
         let mut manifests = Self::default();
         for path in paths {
@@ -207,12 +207,12 @@ impl Manifests {
     }
 }
 
-/// Why a file is read. Some files in a folder are for other programs.
+/// Why a file is read. Some files in a directory are for other programs.
 #[derive(Clone, Copy)]
 enum PathSource {
     /// Its path was typed.
     Argument,
-    /// It is in a folder.
+    /// It is in a directory.
     Folder,
 }
 
@@ -230,7 +230,7 @@ impl ReadError {
     }
 }
 
-/// The files in a folder and its subfolders, sorted by path, without hidden files and linked folders, which may be cycles.
+/// The files below a directory, sorted by path, without hidden files and linked directories, which may be cycles.
 fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), ReadError> {
     let wrong = |error: io::Error| ReadError::new(folder, &error);
     let mut paths = Vec::new();

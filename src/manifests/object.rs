@@ -1,4 +1,4 @@
-//! Objects stored as compact text: the maps of a decoded object take ten times the memory of its text.
+//! Objects stored as compact text, because a decoded object takes ten times the memory.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;

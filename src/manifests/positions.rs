@@ -15,8 +15,8 @@ pub struct Positions(Vec<DocumentLines>);
 struct DocumentLines {
     /// The first line of its content.
     first: usize,
-    /// The line of each field, by the [`hash`] of its path with a dot before every key and index: the paths of a large
-    /// file would take many times its own size.
+    /// The line of each field, by the [`hash`] of its path with a dot before every key and index. The paths themselves
+    /// would take many times the size of the file.
     fields: HashMap<u64, u32>,
 }
 
@@ -35,7 +35,7 @@ impl Positions {
         Self(collector.documents)
     }
 
-    /// The line of a field such as `spec.taints[1].effect`, else of the innermost field around it that exists.
+    /// The line of a field such as `spec.taints[1].effect`, or of its innermost existing parent.
     pub fn line(&self, document: usize, path: &str) -> usize {
         let Some(document) = self.0.get(document) else { return 1 };
         let plain = path.replace('[', ".").replace(']', "");

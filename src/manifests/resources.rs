@@ -1,4 +1,4 @@
-//! The winpool resources and Nodes among manifests, decoded as by the operator.
+//! The winpool resources and Nodes among manifests, decoded as in the operator.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -317,7 +317,7 @@ metadata: {name: last}
         pool.yaml:3: metadata.labels.team: must be a string, not 5: write "5" in quotes
         pool.yaml:3: metadata.name: must be a string, not 2022: write "2022" in quotes
         pool.yaml:5: spec.windowsVersion: must be a string, not 1809: write "1809" in quotes
-        pool.yaml:7: spec.nodeSelector.matchLabels[winpool.dev/pool]: winpool.dev/pool is set from this selector: select by a label of your own
+        pool.yaml:7: spec.nodeSelector.matchLabels[winpool.dev/pool]: winpool.dev/pool is set from this selector: select by another label
         pool.yaml:9: spec.nodeSelector.matchExpressions[0].operator: unsupported value "Is": write one of In, NotIn, Exists, DoesNotExist
         pool.yaml:10: spec.nodeSelector.matchExpressions[1].values: In and NotIn need a value: write at least one value
         pool.yaml:12: spec.taints[0].effect: unsupported value "Never": write one of NoSchedule, PreferNoSchedule, NoExecute
@@ -336,7 +336,7 @@ metadata: {name: last}
         pool.yaml:30: spec.pauseImage.source: unsupported value "Mine": write one of Microsoft, Upstream, Custom
         pool.yaml:33: spec.containerd.registryMirrors[0].endpoints[0]: "ftp://a.example" is not the address of a registry: write a plain address, such as https://mirror.example
         pool.yaml:33: spec.containerd.registryMirrors[0].endpoints[1]: the address contains credentials, which everyone who can read this object can see: write a plain address, such as https://mirror.example
-        pool.yaml:35: spec: is required: write it: A set of Windows nodes that run one Windows version under one set of rules
+        pool.yaml:35: spec: is required: write it: A set of Windows nodes that run one Windows version with one configuration
         "#);
     }
 

@@ -4,8 +4,8 @@
 //!
 //! A login is sent to its host, and, as the protocol specifies, to the token server that this host names over TLS: a
 //! registry that is trusted with a password may delegate its verification. It is never sent to the target of a redirect,
-//! nor over http to a host that is not listed for it. The scope of a token is to pull one repository, whatever scope the
-//! registry names.
+//! nor over http to a host that is not listed in `plain_http`. The scope of a token is always to pull one repository,
+//! regardless of the scope that the registry names.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -28,9 +28,9 @@ const MAX_CHALLENGES: usize = 1024;
 const MAX_TOKENS: usize = 4096;
 /// The shortest lifetime of a token, and that of a token without one.
 const MIN_LIFETIME: Duration = Duration::from_secs(60);
-/// How long a token is used at most.
+/// The longest time for which a token is used.
 const MAX_LIFETIME: Duration = Duration::from_secs(3600);
-/// How long before its end a token is not used any more, because clocks differ and requests take time.
+/// How long before its expiry a token is no longer used, because clocks differ and requests take time.
 const MARGIN: Duration = Duration::from_secs(15);
 
 /// A cache of challenges and tokens.
@@ -40,7 +40,7 @@ pub(super) struct Authentication {
     tokens: Mutex<LruMap<TokenKey, Token>>,
 }
 
-/// What a token is for.
+/// The scope of a token.
 #[derive(Clone, Debug)]
 pub(super) struct Scope<'a> {
     /// The key of the endpoint.
@@ -60,7 +60,7 @@ enum Challenge {
 struct TokenServer {
     realm: Url,
     service: Option<String>,
-    /// The name of the repository in the challenge, which for a mirror may differ.
+    /// The name of the repository in the challenge, which may differ for a mirror.
     repository: Option<String>,
 }
 
@@ -100,14 +100,14 @@ impl Authentication {
             Some(Challenge::Basic) => Ok(scope.login.and_then(Login::basic)),
             Some(Challenge::Bearer(server)) => match self.token(scope) {
                 Some(token) => Ok(Some(token)),
-                // The challenge may have been for another repository.
+                // The stored challenge may be for another repository.
                 None => self.fetch(client, scope, &TokenServer { repository: None, ..server }).await.map(Some),
             },
         }
     }
 
-    /// The authorization for a second request, after the registry refused the `former` one with these headers. `None` if
-    /// there is no other one.
+    /// The authorization for a second request, after the registry rejected the `former` one with these headers. `None`
+    /// if there is no other one.
     ///
     /// # Errors
     /// If the token server issues no token.
@@ -128,7 +128,7 @@ impl Authentication {
                 None => Some(self.fetch(client, scope, &server).await?),
             },
         };
-        // The same authorization would be another failed login.
+        // The same authorization would only cause another failed login.
         Ok(header.filter(|header| Some(header) != former))
     }
 

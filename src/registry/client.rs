@@ -35,7 +35,7 @@ pub(super) struct Client {
 pub(super) struct Get {
     pub(super) url: Url,
     pub(super) accept: &'static str,
-    /// Is sent to the host of the URL only, not to the target of a redirect.
+    /// Sent only to the host of the URL, not to the target of a redirect.
     pub(super) authorization: Option<HeaderValue>,
     /// The largest body, in bytes.
     pub(super) largest: usize,
@@ -56,7 +56,7 @@ pub(super) struct Response {
 
 impl Client {
     pub(super) fn new(settings: Settings) -> Result<Self, RegistryError> {
-        // Fails if one is installed already, which is also ring.
+        // Fails if a provider is already installed, which is ring too.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let certificates = settings.certificates.as_deref().map(certificates).transpose()?.unwrap_or_default();
         let http = reqwest::Client::builder()
@@ -167,7 +167,7 @@ fn redirect(url: &Url, status: StatusCode, headers: &HeaderMap) -> Result<Option
     }
     let location = headers.get(LOCATION).and_then(|location| location.to_str().ok());
     let next = location.and_then(|location| url.join(location).ok());
-    // The fragment is for browsers only.
+    // The fragment is only for browsers.
     let next = next.map(|mut next| {
         next.set_fragment(None);
         next

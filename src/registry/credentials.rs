@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::endpoint::Endpoint;
 use crate::{domain::image::Reference, facts::containerd::DOCKER_HUB};
 
-/// The names of Docker Hub, also those in the configurations of `docker login`.
+/// The names of Docker Hub, including those in the configuration of `docker login`.
 const DOCKER_HUB_NAMES: [&str; 3] = [DOCKER_HUB.0, DOCKER_HUB.1, "index.docker.io"];
 
 /// Logins for registries. `Debug` shows only the registries.
@@ -25,7 +25,7 @@ pub struct Credentials {
 #[error("not a Docker configuration with credentials")]
 pub struct CredentialsError;
 
-/// What a login is for: a host, in which each `*` matches a part of one label, and a path below it.
+/// The target of a login: a host, in which each `*` matches a part of one label, and a path below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RegistryPattern {
     host: String,
@@ -67,7 +67,7 @@ impl Credentials {
         self.logins.extend(other.logins);
     }
 
-    /// The login for a repository at a host: of several the one with the longest path, and a full host before a pattern.
+    /// The login for a repository at a host: the one with the longest path, and a full host before a pattern.
     pub(super) fn login(&self, host: &str, repository: &str) -> Option<&Login> {
         let host = canonical(host);
         let matching = self.logins.iter().rev().filter(|(pattern, _)| pattern.matches(&host, repository));
@@ -131,7 +131,7 @@ impl Entry {
         let decoded = self.auth.and_then(|auth| String::from_utf8(STANDARD.decode(auth.trim()).ok()?).ok());
         let pair = decoded.as_deref().and_then(|decoded| decoded.split_once(':'));
         let (username, password) = match pair {
-            // Some tools pad the text before they encode it.
+            // Some tools pad the text before encoding it.
             Some((username, password)) => (username.to_owned(), password.trim_matches('\0').to_owned()),
             None => (self.username?, self.password?),
         };

@@ -12,7 +12,7 @@ use crate::{domain::image::Reference, facts::containerd::DOCKER_HUB};
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     root: Url,
-    /// The registry that is mirrored; `None` if this is no mirror.
+    /// The mirrored registry; `None` if this is not a mirror.
     namespace: Option<String>,
 }
 
@@ -20,7 +20,7 @@ impl Endpoint {
     /// The registry of an image.
     ///
     /// # Errors
-    /// If its name is not that of a host.
+    /// If its name is not a host.
     pub(super) fn registry(image: &Reference, settings: &Settings) -> Result<Self, Failure> {
         let registry = image.registry();
         let host = if registry == DOCKER_HUB.0 { DOCKER_HUB.1 } else { registry };
@@ -38,7 +38,7 @@ impl Endpoint {
         let invalid = || Failure::new("the address of a mirror is invalid");
         let mut root = Url::parse(address).ok().filter(is_valid).ok_or_else(invalid)?;
         let path = root.path().trim_end_matches('/').to_owned();
-        // A project in a registry, with the API below it.
+        // The mirror is a project in a registry, with the API below it.
         let has_project = path.strip_prefix("/v2/").is_some_and(|project| !project.is_empty());
         root.set_path(&if has_project { path } else { format!("{path}/v2") });
         Ok(Self { root, namespace: Some(image.registry().to_owned()) })

@@ -4,14 +4,14 @@ use std::{fmt, path::PathBuf};
 
 use tokio::time::Instant;
 
-/// The most characters of a message, which is shown in a status.
+/// The maximum number of characters of a message, because it is shown in a status.
 const MAX_MESSAGE: usize = 400;
 
-/// Why a lookup failed. The message quotes nothing that a server sent: its answer may repeat a secret of the request.
+/// Why a lookup failed. The message does not quote the server, because its answer may repeat a secret of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     message: String,
-    /// When a retry may succeed; `None` if at any time.
+    /// The earliest time at which a retry may succeed; `None` for any time.
     pub(super) retry_at: Option<Instant>,
 }
 
@@ -26,7 +26,7 @@ impl Failure {
         self
     }
 
-    /// The failure of several attempts. A retry may succeed when one of them may.
+    /// The failure of several attempts. A retry may succeed as soon as one of them may.
     pub(super) fn of_all(failures: &[Self]) -> Self {
         let messages: Vec<&str> = failures.iter().map(|failure| failure.message.as_str()).collect();
         let retry_at = failures.iter().map(|failure| failure.retry_at).min().flatten();

@@ -14,11 +14,11 @@ use super::{
 };
 use crate::domain::image::{Content, Platform, Reference};
 
-/// How deep indexes may be nested.
+/// The maximum depth of nested indexes.
 const MAX_DEPTH: usize = 3;
-/// The most documents that are read for one image.
+/// The maximum number of documents that are read for one image.
 const MAX_DOCUMENTS: usize = 24;
-/// The most platforms of one image.
+/// The maximum number of platforms of one image.
 const MAX_PLATFORMS: usize = 256;
 
 /// Fetches the documents of one image from one endpoint.

@@ -15,7 +15,7 @@ use super::{failure::Failure, lru::LruMap};
 const FIRST_BACK_OFF: Duration = Duration::from_secs(5);
 /// The longest back-off of a host that sends no `Retry-After`.
 const MAX_BACK_OFF: Duration = Duration::from_secs(600);
-/// The number of hosts is bounded because everyone who can create a pod can name one.
+/// The maximum number of hosts. Bounded, because everyone who can create a pod can name a host.
 const MAX_HOSTS: usize = 1024;
 
 /// The hosts that were contacted.
@@ -30,7 +30,7 @@ pub(super) struct Hosts {
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) name: String,
-    /// For concurrent lookups.
+    /// Limits concurrent lookups.
     pub(super) permits: Semaphore,
     back_off: Mutex<BackOff>,
     /// The longest back-off, also with `Retry-After`.
@@ -44,7 +44,7 @@ struct BackOff {
     failures: u32,
 }
 
-/// The end of a back-off, for waiting and for messages.
+/// The end of a back-off, as an instant for waiting and as a time for messages.
 #[derive(Clone, Copy, Debug)]
 struct BackOffEnd {
     instant: Instant,
@@ -84,7 +84,7 @@ impl Host {
         }
     }
 
-    /// Resets the back-off after a response, except while one is running: the request may have been sent before.
+    /// Resets the back-off after a response, unless a back-off is running: the request may have been sent before it.
     pub(super) fn succeeded(&self) {
         let mut back_off = lock(&self.back_off);
         if back_off.end.is_none_or(|end| end.instant <= Instant::now()) {

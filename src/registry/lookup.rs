@@ -15,7 +15,7 @@ use super::{
 };
 use crate::domain::image::{Content, Lookup, Reference};
 
-/// A client of registries. It caches tokens and the back-off of hosts, and no images.
+/// A client of registries. It caches tokens and the back-off of hosts, but no images.
 #[derive(Debug)]
 pub struct Registry {
     client: Client,
@@ -28,7 +28,7 @@ pub struct Registry {
 /// The counters of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests, also those to token servers and after redirects.
+    /// Requests, including those to token servers and after redirects.
     pub requests: u64,
     /// Lookups.
     pub lookups: u64,
@@ -37,7 +37,7 @@ pub struct Counts {
 }
 
 impl Registry {
-    /// A client. Its connections belong to the current runtime.
+    /// Creates a client. Its connections belong to the current tokio runtime.
     ///
     /// # Errors
     /// If the system has no trusted certificates, or those of the settings cannot be read.
@@ -51,7 +51,7 @@ impl Registry {
         })
     }
 
-    /// Looks up an image: at these mirrors of its registry in their order, then at the registry. If the reference has a
+    /// Looks up an image: first at these mirrors of its registry in order, then at the registry. If the reference has a
     /// tag and a digest, the digest is used.
     pub async fn lookup(&self, image: &Reference, mirrors: &[String], credentials: Option<&Credentials>) -> Lookup {
         match self.find(image, mirrors, credentials).await {

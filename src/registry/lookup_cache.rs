@@ -20,7 +20,7 @@ const FIRST_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// The longest such delay, unless the host is in back-off for longer.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(3600);
 
-/// An image, and what is needed to look it up.
+/// An image, and the mirrors and credentials to look it up.
 #[derive(Clone, Debug)]
 pub struct LookupRequest {
     image: Reference,
@@ -29,7 +29,7 @@ pub struct LookupRequest {
     key: Key,
 }
 
-/// Identifies a result: the image and the logins, because a registry may show an image to some logins only.
+/// Identifies a result: the image and the logins, because a registry may show an image only to some logins.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     image: String,
@@ -54,7 +54,7 @@ struct Shared {
 #[derive(Default)]
 struct Entry {
     result: Option<Arc<Lookup>>,
-    /// When to look up again; `None` with a result if never.
+    /// When to look up again; `None` with a result means never.
     due: Option<Instant>,
     running: bool,
     failures: u32,
@@ -63,7 +63,7 @@ struct Entry {
 impl LookupRequest {
     /// A request for an image, with the mirrors of its registry and the credentials to use.
     pub fn new(image: Reference, mirrors: Arc<[String]>, credentials: Option<Arc<Credentials>>) -> Self {
-        // If there is a digest, the tag is not used.
+        // The tag is ignored if there is a digest.
         let named = match image.digest() {
             Some(digest) => format!("{}/{}@{digest}", image.registry(), image.repository()),
             None => image.whole(),
@@ -98,16 +98,16 @@ impl LookupCache {
         Self { shared, _cancel: cancelled.clone().drop_guard(), cancelled }
     }
 
-    /// The last result, also while it is looked up again.
+    /// The last result, even while the image is looked up again.
     pub fn get(&self, request: &LookupRequest) -> Option<Arc<Lookup>> {
         lock(&self.shared.entries).get(&request.key)?.result.clone()
     }
 
     /// Starts the lookups that are due: those without a result, those of tags after an hour, and failed ones after a
-    /// delay. While more lookups run than the cache has capacity for, further ones are not started: request them again.
+    /// delay. A lookup for which the cache has no capacity is not started: request it again.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// If it is called outside of a tokio runtime.
     pub fn request(&self, requests: impl IntoIterator<Item = LookupRequest>) {
         for request in requests {
             if self.shared.start(&request.key) {
@@ -118,7 +118,7 @@ impl LookupCache {
         }
     }
 
-    /// The number of running lookups, also those that wait for others.
+    /// The number of running lookups, including those that wait for others.
     pub fn running(&self) -> usize {
         lock(&self.shared.entries).values().filter(|entry| entry.running).count()
     }

@@ -1,8 +1,8 @@
 //! Indexes, manifests and image configurations, in the formats of OCI and Docker.
 //!
 //! Source: opencontainers/image-spec, `image-index.md`, `manifest.md` and `config.md`; distribution/distribution,
-//! `docs/spec/manifest-v2-2.md`. The fields decide what a document is: its media type is in three places that may
-//! differ, and a document that is both an index and a manifest is refused (CVE-2021-41190).
+//! `docs/spec/manifest-v2-2.md`. The kind of a document is determined by its fields, because its media type is in three
+//! places that may differ. A document that is both an index and a manifest is rejected (CVE-2021-41190).
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(super) const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, \
 const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 
-/// The most entries of an index: many times those of any image.
+/// The maximum number of entries of an index, much more than any image has.
 const MAX_ENTRIES: usize = 1000;
 /// The longest name of an operating system or an architecture.
 const MAX_NAME: usize = 32;
@@ -119,7 +119,7 @@ pub(super) fn platform_of(body: &[u8]) -> Result<Platform, String> {
 }
 
 impl Descriptor {
-    /// Whether the document is the configuration of an image, and not of a chart, a signature or something else.
+    /// Whether the document is the configuration of an image, and not, for instance, of a chart or a signature.
     pub(super) fn is_image_config(&self) -> bool {
         self.media_type == MediaType::ImageConfig || self.media_type == MediaType::Other(DOCKER_CONFIG.to_owned())
     }
@@ -160,7 +160,7 @@ fn unreadable(what: &str, error: &serde_json::Error) -> String {
 }
 
 impl RawDescriptor {
-    /// `None` for entries that are no image, such as attestations, and for invalid ones.
+    /// `None` for invalid entries, and for entries that are not images, such as attestations.
     fn entry(self) -> Option<Entry> {
         let media_type = self.media_type.as_deref();
         let is_index = media_type.is_some_and(|media_type| {
@@ -260,7 +260,7 @@ mod tests {
             (entry(&oci, windows("eleven")), vec!["windows/amd64"]),
             (entry(&oci, json!({ "os": "linux", "architecture": "arm64", "variant": "v8" })), vec!["linux/arm64"]),
             (entry(&oci, json!({ "os": "Windows", "architecture": "AMD64" })), vec!["windows/amd64"]),
-            // An attestation, and others that are no image.
+            // An attestation, and other entries that are not images.
             (entry(&oci, json!({ "os": "unknown", "architecture": "unknown" })), vec![]),
             (entry(&oci, json!({ "os": "windows" })), vec![]),
             (entry(&oci, json!({})), vec![]),

@@ -1,5 +1,5 @@
 //! Looks up the platforms of images in container registries: a client that reads indexes, manifests and image
-//! configurations, and no layers, and a cache of the results.
+//! configurations, but no layers, and a cache of the results.
 //!
 //! Everyone who can create a pod can name an image, so registries are not trusted: responses are bounded in time and
 //! size, failing hosts have a back-off, and a secret is sent only to its own host.

@@ -2,16 +2,16 @@
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
-/// How registries are contacted, and the limits.
+/// The settings and limits for requests to registries.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// A PEM file with additional certificates of authorities.
+    /// A PEM file with certificates of additional authorities.
     pub certificates: Option<PathBuf>,
     /// Hosts, with their port if they have one, that are contacted over http. Secrets are sent without TLS only to these.
     pub plain_http: BTreeSet<String>,
     /// How long one request may take, with its response.
     pub request_limit: Duration,
-    /// How long all requests of one lookup may take, without the wait for other lookups.
+    /// How long all requests of one lookup may take together, without the wait for other lookups.
     pub lookup_limit: Duration,
     /// How many lookups run at once.
     pub concurrency: usize,

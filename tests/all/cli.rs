@@ -375,7 +375,7 @@ fn what_does_not_work_on_a_node_is_a_problem_of_the_profile_with_the_name_of_the
         (
             &["-f", "reserves.yaml", "--nodes", "small.yaml"],
             1,
-            "\nreserves.yaml:5: spec.kubelet.systemReserved.memory: 8692Mi of memory are reserved, and the node has 1Gi (pool web-2022, win-1): \
+            "\nreserves.yaml:5: spec.kubelet.systemReserved.memory: 8692Mi of memory are reserved, but the node has only 1Gi (pool web-2022, win-1): \
              reserve less, or use another profile for these nodes"
                 .to_owned(),
         ),

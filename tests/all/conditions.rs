@@ -132,8 +132,8 @@ fn with_allocatable(runtime: &str, memory: &str, disk: &str) -> Value {
     node
 }
 
-/// A node with the configuration of an empty profile: 2Gi are reserved for the system, and 500Mi and a tenth of the disk
-/// by the eviction thresholds.
+/// A node with the configuration of an empty profile: 2Gi are reserved for the system, and 500Mi and a tenth of the
+/// disk by the eviction thresholds.
 fn configured(runtime: &str) -> Value {
     with_allocatable(runtime, "14168064Ki", "96636764160")
 }

@@ -1,4 +1,4 @@
-//! What the manifests under `config/` promise.
+//! The properties of the manifests in `config/`.
 
 use std::{
     collections::BTreeSet,
@@ -23,14 +23,14 @@ fn documents(file: &Path) -> Vec<Value> {
     serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// What a kustomization lists under a key.
+/// The paths that a kustomization lists under a key.
 fn listed(folder: &Path, key: &str) -> Vec<PathBuf> {
     let all = documents(&folder.join("kustomization.yaml"));
     let names = all[0][key].as_array().into_iter().flatten().filter_map(Value::as_str);
     names.map(|name| folder.join(name)).collect()
 }
 
-/// Every document that a kustomization leads to.
+/// Every document of a kustomization and its bases.
 fn kustomized(folder: &Path) -> Vec<Value> {
     let own = listed(folder, "resources").into_iter().flat_map(|file| documents(&file));
     own.chain(listed(folder, "bases").iter().flat_map(|base| kustomized(base))).collect()
@@ -48,7 +48,7 @@ fn folders_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_file_is_listed_once_in_words_that_old_kustomize_knows() {
+fn every_file_is_listed_once_with_fields_that_old_kustomize_supports() {
     for folder in folders_below(&folder("config")).iter().filter(|path| path.join("kustomization.yaml").exists()) {
         let kustomization = &documents(&folder.join("kustomization.yaml"))[0];
         let keys = kustomization.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
@@ -74,7 +74,7 @@ fn removing_the_operator_leaves_the_crds_and_every_pool() {
 }
 
 #[test]
-fn the_operator_may_do_this_and_nothing_else() {
+fn the_operator_has_exactly_these_permissions() {
     let all = ["list", "watch", "create", "patch", "delete"];
     let read = ["list", "watch"];
     let wanted = [
@@ -119,7 +119,7 @@ fn the_operator_may_do_this_and_nothing_else() {
 }
 
 #[test]
-fn every_role_is_bound_to_the_operators_own_service_account_and_to_nobody_else() {
+fn every_role_is_bound_only_to_the_service_account_of_the_operator() {
     let account = json!([{"kind": "ServiceAccount", "name": "winpool", "namespace": DEFAULT_NAMESPACE}]);
     for (role, binding) in [("ClusterRole", "ClusterRoleBinding"), ("Role", "RoleBinding")] {
         let names = |kind| shipped(kind).iter().map(|object| object["metadata"].clone()).collect::<Vec<_>>();
@@ -166,7 +166,7 @@ fn the_operator_runs_under_the_restricted_pod_security_standard() {
 }
 
 #[test]
-fn the_operator_runs_on_linux_alone_and_never_twice_at_once() {
+fn the_operator_runs_only_on_linux_and_with_one_replica() {
     let [deployment] = &shipped("Deployment")[..] else { panic!("one Deployment") };
     assert_eq!(deployment["spec"]["replicas"], 1);
     assert_eq!(deployment["spec"]["strategy"], json!({"type": "Recreate"}));
@@ -177,7 +177,7 @@ fn the_operator_runs_on_linux_alone_and_never_twice_at_once() {
 }
 
 #[test]
-fn the_deployment_says_nothing_that_winpool_run_does_not_know() {
+fn the_deployment_sets_only_arguments_and_variables_of_winpool_run() {
     let cli = Cli::command();
     let run = cli.find_subcommand("run").unwrap();
     let known = run.get_arguments().filter_map(|argument| argument.get_env()?.to_str()).collect::<BTreeSet<_>>();
@@ -196,7 +196,7 @@ fn the_deployment_says_nothing_that_winpool_run_does_not_know() {
 }
 
 #[test]
-fn samples_are_what_the_types_say_and_quote_the_windows_version() {
+fn samples_match_the_types_and_quote_the_windows_version() {
     let folders = ["config/samples", "config/samples-1.20"].map(folder);
     let samples = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
     let samples = samples.filter(|path| path.is_file()).collect::<Vec<_>>();
@@ -234,7 +234,7 @@ fn contains(whole: &Value, part: &Value) -> bool {
 }
 
 #[test]
-fn a_field_that_is_lost_or_changed_is_noticed() {
+fn a_missing_or_changed_field_is_detected() {
     let whole = json!({"a": [{"b": 1, "c": 2}]});
     assert!(contains(&whole, &json!({"a": [{"b": 1}]})));
     for part in [json!({"x": 1}), json!({"a": [{"b": 2}]}), json!({"a": []}), json!({"a": [{"x": 1}]})] {

@@ -169,7 +169,7 @@ fn ready(report: &Report) -> (String, String, String) {
 #[test]
 fn a_repeatedly_reverted_class_is_not_written_for_ten_minutes() {
     let mut test = RevertTest { model: model(), reverts: RevertDetector::default() };
-    assert_eq!(test.reconcile().1, 1, "it is created");
+    assert_eq!(test.reconcile().1, 1, "the class is created");
     for count in 1..=6 {
         test.revert();
         let (report, writes) = test.reconcile();
@@ -179,7 +179,7 @@ fn a_repeatedly_reverted_class_is_not_written_for_ten_minutes() {
 
     test.revert();
     let (report, writes) = test.reconcile();
-    assert_eq!((writes, test.tolerates()), (0, false), "it is not written");
+    assert_eq!((writes, test.tolerates()), (0, false), "the class is not written");
     let (status, reason, message) = ready(&report);
     assert_eq!((status.as_str(), reason.as_str()), ("False", "Contested"));
     assert!(message.starts_with("their-controller repeatedly reverts RuntimeClass windows-ltsc2022 ("), "{message}");
@@ -196,7 +196,7 @@ fn a_repeatedly_reverted_class_is_not_written_for_ten_minutes() {
 
     test.model.now += SignedDuration::from_mins(10);
     let (report, writes) = test.reconcile();
-    assert_eq!((writes, test.tolerates()), (1, true), "it is retried after ten minutes");
+    assert_eq!((writes, test.tolerates()), (1, true), "the write is retried after ten minutes");
     assert_eq!(ready(&report).1, "Applied");
 }
 

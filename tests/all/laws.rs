@@ -110,7 +110,7 @@ prop_compose! {
     }
 }
 
-/// Writes that the API server rejects: all but those to nodes.
+/// Writes that the API server rejects: all or some of those to other objects than nodes.
 fn any_refusal() -> impl Strategy<Value = fn(&Operation) -> bool> {
     let refusals: [fn(&Operation) -> bool; 4] = [
         |operation| operation.target() == Target::ConfigMap,
@@ -121,7 +121,7 @@ fn any_refusal() -> impl Strategy<Value = fn(&Operation) -> bool> {
     select(refusals.to_vec())
 }
 
-/// What other owners set on a node: everything but the annotations, labels and taints of winpool.
+/// The fields of other owners on a node: all except the annotations, labels and taints of winpool.
 fn foreign(node: &Value) -> Value {
     let own = ["winpool.dev/pool", "team", "node.kubernetes.io/windows-build"];
     let labels: Vec<_> = node["metadata"]["labels"]
@@ -178,7 +178,7 @@ fn in_any_order(steps: &[Vec<Operation>], rename: impl Fn(&str) -> String) -> Ve
     steps.iter().map(sorted).collect()
 }
 
-/// The status of a pool after its plan has been run, without messages, which have names of nodes.
+/// The status of a pool after its plan has been run, without messages, because they contain names of nodes.
 fn status_without_names(snapshot: &Snapshot, plan: &Plan) -> Value {
     let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
     let mut status = json!(report(snapshot, plan, &Done { results, complete: true }).status);
@@ -189,7 +189,7 @@ fn status_without_names(snapshot: &Snapshot, plan: &Plan) -> Value {
     status
 }
 
-/// Whether `small` is within `large`, in order.
+/// Whether `large` contains the items of `small` in the same order.
 fn in_order(small: &Value, large: &Value) -> bool {
     let mut rest = large.as_array().unwrap().iter();
     small.as_array().unwrap().iter().all(|expected| rest.any(|taint| taint == expected))
@@ -207,7 +207,7 @@ proptest! {
         }
     }
 
-    /// A reconcile may be interrupted after any operation: the next ones lead to the same state.
+    /// If a reconcile is interrupted after any operation, the next ones give the same state.
     #[test]
     fn an_interrupted_reconcile_leads_to_the_same_state(model in any_model(), cut in 0usize..12, again in 0usize..6) {
         let mut whole = model.clone();
@@ -231,8 +231,8 @@ proptest! {
         }
     }
 
-    /// If writes other than those to nodes are rejected, every taint is added that no RuntimeClass has to tolerate first. When
-    /// nothing is rejected any more, the state is the same as without rejections.
+    /// If writes to other objects than nodes fail, every taint is added that no RuntimeClass must tolerate first. When
+    /// all writes succeed again, the state is the same as without failures.
     #[test]
     fn a_failed_write_delays_only_what_depends_on_it(model in any_model(), refuses in any_refusal()) {
         let mut whole = model.clone();
@@ -318,8 +318,8 @@ proptest! {
         });
     }
 
-    /// A pool changes its taints, nodes move to another pool, or a pool is deleted with Cleanup while others take its nodes: a
-    /// node has a taint of a pool at any time.
+    /// A node always has a taint of a pool while a pool changes its taints, nodes move to another pool, or a pool is
+    /// deleted with Cleanup and other pools take its nodes.
     #[test]
     fn nodes_are_tainted_in_all_intermediate_states(
         mut model in any_model(),
@@ -327,7 +327,7 @@ proptest! {
         groups in prop::collection::vec(select(vec!["a", "b", "c"]), 5),
     ) {
         let pool_taint = |name: &str, value: &str| json!([{"key": format!("pool-taint-{name}"), "value": value, "effect": "NoSchedule"}]);
-        // A fallback takes the other nodes.
+        // A fallback pool takes the other nodes.
         model.put(POOL, "rest", pool(json!({"windowsVersion": "ltsc2022", "fallback": true})));
         for pool in model.names(POOL) {
             model.edit(POOL, &pool, |object| {
@@ -366,7 +366,7 @@ proptest! {
         }
     }
 
-    /// Nodes are sorted by name. If equal nodes have other names, operations and statuses are the same.
+    /// Nodes are sorted by name; with other names of equal nodes, operations and statuses are the same.
     #[test]
     fn the_order_of_nodes_does_not_matter(
         mut model in any_model(),

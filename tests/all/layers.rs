@@ -1,4 +1,5 @@
-//! The layers of the code: which module may use which, that there is no cycle, and what each layer does without.
+//! The layers of the code: the modules that a module may use, the absence of cycles, and the names that a layer
+//! forbids.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +12,7 @@ use syn::{
     visit::{self, Visit},
 };
 
-/// The layers, from the lowest. A module may use those of lower layers, and none of its own layer.
+/// The layers, from the lowest. A module may use the modules of lower layers, but no other entry of its own layer.
 const LAYERS: &[&[&str]] = &[
     &["facts", "telemetry"],
     &["api"],
@@ -33,7 +34,7 @@ const LAYERS: &[&[&str]] = &[
     &["commands"],
 ];
 
-/// What the modules below a path may not contain, and why.
+/// The names that the modules below a path must not contain, with the reason.
 struct Rule {
     below: &'static str,
     except: &'static [&'static str],
@@ -62,25 +63,20 @@ const CLIENTS: &[&str] = &["kube::Client", "kube::Api", "kube::api", "kube::clie
 const WRITES: &[&str] = &["PatchParams", "PostParams", "DeleteParams", ".patch", ".replace_status"];
 
 const RULES: &[Rule] = &[
-    Rule {
-        below: "facts",
-        except: &[],
-        forbidden: IMPURE,
-        because: "a table is the same at any time and in any place",
-    },
-    Rule { below: "facts", except: &[], forbidden: &["kube"], because: "a table does not depend on who reads it" },
+    Rule { below: "facts", except: &[], forbidden: IMPURE, because: "a table does not depend on time and environment" },
+    Rule { below: "facts", except: &[], forbidden: &["kube"], because: "a table does not depend on a cluster" },
     Rule {
         below: "domain",
         except: &[],
         forbidden: IMPURE,
         because: "the rules are pure: the same snapshot gives the same plan",
     },
-    Rule { below: "domain", except: &[], forbidden: CLIENTS, because: "the rules return a plan, which others write" },
+    Rule { below: "domain", except: &[], forbidden: CLIENTS, because: "the rules return a plan and write nothing" },
     Rule {
         below: "cluster",
         except: &["cluster::writer", "cluster::events", "cluster::key"],
         forbidden: WRITES,
-        because: "only the writer writes, besides events and the Secret of the ownership key",
+        because: "only the writer writes objects other than events and the Secret of the ownership key",
     },
     Rule { below: "controllers", except: &[], forbidden: WRITES, because: "controllers pass operations to the writer" },
     Rule {
@@ -114,7 +110,7 @@ fn no_modules_use_each_other_in_a_cycle() {
     for (module, used) in code.edges() {
         uses.entry(module).or_default().insert(used);
     }
-    // What uses only modules that were removed is in no cycle.
+    // A module that uses only removed modules is in no cycle.
     loop {
         let leaves: BTreeSet<String> = uses
             .iter()
@@ -128,13 +124,13 @@ fn no_modules_use_each_other_in_a_cycle() {
     }
     let known: BTreeSet<String> = uses.keys().cloned().collect();
     uses.values_mut().for_each(|used| used.retain(|used| known.contains(used)));
-    assert!(uses.is_empty(), "these modules are in a cycle, or above one: {uses:#?}");
+    assert!(uses.is_empty(), "these modules are in a cycle, or use modules in a cycle: {uses:#?}");
 }
 
 #[test]
-fn a_module_does_without_what_its_layer_does_not_need() {
+fn a_module_does_not_contain_names_that_its_layer_forbids() {
     let code = Code::read();
-    let mut breaches = Vec::new();
+    let mut violations = Vec::new();
     for rule in RULES {
         let below = code.modules.iter().filter(|(module, _)| is_below(module, rule.below));
         let modules: Vec<_> =
@@ -142,14 +138,14 @@ fn a_module_does_without_what_its_layer_does_not_need() {
         assert!(!modules.is_empty(), "there is no module {}", rule.below);
         for (module, found) in modules {
             let forbidden = rule.forbidden.iter().filter(|name| found.mentions(name));
-            breaches.extend(forbidden.map(|name| format!("{module} has `{name}`, but {}", rule.because)));
+            violations.extend(forbidden.map(|name| format!("{module} has `{name}`, but {}", rule.because)));
         }
     }
-    assert!(breaches.is_empty(), "\n{}\n", breaches.join("\n"));
+    assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
 }
 
 #[test]
-fn every_way_to_name_a_module_is_seen() {
+fn every_form_of_a_path_is_found() {
     let text = "
         use crate::{cluster::{self, Writer}, domain::pool as p};
         use super::sibling::Thing;
@@ -162,7 +158,7 @@ fn every_way_to_name_a_module_is_seen() {
     for path in ["cluster", "cluster::Writer", "domain::pool", "domain::sibling::Thing", "facts::Minor"] {
         assert!(found.paths.contains(path), "{path} in {:?}", found.paths);
     }
-    assert!(!found.paths.iter().any(|path| path.contains("commands")), "tests are left out");
+    assert!(!found.paths.iter().any(|path| path.contains("commands")), "tests are ignored");
     for name in ["kube::Api", "tracing", ".patch", "await", "Timestamp::now"] {
         assert!(found.mentions(name), "{name} in {found:?}");
     }
@@ -181,7 +177,7 @@ struct Module {
     paths: BTreeSet<String>,
     /// Paths of other crates, macros as `name!`, methods as `.name`, and `await` and `async`.
     names: BTreeSet<String>,
-    /// The public names that it takes from elsewhere, with the path there.
+    /// The names that it re-exports, with their original paths.
     exports: BTreeMap<String, String>,
     current: String,
 }
@@ -206,7 +202,7 @@ impl Code {
         edges.collect()
     }
 
-    /// The module that defines what a path names, behind re-exports.
+    /// The module that defines the item of a path, with re-exports resolved.
     fn defined_in(&self, path: &str, depth: usize) -> Option<String> {
         let parts: Vec<&str> = path.split("::").collect();
         let longest = (1..=parts.len()).rev().find(|end| self.modules.contains_key(&parts[..*end].join("::")))?;
@@ -236,7 +232,7 @@ impl Module {
         self.names.iter().any(found)
     }
 
-    /// Notes a path; what begins with `crate`, `self` or `super` is in this crate.
+    /// Records a path; a path that begins with `crate`, `self` or `super` is in this crate.
     fn note(&mut self, path: &[String]) -> Option<String> {
         let mut base: Vec<String> = self.current.split("::").map(str::to_owned).collect();
         let rest = match path.first()?.as_str() {
@@ -264,7 +260,7 @@ impl Module {
     fn note_use(&mut self, tree: &UseTree, prefix: &[String], public: bool) {
         let with = |name: String| [prefix, &[name]].concat();
         let mut leaf = |path: Vec<String>, name: String| {
-            // A path without a prefix of this crate may begin with a module that is declared here.
+            // A path without such a prefix may begin with a submodule of this module.
             let own = self.note(&path).or_else(|| public.then(|| format!("{}::{}", self.current, path.join("::"))));
             if let Some(target) = own.filter(|_| public) {
                 self.exports.insert(name, target);
@@ -301,7 +297,7 @@ impl<'ast> Visit<'ast> for Module {
         self.note_use(&item.tree, &[], !matches!(item.vis, Visibility::Inherited));
     }
 
-    // `pub(super)` uses nothing.
+    // The path in `pub(super)` is not a use.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {

@@ -413,8 +413,8 @@ fn input_that_exceeds_the_limits_is_an_error() {
     }
 }
 
-/// The properties of the written objects in the published schema (sarif-schema-2.1.0.json, errata 01). Required ones are marked
-/// with `!`.
+/// The properties of the written objects in the published schema (sarif-schema-2.1.0.json, errata 01). Required ones
+/// are marked with `!`.
 const SARIF: [(&str, &[&str]); 12] = [
     ("", &["$schema", "version!", "runs!", "inlineExternalProperties", "properties"]),
     ("runs", &["tool!", "columnKind", "results", "artifacts", "invocations", "properties"]),

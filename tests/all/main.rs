@@ -2,7 +2,7 @@
 //!
 //! One program, so that everything is linked once; `cargo test --test all pools::` runs one module.
 
-// clippy.toml allows these in tests, but takes a helper of a test for something else.
+// clippy.toml allows these in tests, but not in the helper functions of tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cel;

@@ -1,4 +1,4 @@
-//! A model of the API server with the semantics that plans need. It knows nothing of winpool's rules.
+//! A model of the API server with the semantics that plans need, without winpool's rules.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,7 +20,7 @@ use winpool::{
     facts::Minor,
 };
 
-/// The stored objects, and what the operator applied to them.
+/// The stored objects, and the fields that the operator applied to them.
 #[derive(Clone, Debug)]
 pub struct Model {
     objects: BTreeMap<(&'static str, String), Value>,
@@ -55,7 +55,7 @@ impl Model {
         }
     }
 
-    /// Stores an object as kubectl does: metadata and spec are replaced, the status is kept.
+    /// Stores an object like `kubectl replace`: metadata and spec are replaced, the status is kept.
     pub fn put(&mut self, kind: &'static str, name: &str, mut object: Value) {
         let before = self.objects.get(&(kind, name.to_owned())).cloned();
         self.version += 1;
@@ -157,7 +157,7 @@ impl Model {
         }
     }
 
-    /// Runs an operation after these objects could not be written.
+    /// Runs an operation after the writes of these objects failed.
     pub fn run_after(&mut self, operation: &Operation, unwritten: &Unwritten) -> Outcome {
         if self.refuses.is_some_and(|refuses| refuses(operation)) {
             return Outcome::Refused("rejected by the model".into());
@@ -256,7 +256,7 @@ impl Model {
         }
     }
 
-    /// Reconciles a pool, interrupted after so many operations. `after` is called after each operation.
+    /// Reconciles a pool, interrupted after `cut` operations. `after` is called after each operation.
     pub fn reconcile_until(&mut self, pool: &str, cut: usize, mut after: impl FnMut(&Self)) -> Option<(Plan, Report)> {
         let snapshot = self.snapshot();
         let plan = plan(&snapshot, pool)?;
@@ -292,7 +292,7 @@ impl Model {
         self.settle_watched(|_| {})
     }
 
-    /// The same. `after` is called after each operation.
+    /// Like [`Self::settle`]; `after` is called after each operation.
     pub fn settle_watched(&mut self, mut after: impl FnMut(&Self)) -> usize {
         for round in 0..12 {
             let mut is_settled = true;
@@ -354,7 +354,7 @@ fn overlay(target: &mut Value, body: &Value) {
     }
 }
 
-/// Removes the fields that were applied before and are no longer.
+/// Removes the fields that were applied before and are not in the new body.
 fn prune(target: &mut Value, before: &Value, body: &Value) {
     let (Some(fields), Some(before)) = (target.as_object_mut(), before.as_object()) else { return };
     for (key, old) in before {

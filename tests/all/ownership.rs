@@ -145,7 +145,7 @@ fn without_the_key_nothing_is_removed_and_the_condition_has_a_remedy() {
 
     model.delete(POOL, "web");
     model.settle();
-    assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"], "only what the verified record has as added is removed");
+    assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"], "only taints that the record has as added are removed");
     assert_eq!(model.get(POOL, "web"), None);
 }
 

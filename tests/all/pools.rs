@@ -1,4 +1,4 @@
-//! How pools change nodes and RuntimeClasses, on a model of the API server.
+//! The changes of nodes and RuntimeClasses by pools, on a model of the API server.
 
 use serde_json::{Value, json};
 use winpool::{
@@ -143,7 +143,7 @@ fn a_taint_of_a_kubelet_that_registered_with_the_rendered_configuration_is_added
     assert_eq!(owned(win(&model))["taints"], json!({"os:NoSchedule": "added"}));
     assert_eq!(owned(model.get(NODE, "win-2").unwrap())["taints"], json!({"os:NoSchedule": "found"}));
     assert_eq!(status(&model, "web").configs[0].in_effect, 1);
-    assert_eq!(reason(&model, "web", "ConfigInEffect"), "Differs", "win-2 reserves nothing at all");
+    assert_eq!(reason(&model, "web", "ConfigInEffect"), "Differs", "win-2 reserves no resources");
     model.delete(POOL, "web");
     model.settle();
     assert_eq!(taints(win(&model)), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! docs/status.md has the tables of conditions as src/api/conditions.rs has them.
+//! Compares the tables of conditions in docs/status.md with src/api/conditions.rs.
 
 use std::{env, fs, path::Path};
 

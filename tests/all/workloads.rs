@@ -1,5 +1,5 @@
-//! Issues of workloads in a model of the API server: every issue, with the same workload without it, and common workloads
-//! without issues.
+//! Issues of workloads in a model of the API server: every issue, with the same workload without it, and common
+//! workloads without issues.
 
 mod cluster;
 mod counts;

@@ -1,5 +1,6 @@
-//! The cost of converging pools of 5,000 nodes with the operator, relative to a plain client that writes the same patches on
-//! the same API server in the same run. The figures are printed, not compared: a loaded machine is no defect.
+//! The cost of converging pools of 5,000 nodes with the operator, relative to a plain client that writes the same
+//! patches on the same API server in the same run. The figures are printed, not compared: a loaded machine is no
+//! defect.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +31,7 @@ const NODES: usize = 5_000;
 const ROUNDS: usize = 5;
 /// The number of pools, and the number of concurrent requests: those of the operator for one pool and for several.
 const SCENARIOS: [(usize, usize); 2] = [(1, 16), (50, 32)];
-/// Work that follows within this time counts as CPU time of the measured work.
+/// CPU time within this time after the measured work counts too.
 const REST: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -72,7 +73,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// The time until everything was written, and the CPU time of the client and of API server and etcd.
+/// The time until all patches were written, the CPU time of the client, and that of API server and etcd.
 struct Took {
     wall: Duration,
     client: Duration,
@@ -154,7 +155,7 @@ impl Bench<'_> {
         Ok(Took { wall, client: cpu_time(client)? - client_before, server: server().await? - server_before })
     }
 
-    /// Deletes pools, what belongs to them, and nodes, and creates new nodes.
+    /// Deletes pools, their objects and nodes, and creates new nodes.
     async fn reset(&self) -> Result<Vec<Node>> {
         let client = || self.cluster.client.clone();
         let (all, ours) = (ListParams::default(), ListParams::default().labels("app.kubernetes.io/managed-by=winpool"));
@@ -188,7 +189,7 @@ impl Bench<'_> {
         self.cluster.apply_pool(pool, spec).await
     }
 
-    /// Waits with a watch, because polling would cost CPU time itself, until something holds for every pool.
+    /// Waits until `holds` is true of every pool, with a watch, because polling would cost CPU time itself.
     async fn until_all(&self, holds: impl Fn(&Value) -> bool) -> Result<()> {
         let mut missing = self.names();
         while !missing.is_empty() {
@@ -219,7 +220,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What the operator wrote to each node, as one patch.
+    /// The operator's changes of each node, as one patch.
     async fn patches(&self) -> Result<BTreeMap<String, Value>> {
         let nodes = self.cluster.nodes().list(&ListParams::default()).await?;
         let patch = |node: Node| {

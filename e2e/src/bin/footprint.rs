@@ -1,5 +1,5 @@
-//! The figures that need a cluster: the memory of a running operator, and how soon nodes are tainted. They are printed,
-//! not compared: a loaded machine is no defect.
+//! Measurements that need a cluster: the memory of a running operator, and the time until nodes are tainted. They are
+//! printed, not compared, because they depend on the load of the machine.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use e2e::{cluster::Cluster, kubelet::SimulatedNode, operator::Operator};
 use serde_json::json;
 
-/// Pool, Windows version, build, and how many nodes: as many as in the demonstration.
+/// Pool, Windows version, build, and number of nodes, which is the one of the demonstration.
 const SMALL: [(&str, &str, &str, usize); 3] = [
     ("web", "ltsc2022", "10.0.20348.4529", 3),
     ("batch", "ltsc2019", "10.0.17763.7009", 3),

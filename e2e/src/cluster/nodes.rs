@@ -14,12 +14,12 @@ use crate::{
 };
 
 impl Cluster {
-    /// Changes a node by a merge patch, as a person does by hand.
+    /// Changes a node with a merge patch, like a manual edit.
     pub async fn edit_node(&self, name: &str, patch: Value) -> Result<()> {
         edit(&self.nodes(), name, patch).await
     }
 
-    /// Changes a RuntimeClass by a merge patch, as a person does by hand.
+    /// Changes a RuntimeClass with a merge patch, like a manual edit.
     pub async fn edit_class(&self, name: &str, patch: Value) -> Result<()> {
         edit(&self.classes(), name, patch).await
     }
@@ -29,7 +29,7 @@ impl Cluster {
         Ok(self.nodes().get(name).await?)
     }
 
-    /// The taints of a node as `key=value:Effect`, but for those that Kubernetes itself sets.
+    /// The taints of a node as `key=value:Effect`, without those that Kubernetes itself sets.
     pub async fn taints(&self, node: &str) -> Result<Vec<String>> {
         Ok(taints_of(&self.node(node).await?))
     }
@@ -44,7 +44,7 @@ impl Cluster {
         Ok(self.node(node).await?.annotations().get(key).cloned())
     }
 
-    /// The pool whose label a node has.
+    /// The pool in the label of a node.
     pub async fn pool_of(&self, node: &str) -> Result<Option<String>> {
         self.label(node, POOL_LABEL).await
     }
@@ -55,7 +55,7 @@ impl Cluster {
         until(&what, SOON, || self.taints(node), |taints| taints == expected).await.map(drop)
     }
 
-    /// Waits until a node has the label of this pool, or of none.
+    /// Waits until a node has the label of this pool, or no such label.
     pub async fn until_pool_of(&self, node: &str, expected: Option<&str>) -> Result<()> {
         let what = format!("node {node} is in pool {expected:?}");
         until(&what, SOON, || self.pool_of(node), |pool| pool.as_deref() == expected).await.map(drop)
@@ -85,7 +85,7 @@ impl Cluster {
         Ok(selector_of(&self.class(class).await?))
     }
 
-    /// The tolerations of a RuntimeClass, written as the taints that they are for.
+    /// The tolerations of a RuntimeClass, written as the taints that they tolerate.
     pub async fn tolerations(&self, class: &str) -> Result<Vec<String>> {
         Ok(tolerations_of(&self.class(class).await?))
     }

@@ -14,20 +14,20 @@ use super::{Cluster, SOON, edit, pool_spec};
 use crate::wait::{eventually, until};
 
 impl Cluster {
-    /// Applies a pool of the nodes labelled `agentpool=<name>`, with one NoSchedule taint.
+    /// Applies a pool that selects the nodes labelled `agentpool=<name>`, with one NoSchedule taint.
     pub async fn apply_tainting_pool(&self, name: &str, windows_version: &str, taint: (&str, &str)) -> Result<()> {
         let taints = json!([{ "key": taint.0, "value": taint.1, "effect": "NoSchedule" }]);
         self.apply_pool(name, pool_spec(name, json!({ "windowsVersion": windows_version, "taints": taints }))).await
     }
 
-    /// Applies a pool, and waits until its nodes and RuntimeClasses are as it asks.
+    /// Applies a pool, and waits until its nodes and RuntimeClasses are as specified.
     pub async fn apply_pool_and_wait(&self, name: &str, spec: Value) -> Result<()> {
         self.apply_pool(name, spec).await?;
         self.until_condition(name, "NodesTainted", "True", "Applied").await?;
         self.until_condition(name, "RuntimeClassReady", "True", "Applied").await.map(drop)
     }
 
-    /// Changes a pool by a merge patch, and waits until the operator has observed it if that made a new generation.
+    /// Changes a pool with a merge patch, and waits until the operator has observed its generation.
     pub async fn edit_pool(&self, name: &str, patch: Value) -> Result<()> {
         edit(&self.pools(), name, patch).await?;
         self.until_observed(name).await
@@ -38,7 +38,7 @@ impl Cluster {
         edit(&self.pools(), pool, json!({ "metadata": { "annotations": { annotation: value } } })).await
     }
 
-    /// Runs the `kubectl annotate … --overwrite` that a message tells people to run.
+    /// Runs the command `kubectl annotate … --overwrite` in a message.
     pub fn run_remedy(&self, message: &str) -> Result<()> {
         const END: &str = "--overwrite";
         let found = message.split_once("kubectl annotate ").and_then(|(_, rest)| rest.split_once(END));
@@ -47,25 +47,25 @@ impl Cluster {
         self.kubectl(&["annotate"].into_iter().chain(arguments).chain([END]).collect::<Vec<_>>()).map(drop)
     }
 
-    /// Waits until a pool that is created now is younger than this one, of whose creation only the second is known.
+    /// Waits until a pool that is created now is younger than this one: creation times are whole seconds.
     pub async fn until_younger_than(&self, pool: &str) -> Result<()> {
         let created = self.pools().get(pool).await?.metadata.creation_timestamp.context("a creation timestamp")?.0;
         let now = || async { Ok(Timestamp::now().as_second()) };
         until("the next second begins", SOON, now, |now| *now > created.as_second()).await.map(drop)
     }
 
-    /// Waits until a pool is gone.
+    /// Waits until a pool is deleted.
     pub async fn until_pool_gone(&self, pool: &str) -> Result<()> {
         let gone = || async {
             let left = self.pools().get_opt(pool).await?;
             ensure!(left.is_none(), "{left:#?}");
             Ok(())
         };
-        // The garbage collector, where there is one, learns of a new resource within half a minute.
+        // The garbage collector, if it runs, discovers a new resource within half a minute.
         eventually(&format!("pool {pool} is gone"), SOON * 2, gone).await
     }
 
-    /// A pool as the API server has it.
+    /// A pool as it is now.
     pub async fn pool(&self, name: &str) -> Result<Value> {
         Ok(serde_json::to_value(self.pools().get(name).await?)?)
     }
@@ -77,7 +77,7 @@ impl Cluster {
         Ok(serde_json::from_value(status.clone())?)
     }
 
-    /// Waits until the status of a pool is as `holds` asks; `what` completes the sentence "until pool … shows …".
+    /// Waits until `holds` is true of a pool's status; `what` completes the sentence "until pool … shows …".
     pub async fn until_status(
         &self,
         pool: &str,
@@ -87,7 +87,7 @@ impl Cluster {
         until(&format!("pool {pool} shows {what}"), SOON, || self.status(pool), holds).await.map(drop)
     }
 
-    /// Waits until the operator has observed the generation that the pool has now.
+    /// Waits until the operator has observed the present generation of a pool.
     pub async fn until_observed(&self, pool: &str) -> Result<()> {
         let observed = || async {
             let generation = self.pools().get(pool).await?.metadata.generation;
@@ -98,7 +98,7 @@ impl Cluster {
         eventually(&format!("the present generation of pool {pool} is observed"), SOON, observed).await
     }
 
-    /// A condition of a pool, for the generation that it has now.
+    /// A condition of a pool for its present generation.
     pub async fn condition(&self, pool: &str, type_: &str) -> Result<Condition> {
         condition_of(&self.pools().get(pool).await?, type_)
     }
@@ -110,7 +110,7 @@ impl Cluster {
         until(&what, SOON, || self.condition(pool, type_), holds).await
     }
 
-    /// Waits until everything is as the present spec of a pool asks.
+    /// Waits until a pool is ready in its present generation.
     pub async fn until_ready(&self, pool: &str) -> Result<()> {
         self.until_condition(pool, "Ready", "True", "AsSpecified").await.map(drop)
     }
@@ -121,8 +121,8 @@ impl Cluster {
         Ok(self.namespaced::<Event>(namespace).list(&about).await?.items)
     }
 
-    /// Waits for an event with this reason in the namespace `default`, where those about cluster-scoped objects are, and
-    /// returns the messages of all with that reason, one a line.
+    /// Waits for an event with this reason in the namespace `default`, which contains the events of cluster-scoped
+    /// objects, and returns the messages of all events with that reason, one per line.
     pub async fn until_event(&self, object: &str, reason: &str) -> Result<String> {
         let found = || async {
             let events = self.events("default", object).await?;
@@ -135,7 +135,7 @@ impl Cluster {
     }
 }
 
-/// A condition of a pool or profile, for the generation that it has.
+/// A condition of a pool or profile for its present generation.
 pub fn condition_of(object: &DynamicObject, type_: &str) -> Result<Condition> {
     let (name, generation) = (object.name_any(), object.metadata.generation);
     let conditions = object.data["status"]["conditions"].as_array();

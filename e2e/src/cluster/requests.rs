@@ -11,21 +11,21 @@ use crate::{
     wait::{eventually, stays},
 };
 
-/// How long the operator has to write nothing to count as idle.
+/// The operator is idle if it wrote nothing for this time.
 const IDLE: Duration = Duration::from_secs(2);
 
 impl Cluster {
-    /// What the operator has asked for.
+    /// The requests of the operator.
     pub fn requests(&self) -> Result<Vec<Request>> {
         self.control_plane.requests_of(User::Operator)
     }
 
-    /// What the operator has written, refused requests too.
+    /// The writes of the operator, including rejected ones.
     pub fn writes(&self) -> Result<Vec<Request>> {
         Ok(self.requests()?.into_iter().filter(Request::is_write).collect())
     }
 
-    /// How often the operator has changed each node.
+    /// The number of the operator's writes to each node.
     pub fn node_changes(&self) -> Result<BTreeMap<String, usize>> {
         let mut changes = BTreeMap::new();
         for write in self.writes()?.into_iter().filter(|write| write.resource == "nodes" && write.code < 300) {
@@ -34,19 +34,19 @@ impl Cluster {
         Ok(changes)
     }
 
-    /// Waits until the operator writes nothing any more, and checks that it stays so.
+    /// Waits until the operator is idle, and checks that it remains idle.
     pub async fn until_idle(&self) -> Result<()> {
         self.until_idle_about(|_| true).await
     }
 
-    /// [`Self::until_idle`], for the writes that `concerns` chooses.
+    /// Like [`Self::until_idle`], for the writes that `concerns` selects.
     pub async fn until_idle_about(&self, concerns: impl Fn(&Request) -> bool) -> Result<()> {
         let before = self.settled_writes(IDLE, &concerns).await?;
         let fresh = || async { Ok(self.writes()?.into_iter().filter(&concerns).skip(before).collect::<Vec<_>>()) };
         stays("nothing that is unchanged is written again", IDLE, fresh, Vec::is_empty).await
     }
 
-    /// The number of writes that `concerns` chooses, once it has not changed for `period`.
+    /// The number of writes that `concerns` selects, when it has not changed for `period`.
     pub(crate) async fn settled_writes(&self, period: Duration, concerns: impl Fn(&Request) -> bool) -> Result<usize> {
         let count = || async { Ok(self.writes()?.iter().filter(|write| concerns(write)).count()) };
         let settled = || async {
@@ -57,7 +57,7 @@ impl Cluster {
         eventually("the operator has nothing left to write", SOON, settled).await
     }
 
-    /// Checks that the shipped RBAC has allowed everything that the operator asked for.
+    /// Checks that the shipped RBAC has allowed every request of the operator.
     pub fn nothing_was_forbidden(&self) -> Result<()> {
         let forbidden: Vec<_> = self.requests()?.into_iter().filter(Request::is_forbidden).collect();
         ensure!(forbidden.is_empty(), "the shipped RBAC does not allow {forbidden:#?}");

@@ -1,4 +1,4 @@
-//! What concerns every Windows node or every pool of a cluster, and so needs one for itself.
+//! Tests that affect every Windows node or every pool, and therefore need a separate cluster.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use e2e::{
 use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 
-/// Longer than the longest pause between two attempts to watch.
+/// Longer than the longest back-off of a watch.
 const AFTER_A_BACK_OFF: Duration = Duration::from_secs(90);
 
 async fn shared() -> SharedCluster {
@@ -75,12 +75,12 @@ async fn the_operator_keeps_the_taints_without_its_crds_and_recovers_when_they_a
     let before = fixture.node("kept-1").await.unwrap();
 
     fixture.delete_crds().unwrap();
-    // The pool with Cleanup held its definition until it was cleaned up.
+    // The CustomResourceDefinition is deleted only after the cleanup of the pool with Cleanup.
     fixture.until_taints("kept-2", &[]).await.unwrap();
     fixture.until_pool_of("kept-2", None).await.unwrap();
     let errors = || async {
         let errors = fixture.operator.metric("winpool_watch_errors_total", &[("kind", "WindowsNodePool")]).await?;
-        ensure!(errors > 0.0, "the watch of the pools still goes");
+        ensure!(errors > 0.0, "the watch of the pools still works");
         Ok(())
     };
     eventually("the watch of the pools fails", AFTER_A_BACK_OFF, errors).await.unwrap();
@@ -95,10 +95,13 @@ async fn the_operator_keeps_the_taints_without_its_crds_and_recovers_when_they_a
     let node = || fixture.node("kept-1");
     let same = |node: &k8s_openapi::api::core::v1::Node| unchanged(node) == unchanged(&before);
     stays("the node of the other pool keeps its taint", Duration::from_secs(1), node, same).await.unwrap();
-    assert!(fixture.class("kept").await.is_ok(), "its RuntimeClass stays");
+    assert!(fixture.class("kept").await.is_ok(), "its RuntimeClass is kept");
     assert_eq!(fixture.operator.process().exit_status(), None);
     assert_eq!(fixture.operator.get("/livez").await.unwrap().0, 200);
-    assert!(fixture.operator.log().unwrap().contains("install the CustomResourceDefinitions: "), "the log says why");
+    assert!(
+        fixture.operator.log().unwrap().contains("install the CustomResourceDefinitions: "),
+        "the log contains the reason"
+    );
 
     install_crds(&fixture.control_plane).unwrap();
     fixture.apply_profile("kept", json!({})).await.unwrap();
@@ -108,7 +111,7 @@ async fn the_operator_keeps_the_taints_without_its_crds_and_recovers_when_they_a
         ensure!(ready.status == "True", "{ready:#?}");
         Ok(())
     };
-    eventually("the pool is taken up again", AFTER_A_BACK_OFF, ready).await.unwrap();
+    eventually("the pool is Ready again", AFTER_A_BACK_OFF, ready).await.unwrap();
     assert!(unchanged(&fixture.node("kept-1").await.unwrap()) == unchanged(&before));
     fixture.edit_node("kept-1", json!({ "spec": { "taints": null } })).await.unwrap();
     fixture.until_taints("kept-1", &[DEFAULT_TAINT]).await.unwrap();

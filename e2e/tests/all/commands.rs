@@ -1,5 +1,5 @@
-//! `winpool plan` and `winpool cleanup` against a real API server: their output, exit status and writes, compared to those
-//! of the operator.
+//! `winpool plan` and `winpool cleanup` against a real API server: their output, exit status and writes, compared to
+//! those of the operator.
 
 mod cleanup;
 mod plan;

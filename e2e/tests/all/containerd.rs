@@ -1,5 +1,5 @@
-//! containerd itself checks the configuration that Windows nodes are given: `containerd config dump` reads files
-//! as the daemon does, and prints what it understood. Windows paths are only text to it.
+//! Checks the configurations for Windows nodes with containerd: `containerd config dump` reads files as the daemon
+//! does, and prints the resulting configuration. It does not interpret Windows paths.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,20 +27,20 @@ use winpool::{
 
 const PAUSE: &str = "mcr.microsoft.com/oss/kubernetes/pause:3.9";
 
-/// A containerd.
+/// A containerd program.
 struct Program {
     program: PathBuf,
     version: ContainerdVersion,
     release_line: &'static ReleaseLine,
 }
 
-/// Every containerd that is there; a line says which is not.
+/// Every available version of containerd; prints a line for each that is missing.
 fn programs(test: &str) -> Vec<Program> {
     let mut programs = Vec::new();
     for (name, program) in assets::containerds().unwrap() {
         match program {
             Some(program) => programs.push(Program::new(program).unwrap()),
-            None => assets::say_skipped(test, &name),
+            None => assets::print_skipped(test, &name),
         }
     }
     programs
@@ -64,7 +64,7 @@ impl Program {
         Ok(Self { program, version, release_line })
     }
 
-    /// What containerd understood of files. The main file imports the drop-in, if there is one.
+    /// The configuration that containerd reads from files. The main file imports the drop-in, if there is one.
     fn dump(&self, Files { main, drop_in }: &Files) -> Result<Table> {
         let directory = tempfile::tempdir()?;
         let (path, drop_ins) = (directory.path().join("config.toml"), directory.path().join("conf.d"));
@@ -78,7 +78,7 @@ impl Program {
         self.dump_file(&path)
     }
 
-    /// What containerd understood of a text.
+    /// The configuration that containerd reads from a file with this content.
     fn dump_text(&self, text: &str) -> Result<Table> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("config.toml");
@@ -88,9 +88,9 @@ impl Program {
 
     fn dump_file(&self, path: &std::path::Path) -> Result<Table> {
         let output = Command::new(&self.program).arg("--config").arg(path).args(["config", "dump"]).output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "refused: {said}");
-        ensure!(!said.contains("nknown key"), "passed over: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "rejected: {stderr}");
+        ensure!(!stderr.contains("nknown key"), "ignored: {stderr}");
         Ok(String::from_utf8(output.stdout)?.parse()?)
     }
 
@@ -111,7 +111,7 @@ fn at<'a>(table: &'a Table, path: &[&str]) -> Result<&'a Value> {
     found.flatten().with_context(|| format!("no {path:?}"))
 }
 
-/// Every value that is no table, by its path.
+/// Every value that is not a table, by its path.
 fn leaves(table: &Table) -> BTreeMap<Vec<String>, Value> {
     fn visit(table: &Table, path: &mut Vec<String>, leaves: &mut BTreeMap<Vec<String>, Value>) {
         for (name, value) in table {
@@ -138,8 +138,8 @@ fn merge(base: &mut Table, layer: &Table) {
     }
 }
 
-/// Asks containerd about a whole file, and compares what it understood with what was meant.
-fn check_whole(program: &Program, file: &str, meant: &Table) -> Result<()> {
+/// Reads a whole file with containerd, and compares the result with the expected values.
+fn check_whole(program: &Program, file: &str, expected: &Table) -> Result<()> {
     let keys = program.release_line.keys;
     let understood = program.dump_text(file)?;
     let runtime = |handler, setting| [keys.runtimes, &[handler, setting]].concat();
@@ -160,8 +160,8 @@ fn check_whole(program: &Program, file: &str, meant: &Table) -> Result<()> {
     ];
     paths.extend(keys.registry_config_path.map(<[_]>::to_vec));
     for path in paths {
-        let (said, heard) = (at(meant, &path)?, at(&understood, &path)?);
-        ensure!(said == heard, "{path:?}: we said {said}, containerd understood {heard}");
+        let (written, understood) = (at(expected, &path)?, at(&understood, &path)?);
+        ensure!(written == understood, "{path:?}: the file has {written}, containerd understood {understood}");
     }
     Ok(())
 }
@@ -175,7 +175,7 @@ fn with_mirror() -> ContainerdSettings {
     ContainerdSettings { registry_mirrors: vec![mirror], ..ContainerdSettings::default() }
 }
 
-/// Every setting, and a scalar, a list and a table of the user's own.
+/// Every setting, and a user-defined scalar, list and table.
 fn everything(release_line: &ReleaseLine) -> ContainerdSettings {
     let plugin = release_line.keys.snapshotter[1];
     let extra_config = format!(
@@ -195,7 +195,7 @@ fn everything(release_line: &ReleaseLine) -> ContainerdSettings {
     }
 }
 
-/// Configurations in the manner of those that bootstraps write.
+/// Configurations like those that bootstrap tools write.
 fn bootstraps(keys: &Keys, version: u32) -> Vec<(&'static str, Table)> {
     let old = version == 2;
     let [images, runtime] = match old {
@@ -214,7 +214,7 @@ fn bootstraps(keys: &Keys, version: u32) -> Vec<(&'static str, Table)> {
          [plugins.'{images}'.registry.headers]\nX-Meta-Source-Client = ['azure/capz']\n\
          [plugins.'{runtime}'.cni]\nbin_dir = 'C:\\opt\\cni\\bin'\nconf_dir = 'C:\\etc\\cni\\net.d'\n"
     );
-    // AKS: handlers with options, registries, limits of messages, garbage collection.
+    // AKS: handlers with options, registries, message size limits, garbage collection.
     let aks = format!(
         "{head}[grpc]\nmax_recv_message_size = 20000000\n[metrics]\naddress = '0.0.0.0:10257'\n\
          [plugins.'{images}']\n{sandbox}\n[plugins.'{images}'.registry]\nconfig_path = 'C:\\certs'\n\
@@ -245,8 +245,8 @@ fn set(table: &mut Table, path: &[&str], value: Value) {
     inner.insert((*key).into(), value);
 }
 
-/// The bootstrap's file and the layer, put together as the first lines of the layer say.
-fn together(program: &Program, bootstrap: &Table, layer: &str) -> Files {
+/// The bootstrap's file and the layer, combined as described in the first lines of the layer.
+fn combined(program: &Program, bootstrap: &Table, layer: &str) -> Files {
     match program.release_line.drop_in {
         DropIn::DeepMerge => Files { main: bootstrap.to_string(), drop_in: Some(layer.to_owned()) },
         DropIn::ReplacesSection => {
@@ -257,24 +257,24 @@ fn together(program: &Program, bootstrap: &Table, layer: &str) -> Files {
     }
 }
 
-/// Everything that containerd understands of a bootstrap's file and a layer is what the layer says, and for the rest what
-/// it understands of the bootstrap's file alone.
-fn judge_layer(program: &Program, bootstrap: &Table, settings: &ContainerdSettings) -> Result<()> {
+/// Checks that containerd reads the layer's values from a bootstrap's file with a layer, and all other values as from
+/// the bootstrap's file alone.
+fn check_layer(program: &Program, bootstrap: &Table, settings: &ContainerdSettings) -> Result<()> {
     let layer = program.rendered(settings, Scope::Layer)?;
     let alone = leaves(&program.dump(&Files { main: bootstrap.to_string(), drop_in: None })?);
-    let both = leaves(&program.dump(&together(program, bootstrap, &layer))?);
+    let both = leaves(&program.dump(&combined(program, bootstrap, &layer))?);
     let layer = leaves(&layer.parse()?);
 
-    // containerd 1.x forgets its default handlers where a file names one, and gives a new one its own defaults.
+    // containerd 1.x drops its default handlers if a file contains one, and adds its own defaults to a new one.
     let runtimes: Vec<&str> = program.release_line.keys.runtimes.to_vec();
     let handlers: BTreeSet<String> = layer
         .keys()
-        .filter(|path| starts(path, &runtimes))
+        .filter(|path| has_prefix(path, &runtimes))
         .filter_map(|path| path.get(runtimes.len()).cloned())
         .collect();
     let of_handler = |path: &[String]| {
         !handlers.is_empty()
-            && starts(path, &runtimes)
+            && has_prefix(path, &runtimes)
             && path.get(runtimes.len()).is_some_and(|name| handlers.contains(name) || name == "runc")
     };
     for (path, value) in &layer {
@@ -284,7 +284,7 @@ fn judge_layer(program: &Program, bootstrap: &Table, settings: &ContainerdSettin
         let understood = both.get(path).with_context(|| format!("{path:?} of the layer is lost"))?;
         ensure!(understood == value, "{path:?}: the layer says {value}, containerd understood {understood}");
     }
-    // The CRI plugin does not start with both, which `config dump` does not say.
+    // The CRI plugin does not start with both, which `config dump` does not report.
     let cni =
         |key: &str| both.iter().find(|(path, _)| path.ends_with(&["cni".into(), key.into()])).map(|(_, value)| value);
     let lists = layer.keys().any(|path| path.ends_with(&["cni".into(), "bin_dirs".into()]));
@@ -299,7 +299,7 @@ fn judge_layer(program: &Program, bootstrap: &Table, settings: &ContainerdSettin
     Ok(())
 }
 
-fn starts(path: &[String], prefix: &[&str]) -> bool {
+fn has_prefix(path: &[String], prefix: &[&str]) -> bool {
     path.len() > prefix.len() && path.iter().zip(prefix).all(|(a, b)| a == b)
 }
 
@@ -309,10 +309,10 @@ fn containerd_understands_the_whole_file_for_its_own_version() {
         let odd = program.rendered(&everything(program.release_line), Scope::Whole).unwrap();
         check_whole(&program, &odd, &odd.parse().unwrap()).unwrap();
         let file = program.rendered(&with_mirror(), Scope::Whole).unwrap();
-        let meant = file.parse().unwrap();
-        check_whole(&program, &file, &meant).unwrap();
+        let expected = file.parse().unwrap();
+        check_whole(&program, &file, &expected).unwrap();
 
-        // A file that is wrong does not pass.
+        // A wrong file is detected.
         let version_line = format!("version = {}", program.release_line.config_version);
         let broken = [
             ("a number for a text", format!("\"{PAUSE}\""), "5"),
@@ -323,12 +323,12 @@ fn containerd_understands_the_whole_file_for_its_own_version() {
         for (what, right, wrong) in broken {
             assert!(file.contains(&right), "{right} is in the file");
             let file = file.replacen(&right, wrong, 1);
-            assert!(check_whole(&program, &file, &meant).is_err(), "{what} goes unnoticed by {}", program.version);
+            assert!(check_whole(&program, &file, &expected).is_err(), "{what} is not detected by {}", program.version);
         }
         let newer = RELEASE_LINES.iter().find(|newer| newer.config_version > program.release_line.config_version);
         if let Some(newer) = newer {
             let file = rendered(newer.first, &with_mirror(), Scope::Whole).unwrap();
-            assert!(check_whole(&program, &file, &meant).is_err(), "the file for {} goes unnoticed", newer.first);
+            assert!(check_whole(&program, &file, &expected).is_err(), "the file for {} is not detected", newer.first);
         }
     }
 }
@@ -339,7 +339,7 @@ fn a_layer_changes_what_it_names_and_keeps_everything_else_of_the_bootstrap() {
         let version = if program.release_line.drop_in == DropIn::DeepMerge { 3 } else { 2 };
         for (name, bootstrap) in bootstraps(program.release_line.keys, version) {
             for settings in [ContainerdSettings::default(), with_mirror(), everything(program.release_line)] {
-                judge_layer(&program, &bootstrap, &settings).unwrap_or_else(|wrong| {
+                check_layer(&program, &bootstrap, &settings).unwrap_or_else(|wrong| {
                     let layer = program.rendered(&settings, Scope::Layer).unwrap();
                     panic!("containerd {} with the file of {name}: {wrong:#}\n{layer}", program.version)
                 });
@@ -348,7 +348,7 @@ fn a_layer_changes_what_it_names_and_keeps_everything_else_of_the_bootstrap() {
     }
 }
 
-/// What the first lines of a layer warn of.
+/// The reason for the warning in the first lines of a layer.
 #[test]
 fn a_drop_in_of_containerd_1_loses_the_network_of_the_bootstrap() {
     for program in programs("a_drop_in_of_containerd_1_loses_the_network_of_the_bootstrap") {
@@ -362,6 +362,6 @@ fn a_drop_in_of_containerd_1_loses_the_network_of_the_bootstrap() {
         let layer = program.rendered(&ContainerdSettings::default(), Scope::Layer).unwrap();
         let both = program.dump(&Files { main: bootstrap.to_string(), drop_in: Some(layer) });
         let lost = both.map(|both| at(&both, network).unwrap().as_str() != Some(r"C:\etc\cni\net.d"));
-        assert!(lost.unwrap_or(true), "containerd {} keeps the network: the warning can go", program.version);
+        assert!(lost.unwrap_or(true), "containerd {} keeps the network: remove the warning", program.version);
     }
 }

@@ -1,4 +1,4 @@
-//! The harness itself: what it starts is a real control plane, and what it simulates behaves as nodes do.
+//! Tests of the harness: the control plane is a real one, and simulated nodes behave like real nodes.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ use tokio::sync::OnceCell;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// One for the tests that leave each other alone: each uses names of its own.
+/// One control plane for the tests that use different names and do not affect each other.
 async fn shared() -> &'static ControlPlane {
     static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
     SHARED.get_or_init(|| async { ControlPlane::start(Options::default()).await.unwrap() }).await
@@ -104,8 +104,8 @@ async fn each_kubeconfig_authenticates_its_user() {
         let nodes = Api::<Node>::all(control_plane.client(user).await.unwrap()).list(&ListParams::default()).await;
         assert_eq!(nodes.is_ok(), may, "{user:?}: {nodes:?}");
     }
-    let somebody = control_plane.client_as("somebody", &["some-group"]).await.unwrap();
-    let refusal = Api::<Node>::all(somebody).list(&ListParams::default()).await.unwrap_err().to_string();
+    let user = control_plane.client_as("somebody", &["some-group"]).await.unwrap();
+    let refusal = Api::<Node>::all(user).list(&ListParams::default()).await.unwrap_err().to_string();
     assert!(refusal.contains(r#"User "somebody" cannot list"#), "{refusal}");
 }
 
@@ -129,7 +129,7 @@ async fn requests_are_recorded_with_their_answers() {
         recorded.iter().zip(expected)
     {
         assert_eq!((verb.as_str(), *code, *write), (wanted_verb, wanted_code, wanted_write));
-        // Servers differ in whether they take the name of a created object from its body.
+        // API server versions differ in whether the audit log has the name of a created object from its body.
         assert!(name == wanted_name || verb == "create", "{name}");
     }
 
@@ -156,9 +156,9 @@ async fn a_runtime_class_gives_its_selector_and_tolerations_to_a_pod() {
             "containers": [{ "name": "app", "image": "example.test/app:1" }],
         },
     });
-    // A class that was made a moment ago may not have come to the admission plugin yet.
-    let made = || async { Ok(pods.create(&PostParams::default(), &serde_json::from_value(pod.clone())?).await?) };
-    let spec = eventually("the class is known", SOON, made).await.unwrap().spec.unwrap();
+    // The admission plugin may not have received a new class yet.
+    let created = || async { Ok(pods.create(&PostParams::default(), &serde_json::from_value(pod.clone())?).await?) };
+    let spec = eventually("the class is known", SOON, created).await.unwrap().spec.unwrap();
     let selector: BTreeMap<_, _> = [("kubernetes.io/os", "windows"), (WINDOWS_BUILD, "10.0.1"), ("own", "selector")]
         .map(|(k, v)| (k.into(), v.into()))
         .into();
@@ -202,7 +202,9 @@ async fn windows_pods_run_on_their_build_and_a_linux_pod_stays_pending() {
     assert_eq!(node_of(&pods[0]), None);
 
     deployments.delete("on-windows", &DeleteParams::background()).await.unwrap();
-    until("the kubelet lets its pods go", SOON, || pods_of(&client, "on-windows"), Vec::is_empty).await.unwrap();
+    until("the kubelet completes the deletion of its pods", SOON, || pods_of(&client, "on-windows"), Vec::is_empty)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -246,7 +248,7 @@ async fn a_node_reports_its_changes_and_can_be_registered_again() {
         kubelets.set_ready("changes", false).await.unwrap();
         until("the controller manager taints it", SOON, tainted, |tainted| *tainted).await.unwrap();
         kubelets.set_ready("changes", true).await.unwrap();
-        until("the taint is gone", SOON, tainted, |tainted| !tainted).await.unwrap();
+        until("the taint is removed", SOON, tainted, |tainted| !tainted).await.unwrap();
     }
 
     let first = nodes.get("changes").await.unwrap().metadata.uid;
@@ -277,7 +279,7 @@ async fn a_delivered_configuration_changes_the_allocatable_resources() {
         async move { nodes.patch(node, &PatchParams::default(), &patch).await.unwrap() }
     };
     annotate("left-alone", "variant-1").await;
-    // Out of order: the annotation first, and another one before the first ConfigMap is there.
+    // Out of order: the annotation is set first, and changed before the first ConfigMap exists.
     annotate("delivered", "variant-0").await;
     annotate("delivered", "variant-1").await;
     for (name, yaml) in [("variant-0", "maxPods: 7\n"), ("variant-1", yaml)] {
@@ -297,7 +299,11 @@ async fn a_delivered_configuration_changes_the_allocatable_resources() {
     assert_eq!(kubelets.configuration_of("delivered").as_deref(), Some("variant-1"));
 
     let same = || async { Ok(nodes.get("left-alone").await?.status.and_then(|status| status.allocatable)) };
-    stays("a node without delivery keeps its own", Duration::from_secs(1), same, |now| *now == before).await.unwrap();
+    stays("a node without delivery keeps its allocatable resources", Duration::from_secs(1), same, |now| {
+        *now == before
+    })
+    .await
+    .unwrap();
 
     kubelets.delete("delivered").await.unwrap();
     kubelets.register_again("delivered").await.unwrap();
@@ -314,11 +320,11 @@ async fn a_restarted_api_server_has_its_former_objects() {
     let kubelets = Kubelets::start(client.clone(), vec![SimulatedNode::linux("survivor")]).await.unwrap();
 
     control_plane.stop_api_server().await.unwrap();
-    assert!(kubectl(&control_plane, User::Admin, &["get", "nodes"]).is_err(), "nobody answers while it is down");
+    assert!(kubectl(&control_plane, User::Admin, &["get", "nodes"]).is_err(), "the API server is stopped");
     control_plane.start_api_server().await.unwrap();
     assert!(kubectl(&control_plane, User::Admin, &["get", "nodes"]).unwrap().contains("survivor"));
 
-    // A client and a watch from before go on.
+    // An existing client and an existing watch continue to work.
     let pods = Api::<Pod>::namespaced(client, "default");
     let spec = json!({ "nodeName": "survivor", "containers": [{ "name": "app", "image": "example.test/app:1" }] });
     let pod = || async {
@@ -352,10 +358,10 @@ async fn a_dropped_control_plane_leaves_no_process_and_no_files() {
     let port: u16 = url.rsplit(':').next().unwrap().parse().unwrap();
     accepts_connections(port).await.unwrap();
     drop(control_plane);
-    let gone = || async {
+    let removed = || async {
         ensure!(accepts_connections(port).await.is_err(), "something still listens on port {port}");
         ensure!(!directory.exists(), "{} is still there", directory.display());
         Ok(())
     };
-    eventually("nothing is left of it", SOON, gone).await.unwrap();
+    eventually("its processes and files are removed", SOON, removed).await.unwrap();
 }

@@ -1,6 +1,6 @@
-//! Images of a real registry, as the operator, `winpool migrate` and `winpool lint` check them for simulated nodes.
+//! Checks of images in a real registry by the operator, `winpool migrate` and `winpool lint`, with simulated nodes.
 //!
-//! There is no scheduler: a pod without a node waits, and what its registry says is all that is known of its image.
+//! There is no scheduler: pods without a node wait, so only the registry has information about their images.
 
 mod compatibility;
 mod lint;
@@ -15,7 +15,7 @@ use std::{
 };
 
 use e2e::{
-    assets::{docker_registry, say_skipped},
+    assets::{docker_registry, print_skipped},
     certificates::Authority,
     control_plane::Options,
     fixture::SharedCluster,
@@ -23,18 +23,19 @@ use e2e::{
 };
 use tokio::sync::OnceCell;
 
-/// How long it may take until a pool says what a registry answered: counts alone are written every half minute, and what
-/// failed is asked again after a minute.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// The time limit until a pool reports the result of a lookup: changed counts alone are written every half minute, and
+/// a failed lookup is retried after a minute.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// A cluster whose operator asks two registries over TLS with a private authority.
+/// A cluster whose operator uses two registries over TLS with a private authority.
 struct Registries {
     shared: SharedCluster,
     registry: Registry,
     mirror: Registry,
 }
 
-/// What the tests share; without the program of the registry the test is skipped by name.
+/// The cluster and the registries that the tests share. If the registry program is missing, prints that the test is
+/// skipped.
 async fn registries(test: &str) -> Option<&'static Registries> {
     static REGISTRIES: OnceCell<Registries> = OnceCell::const_new();
     let program = program(test)?;
@@ -51,11 +52,11 @@ async fn start(program: PathBuf) -> Registries {
     Registries { shared, registry, mirror }
 }
 
-/// The program of the registry; without it the test is skipped by name.
+/// The registry program. If it is missing, prints that the test is skipped.
 fn program(test: &str) -> Option<PathBuf> {
     let program = docker_registry().unwrap();
     if program.is_none() {
-        say_skipped(test, &"docker-registry");
+        print_skipped(test, &"docker-registry");
     }
     program
 }
@@ -64,7 +65,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The requests for the manifests of a repository that winpool made, by what was asked for.
+/// The tags and digests in winpool's requests for the manifests of a repository.
 fn manifests(registry: &Registry, repository: &str) -> Vec<String> {
     let place = format!("/v2/{repository}/manifests/");
     let requests = registry.requests_of("winpool/").unwrap().into_iter();

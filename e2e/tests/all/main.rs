@@ -1,11 +1,11 @@
-//! The built operator and its commands against a real control plane, and what they render against the programs that read
-//! it. `cargo test -p e2e --test all pools::` runs one module.
+//! Tests of the built operator and its commands against a real control plane, and of rendered files with the programs
+//! that read them. `cargo test -p e2e --test all pools::` runs one module.
 //!
-//! One process for all modules. A control plane that the tests of a module share is in a `static`: it is started by the
-//! first test that asks for it, and its programs end with this process. Nothing here sets an environment variable, installs
-//! a global subscriber or relies on a fixed port.
+//! All modules run in one process. A control plane that the tests of a module share is in a `static`: the first test
+//! that needs it starts it, and its programs end with this process. No test sets an environment variable, installs a
+//! global subscriber or relies on a fixed port.
 
-// clippy.toml allows these in tests, but takes a helper of a test for something else.
+// clippy.toml allows these in tests, but not in the helper functions of tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cluster_wide;

@@ -1,7 +1,8 @@
-//! The life of pools, on a real control plane: the built operator runs as a process, under the shipped RBAC.
+//! Pools on a real control plane, from creation to deletion: the built operator runs as a process, with the shipped
+//! RBAC.
 //!
-//! All tests share one control plane and one operator. Each has nodes, pools and RuntimeClasses of its own, and asks at its
-//! end that the operator was refused nothing.
+//! All tests share one control plane and one operator. Each has separate nodes, pools and RuntimeClasses, and checks at
+//! its end that none of the operator's requests was forbidden.
 
 #[path = "../../../tests/all/cel/rejected.rs"]
 mod rejected;

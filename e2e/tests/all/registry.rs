@@ -1,4 +1,4 @@
-//! The client of registries, against a real one and against servers that are none of what they say.
+//! The registry client, against a real registry and against servers with wrong or malicious responses.
 
 mod access;
 mod bounds;
@@ -12,7 +12,7 @@ use std::{path::Path, time::Duration};
 
 use anyhow::Result;
 use e2e::{
-    assets::{docker_registry, say_skipped},
+    assets::{docker_registry, print_skipped},
     certificates::Authority,
     registry::{Access, Registry},
 };
@@ -31,13 +31,13 @@ fn client(authority: &Authority) -> Result<Client> {
     Ok(Client::new(trusting(authority))?)
 }
 
-/// A client with little patience.
-fn hasty(authority: &Authority) -> Result<Client> {
+/// A client with short time limits.
+fn client_with_short_limits(authority: &Authority) -> Result<Client> {
     let (request_limit, lookup_limit) = (Duration::from_millis(500), Duration::from_millis(1500));
     Ok(Client::new(Settings { request_limit, lookup_limit, ..trusting(authority) })?)
 }
 
-/// The program of the registry; without it the test is skipped by name.
+/// The registry program. If it is missing, prints that the test is skipped.
 fn program(test: &str) -> Result<Option<&'static Path>> {
     static PROGRAM: std::sync::OnceLock<Option<std::path::PathBuf>> = std::sync::OnceLock::new();
     if PROGRAM.get().is_none() {
@@ -45,12 +45,12 @@ fn program(test: &str) -> Result<Option<&'static Path>> {
     }
     let program = PROGRAM.get().and_then(Option::as_deref);
     if program.is_none() {
-        say_skipped(test, &"docker-registry");
+        print_skipped(test, &"docker-registry");
     }
     Ok(program)
 }
 
-/// A registry for everybody.
+/// A registry without authentication.
 async fn anonymous(program: &Path) -> Result<(Authority, Registry)> {
     let authority = Authority::new()?;
     let registry = Registry::start(program, &authority, &Access::Anonymous).await?;
@@ -66,7 +66,7 @@ fn image(text: &str) -> Reference {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// What was found, in words and in order; or why not.
+/// The platforms that were found, as sorted texts; or the error.
 fn described(lookup: &Lookup) -> Vec<String> {
     match lookup {
         Lookup::Found(content) => {
@@ -74,14 +74,14 @@ fn described(lookup: &Lookup) -> Vec<String> {
             platforms.sort();
             platforms
         }
-        Lookup::Failed(why) => vec![format!("failed: {why}")],
+        Lookup::Failed(error) => vec![format!("failed: {error}")],
     }
 }
 
-/// Why nothing was found.
-fn why(lookup: &Lookup) -> &str {
+/// The error of a failed lookup.
+fn error_of(lookup: &Lookup) -> &str {
     match lookup {
-        Lookup::Failed(why) => why,
+        Lookup::Failed(error) => error,
         Lookup::Found(content) => panic!("found {content:?}"),
     }
 }

@@ -1,6 +1,6 @@
-//! The operator under adverse conditions: many nodes, restarts, other writers, refusals, bad objects.
+//! The operator under adverse conditions: many nodes, restarts, other writers, rejected requests, invalid objects.
 //!
-//! Each test has a control plane of its own, and checks at its end that the shipped RBAC forbade nothing.
+//! Each test has its own control plane, and checks at its end that the shipped RBAC forbade no request.
 
 mod bad_objects;
 mod conflicts;

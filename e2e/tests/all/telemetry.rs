@@ -1,4 +1,4 @@
-//! The operator seen from outside: traces, logs, readiness and metrics.
+//! The telemetry of the operator: traces, logs, readiness and metrics.
 
 mod admin;
 mod collector;
@@ -17,7 +17,7 @@ fn nodes() -> Vec<SimulatedNode> {
     NODES.map(|name| SimulatedNode::windows(name, "10.0.20348.2700").label(NODE_LABEL, POOL)).into()
 }
 
-/// Applies [`POOL`], and waits until its nodes are as it asks.
+/// Applies [`POOL`], and waits until its nodes are as specified.
 async fn apply_pool(cluster: &Cluster) {
     cluster.apply_tainting_pool(POOL, "ltsc2022", OS_WINDOWS).await.unwrap();
     cluster.until_tainted(POOL, OS_WINDOWS, NODES.len()).await.unwrap();

@@ -1,4 +1,4 @@
-//! A listener for axum that speaks TLS. A connection that does not is dropped.
+//! A TLS listener for axum. A connection whose TLS handshake fails is dropped.
 
 use std::net::SocketAddr;
 
@@ -6,11 +6,11 @@ use axum::serve::Listener;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-/// Accepts connections and the TLS in them.
+/// Accepts TLS connections.
 pub struct Tls {
-    /// Where connections come from.
+    /// The TCP listener.
     pub tcp: TcpListener,
-    /// What proves who the server is.
+    /// The TLS configuration with the server's certificate.
     pub acceptor: TlsAcceptor,
 }
 

@@ -1,8 +1,8 @@
-//! The real Windows kubelet checks the configuration that it will be given: `kubelet.exe` v1.20.2 under Wine.
+//! Checks rendered kubelet configurations with the real Windows kubelet: `kubelet.exe` v1.20.2 under Wine.
 //!
-//! Wine cannot run it as a node. It reads flags and configuration as on Windows, sets its priority class, says that it
-//! has no API client, and ends on something that Wine does not have: whatever it would refuse on Windows for what is
-//! written in its configuration, it has refused by then. Quantities it would read only after that.
+//! Wine cannot run it as a node. It reads flags and configuration as on Windows, sets its priority class, logs that it
+//! has no API client, and then ends because of a function that Wine does not have. By then it has rejected every
+//! configuration that it would reject on Windows, except for wrong quantities, which it parses later.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,20 +31,20 @@ use winpool::{
 };
 
 const MINOR: Minor = Minor(20);
-/// One run takes about two seconds, the first some more.
+/// One run takes about two seconds, the first a few more.
 const LIMIT: Duration = Duration::from_secs(120);
-/// What the kubelet says when it is through with flags and configuration, running without a cluster.
-const READ_ALL: &str = "standalone mode, no API client";
-/// What it says of a field that it does not know, before it goes on without.
-const PASSED_OVER: &str = "using lenient decoding";
+/// The log message of the kubelet after it has read flags and configuration, without a cluster.
+const CONFIGURATION_READ: &str = "standalone mode, no API client";
+/// The log message of the kubelet when it ignores an unknown field.
+const FIELD_IGNORED: &str = "using lenient decoding";
 
-/// The kubelet, and a Windows of its own.
+/// The kubelet, and the folder of its Wine prefix.
 struct Program {
     kubelet: WindowsKubelet,
     directory: TempDir,
 }
 
-/// What lies on a node for its kubelet.
+/// The files of a kubelet, and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Files {
     yaml: String,
@@ -52,27 +52,27 @@ struct Files {
 }
 
 impl Program {
-    /// `None`, with a line that says so, where there is no kubelet to ask.
+    /// `None`, with a printed line, if there is no kubelet.
     fn new(test: &str) -> Result<Option<Self>> {
         let Some(kubelet) = assets::windows_kubelet()? else {
-            assets::say_skipped(test, &"kubelet.exe, or Wine,");
+            assets::print_skipped(test, &"kubelet.exe, or Wine,");
             return Ok(None);
         };
         Ok(Some(Self { kubelet, directory: TempDir::new()? }))
     }
 
-    /// An error in the kubelet's own words, if it refuses the files or passes over a part of them.
+    /// Fails with the kubelet's error message if it rejects the files or ignores a field.
     fn accepts(&self, files: &Files) -> Result<()> {
-        let said = self.run(files)?;
+        let output = self.run(files)?;
         let fatal =
-            said.lines().find(|line| line.starts_with('F') && line[1..].starts_with(|c: char| c.is_ascii_digit()));
-        let fatal = fatal.unwrap_or(&said);
-        ensure!(said.contains(READ_ALL), "{fatal}");
-        ensure!(!said.contains(PASSED_OVER), "{said}");
+            output.lines().find(|line| line.starts_with('F') && line[1..].starts_with(|c: char| c.is_ascii_digit()));
+        let fatal = fatal.unwrap_or(&output);
+        ensure!(output.contains(CONFIGURATION_READ), "{fatal}");
+        ensure!(!output.contains(FIELD_IGNORED), "{output}");
         Ok(())
     }
 
-    /// Everything that the kubelet says until it ends.
+    /// The output of the kubelet until it ends.
     fn run(&self, files: &Files) -> Result<String> {
         let (yaml, log) = (self.path("kubelet.yaml"), self.path("log"));
         fs::write(&yaml, &files.yaml)?;
@@ -106,7 +106,7 @@ impl Program {
 }
 
 impl Drop for Program {
-    /// Ends what Wine keeps running for this prefix, before its folder goes.
+    /// Ends the Wine server of this prefix before its folder is removed.
     fn drop(&mut self) {
         let server = self.kubelet.wine.with_file_name("wineserver");
         let _ = Command::new(server).arg("-k").env("WINEPREFIX", self.path("wine")).status();
@@ -126,7 +126,7 @@ fn rendered(spec: &Value, taints: &[Taint], runtime: ContainerRuntime<Containerd
     of_kubelet(&render(taints, &checked(spec), &Variant { kubelet: MINOR, runtime, host }).unwrap())
 }
 
-/// What a kubelet of the minor has to know of its cluster, with a certificate authority that it can read.
+/// The cluster settings of a kubelet of the minor, with a certificate authority that it can read.
 fn bootstrap(program: &Program) -> Bootstrap {
     let authority = program.path("ca.crt");
     let key = rcgen::KeyPair::generate().unwrap();
@@ -140,7 +140,7 @@ fn bootstrap(program: &Program) -> Bootstrap {
     }
 }
 
-/// A configuration as kubeadm leaves it on a Windows node: what the cluster decides, and some that a profile decides too.
+/// A configuration as kubeadm writes it on a Windows node: fields of the cluster, and some that a profile sets too.
 fn from_kubeadm(bootstrap: &Bootstrap) -> Value {
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -177,7 +177,7 @@ fn taints() -> Vec<Taint> {
 
 const CONTAINERD: ContainerRuntime<ContainerdLine> = ContainerRuntime::Containerd(ContainerdLine::new(1, 6));
 
-/// Every gate that the minor is said to know, at its default.
+/// Every feature gate that the tables list for the minor, with its default.
 fn all_gates() -> BTreeMap<&'static str, bool> {
     let known = GATES.iter().filter(|gate| gate.known_in(MINOR));
     known.map(|gate| (gate.name, gate.default_in(MINOR))).collect()
@@ -262,13 +262,13 @@ fn the_windows_kubelet_rejects_invalid_configurations() {
         ("maxPods: 110", "maxPods: \"110\"", "MaxPods"),
         ("memory: \"2Gi\"", "memory: 2", "SystemReserved"),
         ("imageGCLowThresholdPercent: 80", "imageGCLowThresholdPercent: 85", "imageGCLowThresholdPercent"),
-        ("maxPods: 110", "maxPods: 110\ncontainerRuntimeEndpoint: \"npipe:\"", PASSED_OVER),
+        ("maxPods: 110", "maxPods: 110\ncontainerRuntimeEndpoint: \"npipe:\"", FIELD_IGNORED),
         ("kind: KubeletConfiguration", "kind: KubeletConfig", "no kind"),
     ];
     for (right, wrong, word) in in_yaml {
         assert!(good.yaml.contains(right), "{right} is in the file");
         let broken = Files { yaml: good.yaml.replacen(right, wrong, 1), ..good.clone() };
-        refused(&program, &broken, word);
+        assert_rejected(&program, &broken, word);
     }
     let in_args = [
         (
@@ -287,11 +287,11 @@ fn the_windows_kubelet_rejects_invalid_configurations() {
         let at = good.args.iter().position(|arg| arg == right).unwrap_or_else(|| panic!("{right} is an argument"));
         let mut broken = good.clone();
         broken.args[at] = wrong.to_owned();
-        refused(&program, &broken, word);
+        assert_rejected(&program, &broken, word);
     }
 }
 
-fn refused(program: &Program, broken: &Files, word: &str) {
+fn assert_rejected(program: &Program, broken: &Files, word: &str) {
     let refusal = program.accepts(broken).expect_err(&format!("accepted: {broken:#?}")).to_string();
     assert!(refusal.contains(word), "not for {word}: {refusal}");
 }
@@ -301,15 +301,15 @@ fn a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_th
     let test = "a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_the_kubelet_starts";
     let Some(program) = Program::new(test).unwrap() else { return };
     let from_kubeadm = from_kubeadm(&bootstrap(&program));
-    // Without the layer it does not start on Windows: the layer has what it needs.
+    // Without the layer, which has the fields that Windows needs, the kubelet does not start.
     let alone = Files { yaml: from_kubeadm.to_string(), args: Vec::new() };
-    refused(&program, &alone, "CgroupsPerQOS");
+    assert_rejected(&program, &alone, "CgroupsPerQOS");
 
     let partial = json!({"kubelet": {"systemReserved": {"memory": "2Gi"}, "maxPods": 60, "featureGates": all_gates()}});
     for spec in [json!({}), partial] {
         let layer = rendered(&spec, &taints(), CONTAINERD, Build(17763));
         let mut merged = from_kubeadm.clone();
-        // As kubeadm merges a patch, and a kubelet its drop-in files.
+        // Merged like a patch by kubeadm, or like drop-in files by a kubelet.
         json_patch::merge(&mut merged, &yaml_of(&layer));
         for decided_by_the_cluster in [
             "/clusterDNS",
@@ -353,7 +353,7 @@ fn a_whole_configuration_is_accepted_and_has_what_the_cluster_decides() {
     }
 }
 
-/// What the kubelet makes of its files, in its own words: `ResolverConfig` is the file that it reads for every pod.
+/// `ResolverConfig` in the kubelet's output is the file that it reads for every pod.
 #[test]
 fn a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone() {
     let test = "a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone";
@@ -364,9 +364,9 @@ fn a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone() {
         let mut verbose = files.clone();
         verbose.args.push("--v=5".to_owned());
         program.accepts(&verbose).unwrap();
-        let said = program.run(&verbose).unwrap();
-        let value = said.split("ResolverConfig:\"").nth(1).and_then(|rest| rest.split('"').next());
-        value.unwrap_or_else(|| panic!("no ResolverConfig in {said}")).to_owned()
+        let output = program.run(&verbose).unwrap();
+        let value = output.split("ResolverConfig:\"").nth(1).and_then(|rest| rest.split('"').next());
+        value.unwrap_or_else(|| panic!("no ResolverConfig in {output}")).to_owned()
     };
     assert_eq!(resolvers(&layer), "");
 
@@ -380,8 +380,8 @@ fn a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone() {
 }
 
 #[test]
-fn the_verbosity_is_taken_as_a_flag() {
-    let Some(program) = Program::new("the_verbosity_is_taken_as_a_flag").unwrap() else { return };
+fn the_verbosity_is_accepted_as_a_flag() {
+    let Some(program) = Program::new("the_verbosity_is_accepted_as_a_flag").unwrap() else { return };
     let files = rendered(&json!({"kubelet": {"logging": {"verbosity": 1}}}), &[], CONTAINERD, Build(17763));
     program.accepts(&files).unwrap();
     assert!(program.run(&files).unwrap().contains("FLAG: --v=\"1\""));

@@ -1,9 +1,9 @@
-//! What the operator reports of workloads, on a real control plane: the real scheduler and the real controllers treat them
-//! as the issues say, and the simulated kubelets report what container runtimes report.
+//! Workload issues on a real control plane: the real scheduler and controllers treat the workloads as the issues state,
+//! and the simulated kubelets report the errors of container runtimes.
 //!
-//! All tests but those of `absent` share one control plane and one operator. Each has nodes, a pool, a RuntimeClass and a
-//! namespace of its own, all of the same name. The nodes register with the taint of the pools, so that no pod of another
-//! test is scheduled to them before their pool has tainted them.
+//! All tests except those of `absent` share one control plane and one operator. Each has its own nodes, pool,
+//! RuntimeClass and namespace, all of the same name. The nodes register with the taint of the pools, so that no pod of
+//! another test is scheduled to them before their pool has tainted them.
 
 mod absent;
 mod images;
@@ -32,20 +32,20 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-/// How long a count may take that changes alone: it is written every half minute.
+/// The time limit for a status in which only counts change, which is written every half minute.
 const COUNTED: Duration = Duration::from_secs(90);
 /// Windows Server 2022.
 const SERVER_2022: &str = "10.0.20348.2700";
-/// The pod of every test finds its node and its controller.
+/// Every test needs a scheduler and a controller manager.
 const NEEDED: [Component; 2] = Component::ALL;
 
 async fn shared() -> &'static SharedCluster {
     static SHARED: OnceCell<SharedCluster> = OnceCell::const_new();
-    // The images have names that no registry knows.
+    // The images are in no registry.
     SHARED.get_or_init(async || SharedCluster::start(Options::default(), &["--registry=off"]).await.unwrap()).await
 }
 
-/// Whether a test has to be skipped, which is printed.
+/// Whether a test must be skipped; prints a line if so.
 fn is_skipped(test: &str) -> bool {
     skipped(test, &NEEDED).unwrap()
 }
@@ -69,7 +69,7 @@ fn tainted(fixture: &str, number: u32, kernel_version: &str) -> SimulatedNode {
 }
 
 impl WorkloadFixture {
-    /// Begins with a namespace, these nodes and a pool of them.
+    /// Creates a fixture with a namespace, these nodes and a pool of them.
     async fn new(name: &'static str, nodes: Vec<SimulatedNode>, fields: Value) -> Self {
         let fixture = Fixture::new(shared().await, name, nodes).await.unwrap();
         create(&fixture.api::<Namespace>(), json!({ "metadata": { "name": name } })).await.unwrap();
@@ -77,7 +77,7 @@ impl WorkloadFixture {
         Self { fixture }
     }
 
-    /// Begins with a node of Windows Server 2022.
+    /// Creates a fixture with a node of Windows Server 2022.
     async fn with_one_node(name: &'static str) -> Self {
         Self::new(name, vec![tainted(name, 1, SERVER_2022)], json!({})).await
     }
@@ -90,7 +90,7 @@ impl WorkloadFixture {
         self.namespaced(self.name)
     }
 
-    /// Creates an object in the namespace. Admission may not know a class yet that was made a moment ago.
+    /// Creates an object in the namespace. Retries, because the admission plugin may not have received a new class yet.
     async fn create<K>(&self, name: &str, spec: Value)
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
@@ -140,12 +140,13 @@ impl WorkloadFixture {
         until("the pods are counted", COUNTED, counts, |counts| *counts == expected).await.unwrap();
     }
 
-    /// Waits for a warning about an object of the namespace, which must have been emitted once, and returns its message.
+    /// Waits for a warning about an object of the namespace, which must have been emitted once, and returns its
+    /// message.
     async fn until_warned(&self, object: &str, reason: &str) -> String {
         until_warned(self, self.name, object, reason).await
     }
 
-    /// Checks that each warning was emitted once, and that the operator was refused nothing.
+    /// Checks that each warning was emitted once, and that none of the operator's requests was forbidden.
     async fn check(self) {
         let events = self.all::<Event>().list(&ListParams::default()).await.unwrap();
         let own = events.items.iter().filter(|event| is_ours(event));
@@ -185,7 +186,7 @@ async fn until_warned(cluster: &Cluster, namespace: &str, object: &str, reason: 
     message.clone()
 }
 
-/// A container with as much memory as it may take.
+/// A container with a memory limit.
 fn container(image: &str) -> Value {
     let memory = json!({ "memory": "1Gi" });
     json!({ "name": "app", "image": image, "resources": { "requests": memory, "limits": memory } })
@@ -196,7 +197,7 @@ fn pod(image: &str, fields: Value) -> Value {
     with_fields(json!({ "containers": [container(image)], "terminationGracePeriodSeconds": 0 }), fields)
 }
 
-/// The spec of what makes pods of a template.
+/// The spec of a controller with this pod as template.
 fn of_template(pod: Value) -> Value {
     let labels = json!({ "app": "app" });
     json!({ "selector": { "matchLabels": labels }, "template": { "metadata": { "labels": labels }, "spec": pod } })

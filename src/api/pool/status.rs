@@ -42,7 +42,7 @@ pub struct WindowsNodePoolStatus {
     /// What would change, with mode Observe or paused.
     #[serde(default)]
     pub pending: Pending,
-    /// Every key that this pool has set on nodes. Nothing else is ever removed.
+    /// Every key that this pool has set on nodes. The operator removes no other key.
     #[serde(default, skip_serializing_if = "Applied::is_empty")]
     pub applied: Applied,
     /// Counts of the pods on the nodes of the pool, or waiting for them; absent when workloads are not checked.

@@ -79,7 +79,7 @@ fn status(code: u16, message: &str) -> WriteError {
     WriteError { cause, message: message.into() }
 }
 
-/// Labels and annotations are written, and the taints are refused.
+/// The outcome if labels and annotations are written, and the taints are rejected.
 fn without_taints(code: u16, message: &str) -> Outcome {
     let written = Parts { taints: TaintPart::None, ..Parts::ALL };
     Outcome::Partly { written, why: Shortfall::Refused(status(code, message)) }

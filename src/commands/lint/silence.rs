@@ -1,6 +1,6 @@
 //! Comments and annotations that silence a code.
 //!
-//! `# winpool:ignore CODE` applies to its line, or to the next line if it is on a line of its own. The annotation
+//! `# winpool:ignore CODE` applies to its line, or to the next line if it is on a separate line. The annotation
 //! `winpool.dev/lint-ignore: "CODE, CODE"` of an object or of its pod template applies to the object.
 
 use std::collections::HashSet;
@@ -114,7 +114,7 @@ impl Silence {
     }
 }
 
-/// The comments of a file. A comment on a line of its own applies to the next line that is not a comment.
+/// The comments of a file. A comment on a separate line applies to the next line that is not a comment.
 fn comments(file: &str, text: &str) -> Vec<Silence> {
     let mut silences = Vec::new();
     let lines: Vec<_> = text.lines().collect();

@@ -17,7 +17,7 @@ pub fn text(preview: &Preview) -> String {
     preview.pools.iter().for_each(|pool| add_pool(pool, &mut text));
     if !preview.nodes_in_no_pool.is_empty() {
         let nodes = some_of(&preview.nodes_in_no_pool);
-        let _ = writeln!(text, "\nIn no pool, and not tainted by winpool: {nodes}");
+        let _ = writeln!(text, "\nNodes in no pool, without taints of winpool: {nodes}");
     }
     if let Some(upgrade) = &preview.upgrade {
         add_upgrade(upgrade, &mut text);
@@ -47,7 +47,7 @@ fn add_pool(pool: &PoolPreview, text: &mut String) {
     add_columns(&[rows("held", &pool.held), rows("problem", &pool.flags)].concat(), text);
 }
 
-/// One line for objects of a kind with the same change, in the place of the first of them.
+/// One line for objects of a kind with the same change, at the position of the first of them.
 fn grouped<'a>(changes: impl Iterator<Item = &'a PlannedChange>) -> Vec<(String, String)> {
     let mut indices: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut groups: Vec<(&PlannedChange, Vec<&str>)> = Vec::new();
@@ -155,7 +155,7 @@ mod tests {
           held: NodesAssigned/ReleaseHeld     win-9 no longer matches
           problem: VersionSkew/KubeletTooOld  win-2 is behind
 
-        In no pool, and not tainted by winpool: win-8
+        Nodes in no pool, without taints of winpool: win-8
 
         Upgrade from Kubernetes 1.34 to 1.36:
           breaks VersionSkew (pool web)  win-2: this and that

@@ -61,7 +61,7 @@ fn host(node: &WindowsNode) -> Option<PauseHost> {
     Some((node.kubelet.as_ref().ok()?.minor, node.os_version()?, node.containerd()))
 }
 
-/// An expected node has the newest patch of its containerd minor: what that does not run, no patch runs.
+/// An expected node has the newest patch of its containerd minor: an image that it does not run, no patch runs.
 fn expected_host(expected_node: &ExpectedNode, spec: &Spec) -> Option<PauseHost> {
     let requested = expected_node.containerd()?;
     let newest = containerd::release_line(requested).map_or(requested, |line| line.newest);

@@ -18,7 +18,7 @@ use crate::{
     manifests::{LocatedProblem, Resources},
 };
 
-/// The path of a KubeletConfiguration patch in the folder `patches.directory` of kubeadm.
+/// The path of a KubeletConfiguration patch, below the parent of kubeadm's `patches.directory`.
 const KUBEADM_PATCH: &str = "patches/kubeletconfiguration0+merge.yaml";
 
 /// The format of files for nodes.
@@ -33,7 +33,7 @@ pub enum NodeFileFormat {
 /// Files by path, and the problems of those that cannot be rendered.
 type FilesAndProblems = (BTreeMap<String, String>, Vec<Problem>);
 
-/// The files by path: a folder for each configuration, or for complete files for each variant of each pool.
+/// The files by path: a directory for each configuration, or, of complete files, for each variant of each pool.
 ///
 /// # Errors
 /// The problems of the files that cannot be rendered.
@@ -63,7 +63,7 @@ pub fn files(
     if problems.is_empty() { Ok(files) } else { Err(problems) }
 }
 
-/// The path of a file on a node. containerd reads the mirrors of each registry in a folder of its own.
+/// The path of a file on a node. containerd reads the mirrors of each registry from a separate directory.
 pub fn file_on_node(key: &str) -> String {
     match key.strip_prefix("hosts.").and_then(|rest| rest.strip_suffix(".toml")) {
         Some(registry) => format!("certs.d/{registry}/hosts.toml"),
@@ -111,7 +111,7 @@ fn complete(
     (files, problems)
 }
 
-/// The folder of a variant, such as `kubelet-1.36-containerd-2.3-10.0.26100`.
+/// The directory of a variant, such as `kubelet-1.36-containerd-2.3-10.0.26100`.
 fn folder_name(Variant { kubelet, runtime, host }: &Variant) -> String {
     let runtime = match runtime {
         ContainerRuntime::Containerd(line) => format!("containerd-{line}"),

@@ -1,4 +1,4 @@
-//! Rendered objects as files: one for each object, and for each ConfigMap a folder with the files for a node.
+//! Rendered objects as files: one for each object, and for each ConfigMap a directory with the files for a node.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,12 +12,12 @@ use crate::commands::{Failure, output};
 /// The list of the written files, which the next render may replace.
 const LIST: &str = ".winpool-render";
 
-/// Writes the objects, and the files of each ConfigMap, into a folder.
+/// Writes the objects, and the files of each ConfigMap, into a directory.
 pub fn write(folder: &Path, rendered: &Rendered) -> Result<(), Failure> {
     write_files(folder, &files(rendered))
 }
 
-/// Writes files into a folder atomically: a new folder replaces the old one.
+/// Writes files into a directory atomically: a new directory replaces the old one.
 pub fn write_files(folder: &Path, files: &BTreeMap<String, String>) -> Result<(), Failure> {
     let failure = |path: &Path, error: io::Error| Failure::Usage(format!("cannot write {}: {error}", path.display()));
     check_replaceable(folder)?;
@@ -27,13 +27,13 @@ pub fn write_files(folder: &Path, files: &BTreeMap<String, String>) -> Result<()
     let written = written.and_then(|()| output::write(&new, LIST, &list.concat()));
     let replaced = written.and_then(|()| replace(folder, &new).map_err(|error| failure(folder, error)));
     if replaced.is_err() {
-        // The old folder is unchanged.
+        // The old directory is unchanged.
         let _ = fs::remove_dir_all(&new);
     }
     replaced
 }
 
-/// The files, by path in the folder.
+/// The files, by path in the directory.
 fn files(rendered: &Rendered) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let kinds =
@@ -51,7 +51,7 @@ fn files(rendered: &Rendered) -> BTreeMap<String, String> {
     files
 }
 
-/// Fails if the folder contains a file that winpool render did not write.
+/// Fails if the directory contains a file that winpool render did not write.
 fn check_replaceable(folder: &Path) -> Result<(), Failure> {
     if !folder.exists() {
         return Ok(());
@@ -83,7 +83,7 @@ fn add_files(folder: &Path, prefix: &str, names: &mut Vec<String>) -> io::Result
     Ok(())
 }
 
-/// Replaces the folder by the new one.
+/// Replaces the directory by the new one.
 fn replace(folder: &Path, new: &Path) -> io::Result<()> {
     if !folder.exists() {
         return fs::rename(new, folder);
@@ -96,7 +96,7 @@ fn replace(folder: &Path, new: &Path) -> io::Result<()> {
     }
 }
 
-/// A path next to the folder that no other process uses.
+/// A path next to the directory that no other process uses.
 fn temporary(folder: &Path, suffix: &str) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     folder.with_file_name(format!(".{name}.{suffix}-{}", std::process::id()))

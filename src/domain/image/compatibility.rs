@@ -55,7 +55,7 @@ pub enum EvidenceSource {
     Runtime,
     /// The registry.
     Registry,
-    /// The name of the image, which proves nothing.
+    /// The name of the image, which is not proof.
     Name,
 }
 
@@ -66,7 +66,7 @@ pub enum Compatibility {
     Compatible(EvidenceSource),
     /// It does not run; with [`EvidenceSource::Name`] it probably does not.
     Incompatible(EvidenceSource, Incompatibility),
-    /// There is no evidence; with the error of the registry lookup, if it failed.
+    /// There is no evidence. Has the error of the registry lookup, if it failed.
     Unknown(Option<String>),
 }
 
@@ -75,9 +75,9 @@ pub enum Compatibility {
 pub enum Incompatibility {
     /// The error of the container runtime.
     Reported(String),
-    /// It has entries for these platforms only.
+    /// It has entries only for these platforms.
     OtherSystem(Vec<String>),
-    /// It is for another build; with several entries that of the closest one.
+    /// It is for another build. Of several entries, this is the closest one.
     Windows {
         /// The Windows version of the image.
         image: OsVersion,
@@ -86,14 +86,14 @@ pub enum Incompatibility {
         /// The newest build that runs on the host.
         newest: Build,
     },
-    /// Windows Server 2016 runs images of its own revision only.
+    /// Windows Server 2016 runs only images of its own revision.
     Revision {
         /// The Windows version of the image.
         image: OsVersion,
         /// The Windows version of the host.
         host: OsVersion,
     },
-    /// Windows runs it, but the containerd of the host does not select it.
+    /// Windows can run it, but the containerd of the host does not select it.
     Containerd {
         /// The Windows version of the image.
         image: OsVersion,
@@ -103,8 +103,8 @@ pub enum Incompatibility {
 }
 
 impl ImageEvidence<'_> {
-    /// Whether the image runs on a host, by the most reliable evidence. A HostProcess container uses the files of the host:
-    /// its image has to be for Windows, of any version.
+    /// Whether the image runs on a host, by the most reliable evidence. A HostProcess container uses the files of the
+    /// host, so its image can be for any version of Windows.
     pub fn compatibility(self, host: &Host, isolation: Isolation, host_process: bool) -> Compatibility {
         match self.report {
             Some(RuntimeReport::Started) => return Compatibility::Compatible(EvidenceSource::Runtime),
@@ -127,13 +127,13 @@ impl ImageEvidence<'_> {
         let suggested = tag::suggested(self.reference).and_then(|suggestion| suggestion.os).filter(|_| !host_process);
         match suggested.and_then(|image| version_incompatibility(image, host, isolation)) {
             Some(incompatibility) => Compatibility::Incompatible(EvidenceSource::Name, incompatibility),
-            // A matching tag proves nothing.
+            // A matching tag is not proof.
             None => Compatibility::Unknown(error),
         }
     }
 
-    /// The Windows version of the entry that the host selects, if the registry has the build of the host only with a later
-    /// revision: the container may fail to start. `None` once the runtime reported anything.
+    /// The Windows version of the entry that the host selects, if its revision is later than that of the host, so that
+    /// the container may fail to start. `None` if the runtime reported anything.
     pub fn newer_revision(self, host: &Host, isolation: Isolation, host_process: bool) -> Option<OsVersion> {
         let (None, Some(Lookup::Found(content))) = (self.report, self.lookup) else { return None };
         let entries = content.windows().filter(|entry| entry.architecture == host.architecture);
@@ -159,7 +159,7 @@ fn content_incompatibility(
     }
     let incompatibilities: Option<Vec<Incompatibility>> =
         entries.iter().map(|entry| version_incompatibility(entry.os_version?, host, isolation)).collect();
-    // The entry that is closest to the host explains most.
+    // The entry that is closest to the host is the most informative one.
     incompatibilities?
         .into_iter()
         .min_by_key(|incompatibility| incompatibility.image().map(|image| image.build.0.abs_diff(host.os.build.0)))
@@ -279,7 +279,7 @@ mod tests {
             let expected = if runs { "compatible, Registry" } else { "incompatible, Registry" };
             assert_eq!([by_registry(false), by_registry(true)], [expected, "compatible, Registry"], "{case}");
 
-            // The tag alone never proves that an image runs.
+            // The tag alone does not prove that an image runs.
             let reference = format!("example.com/windows/app:{tag}").parse().unwrap();
             let evidence = ImageEvidence { report: None, lookup: None, reference: &reference };
             let by_name = |host_process| source(evidence.compatibility(&host, isolation, host_process));

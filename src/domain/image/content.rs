@@ -1,10 +1,10 @@
-//! The platforms of an image, as its registry has them.
+//! The platforms of an image, according to its registry.
 
 use std::{collections::BTreeSet, fmt};
 
 use crate::facts::OsVersion;
 
-/// The platforms that an image has an entry for; a single manifest has one.
+/// The platforms for which an image has an entry; a single manifest has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// The entries, without attestations and other artifacts that are not images.
@@ -18,7 +18,7 @@ pub struct Platform {
     pub os: String,
     /// The processor architecture, such as `amd64`.
     pub architecture: String,
-    /// The version of Windows; an entry without a valid one fits every host.
+    /// The version of Windows; an entry without a valid version matches every host.
     pub os_version: Option<OsVersion>,
 }
 

@@ -1,5 +1,5 @@
-//! Whether an image runs on a host, by the most reliable evidence: the report of the container runtime, the registry, the
-//! name of the image.
+//! Whether an image runs on a host, by the most reliable evidence: the report of the container runtime, the registry,
+//! or the name of the image.
 
 pub mod compatibility;
 pub mod content;

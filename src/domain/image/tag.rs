@@ -1,9 +1,9 @@
-//! What the name of an image suggests about its Windows version. Names are arbitrary, so this proves nothing.
+//! The Windows version that the name of an image suggests. Names are arbitrary, so this is not proof.
 
 use super::Reference;
 use crate::facts::{OsVersion, builds};
 
-/// What a name suggests.
+/// The suggestion of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suggestion {
     /// The part of the name that suggests it, such as `ltsc2019`.
@@ -12,12 +12,12 @@ pub struct Suggestion {
     pub os: Option<OsVersion>,
 }
 
-/// Substrings that only names of Windows images have.
+/// Substrings that only occur in names of Windows images.
 const WINDOWS_NAMES: [&str; 4] = ["nanoserver", "servercore", "windows", "hostprocess"];
 /// The lowest number that is a Windows build and not part of another version number, as in `10.0.1`.
 const MIN_BUILD: u32 = 14393;
 
-/// What the tag of an image suggests, or else its repository; `None` if neither suggests Windows.
+/// The suggestion of the tag of an image, or else of its repository; `None` if neither suggests Windows.
 pub fn suggested(image: &Reference) -> Option<Suggestion> {
     let (tag, repository) = (image.tag().unwrap_or_default().to_lowercase(), image.repository());
     let windows_name = |text: &str| WINDOWS_NAMES.into_iter().find(|name| text.contains(name));
@@ -37,8 +37,8 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     text.split(['-', '_', '+', '/']).filter(|part| !part.is_empty())
 }
 
-/// The Windows version that a part of a name stands for. Names of digits only, such as `1809`, need another part that
-/// suggests Windows: alone they may be a year.
+/// The Windows version that a part of a name stands for. Digits only, such as `1809`, count only if another part
+/// suggests Windows, because they may be a year.
 fn version(part: &str, suggests_windows: bool) -> Option<OsVersion> {
     let parsed = part.parse::<OsVersion>().ok().filter(|version| version.build.0 >= MIN_BUILD);
     let named = || {

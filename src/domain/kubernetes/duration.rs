@@ -1,6 +1,6 @@
 //! Durations in the format of Go.
 
-/// Parses a duration in the format of Go that is not negative, such as `1h30m`, `1.5s` or `0`, to nanoseconds.
+/// Parses a non-negative duration in the format of Go, such as `1h30m`, `1.5s` or `0`, to nanoseconds.
 pub fn parse(text: &str) -> Option<i64> {
     const UNITS: &[(&str, f64)] =
         &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];

@@ -16,7 +16,7 @@ pub fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_name(text)
 }
 
-/// A resource of containers and RuntimeClasses: one of Kubernetes, or an extended resource with a DNS prefix.
+/// A resource of containers and RuntimeClasses: a standard one, or an extended resource with a DNS prefix.
 ///
 /// Source: `validateContainerResourceName` of kubernetes/kubernetes `pkg/apis/core/validation/validation.go`, with
 /// `pkg/apis/core/helper/helpers.go`.

@@ -13,7 +13,7 @@ use crate::api::{Taint, TaintEffect};
 pub struct TaintKey {
     /// The key of the taint.
     pub key: String,
-    /// The effect of the taint. On nodes it may be one that is not known here.
+    /// The effect of the taint. On nodes it may be unknown to winpool.
     pub effect: String,
 }
 

@@ -37,7 +37,7 @@ impl Toleration {
         self.key.is_empty() && self.effect.is_none()
     }
 
-    /// Whether a NoExecute taint evicts the pod after some seconds.
+    /// Whether a NoExecute taint evicts the pod after a time.
     pub fn is_limited(&self) -> bool {
         self.toleration_seconds.is_some()
     }

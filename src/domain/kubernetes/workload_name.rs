@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The name of a workload: that of the controller object, or of a pod without one.
+/// The name of a workload: of the object that creates pods, or of a pod without one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkloadName {
     /// The kind, such as `Deployment`, `DaemonSet`, `Job` or `Pod`.

@@ -24,8 +24,8 @@ pub fn check(template: &Template, spec: &Value, target: Target) -> Vec<Finding> 
     findings
 }
 
-/// Ignores init containers that are not sidecars, which end before the others start, and HostProcess containers, which are
-/// processes of the host.
+/// Ignores init containers that are not sidecars, because they end before the others start, and HostProcess containers,
+/// because they are processes of the host.
 fn memory(template: &Template, spec: &Value) -> Vec<Finding> {
     let values = at(spec, "containers[]");
     let containers = template.containers.iter().zip(&values);
@@ -35,7 +35,7 @@ fn memory(template: &Template, spec: &Value) -> Vec<Finding> {
 
 fn memory_of(container: &Container, path: &str, value: &Value) -> Option<Finding> {
     match (container.memory_request, container.memory_limit) {
-        // An invalid limit has a finding of its own.
+        // An invalid limit has a separate finding.
         (_, None) if value["resources"]["limits"]["memory"].is_null() => {
             let problem = format!("container {} has no memory limit", container.name);
             Some(Finding::new(Code::MemoryLimitMissing, path, problem))
@@ -56,7 +56,7 @@ fn mount_path(field: &(String, &Value), runtime: ContainerRuntime) -> Option<Fin
     })
 }
 
-/// Backslashes that YAML did not read as intended. containerd cleans every path except those of named pipes
+/// Backslashes that YAML did not read as intended. containerd normalizes all paths except those of named pipes
 /// (containerd/containerd, `internal/cri/opts/spec_windows_opts.go`, `parseMount`, 2.x). The patterns of Docker do not allow
 /// doubled backslashes (moby/moby, `volume/mounts/windows_parser.go`, 2025-04).
 fn escaped((field, value): &(String, &Value), runtime: ContainerRuntime) -> Option<Finding> {

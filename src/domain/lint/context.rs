@@ -1,4 +1,4 @@
-//! What the checks read of all manifests: the scheduling state, and the workloads that a Service selects.
+//! The context of the checks, from all manifests: the scheduling state, and the workloads that a Service selects.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -34,18 +34,18 @@ pub type LookupFn<'a> = dyn Fn(&Reference) -> Option<Lookup> + 'a;
 /// The namespace, key and value of a pod label.
 type PodLabel = (String, String, String);
 
-/// The architecture of Windows nodes: the only one of Windows Server in Kubernetes.
+/// The only architecture of Windows Server in Kubernetes.
 const ARCHITECTURE: &str = "amd64";
 const NEWEST_BUILD: Build = builds::RELEASES[builds::RELEASES.len() - 1].build;
 /// The first build with a value of [`OS_SKU`].
 const FIRST_AZURE_BUILD: Build = Build(17763);
-/// The names of Windows base images, which no image for another operating system has.
+/// The names of Windows base images, which images for other operating systems do not have.
 const BASE_IMAGES: [&str; 2] = ["nanoserver", "servercore"];
 
 /// The label of an EndpointSlice with the name of its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// The context of all checks. It borrows nothing from the manifests, which may be dropped once they are added.
+/// The context of all checks. It does not borrow from the manifests, which can be dropped after they were added.
 pub struct LintContext<'a> {
     target: Target,
     state: SchedulingState,
@@ -57,13 +57,13 @@ pub struct LintContext<'a> {
     endpoints: HashMap<(String, String), u64>,
 }
 
-/// A workload for Windows, as the checks of Services need it.
+/// A workload for Windows, reduced to the data for the checks of Services.
 pub struct WindowsWorkload {
     /// The labels of its pods.
     labels: BTreeMap<String, String>,
     /// The number of its pods.
     pub replicas: u64,
-    /// The oldest node that its pods can be scheduled to, if it is known.
+    /// The oldest host that its pods can be scheduled to, if it is known.
     pub host: Option<Host>,
 }
 
@@ -204,7 +204,7 @@ impl<'a> LintContext<'a> {
         let seems_windows = system.is_none() && seems_windows(template);
         let selects_other = template.os.is_some_and(|os| selected_os.system().is_some_and(|selected| selected != os));
         let pools = is_windows(system, seems_windows).then(|| self.pools(template, &effective));
-        // An unknown RuntimeClass may have Hyper-V isolation, which runs more images.
+        // An unknown RuntimeClass may have Hyper-V isolation, with which more images run.
         let isolation = match &effective {
             Err(Unschedulable::RuntimeClassNotFound { .. }) => Isolation::HyperV(UtilityVm::OfAnyBuild),
             _ => self.state.isolation(template.runtime_class.as_deref()),
@@ -220,7 +220,7 @@ impl<'a> LintContext<'a> {
         }
     }
 
-    /// The pools of a template. Without a pool in the manifests: the nodes of a build, if the template selects a single one.
+    /// The pools of a template. Without a pool in the manifests: nodes of the build that the template selects, if any.
     fn pools<'w>(
         &'w self,
         template: &Template,
@@ -286,8 +286,8 @@ fn seems_windows(template: &Template) -> bool {
         || tolerations.iter().any(|toleration| toleration.value.eq_ignore_ascii_case("windows"))
 }
 
-/// Whether the name of an image has a Windows version or a Windows base image. The word Windows alone is not sufficient: some
-/// images that manage Windows are for Linux.
+/// Whether the name of an image has a Windows version or a Windows base image. The word Windows alone is not
+/// sufficient, because some images that manage Windows are for Linux.
 pub fn is_windows_image(image: &Reference) -> bool {
     let (tag, repository) = (image.tag().unwrap_or_default().to_lowercase(), image.repository());
     let has_base_image = |name: &str| BASE_IMAGES.iter().any(|base| name.contains(base));

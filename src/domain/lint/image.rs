@@ -14,7 +14,7 @@ use crate::domain::{
     workload::{Container, System, Template, check::image_issue},
 };
 
-/// Parts that only names of Linux images have: distributions and their releases.
+/// Parts that only occur in names of Linux images: distributions and their releases.
 const LINUX_NAMES: [&str; 16] = [
     "alpine",
     "amazonlinux",
@@ -103,7 +103,7 @@ fn node_problem_detector(image: &Image<'_>) -> Option<Finding> {
         .then(|| Finding::new(Code::NodeProblemDetector, &image.path, format!("the container runs {written}")))
 }
 
-/// An image without a tag or digest that stays the same.
+/// An image without a digest or a fixed tag.
 fn unpinned(image: &Image<'_>) -> Option<Finding> {
     let written = &image.container.image;
     if written.contains('@') {
@@ -131,7 +131,7 @@ fn incompatible(image: &Image<'_>, placement: &PodPlacement<'_>, context: &LintC
     placement.groups().find_map(|(pool, group)| incompatible_with(image, pool, &group.host, placement, context))
 }
 
-/// An image that does not run on a node of a pool, with the message of the operator.
+/// An image that does not run on a node of a pool, with the same message as in the operator.
 fn incompatible_with(
     image: &Image<'_>,
     pool: &str,
@@ -150,7 +150,7 @@ fn incompatible_with(
     Some(Finding::new(code, &image.path, problem).with_remedy(issue.remedy.to_string()))
 }
 
-/// An image for another operating system than the pod's, or images for several ones.
+/// An image for another operating system than that of the pod, or images for several operating systems.
 fn systems(images: &[Image<'_>], placement: &PodPlacement<'_>) -> Option<Finding> {
     let systems: Vec<_> = images.iter().filter_map(|image| Some((image, system(image)?))).collect();
     let of_pod = if placement.is_windows() { Some(System::Windows) } else { placement.system };
@@ -167,7 +167,7 @@ fn systems(images: &[Image<'_>], placement: &PodPlacement<'_>) -> Option<Finding
     (!is_reported).then(|| Finding::new(Code::ImageSystem, &image.path, problem))
 }
 
-/// The only operating system of an image, by the registry or else by its name.
+/// The only operating system of an image, according to the registry or else to its name.
 fn system(image: &Image<'_>) -> Option<System> {
     match &image.lookup {
         Some(Lookup::Found(content)) => content_system(content),

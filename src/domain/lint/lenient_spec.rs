@@ -1,4 +1,4 @@
-//! Decodes a pod spec that has values of the wrong type: each is reported, and the others are decoded.
+//! Decodes a pod spec with values of the wrong type: these are reported, and the others are decoded.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde_path_to_error::{Path, Segment};
 use super::{Code, Finding};
 use crate::domain::decoding_problem;
 
-/// How many values of one spec are reported.
+/// The maximum number of reported values of a spec.
 const MAX_FINDINGS: usize = 20;
 
 /// A pod spec without the values that have the wrong type.
@@ -33,7 +33,7 @@ impl<'a> LenientSpec<'a> {
                 Err(error) => error,
             };
             let problem = decoding_problem("", &error);
-            // A required value is reported again after it was set to null.
+            // After a required value was set to null, it is reported again.
             if findings.iter().all(|finding| finding.path != problem.path) {
                 findings.push(Finding::new(Code::PodInvalid, problem.path, problem.wrong).with_remedy(problem.remedy));
             }

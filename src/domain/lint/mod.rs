@@ -1,5 +1,5 @@
-//! Checks manifests of workloads and Services for Windows nodes. Each finding has a stable code, the field, the reason and the
-//! remedy.
+//! Checks manifests of workloads and Services for Windows nodes. Each finding has a stable code, the field, the reason
+//! and the remedy.
 
 mod code;
 mod container;
@@ -117,7 +117,7 @@ fn check(workload: &Workload<'_>, template: &Template, spec: &Value, context: &L
     findings
 }
 
-/// Whether a finding results from an invalid value, which counts as missing.
+/// Whether a finding is only a consequence of an invalid value, which counts as missing.
 fn is_consequence(finding: &Finding, invalid: &[String]) -> bool {
     let resources = join(&finding.path, "resources");
     let of_resources = |path: &str| finding.code == Code::MemoryLimitMissing && is_within(path, &resources);

@@ -47,7 +47,7 @@ fn missing(template: &Template, placement: &PodPlacement<'_>, minor: Minor) -> V
         let problem = "the pod can be scheduled to Linux nodes";
         findings.push(Finding::new(Code::OsSelectorMissing, "", problem));
     }
-    // The first minor with the field has it behind a feature gate.
+    // In the first minor with the field, it is behind a feature gate.
     if template.os.is_none() && minor > OS_NAME_SINCE {
         findings.push(Finding::new(Code::OsNameMissing, "", "os.name is missing"));
     }
@@ -93,8 +93,8 @@ fn unschedulable<'b>(
     placement.effective.as_ref().ok().filter(|_| is_unschedulable)
 }
 
-/// A pod that selects a pool by name, or a build, that does not exist. Windows nodes in no pool may have any other label, and a
-/// DaemonSet may be for builds that a cluster never has.
+/// A pod that selects a pool or a build that does not exist. Other labels are not checked, because Windows nodes in no
+/// pool may have them. A DaemonSet may be for builds that a cluster never has.
 fn no_pool(
     template: &Template,
     placement: &PodPlacement<'_>,
@@ -140,8 +140,8 @@ fn untolerated(template: &Template, placement: &PodPlacement<'_>, context: &Lint
     })
 }
 
-/// The pools that a pod selects. A pod that selects by labels whose nodes are unknown may be for other nodes, unless a pool has
-/// all of these labels.
+/// The pools that a pod selects. A pod that selects labels which are unknown on nodes may be for other nodes, unless a
+/// pool has all of these labels.
 fn selected_pools<'w>(
     effective: &EffectiveSpec<'_>,
     selected_os: SelectedOs,
@@ -170,7 +170,7 @@ fn untolerated_taints(effective: &EffectiveSpec<'_>, pools: &[MatchingPool<'_>])
     taints.filter(|taints| !taints.is_empty()).map(|taints| taints.join(", "))
 }
 
-/// A DaemonSet without pods, or with pods on nodes that do not run them: its controller reads the template alone.
+/// A DaemonSet without pods, or with pods on nodes that do not run them: its controller reads only the template.
 fn daemon_set(template: &Template, placement: &PodPlacement<'_>, context: &LintContext<'_>) -> Option<Finding> {
     let alone = EffectiveSpec::without_class(template);
     let relies_on = |class: &str, missing: &[String]| {
@@ -180,7 +180,7 @@ fn daemon_set(template: &Template, placement: &PodPlacement<'_>, context: &LintC
     };
     let effective = match &placement.effective {
         Ok(effective) => effective,
-        // A RuntimeClass that is not in the manifests selects at least an operating system.
+        // A RuntimeClass outside the manifests selects at least an operating system.
         Err(Unschedulable::RuntimeClassNotFound { class, .. }) => {
             let is_needed = placement.selected_os == SelectedOs::Any;
             return is_needed.then(|| relies_on(class, &["a nodeSelector".to_owned()]));
@@ -220,7 +220,7 @@ fn missing_tolerations(own: &[Toleration], of_class: &[Toleration]) -> impl Iter
     })
 }
 
-/// Whether a toleration tolerates everything that another does.
+/// Whether a toleration tolerates all taints that `needed` tolerates.
 fn covers(toleration: &Toleration, needed: &Toleration) -> bool {
     let value = |toleration: &Toleration| (toleration.operator, toleration.value.clone());
     (toleration.key.is_empty() || toleration.key == needed.key)
@@ -228,7 +228,7 @@ fn covers(toleration: &Toleration, needed: &Toleration) -> bool {
         && (toleration.effect.is_none() || toleration.effect == needed.effect)
 }
 
-/// A pod that is not for Windows, tolerates the taints of Windows nodes and does not select other nodes by any label.
+/// A pod that is not for Windows, tolerates the taints of Windows nodes, and selects no label that excludes them.
 fn linux_tolerance(
     template: &Template,
     placement: &PodPlacement<'_>,

@@ -22,7 +22,7 @@ const ADMINISTRATOR: &str = "ContainerAdministrator";
 /// The default of the API server (kubernetes/api, `core/v1/types.go`).
 const DEFAULT_GRACE_PERIOD: u64 = 30;
 
-/// The fields of a pod spec for Windows that the API server rejects, that have no effect, or that fail, with paths in the
+/// The fields of a pod spec for Windows that the API server rejects, or that have no effect or fail, with paths in the
 /// spec.
 fn fields(spec: &Value, minor: Minor) -> Vec<Finding> {
     workload::field_issues(spec, minor).into_iter().map(finding).collect()
@@ -99,7 +99,7 @@ pub(super) fn os_name(spec: &Value, minor: Minor) -> Option<Finding> {
     let problem = match name {
         "windows" | "linux" => return None,
         "" => "os.name is missing".to_owned(),
-        _ => format!("{name:?} is neither windows nor linux, in lower case"),
+        _ => format!("{name:?} must be windows or linux, in lower case"),
     };
     let remedy = if name.eq_ignore_ascii_case("linux") { "write name: linux" } else { "write name: windows" };
     Some(Finding::new(Code::PodInvalid, "os.name", problem).with_remedy(remedy))
@@ -122,7 +122,7 @@ fn host_process(spec: &Value) -> Vec<Finding> {
     let mut findings: Vec<_> = other
         .into_iter()
         .map(|(path, _)| {
-            Finding::new(Code::HostProcess, path, "the container is not a HostProcess container, and another one is")
+            Finding::new(Code::HostProcess, path, "only some containers of the pod are HostProcess containers")
         })
         .collect();
     if spec["hostNetwork"] != true {
@@ -143,7 +143,7 @@ fn administrator(spec: &Value) -> Vec<Finding> {
             findings.push(Finding::new(Code::RunAsNonRootAdministrator, path, problem));
         }
     }
-    // Containers may share the user of the pod.
+    // Several containers may have the user of the pod.
     findings.dedup();
     findings
 }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::facts::pod_fields::{REJECTED, REJECTED_UNLISTED, UNSUPPORTED};
 
-    /// A value with which a field counts as written.
+    /// A value to which the rule of a field applies.
     fn value(values: ValueMatch) -> Value {
         match values {
             ValueMatch::Any => json!({}),

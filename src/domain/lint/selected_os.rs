@@ -56,7 +56,7 @@ fn is_known(effective: &EffectiveSpec<'_>, system: System, key: &str) -> bool {
     match key {
         label::OS | label::BETA_OS => true,
         label::WINDOWS_BUILD | label::POOL => system == System::Linux,
-        // They do not have any of the selected values if all of these are of the other system.
+        // Known if all selected values are of the other system: these nodes have none of them.
         OS_SKU => {
             let mut values = effective.selected_values(OS_SKU).peekable();
             let is_foreign = |value: &str| value.starts_with(WINDOWS_SKU) == (system == System::Linux);

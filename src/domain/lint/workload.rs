@@ -120,7 +120,7 @@ impl<'a> Workload<'a> {
         findings.extend(quantities(&spec));
         let template = decoded.map(|decoded| {
             let mut template = Template::from(&decoded);
-            // The rules for Windows apply to a misspelled Windows too.
+            // The rules for Windows also apply to a misspelled `windows`.
             let is_windows = decoded.os.is_some_and(|os| os.name.eq_ignore_ascii_case("windows"));
             template.os = if is_windows { Some(System::Windows) } else { template.os };
             template
@@ -163,7 +163,7 @@ fn quantities(spec: &Value) -> Vec<Finding> {
 }
 
 fn invalid_quantity(path: String, amount: &str, error: impl std::fmt::Display) -> Finding {
-    // GB and GiB are common elsewhere.
+    // Units such as GB and GiB are a common mistake.
     let without_unit = amount.strip_suffix(['B', 'b']).filter(|amount| amount.parse::<Quantity>().is_ok());
     let remedy = match without_unit {
         Some(amount) => format!("write {amount}"),

@@ -11,7 +11,7 @@ use crate::{
     domain::{node::WindowsNode, ownership::Ownership},
 };
 
-/// A change of a pool: it exists before or after.
+/// A change of a pool: at least one of the two is `Some`.
 #[derive(Clone, Copy)]
 pub struct PoolChange<'a> {
     /// The pool before; `None` if it was created.
@@ -33,8 +33,8 @@ pub struct Observed<'a> {
 }
 
 impl<'a> PoolChange<'a> {
-    /// The other pools that the change affects: those that share nodes with the pool if its membership changes, and those
-    /// that share a RuntimeClass with it if the desired classes change. Its status affects no other pool.
+    /// The other pools that the change affects: those that share nodes with the pool if its membership changes, and
+    /// those that share a RuntimeClass with it if the desired classes change. Its status affects no other pool.
     pub fn affected_pools(self, observed: &Observed<'_>) -> BTreeSet<String> {
         let mut affected = BTreeSet::new();
         if self.membership_differs() {
@@ -56,7 +56,7 @@ impl<'a> PoolChange<'a> {
         self.after.or(self.before).map_or("", |pool| pool.name.as_str())
     }
 
-    /// Whether a part of the pool differs, also because the pool was created or deleted.
+    /// Whether a part of the pool differs, or the pool was created or deleted.
     fn differs<P: PartialEq>(self, part: impl Fn(&'a Pool) -> P) -> bool {
         self.before.map(&part) != self.after.map(&part)
     }
@@ -65,7 +65,7 @@ impl<'a> PoolChange<'a> {
         self.before.into_iter().chain(self.after)
     }
 
-    /// The pools that have, select or would take a node which this pool has, selects or would take, before or after.
+    /// The pools that have, select or would take a node that this pool has, selects or would take, before or after.
     fn sharing_nodes(self, observed: &Observed<'_>) -> BTreeSet<String> {
         let others = || observed.pools.values().map(AsRef::as_ref).filter(|pool| pool.name != self.name());
         let assigners = [self.before, self.after].map(|state| Assigner::new(others().chain(state), observed.ownership));
@@ -89,7 +89,7 @@ impl<'a> PoolChange<'a> {
         sharing
     }
 
-    /// Whether a node may belong to the pool, before or after: the pool selects it, or its record or label has the pool.
+    /// Whether a node may belong to the pool, before or after: by the selector, or by the record or label of the node.
     fn may_have(self, node: &WindowsNode, ownership: &Ownership) -> bool {
         let selects = |pool: &Pool| match pool.spec.as_ref().map(|spec| &spec.members) {
             Ok(Members::Selector(selector)) => selector.matches(&node.labels),
@@ -99,7 +99,7 @@ impl<'a> PoolChange<'a> {
         self.states().any(selects) || [node.labelled_pool(), ownership.pool_of(node)].contains(&Some(self.name()))
     }
 
-    /// The pools that name a class which this pool names or named, and those that such a class was created for.
+    /// The pools that name a class that this pool names or named, and those for which such a class was created.
     fn sharing_classes(self, observed: &Observed<'_>) -> BTreeSet<String> {
         let names: BTreeSet<&str> = self.states().flat_map(class_names).collect();
         let named = observed.pools.values().filter(|pool| class_names(pool).any(|name| names.contains(name)));
@@ -109,13 +109,13 @@ impl<'a> PoolChange<'a> {
     }
 }
 
-/// What the assignment of nodes depends on.
+/// The fields that the assignment of nodes depends on.
 fn membership(pool: &Pool) -> impl PartialEq + '_ {
     let members = pool.spec.as_ref().ok().map(|spec| &spec.members);
     (&pool.uid, pool.created, pool.deleting, members, pool.enforces())
 }
 
-/// What the desired RuntimeClasses of a pool depend on.
+/// The fields that the desired RuntimeClasses of a pool depend on.
 fn desired_classes(pool: &Pool) -> impl PartialEq + '_ {
     let classes = pool.spec.as_ref().ok().map(|spec| (spec.build, &spec.runtime_classes, &spec.taints));
     (&pool.uid, pool.created, pool.deleting, pool.enforces(), classes)

@@ -13,9 +13,9 @@ use crate::{
 pub struct Assignment<'a> {
     /// The pool that the node belongs to, if any.
     pub pool: Option<&'a str>,
-    /// Whether that pool no longer selects the node and keeps it until its release is allowed.
+    /// Whether that pool no longer selects the node, and keeps it until its release is allowed.
     pub held: bool,
-    /// The pools that select the node, by precedence, if they are more than one.
+    /// The pools that select the node, by precedence, if there are several.
     pub shared_by: Vec<&'a str>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Assigner<'a> {
         assigner
     }
 
-    /// Whether the mode of a pool is Observe: it takes no node from a pool in mode Enforce.
+    /// Whether the mode of a pool is Observe. Such a pool takes no node from a pool in mode Enforce.
     fn observes(&self, name: &str) -> bool {
         let spec = self.pools.get(name).and_then(|pool| pool.spec.as_ref().ok());
         spec.is_some_and(|spec| spec.mode == Mode::Observe)
@@ -103,7 +103,7 @@ impl<'a> Assigner<'a> {
         let kept = current.filter(|current| !current.deleting).map(|current| current.name.as_str());
         let releases = |pool: &Pool| pool.spec.as_ref().is_ok_and(|spec| pool.consents.allow_release(&spec.members));
         let (pool, held) = match current {
-            // A pool with an invalid spec keeps its nodes and takes no others.
+            // A pool with an invalid spec keeps its nodes, and takes no others.
             Some(current) if current.spec.is_err() && !current.deleting => (kept, false),
             Some(current) if selected_by.contains(&current.name.as_str()) => (kept, false),
             _ if !enforcing.is_empty() => (enforcing.first().copied(), false),

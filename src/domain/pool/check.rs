@@ -1,7 +1,7 @@
 //! Parses and validates the specs of pools and profiles, and reports all problems at once.
 //!
-//! An API server with CEL rejects most of them at `kubectl apply`. The checks are for other API servers and for files. The
-//! schema is not checked again: every API server validates it, and `manifests` does so for files.
+//! An API server with CEL already rejects most of them. The checks are for other API servers and for files. The schema
+//! is not checked again: every API server validates it, and `manifests` does so for files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ use crate::{
     facts::{Build, builds, containerd},
 };
 
-/// The longest name of a pool: it becomes a label value.
+/// The maximum length of a pool's name, because it becomes a label value.
 const LONGEST_NAME: usize = 63;
 
 /// The labels that a pool must not set, in addition to those of winpool.
@@ -40,7 +40,7 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
     if name.len() > LONGEST_NAME {
         problems.push(Problem::new(
             "metadata.name",
-            format!("{name:?} is longer than {LONGEST_NAME} characters, and nodes have it as the value of a label"),
+            format!("{name:?} is longer than {LONGEST_NAME} characters, and it becomes a label value on nodes"),
             "choose a shorter name",
         ));
     }
@@ -85,7 +85,7 @@ pub fn profile(spec: Value) -> Result<Profile, Vec<Problem>> {
     profile::check(&written)
 }
 
-/// Parses a stored status without the fields that have another schema.
+/// Parses a stored status, without fields that do not match the current schema.
 pub fn status<T: DeserializeOwned + Default>(stored: Option<&Value>) -> T {
     let Some(Value::Object(fields)) = stored else { return T::default() };
     serde_json::from_value(Value::Object(fields.clone())).unwrap_or_else(|_| {
@@ -99,7 +99,7 @@ pub fn status<T: DeserializeOwned + Default>(stored: Option<&Value>) -> T {
 }
 
 fn windows_build(version: &str, problems: &mut Vec<Problem>) -> Option<Build> {
-    // A build that is not in the tables may be a future one. Older ones are typos.
+    // A build that is not in the tables may be a future one; otherwise it is a mistake.
     let known = |build: &Build| builds::release(*build).is_some() || builds::FUTURE.contains(&build.0);
     let build = version.parse().ok().filter(|build: &Build| known(build) && build.to_string() == version);
     let build = build.or_else(|| builds::named(version));
@@ -172,7 +172,7 @@ fn check_requirement(path: &str, requirement: &SelectorRequirement, problems: &m
 fn check_selector_key(path: &str, key: &str, problems: &mut Vec<Problem>) {
     check_key(path, key, problems);
     if key.starts_with("winpool.dev/") {
-        problems.push(Problem::new(path, format!("{key} is set from this selector"), "select by a label of your own"));
+        problems.push(Problem::new(path, format!("{key} is set from this selector"), "select by another label"));
     }
 }
 
@@ -211,7 +211,7 @@ fn labels(labels: &BTreeMap<String, String>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The RuntimeClass of a pool that names none. All names of a release have the same class: that of 1809 is
+/// The RuntimeClass of a pool that names none. All names of a release result in the same class: 1809 in
 /// windows-ltsc2019.
 fn default_class(build: Option<Build>, windows_version: &str) -> RuntimeClassSpec {
     let release = build.and_then(builds::release).map_or(windows_version, |release| release.names[0]);

@@ -23,13 +23,13 @@ pub struct ClassPlan {
     pub state: RuntimeClassState,
     /// Why the class is not as specified; `None` if it is.
     pub explanation: Option<Explanation>,
-    /// Creates the class or adds its tolerations, before nodes are written. The present selector is kept.
+    /// Creates the class or adds tolerations, before nodes are written. The current selector is kept.
     pub widen: Option<Operation>,
     /// Applies the desired class, after nodes are written.
     pub settle: Option<Operation>,
-    /// Removes what other clients added to the maps of the class, after that.
+    /// Removes keys that other clients added to the maps of the class, after `settle`.
     pub strip: Option<Operation>,
-    /// The taints of the pool that the present class does not tolerate. They are held until it is widened.
+    /// The taints of the pool that the current class does not tolerate. They are held until `widen` succeeded.
     pub untolerated: Vec<TaintKey>,
 }
 
@@ -45,12 +45,12 @@ impl ClassPlan {
     }
 }
 
-/// Plans the RuntimeClasses that the pool names, and those that were created for it and that no pool names any more.
+/// Plans the RuntimeClasses that the pool names, and those that were created for it and that no pool names any longer.
 pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> Vec<ClassPlan> {
     let would_strand = would_strand(snapshot, pool, spec, members);
     let named = spec.runtime_classes.iter().map(|class| {
         let plan = plan_one(snapshot, ClassUser { pool, spec, class }, would_strand);
-        // A class that does not exist, or that the pool does not manage, holds no taint.
+        // Taints do not wait for a class that does not exist or is not managed.
         let existing = snapshot.runtime_classes.get(&class.name).filter(|existing| existing.is_managed());
         let existing = existing.filter(|_| plan.state != RuntimeClassState::NameTaken);
         let untolerated = existing.map(|existing| existing.untolerated(&spec.taints)).unwrap_or_default();
@@ -92,8 +92,8 @@ fn users_seen_by<'a>(snapshot: &'a Snapshot, pool: &Pool, name: &str) -> Vec<Cla
     users
 }
 
-/// Whether a change of the classes to the new build would leave pods without a node: the pool has nodes of the build that
-/// its classes select, and no ready node of the new build.
+/// Whether a change of the classes to the new build would leave pods without a node: the pool has nodes of the build
+/// that its classes select, and no ready node of the new build.
 fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> bool {
     let build = spec.build.to_string();
     let managed = || snapshot.runtime_classes.values().filter(|class| class.is_managed());
@@ -101,7 +101,7 @@ fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&Windo
         managed().filter(|class| class.label(label::POOL) == Some(&pool.name)).filter_map(|class| class.build());
     let has_nodes = |old: &str| members.iter().any(|node| node.build().is_some_and(|build| build.to_string() == old));
     let is_ready = members.iter().any(|node| node.ready && node.build() == Some(spec.build));
-    // Only the classes that the pool names now count: one of a former name may select the new build.
+    // Only classes that the pool names now count: a class with a former name may select the new build.
     let is_changed = managed().any(|class| {
         class.build() == Some(&build) && spec.runtime_classes.iter().any(|named| named.name == class.name())
     });
@@ -172,7 +172,7 @@ fn left_by(former: &str, existing: &RuntimeClassView, desired: &DesiredClass) ->
     ClassPlan::held(desired.name, RuntimeClassState::NameTaken, problem, ADOPT)
 }
 
-/// Creates the class, or delays that if another client repeatedly deletes it.
+/// Creates the class, with a delay if another client repeatedly deletes it.
 fn create(snapshot: &Snapshot, desired: &DesiredClass) -> ClassPlan {
     let operation = desired.apply(None, "create", vec![FieldWrite::existence(true)]);
     let until = snapshot.reverts.delayed_until(&operation.identity(), &FieldWrite::existence(true), snapshot.now);
@@ -232,8 +232,8 @@ fn strand_held(user: ClassUser, existing: Option<&RuntimeClassView>, mut desired
     plan
 }
 
-/// First widens the class, then applies the desired one: tolerations are added before the taints that need them, and a
-/// selector is narrowed after the nodes have its labels.
+/// First widens the class, then applies the desired one: tolerations are added before the taints that need them, and
+/// the selector is changed after the nodes have its labels.
 fn change(snapshot: &Snapshot, existing: &RuntimeClassView, desired: DesiredClass) -> ClassPlan {
     let differences = desired.differences(existing);
     if differences.is_empty() && existing.is_managed() {
@@ -266,7 +266,7 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, desired: DesiredClas
         true if wider.body() == desired.body() => {
             ClassPlan { widen: Some(settle), strip, ..unchanged(RuntimeClassState::Applied) }
         }
-        // The desired class is applied when the wider one is observed: each write is bound to a version of the class.
+        // The desired class is applied after the wider one was observed, because each write is bound to a version.
         true => ClassPlan { widen: Some(wider.apply_widened(existing)), ..unchanged(RuntimeClassState::Pending) },
         false => ClassPlan { settle: Some(settle), strip, ..unchanged(RuntimeClassState::Applied) },
     }

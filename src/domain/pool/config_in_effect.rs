@@ -1,6 +1,6 @@
-//! Whether the rendered configuration is in effect on a node, by the resources that the node reports.
+//! Whether the rendered configuration is in effect on a node, according to the resources that the node reports.
 //!
-//! Capacity less allocatable and the number of pods are the only evidence: nothing else comes from the kubelet that read the
+//! Capacity minus allocatable and the number of pods are the only evidence: a kubelet reports no other values of its
 //! configuration.
 
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
-//! What an administrator allows by annotations on a pool.
+//! The changes that an administrator allows by annotations on a pool.
 //!
-//! The value of an annotation names what is allowed, so that one manifest works in every cluster, and allows nothing more
-//! when the spec changes again.
+//! The value of an annotation names the allowed change, so that one manifest works in every cluster and does not allow
+//! a later change of the spec.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl Consents {
         }
     }
 
-    /// These consents, and those of `others` where these have none.
+    /// These consents, and those of `others` that these do not have.
     pub fn or(&self, others: &Self) -> Self {
         let either = |own: &Option<String>, other: &Option<String>| own.clone().or_else(|| other.clone());
         Self {

@@ -1,11 +1,11 @@
-//! The nodes of every pool, kept between reconciles: after a change of nodes, only those are assigned again.
+//! The nodes of every pool, kept between reconciles, so that only changed nodes are assigned again.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::{Pool, assignment::Assigner};
 use crate::domain::{Objects, node::WindowsNode, ownership::Ownership};
 
-/// The nodes of every pool, and the nodes that belong to none.
+/// The nodes of every pool, and the nodes that belong to no pool.
 #[derive(Clone, Debug, Default)]
 pub struct Membership {
     pools: Objects<Pool>,
@@ -20,9 +20,9 @@ pub struct Membership {
 pub struct PoolNodes {
     /// The members, and whether they are held.
     pub members: Vec<(Arc<WindowsNode>, bool)>,
-    /// The nodes whose verified record has the pool.
+    /// The nodes whose verified record names the pool.
     pub recorded: Vec<Arc<WindowsNode>>,
-    /// Those of them that are released, because no pool in mode Enforce takes them.
+    /// The recorded nodes that are released, because no pool in mode Enforce takes them.
     pub released: Vec<Arc<WindowsNode>>,
     /// The nodes that this pool and others select.
     pub shared: Vec<SharedNode>,
@@ -31,7 +31,7 @@ pub struct PoolNodes {
 }
 
 impl PartialEq for Membership {
-    /// What it was computed from does not matter.
+    /// Ignores the inputs of the computation.
     fn eq(&self, other: &Self) -> bool {
         (&self.by_pool, &self.unassigned) == (&other.by_pool, &other.unassigned)
     }
@@ -123,13 +123,13 @@ impl Membership {
     }
 }
 
-/// What assignments depend on in a pool.
+/// The fields of a pool that assignments depend on.
 fn rules(pool: &Pool) -> impl PartialEq + '_ {
     let spec = pool.spec.as_ref().ok().map(|spec| (&spec.members, spec.mode, spec.paused));
     (&pool.name, pool.created, pool.deleting, spec, &pool.consents)
 }
 
-/// The nodes that differ between two maps: first as they were (`false`), then as they are (`true`).
+/// The nodes that differ between two maps: the previous version with `false`, the current one with `true`.
 fn changes<'n>(before: &'n Objects<WindowsNode>, after: &'n Objects<WindowsNode>) -> Vec<(&'n Arc<WindowsNode>, bool)> {
     let mut changes = Vec::new();
     let mut before = before.values().peekable();

@@ -19,12 +19,12 @@ use crate::{
     },
 };
 
-/// The number of plans that are kept for reuse: most nodes of a pool are equal.
+/// The number of plans that are kept for reuse, because most nodes of a pool are equal.
 const REUSED_PLANS: usize = 16;
 
-/// Plans the nodes of one pool: to the desired state or, without one, to remove what pools have added.
+/// Plans the nodes of one pool: to reach the desired state or, without one, to remove what pools added.
 ///
-/// Nodes that are equal in everything that a plan depends on share one plan.
+/// Nodes with equal inputs share one plan.
 pub struct NodePlanner<'a> {
     snapshot: &'a Snapshot,
     applied: &'a AppliedKeys,
@@ -32,7 +32,7 @@ pub struct NodePlanner<'a> {
     reusable: VecDeque<ReusablePlan<'a>>,
 }
 
-/// A plan with everything that it depends on.
+/// A plan with its inputs.
 struct ReusablePlan<'a> {
     node: &'a WindowsNode,
     evidence: Evidence<'a>,
@@ -54,7 +54,7 @@ impl<'a> NodePlanner<'a> {
     pub fn plan(&mut self, node: &'a WindowsNode, config: DesiredConfig<'a>, configured: bool) -> Arc<NodePlan> {
         let evidence = self.snapshot.ownership.evidence(node);
         let evicting = self.desired.as_ref().map(|desired| desired.evictions.of(node)).unwrap_or_default();
-        // Reverts and refusals are those of one node.
+        // Reverts and refusals are specific to one node.
         let reusable = !self.snapshot.reverts.any_conflict(&ObjectId::Uid(node.uid.clone()), self.snapshot.now)
             && !self.snapshot.refusals.contains_key(&node.name);
         let is_equal = |other: &&ReusablePlan| {

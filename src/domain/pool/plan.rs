@@ -1,4 +1,4 @@
-//! The plan of a pool: the operations that lead to its desired state, in order.
+//! The plan of a pool: the ordered operations that result in its desired state.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -32,12 +32,12 @@ use crate::{
 pub struct Plan {
     /// The pool.
     pub pool: Arc<Pool>,
-    /// The operations. Those of one step are independent of each other, and a step begins when all operations of the
-    /// previous step have ended. A plan that is interrupted anywhere and computed again converges.
+    /// The operations. Operations of one step are independent of each other, and a step starts after all operations of
+    /// the previous step have ended. A plan that is interrupted anywhere and computed again converges.
     pub steps: Vec<Vec<Operation>>,
     /// What to do after an operation failed.
     pub after_failure: AfterFailure,
-    /// The operations that are not run, because the pool observes or is paused.
+    /// The operations that are not run, because the mode is Observe or the pool is paused.
     pub withheld: Vec<Operation>,
     /// The phase of the pool.
     pub phase: Phase,
@@ -80,7 +80,7 @@ pub struct ActivePool {
     pub applied: Applied,
     /// The nodes that have the label of the pool without a valid record, and that the pool does not select.
     pub unverified: Vec<String>,
-    /// Whether pods are not known, so that NoExecute taints may evict some.
+    /// Whether pods are unknown, so that any NoExecute taint may evict pods.
     pub pods_unknown: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct ActivePool {
 pub struct Member {
     /// The node.
     pub node: Arc<WindowsNode>,
-    /// Whether the pool no longer selects the node and keeps it until its release is allowed.
+    /// Whether the pool no longer selects the node, and keeps it until its release is allowed.
     pub held: bool,
     /// The changes of the node.
     pub plan: Arc<NodePlan>,
@@ -102,7 +102,7 @@ pub fn plan(snapshot: &Snapshot, name: &str) -> Option<Plan> {
     Planner::new(snapshot).plan(name)
 }
 
-/// Plans the cleanup of pools as if they were deleted with Cleanup, whatever their deletionPolicy is.
+/// Plans the cleanup of pools as if they were deleted with Cleanup, regardless of their deletionPolicy.
 pub fn clean_up(snapshot: &Snapshot, names: &BTreeSet<String>) -> Vec<Plan> {
     let mut snapshot = snapshot.clone();
     for name in names {
@@ -116,7 +116,7 @@ pub fn clean_up(snapshot: &Snapshot, names: &BTreeSet<String>) -> Vec<Plan> {
     snapshot.pools.iter().filter(|(name, _)| names.contains(*name)).map(|(_, pool)| planner.clean_up(pool)).collect()
 }
 
-/// Plans the pools of a snapshot. What their plans have in common is computed once.
+/// Plans the pools of a snapshot. Common parts of their plans are computed once.
 pub struct Planner<'a> {
     snapshot: &'a Snapshot,
     assigner: Assigner<'a>,
@@ -134,7 +134,7 @@ impl<'a> Planner<'a> {
         Self { snapshot, assigner, applied, membership, expected_nodes: expected.into_iter().collect() }
     }
 
-    /// Sets the nodes that are expected to join a pool without nodes. The default is a node with the API server's minor.
+    /// Sets the nodes that are expected to join a pool without nodes. The default is a node of the API server's minor.
     pub fn expecting(self, expected_nodes: Vec<ExpectedNode>) -> Self {
         Self { expected_nodes, ..self }
     }
@@ -145,7 +145,7 @@ impl<'a> Planner<'a> {
         nodes.flat_map(|nodes| &nodes.members).map(|(node, _)| node.as_ref())
     }
 
-    /// The nodes that belong to no pool, and so have no taints of one.
+    /// The nodes that belong to no pool, and so have no taints of a pool.
     pub fn unassigned(&self) -> impl Iterator<Item = &WindowsNode> {
         self.membership.unassigned()
     }
@@ -163,7 +163,7 @@ impl<'a> Planner<'a> {
         };
         plan.steps.retain(|step| !step.is_empty());
         let withheld = pool.spec.as_ref().is_ok_and(|spec| spec.paused || (!pool.deleting && !pool.enforces()));
-        // The deletion of a pool that changes nothing is not withheld.
+        // The deletion of a pool with Retain is not withheld, because it changes nothing else.
         if withheld && !matches!(plan.phase, Phase::Retained) {
             plan.withheld = std::mem::take(&mut plan.steps).into_iter().flatten().collect();
         }
@@ -257,8 +257,8 @@ impl<'a> Planner<'a> {
             .filter_map(move |node| nodes::patch(node, &planner.plan(node, DesiredConfig::None, false), ownership))
     }
 
-    /// Removes everything in reverse order: from nodes, then RuntimeClasses and configurations, then the finalizer. A node
-    /// that another pool takes over is left to that pool, so that it always has the taints of one of them.
+    /// Removes everything in reverse order: labels and taints, RuntimeClasses and configurations, the finalizer. A node
+    /// that another pool takes over is not changed, so that it always has the taints of one of the pools.
     fn clean_up(&self, pool: &Arc<Pool>) -> Plan {
         let snapshot = self.snapshot;
         let is_taken_over = |node: &WindowsNode| {
@@ -287,7 +287,7 @@ impl<'a> Planner<'a> {
         Plan { after_failure: AfterFailure::Stop, ..Plan::of(pool, steps, phase) }
     }
 
-    /// The keys that the pool sets, and those that it has set and that are still on a node.
+    /// The keys that the pool sets, and the keys that it has set before and that are still on a node.
     fn applied(&self, spec: &Spec, members: &[Member], recorded: &[Arc<WindowsNode>]) -> Applied {
         let desired: Vec<TaintKey> = spec.taints.iter().map(TaintKey::from).collect();
         let mut taints: BTreeSet<&TaintKey> = desired.iter().collect();
@@ -319,7 +319,7 @@ impl Plan {
 }
 
 /// The keys that pools have applied, from their status. A pool without a status may have been deleted with Retain and
-/// created again: its keys are those in the verified records.
+/// created again, so its keys are taken from the verified records.
 fn applied_keys(snapshot: &Snapshot, membership: &Membership) -> AppliedKeys {
     let mut keys = AppliedKeys::default();
     for pool in snapshot.pools.values() {
@@ -331,8 +331,8 @@ fn applied_keys(snapshot: &Snapshot, membership: &Membership) -> AppliedKeys {
     keys
 }
 
-/// Records keys in the status before they are set on nodes: otherwise a crash in between would leave taints and labels that
-/// the pool does not own.
+/// Records keys in the status before they are set on nodes. Otherwise a crash in between would leave taints and labels
+/// that the pool does not own.
 fn record(pool: &Pool, applied: &Applied) -> Option<Operation> {
     let before = &pool.status.applied;
     let grows = applied.taints.iter().any(|key| !before.taints.contains(key))
@@ -376,7 +376,7 @@ fn retain(pool: &Arc<Pool>, has_finalizer: bool) -> Plan {
     Plan::of(pool, vec![has_finalizer.then(|| remove_finalizer(pool)).into_iter().collect()], Phase::Retained)
 }
 
-/// The nodes whose records name the pool and cannot be verified. They may be valid with the former key.
+/// The nodes whose records name the pool and cannot be verified. The records may be valid with a former key.
 fn unverified_members(snapshot: &Snapshot, pool: &Pool) -> Vec<String> {
     let is_unverified = |node: &WindowsNode| match snapshot.ownership.evidence(node) {
         Evidence::Unverified(record) => record.pool == pool.name && node.labelled_pool() == Some(&pool.name),
@@ -385,7 +385,7 @@ fn unverified_members(snapshot: &Snapshot, pool: &Pool) -> Vec<String> {
     snapshot.nodes.values().filter(|node| is_unverified(node)).map(|node| node.name.clone()).collect()
 }
 
-/// Removes the managed RuntimeClasses that no other pool names, in two steps: adopted classes are restored, others deleted.
+/// Restores the adopted RuntimeClasses that no other pool names, and deletes the other managed ones, in two steps.
 fn remove_classes(snapshot: &Snapshot, pool: &Pool) -> (Vec<Operation>, Vec<Operation>) {
     let (mut first, mut then) = (Vec::new(), Vec::new());
     for class in classes::unused(snapshot, pool) {

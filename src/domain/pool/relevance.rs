@@ -1,4 +1,4 @@
-//! Whether a change of a node is relevant for any pool: other clients often label nodes, and plans depend on few labels.
+//! Whether a change of a node is relevant for any pool. Other clients often set labels that no plan depends on.
 
 use super::{Members, Pool, RuntimeClassView, Spec};
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
 /// Labels that are always relevant, in addition to those in the domain of winpool.
 const ALWAYS: [&str; 4] = [label::OS, label::BETA_OS, label::ARCH, label::WINDOWS_BUILD];
 
-/// Whether the plan of a pool depends on what changed. Not relevant are labels that no selector, pool or record names, and
-/// the names of the field managers, which are used only together with what they wrote.
+/// Whether the plan of a pool depends on the change. Labels that no selector, pool or record names are not relevant,
+/// nor are the names of field managers, which are used only together with the fields that they wrote.
 pub fn is_relevant<'a>(
     pools: impl IntoIterator<Item = &'a Pool>,
     classes: impl IntoIterator<Item = &'a RuntimeClassView>,

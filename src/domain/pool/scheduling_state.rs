@@ -1,4 +1,4 @@
-//! The state that workloads are checked against, from a snapshot.
+//! Computes the state that workloads are checked against from a snapshot.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// The architecture of a node without the label: the only one that Windows Server has in Kubernetes.
+/// The architecture of a node without the label: the only one of Windows Server in Kubernetes.
 const ARCHITECTURE: &str = "amd64";
 /// Prefixes of taints that follow the state of a node and are removed with it, so that they exclude no workload from a pool.
 /// [`OS_TAINT`] is not one of them. Sources: kubernetes/website, "Taints and Tolerations"; kubernetes/autoscaler,
@@ -45,7 +45,7 @@ const TRANSIENT_TAINTS: [&str; 10] = [
     "karpenter.sh/",
 ];
 
-/// Labels that the rules read whatever workloads select by.
+/// Labels that the rules read in any case.
 const ALWAYS_READ: [&str; 5] = [label::OS, label::BETA_OS, label::ARCH, label::WINDOWS_BUILD, label::POOL];
 
 /// The key of the taint that some clouds keep on their Windows nodes: `node.kubernetes.io/os=windows:NoSchedule` (Google
@@ -53,7 +53,7 @@ const ALWAYS_READ: [&str; 5] = [label::OS, label::BETA_OS, label::ARCH, label::W
 /// Stack HCI). It is permanent: a pod must tolerate it.
 const OS_TAINT: &str = "node.kubernetes.io/os";
 
-/// A label with more values than this among nodes identifies single nodes, such as the name of a machine, and not groups.
+/// A label with more values than this identifies single nodes, such as the name of a machine, and not groups of nodes.
 const MOST_VALUES: usize = 32;
 
 impl SchedulingState {
@@ -62,7 +62,7 @@ impl SchedulingState {
         Self::with(snapshot, None)
     }
 
-    /// The state for workloads that select by no other node labels than these: other labels change nothing in it.
+    /// The state for workloads that select by no other node labels than these. Other labels do not affect it.
     pub fn for_labels(snapshot: &Snapshot, labels: BTreeSet<String>) -> Self {
         Self { selected_labels: Some(labels.clone()), ..Self::with(snapshot, Some(&labels)) }
     }
@@ -117,11 +117,11 @@ impl SchedulingState {
     }
 }
 
-/// Which labels of nodes matter.
+/// The relevant labels of nodes.
 struct RelevantLabels<'a> {
     /// The keys that RuntimeClasses select by.
     by_classes: HashSet<&'a str>,
-    /// Those that workloads select by; `None` stands for all.
+    /// The keys that workloads select by; `None` stands for all.
     by_workloads: Option<&'a BTreeSet<String>>,
 }
 
@@ -132,7 +132,7 @@ impl RelevantLabels<'_> {
     }
 }
 
-/// The groups of the nodes of a pool. Most nodes are alike, so each group is created once.
+/// The groups of the nodes of a pool. Each group is created once, because most nodes are equivalent.
 struct NodeGroups<'a> {
     pool: &'a Pool,
     spec: &'a Spec,
@@ -141,7 +141,7 @@ struct NodeGroups<'a> {
     by_traits: HashMap<Traits<'a>, Arc<NodeGroup>>,
 }
 
-/// What the group of a node depends on, besides its pool.
+/// The properties of a node that its group depends on, in addition to its pool.
 #[derive(PartialEq, Eq, Hash)]
 struct Traits<'n> {
     labels: Vec<(&'n str, &'n str)>,
@@ -172,24 +172,24 @@ impl<'a> NodeGroups<'a> {
         Some(group)
     }
 
-    /// The groups so far, each once.
+    /// The groups, without duplicates.
     fn distinct(self) -> Vec<NodeGroup> {
         let groups: HashSet<NodeGroup> = self.by_traits.into_values().map(|group| group.as_ref().clone()).collect();
         groups.into_iter().collect()
     }
 }
 
-/// The relevant labels of some nodes, by key. The label of the host name is known for each node anyway.
+/// The relevant labels of some nodes, by key. The label of the host name is known for each node in any case.
 struct GroupLabels<'n> {
     common: HashSet<&'n str>,
-    /// Those whose values identify single nodes.
+    /// The keys of labels whose values identify single nodes.
     individual: Arc<BTreeSet<String>>,
 }
 
 impl<'n> GroupLabels<'n> {
     fn of(nodes: impl Iterator<Item = &'n WindowsNode>, relevant: &RelevantLabels) -> Self {
         let is_relevant = |key: &str| key != label::HOSTNAME && relevant.contains(key);
-        // The values of each relevant label, and the last one, which the next node mostly has too.
+        // The values of each relevant label, and the last value, because the next node usually has the same.
         let mut values: HashMap<&str, Option<(HashSet<&str>, &str)>> = HashMap::new();
         for (key, value) in nodes.flat_map(|node| &node.labels) {
             let seen = values

@@ -61,7 +61,7 @@ fn certificate(path: &str, mirror: &RegistryMirror, problems: &mut Problems) {
     }
 }
 
-// The schema has no pattern for these folders.
+// The schema has no pattern for these directories.
 fn folders(settings: &ContainerdSettings, problems: &mut Problems) {
     for (name, folder) in [("binDir", &settings.cni.bin_dir), ("confDir", &settings.cni.conf_dir)] {
         if !folder.is_empty() && !is_windows_path(folder) {

@@ -66,7 +66,7 @@ fn check_type(path: &str, field_type: FieldType, value: &Value, problems: &mut P
     }
 }
 
-/// Whether a value has a type that contains no other checked types.
+/// Whether a value has this type. Objects with checked fields are not handled here.
 fn is_of_type(field_type: FieldType, value: &Value) -> bool {
     let is_duration = |accepts: &dyn Fn(i64) -> bool| value.as_str().and_then(duration::parse).is_some_and(accepts);
     let is_list =
@@ -246,7 +246,7 @@ fn is_clean_directory(text: &str) -> bool {
     text.is_ascii() && path.is_some_and(|path| path.is_empty() || path.split(['\\', '/']).all(clean))
 }
 
-/// In nanoseconds.
+/// A second in nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `hosts.toml`: the mirrors of a registry, which containerd 1.5 and later read from a directory per registry.
 //!
 //! Source: containerd/containerd, `docs/hosts.md`, `core/remotes/docker/config/hosts.go` and `config_windows.go`
-//! (`remotes/docker/config` before 2.0) at v1.6.39, v1.7.34 and v2.3.4. containerd ignores
-//! a file that it cannot read, with only a log line, so such settings are rejected here.
+//! (`remotes/docker/config` before 2.0) at v1.6.39, v1.7.34 and v2.3.4. containerd only logs an unreadable file and
+//! ignores it, so such settings are rejected here.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
@@ -15,14 +15,14 @@ use crate::{
     facts::containerd::{BRACKETS_SINCE, CERTS_D, DOCKER_HUB, ReleaseLine},
 };
 
-/// The capabilities of a mirror: pulling, and resolving tags. Not pushing.
+/// The capabilities of a mirror: to pull and to resolve tags, not to push.
 const CAPABILITIES: &[&str] = &["pull", "resolve"];
 
 /// The maximum length of a ConfigMap key, in bytes.
 const MAX_KEY_LENGTH: usize = 253;
 
-/// The `hosts.toml` of a registry: the key in the ConfigMap, and the content. containerd tries the endpoints in their
-/// order, then the registry itself.
+/// The `hosts.toml` of a registry: the key in the ConfigMap, and the content. containerd tries the endpoints in order,
+/// then the registry itself.
 pub fn hosts(mirror: &RegistryMirror) -> (String, String) {
     let comment = format!(
         "Mirrors of a registry for containerd on Windows: {CERTS_D}\\{}\\hosts.toml\n\
@@ -94,8 +94,8 @@ fn is_api_root(endpoint: &str) -> bool {
     path.strip_prefix("v2/").is_some_and(|rest| !rest.is_empty())
 }
 
-/// The address of the registry itself, used if no mirror has the image. `None` for a registry on the node: containerd
-/// also uses HTTP for it, but only if the file has no server.
+/// The address of the registry itself, used if no mirror has the image. `None` for a registry on the node, because
+/// containerd uses HTTP for it only if the file has no server.
 fn server(registry: &str) -> Option<String> {
     let host = registry.split(':').next().unwrap_or(registry);
     let is_local = host == "localhost" || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
@@ -105,7 +105,7 @@ fn server(registry: &str) -> Option<String> {
 
 /// The first problem with the files of mirrors.
 pub(super) fn problem(mirrors: &[RegistryMirror], line: &ReleaseLine) -> Option<Problem> {
-    // Otherwise the mirrors are in the main configuration file, without these restrictions.
+    // In other release lines the mirrors are in the main configuration file, without these restrictions.
     line.keys.registry_config_path?;
     let mut directories = BTreeSet::new();
     mirrors.iter().enumerate().find_map(|(index, RegistryMirror { registry, endpoints, .. })| {
@@ -115,7 +115,7 @@ pub(super) fn problem(mirrors: &[RegistryMirror], line: &ReleaseLine) -> Option<
             return Some(Problem::new(path + ".registry", wrong, "use a shorter registry name"));
         }
         if !directories.insert(directory(registry).to_ascii_lowercase()) {
-            let wrong = format!("{registry} uses the same folder on Windows as an earlier registry");
+            let wrong = format!("{registry} has the same directory on Windows as an earlier registry");
             return Some(Problem::new(path + ".registry", wrong, "use only one of the two"));
         }
         let brackets = endpoints.iter().position(|endpoint| endpoint.contains(['[', ']']));

@@ -1,8 +1,8 @@
 //! The configuration files of Windows nodes.
 //!
 //! They are layers that are merged into the node's own configuration ([`Scope::Layer`]), or complete files for machines
-//! without a bootstrap ([`standalone()`]). A configuration is rendered per variant: kubelet minor, container runtime
-//! and host build.
+//! without a bootstrap ([`standalone()`]). A configuration is rendered for each variant: a combination of kubelet
+//! minor, container runtime and host build.
 
 pub mod containerd;
 mod docker;
@@ -146,8 +146,9 @@ fn impossible_variant(variant: &Variant) -> Option<Problem> {
     let path = "status.nodeInfo.containerRuntimeVersion";
     match runtime {
         ContainerRuntime::Dockershim if kubelet > LAST_WITH_DOCKERSHIM => {
-            let wrong =
-                format!("kubelet {kubelet} does not include dockershim, which ended with {LAST_WITH_DOCKERSHIM}");
+            let wrong = format!(
+                "kubelet {kubelet} does not include dockershim, which was removed after {LAST_WITH_DOCKERSHIM}"
+            );
             Some(Problem::new(path, wrong, "install containerd, or cri-dockerd for Docker Engine"))
         }
         ContainerRuntime::CriDockerd if kubelet <= LAST_WITH_DOCKERSHIM => {
@@ -175,7 +176,7 @@ fn runtime_files(
     };
     let input = containerd::Containerd { version, pause_image: image, settings, extra: &profile.containerd_extra };
     let mut files = vec![(CONTAINERD_TOML.to_owned(), containerd::toml(&input, scope)?)];
-    // Otherwise the mirrors are in containerd.toml.
+    // In other release lines the mirrors are in containerd.toml.
     if facts::containerd::release_line(version).is_some_and(|line| line.keys.registry_config_path.is_some()) {
         files.extend(settings.registry_mirrors.iter().map(hosts::hosts));
     }

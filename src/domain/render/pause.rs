@@ -32,7 +32,7 @@ pub fn image(profile: &Profile, variant: &Variant) -> Result<String, Problem> {
                     "source {registry:?} has no pause image for Windows {} and kubelet {}",
                     variant.host, variant.kubelet
                 );
-                Problem::new("spec.pauseImage", wrong, "set source: Custom and a repository that has one")
+                Problem::new("spec.pauseImage", wrong, "set source: Custom and a repository with such an image")
             })
         }
     }
@@ -55,8 +55,8 @@ pub fn incompatible_image(
     (!runs).then_some(image)
 }
 
-/// The releases for which an image is selected. First the oldest: it may not run older images on newer hosts, and all
-/// later releases run what it runs. Then the newest.
+/// The releases for which an image is selected: first the oldest, because later releases run every image that it runs,
+/// then the newest.
 fn patches(runtime: ContainerRuntime<ContainerdLine>) -> [Option<ContainerdVersion>; 2] {
     let ContainerRuntime::Containerd(line) = runtime else { return [None, None] };
     let oldest = line.release(0);
@@ -94,10 +94,10 @@ mod tests {
             (("Microsoft", "", ""), 30, containerd(1, 7), 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.9"),
             // Some 1.7 releases select only the host's own build.
             (("Microsoft", "", ""), 34, containerd(1, 7), 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3"),
-            // The utility VM of a Hyper-V handler boots the build of the entry.
+            // An entry for the exact build: the utility VM of a Hyper-V handler boots the build of the entry.
             (("Upstream", "", ""), 34, containerd(2, 1), 26100, "registry.k8s.io/pause:3.10.2"),
             (("Upstream", "", ""), 34, containerd(1, 7), 26100, "registry.k8s.io/pause:3.10.2"),
-            // No tag has an entry for 23H2. Later 1.7 releases run that of 2022.
+            // No tag has an entry for 23H2. Later 1.7 releases run the entry for 2022.
             (("Upstream", "", ""), 30, containerd(1, 7), 25398, "registry.k8s.io/pause:3.9"),
             (("Microsoft", "", "3.6"), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.6"),
             (("Microsoft", "", "9.9"), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/v2/kubernetes/pause:9.9"),

@@ -1,12 +1,12 @@
-//! The resources that a kubelet reports with a configuration.
+//! The resources that a kubelet with a given configuration reports.
 //!
 //! Source: `GetNodeAllocatableReservation` in `pkg/kubelet/cm/container_manager_windows.go`, `hardEvictionReservation`
 //! in `pkg/kubelet/cm/helpers.go` and `MachineInfo` in `pkg/kubelet/nodestatus/setters.go` of kubernetes/kubernetes,
 //! the same at 1.21 and 1.36: allocatable is capacity minus both reserves and the hard eviction thresholds for memory
 //! and for the node's disk, but at least zero.
 //!
-//! A reserve that the profile does not set keeps its unknown value from the node's own configuration. Less of such a
-//! resource may be allocatable than the profile leaves.
+//! A reserve that the profile does not set keeps its unknown value from the node's own configuration, so less of such a
+//! resource may be allocatable than expected.
 
 use std::fmt;
 
@@ -55,7 +55,7 @@ pub enum ConfigState {
     Differs(Vec<Difference>),
 }
 
-/// A resource that a node reports with another amount than the configuration leaves.
+/// A resource whose reported amount differs from the amount with the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The resource, such as `memory`.
@@ -105,7 +105,7 @@ pub fn capacity_problem(profile: &Profile, minor: Minor, capacity: &Resources) -
             .map(|quantity| quantity.map_or(0, |quantity| in_units(resource, quantity)));
         let field = if system >= kube { "systemReserved" } else { "kubeReserved" };
         let [wanted, has] = [wanted, has].map(|units| written(resource, units));
-        let wrong = format!("{wanted} of {} are reserved, and the node has {has}", resource.name());
+        let wrong = format!("{wanted} of {} are reserved, but the node has only {has}", resource.name());
         Some(Problem::new(
             format!("spec.kubelet.{field}.{}", resource.name()),
             wrong,
@@ -161,7 +161,7 @@ fn pods(kubelet: &Kubelet, capacity: &Resources) -> i64 {
     }
 }
 
-/// The resources that differ. Less may be reported of a resource that is not exact.
+/// The resources that differ. A node may report less of a resource that is not exact.
 fn differences(expected: &Resources, reported: &Resources, is_exact: impl Fn(Resource) -> bool) -> Vec<Difference> {
     let of_resource = |resource| {
         let (expected, reported) = (amount(expected, resource)?, amount(reported, resource)?);
@@ -338,7 +338,7 @@ mod tests {
         let problem = capacity_problem(&example(), Minor(34), &small).unwrap();
         assert_eq!(
             problem.to_string(),
-            "spec.kubelet.systemReserved.memory: 3060Mi of memory are reserved, and the node has 2Gi: reserve less, \
+            "spec.kubelet.systemReserved.memory: 3060Mi of memory are reserved, but the node has only 2Gi: reserve less, \
              or use another profile for these nodes"
         );
         assert_eq!(capacity_problem(&example(), Minor(34), &NODE), None);

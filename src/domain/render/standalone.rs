@@ -1,21 +1,20 @@
-//! The additional settings of a complete configuration, which the bootstrap of a cluster provides for layers.
+//! The settings of a complete configuration that for layers are set by the bootstrap of the cluster.
 
 use serde_json::{Value, json};
 
 use super::super::{Problem, profile::Profile};
 use crate::facts::kubelet_fields::{FIELDS, Field};
 
-/// The settings of the cluster for a machine without a bootstrap. The profile has to contain those that are not set
-/// here.
+/// The settings of the cluster for a machine without a bootstrap. The profile must contain those that are not set here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bootstrap {
     /// The addresses of the cluster's DNS.
     pub cluster_dns: Vec<String>,
     /// The domain of the cluster's Services.
     pub cluster_domain: Option<String>,
-    /// The path on the node of the CA certificate for clients of the kubelet.
+    /// The path of the kubelet's client CA certificate on the node.
     pub client_ca_file: Option<String>,
-    /// The path on the node of kube-proxy's kubeconfig.
+    /// The path of kube-proxy's kubeconfig on the node.
     pub kube_proxy_kubeconfig: Option<String>,
 }
 

@@ -17,14 +17,14 @@ pub struct ComputedCondition {
     pub status: ConditionStatus,
     /// The stable reason.
     pub reason: &'static str,
-    /// What is wrong and what to do, or what is right.
+    /// The problem and the remedy, or the state without a problem.
     pub message: String,
-    /// The number of nodes or objects with the problem; 0 where a number makes no sense.
+    /// The number of nodes or objects with the problem; 0 if a number does not apply.
     pub count: usize,
 }
 
 impl ComputedCondition {
-    /// A condition without a number of objects. Status and reason are those of the table [`crate::api::conditions`].
+    /// A condition without a number of objects. Status and reason must be in the table [`crate::api::conditions`].
     pub fn new(
         condition: &'static str,
         status: impl Into<ConditionStatus>,

@@ -1,4 +1,4 @@
-//! The status of a pool, computed from what was observed and written, not from what was planned.
+//! The status of a pool, computed from the observed state and the outcomes of writes, not from the plan alone.
 
 mod case;
 mod events;
@@ -46,9 +46,9 @@ use crate::{
     facts::{Build, ContainerRuntime, ContainerdLine, KubeletVersion, builds},
 };
 
-/// How long nodes that were as specified must have a problem before Ready is False: nodes join and leave.
+/// How long nodes that were as specified can have a problem before Ready is False, because nodes join and leave.
 const GRACE_PERIOD: SignedDuration = SignedDuration::from_secs(30);
-/// The longest time between two reconciles: support ends on a date, without an event.
+/// The longest time between two reconciles, because support ends without an event.
 const RESYNC: Duration = Duration::from_secs(6 * 60 * 60);
 /// When to reconcile again if writes are delayed because another client reverts or deletes objects.
 const DELAYED: Duration = Duration::from_secs(30);
@@ -60,7 +60,7 @@ const LISTED: usize = 5;
 /// The result of a reconcile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The status as it should be.
+    /// The computed status.
     pub status: WindowsNodePoolStatus,
     /// The object to apply, if the status differs from what is stored.
     pub body: Option<Value>,
@@ -91,13 +91,13 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
         matches!(operation, Operation::RemoveFinalizer { .. }) && *outcome == Outcome::Done && pool.deleting
     });
     let status = bounded(status);
-    // After a conflict the reconcile is repeated at once: the state in between is not reported.
+    // After a conflict the reconcile is repeated at once, so the state in between is not reported.
     let write = status != pool.status && !conflict && !deleted;
     let events = events::events(plan, done, &status);
     Report { body: write.then(|| status_body("WindowsNodePool", &pool.name, &status)), status, events, requeue_after }
 }
 
-/// The status of a spec with mistakes: the rest of the status stays.
+/// The status of a pool with an invalid spec. Other parts of the stored status are kept.
 fn invalid(snapshot: &Snapshot, pool: &Pool, problems: &[Problem]) -> WindowsNodePoolStatus {
     let message = Problem::list(problems);
     let computed = [
@@ -219,7 +219,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
     (status, requeue_after)
 }
 
-/// When writes that are held or delayed may be possible.
+/// When to retry held or delayed writes.
 fn delayed_writes(case: &Case) -> Option<Duration> {
     let contested = case.active.classes.iter().any(|class| class.state == RuntimeClassState::Contested);
     let on_nodes = case.active.members.iter().filter_map(|member| member.plan.retry_at).min();
@@ -230,12 +230,12 @@ fn delayed_writes(case: &Case) -> Option<Duration> {
     delayed.then_some(DELAYED).into_iter().chain(on_nodes).chain(eviction).min()
 }
 
-/// `Ready`, and the rest of the grace period if it hides a problem; `as_specified` is the message without a problem.
+/// `Ready`, and the remaining grace period if it hides a problem. `as_specified` is the message without a problem.
 fn ready(case: &Case, required: &[ComputedCondition], as_specified: String) -> (ComputedCondition, Option<Duration>) {
     let condition = |status, reason, message: String| ComputedCondition::new(condition::READY, status, reason, message);
     let wrong = required.iter().filter(|condition| condition.status != ConditionStatus::True);
     if case.withheld {
-        // The spec asks to write nothing: only a spec that cannot be used is a problem.
+        // Nothing is written, so only a spec or profile that cannot be used is a problem.
         let unusable = wrong.into_iter().find(|one| one.condition == condition::PROFILE_RESOLVED);
         let ready = match unusable {
             Some(unusable) => condition(false, unusable.reason, unusable.message.clone()),
@@ -264,7 +264,7 @@ fn withheld_message(case: &Case, why: &str) -> String {
     }
 }
 
-/// The rest of the grace period of a problem with nodes that were as specified under this generation.
+/// The remaining grace period of a problem with nodes that were as specified in this generation.
 fn grace_left(case: &Case, wrong: &ComputedCondition) -> Option<SignedDuration> {
     let about_nodes = match wrong.condition {
         condition::NODES_ASSIGNED => true,
@@ -283,14 +283,14 @@ fn grace_left(case: &Case, wrong: &ComputedCondition) -> Option<SignedDuration> 
     (lasted < GRACE_PERIOD).then(|| GRACE_PERIOD - lasted)
 }
 
-/// Whether the pool was Ready under this generation.
+/// Whether the pool was Ready in this generation.
 fn was_ready(pool: &Pool) -> bool {
     let of_generation = |ready: &&Condition| ready.observed_generation == Some(pool.generation);
     let ready = pool.status.conditions.iter().find(|condition| condition.type_ == condition::READY);
     ready.filter(of_generation).is_some_and(|ready| ready.status == ConditionStatus::True.as_str())
 }
 
-/// Whether the record of a node has all that the spec asks for. A node that has just joined has no record.
+/// Whether the record of a node has all labels and taints of the spec. A node that has just joined has no record.
 fn had_all(case: &Case, member: &Member) -> bool {
     let record = case.snapshot.ownership.evidence(&member.node).verified();
     record.filter(|record| record.pool == case.pool.name).is_some_and(|record| {

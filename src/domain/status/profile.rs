@@ -35,7 +35,7 @@ pub struct Report {
     pub requeue_after: Option<Duration>,
 }
 
-/// The report on the profile of that name; `None` if there is no such profile.
+/// The report on the profile with this name; `None` if it does not exist.
 pub fn report(snapshot: &Snapshot, name: &str) -> Option<Report> {
     let view = snapshot.profiles.get(name)?;
     let valid = valid(view);

@@ -24,13 +24,13 @@ pub struct PoolIssue {
     pub issue: WorkloadIssue,
 }
 
-/// Whether the images of a pod run, from good to bad.
+/// Whether the images of a pod run, best first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ImageStatus {
     /// All of them run.
     #[default]
     Compatible,
-    /// For some of them there is no evidence.
+    /// There is no evidence about some of them.
     Unknown,
     /// Some of them probably do not run.
     Suspected,
@@ -49,13 +49,13 @@ pub struct PodAssessment {
     pub memory_limit: i64,
     /// Its issues.
     pub issues: Vec<PoolIssue>,
-    /// The images that a registry lookup is needed for.
+    /// The images that need a registry lookup.
     pub images_to_look_up: Vec<String>,
 }
 
 /// The results of registry lookups.
 pub trait ImageLookups {
-    /// The result for an image, as it is written in a pod.
+    /// The result for an image, as written in a pod.
     fn get(&self, image: &str) -> Option<Arc<Lookup>>;
 }
 
@@ -128,8 +128,8 @@ fn check_scheduled_pod(
     assessment
 }
 
-/// The taint that keeps a pod from its pool when it is created again: a DaemonSet creates it for the same node, other
-/// controllers for any.
+/// The taint that excludes a pod from its pool when it is created again: by a DaemonSet for the same node, by other
+/// controllers for any node.
 fn not_reschedulable(
     state: &SchedulingState,
     pod: &Pod,
@@ -149,7 +149,7 @@ fn not_reschedulable(
     Some(WorkloadIssue::NotReschedulable { taint, withheld })
 }
 
-/// The label that the RuntimeClass selected when the pod was created, if the RuntimeClass no longer selects the pod's node.
+/// The changed label of the RuntimeClass, if the RuntimeClass no longer selects the pod's node.
 fn class_changed(pod: &Pod, name: &str, class: &ClassState, group: &NodeGroup) -> Option<WorkloadIssue> {
     if !group.lacks(&class.scheduling) {
         return None;
@@ -165,12 +165,12 @@ fn will_be_resolved(state: &SchedulingState, reason: &Unschedulable) -> bool {
     matches!(reason, Unschedulable::RuntimeClassNotFound { class, .. } if state.will_create(class))
 }
 
-/// Checks a pod without a node. That it cannot be scheduled is an issue of its template.
+/// Checks a pod without a node. If it cannot be scheduled, this is an issue of its template.
 fn check_pending_pod(state: &SchedulingState, pod: &Pod, lookups: &dyn ImageLookups) -> PodAssessment {
     let Ok(effective) = EffectiveSpec::of_pod(&pod.template, state) else { return PodAssessment::default() };
     let pools = effective.windows_pools(state);
     let Some(first) = pools.first() else { return PodAssessment::default() };
-    // Linux nodes may have the taint that it tolerates: then its images decide.
+    // Linux nodes may have the taint that it tolerates, so its images decide.
     let undetermined = effective.system().is_none();
     let images = || pod.template.containers.iter().map(|container| &container.image);
     if undetermined && images().any(|image| is_not_for_windows(image, lookups)) {
@@ -188,7 +188,7 @@ fn check_pending_pod(state: &SchedulingState, pod: &Pod, lookups: &dyn ImageLook
     assessment
 }
 
-/// Whether the registry has an image for other systems than Windows only.
+/// Whether, according to the registry, an image is only for other systems than Windows.
 fn is_not_for_windows(image: &str, lookups: &dyn ImageLookups) -> bool {
     let lookup = lookups.get(image);
     lookup.is_some_and(|lookup| matches!(&*lookup, Lookup::Found(content) if content.windows().next().is_none()))
@@ -317,7 +317,7 @@ pub fn check_template(state: &SchedulingState, workload: &WorkloadName, template
     };
     match effective.system() {
         Some(System::Windows) => {}
-        // It tolerates the taint of a pool by key, and may be meant for Windows or Linux.
+        // It tolerates the taint of a pool by key, and may be for Windows or Linux.
         None if effective.is_for_windows(state) => return Vec::new(),
         Some(System::Linux) | None => return linux_pods_may_land(state, workload, template, &effective),
     }
@@ -353,8 +353,8 @@ fn unschedulable(state: &SchedulingState, reason: Unschedulable) -> PoolIssue {
     PoolIssue { pool, issue: WorkloadIssue::Unschedulable(reason) }
 }
 
-/// Checks a DaemonSet, whose controller selects nodes by the template alone. One that selects no node has no issue: many are
-/// for nodes that a cluster may never have.
+/// Checks a DaemonSet, whose controller selects nodes only by the template. A DaemonSet that selects no node has no
+/// issue, because many are for nodes that a cluster may never have.
 fn check_daemon_set(state: &SchedulingState, template: &Template, effective: &EffectiveSpec) -> Vec<PoolIssue> {
     let alone = EffectiveSpec::without_class(template);
     let selected = effective.selected_pools(state);

@@ -33,7 +33,7 @@ impl From<LimitRange> for MemoryDefaults {
 }
 
 impl MemoryDefaults {
-    /// Applies the defaults to a template. The request of a container with a limit only is its limit.
+    /// Applies the defaults to a template. The request of a container that has only a limit is its limit.
     pub fn fill_in(&self, mut template: Template) -> Template {
         for container in &mut template.containers {
             container.memory_request = container.memory_request.or(container.memory_limit).or(self.request);

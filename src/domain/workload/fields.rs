@@ -29,14 +29,14 @@ pub enum FieldIssueKind {
     Rejected(&'static RejectedField),
     /// It has no effect; with `spec.os.name: windows` the API server may reject it.
     Ignored(&'static RejectedField),
-    /// Windows does not support its feature, or supports it in part.
+    /// Windows does not support its feature, or only in part.
     Unsupported(&'static UnsupportedField),
     /// It is one of several `subPath` mounts, which kubelets before [`SEVERAL_SUB_PATHS_SINCE`] mount incorrectly.
     SeveralSubPaths,
 }
 
 impl FieldIssue {
-    /// Whether the field works in part, so that it is a note and not a warning.
+    /// Whether the finding is a note and not a warning, because the field works in part.
     pub fn is_only_informative(&self) -> bool {
         match self.kind {
             FieldIssueKind::Unsupported(field) => {
@@ -48,7 +48,7 @@ impl FieldIssue {
     }
 }
 
-/// The fields of a spec with issues, for a cluster of this minor.
+/// The issues of the fields of a spec, in a cluster of this minor.
 pub fn issues(spec: &Value, minor: Minor) -> Vec<FieldIssue> {
     let os_is_windows = spec["os"]["name"] == "windows" && minor >= OS_NAME_SINCE;
     let rejected = REJECTED.iter().chain(REJECTED_UNLISTED).flat_map(|field| {

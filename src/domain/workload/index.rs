@@ -1,5 +1,4 @@
-//! An index of all workloads with the results of their checks, updated with every change: a pod that changes is checked
-//! alone.
+//! An index of all workloads with the results of their checks. When a pod changes, only this pod is checked again.
 
 use std::{
     borrow::Cow,
@@ -17,9 +16,9 @@ use crate::{
     domain::image::{Lookup, RuntimeReport},
 };
 
-/// How many different requests are made for an image.
+/// The maximum number of different requests for an image.
 const MAX_REQUESTS: usize = 8;
-/// How many workloads a summary names for each kind of issue, which limits the number of events too.
+/// The maximum number of workloads in a summary for each kind of issue. It also limits the number of events.
 const MAX_NAMED: usize = 50;
 
 /// All workloads with the results of their checks.
@@ -30,7 +29,7 @@ pub struct WorkloadIndex {
     controllers: HashMap<Arc<WorkloadName>, CheckedController>,
     /// The LimitRanges of each namespace, by key.
     defaults: HashMap<String, BTreeMap<String, Arc<MemoryDefaults>>>,
-    /// What container runtimes reported about the sandboxes of pods, by the key of the pod and the name of the event.
+    /// The reports of container runtimes about the sandboxes of pods, by the key of the pod and the name of the event.
     sandboxes: HashMap<String, BTreeMap<String, RuntimeReport>>,
     /// The results of registry lookups, by image.
     lookups: HashMap<String, Arc<Lookup>>,
@@ -38,7 +37,7 @@ pub struct WorkloadIndex {
     by_node: HashMap<String, HashSet<Arc<str>>>,
     /// The pods that need the lookup of an image.
     by_image: HashMap<String, HashSet<Arc<str>>>,
-    /// The node labels that workloads select by, with their number.
+    /// The node labels that workloads select by, with the number of these workloads.
     selected_by: BTreeMap<String, u32>,
     totals: HashMap<String, PoolTotals>,
     changed: BTreeSet<String>,
@@ -47,7 +46,7 @@ pub struct WorkloadIndex {
 #[derive(Debug)]
 struct CheckedPod {
     pod: Arc<Pod>,
-    /// `None` for pods that concern no pool, which are most in most clusters.
+    /// `None` for pods that concern no pool, which are the majority in most clusters.
     assessment: Option<Box<PodAssessment>>,
 }
 
@@ -68,7 +67,7 @@ pub struct ImageRequest {
     pub pull_secrets: Vec<String>,
 }
 
-/// Orders requests, those with secrets first: whether there are no secrets, the secrets, the namespace, and the pool.
+/// The sort key of requests: whether there are no secrets, the secrets, the namespace, and the pool.
 type RequestKey<'e> = (bool, &'e [String], &'e str, Option<&'e str>);
 
 impl CheckedPod {
@@ -90,10 +89,10 @@ struct PoolTotals {
     pods: u32,
     images: BTreeMap<ImageStatus, u32>,
     classes: BTreeMap<String, u32>,
-    /// By node, the exact sum of the memory limits: what a pod adds is subtracted when it is removed, so the sum must not
-    /// saturate. No number of pods overflows it.
+    /// The exact sum of the memory limits by node. It must not saturate, because the limit of a removed pod is
+    /// subtracted, and no number of pods overflows it.
     memory: HashMap<String, i128>,
-    /// By kind and workload: each issue, with the number of pods that have it.
+    /// Each issue with the number of pods that have it, by kind and workload.
     issues: BTreeMap<(IssueKind, Arc<WorkloadName>), BTreeMap<WorkloadIssue, u32>>,
 }
 
@@ -184,7 +183,7 @@ impl WorkloadIndex {
         self.lookups.retain(|image, _| self.by_image.contains_key(image));
     }
 
-    /// Replaces the scheduling state, and checks the workloads that depend on what changed.
+    /// Replaces the scheduling state, and checks the workloads that depend on the changes.
     pub fn set_state(&mut self, state: SchedulingState) {
         let before = std::mem::replace(&mut self.state, state);
         if before == self.state {
@@ -199,7 +198,7 @@ impl WorkloadIndex {
         let names = before.nodes.keys().chain(self.state.nodes.keys());
         let changed = |name: &&String| before.nodes.get(*name) != self.state.nodes.get(*name);
         let nodes: HashSet<String> = names.filter(changed).cloned().collect();
-        // A pod may be indexed before its node, and may select a node by name that does not exist.
+        // A pod may be indexed before its node, and may select a nonexistent node by name.
         let depends = |checked: &&CheckedPod| match &checked.pod.node {
             Some(node) => nodes.contains(node) && !before.nodes.contains_key(node),
             None => checked.pod.template.selects_by_host(),
@@ -216,7 +215,7 @@ impl WorkloadIndex {
         self.selected_by.keys().cloned().collect()
     }
 
-    /// Whether the checks may depend on a node label. Every check may depend on the host name.
+    /// Whether the checks may depend on a node label. They always may depend on the host name.
     pub fn selects_by(&self, label: &str) -> bool {
         label == HOSTNAME || self.selected_by.contains_key(label)
     }
@@ -241,7 +240,7 @@ impl WorkloadIndex {
         self.pods.get(key)?.assessment.as_ref()?.pool.as_deref()
     }
 
-    /// The images that a registry lookup is needed for, with the different requests of their pods: they may have different
+    /// The images that need a registry lookup, with the different requests of their pods, which may have different
     /// credentials.
     pub fn image_requests(&self) -> impl Iterator<Item = (&str, Vec<ImageRequest>)> {
         self.by_image.iter().map(|(image, keys)| {
@@ -299,7 +298,7 @@ impl WorkloadIndex {
         }
     }
 
-    /// The nodes whose pods have higher memory limits than the node has allocatable memory.
+    /// The nodes whose allocatable memory is less than the memory limits of their pods.
     fn overcommitted_nodes(&self, totals: &PoolTotals) -> AffectedWorkloads {
         let overcommitted = |(node, limits): (&String, &i128)| {
             let memory = self.state.nodes.get(node)?.memory.filter(|memory| *limits > i128::from(*memory))?;

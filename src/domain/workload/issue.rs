@@ -171,7 +171,7 @@ impl fmt::Display for WorkloadIssue {
                 "{image} may fail to start on {host}: according to its registry it is for {os}, a later update of the same \
                  Windows. Install Windows updates on the node, or use an earlier image"
             ),
-            Self::Unschedulable(reason) => write!(f, "new pods fit no pool: {reason}"),
+            Self::Unschedulable(reason) => write!(f, "new pods cannot be scheduled to any pool: {reason}"),
             Self::DaemonSetNotTolerating { pool, taint } => write!(
                 f,
                 "selects nodes of pool {pool} and gets no pod there, because it does not tolerate {taint}. Add the toleration \

@@ -1,5 +1,4 @@
-//! Checks workloads against the nodes that they can be scheduled to: which pods cannot start or run on the wrong nodes, and
-//! why.
+//! Checks workloads against the nodes that they can be scheduled to: which pods cannot start or run on wrong nodes.
 
 pub mod check;
 mod defaults;

@@ -1,4 +1,4 @@
-//! Pods and the controllers that create them, reduced to what is checked.
+//! Pods and the controllers that create them, reduced to the checked fields.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,7 +20,7 @@ use crate::{
     facts::runtime_errors,
 };
 
-/// The longest error of a container runtime that is kept, in characters.
+/// The maximum length of a stored error of a container runtime, in characters.
 const MAX_ERROR_LENGTH: usize = 160;
 /// The annotation of the mirror pod of a static pod.
 const MIRROR_POD: &str = "kubernetes.io/config.mirror";
@@ -40,11 +40,11 @@ pub struct Pod {
     pub node: Option<String>,
     /// Whether it succeeded or failed.
     pub finished: bool,
-    /// Whether it is a static pod, which its kubelet runs whatever the taints of the node.
+    /// Whether it is a static pod, which the kubelet runs regardless of the taints of the node.
     pub is_static: bool,
     /// Its spec.
     pub template: Arc<Template>,
-    /// What the container runtime reported about each container of the template.
+    /// The report of the container runtime about each container of the template.
     pub reports: Vec<Option<RuntimeReport>>,
 }
 
@@ -87,7 +87,7 @@ impl Shared {
     }
 }
 
-/// The value in the set that is equal to a value, which is inserted if there is none.
+/// The equal value in the set. If there is none, the value is inserted.
 fn shared<T: std::hash::Hash + Eq>(values: &mut HashSet<Arc<T>>, value: T) -> Arc<T> {
     if let Some(equal) = values.get(&value) {
         return equal.clone();
@@ -104,7 +104,7 @@ fn key(metadata: &ObjectMeta) -> String {
 }
 
 impl Pod {
-    /// Reads a pod; one without a spec has no containers.
+    /// Reads a pod. A pod without a spec has no containers.
     pub fn read(pod: core::Pod, shared: &mut Shared) -> Self {
         let spec = pod.spec.unwrap_or_default();
         let status = pod.status.unwrap_or_default();
@@ -151,7 +151,7 @@ fn runtime_reports(status: &core::PodStatus, template: &Template) -> Vec<Option<
     template.containers.iter().map(|container| runtime_report(by_name.get(container.name.as_str())?)).collect()
 }
 
-/// What the container runtime reported about a container.
+/// The report of the container runtime about a container.
 fn runtime_report(status: &core::ContainerStatus) -> Option<RuntimeReport> {
     let states = [status.state.as_ref(), status.last_state.as_ref()];
     let mut messages = states.into_iter().flatten().flat_map(|state| {
@@ -173,8 +173,8 @@ fn runtime_report(status: &core::ContainerStatus) -> Option<RuntimeReport> {
 }
 
 impl RuntimeReport {
-    /// The report of an incompatible image, from a message of the container runtime: the part that states the
-    /// incompatibility, in one line. The rest has identifiers that change at every attempt.
+    /// The report of an incompatible image, from a message of the container runtime. Only the part about the
+    /// incompatibility is used, in one line, because the rest has identifiers that change with every attempt.
     pub fn incompatible(message: &str) -> Self {
         let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
         let part = line.split(": ").find(|part| runtime_errors::is_platform_mismatch(part)).unwrap_or(&line);

@@ -1,4 +1,4 @@
-//! What the scheduler and the container runtimes know: pools, the groups of like nodes in them, and RuntimeClasses.
+//! The state that workloads are checked against: pools with groups of equivalent nodes, and RuntimeClasses.
 
 use std::{
     borrow::Cow,
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Everything that a workload is checked against.
+/// The state that workloads are checked against.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedulingState {
     /// The pools with a valid spec, in order of precedence.
@@ -30,12 +30,11 @@ pub struct SchedulingState {
     pub hosts: HashMap<String, String>,
     /// Windows nodes in no pool, in groups.
     pub unassigned: Vec<UnassignedNodes>,
-    /// The node labels that workloads select by, if the state has no other labels of nodes than these and those that
-    /// every check reads.
+    /// The node labels that workloads select by, if the state has only these labels and those that every check reads.
     pub selected_labels: Option<BTreeSet<String>>,
 }
 
-/// Windows nodes in no pool that are alike.
+/// Windows nodes in no pool that are equivalent for every check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnassignedNodes {
     /// The labels that they have in common.
@@ -59,14 +58,14 @@ pub struct PoolState {
     pub classes: Vec<(String, Isolation)>,
     /// Whether the operator writes for it.
     pub enforces: bool,
-    /// The groups of its nodes; for a pool without nodes the one group that its spec describes.
+    /// The groups of its nodes; for a pool without nodes a single group, derived from its spec.
     pub groups: Vec<NodeGroup>,
 }
 
-/// Nodes that are alike to every check.
+/// Nodes that are equivalent for every check.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeGroup {
-    /// Whether such nodes exist; those that are only expected may have other labels.
+    /// Whether such nodes exist. Expected nodes may have other labels.
     pub exists: bool,
     /// The labels that they have in common.
     pub labels: BTreeMap<String, String>,
@@ -74,7 +73,7 @@ pub struct NodeGroup {
     pub individual: Arc<BTreeSet<String>>,
     /// The taints that they have, or will have after the next reconcile.
     pub taints: Vec<Taint>,
-    /// The taints that they would have if their pool, which does not write, enforced.
+    /// The taints that they would have in mode Enforce, if their pool does not write.
     pub withheld: Vec<Taint>,
     /// Windows and container runtime.
     pub host: Host,
@@ -149,7 +148,7 @@ impl NodeGroup {
         labels
     }
 
-    /// Whether these nodes do not have what a class selects.
+    /// Whether these nodes do not match the selector of a class.
     pub fn lacks(&self, scheduling: &Scheduling) -> bool {
         let mut selected = scheduling.node_selector.iter().filter(|(key, _)| !self.individual.contains(*key));
         selected.any(|(key, value)| self.labels.get(key) != Some(value))

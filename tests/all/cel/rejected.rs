@@ -14,7 +14,7 @@ pub fn pools() -> Vec<(String, &'static str)> {
         ("{windowsVersion: ltsc2022, nodeSelector: {matchLabels: {}, matchExpressions: []}}", empty),
         (
             "{windowsVersion: ltsc2022, nodeSelector: {matchLabels: {winpool.dev/pool: web}}}",
-            "spec.nodeSelector.matchLabels: winpool.dev/ labels are set from this selector: select by a label of your own",
+            "spec.nodeSelector.matchLabels: winpool.dev/ labels are set from this selector: select by another label",
         ),
         (
             "{windowsVersion: ltsc2022, nodeSelector: {matchLabels: {'a b': c}}}",
@@ -22,7 +22,7 @@ pub fn pools() -> Vec<(String, &'static str)> {
         ),
         (
             "{windowsVersion: ltsc2022, nodeSelector: {matchExpressions: [{key: a, operator: Exists}, {key: winpool.dev/pool, operator: Exists}]}}",
-            "spec.nodeSelector.matchExpressions[1]: winpool.dev/ labels are set from this selector: select by a label of your own",
+            "spec.nodeSelector.matchExpressions[1]: winpool.dev/ labels are set from this selector: select by another label",
         ),
         (
             "{windowsVersion: ltsc2022, nodeSelector: {matchExpressions: [{key: a, operator: In}]}}",
@@ -36,7 +36,7 @@ pub fn pools() -> Vec<(String, &'static str)> {
     let parts = [
         (
             "taints: [{key: a, effect: NoSchedule}, {key: a, value: b, effect: NoSchedule}]",
-            "spec.taints: a node can have one taint of a key and effect: remove the duplicate",
+            "spec.taints: a node can have only one taint per key and effect: remove the duplicate",
         ),
         (
             "labels: {'-a': b}",

@@ -26,7 +26,7 @@ fn long_name(number: usize) -> String {
     format!("{}{end}", "n".repeat(253 - end.len()))
 }
 
-/// A text of any length, also of characters that take several bytes or have to be escaped.
+/// A text of any length, including characters that need several bytes or escapes.
 fn any_text() -> impl Strategy<Value = String> {
     let letter = select(vec!["x", "ß", "🦀", "\"", "\\", "\n", "\u{0}", "v1.34.1, "]);
     (letter, select(vec![0_usize, 1, 63, 64, 65, 255, 1024, 40_000])).prop_map(|(letter, count)| letter.repeat(count))
@@ -36,7 +36,7 @@ fn any_version(known: &'static [&'static str]) -> impl Strategy<Value = String> 
     prop_oneof![3 => select(known).prop_map(str::to_owned), 1 => any_text(), 1 => any_text().prop_map(|text| format!("v1.34.1-{text}"))]
 }
 
-/// A node, or many that differ in their versions.
+/// One node, or many with different versions.
 #[derive(Clone, Debug)]
 struct Nodes {
     kubelet: String,
@@ -164,7 +164,7 @@ fn any_workloads() -> impl Strategy<Value = Workloads> {
     prop_oneof![Just(Workloads::Off), Just(Workloads::Waiting), known]
 }
 
-/// RuntimeClasses that were created for the pool and that it no longer names.
+/// Stores RuntimeClasses that were created for the pool and are no longer in its spec.
 fn put_unused_classes(model: &mut Model, count: usize) {
     for number in 100..100 + count {
         let labels = json!({"app.kubernetes.io/managed-by": "winpool", "winpool.dev/pool": WEB});

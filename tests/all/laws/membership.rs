@@ -1,4 +1,4 @@
-//! The membership that is updated with changes equals the one that is computed from nothing.
+//! An incrementally updated membership equals one that is computed from scratch.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use winpool::domain::{
 use super::any_model;
 use crate::model::Model;
 
-/// Computes the membership of a snapshot from that of an earlier one, and from nothing.
+/// Computes the membership of a snapshot from that of an earlier one, and from scratch.
 fn assert_same(earlier: &Snapshot, current: Snapshot) -> Snapshot {
     // Unchanged nodes are shared, as in the caches.
     let nodes = current.nodes.iter().map(|(name, node)| match earlier.nodes.get(name) {
@@ -29,7 +29,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_updated_membership_equals_one_computed_from_nothing(
+    fn an_updated_membership_equals_one_computed_from_scratch(
         mut model in any_model(),
         other in any_model(),
         deleted in select(vec!["win-0", "win-1", "win-4"]),

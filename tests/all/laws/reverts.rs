@@ -17,12 +17,12 @@ fn id(object: u8) -> ObjectId {
     ObjectId::Uid(format!("uid-{object}"))
 }
 
-/// How often the last value was written again within the window: each time another client had changed it.
+/// The number of repeated writes of the last value within the window, each after a change by another client.
 fn reverts(writes: &[(u8, u8, i64)], object: u8, now: i64) -> usize {
     let of_object: Vec<_> = writes.iter().filter(|(written, ..)| *written == object).collect();
     let Some((_, last, _)) = of_object.last() else { return 0 };
     let same: Vec<_> = of_object.iter().rev().take_while(|(_, value, _)| value == last).collect();
-    // The first of them is no revert.
+    // The first write is not a revert.
     same[..same.len() - 1].iter().filter(|(.., at)| now - at < 600).count()
 }
 

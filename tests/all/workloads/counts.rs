@@ -1,4 +1,4 @@
-//! The workloads in the status of a pool: conditions, messages and counts.
+//! Workloads in the status of a pool: conditions, messages and counts.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -43,7 +43,8 @@ fn pair(status: &str, reason: &str) -> (String, String) {
     (status.to_owned(), reason.to_owned())
 }
 
-/// Two pools and `count` Deployments with a pod each on `web-1`, whose image is for Windows Server 2019 according to its name.
+/// Two pools and `count` Deployments with a pod each on `web-1`, whose image is for Windows Server 2019 according to
+/// its name.
 fn with_old_images(count: usize) -> Cluster {
     let mut cluster = two_pools();
     for number in 1..=count {

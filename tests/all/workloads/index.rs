@@ -199,7 +199,7 @@ fn apply(cluster: &mut Cluster, index: &mut WorkloadIndex, step: &Step) {
     if index.needs_more_labels() {
         update_state(cluster, index);
     }
-    // The operator sets all lookups again in every round.
+    // The operator sets all lookups in every round.
     for (image, lookup) in &cluster.lookups {
         index.set_lookup(image, Arc::new(lookup.clone()));
     }

@@ -39,7 +39,7 @@ fn an_unschedulable_workload_is_reported_by_the_pool_that_matches_best() {
                 "Deployment",
                 json!({"runtimeClassName": "windows-ltsc2025"}),
                 (
-                    "web Unschedulable Deployment shop/deployment: new pods fit no pool: RuntimeClass",
+                    "web Unschedulable Deployment shop/deployment: new pods cannot be scheduled to any pool: RuntimeClass",
                     "windows-ltsc2025 does not exist. Use one of windows-ltsc2022, windows-ltsc2019",
                 ),
                 json!({"runtimeClassName": "windows-ltsc2022"}),
@@ -48,7 +48,7 @@ fn an_unschedulable_workload_is_reported_by_the_pool_that_matches_best() {
                 "StatefulSet",
                 json!({"runtimeClassName": "windows-ltsc2022", "nodeSelector": {"node.kubernetes.io/windows-build": "10.0.17763"}}),
                 (
-                    "web Unschedulable StatefulSet shop/statefulset: new pods fit no pool: nodeSelector has node.kubernetes.io/windows-build=10.0.17763",
+                    "web Unschedulable StatefulSet shop/statefulset: new pods cannot be scheduled to any pool: nodeSelector has node.kubernetes.io/windows-build=10.0.17763",
                     "RuntimeClass windows-ltsc2022 has node.kubernetes.io/windows-build=10.0.20348, so the API server rejects the pods. Remove one of the two",
                 ),
                 json!({"nodeSelector": {"node.kubernetes.io/windows-build": "10.0.20348"}}),
@@ -57,7 +57,7 @@ fn an_unschedulable_workload_is_reported_by_the_pool_that_matches_best() {
                 "Job",
                 json!({"nodeSelector": {"kubernetes.io/os": "windows", "agentpool": "batch", "disk": "ssd"}, "tolerations": tolerated()}),
                 (
-                    "batch Unschedulable Job shop/job: new pods fit no pool: no node matches",
+                    "batch Unschedulable Job shop/job: new pods cannot be scheduled to any pool: no node matches",
                     "the nodes of pool batch do not have disk=ssd. Correct nodeSelector or affinity",
                 ),
                 json!({"nodeSelector": {"kubernetes.io/os": "windows", "agentpool": "batch"}}),
@@ -66,7 +66,7 @@ fn an_unschedulable_workload_is_reported_by_the_pool_that_matches_best() {
                 "Deployment",
                 json!({"nodeSelector": windows()}),
                 (
-                    "web Unschedulable Deployment shop/deployment: new pods fit no pool: taint os=windows:NoSchedule of pool web is not tolerated",
+                    "web Unschedulable Deployment shop/deployment: new pods cannot be scheduled to any pool: taint os=windows:NoSchedule of pool web is not tolerated",
                     "Add the toleration, or runtimeClassName: windows-ltsc2022",
                 ),
                 json!({"tolerations": tolerated()}),
@@ -75,7 +75,7 @@ fn an_unschedulable_workload_is_reported_by_the_pool_that_matches_best() {
                 "Deployment",
                 json!({"runtimeClassName": "mine"}),
                 (
-                    "batch Unschedulable Deployment shop/deployment: new pods fit no pool: the container runtime of pool batch does not have handler docker",
+                    "batch Unschedulable Deployment shop/deployment: new pods cannot be scheduled to any pool: the container runtime of pool batch does not have handler docker",
                     "of RuntimeClass mine. Use a RuntimeClass with runhcs-wcow-process or runhcs-wcow-hypervisor",
                 ),
                 json!({"runtimeClassName": "windows-ltsc2019"}),
@@ -365,7 +365,7 @@ fn the_template_of_a_pod_without_an_indexed_controller_is_checked() {
     cluster.pod("bare", json!({}), pod.clone(), json!({"phase": "Pending"}));
     cluster.pod("rollout-1", owned("ReplicaSet", "rollout"), pod.clone(), json!({"phase": "Pending"}));
     cluster.pod("deployed-1", owned("StatefulSet", "deployed"), pod, json!({"phase": "Pending"}));
-    let line = |workload: &str| format!("web Unschedulable {workload}: new pods fit no pool");
+    let line = |workload: &str| format!("web Unschedulable {workload}: new pods cannot be scheduled to any pool");
     cluster.assert_issues(
         &[(&line("Pod shop/bare"), ""), (&line("ReplicaSet shop/rollout"), "")],
         &"the template of a StatefulSet is checked with the StatefulSet",

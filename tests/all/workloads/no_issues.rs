@@ -303,7 +303,7 @@ fn a_pool_in_mode_observe() {
     let mut without_class = observed;
     without_class.controller("Deployment", spec(json!({"runtimeClassName": "windows-ltsc2022"})));
     let expected = (
-        "web Unschedulable Deployment shop/deployment: new pods fit no pool: RuntimeClass windows-ltsc2022 does not exist",
+        "web Unschedulable Deployment shop/deployment: new pods cannot be scheduled to any pool: RuntimeClass windows-ltsc2022 does not exist",
         ". Create it, or remove runtimeClassName",
     );
     without_class.assert_issues(&[expected], &"a pool in mode Observe creates no class");

@@ -1,4 +1,4 @@
-//! The machines of the demonstration and what runs on them, as they would be beside an API server of some minor.
+//! The machines and workloads of the demonstration for an API server of a given minor version.
 
 use e2e::kubelet::SimulatedNode;
 
@@ -8,15 +8,15 @@ pub struct Fleet {
     pub nodes: Vec<SimulatedNode>,
     /// One Deployment for each pool of the samples, and one for Linux.
     pub workloads: Vec<Workload>,
-    /// What is intentionally wrong.
+    /// The workloads that are intentionally wrong.
     pub mistakes: Mistakes,
 }
 
-/// Two workloads for one pool that do not work: a Deployment of an image for another Windows, and a DaemonSet that relies
-/// on its RuntimeClass.
+/// Two workloads for one pool that do not work: a Deployment of an image for another Windows, and a DaemonSet that
+/// relies on its RuntimeClass.
 #[derive(Clone, Copy)]
 pub struct Mistakes {
-    /// The pool that reports them.
+    /// The pool that reports these mistakes.
     pub pool: &'static str,
     /// The RuntimeClass of both, which selects nodes of the pool.
     pub class: &'static str,
@@ -31,31 +31,32 @@ impl Mistakes {
     pub const DAEMON_SET: &str = "agent";
     /// The Deployment's image, for Windows Server 2019.
     pub const IMAGE: &str = "mcr.microsoft.com/dotnet/framework/aspnet:4.8-windowsservercore-ltsc2019";
-    /// What containerd says of it elsewhere, as containerd/containerd issue 6989 has it.
+    /// The error of containerd on other Windows versions, quoted from containerd/containerd issue 6989.
     pub const REFUSAL: &str = "rpc error: code = NotFound desc = failed to pull and unpack image \
         \"mcr.microsoft.com/dotnet/framework/aspnet:4.8-windowsservercore-ltsc2019\": no match for platform in manifest: not found";
 }
 
-/// A Deployment, and where its Pods belong.
+/// A Deployment, and the placement of its Pods.
 pub struct Workload {
     /// The Deployment's name.
     pub name: &'static str,
-    /// How many Pods it has.
+    /// The number of its Pods.
     pub replicas: usize,
-    /// How its Pods find a node.
+    /// How its Pods are scheduled to a node.
     pub placement: Placement,
-    /// The image of its container, which nothing pulls.
+    /// The image of its container, which is not pulled.
     pub image: &'static str,
 }
 
-/// How Pods find a node.
+/// How Pods are scheduled to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// By a RuntimeClass that selects nodes of a build.
+    /// With a RuntimeClass that selects nodes of a build.
     RuntimeClass { name: &'static str, build: &'static str },
-    /// By the build's label and a toleration in the Pod: a pool that only observes makes no RuntimeClass.
+    /// With a build label in the node selector and a toleration in the Pod: a pool in mode Observe creates no
+    /// RuntimeClass.
     ByHand { build: &'static str },
-    /// By nothing: only taints keep them off the Windows nodes.
+    /// Without constraints: only taints exclude the Windows nodes.
     Anywhere,
 }
 
@@ -75,7 +76,7 @@ const VERSION_2004: &str = "10.0.19041";
 const SERVER_2022: &str = "10.0.20348";
 const SERVER_2025: &str = "10.0.26100";
 
-/// The fleet for an API server of `minor`, to go with the samples for it.
+/// The fleet for an API server of `minor`, which matches the samples for that version.
 pub fn fleet(minor: u32) -> Fleet {
     if e2e::install::samples_are_old(minor) { old(minor) } else { current(minor) }
 }
@@ -104,7 +105,8 @@ fn current(minor: u32) -> Fleet {
     Fleet { nodes: with_linux(nodes), workloads, mistakes }
 }
 
-/// Windows Server 2019 with Docker, version 2004 with containerd, and one Windows Server 2022 that is too early.
+/// Windows Server 2019 with Docker, version 2004 with containerd, and one Windows Server 2022, which this Kubernetes
+/// version does not support.
 fn old(minor: u32) -> Fleet {
     // Until 1.16 a kubelet does not set the label of the build.
     let oldest = windows("batch-3", SERVER_2019, 1098, minor - 4, "docker://19.3.11").taking_configuration();
@@ -130,7 +132,7 @@ fn old(minor: u32) -> Fleet {
     Fleet { nodes: with_linux(nodes), workloads, mistakes }
 }
 
-/// A Windows node named `<agentpool>-<number>`, as node groups name theirs.
+/// A Windows node named `<agentpool>-<number>`.
 fn windows(name: &str, build: &str, revision: u32, minor: u32, runtime: &str) -> SimulatedNode {
     let agentpool = name.split('-').next().unwrap_or(name);
     SimulatedNode::windows(name, &format!("{build}.{revision}"))

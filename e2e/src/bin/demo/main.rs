@@ -1,4 +1,4 @@
-//! `make run`: a real control plane, simulated Windows nodes, the operator under its shipped RBAC, and what comes of it.
+//! `make run`: runs the operator with its shipped RBAC on a real control plane with simulated Windows nodes.
 
 mod fleet;
 mod pools;
@@ -26,15 +26,15 @@ use tokio::{
 
 use crate::{
     fleet::{Fleet, Mistakes, fleet},
-    progress::{News, blocking, step, step_with_news},
+    progress::{Progress, blocking, step, step_with_progress},
 };
 
 /// How long the cluster may take to settle.
 const SETTLED_WITHIN: Duration = Duration::from_secs(120);
-/// How long it has to stay so.
+/// How long it must remain settled.
 const SETTLED_FOR: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(300);
-/// How long a program that blocks a thread may take to end after Ctrl-C.
+/// The time that a program that blocks a thread has to end after Ctrl-C.
 const LAST_WAIT: Duration = Duration::from_secs(20);
 
 /// Shows the operator at work on a real control plane with simulated Windows nodes.
@@ -65,7 +65,7 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Runs `work` to its end, or drops it, and with it all that it started, at Ctrl-C.
+/// Runs `work` to its end. At Ctrl-C it drops `work`, which ends everything that it started.
 async fn until_interrupted(work: impl Future<Output = Result<()>>) -> Result<()> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let stop = async {
@@ -90,10 +90,10 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     let delivered = nodes.iter().map(|node| u32::from(node.takes_configuration)).sum();
 
     let _kubelets = step("registering nodes", async {
-        let words = format!("{} nodes registered by simulated kubelets, 8 of them with Windows", nodes.len());
+        let result = format!("{} nodes registered by simulated kubelets, 8 of them with Windows", nodes.len());
         let kubelets = Kubelets::start(client.clone(), nodes).await?;
         kubelets.refuse(Mistakes::IMAGE, Refusal::Image(Mistakes::REFUSAL.to_owned()));
-        Ok((kubelets, words))
+        Ok((kubelets, result))
     })
     .await?;
     let shared = control_plane.clone();
@@ -104,7 +104,8 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     .await?;
     let operator = step("starting the operator", async {
         blocking(binary).await?;
-        // Nothing here leaves this machine: the names and the simulated runtimes say what images are for.
+        // No registry is contacted: the platforms of images follow from their names and from the simulated container
+        // runtimes.
         let operator = Operator::start(&control_plane, &["--registry=off"], &[]).await?;
         Ok((operator, format!("winpool run, as {} with the shipped RBAC only", User::Operator.name())))
     })
@@ -121,7 +122,7 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
         return Ok(());
     }
     report::next_steps(&demonstration.control_plane);
-    demonstration.stay().await
+    demonstration.until_operator_ends().await
 }
 
 async fn start_control_plane() -> Result<Arc<ControlPlane>> {
@@ -138,28 +139,28 @@ async fn start_control_plane() -> Result<Arc<ControlPlane>> {
         .collect();
     step("starting the control plane", async {
         let control_plane = ControlPlane::start(Options::default()).await?;
-        let words = format!("{} listen on loopback, {}", programs.join(", "), control_plane.url());
-        Ok((Arc::new(control_plane), words))
+        let result = format!("{} listen on loopback, {}", programs.join(", "), control_plane.url());
+        Ok((Arc::new(control_plane), result))
     })
     .await
 }
 
-/// Everything that runs. The operator comes first, so that it ends before the API server that it talks to.
+/// Everything that runs. The operator is the first field, so that it ends before its API server.
 struct Demonstration {
     operator: Operator,
     control_plane: Arc<ControlPlane>,
     client: Client,
-    /// How many nodes take the configuration that is rendered for them.
+    /// The number of nodes to which the rendered configuration is delivered.
     delivered: u32,
     workloads: Vec<fleet::Workload>,
     mistakes: Mistakes,
 }
 
 impl Demonstration {
-    /// Waits for the pools, then for the Pods, and prints what there is to see.
+    /// Waits for the pools, then for the Pods, and prints the result.
     async fn settle(&self, samples: &str) -> Result<()> {
         self.settled(&format!("waiting for the pools of {samples}"), false).await?;
-        let with_pods = self.places_pods();
+        let with_pods = self.schedules_pods();
         if with_pods {
             workloads::create(&self.client, &self.workloads).await?;
             workloads::create_mistakes(&self.client, self.mistakes).await?;
@@ -171,8 +172,8 @@ impl Demonstration {
         Ok(())
     }
 
-    /// Whether there is what makes Pods of Deployments and gives them nodes; says so if there is not.
-    fn places_pods(&self) -> bool {
+    /// Whether scheduler and controller manager run; prints a line if they do not.
+    fn schedules_pods(&self) -> bool {
         let missing = self.control_plane.assets().missing();
         if !missing.is_empty() {
             let names = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
@@ -181,10 +182,10 @@ impl Demonstration {
         missing.is_empty()
     }
 
-    /// Waits until nothing is missing, and sees that it stays so.
+    /// Waits until nothing is missing, and checks that this remains true.
     async fn settled(&self, what: &str, with_pods: bool) -> Result<()> {
-        let news = News::default();
-        let words = match with_pods {
+        let progress = Progress::default();
+        let result = match with_pods {
             true => format!(
                 "every Pod runs on a node of its build, except those of {} and {}, which are intentionally wrong",
                 Mistakes::DEPLOYMENT,
@@ -192,20 +193,20 @@ impl Demonstration {
             ),
             false => format!("every pool is as specified, and {} nodes run their configuration", self.delivered),
         };
-        step_with_news(what, &news, async {
+        step_with_progress(what, &progress, async {
             let deadline = Instant::now() + SETTLED_WITHIN;
             let mut since = None;
             loop {
                 let missing = self.missing(with_pods).await?;
                 if missing.is_empty() {
                     if since.get_or_insert_with(Instant::now).elapsed() >= SETTLED_FOR {
-                        return Ok(((), words));
+                        return Ok(((), result));
                     }
                 } else {
                     since = None;
                     let list = missing.join("; ");
                     ensure!(Instant::now() < deadline, "not settled after {} s: {list}", SETTLED_WITHIN.as_secs());
-                    news.set(list);
+                    progress.set(list);
                 }
                 sleep(POLL).await;
             }
@@ -214,7 +215,7 @@ impl Demonstration {
     }
 
     async fn missing(&self, with_pods: bool) -> Result<Vec<String>> {
-        self.look_at_the_operator()?;
+        self.check_operator()?;
         let pools = pools::read(&self.client).await?;
         let mut missing = pools::missing(&pools, self.delivered);
         if with_pods {
@@ -224,7 +225,7 @@ impl Demonstration {
         Ok(missing)
     }
 
-    fn look_at_the_operator(&self) -> Result<()> {
+    fn check_operator(&self) -> Result<()> {
         let process = self.operator.process();
         match process.exit_status() {
             None => Ok(()),
@@ -232,7 +233,7 @@ impl Demonstration {
         }
     }
 
-    /// The shipped RBAC is all that the operator needs.
+    /// Checks that the shipped RBAC allowed every request of the operator.
     fn check_requests(&self) -> Result<()> {
         let requests = self.control_plane.requests_of(User::Operator)?;
         let refused: BTreeSet<String> = requests
@@ -251,10 +252,10 @@ impl Demonstration {
         Ok(())
     }
 
-    /// Stays for as long as the operator does.
-    async fn stay(&self) -> Result<()> {
+    /// Waits until the operator ends.
+    async fn until_operator_ends(&self) -> Result<()> {
         loop {
-            self.look_at_the_operator()?;
+            self.check_operator()?;
             sleep(POLL).await;
         }
     }

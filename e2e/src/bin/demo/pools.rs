@@ -1,4 +1,4 @@
-//! When the pools have settled, and what they report.
+//! Whether the pools are as specified, and the problems that they report.
 
 use anyhow::Result;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -11,7 +11,7 @@ use winpool::api::{
 
 use crate::fleet::Mistakes;
 
-/// A problem of a pool, or a change that it would make.
+/// A problem of a pool, or a change that the operator would make for it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
     /// For instance `OSMismatch=True NodeBuildDiffers`.
@@ -23,7 +23,7 @@ pub struct Finding {
 /// Reads every pool.
 ///
 /// # Errors
-/// When the API server does not answer, or a pool is not what the operator's types say.
+/// When the API server does not answer, or a pool does not match the operator's types.
 pub async fn read(client: &Client) -> Result<Vec<WindowsNodePool>> {
     Ok(Api::all(client.clone()).list(&ListParams::default()).await?.items)
 }
@@ -32,7 +32,7 @@ fn condition<'a>(pool: &'a WindowsNodePool, name: &str) -> Option<&'a Condition>
     pool.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == name)
 }
 
-/// The mistakes that their pool does not report yet: an image, and a DaemonSet.
+/// The mistakes that their pool does not report yet: the image and the DaemonSet.
 pub fn unreported(pools: &[WindowsNodePool], mistakes: Mistakes) -> Vec<String> {
     let pool = pools.iter().find(|pool| pool.name_any() == mistakes.pool);
     let message = |name| pool.and_then(|pool| condition(pool, name)).map_or("", |found| found.message.as_str());
@@ -43,7 +43,7 @@ pub fn unreported(pools: &[WindowsNodePool], mistakes: Mistakes) -> Vec<String> 
     unreported.map(|(name, object)| format!("{name} of pool {} does not name {object} yet", mistakes.pool)).collect()
 }
 
-/// What is still missing until every pool is as specified and `delivered` nodes run their configuration.
+/// The pools that are not as specified, and whether fewer than `delivered` nodes run their configuration.
 pub fn missing(pools: &[WindowsNodePool], delivered: u32) -> Vec<String> {
     let mut missing: Vec<String> = pools.iter().filter_map(missing_of).collect();
     let configs = pools.iter().filter_map(|pool| pool.status.as_ref()).flat_map(|status| &status.configs);
@@ -75,11 +75,11 @@ fn missing_of(pool: &WindowsNodePool) -> Option<String> {
     }
 }
 
-/// The problems of a pool, in the order of its conditions, and the changes that it would make.
+/// The problems of a pool, in the order of its conditions, and the changes that the operator would make.
 pub fn findings(pool: &WindowsNodePool) -> Vec<Finding> {
     let observes = pool.spec.mode == Mode::Observe;
     let is_unknown = |known: &ConditionType, status: &str| {
-        // A pool that observes delivers no configuration, and workloads are assessed after the pools.
+        // A pool in mode Observe delivers no configuration, and workloads are assessed after the pools.
         let expected =
             known.name == condition::WORKLOADS_PLACED || (observes && known.name == condition::CONFIG_IN_EFFECT);
         status == "Unknown" && !expected

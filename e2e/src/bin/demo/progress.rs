@@ -1,4 +1,4 @@
-//! Lines for the person who waits: what is under way, for how long, and how it ended.
+//! Progress lines for the user: the current step, its duration and its result.
 
 use std::{
     future::Future,
@@ -10,33 +10,37 @@ use std::{
 use anyhow::{Context, Result};
 use tokio::task::JoinHandle;
 
-/// How often a step that goes on says so.
-const STILL: Duration = Duration::from_secs(5);
+/// The interval between the progress lines of a step.
+const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Makes a step of the demonstration: says what begins, says every five seconds that it goes on, and says what came of
-/// it after how many seconds. The words that `work` returns end the line.
+/// Runs a step of the demonstration: prints a line every five seconds while it runs, and then its duration with the
+/// text that `work` returns.
 ///
 /// # Errors
 /// Those of `work`, with the step's name.
 pub async fn step<T>(what: &str, work: impl Future<Output = Result<(T, String)>>) -> Result<T> {
-    step_with_news(what, &News::default(), work).await
+    step_with_progress(what, &Progress::default(), work).await
 }
 
-/// As [`step`], with news of how far it is.
+/// Like [`step`], with a progress text in the lines.
 ///
 /// # Errors
 /// Those of `work`, with the step's name.
-pub async fn step_with_news<T>(what: &str, news: &News, work: impl Future<Output = Result<(T, String)>>) -> Result<T> {
+pub async fn step_with_progress<T>(
+    what: &str,
+    progress: &Progress,
+    work: impl Future<Output = Result<(T, String)>>,
+) -> Result<T> {
     let started = Instant::now();
-    let still = Still::start(what, started, news.clone());
+    let ticker = Ticker::start(what, started, progress.clone());
     let ended = work.await;
-    drop(still);
-    let (value, words) = ended.with_context(|| what.to_owned())?;
-    println!("{} {words}", dim(&format!("[{:>5.1} s]", started.elapsed().as_secs_f64())));
+    drop(ticker);
+    let (value, result) = ended.with_context(|| what.to_owned())?;
+    println!("{} {result}", dim(&format!("[{:>5.1} s]", started.elapsed().as_secs_f64())));
     Ok(value)
 }
 
-/// Runs what blocks, such as a program that is waited for, on a thread of its own.
+/// Runs blocking work, such as waiting for a program, on a separate thread.
 ///
 /// # Errors
 /// Those of `work`.
@@ -44,14 +48,14 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send
     tokio::task::spawn_blocking(work).await.context("a thread ended early")?
 }
 
-/// The latest news of a step.
+/// The latest progress text of a step.
 #[derive(Clone, Default)]
-pub struct News(Arc<Mutex<String>>);
+pub struct Progress(Arc<Mutex<String>>);
 
-impl News {
-    /// Replaces them.
-    pub fn set(&self, words: String) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = words;
+impl Progress {
+    /// Replaces the text.
+    pub fn set(&self, text: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
 
     fn get(&self) -> String {
@@ -59,24 +63,24 @@ impl News {
     }
 }
 
-/// Says that a step goes on, until it is dropped.
-struct Still(JoinHandle<()>);
+/// Prints the progress lines of a step until it is dropped.
+struct Ticker(JoinHandle<()>);
 
-impl Still {
-    fn start(what: &str, started: Instant, news: News) -> Self {
+impl Ticker {
+    fn start(what: &str, started: Instant, progress: Progress) -> Self {
         let what = what.to_owned();
         Self(tokio::spawn(async move {
             loop {
-                tokio::time::sleep(STILL).await;
-                let news = Some(news.get()).filter(|news| !news.is_empty());
-                let news = news.map(|news| format!(": {news}")).unwrap_or_default();
-                println!("{} {what}{news}", dim(&format!("[{:>5.0} s …]", started.elapsed().as_secs_f64())));
+                tokio::time::sleep(INTERVAL).await;
+                let progress = Some(progress.get()).filter(|progress| !progress.is_empty());
+                let progress = progress.map(|progress| format!(": {progress}")).unwrap_or_default();
+                println!("{} {what}{progress}", dim(&format!("[{:>5.0} s …]", started.elapsed().as_secs_f64())));
             }
         }))
     }
 }
 
-impl Drop for Still {
+impl Drop for Ticker {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -1,4 +1,4 @@
-//! What people see: the cluster through `kubectl`, and what its pools report.
+//! Prints the cluster with `kubectl`, and the findings of its pools.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     progress::{blocking, bold, dim},
 };
 
-/// The width that messages are wrapped to.
+/// The maximum line width of messages.
 const WIDTH: usize = 110;
 
 const NODES: &[&str] = &["get", "nodes", "-L", "winpool.dev/pool,node.kubernetes.io/windows-build"];
@@ -28,7 +28,7 @@ const PODS: &[&str] = &[
     "-o",
     "custom-columns=POD:.metadata.name,STATUS:.status.phase,RUNTIMECLASS:.spec.runtimeClassName,NODE:.spec.nodeName",
 ];
-/// The warnings of the operator about workloads; what they say is in the conditions too.
+/// The operator's warning events about workloads; the conditions have the same messages.
 const WARNINGS: &[&str] = &[
     "get",
     "events",
@@ -38,7 +38,7 @@ const WARNINGS: &[&str] = &[
     "custom-columns=WORKLOAD:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason,COUNT:.count",
 ];
 
-/// Prints what `kubectl` shows.
+/// Prints the output of `kubectl`.
 ///
 /// # Errors
 /// When `kubectl` fails.
@@ -67,7 +67,7 @@ pub fn findings(pools: &[WindowsNodePool]) {
     }
 }
 
-/// Prints where to look next.
+/// Prints commands for further inspection.
 pub fn next_steps(control_plane: &ControlPlane) {
     let kubectl = &control_plane.assets().kubectl;
     let folder = kubectl.parent().unwrap_or(kubectl).display();

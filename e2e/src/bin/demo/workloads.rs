@@ -1,4 +1,4 @@
-//! The Deployments of the demonstration, where their Pods landed, and the two workloads that are intentionally wrong.
+//! The Deployments of the demonstration, the nodes of their Pods, and the two workloads that are intentionally wrong.
 
 use anyhow::{Context, Result};
 use e2e::kubelet::WINDOWS_BUILD;
@@ -20,7 +20,7 @@ const NAMESPACE: &str = "default";
 /// Creates the Deployments.
 ///
 /// # Errors
-/// When the API server refuses one.
+/// When the API server rejects one.
 pub async fn create(client: &Client, workloads: &[Workload]) -> Result<()> {
     let deployments = Api::<Deployment>::namespaced(client.clone(), NAMESPACE);
     for workload in workloads {
@@ -33,10 +33,10 @@ pub async fn create(client: &Client, workloads: &[Workload]) -> Result<()> {
     Ok(())
 }
 
-/// Creates what is intentionally wrong.
+/// Creates the workloads that are intentionally wrong.
 ///
 /// # Errors
-/// When the API server refuses one.
+/// When the API server rejects one.
 pub async fn create_mistakes(client: &Client, mistakes: Mistakes) -> Result<()> {
     let by_class = |image: &str| {
         let mut pod = pod(image);
@@ -53,13 +53,13 @@ pub async fn create_mistakes(client: &Client, mistakes: Mistakes) -> Result<()> 
     Ok(())
 }
 
-/// A Pod's spec, with as much memory as it may take: Windows pages where Linux kills.
+/// A Pod's spec with a memory limit, because Windows has no out-of-memory killer and pages instead.
 fn pod(image: &str) -> Value {
     let memory = json!({ "memory": "512Mi" });
     json!({ "containers": [{ "name": "app", "image": image, "resources": { "requests": memory, "limits": memory } }] })
 }
 
-/// What makes Pods like this one, by the label `app`.
+/// The spec of a controller with this Pod as template, which selects by the label `app`.
 fn of_template(name: &str, pod: Value) -> Value {
     let labels = json!({ "app": name });
     json!({
@@ -87,7 +87,7 @@ fn object(workload: &Workload) -> Value {
     object
 }
 
-/// What is still missing until every Pod runs where it belongs.
+/// The Pods that do not run yet, or run on a wrong node.
 ///
 /// # Errors
 /// When the API server does not answer.
@@ -110,7 +110,7 @@ fn missing_of(workload: &Workload, pods: &[Pod], nodes: &[Node]) -> Vec<String> 
     missing
 }
 
-/// Says so when a Pod is on a node that it does not belong on.
+/// A message if a Pod is on a node of another build or operating system.
 fn misplaced(workload: &Workload, pod: &Pod, nodes: &[Node]) -> Option<String> {
     let name = pod.spec.as_ref()?.node_name.as_deref()?;
     let node = nodes.iter().find(|node| node.name_any() == name)?;

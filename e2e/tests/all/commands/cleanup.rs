@@ -149,7 +149,7 @@ async fn cleanup_restores_the_cluster() {
     }
     assert!(!dry.stdout.contains("alone-1"), "{planned:#?}");
 
-    // It fails while an operator runs, and for an unknown pool.
+    // The command fails while an operator runs, and for an unknown pool.
     operators_ready(&cluster, 1).await;
     let refused = run(&cluster, &["cleanup"]);
     assert_eq!((refused.status, refused.stdout.as_str()), (1, ""), "{}", refused.stderr);
@@ -212,7 +212,7 @@ async fn cleanup_preserves_concurrent_changes_of_the_same_nodes() {
     cluster.until_ready("web").await.unwrap();
     operator.stop().await.unwrap();
 
-    // Another controller counts on every node, twenty times a second.
+    // Another controller increments a counter on every node, twenty times a second.
     let count = |all: Api<Node>, name: String, number: usize| async move {
         let patch = json!({ "metadata": { "annotations": { "example.com/count": number.to_string() } } });
         all.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();

@@ -45,8 +45,8 @@ async fn plan_lists_what_the_operator_does_and_nothing_afterwards() {
 
     let output = run(&cluster, &["plan"]);
     assert_exits(&output, 0, "");
-    let one = "In no pool, and not tainted by winpool: alone-1";
-    let all = "In no pool, and not tainted by winpool: alone-1, web-1, web-2";
+    let one = "Nodes in no pool, without taints of winpool: alone-1";
+    let all = "Nodes in no pool, without taints of winpool: alone-1, web-1, web-2";
     assert_eq!(output.lines(), ["There is no WindowsNodePool.", "", all]);
 
     cluster.apply_profile("standard", json!({})).await.unwrap();

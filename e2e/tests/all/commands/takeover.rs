@@ -40,11 +40,11 @@ async fn cleanup_does_not_untaint_a_node_that_another_pool_selects() {
     cluster.pools().delete("web", &Default::default()).await.unwrap();
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
     let taken = || cluster.tainted_nodes("heir", ("os", "windows"));
-    until("the heir has the node", SOON, taken, |nodes| nodes == &["web-1"]).await.unwrap();
+    until("pool heir has the node", SOON, taken, |nodes| nodes == &["web-1"]).await.unwrap();
     cluster.until_ready("heir").await.unwrap();
     operator.stop().await.unwrap();
 
-    // Its cleanup restores the node.
+    // The cleanup of that pool restores the node.
     let output = run(&cluster, &["cleanup"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     assert_eq!(nodes(&cluster).await, found);

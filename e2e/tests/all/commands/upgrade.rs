@@ -9,7 +9,7 @@ use super::{CommandOutput, node, pool, run, writes};
 /// The first kubelet without dockershim.
 const WITHOUT_DOCKERSHIM: u32 = 24;
 
-/// The findings in `-o json`: concern, whether it breaks something, and the nodes.
+/// The findings in `-o json`: concern, whether the upgrade breaks something, and the nodes.
 fn findings(output: &CommandOutput) -> Vec<(String, bool, Value)> {
     let report = output.json();
     let findings = report["upgrade"]["findings"].as_array().unwrap().iter();
@@ -40,20 +40,20 @@ async fn plan_for_an_upgrade_lists_what_breaks_and_what_changes() {
         run(&cluster, &[&["plan", "--kubernetes", &target], more].concat())
     };
 
-    // To the present minor.
+    // Upgrade to the present minor.
     let output = upgrade(minor, &[]);
     assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{}", output.stdout);
     let heading = format!("Upgrade from Kubernetes 1.{minor} to 1.{minor}:");
     let lines = output.lines();
     assert_eq!(lines[lines.len() - 2..], [heading.as_str(), "  No known issues"]);
 
-    // To the next minor, which supports the kubelet: at most the pause image changes, which breaks nothing.
+    // Upgrade to the next minor, which supports the kubelet: at most the pause image changes, which breaks nothing.
     let output = upgrade(minor + 1, &["-o", "json"]);
     assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{}", output.stdout);
     let only_changes = |(concern, breaks, _): &(String, bool, Value)| concern == "PauseImage" && !breaks;
     assert!(findings(&output).iter().all(only_changes), "{}", output.stdout);
 
-    // To a minor that some of the nodes do not support.
+    // Upgrade to a minor that some of the nodes do not support.
     let target = WITHOUT_DOCKERSHIM.max(minor + 1);
     let is_dropped = |build: &&winpool::facts::Build| {
         builds_supported_by(Minor(target)).is_some_and(|builds| !builds.contains(build))

@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use winpool::api::WorkloadCounts;
 
 use super::{
-    PATIENCE, manifests,
-    objects::{IMAGE_2019, IMAGE_2022, change_image, create, maker, of_deployment, pod, push, push_index},
+    LOOKUP_TIMEOUT, manifests,
+    objects::{IMAGE_2019, IMAGE_2022, change_image, controller, create, of_deployment, pod, push, push_index},
     registries,
 };
 
-/// Waits until a pool counts so many pods, of which so many cannot run, and of so many nobody knows.
+/// Waits until a pool has these counts: all pods, those that cannot run, and the unknown ones.
 pub async fn until_counts(fixture: &Fixture, pool: &str, expected: (u32, u32, u32)) {
     let counts = || async {
         let WorkloadCounts { pods, cannot_run, unknown, .. } =
             fixture.status(pool).await?.workloads.unwrap_or_default();
         Ok((pods, cannot_run, unknown))
     };
-    until(&format!("pool {pool} counts {expected:?}"), PATIENCE, counts, |now| *now == expected).await.unwrap();
+    until(&format!("pool {pool} counts {expected:?}"), LOOKUP_TIMEOUT, counts, |now| *now == expected).await.unwrap();
 }
 
-/// A pool whose RuntimeClass selects its own nodes: other tests have pools of the same Windows.
+/// A pool whose RuntimeClass selects only its nodes, because other tests have pools for the same Windows version.
 pub fn own(fixture: &str, more: Value) -> Value {
     let mut spec = spec(fixture, more);
     spec["runtimeClasses"] = json!([{ "name": fixture, "scope": "Pool" }]);
@@ -50,7 +50,7 @@ async fn the_platforms_in_the_registry_decide_whether_an_image_runs() {
         .await
         .unwrap();
     let web = pod("checked-web-5d8-x", "checked", &image("one"));
-    let object = maker("Deployment", "checked-web", &web["spec"]).to_string();
+    let object = controller("Deployment", "checked-web", &web["spec"]).to_string();
     fixture.kubectl_with_input(&["create", "-f", "-"], &serde_json::from_str(&object).unwrap()).unwrap();
     create(&fixture.client, of_deployment(web, "checked-web")).await;
     for number in 1..=5 {
@@ -99,8 +99,8 @@ async fn an_image_that_is_missing_in_its_registry_is_unknown_and_looked_up_again
     fixture.apply_pool_and_wait("late", own("late", json!({}))).await.unwrap();
     create(&fixture.client, pod("late", "late", &format!("{}/late/app:1", registries.registry.host()))).await;
     until_counts(&fixture, "late", (1, 0, 1)).await;
-    let asked = || async { Ok(manifests(&registries.registry, "late/app").len()) };
-    until("the registry was asked", PATIENCE, asked, |count| *count > 0).await.unwrap();
+    let requests = || async { Ok(manifests(&registries.registry, "late/app").len()) };
+    until("the registry received a request", LOOKUP_TIMEOUT, requests, |count| *count > 0).await.unwrap();
     until_counts(&fixture, "late", (1, 0, 1)).await;
     fixture.until_condition("late", "OSMismatch", "False", "Matched").await.unwrap();
 

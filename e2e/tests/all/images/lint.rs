@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use super::{
     manifests,
-    objects::{IMAGE_2019, IMAGE_2022, maker, push, push_index},
+    objects::{IMAGE_2019, IMAGE_2022, controller, push, push_index},
     program, text,
 };
 
-/// The exit status of lint, and the names of what it found with the codes that are about a registry.
+/// The exit status of lint, and the object and message of each finding about images in a registry.
 fn lint(file: &str, options: &[&str]) -> (Option<i32>, Vec<(String, String)>) {
     let output =
         Command::new(binary().unwrap()).args(["lint", "-o", "json", "-f", file]).args(options).output().unwrap();
@@ -49,8 +49,11 @@ async fn lint_contacts_a_registry_only_with_its_option() {
         let image = format!("{}/linted/app:{tag}", registry.host());
         let resources = json!({ "requests": { "memory": "1Gi" }, "limits": { "memory": "1Gi" } });
         let container = json!({ "name": "app", "image": image, "resources": resources });
-        let mut object =
-            maker("Deployment", tag, &json!({ "runtimeClassName": "windows-ltsc2022", "containers": [container] }));
+        let mut object = controller(
+            "Deployment",
+            tag,
+            &json!({ "runtimeClassName": "windows-ltsc2022", "containers": [container] }),
+        );
         object["metadata"]["namespace"] = json!("shop");
         object
     });
@@ -61,7 +64,7 @@ async fn lint_contacts_a_registry_only_with_its_option() {
 
     let (_, found) = lint(text(&file), &[]);
     assert_eq!(found, []);
-    assert_eq!(manifests(&registry, "linted/app"), Vec::<String>::new(), "nobody asked");
+    assert_eq!(manifests(&registry, "linted/app"), Vec::<String>::new(), "no request without the option");
 
     let ca = authority.file();
     let (status, found) = lint(text(&file), &["--registry", "--registry-ca", text(&ca)]);
@@ -78,7 +81,7 @@ async fn lint_contacts_a_registry_only_with_its_option() {
         assert!(object == name && message.contains(words), "{name} {words}: {found:#?}");
     }
 
-    // Without its authority the registry is nobody's, and nothing is said of its images.
+    // Without its authority the registry is not trusted, and there are no findings about its images.
     assert_eq!(lint(text(&file), &["--registry"]).1, []);
     let output = Command::new(binary().unwrap())
         .args(["lint", "-f", text(&file), "--registry", "--registry-ca", "/does/not/exist"])

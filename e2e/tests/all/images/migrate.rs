@@ -1,4 +1,4 @@
-//! `winpool migrate`, on a cluster with a pool of Windows Server 2019 and others of 2022.
+//! `winpool migrate`, on a cluster with a pool of Windows Server 2019 and several of 2022.
 
 use std::process::{Command, Output};
 
@@ -15,7 +15,7 @@ use e2e::{
 use serde_json::{Value, json};
 
 use super::{
-    objects::{IMAGE_2019, IMAGE_2022, create, maker, of_deployment, owned, push, push_index},
+    objects::{IMAGE_2019, IMAGE_2022, controller, create, of_deployment, owned, push, push_index},
     program, text,
 };
 
@@ -26,7 +26,7 @@ fn node(name: &str, pool: &str, kernel: &str) -> SimulatedNode {
     SimulatedNode::windows(name, kernel).label("agentpool", pool)
 }
 
-/// A spec for Windows with further fields.
+/// A pod spec for Windows with further fields.
 fn spec(image: &str, more: &Value) -> Value {
     let memory = json!({ "requests": { "memory": "2Gi" }, "limits": { "memory": "2Gi" } });
     let mut spec = json!({
@@ -42,7 +42,7 @@ fn spec(image: &str, more: &Value) -> Value {
 
 /// A Deployment or a DaemonSet with one pod on a node.
 async fn run(cluster: &Cluster, kind: &str, name: &str, node: &str, spec: &Value) {
-    let object = maker(kind, name, spec).to_string();
+    let object = controller(kind, name, spec).to_string();
     kubectl_with_input(&cluster.control_plane, User::Admin, &["create", "-f", "-"], &object).unwrap();
     let mut spec = spec.clone();
     spec["nodeName"] = json!(node);
@@ -52,12 +52,12 @@ async fn run(cluster: &Cluster, kind: &str, name: &str, node: &str, spec: &Value
     create(&cluster.client, pod).await;
 }
 
-/// Runs `migrate` as somebody whose requests are recorded.
+/// Runs `migrate` as a user whose requests are audited.
 fn migrate(control_plane: &ControlPlane, arguments: &[&str]) -> Output {
     winpool(control_plane, User::OtherA, &[&["migrate"], arguments].concat()).unwrap()
 }
 
-/// What `-o json` says: the outcome and the message of each workload, and the room.
+/// The output of `-o json`: the name, outcome and message of each workload, and the free capacity.
 fn outcomes(output: &Output) -> (Vec<(String, String, String)>, Value) {
     let report: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
@@ -126,11 +126,11 @@ async fn migrate_reports_the_outcome_of_each_workload_and_writes_nothing() {
     run(&cluster, "Deployment", "quiet", "calm-1", &spec(&image("both"), &nothing)).await;
 
     let ca = authority.file();
-    let asking = ["--registry", "--registry-ca", text(&ca)];
+    let with_registry = ["--registry", "--registry-ca", text(&ca)];
     let control_plane = &cluster.control_plane;
 
-    // To another Windows.
-    let output = migrate(control_plane, &[&["web", "--to", "ltsc2022", "-o", "json"][..], &asking].concat());
+    // Migration to another Windows version.
+    let output = migrate(control_plane, &[&["web", "--to", "ltsc2022", "-o", "json"][..], &with_registry].concat());
     assert_eq!(output.status.code(), Some(1));
     let expected = [
         ("billing", "NoImage", "according to its registry it is for 10.0.17763.6414 (ltsc2019)"),
@@ -147,22 +147,22 @@ async fn migrate_reports_the_outcome_of_each_workload_and_writes_nothing() {
     ];
     assert_outcomes(&output, &expected);
     assert_eq!(outcomes(&output).1, Value::Null, "its own nodes change");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("4 workloads would not run, 1 workload with unknown outcome"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("4 workloads would not run, 1 workload with unknown outcome"), "{stderr}");
 
-    // To another pool, with room enough and without.
+    // Migration to another pool, with and without enough free capacity.
     for (pool, enough) in [("large", true), ("small", false)] {
-        let output = migrate(control_plane, &[&["web", "--to", pool, "-o", "json"][..], &asking].concat());
+        let output = migrate(control_plane, &[&["web", "--to", pool, "-o", "json"][..], &with_registry].concat());
         assert_eq!(output.status.code(), Some(1));
         let (found, room) = outcomes(&output);
         assert_eq!(found.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>(), expected.map(|(name, ..)| name));
         assert_eq!((&room["enough"], &room["comes"]["pods"]), (&json!(enough), &json!(5)), "{room}");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(said.contains("not enough capacity"), !enough, "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(stderr.contains("not enough capacity"), !enough, "{stderr}");
     }
 
-    // What people read.
-    let output = migrate(control_plane, &[&["web", "--to", "large"][..], &asking].concat());
+    // The text output.
+    let output = migrate(control_plane, &[&["web", "--to", "large"][..], &with_registry].concat());
     let found = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut lines = found.lines();
     assert_eq!(lines.next(), Some("Pool web to pool large: 7 workloads, 7 pods"));
@@ -179,28 +179,28 @@ async fn migrate_reports_the_outcome_of_each_workload_and_writes_nothing() {
     }
 
     // Every exit status.
-    let gone = control_plane.directory().join("gone.kubeconfig");
+    let unreachable = control_plane.directory().join("gone.kubeconfig");
     let config = std::fs::read_to_string(control_plane.kubeconfig(User::OtherA)).unwrap();
-    std::fs::write(&gone, config.replace(&control_plane.url(), "https://127.0.0.1:1")).unwrap();
+    std::fs::write(&unreachable, config.replace(&control_plane.url(), "https://127.0.0.1:1")).unwrap();
     let here = control_plane.kubeconfig(User::OtherA);
     for (kubeconfig, arguments, status, words) in [
-        (&here, [&["calm", "--to", "ltsc2022"][..], &asking].concat(), 0, ""),
-        (&here, [&["calm", "--to", "large"][..], &asking].concat(), 0, ""),
+        (&here, [&["calm", "--to", "ltsc2022"][..], &with_registry].concat(), 0, ""),
+        (&here, [&["calm", "--to", "large"][..], &with_registry].concat(), 0, ""),
         (&here, vec!["calm", "--to", "ltsc2022"], 1, "1 workload with unknown outcome"),
         (&here, vec!["nobody", "--to", "ltsc2022"], 1, "there is no WindowsNodePool nobody"),
         (&here, vec!["calm", "--to", "nowhere"], 2, "neither a pool"),
         (&here, vec!["calm", "--to", "calm"], 2, "is the same pool"),
-        (&gone, vec!["calm", "--to", "ltsc2022"], 3, "winpool: "),
+        (&unreachable, vec!["calm", "--to", "ltsc2022"], 3, "winpool: "),
     ] {
         let mut command = Command::new(binary().unwrap());
         let output = command.arg("migrate").args(&arguments).env("KUBECONFIG", kubeconfig).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
-        assert!(said.contains(words), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(words), "{arguments:?}: {stderr}");
     }
 
     let requests = control_plane.requests_of(User::OtherA).unwrap();
-    assert!(requests.iter().any(|request| request.resource == "pods"), "it was recorded");
+    assert!(requests.iter().any(|request| request.resource == "pods"), "requests are audited");
     let writes: Vec<_> =
         requests.iter().filter(|request| request.is_write() || request.resource == "secrets").collect();
     assert!(writes.is_empty(), "{writes:#?}");

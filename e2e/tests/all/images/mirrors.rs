@@ -1,4 +1,4 @@
-//! Mirrors of the profile of a pool.
+//! Mirrors in the profile of a pool.
 
 use e2e::{
     fixture::{Fixture, windows},

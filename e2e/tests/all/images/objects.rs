@@ -1,4 +1,4 @@
-//! Pods, what makes them, and images.
+//! Pods, their controllers, and images.
 
 use e2e::{
     cluster::SOON,
@@ -12,7 +12,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// Revisions of the Windows of images.
+/// The Windows versions of images.
 pub const IMAGE_2019: &str = "10.0.17763.6414";
 pub const IMAGE_2022: &str = "10.0.20348.2655";
 
@@ -25,7 +25,7 @@ pub async fn push_index(repository: &Repository, tag: &str, versions: &[&str]) {
     repository.index(Some(tag), dialect, &entries).await.unwrap();
 }
 
-/// Pushes an image for this platform, which its configuration alone says.
+/// Pushes an image for this platform, which only its configuration states.
 pub async fn push(repository: &Repository, tag: &str, platform: &Value) {
     repository.image(Some(tag), Dialect::Oci, platform).await.unwrap();
 }
@@ -38,21 +38,21 @@ pub fn pod(name: &str, class: &str, image: &str) -> Value {
     })
 }
 
-/// A pod as the ReplicaSet of a Deployment makes it.
+/// A pod of the ReplicaSet of a Deployment.
 pub fn of_deployment(mut pod: Value, deployment: &str) -> Value {
     pod["metadata"]["labels"] = json!({ "pod-template-hash": "5d8" });
     owned(pod, "ReplicaSet", &format!("{deployment}-5d8"))
 }
 
-/// A pod that something makes.
+/// A pod with a controller.
 pub fn owned(mut pod: Value, kind: &str, name: &str) -> Value {
     pod["metadata"]["ownerReferences"] =
         json!([{ "apiVersion": "apps/v1", "kind": kind, "name": name, "uid": name, "controller": true }]);
     pod
 }
 
-/// What makes pods with this spec.
-pub fn maker(kind: &str, name: &str, spec: &Value) -> Value {
+/// A controller with this pod spec as template.
+pub fn controller(kind: &str, name: &str, spec: &Value) -> Value {
     let labels = json!({ "app": name });
     json!({
         "apiVersion": "apps/v1", "kind": kind, "metadata": { "name": name },
@@ -64,14 +64,14 @@ pub fn pods(client: &Client) -> Api<Pod> {
     Api::namespaced(client.clone(), "default")
 }
 
-/// Creates a pod, as soon as admission knows its class.
+/// Creates a pod, as soon as the admission plugin knows its class.
 pub async fn create(client: &Client, pod: Value) {
     let pod = serde_json::from_value(pod).unwrap();
     let create = || async { Ok(pods(client).create(&PostParams::default(), &pod).await?) };
     eventually("the class is known", SOON, create).await.unwrap();
 }
 
-/// Gives a pod another image.
+/// Changes the image of a pod.
 pub async fn change_image(client: &Client, pod: &str, image: &str) {
     let patch = json!({ "spec": { "containers": [{ "name": "app", "image": image }] } });
     pods(client).patch(pod, &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();

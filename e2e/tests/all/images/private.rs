@@ -1,4 +1,4 @@
-//! Private repositories, and the pull secrets that pods name.
+//! Private repositories, and the pull secrets of pods.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use e2e::{
@@ -16,7 +16,7 @@ use e2e::{
 use serde_json::{Value, json};
 
 use super::{
-    PATIENCE, manifests,
+    LOOKUP_TIMEOUT, manifests,
     objects::{IMAGE_2019, create, pod, push},
     program, text,
 };
@@ -38,18 +38,18 @@ fn secret(name: &str, host: &str, auth: &str) -> Value {
     })
 }
 
-/// What the operator has asked for of Secrets.
+/// The operator's requests for Secrets, except its own.
 fn of_secrets(control_plane: &ControlPlane) -> Vec<Request> {
     let requests = control_plane.requests_of(User::Operator).unwrap();
-    // The operator keeps one of its own.
+    // The operator's own Secret.
     let of_pods = |request: &Request| request.resource == "secrets" && request.name != "winpool-ownership";
     requests.into_iter().filter(of_pods).collect()
 }
 
-/// Waits until the pool says of how many pods nobody knows.
+/// Waits until the pool has this number of unknown pods.
 async fn until_unknown(cluster: &Cluster, expected: u64) {
     let unknown = || async { Ok(cluster.pool("private").await?["status"]["workloads"]["unknown"].as_u64()) };
-    until(&format!("{expected} are unknown"), PATIENCE, unknown, |now| *now == Some(expected)).await.unwrap();
+    until(&format!("{expected} are unknown"), LOOKUP_TIMEOUT, unknown, |now| *now == Some(expected)).await.unwrap();
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn a_private_image_is_unknown_until_pull_secrets_are_enabled_and_allowed()
     };
 
     let without = start(&[]).await;
-    // What the registry does not show to one of them, it shows to the other.
+    // The registry accepts the credentials of only one of the two pods.
     let secrets = [json!([{ "name": "another" }]), json!([{ "name": "named" }, { "name": "missing" }])];
     for (name, secrets) in ["private-1", "private-2"].into_iter().zip(secrets) {
         let mut pod = pod(name, "windows-ltsc2022", &format!("{}/private/app:1", registry.host()));
@@ -85,15 +85,15 @@ async fn a_private_image_is_unknown_until_pull_secrets_are_enabled_and_allowed()
         create(&cluster.client, pod).await;
     }
     until_unknown(&cluster, 2).await;
-    let asked = || async { Ok(manifests(&registry, "private/app").len()) };
-    until("the registry was asked", PATIENCE, asked, |count| *count > 0).await.unwrap();
-    assert_eq!(of_secrets(&cluster.control_plane), [], "nobody turned it on");
+    let lookups = || async { Ok(manifests(&registry, "private/app").len()) };
+    until("the registry received a request", LOOKUP_TIMEOUT, lookups, |count| *count > 0).await.unwrap();
+    assert_eq!(of_secrets(&cluster.control_plane), [], "pull secrets are not enabled");
     without.stop().await.unwrap();
 
     let with = start(&["--pull-secrets"]).await;
     let refused = || async { Ok(of_secrets(&cluster.control_plane)) };
     let forbidden = |requests: &Vec<Request>| !requests.is_empty() && requests.iter().all(Request::is_forbidden);
-    until("the shipped RBAC allows no Secret", PATIENCE, refused, forbidden).await.unwrap();
+    until("the shipped RBAC allows no Secret", LOOKUP_TIMEOUT, refused, forbidden).await.unwrap();
     until_unknown(&cluster, 2).await;
 
     let folder = workspace().join("config/pull-secrets");
@@ -103,7 +103,7 @@ async fn a_private_image_is_unknown_until_pull_secrets_are_enabled_and_allowed()
         anyhow::ensure!(found.reason == "ImagesCannotRun", "{found:?}");
         Ok(found.message)
     };
-    let message = eventually("the private image is checked", PATIENCE, found).await.unwrap();
+    let message = eventually("the private image is checked", LOOKUP_TIMEOUT, found).await.unwrap();
     assert!(message.contains("according to its registry it is for 10.0.17763.6414 (ltsc2019)"), "{message}");
     until_unknown(&cluster, 0).await;
 
@@ -121,7 +121,7 @@ async fn a_private_image_is_unknown_until_pull_secrets_are_enabled_and_allowed()
         ("an event", events),
         ("the metrics", with.metrics().await.unwrap()),
     ];
-    assert!(places[0].1.contains("private/app"), "the log is one of everything");
+    assert!(places[0].1.contains("private/app"), "the log has the finest level");
     for (place, text) in places {
         for secret in [LOGIN.1, &auth()] {
             assert!(!text.contains(secret), "the password is in {place}");

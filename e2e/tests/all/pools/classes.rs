@@ -1,4 +1,4 @@
-//! RuntimeClasses that are shared, somebody else's, or cannot be as asked.
+//! RuntimeClasses that are shared, owned by others, or cannot be applied as specified.
 
 use e2e::{
     cluster::{DEFAULT_TAINT, SOON, create},
@@ -46,7 +46,7 @@ async fn a_class_of_another_owner_is_unchanged_until_it_is_adopted_and_is_restor
 
     fixture.pools().delete("adopt", &DeleteParams::background()).await.unwrap();
     let scheduling = || async { Ok(fixture.class("adopt").await?.scheduling) };
-    until("the class is given back", SOON, scheduling, |now| *now == before.scheduling).await.unwrap();
+    until("the class is restored", SOON, scheduling, |now| *now == before.scheduling).await.unwrap();
     fixture.until_taints("adopt-1", &[]).await.unwrap();
     assert_eq!(fixture.class("adopt").await.unwrap().metadata.uid, before.metadata.uid);
     fixture.nothing_was_forbidden().unwrap();
@@ -125,7 +125,7 @@ async fn pools_of_one_build_and_handler_share_a_class_with_the_tolerations_of_al
         .await
         .unwrap();
     fixture.until_condition("shared-batch", "RuntimeClassReady", "True", "Applied").await.unwrap();
-    // A node that the class selects still has the taint.
+    // The toleration is kept while a node that the class selects has the taint.
     fixture.until_tolerations("shared", &[DEFAULT_TAINT, "batch=yes:NoSchedule"]).await.unwrap();
     fixture.until_tolerations("shared-own", &["batch=yes:NoSchedule"]).await.unwrap();
     fixture.nothing_was_forbidden().unwrap();

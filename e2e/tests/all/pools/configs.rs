@@ -1,4 +1,4 @@
-//! Rendered configurations: whether they are in effect, and whether they are what `winpool render` prints.
+//! Rendered configurations: whether they are in effect, and whether `winpool render` prints the same.
 
 use std::fs;
 
@@ -40,11 +40,11 @@ async fn a_configuration_is_in_effect_when_the_reported_resources_show_it() {
 
     let more = json!({ "spec": { "kubelet": { "maxPods": 60 } } });
     edit(&fixture.profiles(), name, more).await.unwrap();
-    until("the kubelet takes the new configuration", SOON, pods, |pods| pods == "60").await.unwrap();
+    until("the kubelet uses the new configuration", SOON, pods, |pods| pods == "60").await.unwrap();
     fixture.until_condition(name, "ConfigInEffect", "True", "InEffect").await.unwrap();
     fixture.until_status(name, "one of one", |status| status.configs[0].in_effect == 1).await.unwrap();
 
-    // Its kubelet starts again on a new Node, and brings the taint of its configuration.
+    // Its kubelet registers a new Node, with the taint of its configuration.
     fixture.kubelets.delete("effect-1").await.unwrap();
     fixture.kubelets.register_again("effect-1").await.unwrap();
     fixture.until_pool_of("effect-1", Some(name)).await.unwrap();
@@ -166,7 +166,7 @@ async fn a_configuration_of_a_profile_that_is_changed_back_is_used_again() {
     until("the first is named again", SOON, config, |now| *now == first).await.unwrap();
     assert_eq!(maps.get(&first).await.unwrap().metadata.uid, uid);
 
-    // An immutable ConfigMap cannot be edited, and one that is deleted comes back with every byte.
+    // An immutable ConfigMap cannot be edited, and a deleted one is restored byte for byte.
     edit(&maps, &first, json!({ "data": { "kubelet.yaml": "maxPods: 1" } })).await.unwrap_err();
     fixture.until_idle().await.unwrap();
     fixture.nothing_was_forbidden().unwrap();

@@ -1,4 +1,4 @@
-//! What stays and what goes when a pool or its profile is deleted.
+//! The objects that are kept or removed when a pool or its profile is deleted.
 
 use e2e::{
     assets::{Component::ControllerManager, skipped},
@@ -53,7 +53,7 @@ async fn retain_leaves_everything_and_a_recreated_pool_takes_it_over_without_a_w
     fixture.nothing_was_forbidden().unwrap();
 }
 
-/// Makes a pool with Cleanup, deletes it, and looks at what is left.
+/// Creates a pool with Cleanup, deletes it, and checks the remaining objects.
 async fn clean_up(name: &'static str, how: DeleteParams) {
     let found = windows(name, 2, "10.0.20348.1").taint("os", "windows", "NoSchedule").label("team", "web");
     let fixture =

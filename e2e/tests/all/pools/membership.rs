@@ -1,4 +1,4 @@
-//! Which pool a node belongs to, and what stays another's on it.
+//! The pool of a node, and the fields on it that belong to other owners.
 
 use e2e::{
     cluster::{DEFAULT_TAINT, SOON, create},
@@ -154,7 +154,7 @@ async fn an_old_kubelet_gets_the_build_label_from_its_kernel() {
     let build = || fixture.label("old-1", "node.kubernetes.io/windows-build");
     until("the build label is set", SOON, build, |build| build.as_deref() == Some("10.0.17763")).await.unwrap();
     fixture.kubelets.set_kernel_version("old-1", "10.0.20348.1").await.unwrap();
-    until("the build follows", SOON, build, |build| build.as_deref() == Some("10.0.20348")).await.unwrap();
+    until("the build label is updated", SOON, build, |build| build.as_deref() == Some("10.0.20348")).await.unwrap();
     fixture.until_condition("old", "OSMismatch", "True", "NodeBuildDiffers").await.unwrap();
     fixture.until_idle().await.unwrap();
     fixture.nothing_was_forbidden().unwrap();

@@ -1,4 +1,4 @@
-//! Pods, as the scheduler places them.
+//! The scheduling of Pods.
 
 use e2e::{
     assets::{Component::Scheduler, skipped},
@@ -21,7 +21,7 @@ async fn create_pod(fixture: &Fixture, name: &str, class: Option<&str>) {
             "containers": [{ "name": "app", "image": "example.test/app:1" }],
         },
     });
-    // A class that was made a moment ago may not have come to the admission plugin yet.
+    // The admission plugin may not have received a new class yet.
     let create = || create(&pods, pod.clone());
     eventually("the class is known", SOON, create).await.unwrap();
 }

@@ -1,7 +1,7 @@
-//! Specifications: what is stored for what was written, and what is said about mistakes.
+//! Specs: the stored form of written fields, and the messages about mistakes.
 
 use e2e::{
-    assets::say_skipped,
+    assets::print_skipped,
     cluster::{DEFAULT_TAINT, create, pool_object, profile_object},
     fixture::{Fixture, spec, windows},
 };
@@ -13,7 +13,7 @@ use super::{rejected, shared, with_nodes, with_one_node};
 async fn violations_are_reported_with_their_paths_and_nothing_is_written_or_released() {
     let mut fixture = with_one_node("mistakes").await;
     fixture.apply_pool_and_wait("mistakes", spec("mistakes", json!({}))).await.unwrap();
-    // The schema takes it: a name that no profile can have, and so none will ever come.
+    // The schema accepts this name, but no profile can have it.
     fixture
         .edit_pool("mistakes", json!({ "spec": { "profileRef": { "name": "No Name" }, "taints": [] } }))
         .await
@@ -67,7 +67,7 @@ async fn an_api_server_without_cel_stores_violations_and_the_operator_reports_th
     fixture.nothing_was_forbidden().unwrap();
 }
 
-/// What the server says when it is asked to store a pool or profile.
+/// The error of the API server when a pool or profile is created.
 async fn refusal(fixture: &Fixture, kind: &str, name: &str, spec: Value) -> String {
     let (api, object) = match kind {
         "WindowsNodePool" => (fixture.pools(), pool_object(name, spec)),
@@ -80,15 +80,15 @@ async fn refusal(fixture: &Fixture, kind: &str, name: &str, spec: Value) -> Stri
 async fn an_api_server_with_cel_rejects_violations_with_the_messages_of_the_rules() {
     let test = "an_api_server_with_cel_rejects_violations_with_the_messages_of_the_rules";
     if shared().await.control_plane.version().minor < 25 {
-        say_skipped(test, &"an API server with validation rules (Kubernetes 1.25)");
+        print_skipped(test, &"an API server with validation rules (Kubernetes 1.25)");
         return;
     }
     let fixture = with_nodes("ruled", vec![]).await;
     let yaml = |text: &str| serde_saphyr::from_str::<Value>(text).unwrap();
-    let pools = rejected::pools().into_iter().map(|(spec, said)| ("WindowsNodePool", yaml(&spec), said));
-    let profiles = rejected::profiles().into_iter().map(|(spec, said)| ("WindowsRuntimeProfile", yaml(spec), said));
-    for (kind, spec, said) in pools.chain(profiles) {
-        let (path, message) = said.split_once(": ").unwrap();
+    let pools = rejected::pools().into_iter().map(|(spec, error)| ("WindowsNodePool", yaml(&spec), error));
+    let profiles = rejected::profiles().into_iter().map(|(spec, error)| ("WindowsRuntimeProfile", yaml(spec), error));
+    for (kind, spec, error) in pools.chain(profiles) {
+        let (path, message) = error.split_once(": ").unwrap();
         let answer = refusal(&fixture, kind, "ruled", spec.clone()).await;
         assert!(answer.contains(&format!("{path}: Invalid value")) && answer.contains(message), "{spec}: {answer}");
     }
@@ -108,14 +108,14 @@ async fn every_api_server_rejects_violations_of_the_schema() {
     let fixture = with_nodes("schema", vec![]).await;
     for (kind, spec, path) in rejected::by_schema() {
         let answer = refusal(&fixture, kind, "schema", serde_saphyr::from_str(&spec).unwrap()).await;
-        // Servers differ in whether a path has the index in a list.
+        // API server versions differ in whether a path contains the index in a list.
         let [answer, path] = [answer.replace("[0]", ""), path.replace("[0]", "")];
         assert!(answer.contains(&path), "{spec}: {answer}");
     }
     fixture.nothing_was_forbidden().unwrap();
 }
 
-/// How a person can apply a pool.
+/// How a user can apply a pool.
 #[derive(Clone, Copy, Debug)]
 enum Apply {
     ClientSide,
@@ -146,7 +146,7 @@ async fn the_taints_that_are_written_are_the_taints_that_are_stored() {
             let name =
                 format!("defaults-{}-{number}", if matches!(how, Apply::ClientSide) { "client" } else { "server" });
             assert_eq!(apply(&fixture, &name, how, *first).await, **stored, "{how:?} {first:?}");
-            // From every value to every value, there and back.
+            // Every change from one value to another, and back.
             for (next, next_stored) in values {
                 assert_eq!(apply(&fixture, &name, how, next).await, *next_stored, "{how:?} {first:?} to {next:?}");
                 assert_eq!(apply(&fixture, &name, how, *first).await, **stored, "{how:?} {next:?} to {first:?}");
@@ -164,7 +164,7 @@ async fn the_taints_that_are_written_are_the_taints_that_are_stored() {
 }
 
 #[tokio::test]
-async fn no_taints_means_none() {
+async fn an_empty_list_of_taints_adds_no_taint() {
     let fixture = with_one_node("bare").await;
     fixture.apply_pool_and_wait("bare", spec("bare", json!({ "taints": [], "runtimeClasses": [] }))).await.unwrap();
     fixture.until_pool_of("bare-1", Some("bare")).await.unwrap();

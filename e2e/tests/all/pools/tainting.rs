@@ -1,4 +1,4 @@
-//! What a pool makes, changes and keeps.
+//! The objects that a pool creates, changes and restores.
 
 use e2e::{
     cluster::{DEFAULT_TAINT, SOON},
@@ -98,7 +98,7 @@ async fn a_pool_taints_its_nodes_creates_classes_that_select_them_and_reports_bo
 
     let profile = || async { Ok(fixture.profiles().get("create").await?.data["status"]["usedBy"].clone()) };
     let used = json!({ "count": 1, "pools": ["create"] });
-    until("the profile says who uses it", SOON, profile, |by| *by == used).await.unwrap();
+    until("the profile lists the pools that use it", SOON, profile, |by| *by == used).await.unwrap();
     fixture.until_idle().await.unwrap();
     fixture.nothing_was_forbidden().unwrap();
 }
@@ -106,7 +106,7 @@ async fn a_pool_taints_its_nodes_creates_classes_that_select_them_and_reports_bo
 #[tokio::test]
 async fn a_tainted_node_always_has_its_toleration_in_the_class() {
     let fixture = with_one_node("taints").await;
-    // Nodes of other pools have taints too, which a class for a build has to tolerate as long as they are there.
+    // A class for a build must also tolerate the taints of other pools' nodes while they exist.
     let own = json!({ "runtimeClasses": [{ "name": "taints", "scope": "Pool" }] });
     fixture.apply_pool_and_wait("taints", spec("taints", own)).await.unwrap();
     let history = Placement::start(&fixture, "taints-1", "taints").await.unwrap();
@@ -147,8 +147,8 @@ async fn a_selector_is_narrowed_only_when_the_nodes_carry_its_labels() {
     let narrowed = || async { Ok(fixture.selector("narrow").await?.contains_key("winpool.dev/pool")) };
     until("the class selects only the pool", SOON, narrowed, |narrowed| *narrowed).await.unwrap();
     for moment in history.until_now().await.unwrap() {
-        let (leads_to, is_in) = (moment.selector.get("winpool.dev/pool"), moment.labels.get("winpool.dev/pool"));
-        assert!(leads_to.is_none() || leads_to == is_in, "{leads_to:?}, and the node is in {is_in:?}");
+        let (selected, actual) = (moment.selector.get("winpool.dev/pool"), moment.labels.get("winpool.dev/pool"));
+        assert!(selected.is_none() || selected == actual, "{selected:?}, and the node is in {actual:?}");
     }
     fixture.nothing_was_forbidden().unwrap();
 }
@@ -165,13 +165,13 @@ async fn manual_changes_are_reverted() {
     fixture.until_taints("drift-1", &[DEFAULT_TAINT]).await.unwrap();
     fixture.edit_node("drift-1", json!({ "metadata": { "labels": { "team": "theirs" } } })).await.unwrap();
     let team = || fixture.label("drift-1", "team");
-    until("the label is back", SOON, team, |team| team.as_deref() == Some("web")).await.unwrap();
+    until("the label is restored", SOON, team, |team| team.as_deref() == Some("web")).await.unwrap();
     fixture
         .edit_node("drift-1", json!({ "metadata": { "labels": { "winpool.dev/pool": null, "team": null } } }))
         .await
         .unwrap();
     fixture.until_pool_of("drift-1", Some("drift")).await.unwrap();
-    until("the label is back", SOON, team, |team| team.as_deref() == Some("web")).await.unwrap();
+    until("the label is restored", SOON, team, |team| team.as_deref() == Some("web")).await.unwrap();
     fixture
         .edit_node("drift-1", json!({ "metadata": { "annotations": { "winpool.dev/config": "other" } } }))
         .await
@@ -202,13 +202,13 @@ async fn manual_changes_are_reverted() {
         until("the class is as it was", SOON, class, as_before).await.unwrap();
     }
     fixture.classes().delete("drift", &DeleteParams::default()).await.unwrap();
-    eventually("the class is made again", SOON, || fixture.class("drift")).await.unwrap();
+    eventually("the class is created again", SOON, || fixture.class("drift")).await.unwrap();
 
     let maps = fixture.config_maps();
     let map = maps.get(wanted.as_deref().unwrap()).await.unwrap();
     maps.delete(wanted.as_deref().unwrap(), &DeleteParams::default()).await.unwrap();
     let again = || async { Ok(maps.get(wanted.as_deref().unwrap()).await?) };
-    assert_eq!(eventually("the ConfigMap is made again", SOON, again).await.unwrap().data, map.data);
+    assert_eq!(eventually("the ConfigMap is created again", SOON, again).await.unwrap().data, map.data);
 
     fixture.until_event("drift", "NodesRepaired").await.unwrap();
     fixture.until_idle().await.unwrap();

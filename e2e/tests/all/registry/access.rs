@@ -1,4 +1,4 @@
-//! Who may see an image, and who gets to see a secret.
+//! Access to images, and the servers that receive credentials.
 
 use std::{
     io,
@@ -16,17 +16,17 @@ use serde_json::json;
 use winpool::registry::{Registry as Client, Settings};
 
 use super::{
-    client, credentials, described, image, program,
+    client, credentials, described, error_of, image, program,
     server::{Server, answer},
     tokens::{Signer, TokenServer},
-    trusting, why,
+    trusting,
 };
 
 const BUILD: &str = "10.0.20348.3207";
 const FOUND: &str = "windows/amd64 10.0.20348.3207";
 const WRONG: (&str, &str) = ("puller", "battery staple");
 
-/// What a program logs, at the finest level there is, for as long as this lives.
+/// The log of this thread at the finest level, until this is dropped.
 struct Log {
     text: Arc<Mutex<Vec<u8>>>,
     _guard: tracing::subscriber::DefaultGuard,
@@ -67,8 +67,8 @@ fn basic((name, password): (&str, &str)) -> String {
 }
 
 #[tokio::test]
-async fn a_registry_with_passwords_shows_images_to_those_who_have_one() -> Result<()> {
-    let Some(program) = program("a_registry_with_passwords_shows_images_to_those_who_have_one")? else { return Ok(()) };
+async fn images_of_a_registry_with_passwords_need_credentials() -> Result<()> {
+    let Some(program) = program("images_of_a_registry_with_passwords_need_credentials")? else { return Ok(()) };
     let authority = Authority::new()?;
     let registry = Registry::start(program, &authority, &Access::Basic).await?;
     let host = registry.host();
@@ -91,14 +91,14 @@ async fn a_registry_with_passwords_shows_images_to_those_who_have_one() -> Resul
         assert!(described(&lookup).concat().ends_with(expected), "{credentials:?}: {lookup:?}");
         assert_no_secret(&format!("{lookup:?} {client:?} {credentials:?}"));
     }
-    assert!(log.text().contains("private/app"), "the log is heard");
+    assert!(log.text().contains("private/app"), "the log is captured");
     assert_no_secret(&log.text());
     Ok(())
 }
 
 #[tokio::test]
-async fn a_registry_with_tokens_shows_public_images_to_all_and_private_ones_to_those_who_log_in() -> Result<()> {
-    let name = "a_registry_with_tokens_shows_public_images_to_all_and_private_ones_to_those_who_log_in";
+async fn only_private_images_of_a_registry_with_tokens_need_credentials() -> Result<()> {
+    let name = "only_private_images_of_a_registry_with_tokens_need_credentials";
     let Some(program) = program(name)? else { return Ok(()) };
     let (authority, signer) = (Authority::new()?, Arc::new(Signer::new()?));
     let tokens = TokenServer::start(&authority, Arc::clone(&signer)).await?;
@@ -112,36 +112,36 @@ async fn a_registry_with_tokens_shows_public_images_to_all_and_private_ones_to_t
     let private = image(&format!("{host}/private/app:1"));
     let log = Log::all();
 
-    // An anonymous token is asked for once, for a manifest and a configuration.
+    // One anonymous token is requested for a manifest and a configuration.
     assert_eq!(described(&client.lookup(&public, &[], None).await), [FOUND]);
     assert_eq!(described(&client.lookup(&public, &[], None).await), [FOUND]);
-    let asked = tokens.asked();
-    assert_eq!(asked.len(), 1, "{asked:?}");
-    assert_eq!((asked[0].scope.as_str(), asked[0].service.as_str()), ("repository:public/app:pull", SERVICE));
-    assert_eq!(asked[0].login, None);
-    // The registry had to say so once.
+    let requests = tokens.requests();
+    assert_eq!(requests.len(), 1, "{requests:?}");
+    assert_eq!((requests[0].scope.as_str(), requests[0].service.as_str()), ("repository:public/app:pull", SERVICE));
+    assert_eq!(requests[0].login, None);
+    // The registry sent one challenge.
     let refused = registry.requests_of("winpool/")?.iter().filter(|request| request.status == 401).count();
     assert_eq!(refused, 1);
 
     let hidden = client.lookup(&private, &[], None).await;
-    assert!(why(&hidden).ends_with("denies access without credentials"), "{hidden:?}");
+    assert!(error_of(&hidden).ends_with("denies access without credentials"), "{hidden:?}");
     let wrong = client.lookup(&private, &[], Some(&credentials(&host, WRONG))).await;
-    assert!(why(&wrong).ends_with("refuses the credentials"), "{wrong:?}");
+    assert!(error_of(&wrong).ends_with("refuses the credentials"), "{wrong:?}");
     let right = credentials(&host, LOGIN);
     assert_eq!(described(&client.lookup(&private, &[], Some(&right)).await), [FOUND]);
-    // Who is nobody does not get to see what a login was shown.
+    // A lookup without credentials does not get the cached result of one with credentials.
     let hidden = client.lookup(&private, &[], None).await;
-    assert!(why(&hidden).ends_with("denies access without credentials"), "{hidden:?}");
-    for asked in tokens.asked() {
-        assert!(asked.scope.ends_with(":pull"), "{asked:?}");
+    assert!(error_of(&hidden).ends_with("denies access without credentials"), "{hidden:?}");
+    for request in tokens.requests() {
+        assert!(request.scope.ends_with(":pull"), "{request:?}");
     }
     assert_no_secret(&format!("{client:?} {right:?}"));
-    assert!(log.text().contains("private/app"), "the log is heard");
+    assert!(log.text().contains("private/app"), "the log is captured");
     assert_no_secret(&log.text());
     Ok(())
 }
 
-/// Neither the passwords, nor the forms they are sent in, nor a token, which begins as each JSON object does.
+/// Checks that a text contains no password, no encoded password and no token, which begins with the encoded JSON `{"`.
 fn assert_no_secret(text: &str) {
     for login in [LOGIN, WRONG] {
         for secret in [login.1.to_owned(), basic(login).replace("Basic ", "")] {
@@ -158,20 +158,20 @@ async fn a_redirect_to_another_host_is_followed_without_credentials() -> Result<
     let types = Dialect::Oci.media_types();
     let manifest =
         json!({ "config": e2e::images::descriptor(types.config, config.as_bytes()), "layers": [] }).to_string();
-    let store = Server::that(&authority, move |_| answer(200, &[], config.clone())).await?;
+    let store = Server::with_handler(&authority, move |_| answer(200, &[], config.clone())).await?;
     // The same address under another name is another host.
     let target = store.url().replace("127.0.0.1", "localhost");
-    let registry = Server::that(&authority, move |path| match path {
+    let registry = Server::with_handler(&authority, move |path| match path {
         path if path.contains("/blobs/") => answer(307, &[("location", &format!("{target}/signed?by=registry"))], ""),
         _ => answer(200, &[], manifest.clone()),
     })
     .await?;
-    let demanding = demanding(&authority, &registry).await?;
+    let challenging = server_with_challenge(&authority, &registry).await?;
     let lookup = client(&authority)?
-        .lookup(&image(&format!("{}/app:1", demanding.host())), &[], Some(&credentials(&demanding.host(), LOGIN)))
+        .lookup(&image(&format!("{}/app:1", challenging.host())), &[], Some(&credentials(&challenging.host(), LOGIN)))
         .await;
     assert_eq!(described(&lookup), [FOUND]);
-    assert!(demanding.seen().iter().any(|seen| seen.authorization() == Some(&basic(LOGIN))));
+    assert!(challenging.seen().iter().any(|seen| seen.authorization() == Some(&basic(LOGIN))));
     for server in [&registry, &store] {
         assert!(!server.seen().is_empty());
         assert!(server.seen().iter().all(|seen| seen.authorization().is_none()), "{:?}", server.seen());
@@ -179,8 +179,8 @@ async fn a_redirect_to_another_host_is_followed_without_credentials() -> Result<
     Ok(())
 }
 
-/// A server that sends those who log in elsewhere.
-async fn demanding(authority: &Authority, elsewhere: &Server) -> Result<Server> {
+/// A server that requires a login, and redirects requests with one to another server.
+async fn server_with_challenge(authority: &Authority, elsewhere: &Server) -> Result<Server> {
     let elsewhere = elsewhere.url();
     let router = axum::Router::new().fallback(move |request: axum::extract::Request| {
         let logged_in = request.headers().contains_key("authorization");
@@ -199,15 +199,15 @@ async fn demanding(authority: &Authority, elsewhere: &Server) -> Result<Server> 
 #[tokio::test]
 async fn only_the_registry_itself_can_name_a_token_server_for_credentials() -> Result<()> {
     let authority = Authority::new()?;
-    let thief = Server::that(&authority, |_| answer(200, &[], r#"{"token": "t"}"#)).await?;
-    let challenge = format!("Bearer realm=\"{}/token\",service=\"s\"", thief.url());
-    let store = Server::that(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
+    let token_server = Server::with_handler(&authority, |_| answer(200, &[], r#"{"token": "t"}"#)).await?;
+    let challenge = format!("Bearer realm=\"{}/token\",service=\"s\"", token_server.url());
+    let store = Server::with_handler(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
     let location = store.url();
-    let registry = Server::that(&authority, move |_| answer(302, &[("location", &location)], "")).await?;
+    let registry = Server::with_handler(&authority, move |_| answer(302, &[("location", &location)], "")).await?;
     let login = credentials(&registry.host(), LOGIN);
     let lookup = client(&authority)?.lookup(&image(&format!("{}/app:1", registry.host())), &[], Some(&login)).await;
-    assert!(why(&lookup).contains("denies access"), "{lookup:?}");
-    assert!(thief.seen().is_empty() && store.seen().iter().all(|seen| seen.authorization().is_none()));
+    assert!(error_of(&lookup).contains("denies access"), "{lookup:?}");
+    assert!(token_server.seen().is_empty() && store.seen().iter().all(|seen| seen.authorization().is_none()));
     Ok(())
 }
 
@@ -217,11 +217,12 @@ async fn a_token_server_without_tls_is_not_contacted_unless_it_is_listed() -> Re
     let tokens =
         Server::start(None, axum::Router::new().fallback(|| async { answer(200, &[], r#"{"token": "t"}"#) })).await?;
     let challenge = format!("Bearer realm=\"{}/token\"", tokens.url());
-    let registry = Server::that(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
+    let registry =
+        Server::with_handler(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
     let (image, login) = (image(&format!("{}/app:1", registry.host())), credentials(&registry.host(), LOGIN));
 
     let lookup = client(&authority)?.lookup(&image, &[], Some(&login)).await;
-    assert!(why(&lookup).ends_with("does not use TLS"), "{lookup:?}");
+    assert!(error_of(&lookup).ends_with("does not use TLS"), "{lookup:?}");
     assert!(tokens.seen().is_empty());
 
     let settings = Settings { plain_http: [tokens.host()].into(), ..trusting(&authority) };
@@ -233,14 +234,15 @@ async fn a_token_server_without_tls_is_not_contacted_unless_it_is_listed() -> Re
 #[tokio::test]
 async fn credentials_that_are_rejected_are_sent_once() -> Result<()> {
     let authority = Authority::new()?;
-    let tokens = Server::that(&authority, |_| answer(200, &[], r#"{"access_token": "t"}"#)).await?;
+    let tokens = Server::with_handler(&authority, |_| answer(200, &[], r#"{"access_token": "t"}"#)).await?;
     let challenges = ["Basic realm=\"r\"".to_owned(), format!("Bearer realm=\"{}/token\"", tokens.url())];
     for challenge in challenges {
-        let registry = Server::that(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
+        let registry =
+            Server::with_handler(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
         let (client, login) = (client(&authority)?, credentials(&registry.host(), LOGIN));
         for lookups in 1..=2 {
             let lookup = client.lookup(&image(&format!("{}/app:1", registry.host())), &[], Some(&login)).await;
-            assert!(why(&lookup).ends_with("denies access with these credentials"), "{lookup:?}");
+            assert!(error_of(&lookup).ends_with("denies access with these credentials"), "{lookup:?}");
             let shown = registry.seen().iter().filter(|seen| seen.authorization().is_some()).count();
             assert_eq!((shown, registry.seen().len()), (lookups, 1 + lookups));
         }
@@ -251,7 +253,7 @@ async fn credentials_that_are_rejected_are_sent_once() -> Result<()> {
 #[tokio::test]
 async fn a_token_is_requested_for_the_scope_that_the_registry_names() -> Result<()> {
     let authority = Authority::new()?;
-    let tokens = Server::that(&authority, |_| answer(200, &[], r#"{"token": "t"}"#)).await?;
+    let tokens = Server::with_handler(&authority, |_| answer(200, &[], r#"{"token": "t"}"#)).await?;
     let challenge = format!("Bearer realm=\"{}/token?a=b\",scope=\"repository:hub/app:pull,push\"", tokens.url());
     let registry = axum::Router::new().fallback(move |request: axum::extract::Request| {
         let shown = request.headers().contains_key("authorization");
@@ -262,10 +264,10 @@ async fn a_token_is_requested_for_the_scope_that_the_registry_names() -> Result<
     let client = client(&authority)?;
     for _ in 0..2 {
         let lookup = client.lookup(&image(&format!("{}/app:1", registry.host())), &[], None).await;
-        assert!(why(&lookup).ends_with("has no such image"), "{lookup:?}");
+        assert!(error_of(&lookup).ends_with("has no such image"), "{lookup:?}");
     }
-    let asked: Vec<String> = tokens.seen().into_iter().map(|seen| seen.path).collect();
-    assert_eq!(asked, ["/token?a=b&scope=repository%3Ahub%2Fapp%3Apull"]);
+    let requests: Vec<String> = tokens.seen().into_iter().map(|seen| seen.path).collect();
+    assert_eq!(requests, ["/token?a=b&scope=repository%3Ahub%2Fapp%3Apull"]);
     Ok(())
 }
 
@@ -282,12 +284,13 @@ async fn a_token_server_that_sends_no_token_is_reported() -> Result<()> {
         (403, String::new(), "answered 403"),
     ];
     for (status, body, words) in table {
-        let tokens = Server::that(&authority, move |_| answer(status, &[], body.clone())).await?;
+        let tokens = Server::with_handler(&authority, move |_| answer(status, &[], body.clone())).await?;
         let challenge = format!("Bearer realm=\"{}/token\"", tokens.url());
-        let registry = Server::that(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
+        let registry =
+            Server::with_handler(&authority, move |_| answer(401, &[("www-authenticate", &challenge)], "")).await?;
         let lookup = client(&authority)?.lookup(&image(&format!("{}/app:1", registry.host())), &[], None).await;
-        assert!(why(&lookup).contains(words) && why(&lookup).contains(&tokens.host()), "{words}: {lookup:?}");
-        assert!(!why(&lookup).contains("two"), "{lookup:?}");
+        assert!(error_of(&lookup).contains(words) && error_of(&lookup).contains(&tokens.host()), "{words}: {lookup:?}");
+        assert!(!error_of(&lookup).contains("two"), "{lookup:?}");
     }
     Ok(())
 }

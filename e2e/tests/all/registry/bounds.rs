@@ -1,4 +1,4 @@
-//! Servers that are slow, large, lost or false: bounded time, bounded memory, and an answer in words.
+//! Slow, unreachable and malicious servers: time and memory are bounded, and each failure has an error message.
 
 use std::{
     fs,
@@ -23,14 +23,14 @@ use tokio::{
 use winpool::registry::{Registry as Client, Settings};
 
 use super::{
-    client, hasty, image,
-    server::{Server, answer, dripping},
-    trusting, why,
+    client, client_with_short_limits, error_of, image,
+    server::{Server, answer, slow_body},
+    trusting,
 };
 
-/// What the client says of an image at this server.
-async fn asked(client: &Client, host: &str) -> String {
-    why(&client.lookup(&image(&format!("{host}/team/app:1")), &[], None).await).to_owned()
+/// The error of a lookup at this server.
+async fn lookup_error(client: &Client, host: &str) -> String {
+    error_of(&client.lookup(&image(&format!("{host}/team/app:1")), &[], None).await).to_owned()
 }
 
 #[tokio::test]
@@ -40,20 +40,20 @@ async fn a_request_to_a_slow_server_times_out() -> Result<()> {
         tokio::time::sleep(Duration::from_secs(600)).await;
     });
     let silent = Server::start(Some(&authority), silent).await?;
-    // Each letter is in time, and the whole is not.
-    let dripping = Server::that(&authority, |_| {
-        answer(200, &[], dripping(10_000, b" ", Duration::from_millis(50), Arc::default()))
+    // Each byte is within the time limit, but not the whole response.
+    let slow = Server::with_handler(&authority, |_| {
+        answer(200, &[], slow_body(10_000, b" ", Duration::from_millis(50), Arc::default()))
     })
     .await?;
-    for server in [&silent, &dripping] {
-        let (client, begin) = (hasty(&authority)?, Instant::now());
-        let words = asked(&client, &server.host()).await;
-        assert!(words.contains("did not answer within 0.5 s, no requests until 2"), "{words}");
+    for server in [&silent, &slow] {
+        let (client, begin) = (client_with_short_limits(&authority)?, Instant::now());
+        let error = lookup_error(&client, &server.host()).await;
+        assert!(error.contains("did not answer within 0.5 s, no requests until 2"), "{error}");
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-        // The next one does not wait at all.
+        // The next lookup fails immediately.
         let before = server.seen().len();
-        let words = asked(&client, &server.host()).await;
-        assert!(words.contains("failed before, no requests until 2"), "{words}");
+        let error = lookup_error(&client, &server.host()).await;
+        assert!(error.contains("failed before, no requests until 2"), "{error}");
         assert_eq!(server.seen().len(), before);
     }
     Ok(())
@@ -64,22 +64,22 @@ async fn the_time_limit_of_a_lookup_covers_all_its_requests() -> Result<()> {
     let authority = Authority::new()?;
     let (top, parts) = index_of_indexes(20);
     let slow = axum::Router::new().fallback(move |request: axum::extract::Request| {
-        let body = named(&parts, request.uri().path()).unwrap_or(&top).clone();
+        let body = body_of(&parts, request.uri().path()).unwrap_or(&top).clone();
         async move {
             tokio::time::sleep(Duration::from_millis(300)).await;
             body
         }
     });
     let server = Server::start(Some(&authority), slow).await?;
-    let (client, begin) = (hasty(&authority)?, Instant::now());
-    let words = asked(&client, &server.host()).await;
+    let (client, begin) = (client_with_short_limits(&authority)?, Instant::now());
+    let error = lookup_error(&client, &server.host()).await;
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-    assert!(words.ends_with("the lookup took longer than 1.5 s"), "{words}");
+    assert!(error.ends_with("the lookup took longer than 1.5 s"), "{error}");
     assert!((2..8).contains(&server.seen().len()), "{}", server.seen().len());
     Ok(())
 }
 
-/// An index of so many empty indexes, and these.
+/// An index of `count` empty indexes, and these.
 fn index_of_indexes(count: usize) -> (String, Vec<String>) {
     let parts: Vec<String> = (0..count).map(|number| format!(r#"{{"manifests": [], "number": {number}}}"#)).collect();
     let entries: Vec<Value> = parts.iter().map(|part| entry(part)).collect();
@@ -90,8 +90,8 @@ fn entry(body: &str) -> Value {
     descriptor(Dialect::Oci.media_types().index, body.as_bytes())
 }
 
-/// The one of these that a path names by its digest.
-fn named<'a>(bodies: &'a [String], path: &str) -> Option<&'a String> {
+/// The body whose digest a path contains.
+fn body_of<'a>(bodies: &'a [String], path: &str) -> Option<&'a String> {
     bodies.iter().find(|body| path.ends_with(&e2e::images::digest(body.as_bytes())))
 }
 
@@ -110,21 +110,21 @@ async fn a_host_is_not_contacted_before_its_retry_after() -> Result<()> {
     ];
     for (status, retry_after, seconds) in table {
         let asks = retry_after.clone();
-        let server = Server::that(&authority, move |_| match &asks {
+        let server = Server::with_handler(&authority, move |_| match &asks {
             Some(retry_after) => answer(status, &[("retry-after", retry_after)], ""),
             None => answer(status, &[], ""),
         })
         .await?;
         let (client, host) = (client(&authority)?, server.host());
         let now = jiff::Timestamp::now();
-        let words = asked(&client, &host).await;
+        let error = lookup_error(&client, &host).await;
         let expected = format!("{host} answered {status}, no requests until ");
-        let until = words.strip_prefix(&expected).with_context(|| words.clone())?;
+        let until = error.strip_prefix(&expected).with_context(|| error.clone())?;
         let until: jiff::Timestamp = until.parse()?;
         let pause = until.duration_since(now).as_secs();
         assert!((seconds - 2..=seconds + 2).contains(&pause), "{retry_after:?}: {pause} s");
-        // Another image, the same host: an answer at once, and no request.
-        let later = why(&client.lookup(&image(&format!("{host}/other/app:2")), &[], None).await).to_owned();
+        // Another image at the same host: fails immediately, without a request.
+        let later = error_of(&client.lookup(&image(&format!("{host}/other/app:2")), &[], None).await).to_owned();
         assert_eq!(later, format!("{host} failed before, no requests until {until:.0}"));
         assert_eq!(server.seen().len(), 1);
     }
@@ -140,17 +140,17 @@ async fn a_response_that_is_too_large_is_not_read() -> Result<()> {
     for claims in [None, Some((PIECES * PIECE.len()).to_string())] {
         let taken = Arc::new(AtomicU64::new(0));
         let (count, claimed) = (Arc::clone(&taken), claims.clone());
-        let server = Server::that(&authority, move |_| {
-            let body: Body = dripping(PIECES, PIECE, Duration::ZERO, Arc::clone(&count));
+        let server = Server::with_handler(&authority, move |_| {
+            let body: Body = slow_body(PIECES, PIECE, Duration::ZERO, Arc::clone(&count));
             match &claimed {
                 Some(length) => answer(200, &[("content-length", length)], body),
                 None => answer(200, &[], body),
             }
         })
         .await?;
-        let words = asked(&client, &server.host()).await;
-        assert!(words.contains("the response is larger than 4194304 bytes"), "{words}");
-        // What was read, and what the connection buffers on both sides: memory cannot grow by more than that.
+        let error = lookup_error(&client, &server.host()).await;
+        assert!(error.contains("the response is larger than 4194304 bytes"), "{error}");
+        // The bytes that were read or are buffered on both sides of the connection, which limits the memory.
         let taken = taken.load(Ordering::Relaxed) >> 20;
         assert!(taken < 24, "{taken} MiB were sent of 200");
     }
@@ -203,8 +203,8 @@ async fn a_response_with_a_wrong_length_is_reported() -> Result<()> {
             }
         });
         let client = Client::new(Settings { plain_http: [host.clone()].into(), ..trusting(&authority) })?;
-        let said = asked(&client, &host).await;
-        assert!(said.contains(words) && said.contains(&host), "{what}: {said}");
+        let error = lookup_error(&client, &host).await;
+        assert!(error.contains(words) && error.contains(&host), "{what}: {error}");
         server.abort();
     }
     Ok(())
@@ -217,7 +217,7 @@ async fn a_descriptor_with_a_wrong_size_is_reported() -> Result<()> {
     let table = [
         (config.len() as u64 - 1, "67 bytes instead of 66", 2),
         (config.len() as u64 + 1, "67 bytes instead of 68", 2),
-        // What says itself that it is too large is not asked for.
+        // A blob whose descriptor states a size above the limit is not requested.
         (2 << 20, "is larger than 1048576 bytes", 1),
         (u64::MAX, "is larger than 1048576 bytes", 1),
     ];
@@ -225,12 +225,12 @@ async fn a_descriptor_with_a_wrong_size_is_reported() -> Result<()> {
         let mut claimed = descriptor(Dialect::Oci.media_types().config, config.as_bytes());
         claimed["size"] = json!(size);
         let (manifest, config) = (json!({ "config": claimed, "layers": [] }).to_string(), config.clone());
-        let server = Server::that(&authority, move |path| {
+        let server = Server::with_handler(&authority, move |path| {
             answer(200, &[], if path.contains("/blobs/") { config.clone() } else { manifest.clone() })
         })
         .await?;
-        let said = asked(&client(&authority)?, &server.host()).await;
-        assert!(said.contains(words), "{size}: {said}");
+        let error = lookup_error(&client(&authority)?, &server.host()).await;
+        assert!(error.contains(words), "{size}: {error}");
         assert_eq!(server.seen().len(), requests, "{size}");
     }
     Ok(())
@@ -251,17 +251,20 @@ async fn an_unreadable_response_is_reported_without_its_content() -> Result<()> 
         ("gzip", e2e::images::GZIP.to_vec()),
     ];
     for (what, body) in table {
-        let server = Server::that(&authority, move |_| answer(200, &[], body.clone())).await?;
-        let said = asked(&client(&authority)?, &server.host()).await;
+        let server = Server::with_handler(&authority, move |_| answer(200, &[], body.clone())).await?;
+        let error = lookup_error(&client(&authority)?, &server.host()).await;
         assert!(
-            said.contains("cannot be read") || said.contains("is neither an index nor a manifest"),
-            "{what}: {said}"
+            error.contains("cannot be read") || error.contains("is neither an index nor a manifest"),
+            "{what}: {error}"
         );
-        assert!(!said.contains("SECRET") && said.len() < 500, "{what}: {said}");
+        assert!(!error.contains("SECRET") && error.len() < 500, "{what}: {error}");
     }
     for status in [400, 410, 418, 500] {
-        let server = Server::that(&authority, move |_| answer(status, &[], "SECRET")).await?;
-        assert_eq!(asked(&client(&authority)?, &server.host()).await, format!("{} answered {status}", server.host()));
+        let server = Server::with_handler(&authority, move |_| answer(status, &[], "SECRET")).await?;
+        assert_eq!(
+            lookup_error(&client(&authority)?, &server.host()).await,
+            format!("{} answered {status}", server.host())
+        );
     }
     Ok(())
 }
@@ -269,7 +272,7 @@ async fn an_unreadable_response_is_reported_without_its_content() -> Result<()> 
 #[tokio::test]
 async fn nested_and_very_long_indexes_are_rejected() -> Result<()> {
     let authority = Authority::new()?;
-    // Indexes within each other, each true to its digest.
+    // Nested indexes, each with the correct digest.
     let mut all = vec![index_of_indexes(0).0];
     for _ in 0..8 {
         let within = all.last().map(|body| entry(body));
@@ -277,27 +280,29 @@ async fn nested_and_very_long_indexes_are_rejected() -> Result<()> {
     }
     let top = all.last().cloned().unwrap_or_default();
     let deep =
-        Server::that(&authority, move |path| answer(200, &[], named(&all, path).unwrap_or(&top).clone())).await?;
-    let said = asked(&client(&authority)?, &deep.host()).await;
-    assert!(said.contains("indexes are nested too deeply"), "{said}");
+        Server::with_handler(&authority, move |path| answer(200, &[], body_of(&all, path).unwrap_or(&top).clone()))
+            .await?;
+    let error = lookup_error(&client(&authority)?, &deep.host()).await;
+    assert!(error.contains("indexes are nested too deeply"), "{error}");
     assert_eq!(deep.seen().len(), 4);
 
-    // Very many entries, none of which says what it is for.
+    // Very many entries without a platform.
     let (top, parts) = index_of_indexes(900);
     let wide =
-        Server::that(&authority, move |path| answer(200, &[], named(&parts, path).unwrap_or(&top).clone())).await?;
-    let said = asked(&client(&authority)?, &wide.host()).await;
-    assert!(said.contains("too many documents"), "{said}");
+        Server::with_handler(&authority, move |path| answer(200, &[], body_of(&parts, path).unwrap_or(&top).clone()))
+            .await?;
+    let error = lookup_error(&client(&authority)?, &wide.host()).await;
+    assert!(error.contains("too many documents"), "{error}");
     assert_eq!(wide.seen().len(), 24);
     Ok(())
 }
 
 #[tokio::test]
-async fn redirects_are_followed_a_few_times_and_never_out_of_tls() -> Result<()> {
+async fn redirects_are_followed_up_to_a_limit_and_only_over_tls() -> Result<()> {
     let authority = Authority::new()?;
-    let round = Server::that(&authority, |path| answer(302, &[("location", &format!("{path}x"))], "")).await?;
-    let said = asked(&client(&authority)?, &round.host()).await;
-    assert!(said.contains("redirects more than 5 times"), "{said}");
+    let round = Server::with_handler(&authority, |path| answer(302, &[("location", &format!("{path}x"))], "")).await?;
+    let error = lookup_error(&client(&authority)?, &round.host()).await;
+    assert!(error.contains("redirects more than 5 times"), "{error}");
     assert_eq!(round.seen().len(), 6);
 
     let open = Server::start(None, axum::Router::new()).await?;
@@ -309,13 +314,13 @@ async fn redirects_are_followed_a_few_times_and_never_out_of_tls() -> Result<()>
     ];
     for (target, words) in targets {
         let location = target.clone();
-        let server = Server::that(&authority, move |_| answer(301, &[("location", &location)], "")).await?;
-        let said = asked(&client(&authority)?, &server.host()).await;
-        assert!(said.contains(words) && !said.contains("password"), "{target}: {said}");
+        let server = Server::with_handler(&authority, move |_| answer(301, &[("location", &location)], "")).await?;
+        let error = lookup_error(&client(&authority)?, &server.host()).await;
+        assert!(error.contains(words) && !error.contains("password"), "{target}: {error}");
     }
-    let nowhere = Server::that(&authority, |_| answer(307, &[], "")).await?;
-    let said = asked(&client(&authority)?, &nowhere.host()).await;
-    assert!(said.contains("redirects without a valid location"), "{said}");
+    let nowhere = Server::with_handler(&authority, |_| answer(307, &[], "")).await?;
+    let error = lookup_error(&client(&authority)?, &nowhere.host()).await;
+    assert!(error.contains("redirects without a valid location"), "{error}");
     assert!(open.seen().is_empty());
     Ok(())
 }
@@ -323,18 +328,18 @@ async fn redirects_are_followed_a_few_times_and_never_out_of_tls() -> Result<()>
 #[tokio::test]
 async fn an_unreachable_or_untrusted_server_is_reported() -> Result<()> {
     let authority = Authority::new()?;
-    let said = asked(&client(&authority)?, "127.0.0.1:1").await;
-    assert!(said.contains("127.0.0.1:1 cannot be reached (") && said.contains("refused"), "{said}");
-    let said = asked(&client(&authority)?, "registry.invalid").await;
-    assert!(said.contains("registry.invalid cannot be reached ("), "{said}");
-    let untrusted = Server::that(&Authority::new()?, |_| answer(404, &[], "")).await?;
-    let said = asked(&client(&authority)?, &untrusted.host()).await;
-    assert!(said.contains("cannot be reached (") && said.contains("certificate"), "{said}");
+    let error = lookup_error(&client(&authority)?, "127.0.0.1:1").await;
+    assert!(error.contains("127.0.0.1:1 cannot be reached (") && error.contains("refused"), "{error}");
+    let error = lookup_error(&client(&authority)?, "registry.invalid").await;
+    assert!(error.contains("registry.invalid cannot be reached ("), "{error}");
+    let untrusted = Server::with_handler(&Authority::new()?, |_| answer(404, &[], "")).await?;
+    let error = lookup_error(&client(&authority)?, &untrusted.host()).await;
+    assert!(error.contains("cannot be reached (") && error.contains("certificate"), "{error}");
     assert!(untrusted.seen().is_empty());
-    // Plain http is not tried.
+    // There is no fallback to plain http.
     let open = Server::start(None, axum::Router::new()).await?;
-    let said = asked(&client(&authority)?, &open.host()).await;
-    assert!(said.contains("cannot be reached ("), "{said}");
+    let error = lookup_error(&client(&authority)?, &open.host()).await;
+    assert!(error.contains("cannot be reached ("), "{error}");
     assert!(open.seen().is_empty());
     Ok(())
 }

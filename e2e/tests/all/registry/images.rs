@@ -1,13 +1,12 @@
-//! What is read of images as public registries have them.
+//! Lookups of images with the structure of those in public registries.
 
 use anyhow::Result;
 use e2e::images::{Dialect, descriptor, linux, on, windows};
 use serde_json::json;
 
 use super::{
-    anonymous, client, described, image, program,
+    anonymous, client, described, error_of, image, program,
     server::{Server, answer},
-    why,
 };
 
 const BUILDS: [&str; 3] = ["10.0.17763.7009", "10.0.20348.3207", "10.0.26100.3194"];
@@ -32,7 +31,7 @@ async fn the_platforms_of_each_kind_of_image_are_read_without_its_layers() -> Re
             let platform = linux(architecture);
             entries.push(on(repository.image(None, dialect, &platform).await?, &platform));
         }
-        // What a build leaves beside an image, to say how it was made.
+        // The provenance attestation that a build adds to an image.
         let attestation = repository.image(None, dialect, &linux("amd64")).await?;
         entries.push(on(attestation, &json!({ "os": "unknown", "architecture": "unknown" })));
         repository.index(Some("all"), dialect, &entries).await?;
@@ -42,7 +41,7 @@ async fn the_platforms_of_each_kind_of_image_are_read_without_its_layers() -> Re
         let single = repository.image(Some("single"), dialect, &windows(BUILDS[1])).await?;
         repository.image(Some("linux"), dialect, &linux("amd64")).await?;
         repository.image(Some("unversioned"), dialect, &json!({ "os": "windows", "architecture": "amd64" })).await?;
-        // An index that leaves it to its entries what they are for.
+        // An index without platforms.
         repository.index(Some("silent"), dialect, std::slice::from_ref(&single)).await?;
 
         let client = client(&authority)?;
@@ -69,7 +68,7 @@ async fn the_platforms_of_each_kind_of_image_are_read_without_its_layers() -> Re
     let layers = [e2e::images::GZIP, e2e::images::ZSTD].map(e2e::images::digest);
     assert!(!blobs.is_empty(), "configurations are read");
     assert!(layers.iter().all(|layer| blobs.iter().all(|path| !path.ends_with(layer))), "{blobs:?}");
-    // Each of the single ones is asked for with its manifest and its configuration, and an index with one request.
+    // A single image takes requests for its manifest and configuration, an index one request.
     let all = requests.iter().filter(|request| request.path.ends_with("/manifests/all")).count();
     assert_eq!((all, requests.len()), (2, 2 * (1 + 3 + 2 + 2 + 2 + 3 + 2 + 2)));
     Ok(())
@@ -96,7 +95,7 @@ async fn a_missing_image_and_another_artifact_are_reported() -> Result<()> {
     ];
     for (name, words) in table {
         let lookup = client.lookup(&image(&format!("{host}/{name}")), &[], None).await;
-        assert!(why(&lookup).contains(words) && why(&lookup).contains(&host), "{name}: {lookup:?}");
+        assert!(error_of(&lookup).contains(words) && error_of(&lookup).contains(&host), "{name}: {lookup:?}");
     }
     assert_eq!((client.counts().lookups, client.counts().failures), (4, 4));
     Ok(())
@@ -112,9 +111,9 @@ async fn a_manifest_of_schema_1_is_reported() -> Result<()> {
         "signatures": [],
     });
     let kind = ("content-type", "application/vnd.docker.distribution.manifest.v1+prettyjws");
-    let server = Server::that(&authority, move |_| answer(200, &[kind], manifest.to_string())).await?;
+    let server = Server::with_handler(&authority, move |_| answer(200, &[kind], manifest.to_string())).await?;
     let lookup = client(&authority)?.lookup(&image(&format!("{}/old/app:1", server.host())), &[], None).await;
-    assert!(why(&lookup).contains("a manifest of schema 1"), "{lookup:?}");
+    assert!(error_of(&lookup).contains("a manifest of schema 1"), "{lookup:?}");
     Ok(())
 }
 
@@ -123,13 +122,13 @@ async fn the_content_of_a_digest_is_verified() -> Result<()> {
     let authority = e2e::certificates::Authority::new()?;
     let types = Dialect::Oci.media_types();
     let config = windows(BUILDS[0]).to_string();
-    // The configuration that is sent is another one, of the same size.
+    // The server sends another configuration of the same size.
     let expected = windows(BUILDS[1]).to_string();
     let manifest = json!({ "schemaVersion": 2, "config": descriptor(types.config, expected.as_bytes()), "layers": [] });
     let manifest = manifest.to_string();
     let digest = e2e::images::digest(manifest.as_bytes());
     let body = manifest.clone();
-    let server = Server::that(&authority, move |path| {
+    let server = Server::with_handler(&authority, move |path| {
         answer(200, &[], if path.contains("/blobs/") { config.clone() } else { body.clone() })
     })
     .await?;
@@ -140,7 +139,7 @@ async fn the_content_of_a_digest_is_verified() -> Result<()> {
     {
         let lookup = client.lookup(&image(&format!("{}/{name}", server.host())), &[], None).await;
         let of = if of.is_empty() { e2e::images::digest(expected.as_bytes()) } else { of.to_owned() };
-        assert!(why(&lookup).contains(&format!("the content does not match {of}")), "{name}: {lookup:?}");
+        assert!(error_of(&lookup).contains(&format!("the content does not match {of}")), "{name}: {lookup:?}");
     }
     Ok(())
 }

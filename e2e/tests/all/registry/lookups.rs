@@ -1,4 +1,4 @@
-//! What was said is remembered, and asked for no more than is needed.
+//! The cache of lookups, and the number of requests.
 
 use std::{
     collections::BTreeSet,
@@ -24,16 +24,16 @@ use winpool::{
 };
 
 use super::{
-    anonymous, client, described, image, program,
+    anonymous, client, described, error_of, image, program,
     server::{Server, answer},
-    trusting, why,
+    trusting,
 };
 
 const SOON: Duration = Duration::from_secs(30);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A memory, and the images for which an answer came.
-fn remembering(client: Client, most: usize) -> (LookupCache, UnboundedReceiver<Reference>) {
+/// A cache, and the images whose lookups are complete.
+fn lookup_cache(client: Client, most: usize) -> (LookupCache, UnboundedReceiver<Reference>) {
     let (sender, receiver) = unbounded_channel();
     let lookups = LookupCache::new(Arc::new(client), most, move |image| drop(sender.send(image.clone())));
     (lookups, receiver)
@@ -44,8 +44,8 @@ fn index() -> String {
     json!({ "schemaVersion": 2, "manifests": [entry] }).to_string()
 }
 
-/// Lets time pass, with nothing on its way that would notice.
-async fn pass(time: Duration) {
+/// Advances the clock while no request is in flight.
+async fn advance_clock(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
     tokio::time::resume();
@@ -57,13 +57,13 @@ async fn ten_thousand_pods_with_two_hundred_images_take_one_manifest_request_for
     let Some(program) = program(name)? else { return Ok(()) };
     let (authority, registry) = anonymous(program).await?;
     let images: Vec<Reference> = fill(&registry, 200).await?.iter().map(|text| image(text)).collect();
-    let (lookups, mut answered) = remembering(client(&authority)?, 1000);
+    let (lookups, mut answered) = lookup_cache(client(&authority)?, 1000);
     for pods in images.iter().cycle().take(10_000).collect::<Vec<_>>().chunks(100) {
         lookups.request(pods.iter().map(|image| LookupRequest::from((*image).clone())));
     }
-    let mut told_of = BTreeSet::new();
-    while told_of.len() < images.len() {
-        told_of.extend(tokio::time::timeout(SOON, answered.recv()).await?.map(|image| image.to_string()));
+    let mut reported = BTreeSet::new();
+    while reported.len() < images.len() {
+        reported.extend(tokio::time::timeout(SOON, answered.recv()).await?.map(|image| image.to_string()));
     }
     let mut found = BTreeSet::new();
     for image in &images {
@@ -72,8 +72,8 @@ async fn ten_thousand_pods_with_two_hundred_images_take_one_manifest_request_for
             other => panic!("{image}: {other:?}"),
         }
     }
-    assert_eq!(found.len(), 200, "each has its own Windows");
-    // Pods come and go, and nothing more is asked.
+    assert_eq!(found.len(), 200, "each has another Windows version");
+    // Further requests for the same images start no lookup.
     lookups.request(images.iter().cloned().map(LookupRequest::from));
     assert_eq!(lookups.running(), 0);
     let requests = registry.requests_of("winpool/")?;
@@ -82,20 +82,20 @@ async fn ten_thousand_pods_with_two_hundred_images_take_one_manifest_request_for
     assert_eq!(manifests.len(), 200);
     assert_eq!(manifests.iter().collect::<BTreeSet<_>>().len(), 200, "one for each");
     assert_eq!(requests.len(), 400, "and one for its configuration");
-    assert!(answered.try_recv().is_err(), "each is described of once");
+    assert!(answered.try_recv().is_err(), "each is reported once");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_tag_is_looked_up_again_after_an_hour_and_a_digest_never() -> Result<()> {
     let authority = Authority::new()?;
-    let server = Server::that(&authority, |_| answer(200, &[], index())).await?;
+    let server = Server::with_handler(&authority, |_| answer(200, &[], index())).await?;
     let host = server.host();
     let by_tag = LookupRequest::from(image(&format!("{host}/team/app:1")));
     let by_digest = LookupRequest::from(image(&format!("{host}/team/app@{}", e2e::images::digest(index().as_bytes()))));
-    let (lookups, mut answered) = remembering(client(&authority)?, 10);
+    let (lookups, mut answered) = lookup_cache(client(&authority)?, 10);
     let both = || [by_tag.clone(), by_digest.clone()];
-    assert!(both().iter().all(|wanted| lookups.get(wanted).is_none()), "nothing is known before");
+    assert!(both().iter().all(|wanted| lookups.get(wanted).is_none()), "the cache is empty");
     lookups.request(both());
     lookups.request(both());
     for _ in 0..2 {
@@ -104,11 +104,11 @@ async fn a_tag_is_looked_up_again_after_an_hour_and_a_digest_never() -> Result<(
     let known = lookups.get(&by_tag);
     assert_eq!(known.as_deref().map(described), Some(vec!["windows/amd64 10.0.20348.1".to_owned()]));
 
-    pass(59 * MINUTE).await;
+    advance_clock(59 * MINUTE).await;
     lookups.request(both());
     assert_eq!((lookups.running(), server.seen().len()), (0, 2));
-    pass(2 * MINUTE).await;
-    assert_eq!(lookups.get(&by_tag), known, "it is the last known until then");
+    advance_clock(2 * MINUTE).await;
+    assert_eq!(lookups.get(&by_tag), known, "the last result is kept until then");
     lookups.request(both());
     assert_eq!(lookups.running(), 1);
     assert_eq!(answered.recv().await.as_ref(), Some(by_tag.image()));
@@ -122,22 +122,22 @@ async fn a_failed_lookup_is_retried_after_its_pause_and_replaced_by_a_result() -
     let authority = Authority::new()?;
     let status = Arc::new(AtomicU16::new(429));
     let now = Arc::clone(&status);
-    let server = Server::that(&authority, move |_| match now.load(Ordering::Relaxed) {
+    let server = Server::with_handler(&authority, move |_| match now.load(Ordering::Relaxed) {
         429 => answer(429, &[("retry-after", "300")], ""),
         status => answer(status, &[], index()),
     })
     .await?;
     let wanted = LookupRequest::from(image(&format!("{}/team/app:1", server.host())));
-    let (lookups, mut answered) = remembering(client(&authority)?, 10);
+    let (lookups, mut answered) = lookup_cache(client(&authority)?, 10);
     lookups.request([wanted.clone()]);
     answered.recv().await;
     let known = lookups.get(&wanted);
-    assert!(known.as_deref().is_some_and(|lookup| why(lookup).contains("answered 429")), "{known:?}");
+    assert!(known.as_deref().is_some_and(|lookup| error_of(lookup).contains("answered 429")), "{known:?}");
 
-    pass(4 * MINUTE).await;
+    advance_clock(4 * MINUTE).await;
     lookups.request([wanted.clone()]);
-    assert_eq!((lookups.running(), server.seen().len()), (0, 1), "the host asked for five minutes");
-    pass(2 * MINUTE).await;
+    assert_eq!((lookups.running(), server.seen().len()), (0, 1), "Retry-After is five minutes");
+    advance_clock(2 * MINUTE).await;
     status.store(200, Ordering::Relaxed);
     lookups.request([wanted.clone()]);
     answered.recv().await;
@@ -160,13 +160,13 @@ async fn lookups_run_concurrently_up_to_a_limit_per_host() -> Result<()> {
         }
     });
     let slow = Server::start(Some(&authority), slow).await?;
-    let quick = Server::that(&authority, |_| answer(200, &[], index())).await?;
+    let quick = Server::with_handler(&authority, |_| answer(200, &[], index())).await?;
     let settings = Settings { concurrency: 4, concurrency_per_host: 2, ..trusting(&authority) };
-    let (lookups, mut answered) = remembering(Client::new(settings)?, 100);
+    let (lookups, mut answered) = lookup_cache(Client::new(settings)?, 100);
     let at = |server: &Server, number| LookupRequest::from(image(&format!("{}/team/app:{number}", server.host())));
     lookups.request((0..12).map(|number| at(&slow, number)));
     lookups.request([at(&quick, 1)]);
-    // Each of the twelve takes longer than this one: it does not stand behind them.
+    // Each of the twelve takes longer than this one, which does not wait for them.
     let mut before = 0;
     while answered.recv().await.is_some_and(|image| image != *at(&quick, 1).image()) {
         before += 1;
@@ -183,8 +183,8 @@ async fn lookups_run_concurrently_up_to_a_limit_per_host() -> Result<()> {
 #[tokio::test]
 async fn the_lookup_cache_is_bounded_and_keeps_what_is_used() -> Result<()> {
     let authority = Authority::new()?;
-    let server = Server::that(&authority, |_| answer(200, &[], index())).await?;
-    let (lookups, mut answered) = remembering(client(&authority)?, 3);
+    let server = Server::with_handler(&authority, |_| answer(200, &[], index())).await?;
+    let (lookups, mut answered) = lookup_cache(client(&authority)?, 3);
     let at = |number: usize| LookupRequest::from(image(&format!("{}/team/app:{number}", server.host())));
     for number in 0..3 {
         lookups.request([at(number)]);
@@ -195,7 +195,7 @@ async fn the_lookup_cache_is_bounded_and_keeps_what_is_used() -> Result<()> {
     answered.recv().await;
     let known: Vec<bool> = (0..4).map(|number| lookups.get(&at(number)).is_some()).collect();
     assert_eq!((known, lookups.len()), (vec![true, false, true, true], 3));
-    // More at once than fit: the rest is for a later call.
+    // More at once than the cache can hold: the others are left for a later call.
     lookups.request((10..20).map(at));
     assert_eq!((lookups.running(), lookups.len()), (3, 3));
     for _ in 0..3 {
@@ -212,15 +212,15 @@ async fn lookups_end_with_their_owner() -> Result<()> {
         tokio::time::sleep(SOON).await;
     });
     let server = Server::start(Some(&authority), silent).await?;
-    let (lookups, mut answered) = remembering(client(&authority)?, 10);
+    let (lookups, mut answered) = lookup_cache(client(&authority)?, 10);
     lookups.request([LookupRequest::from(image(&format!("{}/team/app:1", server.host())))]);
-    eventually("the request is on its way", SOON, || async {
+    eventually("the server has received the request", SOON, || async {
         ensure!(!server.seen().is_empty());
         Ok(())
     })
     .await?;
     drop(lookups);
-    // The channel closes when the last task that could send is gone.
+    // The channel closes when the last task with a sender has ended.
     let closed = tokio::time::timeout(SOON, answered.recv()).await?;
     assert_eq!(closed, None);
     Ok(())

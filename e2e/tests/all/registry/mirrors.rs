@@ -9,21 +9,20 @@ use e2e::{
 use serde_json::json;
 
 use super::{
-    client, credentials, described, image,
+    client, credentials, described, error_of, image,
     server::{Server, answer},
-    why,
 };
 
 const OF_MIRROR: &str = "windows/amd64 10.0.20348.1";
 const OF_REGISTRY: &str = "windows/amd64 10.0.20348.2";
 
-/// A server with an image of this version, whatever it is asked for.
+/// A server that returns an image of this version for every request.
 async fn with_image(authority: &Authority, version: &str) -> Result<Server> {
     let types = Dialect::Oci.media_types();
     let mut entry = e2e::images::descriptor(types.manifest, b"{}");
     entry["platform"] = windows(version);
     let index = json!({ "schemaVersion": 2, "manifests": [entry] }).to_string();
-    Server::that(authority, move |_| answer(200, &[], index.clone())).await
+    Server::with_handler(authority, move |_| answer(200, &[], index.clone())).await
 }
 
 #[tokio::test]
@@ -31,8 +30,8 @@ async fn mirrors_are_contacted_before_the_registry() -> Result<()> {
     let authority = Authority::new()?;
     let registry = with_image(&authority, "10.0.20348.2").await?;
     let mirror = with_image(&authority, "10.0.20348.1").await?;
-    let empty = Server::that(&authority, |_| answer(404, &[], "")).await?;
-    let broken = Server::that(&authority, |_| answer(200, &[], "<html>")).await?;
+    let empty = Server::with_handler(&authority, |_| answer(404, &[], "")).await?;
+    let broken = Server::with_handler(&authority, |_| answer(200, &[], "<html>")).await?;
     let untrusted = with_image(&Authority::new()?, "10.0.20348.3").await?;
     let host = registry.host();
     let image = image(&format!("{host}/team/app:1"));
@@ -65,10 +64,10 @@ async fn a_mirror_receives_the_name_of_the_registry() -> Result<()> {
         ("/cache/", "/cache/v2/team/app/manifests/1?ns=registry.invalid%3A5000"),
         ("/v2/project", "/v2/project/team/app/manifests/1?ns=registry.invalid%3A5000"),
     ];
-    for (path, asked) in table {
+    for (path, expected) in table {
         let lookup = client(&authority)?.lookup(&image, &[format!("{}{path}", mirror.url())], None).await;
         assert_eq!(described(&lookup), [OF_MIRROR]);
-        assert_eq!(mirror.seen().last().map(|seen| seen.path.clone()).as_deref(), Some(asked));
+        assert_eq!(mirror.seen().last().map(|seen| seen.path.clone()).as_deref(), Some(expected));
     }
     Ok(())
 }
@@ -76,13 +75,13 @@ async fn a_mirror_receives_the_name_of_the_registry() -> Result<()> {
 #[tokio::test]
 async fn an_image_that_neither_mirror_nor_registry_has_is_reported_with_both_errors() -> Result<()> {
     let authority = Authority::new()?;
-    let mirror = Server::that(&authority, |_| answer(404, &[], "")).await?;
-    let registry = Server::that(&authority, |_| answer(403, &[], "")).await?;
+    let mirror = Server::with_handler(&authority, |_| answer(404, &[], "")).await?;
+    let registry = Server::with_handler(&authority, |_| answer(403, &[], "")).await?;
     let image = image(&format!("{}/team/app:1", registry.host()));
     let lookup = client(&authority)?.lookup(&image, &[mirror.url()], None).await;
     let expected =
         format!("{} has no such image; {} denies access without credentials", mirror.host(), registry.host());
-    assert_eq!(why(&lookup), expected);
+    assert_eq!(error_of(&lookup), expected);
     Ok(())
 }
 
@@ -91,13 +90,14 @@ async fn neither_a_mirror_nor_its_registry_gets_the_credentials_of_the_other() -
     let authority = Authority::new()?;
     for of_mirror in [false, true] {
         let demand = |_: &str| answer(401, &[("www-authenticate", "Basic realm=\"r\"")], "");
-        let (mirror, registry) = (Server::that(&authority, demand).await?, Server::that(&authority, demand).await?);
+        let (mirror, registry) =
+            (Server::with_handler(&authority, demand).await?, Server::with_handler(&authority, demand).await?);
         let (owner, other) = if of_mirror { (&mirror, &registry) } else { (&registry, &mirror) };
         let image = image(&format!("{}/team/app:1", registry.host()));
         let login = credentials(&owner.host(), LOGIN);
         client(&authority)?.lookup(&image, &[mirror.url()], Some(&login)).await;
         let shown = |server: &Server| server.seen().iter().filter(|seen| seen.authorization().is_some()).count();
-        // A password that is refused is not tried again.
+        // A rejected password is not sent again.
         assert_eq!((shown(owner), shown(other)), (1, 0));
         assert!(!other.seen().is_empty());
     }

@@ -1,4 +1,4 @@
-//! Servers on loopback that answer as a test wants them to, and remember what they were asked.
+//! Servers on loopback with the responses of a test, which record their requests.
 
 use std::{
     net::SocketAddr,
@@ -31,7 +31,7 @@ use tokio_rustls::{
 
 use crate::tls::Tls;
 
-/// A request as a server saw it.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Path and query.
@@ -45,7 +45,7 @@ impl Seen {
     }
 }
 
-/// A server. It ends when this is dropped.
+/// A server. Dropping it ends it.
 pub struct Server {
     address: SocketAddr,
     scheme: &'static str,
@@ -54,7 +54,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one: over TLS with a certificate of this authority, or over plain http.
+    /// Starts a server: over TLS with a certificate of this authority, or over plain http.
     pub async fn start(authority: Option<&Authority>, router: Router) -> Result<Self> {
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let log = Arc::clone(&seen);
@@ -77,8 +77,8 @@ impl Server {
         Ok(Self { address, scheme, seen, task })
     }
 
-    /// One that gives the same answer to everything.
-    pub async fn that(
+    /// Starts a server over TLS whose response depends only on the path.
+    pub async fn with_handler(
         authority: &Authority,
         answer: impl Fn(&str) -> Response + Clone + Send + Sync + 'static,
     ) -> Result<Self> {
@@ -118,8 +118,8 @@ pub fn answer(status: u16, headers: &[(&str, &str)], body: impl Into<Body>) -> R
     response
 }
 
-/// A body of so many bytes in pieces, each after a pause, which counts what was taken of it.
-pub fn dripping(pieces: usize, piece: &'static [u8], pause: Duration, taken: Arc<AtomicU64>) -> Body {
+/// A body of `pieces` pieces, each after a pause. `taken` counts the bytes that were read.
+pub fn slow_body(pieces: usize, piece: &'static [u8], pause: Duration, taken: Arc<AtomicU64>) -> Body {
     let stream = futures::stream::unfold(0, move |number| {
         let taken = Arc::clone(&taken);
         async move {

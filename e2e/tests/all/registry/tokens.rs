@@ -1,4 +1,4 @@
-//! A token server: it signs tokens as `docs/spec/auth/token.md` of distribution/distribution has them.
+//! A token server: it signs tokens as specified in `docs/spec/auth/token.md` of distribution/distribution.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -42,7 +42,7 @@ impl Signer {
         Ok(Self { key, certificate })
     }
 
-    /// What a registry has to know to trust it.
+    /// The access settings of a registry that trusts it.
     pub fn access(&self, realm: &str) -> Access {
         Access::Token { realm: realm.to_owned(), issuer: ISSUER.to_owned(), certificate: self.certificate.pem() }
     }
@@ -68,16 +68,16 @@ impl Signer {
     }
 }
 
-/// What the token server was asked.
+/// A request to the token server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct TokenRequest {
     pub scope: String,
     pub service: String,
-    /// Who shows a name and a password.
+    /// Name and password, separated by a colon.
     pub login: Option<String>,
 }
 
-/// A token server. Repositories under `private/` are for those who log in.
+/// A token server. Repositories under `private/` require a login.
 pub struct TokenServer {
     pub server: Server,
     state: Arc<Tokens>,
@@ -85,12 +85,12 @@ pub struct TokenServer {
 
 struct Tokens {
     signer: Arc<Signer>,
-    asked: Mutex<Vec<Asked>>,
+    requests: Mutex<Vec<TokenRequest>>,
 }
 
 impl TokenServer {
     pub async fn start(authority: &Authority, signer: Arc<Signer>) -> Result<Self> {
-        let state = Arc::new(Tokens { signer, asked: Mutex::default() });
+        let state = Arc::new(Tokens { signer, requests: Mutex::default() });
         let router = Router::new().route("/token", get(answer)).with_state(Arc::clone(&state));
         Ok(Self { server: Server::start(Some(authority), router).await?, state })
     }
@@ -99,14 +99,14 @@ impl TokenServer {
         format!("{}/token", self.server.url())
     }
 
-    pub fn asked(&self) -> Vec<Asked> {
-        self.state.asked().clone()
+    pub fn requests(&self) -> Vec<TokenRequest> {
+        self.state.requests().clone()
     }
 }
 
 impl Tokens {
-    fn asked(&self) -> MutexGuard<'_, Vec<Asked>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requests(&self) -> MutexGuard<'_, Vec<TokenRequest>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -119,7 +119,7 @@ async fn answer(State(state): State<Arc<Tokens>>, RawQuery(query): RawQuery, hea
     let basic = |header: &str| String::from_utf8(STANDARD.decode(header.strip_prefix("Basic ")?).ok()?).ok();
     let login = headers.get(AUTHORIZATION).and_then(|header| basic(header.to_str().ok()?));
     let (scope, service) = (parameter("scope"), parameter("service"));
-    state.asked().push(Asked { scope: scope.clone(), service, login: login.clone() });
+    state.requests().push(TokenRequest { scope: scope.clone(), service, login: login.clone() });
     let known = format!("{}:{}", LOGIN.0, LOGIN.1);
     if login.as_ref().is_some_and(|login| *login != known) {
         return StatusCode::UNAUTHORIZED.into_response();

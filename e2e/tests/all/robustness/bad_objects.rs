@@ -1,4 +1,4 @@
-//! Objects that nobody would write today, beside those of pools that are well.
+//! Invalid objects beside valid pools.
 
 use anyhow::{Result, ensure};
 use e2e::{
@@ -15,7 +15,7 @@ use super::node;
 
 const POOL: &str = "web";
 
-/// Specs as an older, laxer schema may have let them in.
+/// Invalid specs that an older, less strict schema may have accepted.
 fn bad_specs() -> [(&'static str, Value); 5] {
     [
         ("number", json!(7)),
@@ -29,7 +29,8 @@ fn bad_specs() -> [(&'static str, Value); 5] {
     ]
 }
 
-/// Stores objects that the shipped schema refuses: under a schema without rules, which the shipped one then replaces.
+/// Stores objects that the shipped schema rejects, under a schema without rules, which is then replaced by the shipped
+/// one.
 async fn store_bad_objects(cluster: &Cluster) {
     let lax = json!([{
         "op": "replace",
@@ -43,20 +44,20 @@ async fn store_bad_objects(cluster: &Cluster) {
     let (pools, profiles) = (cluster.pools(), cluster.profiles());
     for (name, spec) in bad_specs() {
         let create = || create(&pools, pool_object(name, spec.clone()));
-        eventually("the schema without rules takes it", SOON, create).await.unwrap();
+        eventually("the schema without rules accepts it", SOON, create).await.unwrap();
     }
     let profile = profile_object("broken", json!({ "kubelet": "fast", "pauseImage": 3 }));
     let create = || create(&profiles, profile.clone());
-    eventually("the schema without rules takes it", SOON, create).await.unwrap();
+    eventually("the schema without rules accepts it", SOON, create).await.unwrap();
 
     install_crds(&cluster.control_plane).unwrap();
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     let refused = || async {
         let pool = serde_json::from_value(pool_object("another", json!(7)))?;
-        ensure!(pools.create(&dry_run, &pool).await.is_err(), "the schema without rules still counts");
+        ensure!(pools.create(&dry_run, &pool).await.is_err(), "the schema without rules is still in effect");
         Ok(())
     };
-    eventually("the shipped schema is back", SOON, refused).await.unwrap();
+    eventually("the shipped schema is in effect", SOON, refused).await.unwrap();
 }
 
 #[tokio::test]
@@ -91,10 +92,11 @@ async fn invalid_objects_are_reported_and_affect_no_other() {
     let concerns = |write: &Request| write.resource != "events" && !bad.contains(&write.name.as_str());
     cluster.until_idle_about(concerns).await.unwrap();
 
-    // Each is named: in an event, and in its own status where the API server lets a status be written beside such a spec.
+    // Each is reported: in an event, and in its status if the API server accepts a status for an object with such a
+    // spec.
     for (name, _) in bad_specs() {
         let named = || is_named(&cluster, &operator, name);
-        eventually(&format!("it is said what is wrong with {name}"), SOON, named).await.unwrap();
+        eventually(&format!("pool {name} is reported as invalid"), SOON, named).await.unwrap();
     }
     let status = cluster.pool(POOL).await.unwrap()["status"].clone();
     assert_eq!((&status["nodes"]["matched"], &status["nodes"]["tainted"]), (&json!(7), &json!(7)));
@@ -106,13 +108,14 @@ async fn invalid_objects_are_reported_and_affect_no_other() {
         let found = cluster.condition(POOL, condition).await.unwrap();
         assert!(found.reason == reason && found.message.contains(part), "{condition}: {found:?}");
     }
-    let stumbles = operator.metric("winpool_watch_errors_total", &[]).await.unwrap();
-    assert!(stumbles < 1.0, "no watch stumbled");
+    let errors = operator.metric("winpool_watch_errors_total", &[]).await.unwrap();
+    assert!(errors < 1.0, "no watch failed");
     assert!(operator.stop().await.unwrap().success());
     cluster.nothing_was_forbidden().unwrap();
 }
 
-/// Whether an event says that a pool is invalid, and its status too: or the log, that the API server refuses the status.
+/// Whether an event reports that a pool is invalid, and its status too, or the log that the API server rejects the
+/// status.
 async fn is_named(cluster: &Cluster, operator: &Operator, pool: &str) -> Result<()> {
     let reasons: Vec<_> = cluster.events("default", pool).await?.into_iter().filter_map(|event| event.reason).collect();
     ensure!(reasons.iter().any(|reason| reason == "Invalid"), "{reasons:?}");
@@ -120,12 +123,15 @@ async fn is_named(cluster: &Cluster, operator: &Operator, pool: &str) -> Result<
         Ok(found) => ensure!(found.status == "False" && found.reason == "Invalid", "{found:?}"),
         Err(error) => {
             let log = operator.log()?;
-            let says = |line: &&str| {
+            let is_warning = |line: &&str| {
                 line.contains(" WARN ")
                     && line.contains("operation=\"write-status\"")
                     && line.contains(&format!("objects=\"{pool}\""))
             };
-            ensure!(log.lines().filter(says).count() == 1, "neither status ({error:#}) nor, once, the log:\n{log}");
+            ensure!(
+                log.lines().filter(is_warning).count() == 1,
+                "neither status ({error:#}) nor, once, the log:\n{log}"
+            );
         }
     }
     Ok(())

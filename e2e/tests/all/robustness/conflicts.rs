@@ -22,13 +22,13 @@ use super::{node, nodes};
 
 const POOL: &str = "web";
 
-/// A program that adds and removes a taint of its own, as it should be done: with an optimistic lock, and nothing else
-/// of the node touched.
+/// A program that correctly adds and removes its own taint: with optimistic locking, and without changing other fields
+/// of the node.
 struct OtherWriter {
     nodes: Api<Node>,
     manager: &'static str,
     taint: Taint,
-    /// Which nodes have the taint, as far as the API server has found the other.
+    /// Whether each node has the taint, according to the last write.
     has: BTreeMap<String, bool>,
     writes: usize,
 }
@@ -42,7 +42,7 @@ impl OtherWriter {
         Self { nodes, manager, taint, has, writes: 0 }
     }
 
-    /// Twenty writes a second for `period`, over all nodes in turn.
+    /// Writes twenty times a second for `period`, to all nodes in turn.
     async fn work(mut self, period: Duration) -> Result<Self> {
         let mut ticks = interval(Duration::from_millis(50));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -58,10 +58,10 @@ impl OtherWriter {
         Ok(self)
     }
 
-    /// Adds the taint or removes it, and looks whether that is still so afterwards.
+    /// Adds or removes the taint, and checks before and after it that no other client has changed it.
     async fn toggle(&mut self, name: &str) -> Result<()> {
         loop {
-            let node = self.survives(name).await?;
+            let node = self.check_own_taint(name).await?;
             let wanted = !self.has[name];
             let mut all: Vec<_> = taints(&node).iter().filter(|taint| taint.key != self.taint.key).cloned().collect();
             all.extend(wanted.then(|| self.taint.clone()));
@@ -74,12 +74,12 @@ impl OtherWriter {
             };
             self.has.insert(name.to_owned(), wanted);
             self.writes += 1;
-            return self.survives(name).await.map(drop);
+            return self.check_own_taint(name).await.map(drop);
         }
     }
 
-    /// The node, if the other's last word on it still stands.
-    async fn survives(&self, name: &str) -> Result<Node> {
+    /// The node; fails if another client has changed the taint.
+    async fn check_own_taint(&self, name: &str) -> Result<Node> {
         let node = self.nodes.get(name).await?;
         let has = has_taint(&node, &self.taint.key, "");
         ensure!(has == self.has[name], "{}: {name} should have its taint: {}: {node:#?}", self.manager, self.has[name]);
@@ -100,7 +100,7 @@ async fn two_writers_at_twenty_writes_a_second_and_the_operator_lose_no_write() 
         OtherWriter::new(&cluster, User::OtherB, "other-b", &names).await,
     );
 
-    // A new taint as soon as the operator has brought the one before to every node.
+    // Changes the taint as soon as the operator has written the previous one to every node.
     let change = async {
         let end = Instant::now() + PERIOD;
         let mut edition = 0;
@@ -125,8 +125,8 @@ async fn two_writers_at_twenty_writes_a_second_and_the_operator_lose_no_write() 
     let own = |node: &Node| taints(node).iter().filter(|taint| taint.key == "os").count();
     assert!(all.iter().all(|node| own(node) == 1 && has_taint(node, "os", &format!("windows-{editions}"))));
     for name in &names {
-        a.survives(name).await.unwrap();
-        b.survives(name).await.unwrap();
+        a.check_own_taint(name).await.unwrap();
+        b.check_own_taint(name).await.unwrap();
     }
     let condition = cluster.condition(POOL, "NodesTainted").await.unwrap();
     assert_eq!(condition.reason, "Applied", "other writers of the same nodes are no conflict: {condition:?}");
@@ -134,7 +134,7 @@ async fn two_writers_at_twenty_writes_a_second_and_the_operator_lose_no_write() 
     cluster.nothing_was_forbidden().unwrap();
 }
 
-/// Takes the operator's taint off a node whenever it is there, and leaves a taint of its own. Never ends.
+/// Removes the operator's taint from a node whenever it is set, and sets another one. Never ends.
 async fn sweep(nodes: Api<Node>, name: &str) -> Result<std::convert::Infallible> {
     let params = PatchParams { field_manager: Some("taint-sweeper".to_owned()), ..PatchParams::default() };
     let swept = json!({ "spec": { "taints": [{ "key": "sweeper.example/swept", "effect": "NoSchedule" }] } });
@@ -160,24 +160,24 @@ async fn a_taint_that_is_reverted_repeatedly_is_restored_each_time_and_the_other
     cluster.until_idle().await.unwrap();
     let before = cluster.writes().unwrap().len();
 
-    let contested = "web-001";
+    let conflicting = "web-001";
     let other = Api::all(cluster.control_plane.client(User::OtherA).await.unwrap());
-    let sweeper = tokio::spawn(sweep(other, contested));
+    let sweeper = tokio::spawn(sweep(other, conflicting));
     let found = cluster.until_condition(POOL, "NodesTainted", "False", "Contested").await.unwrap();
-    for part in [contested, "taint os:NoSchedule", "taint-sweeper"] {
+    for part in [conflicting, "taint os:NoSchedule", "taint-sweeper"] {
         assert!(found.message.contains(part), "{part}: {}", found.message);
     }
-    // It is set again each time, after a second, two, four and so on.
-    let changes = || async { Ok(cluster.node_changes()?.get(contested).copied().unwrap_or_default()) };
+    // The taint is restored each time, after one second, two, four and so on.
+    let changes = || async { Ok(cluster.node_changes()?.get(conflicting).copied().unwrap_or_default()) };
     let times = changes().await.unwrap();
     assert!(times > 5, "the first write, and one after each of five reverts: {times}");
-    until("it is set again", SOON, changes, |now| *now >= times + 3).await.unwrap();
+    until("the taint is restored three times", SOON, changes, |now| *now >= times + 3).await.unwrap();
     assert!(changes().await.unwrap() < 20, "the delay grows");
-    assert!(!sweeper.is_finished(), "the other client goes on: {:?}", sweeper.await);
+    assert!(!sweeper.is_finished(), "the other client continues: {:?}", sweeper.await);
 
     let touched: Vec<_> = cluster.writes().unwrap().split_off(before);
     let others =
-        touched.iter().filter(|write| write.resource != "events" && ![contested, POOL].contains(&&*write.name));
+        touched.iter().filter(|write| write.resource != "events" && ![conflicting, POOL].contains(&&*write.name));
     assert_eq!(others.collect::<Vec<_>>(), Vec::<&e2e::audit::Request>::new(), "nothing else is written");
     let expected_nodes = vec![node(POOL, "web-new"), node("calm", "calm-new")];
     kubelets.add(expected_nodes).await.unwrap();
@@ -187,8 +187,8 @@ async fn a_taint_that_is_reverted_repeatedly_is_restored_each_time_and_the_other
     let counts = || async { Ok(cluster.pool(POOL).await?["status"]["nodes"].clone()) };
     until("the pool counts it", SOON, counts, |nodes| nodes["matched"] == 4 && nodes["tainted"] == 3).await.unwrap();
     sweeper.abort();
-    let all = || async { Ok(has_taint(&cluster.node(contested).await?, OS_WINDOWS.0, OS_WINDOWS.1)) };
-    until("the taint is back for good", SOON, all, |has| *has).await.unwrap();
+    let all = || async { Ok(has_taint(&cluster.node(conflicting).await?, OS_WINDOWS.0, OS_WINDOWS.1)) };
+    until("the taint is restored", SOON, all, |has| *has).await.unwrap();
     cluster.nothing_was_forbidden().unwrap();
 }
 

@@ -1,4 +1,5 @@
-//! What fails beside the nodes: taints are kept all the same, and everything else follows soon after the cause is gone.
+//! Failed writes to objects other than nodes: taints are applied anyway, and everything else soon after the cause is
+//! removed.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ use super::{node, nodes};
 
 const POOL: &str = "web";
 const COUNT: usize = 3;
-/// How soon after a cause is gone everything is as it should be.
+/// The time limit from the removal of a cause until everything is as specified.
 const RECOVERY: Duration = Duration::from_secs(15);
 
 /// A pool with a profile and its nodes, all as specified.
@@ -35,7 +36,7 @@ async fn settled() -> (Cluster, Kubelets, Operator) {
     (cluster, kubelets, operator)
 }
 
-/// Every number of pods makes another configuration.
+/// Applies a profile; each number of pods gives another configuration.
 async fn apply_profile(cluster: &Cluster, max_pods: u32) {
     let profile = json!({ "kubelet": { "maxPods": max_pods } });
     cluster.apply_profile("standard", profile).await.unwrap();
@@ -45,7 +46,7 @@ async fn config_of(cluster: &Cluster, node: &str) -> String {
     cluster.annotation(node, CONFIG_ANNOTATION).await.unwrap().unwrap()
 }
 
-/// Whatever is refused: a new node is tainted, and so is one that lost its taint.
+/// Checks that a new node and a node whose taint was removed are tainted.
 async fn taints_are_kept(cluster: &Cluster, kubelets: &Kubelets, new: &str) {
     cluster.edit_node("web-000", json!({ "spec": { "taints": null } })).await.unwrap();
     kubelets.add(vec![node(POOL, new)]).await.unwrap();
@@ -53,7 +54,7 @@ async fn taints_are_kept(cluster: &Cluster, kubelets: &Kubelets, new: &str) {
     cluster.until_tainted(POOL, OS_WINDOWS, all).await.unwrap();
 }
 
-/// Waits until the pool has its new configuration everywhere, which must be soon.
+/// Waits until the pool has its new configuration on every node, and checks the time since `begin`.
 async fn recovers(cluster: &Cluster, former: &str, begin: Instant) {
     cluster.until_condition(POOL, "ConfigRendered", "True", "Rendered").await.unwrap();
     cluster.until_ready(POOL).await.unwrap();
@@ -62,7 +63,7 @@ async fn recovers(cluster: &Cluster, former: &str, begin: Instant) {
     assert_ne!(config_of(cluster, "web-001").await, former);
 }
 
-/// No ConfigMap fits into the quota. The controller that would compute its status does not run here.
+/// Applies a quota of 0 ConfigMaps, and sets its status, because its controller does not run.
 async fn apply_quota(cluster: &Cluster) -> Result<Api<ResourceQuota>> {
     let quotas: Api<ResourceQuota> = cluster.namespaced(OPERATOR_NAMESPACE);
     let hard = json!({ "count/configmaps": "0" });
@@ -98,7 +99,7 @@ async fn an_immutable_config_map_of_another_owner_delays_its_configuration_only(
     until("the second configuration is named", SOON, second, |now| *now != first).await.unwrap();
     operator.stop().await.unwrap();
     drop(operator);
-    // The first configuration is asked for again, and somebody else has its name.
+    // The profile needs the first configuration again, and another owner's ConfigMap has its name.
     cluster.config_maps().delete(&first, &DeleteParams::default()).await.unwrap();
     let foreign = json!({ "metadata": { "name": first }, "immutable": true, "data": { "theirs": "x" } });
     create(&cluster.config_maps(), foreign).await.unwrap();
@@ -126,7 +127,7 @@ async fn without_its_role_the_operator_keeps_the_taints_also_after_a_restart() {
 
     operator.kill().unwrap();
     drop(operator);
-    // It is not ready, because it cannot list its ConfigMaps, and it keeps the taints all the same.
+    // The operator is not ready, because it cannot list its ConfigMaps, but it keeps the taints.
     let _operator = Operator::spawn(&cluster.control_plane, &[], &[]).unwrap();
     taints_are_kept(&cluster, &kubelets, "web-new-2").await;
     let begin = Instant::now();
@@ -137,7 +138,7 @@ async fn without_its_role_the_operator_keeps_the_taints_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_config_map_of_ours_that_is_changed_or_deleted_is_restored() {
+async fn a_config_map_of_the_operator_that_is_changed_or_deleted_is_restored() {
     let (cluster, _kubelets, _operator) = settled().await;
     let name = config_of(&cluster, "web-001").await;
     let before = cluster.config_maps().get(&name).await.unwrap();
@@ -145,10 +146,10 @@ async fn a_config_map_of_ours_that_is_changed_or_deleted_is_restored() {
     let mut tampered = before.clone();
     (tampered.metadata.resource_version, tampered.metadata.uid) = (None, None);
     tampered.data.as_mut().unwrap().insert("kubelet.args".to_owned(), "--evil".to_owned());
-    // The operator may be quicker: then its ConfigMap is deleted again.
+    // If the operator restores its ConfigMap first, it is deleted again.
     while cluster.config_maps().create(&PostParams::default(), &tampered).await.is_err() {
         let _ = cluster.config_maps().delete(&name, &DeleteParams::default()).await;
     }
     let data = || async { Ok(cluster.config_maps().get(&name).await?.data) };
-    until("its content is what its name says", SOON, data, |data| *data == before.data).await.unwrap();
+    until("its content is restored", SOON, data, |data| *data == before.data).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Connections that only one side believes in.
+//! Half-open connections: only one side regards them as open.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use super::{nodes, proxy::Proxy};
 
 const POOL: &str = "web";
 const NODE: &str = "web-001";
-/// How long the operator may be blind.
-const FOUND: Duration = Duration::from_secs(45);
+/// The time limit until the operator replaces a half-open connection.
+const REPLACED_WITHIN: Duration = Duration::from_secs(45);
 
 #[tokio::test]
 async fn half_open_connections_are_replaced_within_45_seconds_and_counted() {
@@ -28,7 +28,7 @@ async fn half_open_connections_are_replaced_within_45_seconds_and_counted() {
     cluster.until_tainted(POOL, OS_WINDOWS, 3).await.unwrap();
     cluster.until_idle().await.unwrap();
     let stalls = async || operator.metric("winpool_watch_stalls_total", &[("kind", "Node")]).await;
-    assert!(stalls().await.unwrap() < 1.0, "a quiet watch is no dead one");
+    assert!(stalls().await.unwrap() < 1.0, "an idle watch is not half-open");
 
     for times in 1..=2_u32 {
         proxy.lose_connections();
@@ -36,17 +36,17 @@ async fn half_open_connections_are_replaced_within_45_seconds_and_counted() {
         let params = PatchParams::default();
         cluster.nodes().patch(NODE, &params, &Patch::Merge(json!({ "spec": { "taints": null } }))).await.unwrap();
         let tainted = async || Ok(has_taint(&cluster.node(NODE).await?, OS_WINDOWS.0, OS_WINDOWS.1));
-        until("the taint is back", FOUND, tainted, |tainted| *tainted).await.unwrap();
+        until("the taint is restored", REPLACED_WITHIN, tainted, |tainted| *tainted).await.unwrap();
         eprintln!("the taint was back {:.1} s after the connections were lost", lost.elapsed().as_secs_f32());
         let counted = stalls().await.unwrap();
-        assert!(counted >= f64::from(times), "{counted} dead watches are counted");
+        assert!(counted >= f64::from(times), "{counted} stalls are counted");
     }
-    let silent = async || {
+    let silence = async || {
         let last = operator.metric("winpool_watch_last_activity_timestamp_seconds", &[("kind", "Node")]).await?;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
         Ok(now.as_secs_f64() - last)
     };
-    until("something came over the watch lately", FOUND, silent, |seconds| *seconds < 5.0).await.unwrap();
+    until("the watch received something", REPLACED_WITHIN, silence, |seconds| *seconds < 5.0).await.unwrap();
     let log = operator.log().unwrap();
     assert!(log.contains("the watch received nothing for"), "{log}");
     cluster.nothing_was_forbidden().unwrap();

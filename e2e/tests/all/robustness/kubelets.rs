@@ -1,4 +1,4 @@
-//! What a kubelet can write on its own Node under NodeRestriction, and what follows from it: nothing that it may not have.
+//! Writes of a kubelet to its own Node under NodeRestriction, which must not gain it protected labels or remove taints.
 
 use anyhow::ensure;
 use e2e::{
@@ -26,7 +26,7 @@ fn spec(policy: &str) -> Value {
     pool_spec(POOL, json!({ "labels": { TIER: "gold" }, "deletionPolicy": policy }))
 }
 
-/// The Nodes as the kubelet of `node` may write them.
+/// The Nodes, with the permissions of the kubelet of `node`.
 async fn as_kubelet(cluster: &Cluster, node: &str) -> Api<Node> {
     let user = format!("system:node:{node}");
     Api::all(cluster.control_plane.client_as(&user, &["system:nodes"]).await.unwrap())
@@ -44,7 +44,7 @@ async fn a_label_and_a_record_of_its_own_give_a_kubelet_no_protected_label_and_r
     kubelets.add(vec![rogue]).await.unwrap();
     let _operator = cluster.start_operator(&[], &[]).await.unwrap();
     cluster.apply_pool(POOL, spec("Retain")).await.unwrap();
-    // A pool that applies a taint of the key that an administrator has set on the rogue's node.
+    // A pool with the same taint that an administrator has set on node rogue.
     cluster.apply_tainting_pool("other", "ltsc2022", ("team", "a")).await.unwrap();
     cluster.until_ready(POOL).await.unwrap();
     let found = cluster.condition(POOL, "SpecValid").await.unwrap();
@@ -70,7 +70,7 @@ async fn a_label_and_a_record_of_its_own_give_a_kubelet_no_protected_label_and_r
         let keys: Vec<&str> = taints(&node).iter().map(|taint| taint.key.as_str()).collect();
         assert_eq!(keys, ["team"]);
     }
-    // The annotation of Cluster API excuses no node that the pool selects.
+    // The annotation of Cluster API does not prevent the taint on a node that the pool selects.
     patch(&kubelet, "rogue", json!({ "labels": { "agentpool": POOL } })).await.unwrap();
     cluster.until_tainted(POOL, OS_WINDOWS, 2).await.unwrap();
     cluster.nothing_was_forbidden().unwrap();
@@ -90,7 +90,7 @@ async fn a_lost_key_removes_nothing_and_the_restored_key_verifies_the_records() 
     drop(operator);
     secrets.delete(SECRET, &DeleteParams::default()).await.unwrap();
 
-    // By hand: the claims are listed, and nothing is removed without a word from the administrator.
+    // winpool cleanup lists the recorded fields, and removes nothing without --trust-records.
     let run = |arguments: &[&str]| {
         let output = winpool(&cluster.control_plane, User::Admin, arguments).unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -115,11 +115,11 @@ async fn a_lost_key_removes_nothing_and_the_restored_key_verifies_the_records() 
         );
         Ok(())
     };
-    eventually("the condition says that the records are not verified", SOON, lost).await.unwrap();
+    eventually("the condition reports that the records are not verified", SOON, lost).await.unwrap();
     cluster.until_idle().await.unwrap();
     assert_eq!(cluster.node("web-000").await.unwrap().metadata.resource_version, before.metadata.resource_version);
 
-    // The former key: the operator takes it without a restart, and everything is as it was.
+    // With the former key restored, the operator verifies the records again.
     secrets.delete(SECRET, &DeleteParams::default()).await.unwrap();
     operator.stop().await.unwrap();
     drop(operator);
@@ -146,7 +146,7 @@ async fn a_cleanup_that_trusts_the_records_removes_what_they_claim() {
     cluster.apply_pool(POOL, spec("Retain")).await.unwrap();
     cluster.until_ready(POOL).await.unwrap();
     operator.stop().await.unwrap();
-    // Nothing is left but the nodes: no key, no pool.
+    // Only the nodes remain: no key, no pool.
     cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
     let secrets: Api<Secret> = cluster.namespaced(OPERATOR_NAMESPACE);
     secrets.delete(SECRET, &DeleteParams::default()).await.unwrap();

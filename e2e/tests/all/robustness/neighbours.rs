@@ -1,4 +1,4 @@
-//! What a change of one pool costs the others.
+//! The reconciles of other pools after a change of one pool.
 
 use e2e::cluster::{Cluster, pool_spec, with_fields};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ async fn a_change_of_one_pool_of_fifty_reconciles_it_and_those_that_share_a_clas
     }
     cluster.until_idle().await.unwrap();
 
-    let passes = async || operator.metric("winpool_reconciles_total", &[("controller", "pool")]).await.unwrap();
+    let reconciles = async || operator.metric("winpool_reconciles_total", &[("controller", "pool")]).await.unwrap();
     let taints = json!([{ "key": "os", "value": "windows-2", "effect": "NoSchedule" }]);
     for (change, most) in [
         (json!({ "labels": { "team": "web" } }), 4.0),
@@ -39,12 +39,12 @@ async fn a_change_of_one_pool_of_fifty_reconciles_it_and_those_that_share_a_clas
         (json!({ "paused": true }), 8.0),
         (json!({ "nodeSelector": { "matchLabels": { "agentpool": "nobody" } } }), 8.0),
     ] {
-        let before = passes().await;
+        let before = reconciles().await;
         let found = change.to_string();
         cluster.apply_pool(&name(7), spec(7, change)).await.unwrap();
         cluster.until_idle().await.unwrap();
-        let made = passes().await - before;
-        eprintln!("{made} passes over {POOLS} pools for {found}");
-        assert!(made >= 1.0 && made <= most, "{made} passes for {found}");
+        let made = reconciles().await - before;
+        eprintln!("{made} reconciles of {POOLS} pools for {found}");
+        assert!(made >= 1.0 && made <= most, "{made} reconciles for {found}");
     }
 }

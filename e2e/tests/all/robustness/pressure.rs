@@ -1,4 +1,4 @@
-//! An API server that takes hardly anything at once, and other clients beside the operator.
+//! An API server with very few concurrent requests, and other clients beside the operator.
 
 use std::{
     sync::{
@@ -27,10 +27,10 @@ use super::nodes;
 
 const POOL: &str = "web";
 const COUNT: usize = 200;
-/// How long the pool may take.
+/// The time limit until the pool has converged.
 const CONVERGED: Duration = Duration::from_secs(180);
 
-/// Other clients, which list and write without pause until this is dropped.
+/// Other clients, which list and write continuously until this is dropped.
 struct Others {
     _tasks: JoinSet<()>,
     refused: Arc<AtomicUsize>,
@@ -50,7 +50,7 @@ impl Others {
                 loop {
                     let count = match once(&client, number % 2 == 0).await {
                         Ok(()) => &answered,
-                        // It does not heed Retry-After, but it is no busy loop either.
+                        // It ignores Retry-After, but is not a busy loop.
                         Err(_) => {
                             tokio::time::sleep(Duration::from_millis(50)).await;
                             &refused
@@ -107,12 +107,12 @@ async fn converges_under(arguments: &[&str]) {
 }
 
 #[tokio::test]
-async fn two_hundred_nodes_converge_on_a_server_that_takes_two_requests_at_once() {
+async fn two_hundred_nodes_converge_with_two_concurrent_requests() {
     converges_under(&["--max-requests-inflight=2"]).await;
 }
 
 #[tokio::test]
-async fn two_hundred_nodes_converge_where_two_reads_and_two_writes_are_taken_at_once() {
+async fn two_hundred_nodes_converge_with_two_concurrent_reads_and_writes() {
     let flags =
         ["--max-requests-inflight=2", "--max-mutating-requests-inflight=2", "--enable-priority-and-fairness=false"];
     converges_under(&flags).await;

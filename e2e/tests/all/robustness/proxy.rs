@@ -1,4 +1,4 @@
-//! A TCP proxy before the API server that can lose connections: neither side hears of it, and nothing comes through.
+//! A TCP proxy before the API server that can stop forwarding connections without closing them.
 
 use std::net::SocketAddr;
 
@@ -14,16 +14,16 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// A proxy on loopback. It ends when this is dropped.
+/// A proxy on loopback. Dropping it ends it.
 pub struct Proxy {
     address: SocketAddr,
-    /// How often the connections were lost.
+    /// The number of calls of `lose_connections`.
     lost: watch::Sender<u32>,
     server: JoinHandle<()>,
 }
 
 impl Proxy {
-    /// Starts it before an API server.
+    /// Starts a proxy before an API server.
     pub async fn start(control_plane: &ControlPlane) -> Result<Self> {
         let url = control_plane.url();
         let target = url.strip_prefix("https://").context("an https URL")?.parse()?;
@@ -34,7 +34,7 @@ impl Proxy {
         Ok(Self { address, lost, server })
     }
 
-    /// A kubeconfig of the operator that goes through the proxy.
+    /// A kubeconfig of the operator with the proxy's address.
     pub fn kubeconfig(&self, control_plane: &ControlPlane) -> Result<String> {
         let text = std::fs::read_to_string(control_plane.kubeconfig(User::Operator))?;
         let path = control_plane.directory().join("proxied.kubeconfig");
@@ -42,7 +42,7 @@ impl Proxy {
         Ok(path.display().to_string())
     }
 
-    /// From now on nothing comes through the connections that there are, and none of them is closed. New ones work.
+    /// Stops forwarding the existing connections without closing them. New ones work.
     pub fn lose_connections(&self) {
         self.lost.send_modify(|times| *times += 1);
     }
@@ -66,7 +66,7 @@ async fn serve(listener: TcpListener, target: SocketAddr, lost: watch::Sender<u3
     }
 }
 
-/// Forwards one direction until its end, or until the connection is lost: then it stays open for ever.
+/// Forwards one direction until its end, or until the connection is lost: then it remains open.
 async fn forward(mut from: ReadHalf<TcpStream>, mut to: WriteHalf<TcpStream>, mut lost: watch::Receiver<u32>) {
     let mut buffer = vec![0; 64 * 1024];
     loop {

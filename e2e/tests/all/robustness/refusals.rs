@@ -1,4 +1,4 @@
-//! What the API server refuses: taints by admission, and a verb by RBAC.
+//! Requests that the API server rejects: taints by admission, and a verb by RBAC.
 
 use std::time::{Duration, Instant};
 
@@ -24,17 +24,17 @@ use super::{
 
 const POOL: &str = "web";
 const COUNT: usize = 5;
-/// How soon after a cause is gone everything is as it should be.
+/// The time limit from the removal of a cause until everything is as specified.
 const RECOVERY: Duration = Duration::from_secs(15);
 
-/// Waits until a warning with this text is in the log, which must be the only one.
-async fn said_once(operator: &Operator, text: &str) {
+/// Waits until a warning with this text is in the log, and checks that there is only one.
+async fn assert_warned_once(operator: &Operator, text: &str) {
     let count = || async {
         let log = operator.log()?;
         Ok(log.lines().filter(|line| line.contains(" WARN ") && line.contains(text)).count())
     };
-    let said = until("the log says it", SOON, count, |count| *count > 0).await.unwrap();
-    assert_eq!(said, 1, "it is said once:\n{}", operator.log().unwrap());
+    let count = until("the warning is logged", SOON, count, |count| *count > 0).await.unwrap();
+    assert_eq!(count, 1, "the warning is logged once:\n{}", operator.log().unwrap());
 }
 
 #[tokio::test]
@@ -53,10 +53,10 @@ async fn when_admission_rejects_the_taints_the_labels_are_written_and_the_messag
         assert_eq!((label("example.com/team"), label("winpool.dev/pool")), (Some("web"), Some(POOL)));
         assert_eq!(taints(&node), []);
         let owned = &node.annotations()["winpool.dev/owned"];
-        assert!(owned.contains("example.com/team") && !owned.contains("NoSchedule"), "nothing is claimed: {owned}");
+        assert!(owned.contains("example.com/team") && !owned.contains("NoSchedule"), "no taint is recorded: {owned}");
     }
 
-    // One attempt with the taints and one without for each node, and no other for some seconds.
+    // For each node one attempt with the taints and one without, and no other for some seconds.
     let attempts = || async {
         let of_nodes = cluster.writes()?.into_iter().filter(|write| write.resource == "nodes");
         Ok(of_nodes.map(|write| (write.name, write.code)).collect::<Vec<_>>())
@@ -64,9 +64,9 @@ async fn when_admission_rejects_the_taints_the_labels_are_written_and_the_messag
     let made = attempts().await.unwrap();
     assert_eq!(made.len(), 2 * COUNT, "{made:?}");
     stays("the operator waits", Duration::from_secs(3), attempts, |now| now.len() == made.len()).await.unwrap();
-    said_once(&operator, REFUSAL).await;
+    assert_warned_once(&operator, REFUSAL).await;
 
-    // Soon after the cause is gone every node is tainted, without an event that would tell of it.
+    // Soon after the cause is removed every node is tainted, although no watch event reports the removal.
     let begin = Instant::now();
     webhook.remove().await.unwrap();
     cluster.until_tainted(POOL, OS_WINDOWS, COUNT).await.unwrap();
@@ -97,7 +97,7 @@ async fn when_admission_rejects_the_removal_of_taints_a_cleanup_keeps_record_lab
     cluster.classes().get("windows-ltsc2022").await.unwrap();
     assert!(
         !operator.log().unwrap().contains("remove taint"),
-        "the log has what was done:\n{}",
+        "the log contains only completed operations:\n{}",
         operator.log().unwrap()
     );
 
@@ -109,19 +109,19 @@ async fn when_admission_rejects_the_removal_of_taints_a_cleanup_keeps_record_lab
     cluster.nothing_was_forbidden().unwrap();
 }
 
-/// Gives the operator's ClusterRole the rules of `role`, and waits until they count.
+/// Sets the rules of the operator's ClusterRole to those of `role`, and waits until they are in effect.
 async fn set_rules(cluster: &Cluster, role: &ClusterRole) -> Result<()> {
     let roles = cluster.api::<ClusterRole>();
     let mut now = roles.get(&role.name_any()).await?;
     now.rules = role.rules.clone();
     roles.replace(&role.name_any(), &PostParams::default(), &now).await?;
     let wanted = verbs_of_classes(role).any(|verb| verb == "patch");
-    let counts = || async {
+    let in_effect = || async {
         let may = operator_may(&cluster.control_plane, &["patch", "runtimeclasses.node.k8s.io"]);
-        ensure!(may == wanted, "the former rules still count");
+        ensure!(may == wanted, "the former rules are still in effect");
         Ok(())
     };
-    eventually("the rules of the role count", SOON, counts).await
+    eventually("the rules of the role are in effect", SOON, in_effect).await
 }
 
 fn verbs_of_classes(role: &ClusterRole) -> impl Iterator<Item = &String> {
@@ -150,16 +150,16 @@ async fn without_a_verb_the_operator_reports_it_and_recovers_when_it_is_granted(
     }
     set_rules(&cluster, &narrow).await.unwrap();
 
-    // A pool that needs a new class cannot have it, and says why.
+    // The class of a pool that needs a new one is not applied, and the pool reports the reason.
     cluster.apply_tainting_pool("batch", "ltsc2019", OS_WINDOWS).await.unwrap();
     let found = cluster.until_condition("batch", "RuntimeClassReady", "False", "WriteFailed").await.unwrap();
     for part in ["windows-ltsc2019", "cannot patch resource \"runtimeclasses\""] {
         assert!(found.message.contains(part), "{part}: {}", found.message);
     }
     cluster.until_tainted("batch", OS_WINDOWS, COUNT).await.unwrap();
-    said_once(&operator, "cannot patch resource").await;
+    assert_warned_once(&operator, "cannot patch resource").await;
 
-    // A pool that needs none goes on.
+    // A pool that needs none is reconciled.
     kubelets.add(vec![node(POOL, "web-late")]).await.unwrap();
     cluster.until_tainted(POOL, OS_WINDOWS, COUNT + 1).await.unwrap();
     cluster.until_ready(POOL).await.unwrap();

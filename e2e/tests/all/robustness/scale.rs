@@ -6,7 +6,7 @@ use super::nodes;
 
 const POOLS: [(&str, usize); 3] = [("web", 100), ("batch", 67), ("edge", 33)];
 
-/// Waits until every pool has its nodes under `taint`, and says so.
+/// Waits until every node of every pool has `taint` and the status reports it.
 async fn until_all_tainted(cluster: &Cluster, taint: (&str, &str)) {
     for (pool, count) in POOLS {
         cluster.until_tainted(pool, taint, count).await.unwrap();
@@ -43,9 +43,9 @@ async fn two_hundred_nodes_are_each_written_once_per_change() {
     for (pool, _) in POOLS {
         assert!(
             cluster.tainted_nodes(pool, OS_WINDOWS).await.unwrap().is_empty(),
-            "the former taint is gone from {pool}"
+            "the former taint is removed from {pool}"
         );
     }
-    assert!(operator.stop().await.unwrap().success(), "it ends well within {SOON:?}");
+    assert!(operator.stop().await.unwrap().success(), "it shuts down within {SOON:?}");
     cluster.nothing_was_forbidden().unwrap();
 }

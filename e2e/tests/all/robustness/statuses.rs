@@ -1,4 +1,4 @@
-//! What status says: it is accepted whatever others call their objects, and Ready is never True for what failed.
+//! The status: the API server accepts it for all object names, and Ready is not True for a failed generation.
 
 use anyhow::Result;
 use e2e::{
@@ -17,11 +17,11 @@ use super::{
 
 const POOL: &str = "web";
 const PROFILE: &str = "standard";
-/// How many RuntimeClasses are left over from former specs of the pool.
+/// The number of RuntimeClasses of former specs of the pool.
 const UNUSED: usize = 40;
-/// How many nodes have the longest names that there are.
+/// The number of nodes with names of the maximum length.
 const LONG_NAMES: usize = 6;
-/// What an API server takes in the message of a condition, in characters.
+/// The maximum length of a condition's message in characters.
 const LONGEST_MESSAGE: usize = 32_768;
 
 /// A name of 253 characters.
@@ -29,7 +29,7 @@ fn long_name(number: usize) -> String {
     format!("{}-{number:03}", "n".repeat(249))
 }
 
-/// RuntimeClasses that were made for the pool and that it does not name.
+/// Creates RuntimeClasses that belong to the pool but are not in its spec.
 async fn leave_classes(cluster: &Cluster) {
     for number in 0..UNUSED {
         let labels = json!({ "app.kubernetes.io/managed-by": "winpool", "winpool.dev/pool": POOL });
@@ -39,7 +39,7 @@ async fn leave_classes(cluster: &Cluster) {
     }
 }
 
-/// A profile of which so much is wrong that the names alone are longer than a message may be.
+/// A profile with so many wrong fields that their names alone exceed the maximum length of a message.
 fn wrong_profile() -> Value {
     let gates: serde_json::Map<_, _> =
         (0..64).map(|number| (format!("{}-{number:03}", "G".repeat(300)), json!(true))).collect();
@@ -54,7 +54,7 @@ async fn condition_of_profile(cluster: &Cluster) -> Result<Condition> {
 async fn a_status_is_accepted_whatever_nodes_classes_and_profiles_contain() {
     let cluster = Cluster::start().await.unwrap();
     let long = (0..LONG_NAMES).map(|number| {
-        // The name of the host is a label, which must be shorter.
+        // The hostname is a label value, which must be shorter.
         let mut node = node(POOL, &long_name(number)).label("kubernetes.io/hostname", &format!("long-{number}"));
         node.windows = Some(e2e::node::Windows::new("10.0.26100.1"));
         node
@@ -71,7 +71,7 @@ async fn a_status_is_accepted_whatever_nodes_classes_and_profiles_contain() {
     assert!(found.message.contains(" characters omitted)"), "{}", found.message);
     assert!(found.message.chars().count() <= LONGEST_MESSAGE);
     let valid = || condition_of_profile(&cluster);
-    until("the profile is refused", SOON, valid, |found| found.reason == "Invalid").await.unwrap();
+    until("the profile is invalid", SOON, valid, |found| found.reason == "Invalid").await.unwrap();
 
     kubelets.set_kubelet_version("web-000", &"next-ß".repeat(6_000)).await.unwrap();
     let found = cluster.until_condition(POOL, "VersionSkew", "Unknown", "UnknownVersion").await.unwrap();
@@ -91,10 +91,10 @@ async fn a_status_is_accepted_whatever_nodes_classes_and_profiles_contain() {
 
     let status = cluster.pool(POOL).await.unwrap()["status"].clone();
     let listed = status["runtimeClasses"].as_array().unwrap();
-    assert_eq!(listed[0]["name"], "windows-ltsc2022", "what the pool asks for comes first");
+    assert_eq!(listed[0]["name"], "windows-ltsc2022", "the classes in the spec come first");
     assert_eq!(listed.len() as u64 + status["omitted"]["runtimeClasses"].as_u64().unwrap(), UNUSED as u64 + 1);
 
-    // What changes after that is said as well.
+    // Later changes are reported too.
     cluster.apply_profile(PROFILE, json!({})).await.unwrap();
     cluster.until_condition(POOL, "ProfileResolved", "True", "Resolved").await.unwrap();
     until("the profile is accepted", SOON, valid, |found| found.status == "True").await.unwrap();
@@ -102,11 +102,11 @@ async fn a_status_is_accepted_whatever_nodes_classes_and_profiles_contain() {
     let readable = |found: &Condition| found.reason != "UnknownVersion";
     until("the version is read", SOON, || cluster.condition(POOL, "VersionSkew"), readable).await.unwrap();
     let log = operator.log().unwrap();
-    assert!(!log.contains("write-status"), "no status was refused:\n{log}");
+    assert!(!log.contains("write-status"), "no status was rejected:\n{log}");
     cluster.nothing_was_forbidden().unwrap();
 }
 
-/// Every state of a pool until now: the generation that Ready is about, and its status.
+/// Every state of a pool until now: the observed generation and the status of Ready.
 async fn ready_until_now(history: &History<DynamicObject>) -> Vec<(i64, String)> {
     let states = history.until_now().await.unwrap();
     let ready = states.values().filter_map(|state| {
@@ -133,7 +133,7 @@ async fn a_generation_whose_taints_are_refused_is_never_ready() {
     cluster.apply_tainting_pool("fresh", "ltsc2022", OS_WINDOWS).await.unwrap();
     for pool in [POOL, "fresh"] {
         let refused = |found: &Condition| found.status == "False" && found.message.contains(REFUSAL);
-        until("the refusal is said", SOON, || cluster.condition(pool, "Ready"), refused).await.unwrap();
+        until("the rejection is reported", SOON, || cluster.condition(pool, "Ready"), refused).await.unwrap();
     }
     let states = ready_until_now(&of_web).await;
     assert!(states.contains(&(1, "True".to_owned())) && states.contains(&(2, "False".to_owned())), "{states:?}");

@@ -28,29 +28,29 @@ use tokio_rustls::{
 
 use crate::tls::Tls;
 
-/// What the webhook says when it refuses.
+/// The message of a rejection by the webhook.
 pub const REFUSAL: &str = "taints are set by the platform team alone";
 
-/// Which nodes the operator may not write.
+/// The writes of the operator that the webhook rejects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refuses {
-    /// Those that would have taints.
+    /// Writes after which a node has taints.
     Tainted,
-    /// Those that would have none.
+    /// Writes after which a node has no taints.
     Untainted,
 }
 
-/// A webhook that refuses some of what the operator would do to nodes. It ends when this is dropped.
+/// A webhook that rejects some of the operator's writes to nodes. Dropping it ends it.
 pub struct Webhook {
     configurations: Api<ValidatingWebhookConfiguration>,
     server: JoinHandle<()>,
 }
 
 impl Webhook {
-    /// Starts it on loopback, has the API server ask it, and waits until `node` is under its protection.
+    /// Starts a webhook on loopback, configures it in the API server, and waits until it rejects writes to `node`.
     pub async fn start(cluster: &Cluster, node: &str, refuses: Refuses) -> Result<Self> {
         let folder = cluster.control_plane.directory();
-        // The certificate of the API server is for 127.0.0.1, and so serves here too.
+        // The certificate of the API server is for 127.0.0.1, so the webhook can use it too.
         let certificates = CertificateDer::pem_file_iter(folder.join("certificates/apiserver.crt"))?;
         let key = PrivateKeyDer::from_pem_file(folder.join("certificates/apiserver.key"))?;
         let tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -90,11 +90,11 @@ impl Webhook {
                 other => Err(anyhow!("{other:?}")),
             }
         };
-        eventually("the API server asks the webhook", SOON, refused).await?;
+        eventually("the API server calls the webhook", SOON, refused).await?;
         Ok(webhook)
     }
 
-    /// Takes it out of the way.
+    /// Removes its configuration from the API server.
     pub async fn remove(self) -> Result<()> {
         self.configurations.delete("taints", &DeleteParams::default()).await?;
         Ok(())
@@ -115,7 +115,7 @@ fn review(body: &str, refuses: Refuses) -> String {
 fn answer(body: &str, refuses: Refuses) -> Result<Value> {
     let review: Value = serde_json::from_str(body).context("an AdmissionReview")?;
     let request = &review["request"];
-    // What was there before is no help: to API servers of 1.20, `oldObject` has the patched taints already.
+    // `oldObject` cannot be used: with API servers of 1.20 it already has the patched taints.
     let tainted = request["object"]["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
     let refused =
         tainted == (refuses == Refuses::Tainted) && request["userInfo"]["username"] == json!(User::Operator.name());

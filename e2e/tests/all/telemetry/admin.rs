@@ -25,13 +25,13 @@ async fn readyz_names_the_kinds_without_crds_and_is_ready_when_they_are_installe
     let readyz = || operator.get("/readyz");
     let waits = |(status, text): &(u16, String)| *status == 503 && text.trim_end().ends_with(&format!(": {missing}"));
     until("readyz names what is missing", SOON, readyz, waits).await.unwrap();
-    assert_eq!(operator.get("/livez").await.unwrap().0, 200, "it lives all the same");
-    let said = || async {
+    assert_eq!(operator.get("/livez").await.unwrap().0, 200, "it is live although not ready");
+    let logged = || async {
         let log = operator.log()?;
         ensure!(log.contains("kubectl apply -k crds/"), "{log}");
         Ok(())
     };
-    eventually("the log says what to do", SOON, said).await.unwrap();
+    eventually("the log contains the remedy", SOON, logged).await.unwrap();
 
     install_crds(&cluster.control_plane).unwrap();
     operator.wait_ready(SOON).await.unwrap();
@@ -40,7 +40,7 @@ async fn readyz_names_the_kinds_without_crds_and_is_ready_when_they_are_installe
     assert_eq!(operator.get("/nothing").await.unwrap().0, 404);
 }
 
-/// Reads a page of figures in the OpenMetrics text format, and returns its samples as `name{labels}` and value.
+/// Parses metrics in the OpenMetrics text format, and returns the samples as `name{labels}` and value.
 fn samples(page: &str) -> Result<Vec<(String, f64)>> {
     ensure!(page.ends_with("# EOF\n"), "the end is marked");
     let mut samples = Vec::new();
@@ -101,11 +101,11 @@ async fn metrics_count_reconciles_operations_caches_and_the_nodes_of_each_pool()
 
     cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
     let of_pool = async || Ok(operator.metrics().await?.contains(&format!("pool=\"{POOL}\"")));
-    until("the figures of the pool are gone", SOON, of_pool, |found| !found).await.unwrap();
+    until("the metrics of the pool are removed", SOON, of_pool, |found| !found).await.unwrap();
     cluster.nothing_was_forbidden().unwrap();
 }
 
-/// Resident memory that connections may cost, in bytes. The limit of the Deployment is 512 MiB.
+/// The maximum resident memory for connections, in bytes. The limit of the Deployment is 512 MiB.
 const COST: u64 = 64 << 20;
 
 #[tokio::test]
@@ -117,13 +117,13 @@ async fn sixteen_hundred_slow_clients_cost_little_memory_and_block_no_other() {
     let mut slow = Vec::new();
     for _ in 0..1600 {
         let mut stream = TcpStream::connect(operator.admin_address()).await.unwrap();
-        // A connection that was closed already is closed.
+        // An error means that the connection was already closed.
         let _ = stream.write_all(head.as_bytes()).await;
         slow.push(stream);
     }
     for path in ["/livez", "/readyz", "/metrics"] {
         let answer = tokio::time::timeout(Duration::from_secs(2), operator.get(path)).await;
-        assert_eq!(answer.unwrap().unwrap().0, 200, "{path} is answered as fast as a probe of a kubelet asks");
+        assert_eq!(answer.unwrap().unwrap().0, 200, "{path} is answered within the time limit of a kubelet's probe");
     }
     let after = operator.resident_bytes().unwrap();
     eprintln!("{} KiB before, {} KiB with 1600 slow clients", before >> 10, after >> 10);

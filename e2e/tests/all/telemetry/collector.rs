@@ -1,4 +1,4 @@
-//! A collector of traces, as OTLP has it.
+//! A collector of traces over OTLP.
 
 use std::{
     collections::BTreeMap,
@@ -23,31 +23,31 @@ use tonic::{
     transport::{Identity, Server, ServerTlsConfig},
 };
 
-/// A span that was received, in the words of the tests.
+/// A received span.
 #[derive(Clone, Debug)]
 pub struct Span {
-    /// What it is called.
+    /// The name.
     pub name: String,
     /// The trace that it belongs to, in hexadecimal digits.
     pub trace: String,
     /// Its own id.
     pub id: String,
-    /// The id of the span above it; empty for the first of a trace.
+    /// The id of the parent span; empty for the root of a trace.
     pub parent: String,
-    /// Attributes that are texts.
+    /// The string attributes.
     pub attributes: BTreeMap<String, String>,
-    /// Attributes of the program that sent it.
+    /// The string attributes of the resource.
     pub resource: BTreeMap<String, String>,
 }
 
 impl Span {
-    /// A text attribute; empty if there is none.
+    /// A string attribute; empty if there is none.
     pub fn attribute(&self, key: &str) -> &str {
         self.attributes.get(key).map_or("", String::as_str)
     }
 }
 
-/// A running collector. It ends when this is dropped.
+/// A running collector. Dropping it ends it.
 pub struct Collector {
     spans: Spans,
     server: JoinHandle<()>,
@@ -55,12 +55,12 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts one on a free port of loopback.
+    /// Starts a collector on a free port of loopback.
     pub async fn start() -> Result<Self> {
         Self::serve("http", Server::builder()).await
     }
 
-    /// Starts one that speaks TLS.
+    /// Starts a collector with TLS.
     pub async fn start_with_tls(certificate: &Certificate) -> Result<Self> {
         let identity = Identity::from_pem(&certificate.certificate, &certificate.key);
         Self::serve("https", Server::builder().tls_config(ServerTlsConfig::new().identity(identity))?).await
@@ -77,12 +77,12 @@ impl Collector {
         Ok(Self { spans, server, endpoint: format!("{scheme}://127.0.0.1:{port}") })
     }
 
-    /// What `OTEL_EXPORTER_OTLP_ENDPOINT` has to be.
+    /// The value for `OTEL_EXPORTER_OTLP_ENDPOINT`.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Everything that was received so far.
+    /// The spans that were received so far.
     pub fn spans(&self) -> Vec<Span> {
         self.spans.0.lock().unwrap().clone()
     }

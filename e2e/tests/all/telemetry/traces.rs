@@ -21,7 +21,7 @@ use super::{
     nodes,
 };
 
-/// Sends spans soon, so that a test need not wait for a full batch.
+/// A short export delay, so that a test need not wait for a full batch.
 const AT_ONCE: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "100");
 
 fn children<'a>(spans: &'a [Span], parent: &'a Span) -> impl Iterator<Item = &'a Span> {
@@ -38,7 +38,7 @@ async fn a_reconcile_is_a_trace_from_the_watch_event_to_each_request() {
     let operator = cluster.start_operator(&arguments, &environment).await.unwrap();
     apply_pool(&cluster).await;
 
-    // A span arrives when it ends, and a reconcile ends after all that is under it.
+    // A span is exported when it ends, and a reconcile ends after its child spans.
     let reconciles = || async {
         let spans = collector.spans();
         let reconciles = spans.iter().filter(|span| span.name == "reconcile" && span.attribute("object") == POOL);
@@ -69,7 +69,7 @@ async fn a_reconcile_is_a_trace_from_the_watch_event_to_each_request() {
     assert_eq!(written, ["write-status"]);
     assert!(spans.iter().all(|span| span.resource["service.name"] == "winpool"), "{:?}", spans[0].resource);
 
-    // The last spans are sent before the end, and the log has the ids of the traces.
+    // The last spans are sent before the process ends, and the log contains the trace ids.
     assert!(operator.stop().await.unwrap().success());
     let traces: BTreeSet<String> = collector.spans().into_iter().map(|span| span.trace).collect();
     let log = operator.log().unwrap();
@@ -96,12 +96,13 @@ async fn an_unreachable_collector_delays_neither_the_work_nor_the_shutdown() {
     cluster.nothing_was_forbidden().unwrap();
 }
 
-/// The TCP sockets that a process sees: inode, and the port at the other end.
+/// The TCP sockets in the network namespace of a process: inode and remote port.
 fn tcp_sockets(pid: u32) -> Result<BTreeMap<String, u16>> {
     let mut sockets = BTreeMap::new();
     for table in ["tcp", "tcp6"] {
         let text = fs::read_to_string(format!("/proc/{pid}/net/{table}"))?;
-        // A line: number, local address:port, remote address:port, …, inode in the tenth column; numbers are hexadecimal.
+        // A line: number, local address:port, remote address:port, …, inode in the tenth column; numbers are
+        // hexadecimal.
         for line in text.lines().skip(1) {
             let columns: Vec<&str> = line.split_whitespace().collect();
             let port = columns[2].rsplit(':').next().unwrap_or_default();
@@ -111,7 +112,7 @@ fn tcp_sockets(pid: u32) -> Result<BTreeMap<String, u16>> {
     Ok(sockets)
 }
 
-/// The ports at the other end of a process's TCP connections, and how many other sockets it has beside its listeners.
+/// The remote ports of a process's TCP connections, and the number of its other sockets except listeners.
 fn connections(pid: u32) -> Result<(BTreeSet<u16>, usize)> {
     let mut tcp = tcp_sockets(pid)?;
     let mut inodes = Vec::new();
@@ -120,11 +121,11 @@ fn connections(pid: u32) -> Result<(BTreeSet<u16>, usize)> {
         let target = target.display().to_string();
         inodes.extend(target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')).map(str::to_owned));
     }
-    // Once more, for what was connected in between.
+    // Read again, for connections that were opened in between.
     tcp.extend(tcp_sockets(pid)?);
     let ports: Vec<_> = inodes.iter().map(|inode| tcp.get(inode).copied()).collect();
     let other = ports.iter().filter(|port| port.is_none()).count();
-    // A listener has no other end.
+    // A listener has no remote port.
     Ok((ports.into_iter().flatten().filter(|port| *port != 0).collect(), other))
 }
 
@@ -147,7 +148,7 @@ async fn traces_go_over_tls_to_a_collector_that_the_system_trusts() {
 async fn without_an_endpoint_the_operator_connects_to_the_api_server_alone() {
     let cluster = Cluster::start().await.unwrap();
     let _kubelets = cluster.start_kubelets(nodes()).await.unwrap();
-    // Whoever sets only these has asked for nothing to be sent.
+    // These variables alone do not enable the export.
     let environment = [("OTEL_SERVICE_NAME", "somebody"), AT_ONCE];
     let operator = cluster.start_operator(&[], &environment).await.unwrap();
     let api_server: u16 = cluster.control_plane.url().rsplit(':').next().unwrap().parse().unwrap();
@@ -155,7 +156,7 @@ async fn without_an_endpoint_the_operator_connects_to_the_api_server_alone() {
     let (_, sockets_before) = connections(pid).unwrap();
     let work = apply_pool(&cluster);
     let watch = stays(
-        "it is connected to the API server alone",
+        "it is connected only to the API server",
         Duration::from_secs(5),
         || async { connections(pid) },
         |(remote, other)| remote.iter().all(|port| *port == api_server) && *other <= sockets_before,
@@ -164,6 +165,6 @@ async fn without_an_endpoint_the_operator_connects_to_the_api_server_alone() {
     watched.unwrap();
     assert_eq!(connections(pid).unwrap().0, [api_server].into());
     let log = operator.log().unwrap();
-    assert!(!log.contains("trace_id"), "without traces there are no ids of them:\n{log}");
+    assert!(!log.contains("trace_id"), "without traces the log has no trace ids:\n{log}");
     cluster.nothing_was_forbidden().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Workloads are not checked: by choice, and without the role.
+//! Workloads are not checked if the check is disabled or the role is missing.
 
 use anyhow::ensure;
 use e2e::{
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::{COUNTED, of_template, pod, until_warned};
 
-/// What is read for the verdicts on workloads, and for nothing else.
+/// The resources that are read only to assess workloads.
 const OF_WORKLOADS: [&str; 5] = ["pods", "deployments", "statefulsets", "daemonsets", "jobs"];
 
 fn of_workloads(cluster: &Cluster) -> Vec<Request> {
@@ -59,7 +59,7 @@ async fn without_the_role_for_workloads_the_nodes_are_tainted_and_with_it_issues
         ensure!(!operator_may(&cluster.control_plane, &["list", "pods"]), "the operator may still list pods");
         Ok(())
     };
-    eventually("the role is taken away", COUNTED, forbidden).await.unwrap();
+    eventually("the permissions of the role are removed", COUNTED, forbidden).await.unwrap();
     let operator = Operator::spawn(&cluster.control_plane, &["--registry=off"], &[]).unwrap();
     cluster.until_tainted("web", OS_WINDOWS, 1).await.unwrap();
     let found = cluster.until_condition("web", "WorkloadsPlaced", "Unknown", "NotChecked").await.unwrap();
@@ -73,9 +73,9 @@ async fn without_the_role_for_workloads_the_nodes_are_tainted_and_with_it_issues
     let synced = async |kind| operator.metric("winpool_cache_synced", &[("kind", kind)]).await.unwrap() > 0.0;
     assert!(!synced("Pod").await && synced("Node").await);
     let log = operator.log().unwrap();
-    let said =
+    let count =
         log.lines().filter(|line| line.contains("watch failed, retrying") && line.contains("kind=\"Pod\"")).count();
-    assert_eq!(said, 1, "{log}");
+    assert_eq!(count, 1, "{log}");
 
     let role = workspace().join("config/rbac/workloads.yaml");
     cluster.kubectl(&["apply", "-f", &role.display().to_string()]).unwrap();

@@ -1,4 +1,4 @@
-//! Images that cannot run, from what the runtime says and from what the name suggests, until the cause is mended.
+//! Images that cannot run, according to the error of the container runtime or the tag, until the cause is fixed.
 
 use e2e::kubelet::Refusal;
 use k8s_openapi::api::{
@@ -39,7 +39,7 @@ async fn the_error_of_the_runtime_is_reported_for_a_deployment_until_it_has_anot
     let classes = fixture.status("rollout").await.unwrap().workloads.unwrap().runtime_classes;
     assert_eq!(classes.iter().map(|class| (class.name.as_str(), class.pods)).collect::<Vec<_>>(), [("rollout", 2)]);
     let warned = fixture.until_warned("app", "ImagesCannotRun").await;
-    // It may have been told before the runtime had said anything.
+    // The first warning may precede the error of the container runtime.
     assert!(
         warned.starts_with(&format!("WindowsNodePool rollout: {old} ")) && warned.contains("run on 10.0.20348"),
         "{warned}"

@@ -1,4 +1,4 @@
-//! Workload issues, with the effect that they have on the real scheduler and the real controllers, until the cause is fixed.
+//! Workload issues and their effect on the real scheduler and the real controllers, until the cause is fixed.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl WorkloadFixture {
         until(&format!("pods run on {nodes:?}"), SOON, places, |places| *places == expected).await.unwrap();
     }
 
-    /// The DaemonSet controller has looked at this generation and makes so many pods.
+    /// Waits until the DaemonSet controller has observed the present generation and wants this number of pods.
     async fn until_daemon_set_wants(&self, name: &str, pods: i32) {
         let wants = || async {
             let set = self.all::<DaemonSet>().get(name).await?;
@@ -49,7 +49,7 @@ async fn a_daemon_set_that_relies_on_its_class_gets_no_pod_until_its_template_ha
     if is_skipped("a_daemon_set_that_relies_on_its_class_gets_no_pod_until_its_template_has_the_selector") {
         return;
     }
-    // A build of its own: the class selects the nodes of this fixture alone.
+    // A build that no other fixture has, so that the class selects only the nodes of this fixture.
     let nodes = vec![tainted("relies", 1, "10.0.26100.4652")];
     let fixture = WorkloadFixture::new("relies", nodes, json!({ "windowsVersion": "ltsc2025" })).await;
     fixture.create::<DaemonSet>("agent", of_template(pod(IMAGE, json!({ "runtimeClassName": "relies" })))).await;
@@ -117,7 +117,7 @@ async fn a_linux_pod_on_a_windows_node_is_reported_until_it_is_deleted() {
         return;
     }
     let fixture = WorkloadFixture::with_one_node("stray").await;
-    // Who names the node passes by the scheduler.
+    // A pod with nodeName bypasses the scheduler.
     let fields = json!({ "nodeName": "stray-1", "nodeSelector": { "kubernetes.io/os": "linux" } });
     fixture.create::<Pod>("app", pod(IMAGE, fields)).await;
     let message = fixture.until_placed("False", "LinuxPodOnWindowsNode").await;

@@ -50,12 +50,12 @@ pub struct DesiredClass<'a> {
     pub overhead: Cow<'a, BTreeMap<String, Quantity>>,
     pub selector: BTreeMap<String, String>,
     pub tolerations: Vec<core::Toleration>,
-    /// The state before the class was adopted, if it was, as JSON.
+    /// The state before the adoption, as JSON, if the class was adopted.
     pub adopted: Option<String>,
 }
 
 impl<'a> DesiredClass<'a> {
-    /// The class that these pools share, the `first` of which takes precedence.
+    /// The class that these pools share. The pool `first` takes precedence.
     pub fn new(first: ClassUser<'a>, users: &[ClassUser]) -> Self {
         let pool = &first.pool.name;
         Self {
@@ -97,8 +97,8 @@ impl<'a> DesiredClass<'a> {
         self.add_tolerations(missing);
     }
 
-    /// Keeps the tolerations of the class for single taints of nodes that it selects: without them its pods could not be
-    /// scheduled there again.
+    /// Keeps the tolerations of the class for single taints of nodes that it selects. Without them its pods could not
+    /// be scheduled there again.
     pub fn keep_tolerated(&mut self, existing: &RuntimeClassView, snapshot: &Snapshot) {
         let present = existing.tolerations();
         let extra: Vec<_> = present.into_iter().filter(|toleration| !self.tolerations.contains(toleration)).collect();
@@ -157,12 +157,12 @@ impl<'a> DesiredClass<'a> {
         FieldWrite::scheduling(self.body()["scheduling"].to_string())
     }
 
-    /// Applies a widened class. It does not count for the detection of reverts: another apply follows.
+    /// Applies a widened class. Another apply follows, so this one does not count for the detection of reverts.
     pub fn apply_widened(&self, existing: &RuntimeClassView) -> Operation {
         self.apply(Some(existing), "add tolerations", Vec::new())
     }
 
-    /// Applies the class over the observed version of the existing one, or as a new one.
+    /// Applies the class to the observed version of the existing class, or creates it.
     pub fn apply(&self, existing: Option<&RuntimeClassView>, change: &str, writes: Vec<FieldWrite>) -> Operation {
         let mut body = self.body();
         if let Some(existing) = existing {
@@ -200,7 +200,7 @@ fn tolerations(users: &[ClassUser]) -> Vec<core::Toleration> {
         }
     };
     for user in users {
-        // Pools that share a class mostly have the same taints.
+        // Pools that share a class usually have the same taints.
         user.spec.taints.iter().filter(|taint| tolerated.insert(*taint)).for_each(|taint| {
             add(toleration_of(&taint.key, &taint.value, taint.effect.as_str()));
         });

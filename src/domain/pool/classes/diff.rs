@@ -1,4 +1,4 @@
-//! How existing RuntimeClasses differ from desired ones, and how adopted classes are restored.
+//! The differences of existing and desired RuntimeClasses, and the restoration of adopted ones.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use crate::{
     },
 };
 
-/// The maps of a class. An apply does not remove the keys of other managers from the overhead, nor with API servers of 1.20
-/// from the nodeSelector.
+/// The maps of a class. An apply does not remove keys of other managers from the overhead, and with API servers of 1.20
+/// also not from the nodeSelector.
 #[derive(Clone, Copy)]
 enum ClassMap {
     Selector,
@@ -25,8 +25,8 @@ enum ClassMap {
 }
 
 impl DesiredClass<'_> {
-    /// How the existing class differs, such as `no toleration for os=windows:NoSchedule`. Of a class that is not managed
-    /// extra tolerations are no difference.
+    /// The differences of the existing class, such as `no toleration for os=windows:NoSchedule`. Extra tolerations of
+    /// an unmanaged class are not a difference.
     pub fn differences(&self, existing: &RuntimeClassView) -> Vec<String> {
         let mut differences = Vec::new();
         let selector = existing.selector();
@@ -52,7 +52,7 @@ impl DesiredClass<'_> {
         differences
     }
 
-    /// Removes what other clients added to the maps of the class.
+    /// Removes keys that other clients added to the maps of the class.
     pub fn strip(&self, existing: &RuntimeClassView) -> Option<Operation> {
         strip(existing, |map, key| match map {
             ClassMap::Selector => self.selector.contains_key(key),
@@ -79,8 +79,8 @@ fn strip(existing: &RuntimeClassView, keeps: impl Fn(ClassMap, &str) -> bool) ->
     Some(Operation::StripRuntimeClass { name: existing.name().to_owned(), body })
 }
 
-/// Restores the state of a class before it was adopted: first keys are removed from its maps, then the rest is applied.
-/// `None` if the class was not adopted.
+/// Restores the state of a class before its adoption: first removes keys from its maps, then applies the rest. `None`
+/// if the class was not adopted.
 pub fn restored(class: &RuntimeClassView) -> Option<(Option<Operation>, Operation)> {
     let before: Value = serde_json::from_str(class.adopted()?).ok()?;
     let strip = strip(class, |map, key| {

@@ -22,11 +22,11 @@ pub struct DesiredNode<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// The taints of the spec.
     pub taints: &'a [Taint],
-    /// The taints that a RuntimeClass of the pool tolerates only after the same plan has changed it.
+    /// The taints that a RuntimeClass of the pool tolerates only after this plan has changed it.
     pub untolerated: &'a BTreeSet<TaintKey>,
     /// These RuntimeClasses.
     pub widened_classes: &'a BTreeSet<String>,
-    /// The taints that a RuntimeClass of the pool does not tolerate and that cannot be changed now.
+    /// The taints that a RuntimeClass of the pool does not tolerate, if this class cannot be changed now.
     pub blocked: &'a BTreeSet<TaintKey>,
     /// The evictions that NoExecute taints would cause.
     pub evictions: &'a Evictions<'a>,
@@ -37,9 +37,9 @@ pub struct DesiredNode<'a> {
 pub enum DesiredConfig<'a> {
     /// The ConfigMap with this name.
     Named(&'a str),
-    /// None: the pool names no profile.
+    /// No configuration, because the pool names no profile.
     None,
-    /// The present one: the profile cannot be rendered for the node now.
+    /// The current configuration, because the profile cannot be rendered for the node now.
     Unchanged,
 }
 
@@ -48,9 +48,9 @@ pub enum DesiredConfig<'a> {
 pub struct NodePlan {
     /// The change, if anything changes.
     pub change: Option<Arc<NodeChange>>,
-    /// Taints with another value, which are not overwritten.
+    /// Taints with another value, which is not overwritten.
     pub taint_conflicts: Vec<ValueConflict<TaintKey>>,
-    /// Labels with another value, which are not overwritten.
+    /// Labels with another value, which is not overwritten.
     pub label_conflicts: Vec<ValueConflict<String>>,
     /// NoExecute taints that are held because they would evict pods.
     pub would_evict: Vec<TaintKey>,
@@ -58,15 +58,15 @@ pub struct NodePlan {
     pub untolerated: Vec<TaintKey>,
     /// Fields that another client repeatedly reverts.
     pub reverted: Vec<RevertedField>,
-    /// When to reconcile again because of them.
+    /// When to reconcile again because of reverted fields.
     pub retry_at: Option<Timestamp>,
     /// The message with which admission rejected the taints.
     pub refused: Option<String>,
-    /// The number of taints and labels in the record that are not removed because an earlier record could not be verified.
+    /// The number of taints and labels that are not removed, because an earlier record could not be verified.
     pub unverified: usize,
 }
 
-/// A label or taint that has another value than the desired one, and that no pool has set.
+/// A label or taint with another value than the desired one, which no pool has set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueConflict<K> {
     /// The key.
@@ -84,7 +84,7 @@ pub struct RevertedField {
     pub field: String,
     /// The field manager of the other client, if it is known.
     pub writer: Option<String>,
-    /// Until when the field is not set; `None` if it is retried with a back-off.
+    /// The time until which the field is not set; `None` if it is retried with a back-off.
     pub paused_until: Option<Timestamp>,
 }
 

@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// What the plan of one node is computed from, in addition to the desired state.
+/// The inputs of the plan of one node, in addition to the desired state.
 pub struct Inputs<'a> {
     pub snapshot: &'a Snapshot,
     pub applied: &'a AppliedKeys,
@@ -89,8 +89,8 @@ impl Inputs<'_> {
         plan
     }
 
-    /// The change that removes everything that pools have added, with label, configuration and record. It is not written
-    /// without the taints.
+    /// The change that removes everything that pools added, including label, configuration and record. It is not
+    /// written without the taints.
     pub fn release(&self) -> NodePlan {
         let (mut labels, mut taints) = (EditedLabels::default(), self.present_taints());
         self.remove_labels(&mut labels, |_| true);
@@ -112,7 +112,7 @@ impl Inputs<'_> {
 
     fn desired_labels(&self, desired: &DesiredNode, plan: &mut NodePlan) -> EditedLabels {
         let mut labels = EditedLabels::default();
-        // Only winpool sets the label with the name of the pool, so it is not recorded.
+        // The label with the name of the pool is not recorded, because only winpool sets it.
         if self.node.labelled_pool() != Some(desired.pool)
             && self.may_write(&FieldWrite::label(label::POOL, Some(desired.pool)), plan)
         {
@@ -121,7 +121,7 @@ impl Inputs<'_> {
         for (key, value) in desired.labels {
             self.desired_label(key, value, &mut labels, plan);
         }
-        // Kubelets before 1.17 do not set this label, and RuntimeClasses select by it.
+        // Kubelets before 1.17 do not set this label, but RuntimeClasses select by it.
         if let Ok(version) = self.node.os {
             self.desired_label(label::WINDOWS_BUILD, &version.build.to_string(), &mut labels, plan);
         }
@@ -148,7 +148,7 @@ impl Inputs<'_> {
         labels.record.extend(recorded.map(|origin| (key.to_owned(), origin)));
     }
 
-    /// Removes recorded labels that are not desired. Those that no pool owns stay on the node and in the record.
+    /// Removes recorded labels that are not desired. Labels that no pool owns stay on the node and in the record.
     fn remove_labels(&self, labels: &mut EditedLabels, mut may_write: impl FnMut(&str) -> bool) {
         for (key, origin) in self.recorded().into_iter().flat_map(|record| &record.labels) {
             let is_present = self.node.labels.contains_key(key);
@@ -163,7 +163,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// The desired taints, as far as they are `writable`.
+    /// The desired taints that are `writable`.
     fn desired_taints(
         &self,
         desired: &DesiredNode,
@@ -213,8 +213,8 @@ impl Inputs<'_> {
                 plan.taint_conflicts.push(ValueConflict { key: key.clone(), present, desired: taint.value.clone() });
             }
             _ if evicts => plan.would_evict.push(key.clone()),
-            // A taint that was removed from the node is added again: it must not be possible to expose a node by making a
-            // RuntimeClass unchangeable.
+            // A taint that was removed from the node is added again, so that nobody can remove the taint of a node by
+            // making a RuntimeClass unchangeable.
             _ if blocked && (present.is_some() || recorded != Some(Origin::Added)) => {
                 plan.untolerated.push(key.clone());
             }
@@ -224,7 +224,7 @@ impl Inputs<'_> {
         taints.record.extend(recorded.map(|origin| (key, origin)));
     }
 
-    /// Removes recorded taints that are not desired. Those that no pool owns stay on the node and in the record.
+    /// Removes recorded taints that are not desired. Taints that no pool owns stay on the node and in the record.
     fn remove_taints(&self, taints: &mut EditedTaints, mut may_write: impl FnMut(&TaintKey) -> bool) {
         for (key, origin) in self.recorded().into_iter().flat_map(|record| &record.taints) {
             let position = taints.all.iter().position(|present| TaintKey::from(present) == *key);
@@ -246,8 +246,8 @@ impl Inputs<'_> {
         TaintChange { taints: differs.then_some(taints.all), edits: taints.edits, record: Edit::Keep }
     }
 
-    /// The edit that leads to a record. One that cannot be verified is kept until something else is written: it is valid
-    /// again when its key is restored.
+    /// The edit that sets a record. A record that cannot be verified is kept until something else is written, because
+    /// it is valid again when its key is restored.
     fn edit_of_record(&self, record: Record, writes: bool) -> Edit<Record> {
         let keep = match self.evidence {
             Evidence::None => false,
@@ -285,7 +285,7 @@ impl Inputs<'_> {
         self.may_write(write, plan)
     }
 
-    /// Whether a field may be written now. Otherwise it is delayed because another client repeatedly reverts it.
+    /// Whether a field may be written now, or the write is delayed because another client repeatedly reverts it.
     fn may_write(&self, write: &FieldWrite, plan: &mut NodePlan) -> bool {
         self.report_conflict(write, plan);
         let delayed = self.delayed_until(write);
@@ -333,7 +333,7 @@ impl EditedTaints {
     }
 }
 
-/// The number of entries that an earlier record without a valid signature has as added.
+/// The number of entries that were `added` in an earlier record without a valid signature.
 fn unverified(record: &Record) -> usize {
     let origins = record.taints.values().chain(record.labels.values());
     origins.filter(|origin| **origin == Origin::Unverified).count()

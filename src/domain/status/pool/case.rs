@@ -1,4 +1,4 @@
-//! What the conditions of a pool are computed from, and the texts that they share.
+//! The inputs of the conditions of a pool, and the texts that the conditions share.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -21,10 +21,10 @@ use crate::{
     },
 };
 
-/// How many characters of a text that a node reports are quoted.
+/// The maximum number of quoted characters of a text that a node reports.
 const QUOTED: usize = 128;
 
-/// A pool with its plan and what was written.
+/// A pool with its plan and the outcomes of its writes.
 pub struct Case<'a> {
     /// The observed state.
     pub snapshot: &'a Snapshot,
@@ -43,13 +43,13 @@ pub struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// The members for which something holds.
+    /// The members for which `holds` is true.
     pub fn nodes<'a>(&'a self, holds: impl Fn(&Member) -> bool + 'a) -> Vec<&'a Member> {
         self.active.members.iter().filter(|member| holds(member)).collect()
     }
 
-    /// The sentence that ends a message about members: how to list them. Nodes of a pool that does not write have no
-    /// label of it.
+    /// The last sentence of a message about members: how to list them. If the pool does not write, its nodes do not
+    /// have its label.
     pub fn list(&self) -> String {
         if self.withheld {
             return self.list_matching();
@@ -57,7 +57,7 @@ impl Case<'_> {
         list_command(&format!("{}={}", label::POOL, self.pool.name))
     }
 
-    /// The sentence that ends a message about nodes that match, even if they belong to another pool: how to list them.
+    /// The last sentence of a message about matching nodes, even of another pool: how to list them.
     pub fn list_matching(&self) -> String {
         let windows = format!("{}=windows", label::OS);
         match &self.spec.members {
@@ -79,7 +79,7 @@ impl Case<'_> {
         member.plan.complete() && (member.plan.change.is_none() || self.is_written(member))
     }
 
-    /// Whether labels and taints were written; the name of the configuration has a condition of its own.
+    /// Whether labels and taints were written. The name of the configuration has a separate condition.
     fn is_written(&self, member: &Member) -> bool {
         match self.nodes_done.get(member.node.name.as_str()) {
             Some(Outcome::Done) => true,
@@ -116,7 +116,7 @@ pub fn names<'a>(members: &'a [&Member]) -> impl Iterator<Item = &'a str> {
     members.iter().map(|member| member.node.name.as_str())
 }
 
-/// Messages about nodes: each message once, with the nodes that it is about.
+/// Messages about nodes: each distinct message with its nodes.
 #[derive(Default)]
 pub struct NodeMessages<'a>(BTreeMap<String, BTreeSet<&'a str>>);
 

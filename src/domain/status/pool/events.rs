@@ -49,7 +49,7 @@ fn cleanup_message(plan: &Plan) -> Option<String> {
     })
 }
 
-/// Reason, action and message for each purpose that nodes were written for.
+/// Reason, action and message for each purpose of writes to nodes.
 fn node_changes<'a>(
     plan: &Plan,
     done: &'a Done,
@@ -70,7 +70,7 @@ fn node_changes<'a>(
     })
 }
 
-/// The patches of which something was written, with the parts that were.
+/// The patches that were written, with the written parts.
 fn node_patches(done: &Done) -> impl Iterator<Item = (&NodePatch, Parts)> {
     done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
         (Operation::PatchNode(patch), Outcome::Done) => Some((patch.as_ref(), Parts::ALL)),
@@ -95,10 +95,10 @@ fn object_changes(done: &Done) -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-/// The conditions whose status or reason changed to or from a problem, with whether it is one now. Summaries follow from
-/// the others.
+/// The conditions that changed to or from a problem, and whether they are a problem now. Summaries are omitted, because
+/// they are derived from the others.
 fn changes<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<Item = (bool, &'a Condition)> {
-    // Without a profile nothing is rendered.
+    // Without a valid profile nothing is rendered.
     let unresolved = after.iter().any(|new| new.type_ == condition::PROFILE_RESOLVED && new.status == "False");
     let follows = move |condition: &str| {
         condition_type(condition).is_none_or(|known| known.role == Role::Summary)

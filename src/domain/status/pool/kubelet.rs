@@ -136,7 +136,7 @@ pub fn config_in_effect(case: &Case) -> ComputedCondition {
     if !differ.is_empty() {
         let message = format!(
             "reserved resources differ from the configuration on {}: {}. Deliver the files of the ConfigMap in annotation {} and \
-             restart the kubelet, or find out what else configures it. {}",
+             restart the kubelet, or find the other source of its configuration. {}",
             counted(differ.len(), "node"),
             some_of(&differ),
             annotation::CONFIG,

@@ -193,7 +193,7 @@ fn unwritten(case: &Case) -> (&'static str, String) {
     }
     let failures: Vec<_> = case.done.failures().collect();
     if failures.is_empty() {
-        return (reason::PROGRESSING, "the operator waits until the API server shows what it has written".to_owned());
+        return (reason::PROGRESSING, "the operator waits until its caches contain what it wrote".to_owned());
     }
     (reason::WRITE_FAILED, format!("{}. The write is retried", some_of(failures)))
 }
@@ -201,9 +201,9 @@ fn unwritten(case: &Case) -> (&'static str, String) {
 /// A reason why a member does not have all its labels and taints.
 struct Cause<'a> {
     reason: &'static str,
-    /// What is wrong, and the remedy.
+    /// The problem and the remedy.
     text: String,
-    /// The detail of a member, if it has this problem.
+    /// The detail for a member, if it has this problem.
     detail: Box<dyn Fn(&Member) -> Option<String> + 'a>,
 }
 
@@ -239,7 +239,7 @@ fn causes<'a>(case: &'a Case<'a>) -> [Cause<'a>; 6] {
         },
         Cause {
             reason: reason::CONTESTED,
-            text: "another client repeatedly reverts what the pool sets. Stop that client, or change the pool".to_owned(),
+            text: "another client repeatedly reverts labels or taints of the pool. Stop that client, or change the pool".to_owned(),
             detail: Box::new(|member| member.plan.reverted.first().map(ToString::to_string)),
         },
         Cause {
@@ -307,7 +307,7 @@ pub fn nodes_tainted(case: &Case) -> ComputedCondition {
     ComputedCondition::new(condition::NODES_TAINTED, true, reason::APPLIED, message)
 }
 
-/// The number of nodes that left the pool and keep its taints because admission rejects the removal, with the first error.
+/// The number of former nodes that keep the taints because admission rejects the removal, and the first error.
 fn refused_removals(case: &Case) -> Option<(usize, String)> {
     let refusals = case.done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
         (Operation::PatchNode(patch), Outcome::Refused(text)) if patch.change.purpose == Purpose::Release => Some(text),
@@ -340,7 +340,7 @@ fn is_unverified(case: &Case, member: &Member) -> bool {
     matches!(case.snapshot.ownership.evidence(&member.node), Evidence::Unverified(_)) && member.plan.change.is_none()
 }
 
-/// Whether every node has the name of a configuration, which it keeps while the profile is not valid.
+/// Whether every node has the name of a configuration. It keeps the name while the profile is invalid.
 fn have_config_names(case: &Case) -> bool {
     let configs = &case.active.configs;
     let has_name = |member: &Member| configs.name_for(&member.node).is_some() || member.node.config.is_some();

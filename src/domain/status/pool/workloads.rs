@@ -1,4 +1,4 @@
-//! The part of a pool's status that is about its workloads.
+//! The part of a pool's status about its workloads.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// How many workloads a message names of each kind.
+/// The maximum number of workloads of each kind in a message.
 const NAMED: usize = 5;
 
 /// The counts; `None` when workloads are not checked.
@@ -30,7 +30,7 @@ pub fn counts(case: &Case) -> Option<WorkloadCounts> {
     let workloads = case.workloads().unwrap_or(&nothing);
     let mut classes: Vec<RuntimeClassUse> =
         workloads.classes.iter().map(|(name, pods)| RuntimeClassUse { name: name.clone(), pods: *pods }).collect();
-    // A class without pods can be removed.
+    // Also listed with 0 pods, because a class without pods can be removed.
     for class in &case.spec.runtime_classes {
         if !workloads.classes.contains_key(&class.name) {
             classes.push(RuntimeClassUse { name: class.name.clone(), pods: 0 });
@@ -55,7 +55,7 @@ pub fn workloads_placed(case: &Case) -> ComputedCondition {
     match case.snapshot.workloads {
         Workloads::Off => return unknown("workloads are not checked (--workloads=off)"),
         Workloads::Waiting => {
-            return unknown("the pods are not read yet. If this stays, apply config/rbac/workloads.yaml");
+            return unknown("the pods are not read yet. If this persists, apply config/rbac/workloads.yaml");
         }
         Workloads::Known(_) => {}
     }
@@ -67,7 +67,7 @@ pub fn workloads_placed(case: &Case) -> ComputedCondition {
         .map(|(kind, affected)| (*kind, affected))
         .collect();
     let Some((worst, affected)) = issues.first() else {
-        let message = "every pod runs where it should, and would be scheduled there again";
+        let message = "every pod runs on a matching node, and would be scheduled there again";
         return condition(ConditionStatus::True, reason::PLACED, message.to_owned());
     };
     // The first is the reason of the condition.
@@ -85,7 +85,7 @@ pub fn images_that_cannot_run(case: &Case) -> Option<(String, usize)> {
     Some((messages(affected), affected.count))
 }
 
-/// The first five workloads with their issues; those with an equal issue together.
+/// The first five workloads with their issues. Workloads with an equal issue are grouped.
 fn messages(affected: &AffectedWorkloads) -> String {
     let mut by_issue: BTreeMap<&WorkloadIssue, Vec<String>> = BTreeMap::new();
     for (workload, issue) in affected.first.iter().take(NAMED) {
