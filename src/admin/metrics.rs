@@ -16,7 +16,10 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use crate::api::NodeCounts;
+use crate::{
+    api::{NodeConfigPhase, NodeCounts},
+    domain::pool::rollout::FailureReason,
+};
 
 /// How a reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,6 +83,18 @@ struct NodesLabels {
     state: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PhaseLabels {
+    pool: String,
+    phase: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FailureLabels {
+    pool: String,
+    reason: &'static str,
+}
+
 type DurationByController = Family<ControllerLabel, Histogram, fn() -> Histogram>;
 
 /// The metrics of this process. Clones share them.
@@ -91,6 +106,8 @@ pub struct Metrics {
     operations: Family<OperationLabels, Counter>,
     objects: Family<KindLabel, Gauge>,
     nodes: Family<NodesLabels, Gauge>,
+    node_configs: Family<PhaseLabels, Gauge>,
+    rollout_failures: Family<FailureLabels, Gauge>,
     unassigned: Gauge,
     watch_errors: Family<KindLabel, Counter>,
     watch_stalls: Family<KindLabel, Counter>,
@@ -113,6 +130,8 @@ impl Default for Metrics {
             operations: family(&mut registry, "operations", "Requests that write to the API server"),
             objects: family(&mut registry, "cache_objects", "Objects in a cache"),
             nodes: family(&mut registry, "nodes", "Nodes of a pool, by state; a node can have several states"),
+            node_configs: family(&mut registry, "node_configs", "WindowsNodeConfigs of a pool, by phase"),
+            rollout_failures: family(&mut registry, "rollout_failures", "Nodes where the desired configuration failed"),
             unassigned: Gauge::default(),
             watch_errors: family(&mut registry, "watch_errors", "Interruptions of a watch"),
             watch_stalls: family(&mut registry, "watch_stalls", "Watches closed because they received no data"),
@@ -206,8 +225,36 @@ impl Metrics {
         }
     }
 
+    /// Sets the numbers of WindowsNodeConfigs of a pool by phase, and of failures by kind. A pool without agents has no
+    /// such metrics.
+    pub fn rollout(&self, pool: &str, phases: [(&'static str, usize); 7], failures: [(&'static str, usize); 4]) {
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let has_agents = phases.iter().any(|(_, count)| *count > 0);
+        for (phase, count) in phases {
+            let labels = PhaseLabels { pool: pool.to_owned(), phase };
+            if has_agents {
+                self.node_configs.get_or_create(&labels).set(number(count));
+            } else {
+                self.node_configs.remove(&labels);
+            }
+        }
+        for (reason, count) in failures {
+            let labels = FailureLabels { pool: pool.to_owned(), reason };
+            if has_agents {
+                self.rollout_failures.get_or_create(&labels).set(number(count));
+            } else {
+                self.rollout_failures.remove(&labels);
+            }
+        }
+    }
+
     /// Removes the metrics of a deleted pool.
     pub fn remove_pool(&self, pool: &str) {
+        self.rollout(
+            pool,
+            NodeConfigPhase::ALL.map(|phase| (phase.name(), 0)),
+            FailureReason::KINDS.map(|kind| (kind, 0)),
+        );
         for (state, _) in states(&NodeCounts::default()) {
             self.nodes.remove(&NodesLabels { pool: pool.to_owned(), state });
         }
@@ -261,6 +308,9 @@ mod tests {
         metrics.request_limit("write", 4);
         metrics.unassigned(2);
         metrics.pool_nodes("web", &NodeCounts { matched: 3, ready: 2, ..NodeCounts::default() });
+        let phases =
+            NodeConfigPhase::ALL.map(|phase| (phase.name(), usize::from(phase == NodeConfigPhase::Applied) * 2));
+        metrics.rollout("web", phases, FailureReason::KINDS.map(|kind| (kind, usize::from(kind == "RolledBack"))));
         let text = metrics.text();
         for line in [
             "winpool_reconciles_total{controller=\"pool\",outcome=\"changed\"} 1",
@@ -275,6 +325,8 @@ mod tests {
             "winpool_task_restarts_total{task=\"workloads\"} 1",
             "winpool_throttled_requests_total{requests=\"write\"} 1",
             "winpool_request_limit{requests=\"write\"} 4",
+            "winpool_node_configs{pool=\"web\",phase=\"Applied\"} 2",
+            "winpool_rollout_failures{pool=\"web\",reason=\"RolledBack\"} 1",
             "winpool_unassigned_nodes 2",
             "winpool_nodes{pool=\"web\",state=\"matched\"} 3",
             "winpool_nodes{pool=\"web\",state=\"ready\"} 2",
@@ -291,6 +343,11 @@ mod tests {
         let metrics = Metrics::default();
         metrics.pool_nodes("web", &NodeCounts::default());
         metrics.pool_nodes("batch", &NodeCounts::default());
+        metrics.rollout(
+            "web",
+            NodeConfigPhase::ALL.map(|phase| (phase.name(), 1)),
+            FailureReason::KINDS.map(|kind| (kind, 1)),
+        );
         metrics.remove_pool("web");
         let text = metrics.text();
         assert!(!text.contains("pool=\"web\"") && text.contains("pool=\"batch\""), "{text}");

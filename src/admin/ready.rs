@@ -102,10 +102,10 @@ impl Readiness {
         !state.kinds.is_empty() && state.pending().next().is_none() && state.failing.is_empty()
     }
 
-    /// Waits until an optional kind is refused.
-    pub async fn wait_for_refusal(&self) {
+    /// Waits until an optional kind other than this one is refused.
+    pub async fn wait_for_refusal(&self, except: &str) {
         // The channel cannot close: its sender is in `self`.
-        let _ = self.0.subscribe().wait_for(|state| state.refused().next().is_some()).await;
+        let _ = self.0.subscribe().wait_for(|state| state.refused().any(|kind| kind != except)).await;
     }
 }
 
@@ -197,9 +197,10 @@ mod tests {
         let readiness = Readiness::default();
         let (nodes, pods) = (readiness.required("Node"), readiness.optional("Pod"));
         nodes.refused();
+        readiness.optional("WindowsNodeConfig").refused();
         let limit = std::time::Duration::from_secs(1);
-        assert!(tokio::time::timeout(limit, readiness.wait_for_refusal()).await.is_err());
+        assert!(tokio::time::timeout(limit, readiness.wait_for_refusal("WindowsNodeConfig")).await.is_err());
         pods.refused();
-        readiness.wait_for_refusal().await;
+        readiness.wait_for_refusal("WindowsNodeConfig").await;
     }
 }

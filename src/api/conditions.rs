@@ -71,9 +71,10 @@ pub struct Reason {
 }
 
 impl ConditionType {
-    /// Whether this status with this reason is a problem. `Observing` and `Paused` are not problems.
+    /// Whether this status with this reason is a problem. `Observing`, `Paused` and `RollingOut` are not problems.
     pub fn is_problem(&self, status: &str, reason: &str) -> bool {
-        status == self.problem_when.as_str() && ![reason::OBSERVING, reason::PAUSED].contains(&reason)
+        let expected = [reason::OBSERVING, reason::PAUSED, reason::ROLLING_OUT];
+        status == self.problem_when.as_str() && !expected.contains(&reason)
     }
 
     /// Whether the condition may have this status with this reason.
@@ -329,7 +330,8 @@ pub const CONDITIONS: &[ConditionType] = &[
             "check the node, or upgrade winpool"),
     ]),
     condition(condition::CONFIG_IN_EFFECT, Role::Flag, ConditionStatus::False,
-        "the reported resources of every node (capacity minus allocatable, and pods) are those of its configuration", &[
+        "the reported resources of every node (capacity minus allocatable, and pods) are those of its configuration, and \
+         with `delivery.method: Agent` its agent reports that it runs it", &[
         row(reason::IN_EFFECT, TRUE, "they are", NOTHING),
         row(reason::NOT_USED, TRUE, "the pool names no profile, so that there is nothing to compare", NOTHING),
         row(reason::NOT_DELIVERED, UNKNOWN,
@@ -337,6 +339,15 @@ pub const CONDITIONS: &[ConditionType] = &[
             "deliver the configuration: [delivery](delivery.md)"),
         row(reason::DIFFERS, FALSE, "nodes reserve other amounts; the message has the numbers",
             "deliver the current configuration and restart the kubelet, or find the other source of its configuration"),
+        row(reason::ROLLING_OUT, FALSE,
+            "the agents apply the configuration, a few nodes at a time; or the rollout is paused, or waits for nodes that \
+             are unavailable for other causes",
+            "no action required, or what the message names"),
+        row(reason::ROLLOUT_HALTED, FALSE,
+            "the configuration failed on nodes, so that no further node gets it. The nodes run their last good configuration",
+            "correct the profile, or raise `spec.delivery.rollout.attempt` to try it again: `kubectl get wnc` has the reasons"),
+        row(reason::WRITE_FAILED, FALSE, "the operator cannot assign configurations to the agents",
+            "apply `crds` and `config/agent`, and read the message"),
     ]),
     condition(condition::WORKLOADS_PLACED, Role::Flag, ConditionStatus::False,
         "every pod runs on a matching node, and would be scheduled there again", &[

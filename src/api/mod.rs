@@ -1,11 +1,13 @@
 //! The custom resources: their types, schema rules and printer columns.
 //!
-//! The group is `winpool.dev`, the version `v1alpha1`; both resources are cluster-scoped.
+//! The group is `winpool.dev`, the version `v1alpha1`; all resources are cluster-scoped.
 //! [`crate::domain`] repeats the checks of the CEL rules for API servers without CEL (before 1.25).
 
 pub mod bounds;
 pub mod conditions;
+mod delivery;
 pub mod names;
+mod node_config;
 mod pool;
 mod profile;
 mod schema;
@@ -14,6 +16,11 @@ pub mod spelling;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
+pub use delivery::{Delivery, DeliveryMethod, DrainPolicy, NodeLimit, RolloutSettings};
+pub use node_config::{
+    ConfigReference, Disruption, NodeConfigPhase, RejectedConfig, WindowsNodeConfig, WindowsNodeConfigSpec,
+    WindowsNodeConfigStatus,
+};
 pub use pool::{
     Applied, BuildCount, Columns, ConfigStatus, DeletionPolicy, KubeletCount, LabelSelector, Mode, NodeCounts, Pending,
     ProfileRef, RuntimeClassIsolation, RuntimeClassScope, RuntimeClassSpec, RuntimeClassState, RuntimeClassStatus,
@@ -30,6 +37,7 @@ pub use schema::QuantityText;
 /// The CustomResourceDefinitions in `crds/`, each with its file name.
 pub fn custom_resource_definitions() -> Vec<(&'static str, CustomResourceDefinition)> {
     vec![
+        ("winpool.dev_windowsnodeconfigs.yaml", schema::finish(WindowsNodeConfig::crd())),
         ("winpool.dev_windowsnodepools.yaml", schema::finish(WindowsNodePool::crd())),
         ("winpool.dev_windowsruntimeprofiles.yaml", schema::finish(WindowsRuntimeProfile::crd())),
     ]

@@ -33,6 +33,8 @@ pub mod label {
 pub mod annotation {
     /// On a node: the ConfigMap with its configuration.
     pub const CONFIG: &str = "winpool.dev/config";
+    /// On a node: that the operator has cordoned it, for which configuration, and since when.
+    pub const CORDONED: &str = "winpool.dev/cordoned";
     /// On a node: the signed record of the taints and labels that winpool added, and of those that existed before.
     pub const OWNED: &str = "winpool.dev/owned";
     /// On an adopted RuntimeClass: its previous content.
@@ -129,6 +131,8 @@ pub mod reason {
     pub const UNKNOWN_VERSION: &str = "UnknownVersion";
     pub const IN_EFFECT: &str = "InEffect";
     pub const NOT_DELIVERED: &str = "NotDelivered";
+    pub const ROLLING_OUT: &str = "RollingOut";
+    pub const ROLLOUT_HALTED: &str = "RolloutHalted";
     pub const DIFFERS: &str = "Differs";
     pub const IMAGES_CANNOT_RUN: &str = "ImagesCannotRun";
     pub const PLACED: &str = "Placed";

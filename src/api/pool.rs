@@ -13,6 +13,7 @@ pub use self::status::{
     RuntimeClassStatus, RuntimeClassUse, WindowsNodePoolStatus, WorkloadCounts,
 };
 use super::{
+    delivery::Delivery,
     schema::{self, QuantityText},
     spelling::{HANDLER, KEY, LABEL_VALUE, OBJECT_NAME},
 };
@@ -102,6 +103,11 @@ pub struct WindowsNodePoolSpec {
             .message("the names of the RuntimeClasses of a pool must be unique: rename the duplicate")
     )]
     pub runtime_classes: Option<Vec<RuntimeClassSpec>>,
+
+    /// How the rendered configuration gets onto the nodes. When it is absent, your own tool copies it. Example:
+    /// {method: Agent}.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<Delivery>,
 
     /// Enforce applies the spec. Observe reports what would change and writes only status.
     #[serde(default)]

@@ -59,6 +59,16 @@ spellings! {
     /// A duration.
     DURATION r"^([0-9]+(\.[0-9]+)?(h|m|s))+$" "a duration"
         "write hours and minutes, such as 30m"
+    /// A percentage from 1% to 100%.
+    PERCENTAGE r"^([1-9][0-9]?|100)%$" "a percentage"
+        "write a number of nodes such as 1, or a percentage from 1% to 100%"
+    /// The timeout of a rollout, from one minute to one day.
+    ROLLOUT_TIMEOUT r"^(([1-9][0-9]{0,2}|1[0-3][0-9]{2}|14[0-3][0-9]|1440)m|([1-9]|1[0-9]|2[0-4])h)$"
+        "a timeout between 1m and 24h"
+        "write minutes or hours, such as 10m"
+    /// A SHA-256 digest.
+    DIGEST r"^[0-9a-f]{64}$" "a SHA-256 digest"
+        "write 64 hexadecimal digits"
     /// An absolute path on Windows, or empty.
     WINDOWS_PATH r#"^([A-Za-z]:[\\/][^<>:"|?*]*)?$"# "an absolute Windows path"
         r"write drive and path, such as D:\containerd"

@@ -17,7 +17,7 @@ use crate::{
         node::WindowsNode,
         operation::{Done, Operation, Outcome, Shortfall, WriteError},
         ownership::Ownership,
-        pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot, membership::Membership},
+        pool::{ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot, membership::Membership},
         revert::RevertDetector,
         workload::{Pod, Workloads},
     },
@@ -32,8 +32,8 @@ const REFUSAL_MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
 const PROBES: usize = 8;
 /// How many nodes are retried at once for all refusals together.
 const MAX_PROBES: usize = 64;
-/// How long to wait for the first list of winpool's ConfigMaps.
-const CONFIG_MAPS_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to wait for the first list of winpool's ConfigMaps and, if a pool has agents, of WindowsNodeConfigs.
+const OPTIONAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a reconcile waits until the caches contain its writes.
 const WRITES_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -45,6 +45,8 @@ pub struct Caches {
     pub profiles: Store<ProfileView>,
     pub runtime_classes: Store<RuntimeClassView>,
     pub config_maps: Store<ConfigMapView>,
+    /// All WindowsNodeConfigs, if the kind is installed.
+    pub node_configs: Store<NodeConfigView>,
     /// The summaries of the workloads, by pool.
     pub workloads: watch::Sender<Workloads>,
     /// All pods, if workloads are watched.
@@ -83,6 +85,7 @@ impl Caches {
             profiles: Store::default(),
             runtime_classes: Store::default(),
             config_maps: Store::default(),
+            node_configs: Store::default(),
             workloads: watch::Sender::default(),
             pods: Store::default(),
             ownership,
@@ -93,10 +96,10 @@ impl Caches {
         }
     }
 
-    /// Waits for the first complete list of each kind, but only for [`CONFIG_MAPS_TIMEOUT`] for ConfigMaps: they need a
-    /// separate Role, and nodes can be tainted without them.
+    /// Waits for the first complete list of each kind, but only for [`OPTIONAL_TIMEOUT`] for ConfigMaps: they need a
+    /// separate Role, and nodes can be tainted without them. The same applies to WindowsNodeConfigs, if a pool has agents.
     pub async fn wait_for_sync(&self) {
-        let config_maps = timeout(CONFIG_MAPS_TIMEOUT, self.config_maps.wait_for_sync());
+        let config_maps = timeout(OPTIONAL_TIMEOUT, self.config_maps.wait_for_sync());
         let _ = tokio::join!(
             self.pools.wait_for_sync(),
             self.nodes.wait_for_sync(),
@@ -104,6 +107,14 @@ impl Caches {
             self.runtime_classes.wait_for_sync(),
             config_maps
         );
+        if has_agents(&self.pools.all()) {
+            let _ = timeout(OPTIONAL_TIMEOUT, self.node_configs.wait_for_sync()).await;
+        }
+    }
+
+    /// Waits until a pool has agents.
+    pub async fn wait_for_agents(&self) {
+        self.pools.wait_until(has_agents).await;
     }
 
     /// The current state of the caches.
@@ -127,6 +138,8 @@ impl Caches {
             refusals: history.refusals_to_respect(now),
             workloads: self.workloads.borrow().clone(),
             pods: self.pods.is_synced().then(|| self.pods.all()),
+            node_configs: self.node_configs.is_synced().then(|| self.node_configs.all()),
+            lease_renewals: BTreeMap::new(),
         }
     }
 
@@ -173,8 +186,9 @@ impl Caches {
             self.profiles.wait_for_versions(of(ProfileView::KIND), WRITES_TIMEOUT),
             self.runtime_classes.wait_for_versions(of(RuntimeClassView::KIND), WRITES_TIMEOUT),
             self.config_maps.wait_for_versions(of(ConfigMapView::KIND), WRITES_TIMEOUT),
+            self.node_configs.wait_for_versions(of(NodeConfigView::KIND), WRITES_TIMEOUT),
         );
-        if reached != (true, true, true, true, true) {
+        if reached != (true, true, true, true, true, true) {
             debug!("caches do not contain the writes yet");
         }
     }
@@ -183,6 +197,11 @@ impl Caches {
     fn history(&self) -> MutexGuard<'_, WriteHistory> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a pool has agents, so that WindowsNodeConfigs are needed.
+pub(super) fn has_agents(pools: &Objects<Pool>) -> bool {
+    pools.values().any(|pool| pool.spec.as_ref().is_ok_and(|spec| spec.rollout.is_some()))
 }
 
 impl WriteHistory {

@@ -15,13 +15,13 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{ControllerView, View, explain, status_code, version};
+use super::{ControllerView, View, caches::has_agents, explain, status_code, version};
 use crate::{
-    api::{WindowsNodePool, WindowsRuntimeProfile, names::label},
+    api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::label},
     domain::{
         Objects,
         node::WindowsNode,
-        pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot},
+        pool::{ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot},
         workload::{Controller, Pod, PodController},
     },
 };
@@ -64,10 +64,19 @@ pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot,
     let managed = ListParams::default().labels(&format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_VALUE));
     let config_maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let resource = |resource| Api::<DynamicObject>::all_with(client.clone(), &resource);
+    let pools = list::<Pool>(resource(ApiResource::erase::<WindowsNodePool>(&())), all.clone(), true).await?;
+    let node_configs = match has_agents(&pools) {
+        true => {
+            let configs = resource(ApiResource::erase::<WindowsNodeConfig>(&()));
+            Some(list::<NodeConfigView>(configs, all.clone(), true).await?)
+        }
+        false => None,
+    };
     Ok(Snapshot {
         now: Timestamp::now(),
         namespace: namespace.to_owned(),
-        pools: list::<Pool>(resource(ApiResource::erase::<WindowsNodePool>(&())), all.clone(), true).await?,
+        pools,
+        node_configs,
         profiles: list::<ProfileView>(resource(ApiResource::erase::<WindowsRuntimeProfile>(&())), all.clone(), true)
             .await?,
         nodes: list::<WindowsNode>(Api::<Node>::all(client.clone()), windows, false).await?,

@@ -86,6 +86,11 @@ impl<V: View> Store<V> {
         let _ = self.0.subscribe().wait_for(Option::is_some).await;
     }
 
+    /// Waits for a complete list for which something holds.
+    pub async fn wait_until(&self, holds: impl Fn(&Objects<V>) -> bool) {
+        let _ = self.0.subscribe().wait_for(|objects| objects.as_ref().is_some_and(&holds)).await;
+    }
+
     /// Waits until the store has the objects in these versions, by name (`None`: deleted), for at most `limit`. Returns
     /// whether it has them.
     pub async fn wait_for_versions(&self, mut versions: Vec<(&str, Option<&str>)>, limit: Duration) -> bool {

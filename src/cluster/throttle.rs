@@ -85,6 +85,10 @@ async fn send_once(client: Client, request: Request<Body>, limit: Option<Duratio
     }
 }
 
+fn is_eviction(request: &Request<Body>) -> bool {
+    request.uri().path().ends_with("/eviction")
+}
+
 /// Requests that share a limit.
 struct Limiter {
     requests: &'static str,
@@ -130,6 +134,7 @@ impl Limiter {
     where
         F: Future<Output = kube::Result<Response<Body>>>,
     {
+        let is_eviction = is_eviction(&request);
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -138,7 +143,8 @@ impl Limiter {
             Deadline::check(&request)?;
             let sent = Instant::now();
             let response = send_once(request).await?;
-            if response.status() != StatusCode::TOO_MANY_REQUESTS {
+            // A PodDisruptionBudget does not allow the eviction, or the API server is under load: it is retried later.
+            if response.status() != StatusCode::TOO_MANY_REQUESTS || is_eviction {
                 self.state().accept(Instant::now());
                 self.metrics.request_limit(self.requests, self.state().limit);
                 return Ok(response);

@@ -11,7 +11,7 @@ use kube::core::DynamicObject;
 use crate::domain::{
     image::RuntimeReport,
     node::WindowsNode,
-    pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView},
+    pool::{ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView},
     workload::{Controller, MemoryDefaults, Pod, PodController, Shared},
 };
 use crate::facts::runtime_errors;
@@ -127,6 +127,29 @@ impl View for ConfigMapView {
     }
     fn is_equivalent_to(&self, other: &Self) -> bool {
         self == other
+    }
+}
+
+impl View for NodeConfigView {
+    /// Reading never fails, also for an object that was stored under another schema.
+    type Object = DynamicObject;
+    const KIND: &'static str = "WindowsNodeConfig";
+    type Shared = ();
+
+    fn read(object: DynamicObject, (): &mut ()) -> Self {
+        Self::from_object(object)
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn resource_version(&self) -> Option<&str> {
+        Some(&self.resource_version)
+    }
+
+    fn is_equivalent_to(&self, other: &Self) -> bool {
+        self.is_equivalent_to(other)
     }
 }
 

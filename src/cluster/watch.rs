@@ -133,6 +133,10 @@ fn remedy(kind: &str, code: Option<u16>) -> &'static str {
         ("WindowsNodePool" | "WindowsRuntimeProfile", Some(404)) => {
             "install the CustomResourceDefinitions: kubectl apply -k crds/ (before Kubernetes 1.25 with --validate=false)"
         }
+        ("WindowsNodeConfig", Some(404)) => {
+            "pools with delivery.method: Agent need this CustomResourceDefinition: kubectl apply -k crds/"
+        }
+        ("WindowsNodeConfig", Some(403)) => "pools with delivery.method: Agent need the roles of config/agent",
         (_, Some(401)) => "check the ServiceAccount or kubeconfig of the operator: its credentials are not valid",
         (_, Some(403)) => "apply the ClusterRole, the Role and their bindings from config/rbac",
         (_, Some(404)) => "upgrade the cluster: winpool needs Kubernetes 1.20 or later, which serves this kind",

@@ -4,12 +4,12 @@ use std::{fmt::Debug, future::Future, time::Duration};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::{
-    core::v1::{ConfigMap, Node},
+    core::v1::{ConfigMap, Node, Pod},
     node::v1::RuntimeClass,
 };
 use kube::{
     Api, Client,
-    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
     core::ObjectMeta,
 };
 use serde::de::DeserializeOwned;
@@ -20,14 +20,15 @@ use tracing::{Instrument, field::Empty, info_span};
 use super::{View, client::with_deadline, deadline::DeadlineExceeded, explain, status_code};
 use crate::{
     admin::Metrics,
-    api::{WindowsNodePool, WindowsRuntimeProfile, names::manager},
+    api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::manager},
     domain::{
         node::WindowsNode,
         operation::{
-            AfterFailure, Done, ErrorCause, NodePatch, Operation, Outcome, Parts, Shortfall, TaintPart, Unwritten,
-            WriteError,
+            AfterFailure, Done, ErrorCause, EvictedPod, NodePatch, Operation, Outcome, Parts, Shortfall, TaintPart,
+            Unwritten, WriteError,
         },
-        pool::{ConfigMapView, Pool, ProfileView, RuntimeClassView},
+        pool::{ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView},
+        workload,
     },
 };
 
@@ -179,7 +180,37 @@ impl Writer {
                 self.send(label, ConfigMapView::KIND, name, OnNotFound::NotFound, request).await
             }
             Operation::PatchNode(patch) => self.patch_node(label, patch, unwritten).await,
+            Operation::ApplyNodeConfig { name, body, .. } => {
+                let request = apply(self.node_configs(), name, body, true);
+                self.send(label, NodeConfigView::KIND, name, OnNotFound::Fail, request).await
+            }
+            Operation::DeleteNodeConfig { name, uid } => {
+                let request = delete(self.node_configs(), name, uid);
+                self.send(label, NodeConfigView::KIND, name, OnNotFound::NotFound, request).await
+            }
+            Operation::CordonNode { node, body } | Operation::UncordonNode { node, body } => {
+                let api: Api<Node> = Api::all(self.client.clone());
+                let request = merge(api, manager::NODES, node, body);
+                self.send(label, WindowsNode::KIND, node, OnNotFound::NotFound, request).await
+            }
+            Operation::EvictPod(pod) => {
+                let request = self.evict(pod);
+                // Pods are not waited for: one that is evicted terminates first.
+                (self.send(label, workload::Pod::KIND, &pod.key, OnNotFound::Eviction, request).await.0, None)
+            }
         }
+    }
+
+    /// Evicts a pod. The API server answers 429 if a PodDisruptionBudget does not allow it now.
+    async fn evict(&self, pod: &EvictedPod) -> kube::Result<Option<String>> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
+        // `Api::evict` does not send the precondition: it names the field `delete_options`.
+        let params = PostParams { field_manager: Some(manager::NODES.to_owned()), ..PostParams::default() };
+        api.create_subresource::<Value, Value>("eviction", &pod.name, &params, &pod.body()).await.map(|_| None)
+    }
+
+    fn node_configs(&self) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &ApiResource::erase::<WindowsNodeConfig>(&()))
     }
 
     /// Patches a node with all parts that do not depend on an unwritten object. If admission rejects the patch, it is
@@ -273,13 +304,15 @@ impl Writer {
 /// How a write ended, and the version of the object afterwards.
 type Written = (Outcome, Option<WrittenVersion>);
 
-/// The meaning of a 404.
+/// The meaning of a 404, and for an eviction of a 429.
 #[derive(Clone, Copy)]
 enum OnNotFound {
     /// The object does not exist.
     NotFound,
     /// The write creates the object, so its namespace or its kind does not exist.
     Fail,
+    /// The pod does not exist. 429: a PodDisruptionBudget does not allow the eviction now.
+    Eviction,
 }
 
 /// The outcome of a write, for metrics and traces.
@@ -290,6 +323,7 @@ fn outcome_label(outcome: &Outcome) -> &'static str {
         Outcome::Partly { why: Shortfall::Waits(..), .. } => "waiting",
         Outcome::Conflict => "conflict",
         Outcome::NotFound => "not-found",
+        Outcome::Delayed => "delayed",
         Outcome::Refused(_) => "refused",
         Outcome::Failed(_) => "failed",
     }
@@ -298,7 +332,7 @@ fn outcome_label(outcome: &Outcome) -> &'static str {
 /// Whether operations that depend on a write can continue.
 fn succeeded(outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Done | Outcome::Partly { .. } | Outcome::NotFound => true,
+        Outcome::Done | Outcome::Partly { .. } | Outcome::NotFound | Outcome::Delayed => true,
         Outcome::Conflict | Outcome::Refused(_) | Outcome::Failed(_) => false,
     }
 }
@@ -313,8 +347,9 @@ fn outcome_of(error: &kube::Error, on_not_found: OnNotFound) -> Outcome {
         return Outcome::Conflict;
     }
     match (status_code(error), on_not_found) {
-        (Some(404), OnNotFound::NotFound) => Outcome::NotFound,
+        (Some(404), OnNotFound::NotFound | OnNotFound::Eviction) => Outcome::NotFound,
         (Some(409), _) => Outcome::Conflict,
+        (Some(429), OnNotFound::Eviction) => Outcome::Delayed,
         (Some(400 | 403 | 422), _) => Outcome::Refused(write_error(error)),
         _ => Outcome::Failed(write_error(error)),
     }

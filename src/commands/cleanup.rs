@@ -227,7 +227,7 @@ fn print_outcomes(plan: &Plan, done: &Done) -> Result<bool, Failure> {
         match outcome {
             Outcome::Done => println!("pool {}: {}", plan.pool.name, describe(operation)),
             Outcome::NotFound => println!("pool {}: {} (already deleted)", plan.pool.name, describe(operation)),
-            Outcome::Conflict | Outcome::Partly { .. } => {}
+            Outcome::Conflict | Outcome::Partly { .. } | Outcome::Delayed => {}
             Outcome::Refused(error) | Outcome::Failed(error) => {
                 failures.push(format!("{}: {error}", describe(operation)));
             }

@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn rules_are_omitted_for_api_servers_without_cel() {
         let rules = |kubernetes: Option<&str>| {
-            let (_, crd) = &api::custom_resource_definitions()[0];
+            let (_, crd) = &api::custom_resource_definitions()[1];
             manifest(crd, supports_rules(kubernetes).unwrap()).to_string().matches("x-kubernetes-validations").count()
         };
         assert!(rules(None) > 3);

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     admin::{Metrics, ReconcileOutcome},
     api::bounds::shortened,
-    cluster::{Caches, Events, Resource, Writer},
+    cluster::{Caches, Events, Leases, Resource, Writer},
     domain::{
         operation::{Done, Operation, Outcome},
         pool::{Snapshot, plan::Plan},
@@ -31,6 +31,9 @@ pub struct Context {
     pub writer: Writer,
     pub status_writer: Writer,
     pub events: Events,
+    /// Reads the Leases of nodes.
+    pub leases: Leases,
+    /// The metrics.
     pub metrics: Metrics,
     /// The failures that were logged.
     pub failures: LogDeduplicator,

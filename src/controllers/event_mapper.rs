@@ -14,7 +14,7 @@ use crate::{
     domain::{
         node::WindowsNode,
         pool::{
-            ConfigMapView, Pool, ProfileView, RuntimeClassView,
+            ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
             affected::{self, Observed, PoolChange},
             relevance::{changed_labels, is_relevant},
         },
@@ -98,6 +98,22 @@ impl EventMapper {
     /// A ConfigMap: enqueues its pool.
     pub fn config_map(&self, change: &Change<ConfigMapView>) {
         enqueue(&self.pools, either(change, |map| map.pool.clone()), change);
+    }
+
+    /// A WindowsNodeConfig: enqueues its pool and the pool that has its node.
+    pub fn node_config(&self, change: &Change<NodeConfigView>) {
+        let assigned_by = either(change, |config| config.pool().map(str::to_owned));
+        let pools = self.caches.pools.all();
+        let node = self.caches.nodes.get(change.name());
+        let ownership = self.caches.ownership();
+        let all = pools.values().map(AsRef::as_ref);
+        let of_node = affected::by_node_change(all, &ownership, None, node.as_deref());
+        enqueue(&self.pools, assigned_by.into_iter().chain(of_node).collect::<BTreeSet<_>>(), change);
+    }
+
+    /// The first list of WindowsNodeConfigs is complete: enqueues all pools.
+    pub fn node_configs_synced(&self) {
+        self.enqueue_pools("WindowsNodeConfigs synced");
     }
 
     /// A pod: records it for the workload controller.
@@ -321,6 +337,24 @@ mod tests {
         let map = json!({"metadata": {"name": "web-1", "labels": labels}});
         let map = ConfigMapView::read(serde_json::from_value(map).unwrap(), &mut ());
         assert_eq!(enqueued(|mapper| mapper.config_map(&change(map, None))).await, ["pool web"]);
+    }
+
+    #[tokio::test]
+    async fn a_node_config_enqueues_the_pool_that_wrote_it_and_the_pool_that_has_its_node() {
+        let config = |pool: &str, phase: &str| -> NodeConfigView {
+            let spec = json!({
+                "pool": pool, "nodeUID": "u", "config": "c", "digest": "d", "attempt": 1, "confirmTimeout": "5m",
+                "assignedAt": "2026-06-01T12:00:00Z",
+            });
+            object("win-1", json!({"spec": spec, "status": {"phase": phase}}))
+        };
+        let change = change(config("web", "Pending"), config("web", "Applied"));
+        assert_eq!(enqueued(|mapper| mapper.node_config(&change)).await, ["pool web"]);
+        let moved = enqueued(|mapper| {
+            mapper.caches.nodes.replace(vec![node("win-1", "batch")]);
+            mapper.node_config(&change);
+        });
+        assert_eq!(moved.await, ["pool batch", "pool web"]);
     }
 
     #[tokio::test]

@@ -100,7 +100,7 @@ fn error_of(outcome: &Outcome) -> Option<(&WriteError, bool)> {
     match outcome {
         Outcome::Refused(error) | Outcome::Failed(error) => Some((error, false)),
         Outcome::Partly { why: Shortfall::Refused(error), .. } => Some((error, true)),
-        Outcome::Done | Outcome::Partly { .. } | Outcome::Conflict | Outcome::NotFound => None,
+        Outcome::Done | Outcome::Partly { .. } | Outcome::Conflict | Outcome::NotFound | Outcome::Delayed => None,
     }
 }
 

@@ -43,8 +43,8 @@ use self::{
 };
 use crate::{
     admin::{Metrics, Readiness, ReconcileOutcome},
-    cluster::{Caches, Events, OwnershipKeyStore, VersionProbe, Writer, operator_client},
-    domain::{ownership::Ownership, workload::Workloads},
+    cluster::{Caches, Events, Leases, OwnershipKeyStore, VersionProbe, View, Writer, operator_client},
+    domain::{ownership::Ownership, pool::NodeConfigView, workload::Workloads},
     facts::Minor,
     registry::Registry,
 };
@@ -97,6 +97,7 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
     // Its tasks end when it is dropped.
     let mut background = JoinSet::new();
     watches.start(&mut background, &settings.namespace);
+    watches.start_agents(&mut background);
     tokio::select! {
         _ = async { tokio::join!(caches.wait_for_sync(), probes.first()) } => {}
         () = shutdown.cancelled() => return Ok(()),
@@ -117,7 +118,7 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
         background.spawn(supervisor.run("workloads", move || task.clone().run()));
         tokio::select! {
             () = wait_for_workloads(caches.workloads.subscribe(), WORKLOADS_TIMEOUT) => {}
-            () = settings.readiness.wait_for_refusal() => {}
+            () = settings.readiness.wait_for_refusal(NodeConfigView::KIND) => {}
             () = shutdown.cancelled() => return Ok(()),
         }
     }
@@ -132,6 +133,7 @@ fn context(settings: &Settings, client: &Client, caches: Arc<Caches>) -> Context
         status_writer: writer.clone(),
         writer,
         events: Events::new(client.clone()),
+        leases: Leases::new(client.clone()),
         metrics: settings.metrics.clone(),
         failures: LogDeduplicator::default(),
     }

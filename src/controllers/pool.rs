@@ -5,12 +5,19 @@ use tracing::info_span;
 use super::context::{Context, ReconcileResult, StatusUpdate};
 use crate::{
     cluster::Resource,
-    domain::{pool::plan::plan, status::pool::report},
+    domain::{
+        pool::{delivery, plan::plan},
+        status::pool::report,
+    },
 };
 
 /// Applies the spec of the pool, and reports differences in its status.
 pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
-    let snapshot = context.snapshot();
+    let mut snapshot = context.snapshot();
+    let verified = delivery::awaiting_confirmation(&snapshot, pool);
+    if !verified.is_empty() {
+        snapshot.lease_renewals = context.leases.renewals(verified).await;
+    }
     let Some(plan) = info_span!("plan").in_scope(|| plan(&snapshot, pool)) else {
         context.metrics.remove_pool(pool);
         return ReconcileResult::not_found();
@@ -18,6 +25,7 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
     let done = context.write(&plan).await;
     let report = report(&snapshot, &plan, &done);
     context.metrics.pool_nodes(pool, &report.status.nodes);
+    context.metrics.rollout(pool, delivery::phases(&snapshot, pool), plan.rollout_failures());
     let update = StatusUpdate {
         resource: Resource::Pool,
         name: pool,

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::{changes::Changed, event_mapper::EventMapper, supervisor::Supervisor};
 use crate::{
     admin::KindReadiness,
-    api::{WindowsNodePool, WindowsRuntimeProfile, names::label},
+    api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::label},
     cluster::{
         Change, ControllerView, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, run_watch,
         with_stall_detection,
@@ -28,6 +28,7 @@ use crate::{
 };
 
 /// Starts the watches.
+#[derive(Clone)]
 pub struct Watches {
     /// The client for the API server.
     pub client: Client,
@@ -97,6 +98,29 @@ impl Watches {
             .watch(Api::<Node>::all, windows, &caches.nodes, EventMapper::node)
             .watch(Api::<RuntimeClass>::all, all(), &caches.runtime_classes, EventMapper::runtime_class)
             .watch(config_maps, managed, &caches.config_maps, EventMapper::config_map);
+    }
+
+    /// Watches WindowsNodeConfigs from the time when a pool has agents: other clusters need neither the kind nor the
+    /// permission.
+    pub fn start_agents(&self, tasks: &mut JoinSet<()>) {
+        let watches = self.clone();
+        tasks.spawn(async move {
+            let caches = &watches.mapper.caches;
+            caches.wait_for_agents().await;
+            let configs =
+                |client| Api::<DynamicObject>::all_with(client, &ApiResource::erase::<WindowsNodeConfig>(&()));
+            // Dropping it ends the watch.
+            let mut tasks = JoinSet::new();
+            Starter { watches: &watches, tasks: &mut tasks, optional: true }.watch(
+                configs,
+                watcher::Config::default(),
+                &caches.node_configs,
+                EventMapper::node_config,
+            );
+            caches.node_configs.wait_for_sync().await;
+            watches.mapper.node_configs_synced();
+            while tasks.join_next().await.is_some() {}
+        });
     }
 
     /// Watches the kinds of workloads, which are optional.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Taint as NodeTaint};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint as NodeTaint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use serde::{Deserialize, Serialize};
 
 use super::{kubernetes::quantity::Quantity, record::SignedRecord};
 use crate::{
@@ -30,6 +31,12 @@ pub struct WindowsNode {
     pub owned: Option<SignedRecord>,
     /// Whether the condition Ready is True.
     pub ready: bool,
+    /// The last heartbeat of the condition Ready, by the node's clock. It causes no reconcile.
+    pub heartbeat: Option<Timestamp>,
+    /// `spec.unschedulable`: whether the node is cordoned.
+    pub unschedulable: bool,
+    /// That the operator has cordoned the node, from its annotation.
+    pub cordon: Option<Cordon>,
     /// The Windows version; `Err` has the text that cannot be parsed, empty if the node reports none.
     pub os: Result<OsVersion, String>,
     /// The version of the kubelet; `Err` as for [`Self::os`].
@@ -44,6 +51,17 @@ pub struct WindowsNode {
     pub taints_writer: Option<String>,
     /// The last field manager other than winpool that wrote the labels.
     pub labels_writer: Option<String>,
+}
+
+/// The annotation of a node that the operator has cordoned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cordon {
+    /// The name of the configuration that the node is cordoned for.
+    pub config: String,
+    /// The attempt of the rollout.
+    pub attempt: u32,
+    /// Since when, by the operator's clock.
+    pub since: Timestamp,
 }
 
 /// The resources of a node; `None` if a resource is not reported.
@@ -93,7 +111,7 @@ impl WindowsNode {
         self.labels.get(label::POOL).map(String::as_str)
     }
 
-    /// Whether the nodes are equal except for `resourceVersion`.
+    /// Whether the nodes are equal except for heartbeats and `resourceVersion`.
     pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let Self { labels, labels_writer, taints_writer, .. } = self;
         self.resource_version == other.resource_version
@@ -102,12 +120,13 @@ impl WindowsNode {
                     == (&other.labels, &other.labels_writer, &other.taints_writer))
     }
 
-    /// Whether the nodes are equal except for labels, field managers and `resourceVersion`.
+    /// Whether the nodes are equal except for labels, field managers, heartbeats and `resourceVersion`.
     pub fn differs_in_labels_at_most(&self, other: &Self) -> bool {
         self.without_labels() == other.without_labels()
     }
 
-    /// All fields except labels, field managers and `resourceVersion`. It lists every field, so that none is forgotten.
+    /// All fields except labels, field managers, heartbeats and `resourceVersion`. It lists every field, so that none is
+    /// forgotten.
     fn without_labels(&self) -> impl PartialEq + '_ {
         let Self {
             name,
@@ -119,6 +138,9 @@ impl WindowsNode {
             config,
             owned,
             ready,
+            heartbeat: _,
+            unschedulable,
+            cordon,
             os,
             kubelet,
             runtime,
@@ -127,7 +149,8 @@ impl WindowsNode {
             taints_writer: _,
             labels_writer: _,
         } = self;
-        (name, uid, created, taints, config, owned, ready, os, kubelet, runtime, capacity, allocatable)
+        let cordoned = (unschedulable, cordon);
+        (name, uid, created, taints, config, owned, ready, cordoned, os, kubelet, runtime, (capacity, allocatable))
     }
 }
 
@@ -141,9 +164,9 @@ impl From<Node> for WindowsNode {
         let writer = |outer, inner| {
             last_other_writer(managed.iter().filter(|entry| has_field(entry, outer, inner)), manager::NODES)
         };
-        let ready = |condition: &k8s_openapi::api::core::v1::NodeCondition| {
-            condition.type_ == "Ready" && condition.status == "True"
-        };
+        let conditions = status.conditions.unwrap_or_default();
+        let ready = conditions.iter().find(|condition: &&NodeCondition| condition.type_ == "Ready");
+        let spec = node.spec.unwrap_or_default();
         let kubelet: Result<KubeletVersion, _> = info.kubelet_version.parse().map_err(|_| info.kubelet_version);
         let minor = kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
         Self {
@@ -152,10 +175,13 @@ impl From<Node> for WindowsNode {
             resource_version: metadata.resource_version.unwrap_or_default(),
             created: metadata.creation_timestamp.map(|time| time.0),
             labels: metadata.labels.unwrap_or_default(),
-            taints: node.spec.and_then(|spec| spec.taints).unwrap_or_default(),
+            taints: spec.taints.unwrap_or_default(),
             config: annotations.get(annotation::CONFIG).cloned(),
             owned: annotations.get(annotation::OWNED).map(|text| SignedRecord::read(text)),
-            ready: status.conditions.unwrap_or_default().iter().any(ready),
+            ready: ready.is_some_and(|ready| ready.status == "True"),
+            heartbeat: ready.and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0),
+            unschedulable: spec.unschedulable == Some(true),
+            cordon: annotations.get(annotation::CORDONED).and_then(|text| serde_json::from_str(text).ok()),
             os: info.kernel_version.parse().map_err(|_| info.kernel_version),
             runtime: ContainerRuntime::read(&info.container_runtime_version, minor)
                 .ok_or(info.container_runtime_version),

@@ -1,5 +1,6 @@
 //! Operations: the writes of a plan, as values.
 
+mod agent;
 mod node_patch;
 mod unwritten;
 
@@ -12,12 +13,17 @@ use std::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub use self::agent::EvictedPod;
 pub use self::node_patch::{
     Edit, NodeChange, NodePatch, Parts, Purpose, TaintChange, TaintEdit, TaintPart, TolerationDependency,
 };
 pub use self::unwritten::Unwritten;
 
-use super::revert::{FieldWrite, ObjectId, Target};
+use super::{
+    node::{Cordon, WindowsNode},
+    revert::{FieldWrite, ObjectId, Target},
+};
+use crate::api::WindowsNodeConfigSpec;
 
 /// What to do with the rest of a plan after an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,9 +90,50 @@ pub enum Operation {
     DeleteConfigMap { name: String, uid: String },
     /// Patches a node.
     PatchNode(Arc<NodePatch>),
+    /// Applies the spec of a WindowsNodeConfig, which has the name of its node.
+    ApplyNodeConfig {
+        name: String,
+        /// The object, for server-side apply.
+        body: Value,
+        /// What changes, as text.
+        change: String,
+    },
+    /// Deletes a WindowsNodeConfig.
+    DeleteNodeConfig { name: String, uid: String },
+    /// Cordons a node before its configuration changes.
+    CordonNode {
+        node: String,
+        /// The merge patch, with `metadata.resourceVersion`.
+        body: Value,
+    },
+    /// Removes the operator's cordon from a node.
+    UncordonNode {
+        node: String,
+        /// The merge patch, with `metadata.resourceVersion`.
+        body: Value,
+    },
+    /// Evicts a pod from a node that the operator has cordoned, if its PodDisruptionBudgets allow it now.
+    EvictPod(EvictedPod),
 }
 
 impl Operation {
+    /// Applies the spec of the WindowsNodeConfig of a node.
+    pub fn apply_node_config(node: &str, spec: &WindowsNodeConfigSpec) -> Self {
+        let (body, change) = (agent::node_config(node, spec), agent::node_config_change(spec));
+        Self::ApplyNodeConfig { name: node.to_owned(), body, change }
+    }
+
+    /// Cordons a node, and records that the operator did.
+    pub fn cordon_node(node: &WindowsNode, cordon: &Cordon) -> Self {
+        let body = agent::cordon_patch(&node.resource_version, Some(cordon));
+        Self::CordonNode { node: node.name.clone(), body }
+    }
+
+    /// Removes the operator's cordon from a node.
+    pub fn uncordon_node(node: &WindowsNode) -> Self {
+        Self::UncordonNode { node: node.name.clone(), body: agent::cordon_patch(&node.resource_version, None) }
+    }
+
     /// The kind of write, for metrics and traces.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -99,6 +146,11 @@ impl Operation {
             Self::ApplyConfigMap { .. } => "apply-config-map",
             Self::DeleteConfigMap { .. } => "delete-config-map",
             Self::PatchNode(_) => "patch-node",
+            Self::ApplyNodeConfig { .. } => "apply-node-config",
+            Self::DeleteNodeConfig { .. } => "delete-node-config",
+            Self::CordonNode { .. } => "cordon-node",
+            Self::UncordonNode { .. } => "uncordon-node",
+            Self::EvictPod(_) => "evict-pod",
         }
     }
 
@@ -112,8 +164,12 @@ impl Operation {
             | Self::StripRuntimeClass { name, .. }
             | Self::DeleteRuntimeClass { name, .. }
             | Self::ApplyConfigMap { name, .. }
-            | Self::DeleteConfigMap { name, .. } => name,
+            | Self::DeleteConfigMap { name, .. }
+            | Self::ApplyNodeConfig { name, .. }
+            | Self::DeleteNodeConfig { name, .. } => name,
             Self::PatchNode(patch) => &patch.node,
+            Self::CordonNode { node, .. } | Self::UncordonNode { node, .. } => node,
+            Self::EvictPod(pod) => &pod.key,
         }
     }
 
@@ -126,7 +182,9 @@ impl Operation {
                 Target::RuntimeClass
             }
             Self::ApplyConfigMap { .. } | Self::DeleteConfigMap { .. } => Target::ConfigMap,
-            Self::PatchNode(_) => Target::Node,
+            Self::PatchNode(_) | Self::CordonNode { .. } | Self::UncordonNode { .. } => Target::Node,
+            Self::ApplyNodeConfig { .. } | Self::DeleteNodeConfig { .. } => Target::NodeConfig,
+            Self::EvictPod(_) => Target::Pod,
         }
     }
 
@@ -156,9 +214,14 @@ impl Operation {
         match self {
             Self::AddFinalizer { .. } | Self::RemoveFinalizer { .. } => None,
             Self::RecordApplied { .. } | Self::StripRuntimeClass { .. } => None,
-            Self::ApplyRuntimeClass { change, .. } => Some(change.clone()),
+            Self::ApplyRuntimeClass { change, .. } | Self::ApplyNodeConfig { change, .. } => Some(change.clone()),
             Self::ApplyConfigMap { .. } => Some("create".to_owned()),
-            Self::DeleteRuntimeClass { .. } | Self::DeleteConfigMap { .. } => Some("delete".to_owned()),
+            Self::DeleteRuntimeClass { .. } | Self::DeleteConfigMap { .. } | Self::DeleteNodeConfig { .. } => {
+                Some("delete".to_owned())
+            }
+            Self::CordonNode { .. } => Some("cordon".to_owned()),
+            Self::UncordonNode { .. } => Some("uncordon".to_owned()),
+            Self::EvictPod(_) => Some("evict".to_owned()),
             Self::PatchNode(patch) => Some(patch.change.descriptions(parts).join(", ")),
         }
     }
@@ -200,6 +263,8 @@ pub enum Outcome {
     Conflict,
     /// The object does not exist.
     NotFound,
+    /// The API server does not allow the write now, as the eviction of a pod with a PodDisruptionBudget.
+    Delayed,
     /// The API server rejected the write.
     Refused(WriteError),
     /// The write failed for another reason.
@@ -276,7 +341,7 @@ impl Done {
     pub fn failures(&self) -> impl Iterator<Item = String> + '_ {
         self.results.iter().filter_map(|(operation, outcome)| match outcome {
             Outcome::Refused(error) | Outcome::Failed(error) => Some(operation.with_object(&error.message)),
-            Outcome::Done | Outcome::Partly { .. } | Outcome::Conflict | Outcome::NotFound => None,
+            Outcome::Done | Outcome::Partly { .. } | Outcome::Conflict | Outcome::NotFound | Outcome::Delayed => None,
         })
     }
 }

@@ -22,6 +22,10 @@ pub enum Target {
     RuntimeClass,
     ConfigMap,
     Node,
+    /// A WindowsNodeConfig.
+    NodeConfig,
+    /// A Pod.
+    Pod,
 }
 
 impl fmt::Display for Target {
@@ -32,6 +36,8 @@ impl fmt::Display for Target {
             Self::RuntimeClass => "RuntimeClass",
             Self::ConfigMap => "ConfigMap",
             Self::Node => "Node",
+            Self::NodeConfig => "WindowsNodeConfig",
+            Self::Pod => "Pod",
         })
     }
 }

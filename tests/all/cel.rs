@@ -19,6 +19,7 @@ use rejected::{LONG_NAME, UNKNOWN_VERSION, UNKNOWN_VERSIONS, pool};
 
 const POOL: &str = "WindowsNodePool";
 const PROFILE: &str = "WindowsRuntimeProfile";
+const NODE_CONFIG: &str = "WindowsNodeConfig";
 
 /// The published schema of a kind.
 fn schema(kind: &str) -> Value {
@@ -129,10 +130,19 @@ fn an_invalid_profile_is_rejected_with_path_and_remedy() {
 }
 
 #[test]
+fn a_node_config_is_confirmed_with_its_own_digest_only() {
+    for (spec, violation) in rejected::node_configs() {
+        assert_eq!(violations(NODE_CONFIG, "win-1", &spec), [violation], "{spec}");
+        let corrected = spec.replace(&"b".repeat(64), &"a".repeat(64));
+        assert_eq!(violations(NODE_CONFIG, "win-1", &corrected), [""; 0], "{corrected}");
+    }
+}
+
+#[test]
 fn every_rule_has_a_spec_that_it_rejects() {
     let tested = include_str!("cel/rejected.rs");
     let mut messages = BTreeSet::new();
-    for kind in [POOL, PROFILE] {
+    for kind in [POOL, PROFILE, NODE_CONFIG] {
         messages_of(&schema(kind), &mut messages);
     }
     assert!(messages.len() > 12, "{messages:?}");

@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::CommandFactory;
+use kube::core::cel::cel::{Context, Program};
 use serde_json::{Value, json};
 use winpool::{
     api::{WindowsNodePool, WindowsRuntimeProfile, names::DEFAULT_NAMESPACE},
@@ -96,8 +97,19 @@ fn the_operator_has_exactly_these_permissions() {
         ("*", "batch", "jobs", vec!["list", "watch"]),
         ("*", "", "events", vec!["list", "watch", "create", "patch"]),
     ];
+    let granted = granted(shipped("ClusterRole").iter().chain(&shipped("Role")));
+    let wanted = wanted.map(|(namespace, group, resource, verbs)| json!([namespace, group, resource, verbs]));
+    assert_eq!(sorted(granted), sorted(wanted.to_vec()));
+}
+
+fn sorted(rules: Vec<Value>) -> BTreeSet<String> {
+    rules.into_iter().map(|rule| rule.to_string()).collect()
+}
+
+/// Namespace, group, resource and verbs for each resource that roles grant.
+fn granted<'r>(roles: impl IntoIterator<Item = &'r Value>) -> Vec<Value> {
     let mut granted = Vec::new();
-    for role in shipped("ClusterRole").iter().chain(&shipped("Role")) {
+    for role in roles {
         let namespace = role["metadata"]["namespace"].as_str().unwrap_or("*");
         for rule in role["rules"].as_array().into_iter().flatten() {
             let fields = ["apiGroups", "resources", "resourceNames", "verbs"];
@@ -113,9 +125,7 @@ fn the_operator_has_exactly_these_permissions() {
             }
         }
     }
-    let sorted = |rules: Vec<Value>| rules.into_iter().map(|rule| rule.to_string()).collect::<BTreeSet<_>>();
-    let wanted = wanted.map(|(namespace, group, resource, verbs)| json!([namespace, group, resource, verbs]));
-    assert_eq!(sorted(granted), sorted(wanted.to_vec()));
+    granted
 }
 
 #[test]
@@ -239,5 +249,145 @@ fn a_missing_or_changed_field_is_detected() {
     assert!(contains(&whole, &json!({"a": [{"b": 1}]})));
     for part in [json!({"x": 1}), json!({"a": [{"b": 2}]}), json!({"a": []}), json!({"a": [{"x": 1}]})] {
         assert!(!contains(&whole, &part), "{part}");
+    }
+}
+
+/// The documents of a kind in `config/agent`.
+fn of_agents(kind: &str) -> Vec<Value> {
+    kustomized(&folder("config/agent")).into_iter().filter(|object| object["kind"] == kind).collect()
+}
+
+const OPERATOR: &str = "system:serviceaccount:winpool-system:winpool";
+const AGENT: &str = "system:serviceaccount:winpool-agent:winpool-agent";
+
+#[test]
+fn agents_and_the_operator_get_these_rights_in_the_overlay_and_nothing_else() {
+    let wanted = [
+        // The agents.
+        ("*", "winpool.dev", "windowsnodeconfigs", vec!["get", "list", "watch"]),
+        ("*", "winpool.dev", "windowsnodeconfigs/status", vec!["patch"]),
+        ("*", "", "nodes", vec!["get"]),
+        ("*", "", "pods", vec!["get", "list"]),
+        (DEFAULT_NAMESPACE, "", "configmaps", vec!["get"]),
+        ("kube-node-lease", "coordination.k8s.io", "leases", vec!["get"]),
+        // The operator.
+        ("*", "winpool.dev", "windowsnodeconfigs", vec!["list", "watch", "create", "patch", "delete"]),
+        ("*", "", "pods/eviction", vec!["create"]),
+    ];
+    let granted = granted(of_agents("ClusterRole").iter().chain(&of_agents("Role")));
+    let wanted = wanted.map(|(namespace, group, resource, verbs)| json!([namespace, group, resource, verbs]));
+    assert_eq!(sorted(granted), sorted(wanted.to_vec()));
+}
+
+#[test]
+fn each_role_of_the_overlay_is_bound_to_the_account_that_it_is_for() {
+    let account =
+        |name: &str, namespace: &str| json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
+    for (role, binding) in [("ClusterRole", "ClusterRoleBinding"), ("Role", "RoleBinding")] {
+        let names = |kind| of_agents(kind).iter().map(|object| object["metadata"].clone()).collect::<Vec<_>>();
+        assert_eq!(names(role), names(binding));
+        for object in of_agents(binding) {
+            let name = object["metadata"]["name"].as_str().unwrap();
+            let subjects = match name {
+                "winpool-agent" => account("winpool-agent", "winpool-agent"),
+                _ => account("winpool", DEFAULT_NAMESPACE),
+            };
+            assert_eq!(object["subjects"], subjects, "{name}");
+            assert_eq!((&object["roleRef"]["kind"], &object["roleRef"]["name"]), (&json!(role), &json!(name)));
+        }
+    }
+    let [account] = &of_agents("ServiceAccount")[..] else { panic!("one ServiceAccount") };
+    assert_eq!(account["metadata"], json!({"name": "winpool-agent", "namespace": "winpool-agent"}));
+}
+
+#[test]
+fn an_agent_runs_as_system_on_every_windows_node_from_an_image_named_by_digest() {
+    let [daemon_set] = &of_agents("DaemonSet")[..] else { panic!("one DaemonSet") };
+    let spec = &daemon_set["spec"];
+    let pod = &spec["template"]["spec"];
+    assert_eq!(daemon_set["metadata"]["namespace"], "winpool-agent");
+    assert_eq!(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"]);
+    assert_eq!(pod["serviceAccountName"], "winpool-agent");
+    assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "windows"}));
+    assert_eq!(pod["tolerations"], json!([{"operator": "Exists"}]));
+    assert_eq!(pod["hostNetwork"], true);
+    let options = json!({"hostProcess": true, "runAsUserName": "NT AUTHORITY\\SYSTEM"});
+    assert_eq!(pod["securityContext"], json!({"windowsOptions": options}));
+    let [container] = &pod["containers"].as_array().unwrap()[..] else { panic!("one container") };
+    let (_, digest) = container["image"].as_str().unwrap().split_once("@sha256:").expect("an image named by digest");
+    assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digest}");
+    assert_eq!((&container["command"], &container["args"]), (&json!(["winpool.exe"]), &json!(["agent", "run"])));
+    let node_name = json!([{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]);
+    assert_eq!(container["env"], node_name);
+    let [namespace] = &of_agents("Namespace")[..] else { panic!("one Namespace") };
+    assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "privileged");
+}
+
+/// Whether a policy of the overlay allows a request: the CEL expressions are evaluated.
+fn allows(policy: &str, request: &Value) -> bool {
+    let policies = of_agents("ValidatingAdmissionPolicy");
+    let policy = policies.iter().find(|object| object["metadata"]["name"] == policy).unwrap();
+    let evaluate = |expression: &Value| {
+        let program = Program::compile(expression.as_str().unwrap()).unwrap();
+        let mut context = Context::default();
+        context.add_variable("request", request).unwrap();
+        program.execute(&context).unwrap() == true.into()
+    };
+    let spec = &policy["spec"];
+    assert_eq!(spec["failurePolicy"], "Fail");
+    let conditions = spec["matchConditions"].as_array().into_iter().flatten();
+    if !conditions.into_iter().all(|condition| evaluate(&condition["expression"])) {
+        return true;
+    }
+    spec["validations"].as_array().unwrap().iter().all(|validation| evaluate(&validation["expression"]))
+}
+
+#[test]
+fn an_agent_may_write_only_the_status_of_its_own_node() {
+    let request = |user: &str, extra: Value| json!({"name": "win-1", "userInfo": {"username": user, "extra": extra}});
+    let token_of = |node: &str| json!({"authentication.kubernetes.io/node-name": [node]});
+    for (request, allowed) in [
+        (request(AGENT, token_of("win-1")), true),
+        (request(AGENT, token_of("win-2")), false),
+        (request(AGENT, token_of("")), false),
+        (request(AGENT, json!({})), false),
+        (json!({"name": "win-1", "userInfo": {"username": AGENT}}), false),
+        (request("kubernetes-admin", json!({})), true),
+    ] {
+        assert_eq!(allows("winpool-agent-status", &request), allowed, "{request}");
+    }
+}
+
+#[test]
+fn only_the_operator_may_write_node_configs_and_configurations() {
+    for policy in ["winpool-node-configs", "winpool-configurations"] {
+        for (user, allowed) in
+            [(OPERATOR, true), (AGENT, false), ("kubernetes-admin", false), ("system:node:win-1", false)]
+        {
+            assert_eq!(allows(policy, &json!({"userInfo": {"username": user}})), allowed, "{policy} {user}");
+        }
+    }
+    let rules = |name: &str| {
+        let policies = of_agents("ValidatingAdmissionPolicy");
+        let policy = policies.iter().find(|object| object["metadata"]["name"] == name).unwrap().clone();
+        let rules = policy["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap().clone();
+        rules.iter().map(|rule| (rule["resources"].to_string(), rule["operations"].to_string())).collect::<Vec<_>>()
+    };
+    let written = |resource: &str| vec![(format!("[\"{resource}\"]"), "[\"CREATE\",\"UPDATE\"]".to_owned())];
+    assert_eq!(rules("winpool-agent-status"), written("windowsnodeconfigs/status"));
+    assert_eq!(rules("winpool-node-configs"), written("windowsnodeconfigs"));
+    assert_eq!(rules("winpool-configurations"), written("configmaps"));
+}
+
+#[test]
+fn every_policy_of_the_overlay_is_bound_and_denies() {
+    let names = |kind, name: fn(&Value) -> &Value| {
+        of_agents(kind).iter().map(|object| name(object).to_string()).collect::<BTreeSet<_>>()
+    };
+    let policies = names("ValidatingAdmissionPolicy", |policy| &policy["metadata"]["name"]);
+    assert_eq!(policies.len(), 3);
+    assert_eq!(names("ValidatingAdmissionPolicyBinding", |binding| &binding["spec"]["policyName"]), policies);
+    for binding in of_agents("ValidatingAdmissionPolicyBinding") {
+        assert_eq!(binding["spec"]["validationActions"], json!(["Deny"]));
     }
 }

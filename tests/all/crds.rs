@@ -28,8 +28,9 @@ fn the_files_in_crds_match_the_types() {
 
 #[test]
 fn the_columns_and_short_names_are_as_designed() {
-    let [(_, pools), (_, profiles)] = &crds()[..] else { panic!("two CRDs") };
+    let [(_, configs), (_, pools), (_, profiles)] = &crds()[..] else { panic!("three CRDs") };
     for (crd, short, columns, wide) in [
+        (configs, "wnc", vec!["Pool", "Desired", "Applied", "Phase", "Reason", "Age"], vec!["Layout", "Message"]),
         (
             pools,
             "wnp",

@@ -10,6 +10,7 @@ mod cli;
 mod conditions;
 mod config;
 mod crds;
+mod delivery;
 mod dependencies;
 mod docs;
 mod facts;

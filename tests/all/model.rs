@@ -10,7 +10,7 @@ use winpool::{
         operation::{AfterFailure, Done, Operation, Outcome, Shortfall, Unwritten},
         ownership::Ownership,
         pool::{
-            ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot,
+            ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
             plan::{Plan, plan},
         },
         record::OwnershipKey,
@@ -40,6 +40,7 @@ pub const NODE: &str = "Node";
 pub const CLASS: &str = "RuntimeClass";
 pub const CONFIG: &str = "ConfigMap";
 pub const POD: &str = "Pod";
+pub const NODE_CONFIG: &str = "WindowsNodeConfig";
 
 impl Model {
     pub fn new() -> Self {
@@ -152,6 +153,11 @@ impl Model {
                 .collect(),
             api_server: Some(self.api_server),
             ownership: Arc::new(Ownership::signed(OwnershipKey::new(&[self.key; OwnershipKey::LENGTH]))),
+            node_configs: Some(
+                by_name(NODE_CONFIG)
+                    .map(|(name, config)| (name, Arc::new(NodeConfigView::from_object(read(config)))))
+                    .collect(),
+            ),
             pods: Some(by_name(POD).map(|(name, pod)| (name, Arc::new(read_pod(pod)))).collect()),
             ..Snapshot::default()
         }
@@ -199,6 +205,12 @@ impl Model {
             Operation::ApplyConfigMap { name, body } => self.apply(CONFIG, name, body),
             Operation::DeleteRuntimeClass { name, uid } => self.delete_exactly(CLASS, name, uid),
             Operation::DeleteConfigMap { name, uid } => self.delete_exactly(CONFIG, name, uid),
+            Operation::ApplyNodeConfig { name, body, .. } => self.apply(NODE_CONFIG, name, body),
+            Operation::DeleteNodeConfig { name, uid } => self.delete_exactly(NODE_CONFIG, name, uid),
+            Operation::CordonNode { node, body } | Operation::UncordonNode { node, body } => {
+                self.merge(NODE, node, body)
+            }
+            Operation::EvictPod(pod) => self.delete_exactly(POD, &pod.name, &pod.uid),
             Operation::PatchNode(patch) => {
                 let (parts, dependency) = patch.writable(unwritten);
                 match (self.merge(NODE, &patch.node, &patch.body(parts)), dependency) {

@@ -102,6 +102,15 @@ fn apply_class(force: bool) -> Operation {
     Operation::ApplyRuntimeClass { name: "win".into(), body, force, change: String::new(), uid: None, writes: vec![] }
 }
 
+fn evict() -> Operation {
+    Operation::EvictPod(EvictedPod {
+        key: "shop/web-1".into(),
+        namespace: "shop".into(),
+        name: "web-1".into(),
+        uid: "u-1".into(),
+    })
+}
+
 #[tokio::test]
 async fn each_operation_sends_one_request() {
     const MERGE: &str = "application/merge-patch+json";
@@ -167,7 +176,7 @@ async fn each_operation_sends_one_request() {
         (
             Operation::DeleteConfigMap { name: "web-1".into(), uid: "u-1".into() },
             ("DELETE", "/api/v1/namespaces/winpool-system/configmaps/web-1?".to_owned(), JSON),
-            delete,
+            delete.clone(),
         ),
         (
             patch("win-1"),
@@ -177,10 +186,43 @@ async fn each_operation_sends_one_request() {
                 "spec": {"taints": []},
             }),
         ),
+        (
+            Operation::ApplyNodeConfig { name: "win-1".into(), body: json!({"spec": {}}), change: String::new() },
+            (
+                "PATCH",
+                "/apis/winpool.dev/v1alpha1/windowsnodeconfigs/win-1?&force=true&fieldManager=winpool&fieldValidation=Strict"
+                    .to_owned(),
+                APPLY,
+            ),
+            json!({"spec": {}}),
+        ),
+        (
+            Operation::DeleteNodeConfig { name: "win-1".into(), uid: "u-1".into() },
+            ("DELETE", "/apis/winpool.dev/v1alpha1/windowsnodeconfigs/win-1?".to_owned(), JSON),
+            delete,
+        ),
+        (
+            Operation::CordonNode { node: "win-1".into(), body: json!({"spec": {"unschedulable": true}}) },
+            ("PATCH", "/api/v1/nodes/win-1?&fieldManager=winpool-nodes".to_owned(), MERGE),
+            json!({"spec": {"unschedulable": true}}),
+        ),
+        (
+            Operation::UncordonNode { node: "win-1".into(), body: json!({"spec": {"unschedulable": null}}) },
+            ("PATCH", "/api/v1/nodes/win-1?&fieldManager=winpool-nodes".to_owned(), MERGE),
+            json!({"spec": {"unschedulable": null}}),
+        ),
+        (
+            evict(),
+            ("POST", "/api/v1/namespaces/shop/pods/web-1/eviction?&fieldManager=winpool-nodes".to_owned(), JSON),
+            json!({
+                "metadata": {"name": "web-1", "namespace": "shop"},
+                "deleteOptions": {"preconditions": {"uid": "u-1"}},
+            }),
+        ),
     ];
     for (operation, (method, path, content), body) in table {
         let (writer, seen) = writer(|_, (method, ..)| match method.as_str() {
-            "DELETE" => (200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})),
+            "DELETE" | "POST" => (200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})),
             _ => (200, object()),
         });
         let (done, versions) = writer.run_with_versions(&[vec![operation.clone()]], AfterFailure::Stop).await;
@@ -190,8 +232,10 @@ async fn each_operation_sends_one_request() {
         assert_eq!(*seen.lock().unwrap(), [request], "{}", operation.kind());
         let versions: Vec<_> = versions.into_iter().map(|written| written.version).collect();
         match operation {
-            Operation::RemoveFinalizer { .. } => assert_eq!(versions, []),
-            Operation::DeleteRuntimeClass { .. } | Operation::DeleteConfigMap { .. } => assert_eq!(versions, [None]),
+            Operation::RemoveFinalizer { .. } | Operation::EvictPod(_) => assert_eq!(versions, []),
+            Operation::DeleteRuntimeClass { .. }
+            | Operation::DeleteConfigMap { .. }
+            | Operation::DeleteNodeConfig { .. } => assert_eq!(versions, [None]),
             _ => assert_eq!(versions, [Some("77".to_owned())]),
         }
     }
@@ -232,11 +276,15 @@ async fn the_status_code_decides_the_outcome() {
         (patch("win-1"), 404, Outcome::NotFound),
         (patch("win-1"), 409, Outcome::Conflict),
         (patch("win-1"), 500, failed(500)),
+        (evict(), 429, Outcome::Delayed),
+        (evict(), 404, Outcome::NotFound),
+        (evict(), 403, refused(403)),
+        (evict(), 500, failed(500)),
     ];
     for (operation, code, outcome) in table {
         let (writer, seen) = writer(move |_, _| failure(code, "because"));
         let (done, versions) = writer.run_with_versions(&[vec![operation.clone()]], AfterFailure::Stop).await;
-        let complete = outcome == Outcome::NotFound;
+        let complete = [Outcome::NotFound, Outcome::Delayed].contains(&outcome);
         assert_eq!(done.results, [(operation, outcome)], "{code}");
         assert_eq!(done.complete, complete, "{code}");
         assert!(versions.is_empty());

@@ -98,7 +98,12 @@ impl Rendered {
             | Operation::RecordApplied { .. }
             | Operation::StripRuntimeClass { .. }
             | Operation::DeleteRuntimeClass { .. }
-            | Operation::DeleteConfigMap { .. } => {}
+            | Operation::DeleteConfigMap { .. }
+            | Operation::ApplyNodeConfig { .. }
+            | Operation::DeleteNodeConfig { .. }
+            | Operation::CordonNode { .. }
+            | Operation::UncordonNode { .. }
+            | Operation::EvictPod(_) => {}
         }
     }
 }

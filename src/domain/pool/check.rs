@@ -5,20 +5,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Members, RuntimeClass, Spec};
+use super::{Members, RuntimeClass, Spec, rollout::RolloutRules};
 use crate::{
     api::{
-        LabelSelector, QuantityText, RuntimeClassIsolation, RuntimeClassSpec, SelectorOperator, SelectorRequirement,
-        Taint, Toleration, TolerationOperator, WindowsNodePoolSpec, WindowsRuntimeProfileSpec,
+        Delivery, DeliveryMethod, LabelSelector, QuantityText, RuntimeClassIsolation, RuntimeClassSpec,
+        SelectorOperator, SelectorRequirement, Taint, Toleration, TolerationOperator, WindowsNodePoolSpec,
+        WindowsRuntimeProfileSpec,
         names::label,
-        spelling::{KEY, LABEL_VALUE},
+        spelling::{KEY, LABEL_VALUE, ROLLOUT_TIMEOUT},
     },
     domain::{
         Problem, decode,
-        kubernetes::{TaintKey, quantity::Quantity, syntax},
+        kubernetes::{TaintKey, duration, quantity::Quantity, syntax},
         profile::{self, Profile},
     },
     facts::{Build, builds, containerd},
@@ -26,6 +28,9 @@ use crate::{
 
 /// The maximum length of a pool's name, because it becomes a label value.
 const LONGEST_NAME: usize = 63;
+
+/// The shortest and the longest timeout of a rollout.
+const TIMEOUTS: [SignedDuration; 2] = [SignedDuration::from_mins(1), SignedDuration::from_hours(24)];
 
 /// The labels that a pool must not set, in addition to those of winpool.
 const RESERVED_LABELS: [&str; 4] = [label::OS, label::ARCH, label::HOSTNAME, label::WINDOWS_BUILD];
@@ -59,6 +64,7 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
             "write the name of a WindowsRuntimeProfile, or remove spec.profileRef",
         ));
     }
+    let rollout = written.delivery.and_then(|delivery| rollout(&delivery, &mut problems));
     match (build, members) {
         (Some(build), Some(members)) if problems.is_empty() => Ok(Spec {
             windows_version: written.windows_version,
@@ -68,6 +74,7 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
             taints: written.taints,
             labels: written.labels,
             runtime_classes,
+            rollout,
             mode: written.mode,
             paused: written.paused,
             deletion_policy: written.deletion_policy,
@@ -209,6 +216,28 @@ fn labels(labels: &BTreeMap<String, String>, problems: &mut Vec<Problem>) {
             problems.push(Problem::new(&path, format!("{key} is set by winpool or the kubelet"), "remove it"));
         }
     }
+}
+
+/// The rules of the rollout; `None` without agents.
+fn rollout(delivery: &Delivery, problems: &mut Vec<Problem>) -> Option<RolloutRules> {
+    let settings = &delivery.rollout;
+    let timeout = duration::parse(&settings.timeout).map(SignedDuration::from_nanos);
+    let Some(timeout) = timeout.filter(|timeout| (TIMEOUTS[0]..=TIMEOUTS[1]).contains(timeout)) else {
+        problems.push(Problem::new(
+            "spec.delivery.rollout.timeout",
+            format!("{:?} is not {}", settings.timeout, ROLLOUT_TIMEOUT.description),
+            ROLLOUT_TIMEOUT.remedy,
+        ));
+        return None;
+    };
+    (delivery.method == DeliveryMethod::Agent).then(|| RolloutRules {
+        max_unavailable: settings.max_unavailable,
+        max_failures: usize::try_from(settings.max_failures).unwrap_or(usize::MAX),
+        timeout,
+        drain: settings.drain,
+        attempt: settings.attempt,
+        paused: settings.paused,
+    })
 }
 
 /// The RuntimeClass of a pool that names none. All names of a release result in the same class: 1809 in

@@ -34,4 +34,10 @@ impl<'a> NodeConfigs<'a> {
         let state = || reserve::config_state(profile, minor, &node.capacity, &node.allocatable);
         Some(self.states.entry((minor, node.capacity, node.allocatable)).or_insert_with(state).clone())
     }
+
+    /// Whether the configuration leaves less of a resource for pods than the node reports.
+    pub fn shrinks(&self, node: &WindowsNode) -> bool {
+        let profile = self.profile.zip(node.kubelet_minor());
+        profile.is_some_and(|(profile, minor)| reserve::shrinks(profile, minor, &node.capacity, &node.allocatable))
+    }
 }

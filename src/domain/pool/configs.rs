@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::json;
 
-use super::{Pool, Snapshot, Spec, snapshot::digest};
+use super::{
+    NodeConfigView, Pool, Snapshot, Spec,
+    snapshot::{config_name, digest},
+};
 use crate::{
     api::names::label,
     domain::{
@@ -168,7 +171,7 @@ impl ConfigPlan {
                 return;
             }
         };
-        let name = format!("{pool}-{}", digest(&configuration.files));
+        let name = config_name(pool, &configuration.files);
         let config = self.configs.entry(name.clone()).or_insert_with(|| RenderedConfig {
             configuration,
             kubelets: BTreeSet::new(),
@@ -216,7 +219,10 @@ impl ConfigPlan {
         if unused.len() <= UNUSED_KEPT {
             return Vec::new();
         }
-        let assigned: BTreeSet<&str> = snapshot.nodes.values().filter_map(|node| node.config.as_deref()).collect();
+        let mut assigned: BTreeSet<&str> = snapshot.nodes.values().filter_map(|node| node.config.as_deref()).collect();
+        // An agent reads what it applies, and needs what it would restore.
+        let by_agents = snapshot.node_configs.iter().flat_map(|configs| configs.values());
+        assigned.extend(by_agents.flat_map(|config| NodeConfigView::config_maps(config)));
         unused.retain(|map| !assigned.contains(map.name.as_str()));
         unused.sort_by(|a, b| (b.created, &b.name).cmp(&(a.created, &a.name)));
         unused.into_iter().skip(UNUSED_KEPT).map(|map| map.delete()).collect()

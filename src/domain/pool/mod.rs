@@ -7,11 +7,15 @@ pub mod classes;
 pub mod config_in_effect;
 pub mod configs;
 pub mod consents;
+pub mod delivery;
 mod evictions;
+mod member;
 pub mod membership;
+mod node_config;
 pub mod nodes;
 pub mod plan;
 pub mod relevance;
+pub mod rollout;
 mod scheduling_state;
 mod snapshot;
 
@@ -21,8 +25,10 @@ use jiff::Timestamp;
 use kube::core::DynamicObject;
 
 pub use consents::Consents;
-pub use snapshot::{ConfigMapView, ProfileView, RuntimeClassView, Snapshot};
+pub use node_config::NodeConfigView;
+pub use snapshot::{ConfigMapView, ProfileView, RuntimeClassView, Snapshot, digest};
 
+use self::rollout::RolloutRules;
 use super::{Problem, kubernetes::quantity::Quantity};
 use crate::{
     api::{
@@ -66,6 +72,8 @@ pub struct Spec {
     pub taints: Vec<Taint>,
     pub labels: BTreeMap<String, String>,
     pub runtime_classes: Vec<RuntimeClass>,
+    /// How agents apply the configurations; `None` without agents.
+    pub rollout: Option<RolloutRules>,
     pub mode: Mode,
     pub paused: bool,
     pub deletion_policy: DeletionPolicy,

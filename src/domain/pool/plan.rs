@@ -2,15 +2,18 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+pub use super::member::Member;
 use super::{
     Members, Pool, Snapshot, Spec,
     assignment::Assigner,
     classes::{self, ClassPlan},
     config_in_effect::NodeConfigs,
     configs::{self, ConfigPlan, ExpectedNode, Rendering},
+    delivery::{self, DeliveryPlan},
     evictions::Evictions,
     membership::{Membership, PoolNodes, SharedNode},
-    nodes::{self, DesiredConfig, DesiredNode, NodePlan, NodePlanner},
+    nodes::{self, DesiredConfig, DesiredNode, NodePlanner},
+    rollout::FailureReason,
 };
 use crate::{
     api::{
@@ -76,25 +79,14 @@ pub struct ActivePool {
     pub classes: Vec<ClassPlan>,
     /// The configurations.
     pub configs: ConfigPlan,
+    /// The delivery of the configurations by agents.
+    pub delivery: DeliveryPlan,
     /// The keys of taints and labels that the pool has set or is about to set.
     pub applied: Applied,
     /// The nodes that have the label of the pool without a valid record, and that the pool does not select.
     pub unverified: Vec<String>,
     /// Whether pods are unknown, so that any NoExecute taint may evict pods.
     pub pods_unknown: bool,
-}
-
-/// A node of a pool.
-#[derive(Clone, Debug)]
-pub struct Member {
-    /// The node.
-    pub node: Arc<WindowsNode>,
-    /// Whether the pool no longer selects the node, and keeps it until its release is allowed.
-    pub held: bool,
-    /// The changes of the node.
-    pub plan: Arc<NodePlan>,
-    /// Whether the rendered configuration is in effect; `None` without one.
-    pub config_state: Option<ConfigState>,
 }
 
 /// Plans the pool with this name; `None` if it does not exist.
@@ -182,11 +174,16 @@ impl<'a> Planner<'a> {
         let written = members.iter().filter_map(|member| nodes::patch(&member.node, &member.plan, &snapshot.ownership));
         let patches: Vec<_> = written.chain(self.released(&of_pool.released)).collect();
         let applied = self.applied(spec, &members, &of_pool.recorded);
+        let delivery = delivery::plan(snapshot, (pool, spec), &members, &configs, |node| self.has_agent(node));
+        // A node that leaves the pool is patched after that.
+        let uncordoned = delivery::uncordoned(of_pool.released.iter().map(AsRef::as_ref));
         let steps = vec![
             finalizer(pool, spec, has_finalizer).into_iter().collect(),
             record(pool, &applied).into_iter().chain(configs.discard.iter().cloned()).collect(),
             classes.iter().filter_map(|class| class.widen.clone()).chain(configs.create.iter().cloned()).collect(),
+            uncordoned.collect(),
             patches.into_iter().map(Operation::PatchNode).collect(),
+            delivery.operations.clone(),
             classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
             classes.iter().filter_map(|class| class.strip.clone()).collect(),
         ];
@@ -201,11 +198,18 @@ impl<'a> Planner<'a> {
                 .map(str::to_owned),
             classes,
             configs,
+            delivery,
             applied,
             unverified: of_pool.unverified.clone(),
             pods_unknown: matches!(evictions, Evictions::Unknown(_)),
         };
         Plan::of(pool, steps, Phase::Active(Box::new(active)))
+    }
+
+    /// Whether the pool of a node has agents.
+    fn has_agent(&self, node: &WindowsNode) -> bool {
+        let pool = self.assigner.assign(node).pool.and_then(|name| self.snapshot.pools.get(name));
+        pool.is_some_and(|pool| pool.enforces() && pool.spec.as_ref().is_ok_and(|spec| spec.rollout.is_some()))
     }
 
     fn plan_members(
@@ -268,7 +272,9 @@ impl<'a> Planner<'a> {
         let of_pool = self.membership.of(&pool.name).into_iter().flat_map(|nodes| &nodes.recorded);
         let (handed_over, released): (Vec<_>, Vec<_>) = of_pool.partition(|node| is_taken_over(node));
         let patches = self.released(released.iter().copied());
-        let mut steps = vec![patches.map(Operation::PatchNode).collect::<Vec<_>>()];
+        let uncordoned = delivery::uncordoned(released.iter().map(|node| node.as_ref()));
+        let first = uncordoned.chain(delivery::deleted(snapshot, &pool.name)).collect();
+        let mut steps = vec![first, patches.map(Operation::PatchNode).collect::<Vec<_>>()];
         let unverified = unverified_members(snapshot, pool);
         if handed_over.is_empty() && unverified.is_empty() {
             let (stripped, removed) = remove_classes(snapshot, pool);
@@ -313,6 +319,15 @@ impl<'a> Planner<'a> {
 }
 
 impl Plan {
+    /// The number of nodes where the desired configuration failed, by kind of failure.
+    pub fn rollout_failures(&self) -> [(&'static str, usize); 4] {
+        let failures = match &self.phase {
+            Phase::Active(active) => active.delivery.failures(),
+            Phase::Invalid | Phase::Retained | Phase::CleaningUp { .. } => &[],
+        };
+        FailureReason::KINDS.map(|kind| (kind, failures.iter().filter(|failure| failure.reason.kind() == kind).count()))
+    }
+
     fn of(pool: &Arc<Pool>, steps: Vec<Vec<Operation>>, phase: Phase) -> Self {
         Self { pool: pool.clone(), steps, after_failure: AfterFailure::Continue, withheld: Vec::new(), phase }
     }

@@ -7,7 +7,7 @@ use k8s_openapi::api::{core::v1::ConfigMap, node::v1 as node};
 use kube::core::DynamicObject;
 use sha2::{Digest, Sha256};
 
-use super::{Pool, assignment::Assigner, check, membership::Membership};
+use super::{NodeConfigView, Pool, assignment::Assigner, check, membership::Membership};
 use crate::{
     api::{
         WindowsRuntimeProfileStatus,
@@ -25,8 +25,8 @@ use crate::{
     facts::Minor,
 };
 
-/// The length of the digest of a ConfigMap, in hexadecimal digits.
-const DIGEST_LENGTH: usize = 10;
+/// The length of the part of a digest that is in the name of a ConfigMap, in hexadecimal digits.
+const NAME_DIGEST_LENGTH: usize = 10;
 
 /// Everything that plans and conditions are computed from.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +59,10 @@ pub struct Snapshot {
     pub workloads: Workloads,
     /// All pods, by namespace and name; `None` if they are not read or not synced.
     pub pods: Option<Objects<Pod>>,
+    /// All WindowsNodeConfigs, by name; `None` if the kind is not installed or its first list is not complete.
+    pub node_configs: Option<Objects<NodeConfigView>>,
+    /// When the Leases of nodes were renewed, by name of the node: of those whose agent waits for its confirmation.
+    pub lease_renewals: BTreeMap<String, Timestamp>,
 }
 
 impl Snapshot {
@@ -177,8 +181,10 @@ pub struct ConfigMapView {
     pub uid: String,
     /// The pool of the configuration.
     pub pool: Option<String>,
-    /// The digest of the content.
+    /// The digest of the data.
     pub digest: String,
+    /// The digests of the values, by key.
+    pub files: BTreeMap<String, String>,
     /// The `creationTimestamp`.
     pub created: Option<Timestamp>,
     /// Whether the ConfigMap is being deleted.
@@ -195,10 +201,12 @@ impl ConfigMapView {
 impl From<ConfigMap> for ConfigMapView {
     fn from(object: ConfigMap) -> Self {
         let metadata = object.metadata;
+        let data = object.data.unwrap_or_default();
         Self {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
-            digest: digest(&object.data.unwrap_or_default()),
+            digest: digest(&data),
+            files: file_digests(&data),
             pool: metadata.labels.and_then(|labels| labels.get(label::POOL).cloned()),
             created: metadata.creation_timestamp.map(|time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -206,15 +214,27 @@ impl From<ConfigMap> for ConfigMapView {
     }
 }
 
-/// The digest of the content of a ConfigMap, which is part of its name.
-pub(super) fn digest(files: &BTreeMap<String, String>) -> String {
+/// The SHA-256 of the data of a ConfigMap, in hexadecimal digits: for each key in order, the key and the value, each after
+/// its length in bytes as a big-endian integer of 64 bits.
+pub fn digest(data: &BTreeMap<String, String>) -> String {
     let mut hash = Sha256::new();
-    for (name, content) in files {
-        for part in [name, content] {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part);
-        }
+    for part in data.iter().flat_map(|(key, value)| [key, value]) {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
     }
-    let bytes = hash.finalize();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(DIGEST_LENGTH).collect()
+    hexadecimal(&hash.finalize())
+}
+
+/// The SHA-256 of each value, by key.
+pub(super) fn file_digests(data: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    data.iter().map(|(key, value)| (key.clone(), hexadecimal(&Sha256::digest(value)))).collect()
+}
+
+/// The name of the ConfigMap with this data in a pool.
+pub(super) fn config_name(pool: &str, data: &BTreeMap<String, String>) -> String {
+    format!("{pool}-{:.NAME_DIGEST_LENGTH$}", digest(data))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -93,6 +93,18 @@ pub fn config_state(profile: &Profile, minor: Minor, capacity: &Resources, repor
     }
 }
 
+/// Whether a node with the configuration of a profile has less of a resource for pods than it reports now, so that the
+/// kubelet may reject pods that run there when it restarts (kubernetes/kubernetes#105523).
+pub fn shrinks(profile: &Profile, minor: Minor, capacity: &Resources, reported: &Resources) -> bool {
+    let expected = allocatable(profile, minor, capacity);
+    let is_less = |resource| {
+        let tolerance = if resource == Resource::Cpu { 0 } else { TOLERANCE };
+        let amounts = amount(&expected, resource).zip(amount(reported, resource));
+        amounts.is_some_and(|(expected, reported)| reported > expected.saturating_add(tolerance))
+    };
+    Resource::ALL.into_iter().any(is_less) || expected.pods.zip(reported.pods).is_some_and(|(new, now)| now > new)
+}
+
 /// The problem with a profile that reserves at least all of a resource on a node.
 pub fn capacity_problem(profile: &Profile, minor: Minor, capacity: &Resources) -> Option<Problem> {
     Resource::ALL.into_iter().find_map(|resource| {
@@ -313,6 +325,24 @@ mod tests {
             config_state(&memory_only, Minor(34), &NODE, &allocatable_by_default(Minor(34), &NODE)),
             ConfigState::NotDelivered
         );
+    }
+
+    #[test]
+    fn a_configuration_shrinks_a_node_if_less_of_any_resource_is_left_for_pods() {
+        let expected = allocatable(&example(), Minor(34), &NODE);
+        let reported = |change: &dyn Fn(&mut Resources)| {
+            let mut resources = expected;
+            change(&mut resources);
+            shrinks(&example(), Minor(34), &NODE, &resources)
+        };
+        assert!(shrinks(&example(), Minor(34), &NODE, &allocatable_by_default(Minor(34), &NODE)));
+        assert!(!reported(&|_| {}));
+        assert!(!reported(&|node| node.memory = node.memory.map(|memory| memory - GI)), "more is left with it");
+        assert!(!reported(&|node| node.memory = node.memory.map(|memory| memory + MI)), "a rounded amount");
+        assert!(reported(&|node| node.memory = node.memory.map(|memory| memory + 2 * MI)));
+        assert!(reported(&|node| node.cpu_milli = node.cpu_milli.map(|cpu| cpu + 1)));
+        assert!(reported(&|node| node.pods = Some(61)));
+        assert!(!reported(&|node| *node = Resources::default()), "nothing is reported");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The status of a pool, computed from the observed state and the outcomes of writes, not from the plan alone.
 
 mod case;
+mod delivery;
 mod events;
 mod kubelet;
 mod required;
@@ -196,7 +197,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
         builds: build_counts(active),
         kubelets: kubelet_counts(active),
         runtime_classes: class_rows(states),
-        configs: config_rows(pool, active),
+        configs: config_rows(case),
         pending: pending(plan),
         workloads: workloads::counts(case),
         applied: if !case.withheld { active.applied.clone() } else { pool.status.applied.clone() },
@@ -215,7 +216,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
         },
         omitted: BTreeMap::new(),
     };
-    let requeue_after = grace.into_iter().chain([RESYNC]).chain(delayed_writes(case)).min();
+    let requeue_after = grace.into_iter().chain([RESYNC]).chain(delayed_writes(case)).chain(rollout_step(case)).min();
     (status, requeue_after)
 }
 
@@ -228,6 +229,12 @@ fn delayed_writes(case: &Case) -> Option<Duration> {
     let eviction = evicts.then_some(EVICTION_HELD);
     let delayed = contested || !case.active.configs.delayed.is_empty();
     delayed.then_some(DELAYED).into_iter().chain(on_nodes).chain(eviction).min()
+}
+
+/// When the rollout goes on without an event: at a deadline, or when pods and heartbeats are checked again.
+fn rollout_step(case: &Case) -> Option<Duration> {
+    let next = delivery::rollout(case)?.next?;
+    Some(Duration::try_from(next.duration_since(case.snapshot.now)).unwrap_or_default())
 }
 
 /// `Ready`, and the remaining grace period if it hides a problem. `as_specified` is the message without a problem.
@@ -344,7 +351,7 @@ fn counts(case: &Case) -> NodeCounts {
         matched: count(&|_| true),
         ready: count(&|member| member.node.ready),
         tainted: count(&|member| case.is_tainted(member)),
-        configured: count(&|member| member.config_state == Some(ConfigState::InEffect)),
+        configured: count(&|member| delivery::is_configured(case, member)),
         mismatched: count(&|member| windows::is_mismatched(case.spec, &member.node)),
         skewed: count(&|member| kubelet::is_skewed(case.snapshot, &member.node)),
         behind: count(&|member| member.config_state.as_ref().is_some_and(|state| *state != ConfigState::InEffect)),
@@ -401,8 +408,9 @@ fn kubelet_range(active: &ActivePool) -> String {
     }
 }
 
-fn config_rows(pool: &Pool, active: &ActivePool) -> Vec<ConfigStatus> {
+fn config_rows(case: &Case) -> Vec<ConfigStatus> {
     use configs::Rendering;
+    let (pool, active) = (case.pool, case.active);
     if matches!(active.configs.state, Rendering::NotFound | Rendering::Invalid(_)) {
         return pool.status.configs.clone();
     }
@@ -411,7 +419,7 @@ fn config_rows(pool: &Pool, active: &ActivePool) -> Vec<ConfigStatus> {
         let Some(name) = active.configs.name_for(&member.node) else { continue };
         let row = rows.entry(name).or_default();
         row.0 += 1;
-        row.1 += u32::from(member.config_state == Some(ConfigState::InEffect));
+        row.1 += u32::from(delivery::is_configured(case, member));
     }
     let texts = |values: &mut dyn Iterator<Item = String>| values.collect::<Vec<_>>().join(", ");
     let row = |(name, config): (&String, &RenderedConfig)| {

@@ -25,7 +25,7 @@ pub const POOLS: [&str; 5] = [
 ];
 
 /// Parts of the spec of a pool, in YAML.
-pub const PARTS_OF_POOLS: [&str; 8] = [
+pub const PARTS_OF_POOLS: [&str; 13] = [
     "taints: []",
     "taints: [{key: os, value: windows, effect: NoSchedule}, {key: os, value: windows, effect: NoExecute}]",
     "labels: {team: web, example.com/team: web}",
@@ -34,6 +34,11 @@ pub const PARTS_OF_POOLS: [&str; 8] = [
     "runtimeClasses: [{name: a.b-c, handler: docker, scope: Pool, adopt: true, overhead: {cpu: 1, memory: 64Mi, example.com/gpu: '2'}}]",
     "profileRef: {name: standard}, mode: Observe, paused: true, deletionPolicy: Cleanup",
     "profileRef: null",
+    "delivery: null",
+    "delivery: {}",
+    "delivery: {method: Agent}",
+    "delivery: {method: Agent, rollout: {maxUnavailable: 10, maxFailures: 3, timeout: 1440m, drain: Always, attempt: 2, paused: true}}",
+    "delivery: {method: None, rollout: {maxUnavailable: '25%', timeout: 24h, drain: Never}}",
 ];
 
 /// The specs of profiles, in YAML.

@@ -133,6 +133,18 @@ pub fn profiles() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
+/// WindowsNodeConfigs in YAML, with the violation.
+pub fn node_configs() -> Vec<(String, &'static str)> {
+    let (digest, other) = ("a".repeat(64), "b".repeat(64));
+    vec![(
+        format!(
+            "{{pool: web, nodeUID: u, config: web-1, digest: {digest}, attempt: 1, confirmed: {other}, confirmTimeout: 5m, \
+             assignedAt: '2026-06-01T12:00:00Z'}}"
+        ),
+        "spec: confirmed is the digest that the operator has verified on the node: write the value of digest, or remove it",
+    )]
+}
+
 /// Specs that every API server rejects, with or without support for validation rules: kind, spec in YAML, and path.
 pub fn by_schema() -> Vec<(&'static str, String, &'static str)> {
     let taints = |count: usize| (0..count).map(|n| format!("{{key: a{n}, effect: NoExecute}}")).collect::<Vec<_>>();
@@ -164,6 +176,20 @@ pub fn by_schema() -> Vec<(&'static str, String, &'static str)> {
         ("runtimeClasses: [{name: a, overhead: {cpu: some}}]", "spec.runtimeClasses[0].overhead.cpu"),
         ("runtimeClasses: [{name: a, overhead: {cpu: 1.5}}]", "spec.runtimeClasses[0].overhead.cpu"),
         (&many_classes, "spec.runtimeClasses"),
+        ("delivery: {method: ClusterAPI}", "spec.delivery.method"),
+        ("delivery: {rollout: {maxUnavailable: 0}}", "spec.delivery.rollout.maxUnavailable"),
+        ("delivery: {rollout: {maxUnavailable: 100001}}", "spec.delivery.rollout.maxUnavailable"),
+        ("delivery: {rollout: {maxUnavailable: '1'}}", "spec.delivery.rollout.maxUnavailable"),
+        ("delivery: {rollout: {maxUnavailable: 0%}}", "spec.delivery.rollout.maxUnavailable"),
+        ("delivery: {rollout: {maxUnavailable: 101%}}", "spec.delivery.rollout.maxUnavailable"),
+        ("delivery: {rollout: {maxFailures: 0}}", "spec.delivery.rollout.maxFailures"),
+        ("delivery: {rollout: {timeout: 59s}}", "spec.delivery.rollout.timeout"),
+        ("delivery: {rollout: {timeout: 0m}}", "spec.delivery.rollout.timeout"),
+        ("delivery: {rollout: {timeout: 1441m}}", "spec.delivery.rollout.timeout"),
+        ("delivery: {rollout: {timeout: 25h}}", "spec.delivery.rollout.timeout"),
+        ("delivery: {rollout: {drain: Sometimes}}", "spec.delivery.rollout.drain"),
+        ("delivery: {rollout: {attempt: 0}}", "spec.delivery.rollout.attempt"),
+        ("delivery: {rollout: {paused: 'yes'}}", "spec.delivery.rollout.paused"),
     ];
     let profiles = [
         ("{kubelet: {systemReserved: {memory: 2 GB}}}", "spec.kubelet.systemReserved.memory"),

@@ -28,10 +28,11 @@ pub fn events(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<E
     let cleanup = cleanup_message(plan).map(|message| event(true, "CleaningUp", "Cleanup", message));
     let nodes = node_changes(plan, done).map(|(reason, action, message)| event(false, reason, action, message));
     let objects = object_changes(done).map(|(reason, message)| event(false, reason, "Apply", message));
+    let deliveries = delivery_changes(done).map(|(reason, message)| event(false, reason, "Deliver", message));
     let conditions = changes(&plan.pool.status.conditions, &status.conditions).map(|(problem, changed)| {
         event(problem, &changed.reason, "Check", format!("{}: {}", changed.type_, changed.message))
     });
-    cleanup.into_iter().chain(nodes).chain(objects).chain(conditions).collect()
+    cleanup.into_iter().chain(nodes).chain(objects).chain(deliveries).chain(conditions).collect()
 }
 
 /// The message of a cleanup that begins.
@@ -93,6 +94,32 @@ fn object_changes(done: &Done) -> impl Iterator<Item = (&'static str, String)> {
         };
         Some((reason, operation.summary()?))
     })
+}
+
+/// Reason and message for each kind of write for agents.
+fn delivery_changes(done: &Done) -> impl Iterator<Item = (&'static str, String)> {
+    let of_reason = |reason: &'static str| {
+        let written = done.results.iter().filter(|(_, outcome)| *outcome == Outcome::Done);
+        let written: Vec<_> = written.filter(|(operation, _)| delivery_reason(operation) == Some(reason)).collect();
+        let message = some_of_many(&written, |(operation, _)| operation.summary().unwrap_or_default());
+        (!written.is_empty()).then_some((reason, message))
+    };
+    DELIVERY_REASONS.into_iter().filter_map(of_reason)
+}
+
+const DELIVERY_REASONS: [&str; 5] =
+    ["NodesCordoned", "PodsEvicted", "NodeConfigApplied", "NodesUncordoned", "NodeConfigDeleted"];
+
+fn delivery_reason(operation: &Operation) -> Option<&'static str> {
+    let index = match operation {
+        Operation::CordonNode { .. } => 0,
+        Operation::EvictPod(_) => 1,
+        Operation::ApplyNodeConfig { .. } => 2,
+        Operation::UncordonNode { .. } => 3,
+        Operation::DeleteNodeConfig { .. } => 4,
+        _ => return None,
+    };
+    Some(DELIVERY_REASONS[index])
 }
 
 /// The conditions that changed to or from a problem, and whether they are a problem now. Summaries are omitted, because

@@ -1,6 +1,9 @@
 //! Flags about the kubelet: its version, and the configuration that it runs.
 
-use super::case::{Case, NodeMessages, names, unreadable, worst_of};
+use super::{
+    case::{Case, NodeMessages, names, unreadable, worst_of},
+    delivery,
+};
 use crate::{
     api::conditions::ConditionStatus,
     api::names::{annotation, condition, reason},
@@ -121,6 +124,9 @@ pub fn config_in_effect(case: &Case) -> ComputedCondition {
         }
         Rendering::Rendered(_) => {}
     }
+    if let Some(by_agents) = delivery::config_in_effect(case) {
+        return by_agents;
+    }
     let (mut differ, mut waiting, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for Member { node, config_state, .. } in &case.active.members {
         match config_state {
@@ -169,6 +175,12 @@ pub fn config_in_effect(case: &Case) -> ComputedCondition {
         return not_delivered(message).about(unknown.len());
     }
     let count = case.active.members.len();
-    let message = format!("the reported resources of {} are those of the configuration", counted(count, "node"));
+    let message = match delivery::rollout(case) {
+        Some(_) => format!(
+            "the agents of {} report the configuration as applied, and the reported resources are those of it",
+            counted(count, "node")
+        ),
+        None => format!("the reported resources of {} are those of the configuration", counted(count, "node")),
+    };
     condition(ConditionStatus::True, reason::IN_EFFECT, message)
 }

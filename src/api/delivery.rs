@@ -1,0 +1,236 @@
+//! `spec.delivery` of a pool: how the rendered configuration gets onto the nodes.
+
+use std::fmt;
+
+use kube::KubeSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::spelling::{PERCENTAGE, ROLLOUT_TIMEOUT};
+
+/// How the rendered configuration gets onto the nodes.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// None: winpool only renders the configuration, and your own tool copies it. Agent: the node agent of
+    /// config/agent applies, verifies and if necessary rolls back the configuration of each node. Example: Agent.
+    #[serde(default)]
+    pub method: DeliveryMethod,
+    /// With method Agent: how many nodes change at a time, and when the rollout halts. Example:
+    /// {maxUnavailable: "10%", maxFailures: 2}.
+    #[serde(default)]
+    pub rollout: RolloutSettings,
+}
+
+/// The method of delivery.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // explained at the field
+pub enum DeliveryMethod {
+    #[default]
+    None,
+    Agent,
+}
+
+/// How a new configuration is rolled out to the nodes of a pool.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutSettings {
+    /// The number or percentage of the pool's nodes that may be unavailable, at least one node. A percentage is rounded
+    /// down. Nodes that are not Ready or cordoned for any other cause count. Examples: 1, "25%".
+    #[serde(default)]
+    pub max_unavailable: NodeLimit,
+    /// The number of nodes on which a configuration may fail. Then no further node gets it. Example: 1.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_failures: u32,
+    /// How long a node may take to drain, and then to apply and verify its configuration. Half of it is the time that the
+    /// agent waits for the operator's confirmation before it rolls back. Minutes or hours, from 1m to 24h. Example: 10m.
+    #[serde(default = "default_timeout")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = ROLLOUT_TIMEOUT.pattern))]
+    pub timeout: String,
+    /// Whether pods are evicted from a node before it changes. IfNeeded: if its allocatable resources become less. Always:
+    /// before every restart of a service. Never: pods keep running, and a kubelet that restarts with less resources may
+    /// reject some of them. Example: IfNeeded.
+    #[serde(default)]
+    pub drain: DrainPolicy,
+    /// The attempt. Raise it to try a configuration again on the nodes where it failed. Example: 2.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub attempt: u32,
+    /// While true, no further node begins to change. Nodes that have begun are finished. Example: false.
+    #[serde(default)]
+    pub paused: bool,
+}
+
+impl Default for RolloutSettings {
+    fn default() -> Self {
+        Self {
+            max_unavailable: NodeLimit::default(),
+            max_failures: one(),
+            timeout: default_timeout(),
+            drain: DrainPolicy::default(),
+            attempt: one(),
+            paused: false,
+        }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn default_timeout() -> String {
+    "10m".to_owned()
+}
+
+/// Whether pods are evicted before a node changes.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // explained at the field
+pub enum DrainPolicy {
+    #[default]
+    IfNeeded,
+    Always,
+    Never,
+}
+
+/// A number of nodes, or a percentage of the nodes of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeLimit {
+    /// This number.
+    Nodes(u32),
+    /// This percentage, from 1 to 100.
+    Percent(u32),
+}
+
+impl Default for NodeLimit {
+    fn default() -> Self {
+        Self::Nodes(1)
+    }
+}
+
+impl NodeLimit {
+    /// The number of nodes of a pool with this many nodes: at least one, and a percentage rounded down.
+    pub fn of(self, nodes: usize) -> usize {
+        let limit = match self {
+            Self::Nodes(number) => usize::try_from(number).unwrap_or(usize::MAX),
+            Self::Percent(percent) => nodes.saturating_mul(usize::try_from(percent).unwrap_or_default()) / 100,
+        };
+        limit.max(1)
+    }
+
+    fn from_number(number: u64) -> Option<Self> {
+        u32::try_from(number).ok().filter(|number| *number > 0).map(Self::Nodes)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let percent = text.strip_suffix('%')?;
+        let plain = percent.bytes().all(|byte| byte.is_ascii_digit()) && !percent.starts_with('0');
+        percent.parse().ok().filter(|percent| plain && (1..=100).contains(percent)).map(Self::Percent)
+    }
+}
+
+impl fmt::Display for NodeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nodes(number) => number.fmt(f),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+impl Serialize for NodeLimit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Nodes(number) => serializer.serialize_u32(*number),
+            Self::Percent(_) => serializer.collect_str(self),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeLimit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = NodeLimit;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of nodes of at least 1, or a percentage from \"1%\" to \"100%\"")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<NodeLimit, E> {
+                NodeLimit::from_text(text).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
+            }
+            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<NodeLimit, E> {
+                let invalid = serde::de::Unexpected::Unsigned(number);
+                NodeLimit::from_number(number).ok_or_else(|| E::invalid_value(invalid, &self))
+            }
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<NodeLimit, E> {
+                let invalid = serde::de::Unexpected::Signed(number);
+                let limit = u64::try_from(number).ok().and_then(NodeLimit::from_number);
+                limit.ok_or_else(|| E::invalid_value(invalid, &self))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for NodeLimit {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "NodeLimit".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "x-kubernetes-int-or-string": true,
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "minimum": 1,
+            "maximum": 100_000,
+            "maxLength": 4,
+            "pattern": PERCENTAGE.pattern,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_limit_is_a_number_or_a_percentage_of_at_least_one_node() {
+        let limit = |value: Value| serde_json::from_value::<NodeLimit>(value);
+        for (written, of_0, of_3, of_10, of_1000) in [
+            (json!(1), 1, 1, 1, 1),
+            (json!(7), 7, 7, 7, 7),
+            (json!("1%"), 1, 1, 1, 10),
+            (json!("25%"), 1, 1, 2, 250),
+            (json!("50%"), 1, 1, 5, 500),
+            (json!("100%"), 1, 3, 10, 1000),
+        ] {
+            let parsed = limit(written.clone()).unwrap();
+            assert_eq!([0, 3, 10, 1000].map(|nodes| parsed.of(nodes)), [of_0, of_3, of_10, of_1000], "{written}");
+            assert_eq!(json!(parsed), written);
+        }
+        for wrong in
+            [json!(0), json!(-1), json!("1"), json!("0%"), json!("01%"), json!("101%"), json!("+5%"), json!("%")]
+        {
+            let error = limit(wrong.clone()).unwrap_err().to_string();
+            assert!(error.contains("a percentage from \"1%\" to \"100%\""), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn without_settings_one_node_changes_at_a_time_and_one_failure_halts_the_rollout() {
+        let delivery: Delivery = serde_json::from_value(json!({"method": "Agent"})).unwrap();
+        assert_eq!(
+            json!(delivery),
+            json!({
+                "method": "Agent",
+                "rollout": {
+                    "maxUnavailable": 1, "maxFailures": 1, "timeout": "10m", "drain": "IfNeeded", "attempt": 1, "paused": false,
+                },
+            })
+        );
+    }
+}

@@ -1,0 +1,254 @@
+//! `WindowsNodeConfig`: the configuration that the agent of one node applies.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    schema,
+    spelling::{DIGEST, DURATION, OBJECT_NAME},
+};
+
+/// The configuration of one node. It has the name of the node.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[kube(
+    group = "winpool.dev",
+    version = "v1alpha1",
+    kind = "WindowsNodeConfig",
+    plural = "windowsnodeconfigs",
+    singular = "windowsnodeconfig",
+    shortname = "wnc",
+    category = "windows",
+    status = "WindowsNodeConfigStatus",
+    derive = "PartialEq",
+    doc = "The configuration that the agent of one node applies. It has the name of the node. The operator writes spec, and the agent of the node writes status.",
+    printcolumn(name = "Pool", type_ = "string", json_path = ".spec.pool"),
+    printcolumn(
+        name = "Desired",
+        type_ = "string",
+        json_path = ".spec.config",
+        description = "the ConfigMap that the node should run"
+    ),
+    printcolumn(
+        name = "Applied",
+        type_ = "string",
+        json_path = ".status.applied.config",
+        description = "the ConfigMap that the node runs"
+    ),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Layout",
+        type_ = "string",
+        json_path = ".status.layout",
+        priority = 1,
+        description = "how kubelet and container runtime are installed on the node"
+    ),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
+)]
+#[x_kube(
+    validation = Rule::new("!has(self.confirmed) || self.confirmed == self.digest")
+        .message("confirmed is the digest that the operator has verified on the node: write the value of digest, or remove it")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct WindowsNodeConfigSpec {
+    /// The pool of the node. Example: web-2022.
+    #[schemars(length(min = 1, max = 63))]
+    pub pool: String,
+    /// The uid of the node. An agent whose node has another uid does nothing. Example:
+    /// 3f1c9d0e-2c4b-4d57-9a3a-6f4a1e0b7c11.
+    #[serde(rename = "nodeUID")]
+    #[schemars(length(min = 1, max = 128))]
+    pub node_uid: String,
+    /// The ConfigMap with the configuration, in the namespace of the operator. Example: web-2022-3f9a1c0d2e.
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME.pattern))]
+    pub config: String,
+    /// The SHA-256 of the data of the ConfigMap, in hexadecimal digits: for each key in order, the key and the value, each
+    /// after its length in bytes as a big-endian integer of 64 bits. An agent refuses other data.
+    #[schemars(length(min = 64, max = 64), regex(pattern = DIGEST.pattern))]
+    pub digest: String,
+    /// What the change interrupts. None: nothing. KubeletRestart: kubelet or kube-proxy restart. ContainerdRestart: the
+    /// container runtime restarts too. Drain: services restart, and the operator has evicted the pods. Example:
+    /// KubeletRestart.
+    #[serde(default)]
+    pub disruption: Disruption,
+    /// The attempt. An agent applies a digest that failed on its node again only with a higher attempt. Example: 1.
+    #[serde(default = "first_attempt")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub attempt: u32,
+    /// The digest that the operator has verified on the node. Until it equals digest, the agent rolls back after
+    /// confirmTimeout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 64, max = 64), regex(pattern = DIGEST.pattern))]
+    pub confirmed: Option<String>,
+    /// How long the agent waits for the confirmation before it rolls back. Example: 5m.
+    #[schemars(length(min = 1, max = 32), regex(pattern = DURATION.pattern))]
+    pub confirm_timeout: String,
+    /// When the operator assigned digest and attempt, by the operator's clock. The timeout of the rollout begins here.
+    /// Example: 2026-06-01T12:00:00Z.
+    pub assigned_at: Time,
+}
+
+fn first_attempt() -> u32 {
+    1
+}
+
+/// What a change of the configuration interrupts on a node, from the least.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // explained at the field
+pub enum Disruption {
+    #[default]
+    None,
+    KubeletRestart,
+    ContainerdRestart,
+    Drain,
+}
+
+impl Disruption {
+    /// As in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::KubeletRestart => "KubeletRestart",
+            Self::ContainerdRestart => "ContainerdRestart",
+            Self::Drain => "Drain",
+        }
+    }
+}
+
+/// What the agent of a node reports.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct WindowsNodeConfigStatus {
+    /// The phase of observedDigest and observedAttempt.
+    #[serde(default)]
+    pub phase: NodeConfigPhase,
+    /// Why the phase is RolledBack or Refused, such as KubeletNotHealthy.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
+    pub reason: String,
+    /// What is wrong, and what to do.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 2048))]
+    pub message: String,
+    /// The configuration that the node runs, once it is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<ConfigReference>,
+    /// The configuration that a rollback restores; absent for that which the node had before winpool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_good: Option<ConfigReference>,
+    /// The digests that failed on this node, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub rejected: Vec<RejectedConfig>,
+    /// How kubelet and container runtime are installed on the node, such as kubeadm or RKE2.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
+    pub layout: String,
+    /// The digest that this status is about.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
+    pub observed_digest: String,
+    /// The attempt that this status is about.
+    #[serde(default)]
+    pub observed_attempt: u32,
+    /// When the agent last restarted a service of the node, by the node's clock, which is that of its heartbeats too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_at: Option<Time>,
+    /// The conditions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+/// The phase of a configuration on a node.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodeConfigPhase {
+    /// The agent has not begun.
+    #[default]
+    Pending,
+    /// The programs of the node check the configuration; nothing is changed.
+    Preflight,
+    /// Files are written and services restarted.
+    Applying,
+    /// The services work, and the agent waits for the confirmation.
+    Verifying,
+    /// The configuration is confirmed.
+    Applied,
+    /// The previous configuration is restored.
+    RolledBack,
+    /// The configuration was refused before anything was changed.
+    Refused,
+}
+
+impl NodeConfigPhase {
+    /// Every phase.
+    pub const ALL: [Self; 7] = [
+        Self::Pending,
+        Self::Preflight,
+        Self::Applying,
+        Self::Verifying,
+        Self::Applied,
+        Self::RolledBack,
+        Self::Refused,
+    ];
+
+    /// As in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Preflight => "Preflight",
+            Self::Applying => "Applying",
+            Self::Verifying => "Verifying",
+            Self::Applied => "Applied",
+            Self::RolledBack => "RolledBack",
+            Self::Refused => "Refused",
+        }
+    }
+}
+
+/// A configuration: the name of its ConfigMap, and the digest of the data.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigReference {
+    /// The name of the ConfigMap.
+    #[schemars(length(max = 253))]
+    pub config: String,
+    /// The digest of its data.
+    #[schemars(length(max = 64))]
+    pub digest: String,
+}
+
+/// A configuration that failed on a node.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct RejectedConfig {
+    /// The digest.
+    #[schemars(length(max = 64))]
+    pub digest: String,
+    /// The attempt that failed.
+    pub attempt: u32,
+    /// Why, as in status.reason.
+    #[schemars(length(max = 64))]
+    pub reason: String,
+}
+
+impl WindowsNodeConfigSpec {
+    /// When digest and attempt were assigned.
+    pub fn assigned_at(&self) -> Timestamp {
+        self.assigned_at.0
+    }
+
+    /// Whether the operator has confirmed the digest.
+    pub fn is_confirmed(&self) -> bool {
+        self.confirmed.as_deref() == Some(&self.digest)
+    }
+}
+
+impl WindowsNodeConfigStatus {
+    /// Whether the status is about the digest and attempt of this spec.
+    pub fn is_about(&self, spec: &WindowsNodeConfigSpec) -> bool {
+        self.observed_digest == spec.digest && self.observed_attempt == spec.attempt
+    }
+}
