@@ -13,6 +13,7 @@ mod plan;
 mod registry;
 pub mod render;
 mod run;
+mod signals;
 
 use std::process::ExitCode;
 

@@ -2,16 +2,11 @@
 
 use std::{future::Future, net::SocketAddr, time::Duration};
 
-use tokio::{
-    net::TcpListener,
-    signal::unix::{Signal, SignalKind, signal},
-    task::spawn_blocking,
-    time::timeout,
-};
+use tokio::{net::TcpListener, task::spawn_blocking, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Failure, connect, input, registry};
+use super::{Failure, connect, input, registry, signals::Signals};
 use crate::{
     admin::{self, Admin, Metrics, Readiness},
     api::names::DEFAULT_NAMESPACE,
@@ -188,27 +183,6 @@ async fn run_until_signal(
             Ok(())
         }),
         signal = signals.next() => Err(Failure::Interrupted(signal)),
-    }
-}
-
-/// The signals that stop the operator.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Self, Failure> {
-        let listen = |kind| signal(kind).map_err(|error| Failure::Usage(format!("cannot handle signals: {error}")));
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
-    }
-
-    /// The name of the next signal.
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
     }
 }
 

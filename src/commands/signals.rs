@@ -1,0 +1,65 @@
+//! The signals that stop the operator.
+
+use super::Failure;
+
+fn cannot_listen(error: std::io::Error) -> Failure {
+    Failure::Usage(format!("cannot handle signals: {error}"))
+}
+
+#[cfg(unix)]
+mod platform {
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+
+    use super::{Failure, cannot_listen};
+
+    /// The signals that stop the operator.
+    pub(in crate::commands) struct Signals {
+        terminate: Signal,
+        interrupt: Signal,
+    }
+
+    impl Signals {
+        pub(in crate::commands) fn listen() -> Result<Self, Failure> {
+            let listen = |kind| signal(kind).map_err(cannot_listen);
+            Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+        }
+
+        /// The name of the next signal.
+        pub(in crate::commands) async fn next(&mut self) -> &'static str {
+            tokio::select! {
+                _ = self.terminate.recv() => "SIGTERM",
+                _ = self.interrupt.recv() => "SIGINT",
+            }
+        }
+    }
+}
+
+#[cfg(windows)]
+mod platform {
+    use tokio::signal::windows::{CtrlC, CtrlShutdown, ctrl_c, ctrl_shutdown};
+
+    use super::{Failure, cannot_listen};
+
+    /// The signals that stop the operator. The end of a container is `CTRL_SHUTDOWN_EVENT`.
+    pub(in crate::commands) struct Signals {
+        shutdown: CtrlShutdown,
+        interrupt: CtrlC,
+    }
+
+    impl Signals {
+        pub(in crate::commands) fn listen() -> Result<Self, Failure> {
+            let shutdown = ctrl_shutdown().map_err(cannot_listen)?;
+            Ok(Self { shutdown, interrupt: ctrl_c().map_err(cannot_listen)? })
+        }
+
+        /// The name of the next signal.
+        pub(in crate::commands) async fn next(&mut self) -> &'static str {
+            tokio::select! {
+                _ = self.shutdown.recv() => "CTRL_SHUTDOWN_EVENT",
+                _ = self.interrupt.recv() => "CTRL_C_EVENT",
+            }
+        }
+    }
+}
+
+pub(super) use platform::Signals;
