@@ -8,11 +8,16 @@ ENGINE ?= $(firstword $(foreach engine,podman docker,$(if $(shell command -v $(e
 # Arguments for `make run`.
 ARGS ?=
 
+# For `make windows`: dev builds a larger program in less time.
+PROFILE ?= release
+
 # Where cargo puts what it builds.
-PROGRAMS := $(or $(CARGO_TARGET_DIR),target)/debug
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+PROGRAMS := $(TARGET)/debug
+WINDOWS := x86_64-pc-windows-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint crds facts bench image packages
+.PHONY: help run test lint crds facts bench image windows packages windows-packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,10 +26,12 @@ run: packages ## a real control plane with simulated Windows nodes and the opera
 	$(CARGO) build --workspace --bin winpool --bin demo
 	@WINPOOL_BINARY=$(PROGRAMS)/winpool $(PROGRAMS)/demo $(ARGS)
 
-test: packages lint ## everything: lint, then all tests, those on a real control plane too
+test: packages windows-packages lint ## everything: lint, then all tests, those on a real control plane and under Wine too
 	@echo "== control plane"
 	@if [ -n "$$KUBEBUILDER_ASSETS" ]; then echo "$$KUBEBUILDER_ASSETS (KUBEBUILDER_ASSETS)"; \
 	else e2e/control-plane.sh --windows-kubelet --containerd --registry; fi
+	@echo "== Wine"
+	e2e/wine.sh
 	@echo "== build"
 	$(CARGO) build --workspace --bin winpool
 	@echo "== test"
@@ -53,6 +60,10 @@ image: ## a static, non-root container image, named IMAGE
 	@[ -n "$(ENGINE)" ] || { echo "make image needs podman or docker"; exit 1; }
 	$(ENGINE) build -f Containerfile -t $(IMAGE) .
 
+windows: windows-packages ## winpool.exe, the agent on Windows nodes; PROFILE=dev builds it for tests
+	$(CARGO) build --target $(WINDOWS) --profile $(PROFILE) --bin winpool
+	@echo "$(abspath $(TARGET))/$(WINDOWS)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/winpool.exe"
+
 # A C compiler and linker: the cryptography behind TLS is partly C.
 packages:
 	@command -v cc >/dev/null || { \
@@ -61,3 +72,12 @@ packages:
 	  apt-get update -qq && apt-get install -y -qq --no-install-recommends build-essential; \
 	}
 	@$(CARGO) fmt --version >/dev/null 2>&1 && $(CARGO) clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
+
+# The same for Windows: the linker, and Rust's library.
+windows-packages: packages
+	@command -v x86_64-w64-mingw32-gcc >/dev/null || { \
+	  command -v apt-get >/dev/null || { echo "x86_64-w64-mingw32-gcc is missing: install mingw-w64"; exit 1; }; \
+	  echo "== installing gcc-mingw-w64-x86-64 from Debian"; \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc-mingw-w64-x86-64; \
+	}
+	@rustup target list --installed | grep -qx $(WINDOWS) || rustup target add $(WINDOWS)
