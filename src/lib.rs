@@ -44,6 +44,7 @@
 //! 5. The cost of a change depends on the affected nodes and pools, not on the size of the cluster.
 
 pub mod admin;
+pub mod agent;
 pub mod api;
 pub mod cluster;
 pub mod commands;

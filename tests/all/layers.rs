@@ -28,7 +28,7 @@ const LAYERS: &[&[&str]] = &[
     &["domain::status"],
     &["domain::lint", "domain::migrate", "domain::upgrade"],
     &["domain"],
-    &["admin", "manifests", "registry"],
+    &["admin", "agent", "manifests", "registry"],
     &["cluster"],
     &["controllers"],
     &["commands"],

@@ -1,0 +1,134 @@
+//! The machine that the agent configures, as a trait: the rules of the agent are tested against a simulated one.
+
+use std::{io, time::Duration};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The state of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceState {
+    /// It does not run.
+    Stopped,
+    /// It is starting or stopping.
+    Pending,
+    /// The service manager reports that it runs, which does not prove that it works.
+    Running {
+        /// The process of the service, which for nssm is nssm itself.
+        pid: u32,
+    },
+}
+
+/// The definition of a service in the registry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceDefinition {
+    /// The name, such as `kubelet`.
+    pub name: String,
+    /// `ImagePath`: the command line, with `%VARIABLES%` expanded.
+    pub command: String,
+    /// `DependOnService`, without empty entries.
+    pub depends_on: Vec<String>,
+    /// `Environment`: variables as `NAME=value`.
+    pub environment: Vec<String>,
+}
+
+/// What a program printed before it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The exit code; `None` if it was killed after the time limit.
+    pub code: Option<i32>,
+    /// Standard output, at most 1 MiB.
+    pub stdout: Vec<u8>,
+    /// Standard error, at most 1 MiB.
+    pub stderr: Vec<u8>,
+}
+
+/// Files, services, programs, loopback HTTP and the clock of a Windows node.
+///
+/// Paths are absolute paths of the host, such as `C:\k\config.yaml`, not of a container. All functions block.
+pub trait Host {
+    /// The content of a file; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>>;
+
+    /// Replaces or creates a file and its directories: after a crash at any time, the file has either the former or the new
+    /// content.
+    ///
+    /// # Errors
+    /// When the content could not be written, or another program keeps the file open. The former content is unchanged.
+    fn replace(&self, path: &str, content: &[u8]) -> io::Result<()>;
+
+    /// Deletes a file. A file that does not exist is no error.
+    ///
+    /// # Errors
+    /// When the file cannot be deleted.
+    fn remove(&self, path: &str) -> io::Result<()>;
+
+    /// The names of the files in a directory; empty if it does not exist.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    fn list(&self, directory: &str) -> io::Result<Vec<String>>;
+
+    /// The definitions of all services.
+    ///
+    /// # Errors
+    /// When the registry cannot be read.
+    fn services(&self) -> io::Result<Vec<ServiceDefinition>>;
+
+    /// Sets command line and environment of an existing service. They take effect at its next start.
+    ///
+    /// # Errors
+    /// When the service does not exist or cannot be changed.
+    fn define(&self, definition: &ServiceDefinition) -> io::Result<()>;
+
+    /// The state of a service; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// When the service manager does not answer.
+    fn state(&self, service: &str) -> io::Result<Option<ServiceState>>;
+
+    /// Requests the start of a service. A running service is no error.
+    ///
+    /// # Errors
+    /// When the service manager refuses, or the service ended before it was running.
+    fn start(&self, service: &str) -> io::Result<()>;
+
+    /// Requests the stop of a service. A stopped service is no error.
+    ///
+    /// # Errors
+    /// When the service manager refuses.
+    fn stop(&self, service: &str) -> io::Result<()>;
+
+    /// Ends a process and its child processes. A process that does not exist is no error.
+    ///
+    /// # Errors
+    /// When the process cannot be ended.
+    fn kill(&self, pid: u32) -> io::Result<()>;
+
+    /// Runs a program, and kills it after the time limit.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    fn run(&self, program: &str, arguments: &[String], limit: Duration) -> io::Result<Output>;
+
+    /// The HTTP status of a `GET` on the loopback interface.
+    ///
+    /// # Errors
+    /// When there is no answer within one second.
+    fn http_status(&self, port: u16, path: &str) -> io::Result<u16>;
+
+    /// Installs or removes the service that restores the last good configuration when Windows starts.
+    ///
+    /// # Errors
+    /// When the service cannot be written.
+    fn set_restore_service(&self, installed: bool) -> io::Result<()>;
+
+    /// The current time.
+    fn now(&self) -> Timestamp;
+
+    /// Waits.
+    fn sleep(&self, time: Duration);
+}

@@ -1,0 +1,98 @@
+//! What a configuration changes on a node, as values: the result of [`super::layout`] and [`super::merge`], and the input of
+//! [`super::cycle`].
+
+use serde::{Deserialize, Serialize};
+
+use super::host::ServiceDefinition;
+
+/// A file before and after a change; `None` is a file that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileEdit {
+    /// The absolute path on the node.
+    pub path: String,
+    /// The content that is restored by a rollback.
+    pub before: Option<Vec<u8>>,
+    /// The content that is applied.
+    pub after: Option<Vec<u8>>,
+}
+
+/// A service definition before and after a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceEdit {
+    /// The definition that is restored by a rollback.
+    pub before: ServiceDefinition,
+    /// The definition that is applied.
+    pub after: ServiceDefinition,
+}
+
+/// A service that a change restarts, and how its health is verified.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restart {
+    /// The name of the service, such as `kubelet`, or `rke2` for the kubelet of RKE2.
+    pub service: String,
+    /// The loopback endpoint that answers 200 when the service works; `None` for a service without one.
+    pub health: Option<HealthEndpoint>,
+}
+
+/// A loopback endpoint, such as `:10248/healthz`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthEndpoint {
+    /// The port.
+    pub port: u16,
+    /// The path, such as `/healthz`.
+    pub path: String,
+}
+
+/// All changes that a configuration makes on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodePlan {
+    /// The files that differ.
+    pub files: Vec<FileEdit>,
+    /// The service definitions that differ.
+    pub services: Vec<ServiceEdit>,
+    /// The services to restart, dependencies first: they are started in this order, and stopped in the reverse order.
+    pub restarts: Vec<Restart>,
+}
+
+/// Why a configuration is refused. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The reason in status.
+    pub reason: RefusalReason,
+    /// What is wrong, with the path or the program's own message, and the remedy.
+    pub message: String,
+}
+
+/// The reason of a refusal, as in the status of a WindowsNodeConfig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RefusalReason {
+    /// The node is configured by another system, such as AKS, GKE or the Windows Machine Config Operator.
+    ManagedElsewhere,
+    /// The kubelet's service is not installed in a known way.
+    UnknownLayout,
+    /// containerd is older than 1.7, or there is none.
+    UnsupportedRuntime,
+    /// The ConfigMap does not have the digest of the spec.
+    DigestDiffers,
+    /// The configuration contains a setting that the agent does not write.
+    NotAllowed,
+    /// A file of the node cannot be parsed.
+    Unreadable,
+    /// The kubelet or containerd of the node rejects the configuration.
+    PreflightFailed,
+}
+
+impl RefusalReason {
+    /// As in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ManagedElsewhere => "ManagedElsewhere",
+            Self::UnknownLayout => "UnknownLayout",
+            Self::UnsupportedRuntime => "UnsupportedRuntime",
+            Self::DigestDiffers => "DigestDiffers",
+            Self::NotAllowed => "NotAllowed",
+            Self::Unreadable => "Unreadable",
+            Self::PreflightFailed => "PreflightFailed",
+        }
+    }
+}
