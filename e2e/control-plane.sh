@@ -5,7 +5,7 @@
 #
 # Leaves etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl in OUT, the layout that
 # KUBEBUILDER_ASSETS names, and prints OUT. Default: ~/.cache/winpool/control-plane/v1.20.2
-#   --windows-kubelet  also kubelet.exe, and Wine, under which it runs far enough to judge a configuration
+#   --windows-kubelet  also kubelet.exe, which runs far enough under Wine (wine.sh) to judge a configuration
 #   --containerd       also containerd of Debian 12 (1.6), and of the releases after it as containerd-trixie (1.7) and
 #                      containerd-forky (2.1 or later); no service is installed or started
 #   --registry         also Debian's docker-registry; no service is installed or started
@@ -42,7 +42,6 @@ missing() {
     ${containerd:+containerd "${suites[@]/#/containerd-}"}; do
     [[ -x $out/$name ]] || echo "$name"
   done
-  if [[ $windows_kubelet ]]; then command -v wine >/dev/null || echo wine; fi
 }
 wants() { grep -qx -- "$1" <<<"$todo"; }
 
@@ -73,7 +72,6 @@ finish() { mv -- "$work/bin/$1" "$out/$1"; }
 
 packages=()
 if wants etcd; then packages+=(etcd-server); fi
-if wants wine; then packages+=(wine wine64); fi
 building=
 for name in "${components[@]}" kubelet.exe; do
   if wants "$name"; then building=1; fi

@@ -16,6 +16,7 @@ use crate::progress::say;
 /// The environment variable with the folder of a control plane's programs, which other tools use too.
 pub const VARIABLE: &str = "KUBEBUILDER_ASSETS";
 const VERSION_THAT_IS_BUILT: &str = "v1.20.2";
+const WINE_VERSION: &str = "10.0";
 
 /// An optional program of a control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,31 +162,28 @@ impl fmt::Display for Version {
     }
 }
 
-/// The real Windows kubelet and Wine, which runs it.
-#[derive(Clone, Debug)]
-pub struct WindowsKubelet {
-    /// `kubelet.exe` of Kubernetes 1.20.2.
-    pub kubelet: PathBuf,
-    /// Wine.
-    pub wine: PathBuf,
-}
-
-/// Finds the Windows kubelet and Wine, or builds and installs them.
+/// Finds `kubelet.exe` of Kubernetes 1.20.2, or builds it.
 ///
-/// `None` if `KUBEBUILDER_ASSETS` is set and one of them is neither there nor built before.
+/// `None` when `KUBEBUILDER_ASSETS` is set and it is neither there nor built before.
 ///
 /// # Errors
 /// When the build fails.
-pub fn windows_kubelet() -> Result<Option<WindowsKubelet>> {
-    let Some(kubelet) = extra("kubelet.exe", "--windows-kubelet")? else { return Ok(None) };
-    match on_path("wine") {
-        Some(wine) => Ok(Some(WindowsKubelet { kubelet, wine })),
+pub fn windows_kubelet() -> Result<Option<PathBuf>> {
+    extra("kubelet.exe", "--windows-kubelet")
+}
+
+/// Finds the directory of Wine that `e2e/wine.sh` has installed, or installs it.
+///
+/// `None` when `KUBEBUILDER_ASSETS` is set and it was not installed before.
+///
+/// # Errors
+/// When the installation fails.
+pub fn wine() -> Result<Option<PathBuf>> {
+    let folder = cache()?.join("wine").join(WINE_VERSION);
+    match program(&folder, "bin/wine64") {
+        Some(_) => Ok(Some(folder)),
         None if given_folder().is_some() => Ok(None),
-        None => {
-            build(&["--windows-kubelet"])?;
-            let wine = on_path("wine").ok_or_else(|| anyhow!("wine is not on the PATH"))?;
-            Ok(Some(WindowsKubelet { kubelet, wine }))
-        }
+        None => run_script("wine.sh", &[]).map(Some),
     }
 }
 
@@ -242,12 +240,16 @@ fn given_folder() -> Option<PathBuf> {
     env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-fn cache_folder() -> Result<PathBuf> {
+fn cache() -> Result<PathBuf> {
     let cache = match env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
         Some(cache) => PathBuf::from(cache),
         None => Path::new(&env::var_os("HOME").context("HOME is not set")?).join(".cache"),
     };
-    Ok(cache.join("winpool/control-plane").join(VERSION_THAT_IS_BUILT))
+    Ok(cache.join("winpool"))
+}
+
+fn cache_folder() -> Result<PathBuf> {
+    Ok(cache()?.join("control-plane").join(VERSION_THAT_IS_BUILT))
 }
 
 fn built_folder() -> Result<PathBuf> {
@@ -256,9 +258,13 @@ fn built_folder() -> Result<PathBuf> {
     if all.iter().all(|name| program(&folder, name).is_some()) { Ok(folder) } else { build(&[]) }
 }
 
-/// Runs the script, with its progress on standard error, and returns the folder that it filled.
 fn build(options: &[&str]) -> Result<PathBuf> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane.sh");
+    run_script("control-plane.sh", options)
+}
+
+/// Runs a script with its progress on our standard error; it prints the folder that it filled.
+fn run_script(name: &str, options: &[&str]) -> Result<PathBuf> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     say(format_args!("running {} {}", script.display(), options.join(" ")));
     let output = Command::new(&script)
         .args(options)

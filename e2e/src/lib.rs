@@ -43,6 +43,7 @@ pub mod operator;
 pub mod process;
 pub mod registry;
 pub mod wait;
+pub mod wine;
 
 mod directory;
 mod keys;

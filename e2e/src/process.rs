@@ -213,6 +213,12 @@ impl Guard {
         Self::new(r#"[ -e "$1/keep" ] || { sleep 1; rm -rf -- "$1"; }"#, &directory.display().to_string())
     }
 
+    /// A guard that ends what runs in a Wine prefix.
+    pub(crate) fn over_prefix(prefix: &Path, wineserver: &Path) -> Result<Self> {
+        let command = format!(r#"WINEPREFIX="$1" "{}" -k"#, wineserver.display());
+        Self::new(&command, &prefix.display().to_string())
+    }
+
     fn new(command: &str, argument: &str) -> Result<Self> {
         Command::new("sh")
             .args(["-c", &format!("read -r _\n{command}"), "guard", argument])

@@ -8,13 +8,16 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     path::PathBuf,
-    process::{Command, Stdio},
+    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
-use e2e::assets::{self, WindowsKubelet};
+use anyhow::{Result, bail, ensure};
+use e2e::{
+    assets,
+    wine::{Prefix, windows_path},
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use winpool::{
@@ -31,16 +34,17 @@ use winpool::{
 };
 
 const MINOR: Minor = Minor(20);
-/// One run takes about two seconds, the first a few more.
+/// One run takes about a second, the first some more.
 const LIMIT: Duration = Duration::from_secs(120);
 /// The log message of the kubelet after it has read flags and configuration, without a cluster.
 const CONFIGURATION_READ: &str = "standalone mode, no API client";
 /// The log message of the kubelet when it ignores an unknown field.
 const FIELD_IGNORED: &str = "using lenient decoding";
 
-/// The kubelet, and the folder of its Wine prefix.
+/// The kubelet, and the files of one test.
 struct Program {
-    kubelet: WindowsKubelet,
+    kubelet: PathBuf,
+    prefix: &'static Prefix,
     directory: TempDir,
 }
 
@@ -55,10 +59,11 @@ impl Program {
     /// `None`, with a printed line, if there is no kubelet.
     fn new(test: &str) -> Result<Option<Self>> {
         let Some(kubelet) = assets::windows_kubelet()? else {
-            assets::print_skipped(test, &"kubelet.exe, or Wine,");
+            assets::print_skipped(test, &"kubelet.exe");
             return Ok(None);
         };
-        Ok(Some(Self { kubelet, directory: TempDir::new()? }))
+        let Some(prefix) = Prefix::shared(test)? else { return Ok(None) };
+        Ok(Some(Self { kubelet, prefix, directory: TempDir::new()? }))
     }
 
     /// Fails with the kubelet's error message if it rejects the files or ignores a field.
@@ -77,13 +82,10 @@ impl Program {
         let (yaml, log) = (self.path("kubelet.yaml"), self.path("log"));
         fs::write(&yaml, &files.yaml)?;
         let output = File::create(&log)?;
-        let config = format!("Z:{}", yaml.to_str().context("a path in UTF-8")?.replace('/', "\\"));
-        let mut child = Command::new(&self.kubelet.wine)
-            .arg(&self.kubelet.kubelet)
-            .args(["--config", &config, "--hostname-override=w1"])
+        let mut command = self.prefix.command(&self.kubelet);
+        let mut child = command
+            .args(["--config", &windows_path(&yaml), "--hostname-override=w1"])
             .args(&files.args)
-            .env("WINEPREFIX", self.path("wine"))
-            .env("WINEDEBUG", "-all")
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
@@ -102,14 +104,6 @@ impl Program {
 
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
-    }
-}
-
-impl Drop for Program {
-    /// Ends the Wine server of this prefix before its folder is removed.
-    fn drop(&mut self) {
-        let server = self.kubelet.wine.with_file_name("wineserver");
-        let _ = Command::new(server).arg("-k").env("WINEPREFIX", self.path("wine")).status();
     }
 }
 
@@ -135,7 +129,7 @@ fn bootstrap(program: &Program) -> Bootstrap {
     Bootstrap {
         cluster_dns: vec!["10.96.0.10".into()],
         cluster_domain: Some("cluster.local".into()),
-        client_ca_file: Some(format!("Z:{}", authority.to_str().unwrap().replace('/', "\\"))),
+        client_ca_file: Some(windows_path(&authority)),
         kube_proxy_kubeconfig: None,
     }
 }

@@ -1,0 +1,88 @@
+//! Windows programs under Wine.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::OnceLock,
+};
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::{assets, directory::Directory, process::Guard};
+
+/// A Wine prefix: a Windows system with services, a registry and a drive `C:` of its own. Everything that runs in it ends
+/// with this value, and also when this program is killed.
+#[derive(Debug)]
+pub struct Prefix {
+    wineserver: PathBuf,
+    /// A program that waits for the end of its input. Without one, Wine would end its system processes between two others.
+    session: Child,
+    _guard: Guard,
+    directory: Directory,
+}
+
+impl Prefix {
+    /// A new prefix, which is initialized in the background: its first program waits for that. `None` where there is no
+    /// Wine.
+    ///
+    /// # Errors
+    /// When Wine cannot be installed or started.
+    pub fn new() -> Result<Option<Self>> {
+        let Some(wine) = assets::wine()? else { return Ok(None) };
+        let wineserver = wine.join("bin/wineserver");
+        let directory = Directory::new()?;
+        let guard = Guard::over_prefix(directory.path(), &wineserver)?;
+        let session = program(directory.path(), Path::new("cmd.exe"))
+            .args(["/c", "more"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("starting {RUNNER}"))?;
+        Ok(Some(Self { wineserver, session, _guard: guard, directory }))
+    }
+
+    /// One prefix for all programs that change nothing in it: its initialization takes seconds. `None`, with a line that
+    /// names the skipped `test`, where there is no Wine.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn shared(test: &str) -> Result<Option<&'static Self>> {
+        static SHARED: OnceLock<Result<Option<Prefix>, String>> = OnceLock::new();
+        let shared = SHARED.get_or_init(|| Self::new().map_err(|error| format!("{error:#}")));
+        let shared = shared.as_ref().map_err(|text| anyhow!("{text}"))?;
+        if shared.is_none() {
+            assets::say_skipped(test, &"Wine");
+        }
+        Ok(shared.as_ref())
+    }
+
+    /// A Windows program. Killing the process ends the program, but not its children.
+    #[must_use]
+    pub fn command(&self, path: &Path) -> Command {
+        program(self.directory.path(), path)
+    }
+}
+
+fn program(prefix: &Path, path: &Path) -> Command {
+    let mut command = Command::new(RUNNER);
+    command.arg(path).env("WINEPREFIX", prefix);
+    command
+}
+
+/// The script that runs a Windows program, also as a runner of cargo.
+pub const RUNNER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/wine-run.sh");
+
+impl Drop for Prefix {
+    fn drop(&mut self) {
+        let _ = Command::new(&self.wineserver).arg("-k").env("WINEPREFIX", self.directory.path()).status();
+        let _ = self.session.kill();
+        let _ = self.session.wait();
+    }
+}
+
+/// The path on the drive `Z:` of a path of this system.
+#[must_use]
+pub fn windows_path(path: &Path) -> String {
+    format!("Z:{}", path.display()).replace('/', "\\")
+}

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Installs Wine 10 of Debian 13 beside what the system has: packages unpacked with a loader and a C library of their own.
+#
+#   wine.sh [OUT]
+#
+# Needs Debian 12 or later on x86-64, without root. Leaves wine64 and wineserver in OUT/bin, and prints OUT. Wine runs
+# 64-bit programs without a display; it has no prefix yet. The path of OUT becomes part of the programs: it cannot be moved.
+# Default: ~/.cache/winpool/wine/10.0
+# A complete OUT is not changed. Two runs at once do not disturb each other, and an interrupted run leaves no OUT.
+set -euo pipefail
+
+version=10.0
+# Wine, and the libraries that its loader is linked with.
+packages=(wine64 libwine libz-mingw-w64 libc6 libunwind8 liblzma5)
+libraries=(ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2 libnss_files.so.2
+  libnss_dns.so.2 libunwind.so.8 liblzma.so.5)
+
+usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; }
+say() { echo "$*" >&2; }
+fail() { say "wine.sh: $*"; exit 1; }
+
+case ${1:-} in
+  -h | --help) usage; exit 0 ;;
+  -*) usage >&2; fail "unknown option $1" ;;
+esac
+(($# <= 1)) || { usage >&2; fail "more than one OUT"; }
+out=$(realpath -m -- "${1:-${XDG_CACHE_HOME:-$HOME/.cache}/winpool/wine/$version}")
+if [[ -x $out/bin/wine64 ]]; then echo "$out"; exit 0; fi
+
+. /etc/os-release 2>/dev/null || true
+[[ ${ID:-} == debian && ${VERSION_CODENAME:-} && $(uname -m) == x86_64 ]] \
+  || fail "needs Debian 12 or later on x86-64; this is ${PRETTY_NAME:-an unknown system}, $(uname -m)"
+
+mkdir -p "${out%/*}"
+exec 9>"$out.lock"
+if ! flock -n 9; then
+  say "another run installs Wine in $out; waiting…"
+  flock 9
+  if [[ -x $out/bin/wine64 ]]; then echo "$out"; exit 0; fi
+fi
+work=$(mktemp -d "$out.unpacking.XXXXXX")
+trap 'rm -rf -- "$work"' EXIT
+
+# Packages of a release of Debian, from the mirror of this machine, with package lists of their own.
+mkdir -p "$work/sources" "$work/root"
+sources() {
+  local list
+  sed -nE "s/^(deb (\[[^]]*\] )?[^ ]+) $VERSION_CODENAME .*/\1 $1 main/p" /etc/apt/sources.list 2>/dev/null || true
+  for list in /etc/apt/sources.list.d/debian*.sources; do
+    [[ -e $list ]] || continue
+    awk -v RS= -v suite="$1" -v own="$VERSION_CODENAME" '$0 ~ "(^|\n)Suites:[^\n]* " own "( |\n|$)" {
+      uri = signed = ""
+      for (i = 1; i <= split($0, lines, "\n"); i++) {
+        if (lines[i] ~ /^URIs:/) { split(lines[i], parts, " "); uri = parts[2] }
+        if (lines[i] ~ /^Signed-By: *\//) { split(lines[i], parts, " "); signed = "[signed-by=" parts[2] "] " }
+      }
+      print "deb " signed uri " " suite " main"
+    }' "$list"
+  done
+}
+fetch() {
+  local suite=$1 deb
+  shift
+  mkdir -p "$work/$suite"/{lists/partial,debs}
+  sources "$suite" >"$work/$suite/sources.list"
+  [[ -s $work/$suite/sources.list ]] || fail "no mirror of Debian $VERSION_CODENAME in /etc/apt"
+  : >"$work/$suite/status"
+  local apt=(-o "Dir::Etc::SourceList=$work/$suite/sources.list" -o "Dir::Etc::SourceParts=$work/sources"
+    -o "Dir::State=$work/$suite" -o "Dir::State::Lists=$work/$suite/lists" -o "Dir::State::status=$work/$suite/status"
+    -o "Dir::Cache=$work/$suite" -o APT::Architecture=amd64 -o Debug::NoLocking=1 -o APT::Sandbox::User=root
+    -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o Acquire::Languages=none)
+  apt-get "${apt[@]}" update -qq 9>&- >&2
+  (cd "$work/$suite/debs" && apt-get "${apt[@]}" download -qq "$@" 9>&- >&2)
+  for deb in "$work/$suite/debs"/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
+}
+
+say "fetching Wine of Debian trixie (115 MB)…"
+fetch trixie "${packages[@]}"
+patchelf=$(command -v patchelf || true)
+if [[ ! $patchelf ]]; then
+  # Of this release, so that it runs with the libraries of the system.
+  mv "$work/root" "$work/wine"
+  mkdir "$work/root"
+  fetch "$VERSION_CODENAME" patchelf
+  mv "$work/root" "$work/patchelf"
+  mv "$work/wine" "$work/root"
+  patchelf=$work/patchelf/usr/bin/patchelf
+fi
+
+usr=$work/root/usr
+arch=x86_64-linux-gnu
+new=$work/new
+mkdir -p "$new"/{bin,glibc,share,"lib/$arch"}
+cp -a "$usr/lib/wine" "$new/lib/"
+cp -a "$usr/lib/$arch/wine" "$new/lib/$arch/"
+cp -a "$usr/share/wine" "$new/share/"
+for name in "${libraries[@]}"; do cp -L "$usr/lib/$arch/$name" "$new/glibc/"; done
+
+# As the package of libwine does when it is installed: zlib gets the mark of Wine's own libraries.
+windows=$new/lib/$arch/wine/x86_64-windows
+zlib=$usr/x86_64-w64-mingw32/lib/zlib1.dll
+{
+  head -c 64 "$zlib"
+  printf 'Wine builtin DLL\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  tail -c +97 "$zlib"
+} >"$windows/zlib1.dll"
+
+# 32-bit programs are not run, and debug information is two thirds of the size. strip keeps Wine's mark.
+rm -rf "$new/lib/$arch/wine/i386-windows"
+if command -v x86_64-w64-mingw32-strip >/dev/null; then
+  find "$windows" -type f -print0 | xargs -0 -n 50 x86_64-w64-mingw32-strip --strip-debug 2>/dev/null || true
+fi
+
+for name in wine64 wineserver64; do
+  "$patchelf" --set-interpreter "$out/glibc/ld-linux-x86-64.so.2" --force-rpath --set-rpath "$out/glibc" \
+    "$new/lib/wine/$name"
+done
+# It ends with the last program of a prefix, instead of some seconds later.
+printf '#!/bin/sh\nexec "%s/lib/wine/wineserver64" -p0 "$@"\n' "$out" >"$new/lib/wine/wineserver"
+chmod +x "$new/lib/wine/wineserver"
+ln -s ../lib/wine/wine64 ../lib/wine/wineserver "$new/bin/"
+
+rm -rf -- "$out"
+mv -- "$new" "$out"
+echo "$out"
