@@ -18,5 +18,6 @@ mod registry;
 mod robustness;
 mod telemetry;
 mod tls;
+mod windows_agent;
 mod windows_kubelet;
 mod workloads;

@@ -1,0 +1,85 @@
+//! A program for the tests of the agent's adapter: it prints, sleeps, starts itself again, and keeps files open.
+
+#[cfg(windows)]
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let Err(error) = windows::run(&arguments) {
+        e2e_windows::fail(&error.to_string());
+    }
+}
+
+#[cfg(not(windows))]
+fn main() {
+    e2e_windows::fail("the adapter is for Windows");
+}
+
+#[cfg(windows)]
+mod windows {
+    use std::{
+        env,
+        fs::{self, OpenOptions},
+        io::{self, Error, Write},
+        os::windows::fs::OpenOptionsExt,
+        process::{Command, exit},
+        thread,
+        time::Duration,
+    };
+
+    use winpool::agent::{
+        host::Host,
+        windows::Windows,
+        windows_service::{self, RESTORE_ARGUMENTS},
+    };
+
+    pub(super) fn run(arguments: &[&str]) -> io::Result<()> {
+        match arguments {
+            ["print", stdout, stderr, code] => {
+                print!("{stdout}");
+                eprint!("{stderr}");
+                exit(number(code)?.try_into().unwrap_or(-1));
+            }
+            ["fill", bytes] => {
+                let text = vec![b'x'; usize::try_from(number(bytes)?).unwrap_or_default()];
+                io::stdout().write_all(&text)?;
+                io::stderr().write_all(&text)
+            }
+            ["sleep", milliseconds] => {
+                thread::sleep(Duration::from_millis(number(milliseconds)?));
+                Ok(())
+            }
+            // Writes the process ids of itself and of a child, which inherits the output, and waits for the child.
+            ["tree", file] => {
+                let mut child = Command::new(env::current_exe()?).args(["sleep", "600000"]).spawn()?;
+                fs::write(file, format!("{} {}", std::process::id(), child.id()))?;
+                child.wait().map(drop)
+            }
+            // Leaves a child behind that has inherited the output.
+            ["orphan", milliseconds] => {
+                Command::new(env::current_exe()?).args(["sleep", milliseconds]).spawn()?;
+                print!("done");
+                Ok(())
+            }
+            // Keeps a file open with a mode of sharing, and creates another file as soon as it does.
+            ["hold", file, share, milliseconds, ready] => {
+                let share = number(share)?.try_into().unwrap_or_default();
+                let file = OpenOptions::new().read(true).share_mode(share).open(file)?;
+                fs::write(ready, "")?;
+                thread::sleep(Duration::from_millis(number(milliseconds)?));
+                drop(file);
+                Ok(())
+            }
+            ["set-restore-service", installed] => Windows.set_restore_service(*installed == "true"),
+            // As the service that `set-restore-service` has installed.
+            arguments if *arguments == RESTORE_ARGUMENTS => windows_service::run(|| {
+                fs::write(env::temp_dir().join("winpool-restored"), "restored")?;
+                if env::temp_dir().join("winpool-restore-fails").exists() { Err(Error::other("no")) } else { Ok(()) }
+            }),
+            _ => Err(Error::other(format!("unknown arguments {arguments:?}"))),
+        }
+    }
+
+    fn number(text: &str) -> io::Result<u64> {
+        text.parse().map_err(Error::other)
+    }
+}

@@ -1,0 +1,92 @@
+//! Programs with a time limit, and process trees.
+
+use std::{
+    fs,
+    io::ErrorKind,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+use winpool::agent::{
+    host::{Host, Output},
+    windows::Windows,
+};
+
+use super::{eventually, exists, helper, start_helper, strings};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn run(arguments: &[&str], limit: Duration) -> Output {
+    Windows.run(&helper(), &strings(arguments), limit).unwrap()
+}
+
+fn is_running(pid: u32) -> bool {
+    let output = Windows.run(r"C:\Windows\System32\tasklist.exe", &strings(&["/nh", "/fo", "csv"]), MINUTE).unwrap();
+    let list = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(list.contains(&format!("\"{}\"", std::process::id())), "this process is listed: {list}");
+    list.contains(&format!("\"{pid}\""))
+}
+
+#[test]
+fn output_and_exit_code_are_returned() {
+    let expected = |code, stdout: &str, stderr: &str| Output {
+        code: Some(code),
+        stdout: stdout.as_bytes().to_vec(),
+        stderr: stderr.as_bytes().to_vec(),
+    };
+    for (stdout, stderr, code) in [("out", "err", 0), ("a \"b\" \\", "ü", 7), ("", "%PATH%", 1)] {
+        let output = run(&["print", stdout, stderr, &code.to_string()], MINUTE);
+        assert_eq!(output, expected(code, stdout, stderr));
+    }
+}
+
+#[test]
+fn output_is_limited_to_one_mebibyte_per_stream() {
+    let output = run(&["fill", "3000000"], MINUTE);
+    assert_eq!(output.code, Some(0));
+    assert_eq!((output.stdout.len(), output.stderr.len()), (1 << 20, 1 << 20));
+}
+
+#[test]
+fn a_program_is_killed_with_its_children_after_the_limit() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("pids");
+    let started = Instant::now();
+    let output = run(&["tree", file.to_str().unwrap()], Duration::from_secs(2));
+    assert_eq!(output.code, None);
+    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    for pid in fs::read_to_string(file).unwrap().split(' ').map(|pid| pid.parse().unwrap()) {
+        eventually("the process has ended", || !is_running(pid));
+    }
+}
+
+#[test]
+fn a_process_is_killed_with_its_children() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("pids");
+    let mut parent = start_helper(&["tree", file.to_str().unwrap()]);
+    eventually("it has a child", || exists(&file) && fs::read_to_string(&file).unwrap().contains(' '));
+    let pids: Vec<u32> = fs::read_to_string(&file).unwrap().split(' ').map(|pid| pid.parse().unwrap()).collect();
+    assert!(pids.iter().all(|pid| is_running(*pid)));
+    Windows.kill(parent.id()).unwrap();
+    parent.wait().unwrap();
+    for pid in &pids {
+        eventually("the process has ended", || !is_running(*pid));
+    }
+    Windows.kill(pids[0]).unwrap();
+}
+
+#[test]
+fn a_child_that_is_left_behind_with_the_output_does_not_block() {
+    let started = Instant::now();
+    let output = run(&["orphan", "20000"], MINUTE);
+    assert_eq!((output.code, &output.stdout[..]), (Some(0), &b"done"[..]));
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_an_error() {
+    for program in [r"C:\none\kubelet.exe", r"C:\kubelet.exe"] {
+        assert_eq!(Windows.run(program, &[], MINUTE).unwrap_err().kind(), ErrorKind::NotFound, "{program}");
+    }
+}
