@@ -24,6 +24,7 @@
 //! share one in a `static`. Clients and [`Kubelets`](kubelet::Kubelets) own tasks: create them in the test that uses
 //! them. Every started program ends when its owner is dropped or killed.
 
+pub mod agent;
 pub mod allocatable;
 pub mod assets;
 pub mod audit;

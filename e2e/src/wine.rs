@@ -52,7 +52,7 @@ impl Prefix {
         let shared = SHARED.get_or_init(|| Self::new().map_err(|error| format!("{error:#}")));
         let shared = shared.as_ref().map_err(|text| anyhow!("{text}"))?;
         if shared.is_none() {
-            assets::say_skipped(test, &"Wine");
+            assets::print_skipped(test, &"Wine");
         }
         Ok(shared.as_ref())
     }

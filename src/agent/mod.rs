@@ -1,11 +1,30 @@
-//! The agent, which configures the Windows node that it runs on.
+//! The node agent: it applies the configuration of its WindowsNodeConfig to the Windows node that it runs on.
+//!
+//! ```text
+//! WindowsNodeConfig --watch--> run --> worker --> plan (layout + merge) --> preflight --> cycle --> Host
+//!                                        `-- report --> status            journal (durable) --'
+//! ```
+//! Everything but [`run`], [`credentials`] and `windows` is a function of the [`host::Host`] trait, and is tested with a
+//! simulated host.
 
 pub mod credentials;
+pub mod cycle;
 pub mod expand;
+#[cfg(test)]
+pub mod fake;
 pub mod host;
+pub mod journal;
+pub mod layout;
 pub mod loopback;
+pub mod merge;
 pub mod node_plan;
+pub mod plan;
+pub mod preflight;
+mod refuse;
+pub mod report;
+pub mod run;
 #[cfg(windows)]
 pub mod windows;
 #[cfg(windows)]
 pub mod windows_service;
+pub mod worker;

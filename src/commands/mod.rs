@@ -2,6 +2,7 @@
 //!
 //! Each command has `Args`, the options as typed, and validates them first: into `Settings` if it has many.
 
+mod agent;
 mod cleanup;
 mod connect;
 mod crds;
@@ -37,6 +38,8 @@ const EXIT_STATUS: &str = "Exit status: 0 success, 1 problems found, 2 usage err
 enum Command {
     /// Run the operator
     Run(run::Args),
+    /// Run the agent of a Windows node, or restore the node's former configuration
+    Agent(agent::Args),
     /// Print the CustomResourceDefinitions
     Crds(crds::Args),
     /// Print what the operator would apply for the resources in files (works offline)
@@ -59,6 +62,7 @@ impl Cli {
         warning.iter().for_each(|text| input::note(text));
         let result = match self.command {
             Command::Run(args) => run::Settings::try_from(args).and_then(run::run),
+            Command::Agent(args) => agent::run(args),
             Command::Crds(args) => crds::run(args),
             Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
             Command::Plan(args) => plan::run(args),

@@ -8,6 +8,7 @@
 // clippy.toml allows these in tests, but not in the helper functions of tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod agents;
 mod cluster_wide;
 mod commands;
 mod containerd;

@@ -49,7 +49,7 @@ fn windows_binary() -> PathBuf {
 #[test]
 fn the_adapter_for_windows_works_under_wine() {
     if assets::wine().unwrap().is_none() {
-        return assets::say_skipped("the_adapter_for_windows_works_under_wine", &"Wine");
+        return assets::print_skipped("the_adapter_for_windows_works_under_wine", &"Wine");
     }
     let tests = cargo(&["test", "--test", "adapter"]).args(["--", "--test-threads=1"]).output().unwrap();
     let output = format!("{}\n{}", String::from_utf8_lossy(&tests.stderr), String::from_utf8_lossy(&tests.stdout));

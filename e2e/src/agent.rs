@@ -1,0 +1,309 @@
+//! Simulated Windows nodes that run the agent: files and services in memory, and a kubelet that reports to the API server what
+//! its configuration file says when it is started.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Result;
+use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+use tokio::{
+    runtime::Handle,
+    sync::oneshot,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use winpool::agent::{
+    cycle::Limits,
+    host::{Host, Output, ServiceDefinition, ServiceState},
+    run::{self, Options},
+};
+
+use crate::{
+    control_plane::OPERATOR_NAMESPACE,
+    kubelet::{KubeletConfiguration, Kubelets},
+    progress::say,
+};
+
+/// The file of the kubelet's flag `--config`, as kubeadm writes it.
+pub const KUBELET_CONFIG: &str = r"C:\var\lib\kubelet\config.yaml";
+/// The configuration of containerd.
+pub const CONTAINERD_CONFIG: &str = r"C:\Program Files\containerd\config.toml";
+
+const KUBELET: &str = "kubelet";
+const CONTAINERD: &str = "containerd";
+/// How long an agent may take to finish its action when it is stopped.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+/// Short limits, because the services of a simulated node need no time.
+const LIMITS: Limits =
+    Limits { service: Duration::from_secs(5), stable: Duration::from_millis(300), confirm: Duration::from_secs(60) };
+
+/// The machine of a node, which outlives the processes of its agent.
+#[derive(Clone)]
+pub struct Machine {
+    name: String,
+    kubelets: Arc<Kubelets>,
+    handle: Handle,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    files: BTreeMap<String, Vec<u8>>,
+    services: BTreeMap<String, Service>,
+    /// A kubelet whose configuration file contains this text ends shortly after its start.
+    fatal: Option<String>,
+    pids: u32,
+    /// How often the kubelet was started.
+    starts: u32,
+    restore_service: bool,
+}
+
+struct Service {
+    definition: ServiceDefinition,
+    state: ServiceState,
+}
+
+/// A running agent. Its process ends when this is dropped.
+pub struct Agent {
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<io::Result<()>>,
+}
+
+impl Machine {
+    /// A machine as kubeadm leaves it, with containerd 2.1, whose kubelet runs.
+    pub fn new(name: &str, kubelets: Arc<Kubelets>) -> Self {
+        let service = |name: &str, command: &str, depends_on: &[&str], pid| {
+            let depends_on = depends_on.iter().map(|name| (*name).to_owned()).collect();
+            let definition =
+                ServiceDefinition { name: name.into(), command: command.into(), depends_on, environment: Vec::new() };
+            (name.to_owned(), Service { definition, state: ServiceState::Running { pid } })
+        };
+        let kubelet = r"C:\k\kubelet.exe --windows-service --config=C:\var\lib\kubelet\config.yaml --kubeconfig=C:\etc\kubernetes\kubelet.conf";
+        let containerd = r#""C:\Program Files\containerd\containerd.exe" --run-service"#;
+        let state = State {
+            files: BTreeMap::from([
+                (
+                    KUBELET_CONFIG.into(),
+                    "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n".into(),
+                ),
+                (CONTAINERD_CONFIG.into(), "version = 3\n".into()),
+            ]),
+            services: BTreeMap::from([
+                service(CONTAINERD, containerd, &[], 1),
+                service(KUBELET, kubelet, &[CONTAINERD], 2),
+            ]),
+            fatal: None,
+            pids: 2,
+            starts: 0,
+            restore_service: false,
+        };
+        Self { name: name.to_owned(), kubelets, handle: Handle::current(), state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Makes the kubelet end shortly after its start if its configuration file contains this text.
+    #[must_use]
+    pub fn fails_with(self, text: &str) -> Self {
+        self.state().fatal = Some(text.to_owned());
+        self
+    }
+
+    /// Starts the agent of this node.
+    pub fn agent(&self, client: Client) -> Agent {
+        let options = Options { node: self.name.clone(), namespace: OPERATOR_NAMESPACE.to_owned(), limits: LIMITS };
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async { drop(stopped.await) };
+        let task = tokio::spawn(run::run(client, self.clone(), options, stopped));
+        Agent { stop: Some(stop), task }
+    }
+
+    /// The text of a file.
+    #[must_use]
+    pub fn text(&self, path: &str) -> String {
+        self.state().files.get(path).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// Whether the kubelet runs.
+    #[must_use]
+    pub fn kubelet_runs(&self) -> bool {
+        matches!(self.state().services[KUBELET].state, ServiceState::Running { .. })
+    }
+
+    /// How often the kubelet was started since the machine was made.
+    #[must_use]
+    pub fn kubelet_starts(&self) -> u32 {
+        self.state().starts
+    }
+
+    /// Whether the service that restores the former configuration after a reboot is installed.
+    #[must_use]
+    pub fn has_restore_service(&self) -> bool {
+        self.state().restore_service
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the kubelet with the configuration file as it is now.
+    fn start_kubelet(&self) -> io::Result<()> {
+        let text = self.text(KUBELET_CONFIG);
+        let configuration = KubeletConfiguration::parse(&text).map_err(io::Error::other)?;
+        let fatal = self.state().fatal.as_ref().is_some_and(|fatal| text.contains(fatal));
+        self.state().starts += 1;
+        self.handle.spawn(self.clone().run_kubelet(self.state().pids, configuration, fatal));
+        Ok(())
+    }
+
+    async fn run_kubelet(self, pid: u32, configuration: KubeletConfiguration, fatal: bool) {
+        let runs = || self.state().services[KUBELET].state == ServiceState::Running { pid };
+        if fatal {
+            sleep(Duration::from_millis(200)).await;
+            if runs() {
+                self.state()
+                    .services
+                    .get_mut(KUBELET)
+                    .into_iter()
+                    .for_each(|kubelet| kubelet.state = ServiceState::Stopped);
+            }
+            return;
+        }
+        let name = &self.name;
+        if let Err(error) = self.kubelets.start_with(name, configuration).await {
+            say(format_args!("simulated node {name}: {error:#}"));
+        }
+        let mut interval = Duration::from_millis(500);
+        while runs() {
+            sleep(interval).await;
+            if let Err(error) = renew_lease(self.kubelets.client(), name).await {
+                say(format_args!("Lease of simulated node {name}: {error:#}"));
+            }
+            interval = (interval * 2).min(Duration::from_secs(10));
+        }
+    }
+}
+
+async fn renew_lease(client: Client, node: &str) -> Result<()> {
+    let leases: Api<Lease> = Api::namespaced(client, "kube-node-lease");
+    let body = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": { "name": node },
+        "spec": { "holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": format!("{:.6}", Timestamp::now()) },
+    });
+    leases.patch(node, &PatchParams::apply("kubelet").force(), &Patch::Apply(body)).await?;
+    Ok(())
+}
+
+impl Agent {
+    /// Stops the agent as a container is stopped, and waits until it has ended.
+    ///
+    /// # Errors
+    /// When it does not end in time, or failed.
+    pub async fn stop(mut self) -> Result<()> {
+        drop(self.stop.take());
+        timeout(STOP_TIMEOUT, &mut self.task).await???;
+        Ok(())
+    }
+}
+
+impl Host for Machine {
+    fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.state().files.get(path).cloned())
+    }
+
+    fn replace(&self, path: &str, content: &[u8]) -> io::Result<()> {
+        self.state().files.insert(path.to_owned(), content.to_vec());
+        Ok(())
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        self.state().files.remove(path);
+        Ok(())
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
+        let state = self.state();
+        let below = state.files.keys().filter_map(|path| path.strip_prefix(directory)?.strip_prefix('\\'));
+        Ok(below.filter(|name| !name.contains('\\')).map(str::to_owned).collect())
+    }
+
+    fn services(&self) -> io::Result<Vec<ServiceDefinition>> {
+        Ok(self.state().services.values().map(|service| service.definition.clone()).collect())
+    }
+
+    fn define(&self, definition: &ServiceDefinition) -> io::Result<()> {
+        let mut state = self.state();
+        let service = state.services.get_mut(&definition.name).ok_or(io::ErrorKind::NotFound)?;
+        service.definition = definition.clone();
+        Ok(())
+    }
+
+    fn state(&self, service: &str) -> io::Result<Option<ServiceState>> {
+        Ok(Machine::state(self).services.get(service).map(|service| service.state))
+    }
+
+    fn start(&self, service: &str) -> io::Result<()> {
+        {
+            let mut state = Machine::state(self);
+            state.pids += 1;
+            let pid = state.pids;
+            let service = state.services.get_mut(service).ok_or(io::ErrorKind::NotFound)?;
+            if matches!(service.state, ServiceState::Running { .. }) {
+                return Ok(());
+            }
+            service.state = ServiceState::Running { pid };
+        }
+        if service == KUBELET { self.start_kubelet() } else { Ok(()) }
+    }
+
+    fn stop(&self, service: &str) -> io::Result<()> {
+        let mut state = Machine::state(self);
+        let service = state.services.get_mut(service).ok_or(io::ErrorKind::NotFound)?;
+        service.state = ServiceState::Stopped;
+        Ok(())
+    }
+
+    fn kill(&self, _: u32) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn run(&self, program: &str, arguments: &[String], _: Duration) -> io::Result<Output> {
+        let output = |code, stdout: &str, stderr: &str| Output {
+            code: Some(code),
+            stdout: stdout.as_bytes().to_vec(),
+            stderr: stderr.as_bytes().to_vec(),
+        };
+        let version = arguments.iter().any(|argument| argument == "--version");
+        Ok(match (program.ends_with("containerd.exe"), version) {
+            (true, true) => output(0, "containerd github.com/containerd/containerd/v2 v2.1.4 1677a1796431\n", ""),
+            (true, false) => output(0, "", ""),
+            (false, true) => output(0, &format!("Kubernetes {}\r\n", self.kubelets.version()), ""),
+            (false, false) => output(1, "", "no client provided, cannot use webhook authentication\n"),
+        })
+    }
+
+    fn http_status(&self, _: u16, _: &str) -> io::Result<u16> {
+        if self.kubelet_runs() { Ok(200) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
+    }
+
+    fn set_restore_service(&self, installed: bool) -> io::Result<()> {
+        Machine::state(self).restore_service = installed;
+        Ok(())
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}

@@ -1,0 +1,303 @@
+//! The state of the agent, durable on the node: the applied configuration, the change in progress with everything that is
+//! needed to undo it, and the rejected configurations.
+//!
+//! It is one file that is replaced atomically, so that a crash leaves either the former or the new state.
+
+use std::io;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{
+    host::Host,
+    node_plan::{FileEdit, NodePlan, Restart, ServiceEdit},
+};
+
+/// The file of the journal. An administrator of the node reads it, `winpool agent restore` undoes its change.
+pub const JOURNAL: &str = r"C:\ProgramData\winpool\journal.json";
+
+/// The number of rejected configurations that are kept; the oldest is dropped.
+const REJECTIONS: usize = 16;
+
+/// The state of the agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Journal {
+    /// The last configuration that was verified and confirmed.
+    pub applied: Option<ConfigId>,
+    /// The change in progress.
+    pub change: Option<Change>,
+    /// When services were last restarted, by the clock of the node.
+    #[serde(default)]
+    pub restarted: Option<Timestamp>,
+    /// Configurations that were rolled back on this node, oldest first.
+    #[serde(default)]
+    pub rejected: Vec<Rejection>,
+}
+
+/// A configuration, and how often its application was requested.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigId {
+    /// The name of the ConfigMap.
+    pub config: String,
+    /// The digest of its content.
+    pub digest: String,
+    /// A higher number requests a rejected configuration again.
+    pub attempt: u32,
+}
+
+/// A configuration that is not applied again until its digest changes or its attempt is raised.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejection {
+    /// The configuration.
+    pub id: ConfigId,
+    /// Why it was rolled back.
+    pub failure: Failure,
+}
+
+/// Why a change was rolled back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The reason in status.
+    pub reason: FailureReason,
+    /// The details, such as the name of the service.
+    pub message: String,
+}
+
+/// The reason of a rollback, as in the status of a WindowsNodeConfig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FailureReason {
+    /// A file or service definition could not be written.
+    WriteFailed,
+    /// A service could not be stopped or started.
+    RestartFailed,
+    /// A service ended, or did not answer its health check in time.
+    NotHealthy,
+    /// The Lease of the node was not renewed after the restart.
+    LeaseNotRenewed,
+    /// Pods that ran before the change failed after it.
+    PodsFailed,
+    /// The operator did not confirm the configuration in time.
+    NotConfirmed,
+    /// Windows was restarted before the configuration was confirmed.
+    Rebooted,
+    /// Another configuration was requested before this one was confirmed.
+    Superseded,
+}
+
+/// Whether a change is applied or undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Direction {
+    /// The new content is written.
+    Apply,
+    /// The former content is restored, because of a failure.
+    RollBack(Failure),
+}
+
+/// The next action of a change. Each can be repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// Write files and service definitions.
+    Write,
+    /// Restart services.
+    Restart,
+    /// Wait until the services are healthy; since the restart.
+    Verify(Timestamp),
+    /// Wait for the operator's confirmation; since the restart.
+    Confirm(Timestamp),
+}
+
+/// A change in progress.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The configuration that is applied.
+    pub id: ConfigId,
+    /// Whether it is applied or undone.
+    pub direction: Direction,
+    /// The next action.
+    pub stage: Stage,
+    /// The files, with former and new content.
+    pub files: Vec<SavedFile>,
+    /// The service definitions, former and new.
+    pub services: Vec<ServiceEdit>,
+    /// The services to restart, dependencies first.
+    pub restarts: Vec<Restart>,
+    /// The uids of the pods that ran before the change.
+    pub pods: Vec<String>,
+}
+
+/// A file of a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedFile {
+    /// The absolute path on the node.
+    pub path: String,
+    /// The former content; `None` if the file did not exist.
+    pub before: Option<Content>,
+    /// The new content; `None` if the file is deleted.
+    pub after: Option<Content>,
+}
+
+/// Bytes that are saved as text if they are UTF-8, so that a person can read the journal, else as Base64.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content(pub Vec<u8>);
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Encoded {
+    Text(String),
+    Base64(String),
+}
+
+impl Serialize for Content {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let encoded = match std::str::from_utf8(&self.0) {
+            Ok(text) => Encoded::Text(text.to_owned()),
+            Err(_) => Encoded::Base64(STANDARD.encode(&self.0)),
+        };
+        encoded.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Encoded::deserialize(deserializer)? {
+            Encoded::Text(text) => Ok(Self(text.into_bytes())),
+            Encoded::Base64(text) => STANDARD.decode(text).map(Self).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+impl FailureReason {
+    /// As in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WriteFailed => "WriteFailed",
+            Self::RestartFailed => "RestartFailed",
+            Self::NotHealthy => "NotHealthy",
+            Self::LeaseNotRenewed => "LeaseNotRenewed",
+            Self::PodsFailed => "PodsFailed",
+            Self::NotConfirmed => "NotConfirmed",
+            Self::Rebooted => "Rebooted",
+            Self::Superseded => "Superseded",
+        }
+    }
+}
+
+impl Journal {
+    /// Reads the journal; empty on a node that the agent has not changed.
+    ///
+    /// # Errors
+    /// When the file cannot be read or parsed. The agent must not change anything then: it could not undo it.
+    pub fn load(host: &dyn Host) -> io::Result<Self> {
+        let Some(bytes) = host.read(JOURNAL)? else { return Ok(Self::default()) };
+        serde_json::from_slice(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
+    /// Replaces the journal on the node.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&self, host: &dyn Host) -> io::Result<()> {
+        host.replace(JOURNAL, &serde_json::to_vec_pretty(self).map_err(io::Error::other)?)
+    }
+
+    /// The rejection of a configuration, unless a higher attempt is requested.
+    pub fn rejection(&self, id: &ConfigId) -> Option<&Rejection> {
+        self.rejected.iter().rev().find(|rejected| rejected.id.digest == id.digest && rejected.id.attempt >= id.attempt)
+    }
+
+    /// Ends a change that was rolled back. A superseded configuration is not rejected: it was not at fault.
+    pub fn reject(&mut self, id: ConfigId, failure: Failure) {
+        self.change = None;
+        self.rejected.retain(|rejected| rejected.id.digest != id.digest);
+        if failure.reason != FailureReason::Superseded {
+            self.rejected.push(Rejection { id, failure });
+        }
+        let excess = self.rejected.len().saturating_sub(REJECTIONS);
+        self.rejected.drain(..excess);
+    }
+
+    /// Ends a change that was verified and confirmed.
+    pub fn commit(&mut self, id: ConfigId) {
+        self.change = None;
+        self.rejected.retain(|rejected| rejected.id.digest != id.digest);
+        self.applied = Some(id);
+    }
+}
+
+impl Change {
+    /// A change that applies a plan.
+    pub fn new(id: ConfigId, plan: NodePlan, pods: Vec<String>) -> Self {
+        let save = |edit: FileEdit| SavedFile {
+            path: edit.path,
+            before: edit.before.map(Content),
+            after: edit.after.map(Content),
+        };
+        Self {
+            id,
+            direction: Direction::Apply,
+            stage: Stage::Write,
+            files: plan.files.into_iter().map(save).collect(),
+            services: plan.services,
+            restarts: plan.restarts,
+            pods,
+        }
+    }
+
+    /// Begins to undo the change. The first failure is kept.
+    pub fn roll_back(&mut self, failure: Failure) {
+        if self.direction == Direction::Apply {
+            self.direction = Direction::RollBack(failure);
+        }
+        self.stage = Stage::Write;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(digest: &str, attempt: u32) -> ConfigId {
+        ConfigId { config: format!("web-{digest}"), digest: digest.into(), attempt }
+    }
+
+    fn failure(reason: FailureReason) -> Failure {
+        Failure { reason, message: "kubelet".into() }
+    }
+
+    #[test]
+    fn content_is_text_if_it_is_utf_8_and_base64_otherwise() {
+        for (bytes, json) in [
+            (&b"a: 1\r\n"[..], r#"{"text":"a: 1\r\n"}"#),
+            (&[0xEF, 0xBB, 0xBF, b'a'][..], "{\"text\":\"\u{feff}a\"}"),
+            (&[0xFF, 0xFE, b'a', 0][..], r#"{"base64":"//5hAA=="}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&Content(bytes.to_vec())).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Content>(json).unwrap(), Content(bytes.to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_rejected_configuration_is_applied_again_only_by_a_higher_attempt() {
+        let mut journal = Journal::default();
+        journal.reject(id("a", 2), failure(FailureReason::NotHealthy));
+        for (requested, rejected) in [(id("a", 1), true), (id("a", 2), true), (id("a", 3), false), (id("b", 1), false)]
+        {
+            assert_eq!(journal.rejection(&requested).is_some(), rejected, "{requested:?}");
+        }
+        journal.commit(id("a", 3));
+        assert_eq!(journal.rejection(&id("a", 1)), None, "a confirmed configuration is no longer rejected");
+    }
+
+    #[test]
+    fn a_superseded_configuration_is_not_rejected_and_the_oldest_rejections_are_dropped() {
+        let mut journal = Journal::default();
+        journal.reject(id("a", 0), failure(FailureReason::Superseded));
+        assert_eq!(journal.rejected, []);
+        for number in 0..20 {
+            journal.reject(id(&number.to_string(), 0), failure(FailureReason::NotHealthy));
+        }
+        let digests: Vec<_> = journal.rejected.iter().map(|rejected| rejected.id.digest.as_str()).collect();
+        assert_eq!((digests.len(), digests[0], digests[15]), (16, "4", "19"));
+    }
+}

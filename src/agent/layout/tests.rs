@@ -1,0 +1,171 @@
+use super::{
+    samples::{self, Node, service},
+    *,
+};
+
+fn refused(node: &Node) -> (RefusalReason, String) {
+    let refusal = detect(node).expect_err("a refusal");
+    (refusal.reason, refusal.message)
+}
+
+#[test]
+fn each_layout_is_detected_from_services_and_files() {
+    let table = [
+        ("kubeadm", samples::kubeadm(), Some(r"C:\var\lib\kubelet\config.yaml"), None, FlagsPlace::Service),
+        (
+            "kubeadm-nssm",
+            samples::nssm(),
+            Some(r"C:\var\lib\kubelet\config.yaml"),
+            None,
+            FlagsPlace::EnvironmentFile {
+                path: r"C:\var\lib\kubelet\kubeadm-flags.env".to_owned(),
+                script: r"C:\k\StartKubelet.ps1".to_owned(),
+            },
+        ),
+        (
+            "rke2",
+            samples::rke2(),
+            None,
+            Some(r"C:\var\lib\rancher\rke2\agent\etc\kubelet.conf.d"),
+            FlagsPlace::Rke2 { path: r"C:\etc\rancher\rke2\config.yaml.d\50-winpool.yaml".to_owned() },
+        ),
+        (
+            "eks",
+            samples::eks("--v=1"),
+            Some(r"C:\ProgramData\kubernetes\kubelet-config.json"),
+            None,
+            FlagsPlace::Service,
+        ),
+        (
+            "service",
+            samples::plain(),
+            Some(r"C:\Süd Knoten\kubelet.yaml"),
+            Some(r"C:\Süd Knoten\kubelet.d"),
+            FlagsPlace::Service,
+        ),
+    ];
+    for (name, node, config, drop_ins, flags) in table {
+        let layout = detect(&node).unwrap_or_else(|refusal| panic!("{name}: {}", refusal.message));
+        assert_eq!(layout.kind.name(), name);
+        assert_eq!(layout.kubelet.config.as_deref(), config, "{name}");
+        assert_eq!(layout.kubelet.drop_ins.as_deref(), drop_ins, "{name}");
+        assert_eq!(layout.kubelet.flags, flags, "{name}");
+        assert_eq!(layout.kubelet.minor, Minor(36), "{name}");
+    }
+}
+
+#[test]
+fn programs_services_and_files_of_the_runtime_are_those_of_the_command_line() {
+    let eks = detect(&samples::eks("")).unwrap();
+    assert_eq!(eks.kubelet.program, r"C:\Program Files\kubernetes\kubelet.exe");
+    assert_eq!(eks.containerd.config, r"C:\Program Files\containerd\config.toml");
+    assert_eq!(eks.containerd.version, ContainerdVersion::new(1, 7, 27));
+    assert_eq!(eks.kube_proxy.unwrap().config, None);
+    let plain = detect(&samples::plain()).unwrap();
+    assert_eq!(
+        (&*plain.containerd.service, &*plain.containerd.program),
+        ("Containerd", r"C:\Süd Knoten\containerd.exe")
+    );
+    assert_eq!(plain.containerd.config, r"C:\Süd Knoten\containerd.toml");
+    assert_eq!(plain.kube_proxy.unwrap().config.as_deref(), Some(r"C:\Süd Knoten\proxy.yaml"));
+    let rke2 = detect(&samples::rke2()).unwrap();
+    assert_eq!(rke2.containerd.service, "rke2");
+    assert_eq!(rke2.containerd.config, r"C:\var\lib\rancher\rke2\agent\etc\containerd\config.toml");
+    assert!(!rke2.containerd.is_writable);
+}
+
+#[test]
+fn a_directory_of_drop_ins_is_read_from_1_30_on() {
+    for (version, reads) in [("1.29.9", false), ("1.30.0", true)] {
+        let layout = detect(&samples::plain().kubelet(version)).unwrap();
+        assert_eq!(layout.kubelet.drop_ins.is_some(), reads, "{version}");
+    }
+}
+
+#[test]
+fn rke2_has_the_data_directory_of_its_configuration() {
+    let node = samples::rke2();
+    {
+        let mut files = node.files.borrow_mut();
+        let defaults = r"D:\rke2\agent\etc\kubelet.conf.d\00-rke2-defaults.conf";
+        files.insert(defaults.to_owned(), Vec::new());
+        files.insert(r"C:\etc\rancher\rke2\config.yaml".to_owned(), b"data-dir: D:/rke2\n".to_vec());
+    }
+    let layout = detect(&node).unwrap();
+    assert_eq!(layout.kubelet.program, r"D:\rke2\bin\kubelet.exe");
+    assert_eq!(layout.kubelet.drop_ins.as_deref(), Some(r"D:\rke2\agent\etc\kubelet.conf.d"));
+}
+
+#[test]
+fn nodes_that_another_system_configures_are_refused() {
+    let aks = |file: &str| {
+        let node = samples::nssm();
+        node.files.borrow_mut().insert(file.to_owned(), Vec::new());
+        node
+    };
+    let mut openshift = samples::kubeadm();
+    openshift.services.push(service("windows-instance-config-daemon", r"C:\k\windows-instance-config-daemon.exe", &[]));
+    let mut gke = samples::kubeadm();
+    let command = r"C:\etc\kubernetes\node\bin\kube-log-runner.exe -log-file=C:\l C:\etc\kubernetes\node\bin\kubelet.exe --config=C:\c";
+    gke.services[0] = service("kubelet", command, &[]);
+    let gce = samples::kubeadm();
+    gce.files.borrow_mut().insert(r"C:\k8s-node-setup.psm1".to_owned(), Vec::new());
+    let table = [
+        (aks(r"C:\k\kubeclusterconfig.json"), "AKS"),
+        (aks(r"C:\k\kubeletstart.ps1"), "AKS"),
+        (openshift, "Windows Machine Config Operator"),
+        (gke, "GKE"),
+        (gce, "GCE"),
+        (samples::eks("--node-labels=a=b,eks.amazonaws.com/nodegroup=web"), "managed node group of EKS"),
+    ];
+    for (node, text) in table {
+        let (reason, message) = refused(&node);
+        assert_eq!(reason, RefusalReason::ManagedElsewhere, "{message}");
+        assert!(message.contains(text) && message.contains("spec.delivery.method: None"), "{message}");
+    }
+}
+
+#[test]
+fn unknown_layouts_are_refused_with_what_is_missing() {
+    let kubelet = |command: &str| Node::new(vec![service("kubelet", command, &[]), samples::containerd_service()], &[]);
+    let old_rke2 = samples::rke2();
+    old_rke2.files.borrow_mut().remove(r"C:\var\lib\rancher\rke2\agent\etc\kubelet.conf.d\00-rke2-defaults.conf");
+    let table = [
+        (Node::new(vec![samples::containerd_service()], &[]), "no service kubelet"),
+        (kubelet(r"C:\other.exe"), "does not run kubelet.exe"),
+        (kubelet(r"C:\k\kubelet.exe --v=2"), "has no flag --config"),
+        (kubelet(r"C:\nssm.exe"), "StartKubelet.ps1 does not exist"),
+        (old_rke2, "older than 1.32"),
+    ];
+    for (node, text) in table {
+        let (reason, message) = refused(&node);
+        assert_eq!(reason, RefusalReason::UnknownLayout, "{message}");
+        assert!(message.contains(text), "{message}");
+    }
+}
+
+#[test]
+fn a_node_without_a_supported_containerd_is_refused() {
+    let mut docker = samples::kubeadm();
+    docker.services.retain(|service| service.name == "kubelet");
+    let table = [
+        (docker, "no service containerd"),
+        (samples::kubeadm().containerd("v1.6.39"), "containerd 1.6.39 is older than 1.7.0"),
+        (samples::kubeadm().containerd("v3.0.0"), "containerd 3.0.0 is unknown"),
+        (samples::kubeadm().containerd("unknown"), "printed"),
+    ];
+    for (node, text) in table {
+        let (reason, message) = refused(&node);
+        assert_eq!(reason, RefusalReason::UnsupportedRuntime, "{message}");
+        assert!(message.contains(text), "{message}");
+    }
+}
+
+#[test]
+fn a_flag_of_a_start_script_counts_if_it_comes_after_the_flags_of_the_file() {
+    let last = "& kubelet.exe @argList # $argList = '--config=C:/x', '--v=3' + $kubeAdmArgs -split '\\s+'";
+    assert_eq!(flag_in_script(last, "v"), None, "the flags of the file come last");
+    assert_eq!(flag_in_script(samples::START_SCRIPT, "resolv-conf").as_deref(), Some(""));
+    assert_eq!(flag_in_script(samples::START_SCRIPT, "cert-dir").as_deref(), Some(r"C:\var\lib\kubelet\pki"));
+    assert_eq!(flag_in_script(samples::START_SCRIPT, "v"), None);
+}

@@ -1,0 +1,91 @@
+//! The changes that a configuration makes on a node, computed from what the node has. Only reads.
+
+mod changes;
+mod containerd;
+mod kubelet;
+mod record;
+mod restarts;
+
+use std::collections::BTreeMap;
+
+pub use self::changes::RECORD;
+pub use self::containerd::{DROP_IN as CONTAINERD_DROP_IN, imported_files};
+use self::{
+    changes::{Changes, Component},
+    record::Format,
+};
+use super::{
+    host::Host,
+    layout::{self, KubeProxy, Layout},
+    merge::{
+        allowed::{self, Layer},
+        environment,
+    },
+    node_plan::{NodePlan, Refusal, RefusalReason},
+    refuse::{refuse, unreadable},
+};
+
+/// The path of the drop-in for the kubelet, if it reads a directory of them.
+pub fn kubelet_drop_in(layout: &Layout) -> Option<String> {
+    layout.kubelet.drop_ins.as_ref().map(|directory| format!(r"{directory}\{}", kubelet::DROP_IN))
+}
+
+/// Computes the changes for the content of a ConfigMap. Nothing differs for a node that already has the configuration.
+/// What an earlier configuration changed and this one does not gets its former value again, so that the empty
+/// configuration restores the node.
+///
+/// # Errors
+/// The node or a setting is not supported, or a file of the node cannot be read.
+pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layout, NodePlan), Refusal> {
+    let layout = layout::detect(host)?;
+    let configuration = allowed::check(config)?;
+    let services = host.services().map_err(|error| unreadable("the services of the node", error))?;
+    let mut changes = Changes::new(host, services)?;
+    containerd::plan(&mut changes, &layout, &configuration)?;
+    kubelet::plan(&mut changes, &layout, &configuration)?;
+    if let Some(layer) = &configuration.kube_proxy {
+        kube_proxy(&mut changes, layout.kube_proxy.as_ref(), layer)?;
+    }
+    set_environment(&mut changes, &layout, &configuration.environment);
+    changes.restore_others()?;
+    let restarts = restarts::restarts(&changes, &layout)?;
+    let plan = changes.finish(restarts)?;
+    Ok((layout, plan))
+}
+
+fn kube_proxy(changes: &mut Changes, installed: Option<&KubeProxy>, layer: &Layer) -> Result<(), Refusal> {
+    let Some(path) = installed.and_then(|kube_proxy| kube_proxy.config.as_ref()) else {
+        let wrong = match installed {
+            Some(KubeProxy { service, .. }) => format!("the service {service} has no flag --config"),
+            None => "kube-proxy is not a service of this node".to_owned(),
+        };
+        return Err(refuse(RefusalReason::NotAllowed, wrong, "Remove spec.kubeProxy from the profile of this pool"));
+    };
+    changes.merge(path, Component::KubeProxy, Format::Yaml, &layer.settings)
+}
+
+/// Sets the variables of all three services. Those of RKE2 are one service.
+fn set_environment(changes: &mut Changes, layout: &Layout, variables: &[String]) {
+    let kube_proxy = layout.kube_proxy.as_ref().map(|kube_proxy| (&kube_proxy.service, Component::KubeProxy));
+    let services = [(&layout.containerd.service, Component::Containerd), (&layout.kubelet.service, Component::Kubelet)];
+    let new: Vec<_> = variables.iter().map(|variable| environment::pair(variable)).collect();
+    for (service, component) in services.into_iter().chain(kube_proxy) {
+        if changes.new.environment.contains_key(service) {
+            continue;
+        }
+        let current = changes.service(service).map(|definition| definition.environment.clone()).unwrap_or_default();
+        let old = changes.old.environment.get(service).cloned().unwrap_or_default();
+        let (desired, record) = record::named(|name| environment::value(&current, name), &old, &new);
+        changes.define(service, component, |definition| {
+            for (name, value) in &desired {
+                environment::set(&mut definition.environment, name, value.as_deref());
+            }
+        });
+        if !record.is_empty() {
+            changes.new.environment.insert(service.clone(), record);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

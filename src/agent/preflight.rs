@@ -1,0 +1,92 @@
+//! The check of a plan by the node's own programs, before anything is changed.
+//!
+//! - `containerd --config NEW config dump` reads the main file and everything that it imports.
+//! - `kubelet --config=NEW` without a kubeconfig, with directories of its own and a pipe that does not exist, reads its
+//!   configuration, and ends because it has no API client. The exit code is an error in any case, so its messages
+//!   decide. With the real endpoint of the runtime it would remove the node's pods.
+//!
+//! All files are below [`DIRECTORY`], which is removed afterwards.
+
+mod candidate;
+mod messages;
+
+use std::time::Duration;
+
+use self::{
+    candidate::Candidate,
+    messages::{Outcome, classify, last_lines},
+};
+use super::{
+    host::{Host, Output},
+    layout::Layout,
+    node_plan::{NodePlan, Refusal, RefusalReason},
+    refuse::refuse,
+};
+
+/// The directory of the files that the programs check.
+pub const DIRECTORY: &str = r"C:\ProgramData\winpool\preflight";
+/// The time for one program. A kubelet takes less than 3 s.
+const LIMIT: Duration = Duration::from_secs(60);
+const NO_RUNTIME: &str = "npipe:////./pipe/winpool-none";
+
+/// Lets containerd and the kubelet of the node check the files that a plan changes. Programs whose configuration does
+/// not change are not run.
+///
+/// # Errors
+/// A program does not accept the files, or its messages are not known. The refusal quotes its last lines.
+pub fn preflight(host: &dyn Host, layout: &Layout, plan: &NodePlan) -> Result<(), Refusal> {
+    let mut candidate = Candidate::new(host, layout, plan);
+    let result = check(&mut candidate);
+    candidate.remove();
+    result
+}
+
+fn check(candidate: &mut Candidate) -> Result<(), Refusal> {
+    if let Some(arguments) = candidate.containerd()? {
+        containerd(candidate, &arguments)?;
+    }
+    match candidate.kubelet()? {
+        Some(arguments) => kubelet(candidate, &arguments),
+        None => Ok(()),
+    }
+}
+
+fn containerd(candidate: &Candidate, arguments: &[String]) -> Result<(), Refusal> {
+    let program = &candidate.layout.containerd.program;
+    let output = run(candidate, program, arguments)?;
+    match output.code {
+        Some(0) => Ok(()),
+        code => Err(failed(program, code, &last_lines(&output.stderr))),
+    }
+}
+
+fn kubelet(candidate: &Candidate, arguments: &[String]) -> Result<(), Refusal> {
+    let program = &candidate.layout.kubelet.program;
+    let output = run(candidate, program, arguments)?;
+    let text = [output.stdout, output.stderr].concat();
+    match classify(&text) {
+        _ if output.code.is_none() => Err(failed(program, None, &last_lines(&text))),
+        Outcome::Accepted => Ok(()),
+        Outcome::Rejected(lines) | Outcome::Unknown(lines) => Err(failed(program, output.code, &lines)),
+    }
+}
+
+fn run(candidate: &Candidate, program: &str, arguments: &[String]) -> Result<Output, Refusal> {
+    let output = candidate.host.run(program, arguments, LIMIT);
+    output.map_err(|error| refuse(RefusalReason::PreflightFailed, format!("{program}: {error}"), "Repair the program"))
+}
+
+fn failed(program: &str, code: Option<i32>, lines: &str) -> Refusal {
+    let how = match code {
+        Some(_) => "does not accept the configuration".to_owned(),
+        None => format!("did not end within {} s", LIMIT.as_secs()),
+    };
+    refuse(
+        RefusalReason::PreflightFailed,
+        format!("{program} {how}: {lines}"),
+        "Correct the profile. Nothing was changed",
+    )
+}
+
+#[cfg(test)]
+mod tests;

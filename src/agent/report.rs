@@ -1,0 +1,152 @@
+//! What the agent reports in the status of its WindowsNodeConfig.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{
+    journal::{Change, ConfigId, Direction, Journal, Rejection, Stage},
+    node_plan::Refusal,
+};
+use crate::api::{ConfigReference, NodeConfigPhase, RejectedConfig, WindowsNodeConfigStatus};
+
+/// What the agent knows beside its journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// Whether the programs of the node are checking the desired configuration.
+    pub preflight: bool,
+    /// Why the desired configuration was refused.
+    pub refusal: Option<Refusal>,
+    /// Why nothing could be done at the last attempt, which is repeated.
+    pub error: Option<String>,
+    /// How kubelet and container runtime are installed, once it is known.
+    pub layout: String,
+}
+
+/// The status for the desired configuration.
+pub fn status(journal: &Journal, desired: &ConfigId, observed: &Observed) -> WindowsNodeConfigStatus {
+    let (phase, reason, message) = phase(journal, desired, observed);
+    WindowsNodeConfigStatus {
+        phase,
+        reason: reason.to_owned(),
+        message: limited(message),
+        applied: journal.applied.as_ref().filter(|_| journal.change.is_none()).map(reference),
+        last_good: journal.applied.as_ref().map(reference),
+        rejected: journal.rejected.iter().map(rejected).collect(),
+        layout: observed.layout.clone(),
+        observed_digest: desired.digest.clone(),
+        observed_attempt: desired.attempt,
+        restarted_at: journal.restarted.map(Time),
+        conditions: Vec::new(),
+    }
+}
+
+fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeConfigPhase, &'static str, String) {
+    let error = observed.error.clone().unwrap_or_default();
+    if let Some(change) = &journal.change {
+        return match change.id == *desired {
+            true => phase_of_change(change, error),
+            false => (NodeConfigPhase::Pending, "", format!("{} is rolled back first", change.id.config)),
+        };
+    }
+    if journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest) {
+        return (NodeConfigPhase::Applied, "", String::new());
+    }
+    if let Some(Rejection { failure, .. }) = journal.rejection(desired) {
+        return (NodeConfigPhase::RolledBack, failure.reason.name(), failure.message.clone());
+    }
+    match &observed.refusal {
+        Some(refusal) => (NodeConfigPhase::Refused, refusal.reason.name(), refusal.message.clone()),
+        None if observed.preflight => (NodeConfigPhase::Preflight, "", String::new()),
+        None => (NodeConfigPhase::Pending, "", error),
+    }
+}
+
+fn phase_of_change(change: &Change, error: String) -> (NodeConfigPhase, &'static str, String) {
+    match (&change.direction, change.stage) {
+        (Direction::Apply, Stage::Write | Stage::Restart) => (NodeConfigPhase::Applying, "", error),
+        (Direction::Apply, Stage::Verify(_) | Stage::Confirm(_)) => (NodeConfigPhase::Verifying, "", error),
+        (Direction::RollBack(failure), _) => {
+            let progress = if error.is_empty() { "the former configuration is restored".to_owned() } else { error };
+            (NodeConfigPhase::RolledBack, failure.reason.name(), format!("{}; {progress}", failure.message))
+        }
+    }
+}
+
+fn reference(id: &ConfigId) -> ConfigReference {
+    ConfigReference { config: id.config.clone(), digest: id.digest.clone() }
+}
+
+fn rejected(Rejection { id, failure }: &Rejection) -> RejectedConfig {
+    RejectedConfig { digest: id.digest.clone(), attempt: id.attempt, reason: failure.reason.name().to_owned() }
+}
+
+/// At most 1,024 characters, the bound of the schema being 2,048: programs of the node may print much.
+fn limited(message: String) -> String {
+    message.chars().take(1024).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::agent::{
+        journal::{Failure, FailureReason},
+        node_plan::{NodePlan, RefusalReason},
+    };
+
+    fn id(digest: &str, attempt: u32) -> ConfigId {
+        ConfigId { config: format!("web-{digest}"), digest: digest.into(), attempt }
+    }
+
+    fn failure() -> Failure {
+        Failure { reason: FailureReason::NotHealthy, message: "kubelet does not run".into() }
+    }
+
+    #[test]
+    fn the_phase_is_that_of_the_desired_configuration() {
+        let change = |stage, rolled_back: bool| {
+            let mut change = Change::new(id("b", 1), NodePlan::default(), Vec::new());
+            change.stage = stage;
+            if rolled_back {
+                change.direction = Direction::RollBack(failure());
+            }
+            Journal { applied: Some(id("a", 1)), change: Some(change), ..Journal::default() }
+        };
+        let since = Timestamp::UNIX_EPOCH;
+        let applied = Journal { applied: Some(id("b", 1)), ..Journal::default() };
+        let rejected =
+            Journal { rejected: vec![Rejection { id: id("b", 1), failure: failure() }], ..Journal::default() };
+        for (journal, desired, expected) in [
+            (Journal::default(), id("b", 1), "Pending   "),
+            (change(Stage::Write, false), id("b", 1), "Applying   web-a"),
+            (change(Stage::Restart, false), id("b", 1), "Applying   web-a"),
+            (change(Stage::Verify(since), false), id("b", 1), "Verifying   web-a"),
+            (change(Stage::Confirm(since), false), id("b", 1), "Verifying   web-a"),
+            (
+                change(Stage::Write, true),
+                id("b", 1),
+                "RolledBack NotHealthy kubelet does not run; the former configuration is restored web-a",
+            ),
+            (change(Stage::Write, true), id("c", 1), "Pending  web-b is rolled back first web-a"),
+            (applied.clone(), id("b", 1), "Applied   web-b"),
+            (applied, id("c", 1), "Pending   web-b"),
+            (rejected.clone(), id("b", 1), "RolledBack NotHealthy kubelet does not run "),
+            (rejected, id("b", 2), "Pending   "),
+        ] {
+            let status = status(&journal, &desired, &Observed::default());
+            let last_good = status.last_good.map_or(String::new(), |reference| reference.config);
+            let found = format!("{} {} {} {last_good}", status.phase.name(), status.reason, status.message);
+            assert_eq!(found, expected, "{journal:?} {desired:?}");
+            assert_eq!((status.observed_digest, status.observed_attempt), (desired.digest, desired.attempt));
+        }
+    }
+
+    #[test]
+    fn a_refusal_has_its_reason_and_message() {
+        let refusal = Refusal { reason: RefusalReason::PreflightFailed, message: "maxPods: -1".into() };
+        let observed = Observed { refusal: Some(refusal), layout: "RKE2".into(), ..Observed::default() };
+        let status = status(&Journal::default(), &id("b", 1), &observed);
+        assert_eq!((status.phase, status.reason.as_str()), (NodeConfigPhase::Refused, "PreflightFailed"));
+        assert_eq!((status.message.as_str(), status.layout.as_str()), ("maxPods: -1", "RKE2"));
+    }
+}
