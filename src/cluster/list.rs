@@ -65,13 +65,10 @@ pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot,
     let config_maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let resource = |resource| Api::<DynamicObject>::all_with(client.clone(), &resource);
     let pools = list::<Pool>(resource(ApiResource::erase::<WindowsNodePool>(&())), all.clone(), true).await?;
-    let node_configs = match has_agents(&pools) {
-        true => {
-            let configs = resource(ApiResource::erase::<WindowsNodeConfig>(&()));
-            Some(list::<NodeConfigView>(configs, all.clone(), true).await?)
-        }
-        false => None,
-    };
+    let node_configs = resource(ApiResource::erase::<WindowsNodeConfig>(&()));
+    let node_configs = list::<NodeConfigView>(node_configs, all.clone(), true).await;
+    // Without agents the permission to list them may be missing.
+    let node_configs = if has_agents(&pools) { Some(node_configs?) } else { node_configs.ok() };
     Ok(Snapshot {
         now: Timestamp::now(),
         namespace: namespace.to_owned(),
