@@ -1,8 +1,6 @@
 mod laws;
 mod world;
 
-use jiff::Timestamp;
-
 use self::world::{Agent, Node, World, at, rules};
 use super::*;
 use crate::{
