@@ -463,7 +463,7 @@ fn a_profile_is_resolved_and_rendered_for_every_node() {
         row("ConfigRendered", "False", "Failed", "win-1, win-2: spec.kubelet.systemReserved.memory: ")
             .nodes([unconfigured("containerd://2.3.4"), unconfigured("containerd://2.2.7")])
             .profile(greedy()),
-        row("ConfigRendered", "False", "Failed", "the node has 16Gi: reserve less, or use another profile for these")
+        row("ConfigRendered", "False", "Failed", "the node has only 16Gi: reserve less, or use another profile for")
             .profile(greedy()),
         row("ConfigRendered", "False", "Failed", "win-2: for kubelet 1.34, containerd 99.1, Windows 10.0.20348: ")
             .nodes(["containerd://2.3.4", "containerd://99.1.0"].map(|runtime| web_node(20348, "v1.34.1", runtime)))
