@@ -361,6 +361,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn an_eviction_that_is_not_allowed_is_neither_repeated_nor_a_reason_to_slow_down() {
+        let server = server(0, "7");
+        let begin = Instant::now();
+        let eviction = Request::post("/api/v1/namespaces/shop/pods/web-1/eviction").body(Body::empty()).unwrap();
+        assert_eq!(server.client.send(eviction).await.unwrap().status(), 429);
+        assert_eq!((server.rejected.load(Ordering::Relaxed), begin.elapsed()), (1, Duration::ZERO));
+        let text = server.metrics.text();
+        assert!(
+            text.contains("winpool_request_limit{requests=\"write\"} 32")
+                && !text.contains("throttled_requests_total{")
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_cancelled_request_releases_its_permit() {
         let silent = tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
         let client = throttled(Client::new(silent, "default"), &Metrics::default());
