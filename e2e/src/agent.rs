@@ -43,8 +43,12 @@ const CONTAINERD: &str = "containerd";
 /// How long an agent may take to finish its action when it is stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Short limits, because the services of a simulated node need no time.
-const LIMITS: Limits =
-    Limits { service: Duration::from_secs(5), stable: Duration::from_millis(300), confirm: Duration::from_secs(60) };
+const LIMITS: Limits = Limits {
+    service: Duration::from_secs(5),
+    stable: Duration::from_millis(300),
+    verify: Duration::from_secs(5),
+    confirm: Duration::from_secs(60),
+};
 
 /// The machine of a node, which outlives the processes of its agent.
 #[derive(Clone)]
