@@ -88,7 +88,7 @@ impl Kubelet {
             overlay(&mut config, parse(&drop_in).map_err(failed)?);
             content += &drop_in;
         }
-        if !config["maxPods"].as_u64().is_none_or(|number| number > 0) {
+        if config["maxPods"].as_u64() == Some(0) {
             return Err("failed to validate kubelet configuration, error: invalid configuration: maxPods".to_owned());
         }
         let behavior = Behavior::of(&path, &content)?;
