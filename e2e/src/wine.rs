@@ -1,12 +1,13 @@
 //! Windows programs under Wine.
 
 use std::{
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::OnceLock,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::{assets, directory::Directory, process::Guard};
 
@@ -22,8 +23,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// A new prefix, which is initialized in the background: its first program waits for that. `None` where there is no
-    /// Wine.
+    /// A new, initialized prefix; `None` where there is no Wine.
     ///
     /// # Errors
     /// When Wine cannot be installed or started.
@@ -32,14 +32,19 @@ impl Prefix {
         let wineserver = wine.join("bin/wineserver");
         let directory = Directory::new()?;
         let guard = Guard::over_prefix(directory.path(), &wineserver)?;
-        let session = program(directory.path(), Path::new("cmd.exe"))
-            .args(["/c", "more"])
+        let mut session = program(directory.path(), Path::new("cmd.exe"))
+            .args(["/c", "echo ready& more"])
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("starting {RUNNER}"))?;
-        Ok(Some(Self { wineserver, session, _guard: guard, directory }))
+        // Wine's system processes inherit the output of the first program, which therefore does not end before they do.
+        let mut line = String::new();
+        BufReader::new(session.stdout.take().context("its output")?).read_line(&mut line)?;
+        let prefix = Self { wineserver, session, _guard: guard, directory };
+        ensure!(line.starts_with("ready"), "no Windows program runs under Wine: {line:?}");
+        Ok(Some(prefix))
     }
 
     /// One prefix for all programs that change nothing in it: its initialization takes seconds. `None`, with a line that
