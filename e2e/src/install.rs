@@ -14,7 +14,11 @@ use crate::{
 };
 
 /// The shipped CustomResourceDefinitions, as `kubectl` names them.
-pub const CRDS: [&str; 2] = ["crd/windowsnodepools.winpool.dev", "crd/windowsruntimeprofiles.winpool.dev"];
+pub const CRDS: [&str; 3] = [
+    "crd/windowsnodepools.winpool.dev",
+    "crd/windowsruntimeprofiles.winpool.dev",
+    "crd/windowsnodeconfigs.winpool.dev",
+];
 const ALLOWED_TIMEOUT: Duration = Duration::from_secs(10);
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 
 pub use self::changes::RECORD;
 pub use self::containerd::{DROP_IN as CONTAINERD_DROP_IN, imported_files};
+pub use self::kubelet::drop_in as kubelet_drop_in;
 use self::{
-    changes::{Changes, Component},
-    record::Format,
+    changes::Changes,
+    record::{Component, Format},
 };
 use super::{
     host::Host,
@@ -24,11 +25,6 @@ use super::{
     node_plan::{NodePlan, Refusal, RefusalReason},
     refuse::{refuse, unreadable},
 };
-
-/// The path of the drop-in for the kubelet, if it reads a directory of them.
-pub fn kubelet_drop_in(layout: &Layout) -> Option<String> {
-    layout.kubelet.drop_ins.as_ref().map(|directory| format!(r"{directory}\{}", kubelet::DROP_IN))
-}
 
 /// Computes the changes for the content of a ConfigMap. Nothing differs for a node that already has the configuration.
 /// What an earlier configuration changed and this one does not gets its former value again, so that the empty

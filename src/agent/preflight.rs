@@ -10,10 +10,9 @@
 mod candidate;
 mod messages;
 
-use std::time::Duration;
-
+pub use self::candidate::DIRECTORY;
 use self::{
-    candidate::Candidate,
+    candidate::{Candidate, LIMIT},
     messages::{Outcome, classify, last_lines},
 };
 use super::{
@@ -22,12 +21,6 @@ use super::{
     node_plan::{NodePlan, Refusal, RefusalReason},
     refuse::refuse,
 };
-
-/// The directory of the files that the programs check.
-pub const DIRECTORY: &str = r"C:\ProgramData\winpool\preflight";
-/// The time for one program. A kubelet takes less than 3 s.
-const LIMIT: Duration = Duration::from_secs(60);
-const NO_RUNTIME: &str = "npipe:////./pipe/winpool-none";
 
 /// Lets containerd and the kubelet of the node check the files that a plan changes. Programs whose configuration does
 /// not change are not run.

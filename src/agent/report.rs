@@ -62,11 +62,12 @@ fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeCon
 
 fn phase_of_change(change: &Change, error: String) -> (NodeConfigPhase, &'static str, String) {
     match (&change.direction, change.stage) {
-        (Direction::Apply, Stage::Write | Stage::Restart) => (NodeConfigPhase::Applying, "", error),
-        (Direction::Apply, Stage::Verify(_) | Stage::Confirm(_)) => (NodeConfigPhase::Verifying, "", error),
+        (Direction::Apply, Stage::Confirm(_)) => (NodeConfigPhase::Verifying, "", error),
+        (Direction::Apply, _) => (NodeConfigPhase::Applying, "", error),
         (Direction::RollBack(failure), _) => {
-            let progress = if error.is_empty() { "the former configuration is restored".to_owned() } else { error };
-            (NodeConfigPhase::RolledBack, failure.reason.name(), format!("{}; {progress}", failure.message))
+            let progress =
+                if error.is_empty() { "the former configuration is being restored".to_owned() } else { error };
+            (NodeConfigPhase::Applying, failure.reason.name(), format!("{}; {progress}", failure.message))
         }
     }
 }
@@ -120,12 +121,12 @@ mod tests {
             (Journal::default(), id("b", 1), "Pending   "),
             (change(Stage::Write, false), id("b", 1), "Applying   web-a"),
             (change(Stage::Restart, false), id("b", 1), "Applying   web-a"),
-            (change(Stage::Verify(since), false), id("b", 1), "Verifying   web-a"),
+            (change(Stage::Verify(since), false), id("b", 1), "Applying   web-a"),
             (change(Stage::Confirm(since), false), id("b", 1), "Verifying   web-a"),
             (
                 change(Stage::Write, true),
                 id("b", 1),
-                "RolledBack NotHealthy kubelet does not run; the former configuration is restored web-a",
+                "Applying NotHealthy kubelet does not run; the former configuration is being restored web-a",
             ),
             (change(Stage::Write, true), id("c", 1), "Pending  web-b is rolled back first web-a"),
             (applied.clone(), id("b", 1), "Applied   web-b"),

@@ -318,9 +318,9 @@ pub const CONDITIONS: &[ConditionType] = &[
         row(reason::TOO_OLD, FALSE,
             "the runtime is too old for this kubelet; or it does not run the older images that the host can run; or it \
              does not pin the pause image, which kubelets from 1.29 on then remove with unused images",
-            "upgrade containerd to the version in the message"),
+            "upgrade containerd as the message says"),
         row(reason::END_OF_LIFE, FALSE, "this release line of containerd is no longer supported",
-            "upgrade containerd to the version in the message"),
+            "upgrade containerd as the message says"),
         row(reason::HANDLER_UNAVAILABLE, FALSE,
             "a RuntimeClass names a handler that the node's runtime does not have, such as Hyper-V on Docker; handlers \
              of the rendered configuration count only where it is in effect",

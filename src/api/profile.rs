@@ -266,7 +266,7 @@ pub struct ContainerdSettings {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Atomic, validation = Rule::new("self.all(m, self.exists_one(n, n.registry == m.registry))").message("write the endpoints of a registry in one entry: merge the duplicates"))]
     pub registry_mirrors: Vec<RegistryMirror>,
-    /// The folders of the CNI plugins and their configuration.
+    /// The directories of the CNI plugins and their configuration.
     #[serde(default)]
     pub cni: Cni,
     /// The time without progress after which an image pull is cancelled. Unpacking the layers of Windows images takes
@@ -276,7 +276,7 @@ pub struct ContainerdSettings {
     #[schemars(length(min = 2, max = 32), regex(pattern = DURATION.pattern))]
     #[x_kube(validation = Rule::new("self.matches('[1-9]')").message("the timeout must not be zero: write hours and minutes, such as 30m"))]
     pub image_pull_progress_timeout: String,
-    /// The folder for images and containers on the node, such as D:\containerd. The default is the value of the node's
+    /// The directory for images and containers on the node, such as D:\containerd. The default is the value of the node's
     /// own configuration. After a change, images are pulled again.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 260), regex(pattern = WINDOWS_PATH.pattern))]
@@ -325,16 +325,16 @@ pub struct RegistryMirror {
     pub skip_verify: bool,
 }
 
-/// The folders of the CNI plugins and their configuration on the node. The default is the value of the node's own
+/// The directories of the CNI plugins and their configuration on the node. The default is the value of the node's own
 /// configuration.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Cni {
-    /// The folder of the plugins.
+    /// The directory of the plugins.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 260))]
     pub bin_dir: String,
-    /// The folder of their configuration.
+    /// The directory of their configuration.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 260))]
     pub conf_dir: String,
@@ -412,7 +412,7 @@ pub struct WindowsRuntimeProfileStatus {
     /// The pools that use the profile.
     #[serde(default)]
     pub used_by: UsedBy,
-    /// The conditions; Ready comes first.
+    /// The conditions: Valid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

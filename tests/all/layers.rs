@@ -86,6 +86,21 @@ const RULES: &[Rule] = &[
         because: "the rules build the body of a request",
     },
     Rule { below: "commands", except: &[], forbidden: WRITES, because: "the command line uses the writer too" },
+    Rule {
+        below: "agent",
+        except: &["agent::run", "agent::windows", "agent::windows_service", "agent::loopback", "agent::credentials"],
+        forbidden: &[
+            "Timestamp::now",
+            "SystemTime",
+            "std::fs",
+            "std::net::TcpStream",
+            "std::env",
+            "tokio",
+            "await",
+            "async",
+        ],
+        because: "an action of the agent is a function of the host, so that a simulated host can test it",
+    },
     Rule { below: "registry", except: &[], forbidden: &["kube"], because: "a registry client needs no cluster" },
 ];
 

@@ -258,10 +258,41 @@ fn invalid(file: &str, error: String) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::{
+        domain::{
+            profile,
+            render::{self, Variant},
+        },
+        facts::{Build, ContainerRuntime, ContainerdLine, Minor},
+    };
 
     fn checked(key: &str, text: &str) -> Result<Configuration, Refusal> {
         check(&BTreeMap::from([(key.to_owned(), text.to_owned())]))
+    }
+
+    #[test]
+    fn every_rendered_configuration_is_allowed() {
+        let settings = json!({
+            "kubelet": {
+                "systemReserved": { "memory": "3Gi" }, "kubeReserved": { "cpu": "200m" }, "maxPods": 60,
+                "evictionHard": { "memory.available": "500Mi" }, "featureGates": { "WindowsHostNetwork": false },
+            },
+            "containerd": { "registryMirrors": [{ "registry": "docker.io", "endpoints": ["https://mirror.example"] }] },
+            "kubeProxy": { "winDSR": true },
+            "proxy": { "httpProxy": "http://proxy.example:3128", "noProxy": "10.0.0.0/8" },
+        });
+        for (minor, line, spec) in
+            [(20, (1, 7), json!({})), (24, (1, 7), json!({})), (30, (2, 0), settings.clone()), (36, (2, 3), settings)]
+        {
+            let profile = profile::check(&serde_json::from_value(spec).unwrap()).unwrap();
+            let runtime = ContainerRuntime::Containerd(ContainerdLine::new(line.0, line.1));
+            let variant = Variant { kubelet: Minor(minor), runtime, host: Build(20348) };
+            let rendered = render::render(&[], &profile, &variant).unwrap();
+            assert_eq!(check(&rendered.files).err(), None, "{variant}");
+        }
     }
 
     #[test]

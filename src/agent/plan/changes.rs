@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use toml::Table;
 
-use super::record::{self, Format, Merged, Record, Whole};
+use super::record::{self, Component, Format, Merged, Record, Whole};
 use crate::agent::{
     host::{Host, ServiceDefinition},
     merge::{text::Text, toml as toml_file, yaml},
@@ -17,17 +17,6 @@ use crate::agent::{
 
 /// The file with what the agent has changed. It is part of each plan, so that a rollback restores it too.
 pub const RECORD: &str = r"C:\ProgramData\winpool\delivered.json";
-
-/// What a change belongs to, and what it therefore restarts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) enum Component {
-    /// containerd, and with it the kubelet.
-    Containerd,
-    /// The kubelet.
-    Kubelet,
-    /// kube-proxy.
-    KubeProxy,
-}
 
 /// The changes of a plan.
 pub(super) struct Changes<'a> {

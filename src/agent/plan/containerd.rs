@@ -9,8 +9,8 @@
 use toml::{Table, Value};
 
 use super::{
-    changes::{self, Changes, Component},
-    record::Format,
+    changes::{self, Changes},
+    record::{Component, Format},
 };
 use crate::{
     agent::{

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
-    changes::{Changes, Component},
-    record::{self, Format, Named},
+    changes::Changes,
+    record::{self, Component, Format, Named},
 };
 use crate::agent::{
     layout::{FlagsPlace, Layout, command_line::arguments, flag_in_script, flags_begin},
@@ -18,12 +18,17 @@ use crate::agent::{
 };
 
 /// The name of the drop-in, which the kubelet reads after files that sort before it.
-pub(super) const DROP_IN: &str = "50-winpool.conf";
+const DROP_IN: &str = "50-winpool.conf";
 const RKE2_COMMENT: &str = "# Flags of the kubelet, written by winpool. They are added to those of earlier files.\n";
+
+/// The path of the drop-in for the kubelet, if it reads a directory of them.
+pub fn drop_in(layout: &Layout) -> Option<String> {
+    layout.kubelet.drop_ins.as_ref().map(|directory| format!(r"{directory}\{DROP_IN}"))
+}
 
 pub(super) fn plan(changes: &mut Changes, layout: &Layout, configuration: &Configuration) -> Result<(), Refusal> {
     if let Some(layer) = &configuration.kubelet {
-        match (super::kubelet_drop_in(layout), &layout.kubelet.config) {
+        match (drop_in(layout), &layout.kubelet.config) {
             (Some(drop_in), _) => changes.write(&drop_in, layer.text.as_bytes().to_vec(), Some(Component::Kubelet))?,
             (None, Some(config)) => {
                 changes.merge(config, Component::Kubelet, Format::Yaml, &layer.settings)?;

@@ -6,7 +6,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::changes::Component;
+/// What a change belongs to, and what it therefore restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) enum Component {
+    /// containerd, and with it the kubelet.
+    Containerd,
+    /// The kubelet.
+    Kubelet,
+    /// kube-proxy.
+    KubeProxy,
+}
 
 /// The changes of a node, by file and service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -8,10 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{
-    changes::{Changes, Component},
-    kubelet_drop_in,
-};
+use super::{changes::Changes, kubelet::drop_in, record::Component};
 use crate::agent::{
     host::{ServiceDefinition, ServiceState},
     layout::{
@@ -123,7 +120,7 @@ fn kubelet_settings(changes: &Changes, layout: &Layout) -> Result<Map<String, Va
     if let Some(directory) = &layout.kubelet.drop_ins {
         let listed = list(changes.host, directory)?.into_iter().filter(|name| name.ends_with(".conf"));
         let mut drop_ins: BTreeSet<String> = listed.map(|name| format!(r"{directory}\{name}")).collect();
-        drop_ins.extend(kubelet_drop_in(layout));
+        drop_ins.extend(drop_in(layout));
         paths.extend(drop_ins);
     }
     let mut settings = Map::new();

@@ -1,8 +1,9 @@
 //! The files that the programs check, in a directory of their own, and the command lines.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
-use super::{DIRECTORY, NO_RUNTIME};
 use crate::{
     agent::{
         host::Host,
@@ -32,6 +33,11 @@ const PATHS: &[&[&str]] = &[
     &["podLogsDir"],
 ];
 
+/// The directory of the files that the programs check.
+pub const DIRECTORY: &str = r"C:\ProgramData\winpool\preflight";
+/// The time for one program. A kubelet takes less than 3 s.
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
+const NO_RUNTIME: &str = "npipe:////./pipe/winpool-none";
 /// The directory of RKE2 with the drop-ins of the user, below that of the kubelet.
 const RKE2_USER: &str = "20-cli-config-dir";
 /// The program that removes directories, which kubelets create.
@@ -215,7 +221,7 @@ impl<'a> Candidate<'a> {
         }
         if self.runs_kubelet {
             let arguments = ["/d", "/c", "rmdir", "/s", "/q", DIRECTORY].map(str::to_owned);
-            let _ = self.host.run(SHELL, &arguments, super::LIMIT);
+            let _ = self.host.run(SHELL, &arguments, LIMIT);
         }
     }
 }
