@@ -6,13 +6,13 @@
 //! - kubeadm with nssm: `C:\k\StartKubelet.ps1` reads `C:\var\lib\kubelet\kubeadm-flags.env`. Sources: the same,
 //!   `tasks/nssm.yml` and `templates/StartKubelet.ps1`; kubernetes-sigs/sig-windows-tools 401ee6f,
 //!   `hostprocess/PrepareNode.ps1`.
-//! - RKE2: child processes of the service `rke2` ([`rke2`]).
+//! - RKE2: child processes of the service `rke2` (`layout::rke2`).
 //! - EKS, self-managed: flags in `ImagePath` behind `EKS-WindowsServiceHost.exe`, and JSON in
 //!   `C:\ProgramData\kubernetes\kubelet-config.json`. Source: `Start-EKSBootstrap.ps1` of the EKS Windows AMI, in
 //!   bgsilvait/EKS, `Windows/Start-EKSBootstrap_117_DSR.ps1`.
 //! - Another service: flags in `ImagePath`, with `--config`.
 //!
-//! Nodes that another system configures are refused ([`managed`]).
+//! Nodes that another system configures are refused (`layout::managed`).
 
 pub mod command_line;
 mod containerd;

@@ -96,7 +96,7 @@ impl Caches {
         }
     }
 
-    /// Waits for the first complete list of each kind, but only for [`OPTIONAL_TIMEOUT`] for ConfigMaps: they need a
+    /// Waits for the first complete list of each kind, but only for `OPTIONAL_TIMEOUT` for ConfigMaps: they need a
     /// separate Role, and nodes can be tainted without them. The same applies to WindowsNodeConfigs, if a pool has agents.
     pub async fn wait_for_sync(&self) {
         let config_maps = timeout(OPTIONAL_TIMEOUT, self.config_maps.wait_for_sync());

@@ -40,8 +40,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         Destination::Stdout(format) => {
             output::print(&output::text(&crds.map(|(_, crd)| crd).collect::<Vec<_>>(), format))
         }
-        Destination::Folder(folder) => {
-            crds.try_for_each(|(file, crd)| output::write(&folder, file, &output::yaml(&crd)))
+        Destination::Directory(directory) => {
+            crds.try_for_each(|(file, crd)| output::write(&directory, file, &output::yaml(&crd)))
         }
     }
 }

@@ -17,14 +17,14 @@ use super::Failure;
 pub enum Destination {
     /// To standard output.
     Stdout(Format),
-    /// As files into a folder.
-    Folder(PathBuf),
+    /// As files into a directory.
+    Directory(PathBuf),
 }
 
 impl Destination {
-    /// The folder, if there is one, else standard output.
-    pub fn new(folder: Option<PathBuf>, format: Format) -> Self {
-        folder.map_or(Self::Stdout(format), Self::Folder)
+    /// The directory, if there is one, else standard output.
+    pub fn new(directory: Option<PathBuf>, format: Format) -> Self {
+        directory.map_or(Self::Stdout(format), Self::Directory)
     }
 }
 
@@ -117,9 +117,9 @@ fn ignore_closed_pipe(result: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Writes a file into a folder, and creates the folder if it does not exist.
-pub fn write(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
-    let path = folder.join(name);
+/// Writes a file into a directory, and creates the directory if it does not exist.
+pub fn write(directory: &Path, name: &str, text: &str) -> Result<(), Failure> {
+    let path = directory.join(name);
     path.parent()
         .map_or(Ok(()), fs::create_dir_all)
         .and_then(|()| fs::write(&path, text))
@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn an_unwritable_file_is_reported_with_its_path() {
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), "a/b.yaml", "x").unwrap();
-        let failure = write(folder.path(), "a/b.yaml/c", "x").unwrap_err().to_string();
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), "a/b.yaml", "x").unwrap();
+        let failure = write(directory.path(), "a/b.yaml/c", "x").unwrap_err().to_string();
         assert!(failure.contains("a/b.yaml/c"), "{failure}");
     }
 }

@@ -1,8 +1,8 @@
 //! `winpool render`: the objects that the operator would apply for the resources in files, without a cluster.
 
 mod compatibility;
+mod directory;
 mod files;
-mod folder;
 mod objects;
 
 use std::{
@@ -186,14 +186,14 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let Some(format) = settings.node_files else {
         return match settings.destination {
             Destination::Stdout(format) => output::print_objects(rendered.objects(), format),
-            Destination::Folder(folder) => folder::write(&folder, &rendered),
+            Destination::Directory(directory) => directory::write(&directory, &rendered),
         };
     };
     let files = files::files(&snapshot, &settings.expected_nodes, &resources, &format);
     let files = files.map_err(|problems| input::failure(&problems))?;
     match settings.destination {
         Destination::Stdout(_) => output::print(&concatenated(&files)),
-        Destination::Folder(folder) => folder::write_files(&folder, &files),
+        Destination::Directory(directory) => directory::write_files(&directory, &files),
     }
 }
 

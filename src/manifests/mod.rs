@@ -148,7 +148,7 @@ impl Manifests {
                     return Err(ReadError { path: path.clone(), wrong: "has no .yaml, .yml or .json file".to_owned() });
                 }
                 for file in files {
-                    manifests.add_file(&file, PathSource::Folder, budget)?;
+                    manifests.add_file(&file, PathSource::Directory, budget)?;
                 }
             } else {
                 manifests.add_file(path, PathSource::Argument, budget)?;
@@ -198,7 +198,7 @@ impl Manifests {
     fn add_object(&mut self, manifest: Manifest, source: PathSource) {
         if !manifest.object.kind().is_empty() {
             self.objects.push(manifest);
-        } else if matches!(source, PathSource::Folder) {
+        } else if matches!(source, PathSource::Directory) {
             self.ignored.push(format!("{} has no kind", manifest.location.start()));
         } else {
             let problem = Problem::new("kind", "not a Kubernetes object", "write apiVersion and kind");
@@ -213,7 +213,7 @@ enum PathSource {
     /// Its path was typed.
     Argument,
     /// It is in a directory.
-    Folder,
+    Directory,
 }
 
 /// A path that cannot be read.
@@ -231,19 +231,19 @@ impl ReadError {
 }
 
 /// The files below a directory, sorted by path, without hidden files and linked directories, which may be cycles.
-fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), ReadError> {
-    let wrong = |error: io::Error| ReadError::new(folder, &error);
+fn files_below(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), ReadError> {
+    let wrong = |error: io::Error| ReadError::new(directory, &error);
     let mut paths = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(wrong)? {
+    for entry in std::fs::read_dir(directory).map_err(wrong)? {
         let entry = entry.map_err(wrong)?;
         if !entry.file_name().as_encoded_bytes().starts_with(b".") {
             paths.push((entry.path(), entry.file_type().map_err(wrong)?.is_dir()));
         }
     }
     paths.sort();
-    for (path, is_folder) in paths {
+    for (path, is_directory) in paths {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        if is_folder {
+        if is_directory {
             files_below(&path, files)?;
         } else if EXTENSIONS.contains(&extension) && path.is_file() {
             files.push(path);
@@ -336,28 +336,28 @@ mod tests {
     fn a_document_without_kind_is_a_problem_only_in_a_named_file() {
         let text = "resources: [a.yaml]\n";
         assert_eq!(problems(&read(text)), ["pool.yaml:1: kind: not a Kubernetes object: write apiVersion and kind"]);
-        let mut in_folder = Manifests::default();
-        in_folder.add("kustomization.yaml", text.to_owned(), PathSource::Folder, &mut Budget::unbounded());
-        assert_eq!(in_folder.problems, []);
-        assert_eq!(in_folder.ignored, ["kustomization.yaml:1 has no kind"]);
+        let mut in_directory = Manifests::default();
+        in_directory.add("kustomization.yaml", text.to_owned(), PathSource::Directory, &mut Budget::unbounded());
+        assert_eq!(in_directory.problems, []);
+        assert_eq!(in_directory.ignored, ["kustomization.yaml:1 has no kind"]);
     }
 
     #[test]
-    fn folders_are_read_in_order_with_their_subfolders() {
-        let folder = tempfile::tempdir().unwrap();
+    fn directories_are_read_in_order_with_their_subdirectories() {
+        let directory = tempfile::tempdir().unwrap();
         for (name, kind) in [("b.yaml", "B"), ("a/z.json", "Z"), ("a/c.yml", "C"), (".git/x.yaml", "X"), ("d.txt", "D")]
         {
-            let path = folder.path().join(name);
+            let path = directory.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, format!("{{\"kind\": \"{kind}\"}}")).unwrap();
         }
-        let manifests = Manifests::read(&[folder.path().to_owned()], &mut Budget::unbounded()).unwrap();
+        let manifests = Manifests::read(&[directory.path().to_owned()], &mut Budget::unbounded()).unwrap();
         assert_eq!(
             manifests.objects.iter().map(|manifest| manifest.object.kind()).collect::<Vec<_>>(),
             ["C", "Z", "B"]
         );
         let empty =
-            Manifests::read(&[folder.path().join(".git/none")], &mut Budget::unbounded()).unwrap_err().to_string();
+            Manifests::read(&[directory.path().join(".git/none")], &mut Budget::unbounded()).unwrap_err().to_string();
         assert!(empty.contains(".git/none: No such file"), "{empty}");
     }
 }

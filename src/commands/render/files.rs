@@ -101,9 +101,9 @@ fn complete(
     for variant in active.configs.variants() {
         match render::standalone(&spec.taints, profile, &variant, bootstrap) {
             Ok(configuration) => {
-                let folder = format!("{}/{}", pool.name, folder_name(&variant));
+                let directory = format!("{}/{}", pool.name, directory_name(&variant));
                 let rendered = configuration.files.into_iter();
-                files.extend(rendered.map(|(key, text)| (format!("{folder}/{}", file_on_node(&key)), text)));
+                files.extend(rendered.map(|(key, text)| (format!("{directory}/{}", file_on_node(&key)), text)));
             }
             Err(failed) => problems.extend(failed),
         }
@@ -112,7 +112,7 @@ fn complete(
 }
 
 /// The directory of a variant, such as `kubelet-1.36-containerd-2.3-10.0.26100`.
-fn folder_name(Variant { kubelet, runtime, host }: &Variant) -> String {
+fn directory_name(Variant { kubelet, runtime, host }: &Variant) -> String {
     let runtime = match runtime {
         ContainerRuntime::Containerd(line) => format!("containerd-{line}"),
         ContainerRuntime::Dockershim => "dockershim".to_owned(),

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn valid_repositories_addresses_and_folders_are_accepted() {
+    fn valid_repositories_addresses_and_directories_are_accepted() {
         for repository in ["registry.example/pause", "localhost:5000/a/b_c/d--e__f.g", "10.0.0.7:443/k8s/pause-windows"]
         {
             let profile = checked(pause_with("Custom", repository, "3.10.1-3")).unwrap();

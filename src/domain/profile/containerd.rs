@@ -19,7 +19,7 @@ use crate::{
 /// Checks the settings of containerd. Returns the parsed `extraConfig`.
 pub(super) fn check(settings: &ContainerdSettings, problems: &mut Problems) -> Table {
     mirrors(settings, problems);
-    folders(settings, problems);
+    directories(settings, problems);
     pull_timeout(&settings.image_pull_progress_timeout, problems);
     extra_config(&settings.extra_config, problems)
 }
@@ -62,10 +62,10 @@ fn certificate(path: &str, mirror: &RegistryMirror, problems: &mut Problems) {
 }
 
 // The schema has no pattern for these directories.
-fn folders(settings: &ContainerdSettings, problems: &mut Problems) {
-    for (name, folder) in [("binDir", &settings.cni.bin_dir), ("confDir", &settings.cni.conf_dir)] {
-        if !folder.is_empty() && !is_windows_path(folder) {
-            let wrong = format!("`{folder}` is not an absolute Windows path");
+fn directories(settings: &ContainerdSettings, problems: &mut Problems) {
+    for (name, directory) in [("binDir", &settings.cni.bin_dir), ("confDir", &settings.cni.conf_dir)] {
+        if !directory.is_empty() && !is_windows_path(directory) {
+            let wrong = format!("`{directory}` is not an absolute Windows path");
             let remedy = r"write drive and path, such as C:\opt\cni\bin";
             problems.error(format!("spec.containerd.cni.{name}"), wrong, remedy);
         }

@@ -24,7 +24,7 @@ mod tests {
     use crate::api::Cni;
 
     #[test]
-    fn the_flags_are_the_pause_image_the_deadline_and_the_configured_folders() {
+    fn the_flags_are_the_pause_image_the_deadline_and_the_configured_directories() {
         let mut settings = ContainerdSettings::default();
         let expected = "--pod-infra-container-image=registry.example/pause:3.9\n--image-pull-progress-deadline=30m\n";
         assert_eq!(args(&settings, "registry.example/pause:3.9", Scope::Layer), expected);

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_has_its_key_its_folder_and_its_server() {
+    fn a_registry_has_its_key_its_directory_and_its_server() {
         let table = [
             ("docker.io", "docker.io", Some("https://registry-1.docker.io")),
             ("quay.io", "quay.io", Some("https://quay.io")),
@@ -151,12 +151,12 @@ mod tests {
             ("localhost:5000", "localhost_5000_", None),
             ("127.0.0.1", "127.0.0.1", None),
         ];
-        for (registry, folder, server) in table {
+        for (registry, directory, server) in table {
             let (key, text) = hosts(&mirror(registry, &["https://mirror.example"]));
-            assert_eq!(key, format!("hosts.{folder}.toml"));
+            assert_eq!(key, format!("hosts.{directory}.toml"));
             let file = text.parse::<toml::Table>().unwrap();
             assert_eq!(file.get("server").and_then(|server| server.as_str()), server, "{registry}");
-            let place = format!(r"C:\Program Files\containerd\certs.d\{folder}\hosts.toml");
+            let place = format!(r"C:\Program Files\containerd\certs.d\{directory}\hosts.toml");
             assert!(text.lines().next().unwrap().ends_with(&place), "{text}");
         }
     }

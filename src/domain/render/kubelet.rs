@@ -144,11 +144,11 @@ fn dockershim(args: &mut Args, profile: &Profile, scope: Scope) {
     if scope == Scope::Whole {
         args.add(flags::NETWORK_PLUGIN, "cni");
     }
-    for (flag, folder) in
+    for (flag, directory) in
         [(flags::CNI_BIN_DIR, &containerd.cni.bin_dir), (flags::CNI_CONF_DIR, &containerd.cni.conf_dir)]
     {
-        if !folder.is_empty() {
-            args.add(flag, folder);
+        if !directory.is_empty() {
+            args.add(flag, directory);
         }
     }
     args.add(flags::IMAGE_PULL_PROGRESS_DEADLINE, &containerd.image_pull_progress_timeout);

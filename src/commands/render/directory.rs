@@ -13,19 +13,19 @@ use crate::commands::{Failure, output};
 const LIST: &str = ".winpool-render";
 
 /// Writes the objects, and the files of each ConfigMap, into a directory.
-pub fn write(folder: &Path, rendered: &Rendered) -> Result<(), Failure> {
-    write_files(folder, &files(rendered))
+pub fn write(directory: &Path, rendered: &Rendered) -> Result<(), Failure> {
+    write_files(directory, &files(rendered))
 }
 
 /// Writes files into a directory atomically: a new directory replaces the old one.
-pub fn write_files(folder: &Path, files: &BTreeMap<String, String>) -> Result<(), Failure> {
+pub fn write_files(directory: &Path, files: &BTreeMap<String, String>) -> Result<(), Failure> {
     let failure = |path: &Path, error: io::Error| Failure::Usage(format!("cannot write {}: {error}", path.display()));
-    check_replaceable(folder)?;
-    let new = temporary(folder, "new");
+    check_replaceable(directory)?;
+    let new = temporary(directory, "new");
     let written = files.iter().try_for_each(|(name, text)| output::write(&new, name, text));
     let list: Vec<_> = files.keys().map(|name| format!("{name}\n")).collect();
     let written = written.and_then(|()| output::write(&new, LIST, &list.concat()));
-    let replaced = written.and_then(|()| replace(folder, &new).map_err(|error| failure(folder, error)));
+    let replaced = written.and_then(|()| replace(directory, &new).map_err(|error| failure(directory, error)));
     if replaced.is_err() {
         // The old directory is unchanged.
         let _ = fs::remove_dir_all(&new);
@@ -52,26 +52,26 @@ fn files(rendered: &Rendered) -> BTreeMap<String, String> {
 }
 
 /// Fails if the directory contains a file that winpool render did not write.
-fn check_replaceable(folder: &Path) -> Result<(), Failure> {
-    if !folder.exists() {
+fn check_replaceable(directory: &Path) -> Result<(), Failure> {
+    if !directory.exists() {
         return Ok(());
     }
-    let failure = |error: io::Error| Failure::Usage(format!("cannot read {}: {error}", folder.display()));
-    let list = fs::read_to_string(folder.join(LIST)).unwrap_or_default();
+    let failure = |error: io::Error| Failure::Usage(format!("cannot read {}: {error}", directory.display()));
+    let list = fs::read_to_string(directory.join(LIST)).unwrap_or_default();
     let listed: BTreeSet<&str> = list.lines().chain([LIST]).collect();
     let mut present = Vec::new();
-    add_files(folder, "", &mut present).map_err(failure)?;
+    add_files(directory, "", &mut present).map_err(failure)?;
     match present.into_iter().find(|name| !listed.contains(name.as_str())) {
         Some(name) => Err(Failure::Usage(format!(
             "--out {}: {name} was not written by winpool render. Choose another directory, or move the file",
-            folder.display()
+            directory.display()
         ))),
         None => Ok(()),
     }
 }
 
-fn add_files(folder: &Path, prefix: &str, names: &mut Vec<String>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
+fn add_files(directory: &Path, prefix: &str, names: &mut Vec<String>) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         if entry.file_type()?.is_dir() {
@@ -84,22 +84,22 @@ fn add_files(folder: &Path, prefix: &str, names: &mut Vec<String>) -> io::Result
 }
 
 /// Replaces the directory by the new one.
-fn replace(folder: &Path, new: &Path) -> io::Result<()> {
-    if !folder.exists() {
-        return fs::rename(new, folder);
+fn replace(directory: &Path, new: &Path) -> io::Result<()> {
+    if !directory.exists() {
+        return fs::rename(new, directory);
     }
-    let old = temporary(folder, "old");
-    fs::rename(folder, &old)?;
-    match fs::rename(new, folder) {
+    let old = temporary(directory, "old");
+    fs::rename(directory, &old)?;
+    match fs::rename(new, directory) {
         Ok(()) => fs::remove_dir_all(&old),
-        Err(error) => fs::rename(&old, folder).and(Err(error)),
+        Err(error) => fs::rename(&old, directory).and(Err(error)),
     }
 }
 
 /// A path next to the directory that no other process uses.
-fn temporary(folder: &Path, suffix: &str) -> PathBuf {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    folder.with_file_name(format!(".{name}.{suffix}-{}", std::process::id()))
+fn temporary(directory: &Path, suffix: &str) -> PathBuf {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    directory.with_file_name(format!(".{name}.{suffix}-{}", std::process::id()))
 }
 
 #[cfg(test)]
@@ -118,41 +118,41 @@ mod tests {
         }
     }
 
-    fn names(folder: &Path) -> Vec<String> {
+    fn names(directory: &Path) -> Vec<String> {
         let mut names = Vec::new();
-        add_files(folder, "", &mut names).unwrap();
+        add_files(directory, "", &mut names).unwrap();
         names.sort();
         names
     }
 
     #[test]
-    fn a_folder_is_replaced_by_the_next_render() {
+    fn a_directory_is_replaced_by_the_next_render() {
         let parent = tempfile::tempdir().unwrap();
-        let folder = parent.path().join("out");
-        write(&folder, &rendered("a")).unwrap();
+        let directory = parent.path().join("out");
+        write(&directory, &rendered("a")).unwrap();
         assert_eq!(
-            names(&folder),
+            names(&directory),
             [LIST, "a-1/certs.d/docker.io/hosts.toml", "a-1/kubelet.yaml", "configmap-a-1.yaml", "runtimeclass-a.yaml"]
         );
-        assert_eq!(fs::read_to_string(folder.join("a-1/kubelet.yaml")).unwrap(), "maxPods: 1\n");
-        write(&folder, &rendered("b")).unwrap();
+        assert_eq!(fs::read_to_string(directory.join("a-1/kubelet.yaml")).unwrap(), "maxPods: 1\n");
+        write(&directory, &rendered("b")).unwrap();
         assert_eq!(
-            names(&folder),
+            names(&directory),
             [LIST, "b-1/certs.d/docker.io/hosts.toml", "b-1/kubelet.yaml", "configmap-b-1.yaml", "runtimeclass-b.yaml"]
         );
-        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "no temporary folder is left");
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "no temporary directory is left");
     }
 
     #[test]
-    fn a_folder_with_other_files_is_not_changed() {
+    fn a_directory_with_other_files_is_not_changed() {
         let parent = tempfile::tempdir().unwrap();
-        let folder = parent.path().join("out");
-        write(&folder, &rendered("a")).unwrap();
-        fs::write(folder.join("notes.txt"), "mine").unwrap();
-        let before = names(&folder);
-        let failure = write(&folder, &rendered("b")).unwrap_err().to_string();
+        let directory = parent.path().join("out");
+        write(&directory, &rendered("a")).unwrap();
+        fs::write(directory.join("notes.txt"), "mine").unwrap();
+        let before = names(&directory);
+        let failure = write(&directory, &rendered("b")).unwrap_err().to_string();
         assert!(failure.contains("notes.txt was not written by winpool render"), "{failure}");
-        assert_eq!(names(&folder), before);
+        assert_eq!(names(&directory), before);
         let file = parent.path().join("file");
         fs::write(&file, "").unwrap();
         assert!(matches!(write(&file, &rendered("b")), Err(Failure::Usage(_))));
