@@ -28,7 +28,7 @@ pub fn status(journal: &Journal, desired: &ConfigId, observed: &Observed) -> Win
         phase,
         reason: reason.to_owned(),
         message: limited(message),
-        applied: journal.applied.as_ref().filter(|_| journal.change.is_none()).map(reference),
+        applied: journal.applied.as_ref().map(reference),
         last_good: journal.applied.as_ref().map(reference),
         rejected: journal.rejected.iter().map(rejected).collect(),
         layout: observed.layout.clone(),
@@ -55,7 +55,7 @@ fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeCon
     }
     match &observed.refusal {
         Some(refusal) => (NodeConfigPhase::Refused, refusal.reason.name(), refusal.message.clone()),
-        None if observed.preflight => (NodeConfigPhase::Preflight, "", String::new()),
+        None if observed.preflight => (NodeConfigPhase::Preflight, "", error),
         None => (NodeConfigPhase::Pending, "", error),
     }
 }

@@ -26,7 +26,7 @@ use tokio::{
 };
 
 use super::{
-    cycle::{Cluster, Limits, PodPhase},
+    cycle::{Cluster, Limits, Next, PodPhase},
     host::Host,
     worker::{Source, Worker, delay},
 };
@@ -99,13 +99,16 @@ async fn watch(client: Client, node: &str, events: &SyncSender<()>) {
 fn work(host: &dyn Host, source: &ApiServer, events: &Receiver<()>) -> io::Result<()> {
     let mut worker = Worker::resume(host, source, source.options.limits)?;
     // The last spec is kept while the API server does not answer: a change in progress must come to an end.
-    let mut spec = None;
+    let (mut spec, mut next) = (None, Next::Idle);
     loop {
-        match source.spec() {
-            Ok(current) => spec = current,
-            Err(error) => tracing::warn!(%error, "WindowsNodeConfig not read, it is retried"),
+        // Between two actions that follow each other at once, nothing is read: services may be stopped.
+        if next != Next::Continue {
+            match source.spec() {
+                Ok(current) => spec = current,
+                Err(error) => tracing::warn!(%error, "WindowsNodeConfig not read, it is retried"),
+            }
         }
-        let next = worker.reconcile(spec.as_ref());
+        next = worker.reconcile(spec.as_ref());
         if let Err(RecvTimeoutError::Disconnected) = events.recv_timeout(delay(next)) {
             return Ok(());
         }

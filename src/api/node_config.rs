@@ -134,14 +134,15 @@ pub struct WindowsNodeConfigStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 2048))]
     pub message: String,
-    /// The configuration that the node runs, once it is confirmed.
+    /// The configuration that was last confirmed on the node. It runs, unless phase is Applying or Verifying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<ConfigReference>,
     /// The configuration that a rollback restores; absent for that which the node had before winpool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_good: Option<ConfigReference>,
     /// The digests that failed on this node, the latest last.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    // Written also if it is empty: server-side apply of Kubernetes 1.20 sets a removed list to null, and rejects it.
+    #[serde(default)]
     #[schemars(length(max = 16))]
     pub rejected: Vec<RejectedConfig>,
     /// How kubelet and container runtime are installed on the node, such as kubeadm or RKE2.
