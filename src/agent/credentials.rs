@@ -10,7 +10,7 @@ use kube::Config;
 use rustls::pki_types::{CertificateDer, pem, pem::PemObject};
 
 /// Where the volumes of a HostProcess container are, on the file system of the host.
-const MOUNT_POINT: &str = "CONTAINER_SANDBOX_MOUNT_POINT";
+pub const MOUNT_POINT: &str = "CONTAINER_SANDBOX_MOUNT_POINT";
 /// The directory of the ServiceAccount's files, below the mount point.
 const SERVICE_ACCOUNT: &str = r"var\run\secrets\kubernetes.io\serviceaccount";
 

@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 
+#[cfg(not(windows))]
 use super::Failure;
 use crate::api::names::DEFAULT_NAMESPACE;
 
@@ -104,7 +105,9 @@ mod windows {
         let _lock = lock().map_err(on_node)?;
         let mut signals = Signals::listen()?;
         let options = Options { node: args.node, namespace: args.namespace, limits: Limits::default() };
-        let stop = async move { drop(signals.next().await) };
+        let stop = async move {
+            let _ = signals.next().await;
+        };
         let result = run::run(client, Windows, options, stop).await.map_err(on_node);
         telemetry.stop();
         result
