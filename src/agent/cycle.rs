@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     host::{Host, ServiceState},
-    journal::{Change, ConfigId, Content, Direction, Failure, FailureReason, Journal, Stage},
+    journal::{Change, ConfigId, Direction, Failure, FailureReason, Journal, Stage},
     node_plan::{NodePlan, Restart},
 };
 
@@ -184,21 +184,21 @@ impl<'a> Cycle<'a> {
 
     fn write(&self, change: &Change) -> Result<(), Failure> {
         let apply = change.direction == Direction::Apply;
-        for file in &change.files {
+        for file in &change.plan.files {
             let target = if apply { &file.after } else { &file.before };
-            self.write_file(&file.path, target.as_ref()).map_err(failed(FailureReason::WriteFailed, &file.path))?;
+            self.write_file(&file.path, target.as_deref()).map_err(failed(FailureReason::WriteFailed, &file.path))?;
         }
-        for edit in &change.services {
+        for edit in &change.plan.services {
             let target = if apply { &edit.after } else { &edit.before };
             self.host.define(target).map_err(failed(FailureReason::WriteFailed, &target.name))?;
         }
         Ok(())
     }
 
-    fn write_file(&self, path: &str, target: Option<&Content>) -> io::Result<()> {
+    fn write_file(&self, path: &str, target: Option<&[u8]>) -> io::Result<()> {
         let current = self.host.read(path)?;
         match target {
-            Some(Content(bytes)) if current.as_ref() != Some(bytes) => self.host.replace(path, bytes),
+            Some(bytes) if current.as_deref() != Some(bytes) => self.host.replace(path, bytes),
             None if current.is_some() => self.host.remove(path),
             _ => Ok(()),
         }
@@ -206,10 +206,10 @@ impl<'a> Cycle<'a> {
 
     /// Stops dependents first and starts dependencies first, whether or not the service manager does.
     fn restart(&self, change: &Change) -> Result<(), Failure> {
-        for restart in change.restarts.iter().rev() {
+        for restart in change.plan.restarts.iter().rev() {
             self.stop(&restart.service).map_err(failed(FailureReason::RestartFailed, &restart.service))?;
         }
-        for restart in &change.restarts {
+        for restart in &change.plan.restarts {
             self.start(&restart.service).map_err(failed(FailureReason::RestartFailed, &restart.service))?;
         }
         Ok(())
@@ -273,12 +273,9 @@ impl<'a> Cycle<'a> {
     }
 
     fn confirm(&mut self, mut change: Change, since: Timestamp, confirmed: Option<&str>) -> io::Result<Next> {
-        if let Some(failure) = self.service_problem(&change) {
+        if self.running(&change).is_err() {
             change.stage = Stage::Verify(since);
             self.healthy = None;
-            if failure.reason == FailureReason::PodsFailed {
-                change.roll_back(failure);
-            }
             return self.save_change(change);
         }
         if confirmed == Some(change.id.digest.as_str()) {
@@ -304,11 +301,13 @@ impl<'a> Cycle<'a> {
 
     /// Why the change is not verified yet; `None` once it is.
     fn problem(&mut self, change: &Change, since: Timestamp) -> Option<Failure> {
-        if let Some(failure) = self.service_problem(change) {
-            self.healthy = None;
-            return Some(failure);
-        }
-        let pids = self.pids(change);
+        let pids = match self.running(change) {
+            Ok(pids) => pids,
+            Err(failure) => {
+                self.healthy = None;
+                return Some(failure);
+            }
+        };
         let now = self.host.now();
         let stable = match &self.healthy {
             Some((began, former)) if *former == pids => elapsed(*began, now) >= self.limits.stable,
@@ -327,32 +326,25 @@ impl<'a> Cycle<'a> {
         self.lease_problem(since).or_else(|| self.pod_problem(change))
     }
 
-    fn service_problem(&self, change: &Change) -> Option<Failure> {
-        change.restarts.iter().find_map(|restart| self.health_problem(restart))
+    /// The processes of the restarted services, if all are healthy.
+    fn running(&self, change: &Change) -> Result<Vec<u32>, Failure> {
+        change.plan.restarts.iter().map(|restart| self.healthy_process(restart)).collect()
     }
 
-    fn health_problem(&self, restart: &Restart) -> Option<Failure> {
+    fn healthy_process(&self, restart: &Restart) -> Result<u32, Failure> {
         let name = &restart.service;
-        match self.host.state(name) {
-            Ok(Some(ServiceState::Running { .. })) => {}
-            Ok(_) => return Some(not_healthy(format!("{name} does not run"))),
-            Err(error) => return Some(not_healthy(format!("{name}: {error}"))),
-        }
-        let health = restart.health.as_ref()?;
+        let pid = match self.host.state(name) {
+            Ok(Some(ServiceState::Running { pid })) => pid,
+            Ok(_) => return Err(not_healthy(format!("{name} does not run"))),
+            Err(error) => return Err(not_healthy(format!("{name}: {error}"))),
+        };
+        let Some(health) = &restart.health else { return Ok(pid) };
         let endpoint = format!("http://127.0.0.1:{}{}", health.port, health.path);
         match self.host.http_status(health.port, &health.path) {
-            Ok(200) => None,
-            Ok(status) => Some(not_healthy(format!("{name}: {endpoint} answers {status}"))),
-            Err(error) => Some(not_healthy(format!("{name}: {endpoint}: {error}"))),
+            Ok(200) => Ok(pid),
+            Ok(status) => Err(not_healthy(format!("{name}: {endpoint} answers {status}"))),
+            Err(error) => Err(not_healthy(format!("{name}: {endpoint}: {error}"))),
         }
-    }
-
-    fn pids(&self, change: &Change) -> Vec<u32> {
-        let pid = |restart: &Restart| match self.host.state(&restart.service) {
-            Ok(Some(ServiceState::Running { pid })) => pid,
-            _ => 0,
-        };
-        change.restarts.iter().map(pid).collect()
     }
 
     /// The Ready condition of a node stays as it was for 40 seconds; only a Lease renewed after the restart proves that the

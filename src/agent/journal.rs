@@ -5,14 +5,10 @@
 
 use std::io;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use super::{
-    host::Host,
-    node_plan::{FileEdit, NodePlan, Restart, ServiceEdit},
-};
+use super::{host::Host, node_plan::NodePlan};
 
 /// The file of the journal. An administrator of the node reads it, `winpool agent restore` undoes its change.
 pub const JOURNAL: &str = r"C:\ProgramData\winpool\journal.json";
@@ -116,55 +112,10 @@ pub struct Change {
     pub direction: Direction,
     /// The next action.
     pub stage: Stage,
-    /// The files, with former and new content.
-    pub files: Vec<SavedFile>,
-    /// The service definitions, former and new.
-    pub services: Vec<ServiceEdit>,
-    /// The services to restart, dependencies first.
-    pub restarts: Vec<Restart>,
+    /// The files and service definitions, former and new, and the services to restart.
+    pub plan: NodePlan,
     /// The uids of the pods that ran before the change.
     pub pods: Vec<String>,
-}
-
-/// A file of a change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SavedFile {
-    /// The absolute path on the node.
-    pub path: String,
-    /// The former content; `None` if the file did not exist.
-    pub before: Option<Content>,
-    /// The new content; `None` if the file is deleted.
-    pub after: Option<Content>,
-}
-
-/// Bytes that are saved as text if they are UTF-8, so that a person can read the journal, else as Base64.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Content(pub Vec<u8>);
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum Encoded {
-    Text(String),
-    Base64(String),
-}
-
-impl Serialize for Content {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let encoded = match std::str::from_utf8(&self.0) {
-            Ok(text) => Encoded::Text(text.to_owned()),
-            Err(_) => Encoded::Base64(STANDARD.encode(&self.0)),
-        };
-        encoded.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Content {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Encoded::deserialize(deserializer)? {
-            Encoded::Text(text) => Ok(Self(text.into_bytes())),
-            Encoded::Base64(text) => STANDARD.decode(text).map(Self).map_err(serde::de::Error::custom),
-        }
-    }
 }
 
 impl FailureReason {
@@ -228,20 +179,7 @@ impl Journal {
 impl Change {
     /// A change that applies a plan.
     pub fn new(id: ConfigId, plan: NodePlan, pods: Vec<String>) -> Self {
-        let save = |edit: FileEdit| SavedFile {
-            path: edit.path,
-            before: edit.before.map(Content),
-            after: edit.after.map(Content),
-        };
-        Self {
-            id,
-            direction: Direction::Apply,
-            stage: Stage::Write,
-            files: plan.files.into_iter().map(save).collect(),
-            services: plan.services,
-            restarts: plan.restarts,
-            pods,
-        }
+        Self { id, direction: Direction::Apply, stage: Stage::Write, plan, pods }
     }
 
     /// Begins to undo the change. The first failure is kept.
@@ -263,18 +201,6 @@ mod tests {
 
     fn failure(reason: FailureReason) -> Failure {
         Failure { reason, message: "kubelet".into() }
-    }
-
-    #[test]
-    fn content_is_text_if_it_is_utf_8_and_base64_otherwise() {
-        for (bytes, json) in [
-            (&b"a: 1\r\n"[..], r#"{"text":"a: 1\r\n"}"#),
-            (&[0xEF, 0xBB, 0xBF, b'a'][..], "{\"text\":\"\u{feff}a\"}"),
-            (&[0xFF, 0xFE, b'a', 0][..], r#"{"base64":"//5hAA=="}"#),
-        ] {
-            assert_eq!(serde_json::to_string(&Content(bytes.to_vec())).unwrap(), json);
-            assert_eq!(serde_json::from_str::<Content>(json).unwrap(), Content(bytes.to_vec()));
-        }
     }
 
     #[test]

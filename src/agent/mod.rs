@@ -7,6 +7,7 @@
 //! Everything but [`run`], [`credentials`] and `windows` is a function of the [`host::Host`] trait, and is tested with a
 //! simulated host.
 
+pub mod content;
 pub mod credentials;
 pub mod cycle;
 pub mod expand;

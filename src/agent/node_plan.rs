@@ -3,16 +3,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::host::ServiceDefinition;
+use super::{content, host::ServiceDefinition};
 
 /// A file before and after a change; `None` is a file that does not exist.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEdit {
     /// The absolute path on the node.
     pub path: String,
     /// The content that is restored by a rollback.
+    #[serde(with = "content")]
     pub before: Option<Vec<u8>>,
     /// The content that is applied.
+    #[serde(with = "content")]
     pub after: Option<Vec<u8>>,
 }
 
@@ -44,7 +46,7 @@ pub struct HealthEndpoint {
 }
 
 /// All changes that a configuration makes on a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodePlan {
     /// The files that differ.
     pub files: Vec<FileEdit>,

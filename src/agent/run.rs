@@ -19,11 +19,7 @@ use kube::{
 };
 use kube_runtime::{WatchStreamExt, watcher};
 use serde_json::json;
-use tokio::{
-    runtime::Handle,
-    task::spawn_blocking,
-    time::{sleep, timeout},
-};
+use tokio::{runtime::Handle, task::spawn_blocking, time::timeout};
 
 use super::{
     cycle::{Cluster, Limits, Next, PodPhase},
@@ -34,8 +30,6 @@ use crate::api::{WindowsNodeConfig, WindowsNodeConfigSpec, WindowsNodeConfigStat
 
 /// How long one request may take. The worker waits for it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to wait after a failed watch.
-const WATCH_RETRY: Duration = Duration::from_secs(5);
 /// The namespace of the Leases of all nodes.
 const LEASES: &str = "kube-node-lease";
 /// The field manager of the status.
@@ -87,10 +81,7 @@ async fn watch(client: Client, node: &str, events: &SyncSender<()>) {
                 }
             }
             Ok(None) => return,
-            Err(error) => {
-                tracing::warn!(%error, "watch of the WindowsNodeConfig failed, it is retried");
-                sleep(WATCH_RETRY).await;
-            }
+            Err(error) => tracing::warn!(%error, "watch of the WindowsNodeConfig failed, it is retried"),
         }
     }
 }

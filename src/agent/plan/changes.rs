@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use toml::Table;
 
 use super::record::{self, Component, Format, Merged, Record, Whole};
 use crate::agent::{
+    content::Content,
     host::{Host, ServiceDefinition},
     merge::{text::Text, toml as toml_file, yaml},
     node_plan::{FileEdit, NodePlan, Refusal, Restart, ServiceEdit},
@@ -53,7 +53,7 @@ impl<'a> Changes<'a> {
     pub(super) fn write(&mut self, path: &str, after: Vec<u8>, component: Option<Component>) -> Result<(), Refusal> {
         let before = match self.old.whole.get(path) {
             Some(whole) => whole.before.clone(),
-            None => read(self.host, path)?.map(|bytes| STANDARD.encode(bytes)),
+            None => read(self.host, path)?,
         };
         self.new.whole.insert(path.to_owned(), Whole { component, before });
         self.edit(path, Some(after), component)
@@ -77,13 +77,13 @@ impl<'a> Changes<'a> {
     /// A file with settings without those of earlier configurations. `None` if there was none.
     pub(super) fn undone(&self, path: &str, format: Format) -> Result<Option<Undone>, Refusal> {
         let bytes = match self.old.whole.get(path) {
-            Some(whole) => decode(whole.before.as_deref())?,
+            Some(whole) => whole.before.clone(),
             None => read(self.host, path)?,
         };
         let Some(bytes) = bytes else { return Ok(None) };
         let merged = self.old.merged.get(path);
         if let Some(merged) = merged {
-            let original = read_settings(path, &decode(Some(&merged.before))?.unwrap_or_default(), format)?;
+            let original = read_settings(path, &merged.before.0, format)?;
             if changed(path, &original, format, |map| record::redo(map, &merged.settings))? == bytes {
                 return Ok(Some(original));
             }
@@ -107,7 +107,7 @@ impl<'a> Changes<'a> {
         };
         let settings = record::settings(&file.settings, layer);
         if !settings.is_empty() {
-            let before = STANDARD.encode(changed(path, &file, format, |_| ())?);
+            let before = Content(changed(path, &file, format, |_| ())?);
             self.new.merged.insert(path.to_owned(), Merged { component, format, before, settings });
         }
         let after = changed(path, &file, format, |map| yaml::merge_maps(map, layer))?;
@@ -152,7 +152,7 @@ impl<'a> Changes<'a> {
         let old = self.old.clone();
         for (path, Whole { component, before }) in old.whole {
             if !self.new.whole.contains_key(&path) {
-                self.edit(&path, decode(before.as_deref())?, component)?;
+                self.edit(&path, before, component)?;
             }
         }
         for (path, Merged { component, format, .. }) in old.merged {
@@ -174,11 +174,6 @@ impl<'a> Changes<'a> {
         self.edit(RECORD, record, None)?;
         Ok(NodePlan { files: self.files, services: self.edits, restarts })
     }
-}
-
-/// The content of a file in the record.
-fn decode(content: Option<&str>) -> Result<Option<Vec<u8>>, Refusal> {
-    content.map(|text| STANDARD.decode(text)).transpose().map_err(|error| unreadable(RECORD, error))
 }
 
 fn read_settings(path: &str, bytes: &[u8], format: Format) -> Result<Undone, Refusal> {

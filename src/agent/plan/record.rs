@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::agent::content::{self, Content};
+
 /// What a change belongs to, and what it therefore restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Component {
@@ -36,8 +38,9 @@ pub(super) struct Record {
 pub(super) struct Whole {
     /// What reads the file when it starts.
     pub component: Option<Component>,
-    /// The former content in base64; `None` if there was no file.
-    pub before: Option<String>,
+    /// The former content; `None` if there was no file.
+    #[serde(with = "content")]
+    pub before: Option<Vec<u8>>,
 }
 
 /// The notation of a file with settings.
@@ -54,8 +57,8 @@ pub(super) enum Format {
 pub(super) struct Merged {
     pub component: Component,
     pub format: Format,
-    /// The former content in base64.
-    pub before: String,
+    /// The former content.
+    pub before: Content,
     pub settings: Vec<Setting>,
 }
 
