@@ -289,7 +289,7 @@ impl<'a> Inputs<'a> {
                 evicted.filter_map(evicted_pod).map(Operation::EvictPod).collect()
             }
             (Some(Action::Uncordon), ..) if may_patch => vec![Operation::uncordon_node(node)],
-            // Somebody else has removed the cordon.
+            // Another client has removed the cordon.
             (None, ..) if may_patch && node.cordon.is_some() && !node.unschedulable => {
                 vec![Operation::uncordon_node(node)]
             }

@@ -63,7 +63,7 @@ pub enum Cordoned<'a> {
     No,
     /// By the operator, for a configuration.
     ByOperator(&'a Cordon),
-    /// By somebody else.
+    /// By another client.
     ByOthers,
 }
 
