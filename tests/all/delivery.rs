@@ -8,7 +8,7 @@ use winpool::{
         operation::{Done, Operation},
         pool::{
             Snapshot,
-            delivery::awaiting_confirmation,
+            delivery::{Restart, awaiting_confirmation, restarts},
             plan::{clean_up, plan},
         },
         status::pool::report,
@@ -562,4 +562,45 @@ fn a_pool_that_observes_assigns_nothing() {
     let status = cluster.settle();
     assert_eq!(cluster.model.names(NODE_CONFIG), Vec::<String>::new());
     assert_eq!(config_in_effect(&status).1, "Differs", "as without agents");
+}
+
+/// The restarts that a plan announces, as `Restart`s in text.
+fn announced(cluster: &Cluster) -> Vec<String> {
+    let snapshot = cluster.model.snapshot();
+    let line = |restart: Restart| {
+        let Restart { files, restart, drain, nodes, config: _ } = restart;
+        let files = files.map_or("unknown files".to_owned(), |files| files.join(" "));
+        format!("{}: {}{} for {files}", nodes.join(" "), restart.name(), if drain { " after a drain" } else { "" })
+    };
+    restarts(&snapshot, &plan(&snapshot, "web").unwrap()).into_iter().map(line).collect()
+}
+
+#[test]
+fn a_plan_announces_what_restarts_on_which_nodes_per_changed_file() {
+    let mut cluster = Cluster::new(2, json!({"maxUnavailable": 2}));
+    assert_eq!(announced(&cluster), ["win-1 win-2: ContainerdRestart for unknown files"]);
+    cluster.settle();
+    assert_eq!(announced(&cluster), [""; 0]);
+    let announce = |cluster: &mut Cluster, spec: Value| {
+        cluster.set_profile(spec);
+        announced(cluster)
+    };
+    let mirror = |endpoint: &str| json!({"containerd": {"registryMirrors": [{"registry": "docker.io", "endpoints": [endpoint]}]}});
+    for (spec, expected) in [
+        (json!({"kubelet": {"maxPods": 120}}), "win-1 win-2: KubeletRestart for kubelet.yaml"),
+        (json!({"kubelet": {"maxPods": 60}}), "win-1 win-2: KubeletRestart after a drain for kubelet.yaml"),
+        (
+            mirror("https://a.example"),
+            "win-1 win-2: ContainerdRestart for containerd.toml hosts.docker.io.toml",
+        ),
+    ] {
+        assert_eq!(announce(&mut cluster, spec.clone()), [expected], "{spec}");
+    }
+    cluster.settle();
+    assert_eq!(
+        announce(&mut cluster, mirror("https://b.example")),
+        ["win-1 win-2: None for hosts.docker.io.toml"]
+    );
+    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = json!({"method": "None"}));
+    assert_eq!(announced(&cluster), [""; 0]);
 }

@@ -3,12 +3,16 @@
 use serde::Serialize;
 
 use crate::{
-    api::names::{condition, reason},
+    api::{
+        Disruption,
+        names::{condition, reason},
+    },
     domain::{
         node::WindowsNode,
         operation::{Done, Operation, Outcome, Parts},
         pool::{
             Pool, Snapshot,
+            delivery::{self, Restart},
             plan::{Plan, Planner},
         },
         status::pool::report,
@@ -43,6 +47,8 @@ pub struct PoolPreview {
     pub changes: Vec<PlannedChange>,
     /// What would be written with `mode: Enforce`.
     pub withheld: Vec<PlannedChange>,
+    /// What the agents of the nodes would restart, node after node within the limits of the rollout.
+    pub restarts: Vec<RestartPreview>,
     /// The required conditions that would be False.
     pub held: Vec<ConditionPreview>,
     /// The conditions that report problems of the nodes.
@@ -71,6 +77,23 @@ pub struct PlannedChange {
     pub name: String,
     /// The description of the change.
     pub change: String,
+}
+
+/// What the delivery of a configuration would restart on nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestartPreview {
+    /// The name of the configuration.
+    pub config: String,
+    /// The files that differ from those that the nodes run; absent if those are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<String>>,
+    /// What restarts.
+    pub restart: Disruption,
+    /// Whether the nodes are drained before.
+    pub drain: bool,
+    /// The names of the nodes.
+    pub nodes: Vec<String>,
 }
 
 /// A condition that reports a problem.
@@ -185,7 +208,14 @@ impl PoolPreview {
             flags: reported(|condition, status| FLAGS.contains(&(condition, status))),
             changes: plan.steps.iter().flatten().filter_map(PlannedChange::of).collect(),
             withheld: plan.withheld.iter().filter_map(PlannedChange::of).collect(),
+            restarts: delivery::restarts(snapshot, plan).into_iter().map(RestartPreview::from).collect(),
         }
+    }
+}
+
+impl From<Restart> for RestartPreview {
+    fn from(Restart { config, files, restart, drain, nodes }: Restart) -> Self {
+        Self { config, files, restart, drain, nodes }
     }
 }
 

@@ -2,8 +2,13 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::preview::{ConditionPreview, PlannedChange, PoolPreview, Preview, UpgradeFinding, UpgradePreview, Writes};
-use crate::domain::text::{counted, some_of};
+use super::preview::{
+    ConditionPreview, PlannedChange, PoolPreview, Preview, RestartPreview, UpgradeFinding, UpgradePreview, Writes,
+};
+use crate::{
+    api::Disruption,
+    domain::text::{counted, some_of},
+};
 
 /// The largest width of the first of two columns.
 const MAX_WIDTH: usize = 48;
@@ -44,7 +49,23 @@ fn add_pool(pool: &PoolPreview, text: &mut String) {
         conditions.iter().map(row).collect()
     };
     add_columns(&grouped(pool.changes.iter().chain(&pool.withheld)), text);
+    add_columns(&pool.restarts.iter().map(restart).collect::<Vec<_>>(), text);
     add_columns(&[rows("held", &pool.held), rows("problem", &pool.flags)].concat(), text);
+}
+
+fn restart(preview: &RestartPreview) -> (String, String) {
+    let services = match preview.restart {
+        Disruption::None => "no restart",
+        Disruption::KubeletRestart => "kubelet",
+        Disruption::ContainerdRestart | Disruption::Drain => "containerd and kubelet",
+    };
+    let drain = if preview.drain { ", after a drain" } else { "" };
+    let cause = match &preview.files {
+        Some(files) => format!("changed {}", some_of(files)),
+        None => "unknown present files".to_owned(),
+    };
+    let nodes = some_of(&preview.nodes);
+    (format!("restart: {nodes}"), format!("{services}{drain}: {cause} (config {})", preview.config))
 }
 
 /// One line for objects of a kind with the same change, at the position of the first of them.
@@ -101,7 +122,8 @@ mod tests {
     }
 
     fn pool(name: &str, writes: Writes) -> PoolPreview {
-        PoolPreview { name: name.into(), writes, changes: vec![], withheld: vec![], held: vec![], flags: vec![] }
+        let name = name.into();
+        PoolPreview { name, writes, changes: vec![], withheld: vec![], restarts: vec![], held: vec![], flags: vec![] }
     }
 
     #[test]
@@ -122,6 +144,22 @@ mod tests {
             held: vec![condition("NodesAssigned", "ReleaseHeld", "win-9 no longer matches")],
             flags: vec![condition("VersionSkew", "KubeletTooOld", "win-2 is behind")],
             ..pool("web", Writes::Enforce)
+        };
+        let restart = |files: Option<&[&str]>, restart, drain, nodes: &[&str]| RestartPreview {
+            config: "web-2".into(),
+            files: files.map(|files| files.iter().map(|file| (*file).to_owned()).collect()),
+            restart,
+            drain,
+            nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+        };
+        let web = PoolPreview {
+            restarts: vec![
+                restart(Some(&["kubelet.yaml"]), Disruption::KubeletRestart, false, &["win-1", "win-2"]),
+                restart(Some(&["containerd.toml", "kubelet.yaml"]), Disruption::ContainerdRestart, true, &["win-3"]),
+                restart(Some(&["hosts.docker.io.toml"]), Disruption::None, false, &["win-4"]),
+                restart(None, Disruption::ContainerdRestart, false, &["win-5"]),
+            ],
+            ..web
         };
         let batch =
             PoolPreview { withheld: vec![change("Node", "win-4", "config batch-1")], ..pool("batch", Writes::Observe) };
@@ -152,6 +190,10 @@ mod tests {
           RuntimeClass windows-ltsc2022  create
           Node win-1, win-3              label winpool.dev/pool=web, taint os=windows:NoSchedule
           Node win-2                     taint os=windows:NoSchedule
+          restart: win-1, win-2  kubelet: changed kubelet.yaml (config web-2)
+          restart: win-3         containerd and kubelet, after a drain: changed containerd.toml, kubelet.yaml (config web-2)
+          restart: win-4         no restart: changed hosts.docker.io.toml (config web-2)
+          restart: win-5         containerd and kubelet: unknown present files (config web-2)
           held: NodesAssigned/ReleaseHeld     win-9 no longer matches
           problem: VersionSkew/KubeletTooOld  win-2 is behind
 

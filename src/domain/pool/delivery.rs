@@ -1,6 +1,8 @@
 //! The delivery of configurations by node agents: the rollout of a pool in a snapshot, and its actions as operations.
 
-use std::collections::BTreeSet;
+mod restarts;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -24,6 +26,8 @@ use crate::{
         workload::Pod,
     },
 };
+
+pub use restarts::{Restart, restarts};
 
 /// The delivery to the nodes of a pool.
 #[derive(Clone, Debug, Default)]
@@ -159,10 +163,8 @@ impl<'a> Inputs<'a> {
     fn node(&self, member: &'a Member) -> RolloutNode<'a> {
         let node = member.node.as_ref();
         let config = self.config(node);
-        let current = config.filter(|config| config.is_for(&node.uid) && !config.deleting);
-        let assigned =
-            current.and_then(|config| Some(Assigned { spec: config.spec.as_ref()?, status: &config.status }));
-        let is_outdated = config.is_some() && current.is_none();
+        let assigned = config.and_then(|config| config.assigned(&node.uid));
+        let is_outdated = config.is_some() && assigned.is_none();
         let desired = self.desired(node, assigned).filter(|_| !is_outdated);
         RolloutNode {
             name: &node.name,
@@ -180,33 +182,33 @@ impl<'a> Inputs<'a> {
     fn desired(&self, node: &WindowsNode, assigned: Option<Assigned<'_>>) -> Option<Desired<'a>> {
         let name = self.configs.name_for(node)?;
         let map = self.snapshot.config_maps.get(name).filter(|map| !map.deleting)?;
-        let restart = self.restart(&map.files, &map.digest, assigned);
-        let drain = restart != Disruption::None
+        let restart = restart(self.changed_files(&map.files, &map.digest, assigned).as_ref());
+        Some(Desired { config: &map.name, digest: &map.digest, restart, drain: self.drains(node, restart) })
+    }
+
+    /// Whether the node is drained before this restart.
+    fn drains(&self, node: &WindowsNode, restart: Disruption) -> bool {
+        restart != Disruption::None
             && match self.rules.drain {
                 DrainPolicy::Never => false,
                 DrainPolicy::Always => true,
                 DrainPolicy::IfNeeded => self.node_configs.shrinks(node),
-            };
-        Some(Desired { config: &map.name, digest: &map.digest, restart, drain })
+            }
     }
 
-    /// What the application of these files restarts. Without the files that the node runs, everything.
-    fn restart(
-        &self,
-        files: &std::collections::BTreeMap<String, String>,
+    /// The files that differ from those that the node runs; `None` if those are not known.
+    fn changed_files<'f>(
+        &'f self,
+        files: &'f BTreeMap<String, String>,
         digest: &str,
         assigned: Option<Assigned<'_>>,
-    ) -> Disruption {
-        let Some(applied) = assigned.and_then(|assigned| assigned.status.applied.as_ref()) else {
-            return Disruption::ContainerdRestart;
-        };
+    ) -> Option<BTreeSet<&'f str>> {
+        let applied = assigned?.status.applied.as_ref()?;
         if applied.digest == digest {
-            return Disruption::None;
+            return Some(BTreeSet::new());
         }
-        let before = self.snapshot.config_maps.get(&applied.config).filter(|map| map.digest == applied.digest);
-        before.map_or(Disruption::ContainerdRestart, |before| {
-            differing_files(&before.files, files).into_iter().map(disruption_of).max().unwrap_or_default()
-        })
+        let before = self.snapshot.config_maps.get(&applied.config).filter(|map| map.digest == applied.digest)?;
+        Some(differing_files(&before.files, files))
     }
 
     /// Whether the node is alive after its services have restarted, and its resources are those of the configuration.
@@ -301,6 +303,13 @@ impl<'a> Inputs<'a> {
             _ => Vec::new(),
         }
     }
+}
+
+/// What the application of these files restarts: everything, if it is not known which files differ.
+fn restart(changed_files: Option<&BTreeSet<&str>>) -> Disruption {
+    changed_files.map_or(Disruption::ContainerdRestart, |files| {
+        files.iter().map(|file| disruption_of(file)).max().unwrap_or_default()
+    })
 }
 
 fn cordoned(node: &WindowsNode) -> Cordoned<'_> {

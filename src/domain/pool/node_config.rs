@@ -2,7 +2,7 @@
 
 use kube::core::DynamicObject;
 
-use super::check;
+use super::{check, rollout::Assigned};
 use crate::{
     api::{WindowsNodeConfigSpec, WindowsNodeConfigStatus},
     domain::operation::Operation,
@@ -45,6 +45,12 @@ impl NodeConfigView {
     /// Whether it was written for the node with this uid.
     pub fn is_for(&self, node_uid: &str) -> bool {
         self.spec.as_ref().is_some_and(|spec| spec.node_uid == node_uid)
+    }
+
+    /// The assignment to the node with this uid, unless it is being deleted.
+    pub fn assigned(&self, node_uid: &str) -> Option<Assigned<'_>> {
+        let spec = self.spec.as_ref().filter(|spec| spec.node_uid == node_uid && !self.deleting)?;
+        Some(Assigned { spec, status: &self.status })
     }
 
     /// The ConfigMaps that the agent runs, applies or would restore.

@@ -1,0 +1,89 @@
+//! What the delivery of the planned configurations will restart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Inputs, restart};
+use crate::{
+    api::Disruption,
+    domain::pool::{
+        NodeConfigView, Snapshot,
+        config_in_effect::NodeConfigs,
+        configs::RenderedConfig,
+        digest,
+        member::Member,
+        plan::{Phase, Plan},
+        snapshot::file_digests,
+    },
+};
+
+/// What the delivery of a configuration restarts on nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restart {
+    /// The name of the configuration.
+    pub config: String,
+    /// The files that differ from those that the nodes run; `None` if those are not known.
+    pub files: Option<Vec<String>>,
+    /// What restarts: anything but [`Disruption::Drain`].
+    pub restart: Disruption,
+    /// Whether the nodes are drained before.
+    pub drain: bool,
+    /// The names of the nodes.
+    pub nodes: Vec<String>,
+}
+
+/// What the delivery of the configurations in a plan restarts, without the nodes that run theirs already. Nodes with the
+/// same restart are one entry.
+pub fn restarts(snapshot: &Snapshot, plan: &Plan) -> Vec<Restart> {
+    let (Phase::Active(active), Ok(spec)) = (&plan.phase, &plan.pool.spec) else { return Vec::new() };
+    let Some(rules) = &spec.rollout else { return Vec::new() };
+    let node_configs = NodeConfigs::new(snapshot, spec);
+    let inputs = Inputs { snapshot, pool: &plan.pool, rules, node_configs, configs: &active.configs };
+    let configs = active.configs.configs.iter().map(|(name, config)| (name.as_str(), Files::of(config))).collect();
+    let mut restarts: Vec<Restart> = Vec::new();
+    for (node, next) in active.members.iter().filter_map(|member| Some((member, inputs.next(&configs, member)?))) {
+        let same = |known: &&mut Restart| {
+            let Restart { config, files, restart, drain, nodes: _ } = known;
+            (&*config, &*files, *restart, *drain) == (&next.config, &next.files, next.restart, next.drain)
+        };
+        match restarts.iter_mut().find(same) {
+            Some(known) => known.nodes.push(node.node.name.clone()),
+            None => restarts.push(Restart { nodes: vec![node.node.name.clone()], ..next }),
+        }
+    }
+    restarts
+}
+
+/// The digests of a configuration.
+struct Files {
+    files: BTreeMap<String, String>,
+    digest: String,
+}
+
+impl Files {
+    fn of(config: &RenderedConfig) -> Self {
+        let files = &config.configuration.files;
+        Self { files: file_digests(files), digest: digest(files) }
+    }
+}
+
+impl Inputs<'_> {
+    /// What the configuration of a member restarts; `None` if the node runs it. The list of nodes is empty.
+    fn next(&self, configs: &BTreeMap<&str, Files>, member: &Member) -> Option<Restart> {
+        let node = member.node.as_ref();
+        let name = self.configs.name_for(node)?;
+        let Files { files, digest } = configs.get(name)?;
+        let assigned = self.config(node).and_then(|config: &NodeConfigView| config.assigned(&node.uid));
+        let changed = self.changed_files(files, digest, assigned);
+        if changed.as_ref().is_some_and(BTreeSet::is_empty) {
+            return None;
+        }
+        let restart = restart(changed.as_ref());
+        Some(Restart {
+            config: name.to_owned(),
+            files: changed.map(|files| files.into_iter().map(str::to_owned).collect()),
+            restart,
+            drain: self.drains(node, restart),
+            nodes: Vec::new(),
+        })
+    }
+}
