@@ -4,12 +4,7 @@
 
 mod snapshots;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    hint::black_box,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, hint::black_box, time::Duration};
 
 use winpool::domain::{
     node::WindowsNode,
@@ -34,9 +29,9 @@ fn main() {
     // The caches keep it between reconciles.
     settled.membership = settled.membership();
     let mut changed = settled.clone();
-    let mut node = changed.nodes["win-7"].as_ref().clone();
+    let mut node = changed.nodes.get("win-7").unwrap().as_ref().clone();
     node.ready = !node.ready;
-    changed.nodes.insert(node.name.clone(), Arc::new(node));
+    changed.nodes.insert(node);
     figure("the nodes of each pool, after a change of one node", "none", || drop(black_box(changed.membership())));
     let foreign = |node: &mut WindowsNode, number: usize| {
         node.labels.insert("example.com/seen".into(), number.to_string());
@@ -52,8 +47,9 @@ fn main() {
     let planner = Planner::new(&settled);
     figure("  of this: the plan", "none", || drop(black_box(planner.plan("pool-0"))));
     figure("a snapshot", "none", || drop(black_box(settled.clone())));
-    figure("a copy of the map of nodes", "none", || {
-        drop(black_box(BTreeMap::clone(&settled.nodes)));
+    figure("a copy of the list of nodes", "none", || {
+        let mut nodes = settled.nodes.clone();
+        black_box(nodes.insert(settled.nodes.get("win-7").unwrap().clone()));
     });
     figure("the scheduling state with all labels", "none", || drop(black_box(SchedulingState::of(&settled))));
     figure("the scheduling state with the selected labels", "none", || {
@@ -68,14 +64,14 @@ fn changes(settled: &Snapshot, what: &str, goal: &str, change: impl Fn(&mut Wind
     let begin = snapshots::time_on_cpu();
     for number in 0..CHANGES {
         let name = format!("win-{}", number * 7 % NODES);
-        let before = now.nodes[&name].clone();
+        let before = now.nodes.get(&name).unwrap().clone();
         let mut after = before.as_ref().clone();
         change(&mut after, number);
-        now.nodes.insert(name, Arc::new(after.clone()));
+        now.nodes.insert(after.clone());
         now.membership = now.membership();
         let pools = || now.pools.values().map(AsRef::as_ref);
         if is_relevant(pools(), now.runtime_classes.values().map(AsRef::as_ref), &before, &after) {
-            for pool in by_node_change(pools(), &now.ownership, Some(&before), Some(&after)) {
+            for pool in by_node_change(now.membership.assigner(), Some(&before), Some(&after)) {
                 reconcile(&now, &pool);
                 reconciles += 1;
             }

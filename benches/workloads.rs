@@ -78,7 +78,7 @@ fn cluster() -> Snapshot {
             "nodeSelector": {"matchLabels": {"agentpool": name}},
             "runtimeClasses": [{"name": format!("windows-{number}")}],
         });
-        (name.clone(), Arc::new(Pool::from_object(parse(json!({"metadata": {"name": name}, "spec": spec})))))
+        Pool::from_object(parse(json!({"metadata": {"name": name}, "spec": spec})))
     });
     let classes = (0..POOLS).map(|number| {
         let class = json!({
@@ -89,15 +89,12 @@ fn cluster() -> Snapshot {
                 "tolerations": [{"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}],
             },
         });
-        (
-            format!("windows-{number}"),
-            Arc::new(RuntimeClassView::from(parse::<k8s_openapi::api::node::v1::RuntimeClass>(class))),
-        )
+        RuntimeClassView::from(parse::<k8s_openapi::api::node::v1::RuntimeClass>(class))
     });
     Snapshot {
         pools: pools.collect(),
         runtime_classes: classes.collect(),
-        nodes: (0..NODES).map(|number| (format!("win-{number}"), Arc::new(node(number)))).collect(),
+        nodes: (0..NODES).map(node).collect(),
         ..Snapshot::default()
     }
 }

@@ -9,7 +9,7 @@ use winpool::{
         operation::{Operation, Parts},
         ownership::Ownership,
         pool::{
-            Pool, ProfileView, Snapshot,
+            ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot,
             plan::{Planner, plan},
         },
         record::OwnershipKey,
@@ -35,13 +35,9 @@ pub fn new_and_settled(pools: usize, nodes: usize) -> (Snapshot, Snapshot) {
     let indexes: BTreeMap<String, usize> = (0..nodes).map(|number| (format!("win-{number}"), number)).collect();
     let snapshot = |pools: &BTreeMap<String, Value>, nodes: &[Value]| Snapshot {
         namespace: "winpool-system".to_owned(),
-        pools: pools.iter().map(|(name, pool)| (name.clone(), Arc::new(Pool::from_object(read(pool))))).collect(),
-        profiles: [("standard".to_owned(), Arc::new(ProfileView::from_object(read(&profile))))].into(),
-        nodes: nodes
-            .iter()
-            .map(|node| WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node)))
-            .map(|node| (node.name.clone(), Arc::new(node)))
-            .collect(),
+        pools: pools.values().map(|pool| Pool::from_object(read(pool))).collect(),
+        profiles: [ProfileView::from_object(read(&profile))].into_iter().collect(),
+        nodes: nodes.iter().map(|node| WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node))).collect(),
         api_server: Some(Minor(34)),
         ownership: Arc::new(Ownership::signed(OwnershipKey::new(&[7; OwnershipKey::LENGTH]))),
         ..Snapshot::default()
@@ -58,13 +54,13 @@ pub fn new_and_settled(pools: usize, nodes: usize) -> (Snapshot, Snapshot) {
             Operation::RecordApplied { pool, body } => {
                 pools_now.get_mut(&pool).unwrap()["status"] = body["status"].clone();
             }
-            Operation::ApplyRuntimeClass { name, body, .. } => {
+            Operation::ApplyRuntimeClass { body, .. } => {
                 let class = read::<k8s_openapi::api::node::v1::RuntimeClass>(&body);
-                settled.runtime_classes.insert(name, Arc::new(class.into()));
+                settled.runtime_classes.insert(RuntimeClassView::from(class));
             }
-            Operation::ApplyConfigMap { name, body } => {
+            Operation::ApplyConfigMap { body, .. } => {
                 let map = read::<k8s_openapi::api::core::v1::ConfigMap>(&body);
-                settled.config_maps.insert(name, Arc::new(map.into()));
+                settled.config_maps.insert(ConfigMapView::from(map));
             }
             _ => {}
         }

@@ -17,7 +17,10 @@ use crate::{
         node::WindowsNode,
         operation::{Done, Operation, Outcome, Shortfall, WriteError},
         ownership::Ownership,
-        pool::{ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot, membership::Membership},
+        pool::{
+            ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot, assignment::Assigner,
+            membership::Membership,
+        },
         revert::RevertDetector,
         workload::{Pod, Workloads},
     },
@@ -56,6 +59,7 @@ pub struct Caches {
     api_server: watch::Receiver<Option<Minor>>,
     history: Mutex<WriteHistory>,
     /// The nodes of every pool in the last snapshot.
+    assigner: Mutex<Arc<Assigner>>,
     membership: Mutex<Arc<Membership>>,
 }
 
@@ -92,6 +96,7 @@ impl Caches {
             namespace,
             api_server,
             history: Mutex::default(),
+            assigner: Mutex::default(),
             membership: Mutex::default(),
         }
     }
@@ -121,7 +126,7 @@ impl Caches {
     pub fn snapshot(&self) -> Snapshot {
         let now = Timestamp::now();
         let (pools, nodes, ownership) = (self.pools.all(), self.nodes.all(), self.ownership());
-        let membership = self.membership(&pools, &nodes, &ownership);
+        let membership = self.membership(&self.assigner_of(&pools, &ownership), &nodes);
         let history = self.history();
         Snapshot {
             now,
@@ -143,16 +148,21 @@ impl Caches {
         }
     }
 
-    fn membership(
-        &self,
-        pools: &Objects<Pool>,
-        nodes: &Objects<WindowsNode>,
-        ownership: &Arc<Ownership>,
-    ) -> Arc<Membership> {
-        // A panic leaves the last membership unchanged.
-        let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
-        *membership = Membership::updated(&membership, pools, nodes, ownership);
+    fn membership(&self, assigner: &Arc<Assigner>, nodes: &Objects<WindowsNode>) -> Arc<Membership> {
+        let mut membership = recovered(&self.membership);
+        *membership = Membership::updated(&membership, assigner, nodes);
         membership.clone()
+    }
+
+    /// Assigns nodes to the current pools.
+    pub fn assigner(&self) -> Arc<Assigner> {
+        self.assigner_of(&self.pools.all(), &self.ownership())
+    }
+
+    fn assigner_of(&self, pools: &Objects<Pool>, ownership: &Arc<Ownership>) -> Arc<Assigner> {
+        let mut assigner = recovered(&self.assigner);
+        *assigner = Assigner::updated(&assigner, pools, ownership);
+        assigner.clone()
     }
 
     /// How the records on nodes are verified and signed.
@@ -193,10 +203,14 @@ impl Caches {
         }
     }
 
-    /// Recovers from poisoning: a panic elsewhere cannot leave the history half-written.
     fn history(&self) -> MutexGuard<'_, WriteHistory> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        recovered(&self.history)
     }
+}
+
+/// Locks a value, also after a panic, which leaves it as it was before.
+fn recovered<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a pool has agents, so that WindowsNodeConfigs are needed.

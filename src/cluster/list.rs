@@ -122,19 +122,20 @@ async fn list<V: View>(api: Api<V::Object>, params: ListParams, may_be_unknown: 
 where
     V::Object: Clone + DeserializeOwned + Debug,
 {
-    let mut objects = Objects::default();
+    let mut objects: Vec<V> = Vec::new();
     let mut shared = V::Shared::default();
     let mut params = params.limit(PAGE);
     loop {
         let page = match api.list(&params).await {
-            Err(error) if may_be_unknown && status_code(&error) == Some(404) => return Ok(objects),
+            Err(error) if may_be_unknown && status_code(&error) == Some(404) => {
+                return Ok(objects.into_iter().collect());
+            }
             answer => answer.map_err(|error| ListError::new(V::KIND, &error))?,
         };
-        let views = page.items.into_iter().map(|object| V::read(object, &mut shared));
-        objects.extend(views.map(|view| (view.name().to_owned(), Arc::new(view))));
+        objects.extend(page.items.into_iter().map(|object| V::read(object, &mut shared)));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
-            None => return Ok(objects),
+            None => return Ok(objects.into_iter().collect()),
         }
     }
 }

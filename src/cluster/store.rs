@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 use super::View;
-use crate::domain::Objects;
+use crate::domain::{Named, Objects};
 
 /// The views of one kind's objects. Clones share them.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Change<V> {
 impl<V: View> Change<V> {
     /// The object's name.
     pub fn name(&self) -> &str {
-        self.after.as_deref().or(self.before.as_deref()).map_or("", View::name)
+        self.after.as_deref().or(self.before.as_deref()).map_or("", Named::name)
     }
 
     /// `added`, `changed` or `deleted`.
@@ -60,14 +60,14 @@ impl<V: View> Store<V> {
         self.0.borrow().as_ref()?.get(name).cloned()
     }
 
-    /// All objects, by name. The map is shared: the next change copies it if it is still in use (copy-on-write).
+    /// All objects, by name. The list is shared: the next change copies it if it is still in use (copy-on-write).
     pub fn all(&self) -> Objects<V> {
         self.0.borrow().clone().unwrap_or_default()
     }
 
     /// The number of objects.
     pub fn len(&self) -> usize {
-        self.0.borrow().as_ref().map_or(0, |objects| objects.len())
+        self.0.borrow().as_ref().map_or(0, Objects::len)
     }
 
     /// Whether there is no object, or the store is not synced.
@@ -110,7 +110,7 @@ impl<V: View> Store<V> {
         let after = Arc::new(view);
         let mut before = None;
         self.0.send_modify(|objects| {
-            before = objects.get_or_insert_default().insert(after.name().to_owned(), after.clone());
+            before = objects.get_or_insert_default().insert(after.clone());
         });
         difference(before, Some(after))
     }
@@ -124,11 +124,12 @@ impl<V: View> Store<V> {
 
     /// Replaces all objects by a complete list.
     pub(crate) fn replace(&self, list: Vec<V>) -> Vec<Change<V>> {
-        let now: Objects<V> = list.into_iter().map(|view| (view.name().to_owned(), Arc::new(view))).collect();
+        let now: Objects<V> = list.into_iter().collect();
         let before = self.0.send_replace(Some(now.clone())).unwrap_or_default();
-        let listed = now.iter().filter_map(|(name, after)| difference(before.get(name).cloned(), Some(after.clone())));
-        let deleted = before.iter().filter(|(name, _)| !now.contains_key(*name));
-        listed.chain(deleted.filter_map(|(_, deleted)| difference(Some(deleted.clone()), None))).collect()
+        let listed = now.values().map(|after| (before.get(after.name()).cloned(), Some(after.clone())));
+        let deleted = before.values().filter(|object| !now.contains(object.name()));
+        let deleted = deleted.map(|object| (Some(object.clone()), None));
+        listed.chain(deleted).filter_map(|(before, after)| difference(before, after)).collect()
     }
 }
 

@@ -9,6 +9,7 @@ use k8s_openapi::api::{
 use kube::core::DynamicObject;
 
 use crate::domain::{
+    Named,
     image::RuntimeReport,
     node::WindowsNode,
     pool::{ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView},
@@ -17,7 +18,7 @@ use crate::domain::{
 use crate::facts::runtime_errors;
 
 /// The fields of an object that the rules read.
-pub trait View: Send + Sync + Sized + 'static {
+pub trait View: Named + Send + Sync + Sized + 'static {
     /// The type of the watched object.
     type Object: Send;
     /// The kind, as Kubernetes spells it.
@@ -26,8 +27,6 @@ pub trait View: Send + Sync + Sized + 'static {
     type Shared: Default + Send;
     /// Reads an object.
     fn read(object: Self::Object, shared: &mut Self::Shared) -> Self;
-    /// The name, or `namespace/name`.
-    fn name(&self) -> &str;
     /// The resource version, if the view has it.
     fn resource_version(&self) -> Option<&str> {
         None
@@ -43,9 +42,6 @@ impl View for WindowsNode {
 
     fn read(object: Node, (): &mut ()) -> Self {
         object.into()
-    }
-    fn name(&self) -> &str {
-        &self.name
     }
     fn resource_version(&self) -> Option<&str> {
         Some(&self.resource_version)
@@ -64,9 +60,6 @@ impl View for Pool {
     fn read(object: DynamicObject, (): &mut ()) -> Self {
         Self::from_object(object)
     }
-    fn name(&self) -> &str {
-        &self.name
-    }
     fn resource_version(&self) -> Option<&str> {
         Some(&self.resource_version)
     }
@@ -84,9 +77,6 @@ impl View for ProfileView {
     fn read(object: DynamicObject, (): &mut ()) -> Self {
         Self::from_object(object)
     }
-    fn name(&self) -> &str {
-        &self.name
-    }
     fn resource_version(&self) -> Option<&str> {
         Some(&self.resource_version)
     }
@@ -102,9 +92,6 @@ impl View for RuntimeClassView {
 
     fn read(object: RuntimeClass, (): &mut ()) -> Self {
         object.into()
-    }
-    fn name(&self) -> &str {
-        self.name()
     }
     fn resource_version(&self) -> Option<&str> {
         self.object.metadata.resource_version.as_deref()
@@ -122,9 +109,6 @@ impl View for ConfigMapView {
     fn read(object: ConfigMap, (): &mut ()) -> Self {
         object.into()
     }
-    fn name(&self) -> &str {
-        &self.name
-    }
     fn is_equivalent_to(&self, other: &Self) -> bool {
         self == other
     }
@@ -138,10 +122,6 @@ impl View for NodeConfigView {
 
     fn read(object: DynamicObject, (): &mut ()) -> Self {
         Self::from_object(object)
-    }
-
-    fn name(&self) -> &str {
-        &self.name
     }
 
     fn resource_version(&self) -> Option<&str> {
@@ -161,9 +141,6 @@ impl View for Pod {
     fn read(object: core::Pod, shared: &mut Shared) -> Self {
         Self::read(object, shared)
     }
-    fn name(&self) -> &str {
-        &self.key
-    }
     fn is_equivalent_to(&self, other: &Self) -> bool {
         self == other
     }
@@ -177,6 +154,12 @@ pub struct ControllerView<T> {
     kind: PhantomData<fn() -> T>,
 }
 
+impl<T> Named for ControllerView<T> {
+    fn name(&self) -> &str {
+        &self.controller.key
+    }
+}
+
 impl<T: PodController + Send + 'static> View for ControllerView<T> {
     type Object = T;
     const KIND: &'static str = T::KIND;
@@ -184,9 +167,6 @@ impl<T: PodController + Send + 'static> View for ControllerView<T> {
 
     fn read(object: T, shared: &mut Shared) -> Self {
         Self { controller: Controller::read(object, shared), kind: PhantomData }
-    }
-    fn name(&self) -> &str {
-        &self.controller.key
     }
     fn is_equivalent_to(&self, other: &Self) -> bool {
         self.controller == other.controller
@@ -201,9 +181,6 @@ impl View for MemoryDefaults {
     fn read(object: LimitRange, (): &mut ()) -> Self {
         object.into()
     }
-    fn name(&self) -> &str {
-        &self.key
-    }
     fn is_equivalent_to(&self, other: &Self) -> bool {
         self == other
     }
@@ -217,6 +194,12 @@ pub struct SandboxEvent {
     pub pod: String,
     /// The report of the container runtime, if it is about the image.
     pub report: Option<RuntimeReport>,
+}
+
+impl Named for SandboxEvent {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl View for SandboxEvent {
@@ -235,9 +218,6 @@ impl View for SandboxEvent {
             pod: key(pod.namespace, pod.name),
             report: about_image.map(|message| RuntimeReport::incompatible(&message)),
         }
-    }
-    fn name(&self) -> &str {
-        &self.name
     }
     fn is_equivalent_to(&self, other: &Self) -> bool {
         self == other

@@ -209,7 +209,7 @@ mod tests {
         ])
         .await;
         assert_eq!(changes, ["a: - -> web", "b: - -> web", "a: web -> batch", "c: - -> web", "b: web -> -"]);
-        assert_eq!(store.all().keys().cloned().collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!(store.all().names().collect::<Vec<_>>(), ["a", "c"]);
     }
 
     #[tokio::test]
@@ -230,7 +230,7 @@ mod tests {
         ])
         .await;
         assert_eq!(changes[3..], ["new: - -> web", "other: web -> batch", "gone: web -> -"]);
-        assert_eq!(store.all().keys().cloned().collect::<Vec<_>>(), ["kept", "new", "other"]);
+        assert_eq!(store.all().names().collect::<Vec<_>>(), ["kept", "new", "other"]);
     }
 
     #[tokio::test]

@@ -101,7 +101,7 @@ async fn ownership(client: &Client, namespace: &str, trust_records: bool) -> Arc
 fn unverified_records(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Vec<String> {
     let is_verified = |node: &WindowsNode| {
         let pool = snapshot.ownership.pool_of(node);
-        pool.is_some_and(|pool| *snapshot.ownership == Ownership::TrustAll || snapshot.pools.contains_key(pool))
+        pool.is_some_and(|pool| *snapshot.ownership == Ownership::TrustAll || snapshot.pools.contains(pool))
     };
     let description = |node: &WindowsNode| {
         let record = snapshot.ownership.evidence(node).record()?;
@@ -138,7 +138,7 @@ fn selected_pools(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Result<B
     // Trusted records may belong to deleted pools.
     let of_records = snapshot.nodes.values().filter_map(|node| snapshot.ownership.pool_of(node));
     let of_records = of_records.filter(|_| *snapshot.ownership == Ownership::TrustAll).map(str::to_owned);
-    let known: BTreeSet<String> = snapshot.pools.keys().cloned().chain(of_records).collect();
+    let known: BTreeSet<String> = snapshot.pools.names().map(str::to_owned).chain(of_records).collect();
     if requested.is_empty() {
         return Ok(known);
     }
@@ -151,7 +151,7 @@ fn selected_pools(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Result<B
 
 /// A running operator would apply pools in mode Enforce again.
 fn fail_on_enforced_pools(snapshot: &Snapshot, pools: &BTreeSet<String>, namespace: &str) -> Result<(), Failure> {
-    let is_enforced = |name: &&String| snapshot.pools.get(*name).is_some_and(|pool| pool.enforces() && !pool.deleting);
+    let is_enforced = |name: &&String| snapshot.pools.get(name).is_some_and(|pool| pool.enforces() && !pool.deleting);
     let names: Vec<_> = pools.iter().filter(is_enforced).collect();
     if names.is_empty() {
         return Ok(());
@@ -184,7 +184,7 @@ fn print_plans(plans: &[Plan]) -> Result<(), Failure> {
 /// Runs the plans, and plans again while other clients change the same objects.
 async fn remove(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String>) -> Result<(), Failure> {
     let namespace = snapshot.namespace.clone();
-    let is_left = |name: &&String| snapshot.pools.get(*name).is_some_and(|pool| !pool.deleting);
+    let is_left = |name: &&String| snapshot.pools.get(name).is_some_and(|pool| !pool.deleting);
     let remaining: Vec<String> = pools.iter().filter(is_left).cloned().collect();
     let writer = Writer::new(client.clone(), namespace.clone(), Metrics::default());
     for _ in 0..ATTEMPTS {
@@ -281,7 +281,6 @@ fn handed_over(plans: &[Plan]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use kube::core::DynamicObject;
     use serde_json::json;
@@ -292,7 +291,7 @@ mod tests {
     fn snapshot(pools: &[(&str, serde_json::Value)]) -> Snapshot {
         let pool = |(name, spec): &(&str, serde_json::Value)| {
             let object = json!({"metadata": {"name": name, "resourceVersion": "1"}, "spec": spec});
-            ((*name).to_owned(), Arc::new(Pool::from_object(serde_json::from_value::<DynamicObject>(object).unwrap())))
+            Pool::from_object(serde_json::from_value::<DynamicObject>(object).unwrap())
         };
         Snapshot { pools: pools.iter().map(pool).collect(), ..Snapshot::default() }
     }

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     api::names::{GROUP, annotation::LINT_IGNORE},
     domain::{
+        Objects,
         image::{Lookup, Reference},
         lint::{self, Code, LintContext, LookupFn, Severity, Target, Workload},
         pool::{RuntimeClassView, configs::ExpectedNode},
@@ -325,7 +326,7 @@ impl OwnResources {
 /// winpool resources that `render` reports.
 fn scheduling_state(objects: &[Manifest], own: OwnResources, minor: Minor) -> (SchedulingState, Vec<LocatedProblem>) {
     let OwnResources { resources, mut problems } = own;
-    let mut snapshot = render::snapshot(&resources, BTreeMap::new(), "");
+    let mut snapshot = render::snapshot(&resources, Objects::default(), "");
     let expected_nodes = [ExpectedNode { kubelet: minor, containerd: None }];
     let rendered = render::render(&snapshot, &expected_nodes, &resources).unwrap_or_else(|found| {
         problems.extend(found);
@@ -334,8 +335,7 @@ fn scheduling_state(objects: &[Manifest], own: OwnResources, minor: Minor) -> (S
     let written = objects.iter().map(|manifest| &manifest.object).filter(|object| is_class(object)).map(Object::value);
     for class in rendered.runtime_classes.into_values().chain(written) {
         if let Ok(class) = serde_json::from_value::<RuntimeClass>(class) {
-            let view = RuntimeClassView::from(class);
-            snapshot.runtime_classes.insert(view.name().to_owned(), Arc::new(view));
+            snapshot.runtime_classes.insert(RuntimeClassView::from(class));
         }
     }
     (SchedulingState::of(&snapshot), problems)

@@ -85,14 +85,14 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 
 /// The value of `--to`.
 fn target(snapshot: &Snapshot, pool: &str, to: &str) -> Result<Target, Failure> {
-    let pools = || snapshot.pools.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-    if !snapshot.pools.contains_key(pool) {
+    let pools = || snapshot.pools.names().collect::<Vec<_>>().join(", ");
+    if !snapshot.pools.contains(pool) {
         return Err(Failure::Problems(format!("there is no WindowsNodePool {pool}. Existing pools: {}", pools())));
     }
     if to == pool {
         return Err(Failure::Usage(format!("--to: {to} is the same pool. Use another pool, or a Windows version")));
     }
-    if snapshot.pools.contains_key(to) {
+    if snapshot.pools.contains(to) {
         return Ok(Target::Pool(to.to_owned()));
     }
     let build = builds::named(to).or_else(|| to.parse::<OsVersion>().ok().map(|version| version.build));

@@ -87,14 +87,14 @@ fn apply(snapshot: &mut Snapshot, given: &Resources) {
             Some(stored) => applied_pool(stored, pool),
             None => Pool { generation: 1, created: Some(snapshot.now), ..pool.as_ref().clone() },
         };
-        snapshot.pools.insert(name.clone(), Arc::new(applied));
+        snapshot.pools.insert(applied);
     }
     for (name, (profile, _)) in &given.profiles {
         let applied = match snapshot.profiles.get(name) {
             Some(stored) => ProfileView { profile: profile.profile.clone(), ..stored.as_ref().clone() },
             None => ProfileView { generation: 1, ..profile.as_ref().clone() },
         };
-        snapshot.profiles.insert(name.clone(), Arc::new(applied));
+        snapshot.profiles.insert(applied);
     }
 }
 

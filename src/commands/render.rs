@@ -9,7 +9,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     path::PathBuf,
-    sync::Arc,
 };
 
 use jiff::Timestamp;
@@ -21,6 +20,7 @@ use super::{
 use crate::{
     api::names::DEFAULT_NAMESPACE,
     domain::{
+        Objects,
         node::WindowsNode,
         pool::{Snapshot, configs::ExpectedNode},
         render::Bootstrap,
@@ -214,7 +214,7 @@ fn concatenated(files: &BTreeMap<String, String>) -> String {
     files.iter().map(|(path, text)| format!("==> {path} <==\n{text}\n")).collect()
 }
 
-fn read_nodes(file: &PathBuf) -> Result<BTreeMap<String, Arc<WindowsNode>>, Failure> {
+fn read_nodes(file: &PathBuf) -> Result<Objects<WindowsNode>, Failure> {
     let manifests = input::read(std::slice::from_ref(file))?;
     let nodes = manifests::nodes(manifests).map_err(|problems| input::failure(&problems))?;
     if nodes.is_empty() {
@@ -225,17 +225,13 @@ fn read_nodes(file: &PathBuf) -> Result<BTreeMap<String, Arc<WindowsNode>>, Fail
 }
 
 /// The snapshot of a cluster with only these resources and nodes.
-pub fn snapshot(
-    resources: &Resources,
-    nodes: BTreeMap<String, Arc<WindowsNode>>,
-    namespace: impl Into<String>,
-) -> Snapshot {
+pub fn snapshot(resources: &Resources, nodes: Objects<WindowsNode>, namespace: impl Into<String>) -> Snapshot {
     Snapshot {
         now: Timestamp::now(),
         namespace: namespace.into(),
-        pools: resources.pools.iter().map(|(name, (pool, _))| (name.clone(), pool.clone())).collect(),
-        profiles: resources.profiles.iter().map(|(name, (profile, _))| (name.clone(), profile.clone())).collect(),
-        nodes: nodes.into(),
+        pools: resources.pools.values().map(|(pool, _)| pool.clone()).collect(),
+        profiles: resources.profiles.values().map(|(profile, _)| profile.clone()).collect(),
+        nodes,
         ..Snapshot::default()
     }
 }

@@ -8,8 +8,9 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::{
-    cluster::{ControllerView, SandboxEvent, View},
+    cluster::{ControllerView, SandboxEvent},
     domain::{
+        Named,
         image::RuntimeReport,
         workload::{Controller, MemoryDefaults, Pod, WorkloadName},
     },

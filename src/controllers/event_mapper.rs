@@ -49,8 +49,7 @@ impl EventMapper {
             let labels = changed_labels(before, after).into_iter().map(str::to_owned);
             return self.workloads.record(|changed| changed.labels.extend(labels));
         }
-        let ownership = self.caches.ownership();
-        enqueue(&self.pools, affected::by_node_change(all(), &ownership, before, after), change);
+        enqueue(&self.pools, affected::by_node_change(&self.caches.assigner(), before, after), change);
         enqueue(&self.unassigned, [unassigned::KEY.to_owned()], change);
         self.workloads.record(|changed| changed.scheduling_state = true);
     }
@@ -58,7 +57,7 @@ impl EventMapper {
     /// A pool: enqueues it, the other pools that the change affects, and, if its profile changed, both profiles.
     pub fn pool(&self, change: &Change<Pool>) {
         enqueue(&self.pools, [change.name().to_owned()], change);
-        let changed = PoolChange { before: change.before.as_deref(), after: change.after.as_deref() };
+        let changed = PoolChange { before: change.before.as_ref(), after: change.after.as_ref() };
         let (pools, nodes, runtime_classes) =
             (self.caches.pools.all(), self.caches.nodes.all(), self.caches.runtime_classes.all());
         let ownership = self.caches.ownership();
@@ -103,11 +102,8 @@ impl EventMapper {
     /// A WindowsNodeConfig: enqueues its pool and the pool that has its node.
     pub fn node_config(&self, change: &Change<NodeConfigView>) {
         let assigned_by = either(change, |config| config.pool().map(str::to_owned));
-        let pools = self.caches.pools.all();
         let node = self.caches.nodes.get(change.name());
-        let ownership = self.caches.ownership();
-        let all = pools.values().map(AsRef::as_ref);
-        let of_node = affected::by_node_change(all, &ownership, None, node.as_deref());
+        let of_node = affected::by_node_change(&self.caches.assigner(), None, node.as_deref());
         enqueue(&self.pools, assigned_by.into_iter().chain(of_node).collect::<BTreeSet<_>>(), change);
     }
 
@@ -154,7 +150,7 @@ impl EventMapper {
     }
 
     fn enqueue_pools(&self, trigger: &str) {
-        for pool in self.caches.pools.all().keys() {
+        for pool in self.caches.pools.all().names() {
             self.pools.enqueue(pool, Trigger::new(trigger.to_owned()));
         }
     }

@@ -112,7 +112,7 @@ impl WorkloadController {
         changed.append(&mut self.publications.delayed);
         let first = *self.context.caches.workloads.borrow() == Workloads::Waiting;
         if first {
-            changed.extend(self.context.caches.pools.all().keys().cloned());
+            changed.extend(self.context.caches.pools.all().names().map(str::to_owned));
         }
         let mut summaries = BTreeMap::new();
         let mut events = Vec::new();
@@ -168,7 +168,7 @@ impl WorkloadController {
         let changed: Vec<String> = summaries.keys().cloned().collect();
         let pools = self.context.caches.pools.all();
         self.context.caches.workloads.send_modify(|workloads| {
-            *workloads = updated(std::mem::take(workloads), summaries, |pool| pools.contains_key(pool));
+            *workloads = updated(std::mem::take(workloads), summaries, |pool| pools.contains(pool));
         });
         debug!(pods = self.index.len(), pools = some_of(&changed), "workloads assessed");
         for pool in changed {

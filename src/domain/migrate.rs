@@ -274,30 +274,30 @@ fn snapshot_after(snapshot: &Snapshot, pool: &str, target: &Target) -> Option<Sn
     let members: Vec<String> = planner.members(pool).map(|node| node.name.clone()).collect();
     let mut after = snapshot.clone();
     let Target::Version { name, build } = target else {
-        after.nodes.retain(|node, _| !members.contains(node));
+        members.iter().for_each(|node| drop(after.nodes.remove(node)));
         return Some(after);
     };
     let runtime_classes = runtime_classes_after(spec, name);
     let spec = Spec { windows_version: name.clone(), build: *build, runtime_classes, ..spec.clone() };
-    after.pools.insert(pool.to_owned(), Arc::new(Pool { spec: Ok(spec), ..migrated.as_ref().clone() }));
+    after.pools.insert(Pool { spec: Ok(spec), ..migrated.as_ref().clone() });
     for node in members {
-        let Some(node) = after.nodes.get_mut(&node) else { continue };
+        let Some(node) = after.nodes.get(&node) else { continue };
         let mut upgraded = node.as_ref().clone();
         upgraded.os = Ok(OsVersion { build: *build, revision: None });
         upgraded.labels.insert(label::WINDOWS_BUILD.to_owned(), build.to_string());
-        *node = Arc::new(upgraded);
+        after.nodes.insert(upgraded);
     }
     let plan = Planner::new(&after).plan(pool)?;
-    after.runtime_classes.extend(planned_classes(plan));
+    planned_classes(plan).for_each(|class| drop(after.runtime_classes.insert(class)));
     Some(after)
 }
 
 /// The RuntimeClasses that a plan creates or changes.
-fn planned_classes(plan: Plan) -> impl Iterator<Item = (String, Arc<RuntimeClassView>)> {
+fn planned_classes(plan: Plan) -> impl Iterator<Item = RuntimeClassView> {
     plan.steps.into_iter().flatten().chain(plan.withheld).filter_map(|operation| {
-        let Operation::ApplyRuntimeClass { name, body, .. } = operation else { return None };
+        let Operation::ApplyRuntimeClass { body, .. } = operation else { return None };
         let class = serde_json::from_value::<k8s_openapi::api::node::v1::RuntimeClass>(body).ok()?;
-        Some((name, Arc::new(RuntimeClassView::from(class))))
+        Some(RuntimeClassView::from(class))
     })
 }
 

@@ -23,5 +23,5 @@ pub mod upgrade;
 pub mod workload;
 
 pub use decode::{decode, decoding_problem};
-pub use objects::Objects;
+pub use objects::{Named, Objects};
 pub use problem::{Explanation, Problem, is_within, join};

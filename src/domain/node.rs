@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint as NodeTaint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde::{Deserialize, Serialize};
 
-use super::{kubernetes::quantity::Quantity, record::SignedRecord};
+use super::{Named, kubernetes::quantity::Quantity, record::SignedRecord};
 use crate::{
     api::names::{annotation, label, manager},
     facts::{Build, ContainerRuntime, ContainerdVersion, KubeletVersion, Minor, OsVersion},
@@ -75,6 +75,12 @@ pub struct Resources {
     pub ephemeral_storage: Option<i64>,
     /// The number of pods.
     pub pods: Option<i64>,
+}
+
+impl Named for WindowsNode {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl WindowsNode {

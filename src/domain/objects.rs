@@ -1,19 +1,77 @@
-//! The objects of one kind, by name, in a copy-on-write map.
+//! The objects of one kind, ordered by name, in a copy-on-write list.
 
-use std::{
-    collections::{BTreeMap, btree_map},
-    ops::{Deref, DerefMut},
-    sync::Arc,
-};
+use std::{slice, sync::Arc};
 
-/// Objects by name. A clone shares the map, and a write to a shared map copies it first.
+/// An object with a name that is unique among the objects of its kind.
+pub trait Named {
+    /// The name, or `namespace/name`.
+    fn name(&self) -> &str;
+}
+
+/// Objects by name. A clone shares the list, and a write to a shared list copies it first: only pointers, because one change
+/// of thousands of objects must not allocate for each of them.
 #[derive(Debug)]
-pub struct Objects<V>(Arc<BTreeMap<String, Arc<V>>>);
+pub struct Objects<V>(Arc<Vec<Arc<V>>>);
 
 impl<V> Objects<V> {
-    /// Whether both share one map.
+    /// Whether both share one list.
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// All objects.
+    pub fn values(&self) -> slice::Iter<'_, Arc<V>> {
+        self.0.iter()
+    }
+
+    /// The number of objects.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no object.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<V: Named> Objects<V> {
+    /// The object with this name.
+    pub fn get(&self, name: &str) -> Option<&Arc<V>> {
+        self.position(name).ok().map(|position| &self.0[position])
+    }
+
+    /// Whether there is an object with this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.position(name).is_ok()
+    }
+
+    /// All names.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.values().map(|object| object.name())
+    }
+
+    /// Adds or replaces an object. Returns the previous one.
+    pub fn insert(&mut self, object: impl Into<Arc<V>>) -> Option<Arc<V>> {
+        let object = object.into();
+        let position = self.position(object.name());
+        let objects = Arc::make_mut(&mut self.0);
+        match position {
+            Ok(position) => Some(std::mem::replace(&mut objects[position], object)),
+            Err(position) => {
+                objects.insert(position, object);
+                None
+            }
+        }
+    }
+
+    /// Removes an object.
+    pub fn remove(&mut self, name: &str) -> Option<Arc<V>> {
+        self.position(name).ok().map(|position| Arc::make_mut(&mut self.0).remove(position))
+    }
+
+    fn position(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|object| object.name().cmp(name))
     }
 }
 
@@ -29,44 +87,29 @@ impl<V> Default for Objects<V> {
     }
 }
 
-impl<V> Deref for Objects<V> {
-    type Target = BTreeMap<String, Arc<V>>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<V> DerefMut for Objects<V> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        Arc::make_mut(&mut self.0)
-    }
-}
-
-impl<V> FromIterator<(String, Arc<V>)> for Objects<V> {
-    fn from_iter<I: IntoIterator<Item = (String, Arc<V>)>>(objects: I) -> Self {
-        Self(Arc::new(objects.into_iter().collect()))
-    }
-}
-
-impl<V> From<BTreeMap<String, Arc<V>>> for Objects<V> {
-    fn from(objects: BTreeMap<String, Arc<V>>) -> Self {
+impl<V: Named> FromIterator<Arc<V>> for Objects<V> {
+    /// Of several objects with the same name, the last.
+    fn from_iter<I: IntoIterator<Item = Arc<V>>>(objects: I) -> Self {
+        let mut objects: Vec<_> = objects.into_iter().collect();
+        objects.reverse();
+        objects.sort_by(|a, b| a.name().cmp(b.name()));
+        objects.dedup_by(|later, first| later.name() == first.name());
         Self(Arc::new(objects))
     }
 }
 
-impl<V, const N: usize> From<[(String, Arc<V>); N]> for Objects<V> {
-    fn from(objects: [(String, Arc<V>); N]) -> Self {
-        objects.into_iter().collect()
+impl<V: Named> FromIterator<V> for Objects<V> {
+    fn from_iter<I: IntoIterator<Item = V>>(objects: I) -> Self {
+        objects.into_iter().map(Arc::new).collect()
     }
 }
 
 impl<'a, V> IntoIterator for &'a Objects<V> {
-    type Item = (&'a String, &'a Arc<V>);
-    type IntoIter = btree_map::Iter<'a, String, Arc<V>>;
+    type Item = &'a Arc<V>;
+    type IntoIter = slice::Iter<'a, Arc<V>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.values()
     }
 }
 
@@ -74,13 +117,30 @@ impl<'a, V> IntoIterator for &'a Objects<V> {
 mod tests {
     use super::*;
 
+    impl Named for (&str, u32) {
+        fn name(&self) -> &str {
+            self.0
+        }
+    }
+
+    #[test]
+    fn objects_are_ordered_by_name_and_the_last_of_equal_names_counts() {
+        let mut objects: Objects<(&str, u32)> = [("c", 1), ("a", 1), ("c", 2)].into_iter().collect();
+        assert_eq!(objects.insert(("b", 1)), None);
+        assert_eq!(objects.insert(("a", 2)).map(|former| former.1), Some(1));
+        assert_eq!(objects.values().map(|object| **object).collect::<Vec<_>>(), [("a", 2), ("b", 1), ("c", 2)]);
+        assert_eq!(objects.remove("b").map(|removed| removed.1), Some(1));
+        assert_eq!((objects.remove("b"), objects.contains("b"), objects.len()), (None, false, 2));
+        assert_eq!(objects.names().collect::<Vec<_>>(), ["a", "c"]);
+    }
+
     #[test]
     fn a_write_does_not_change_the_clones() {
-        let mut objects: Objects<u32> = [("a".to_owned(), Arc::new(1))].into();
+        let mut objects: Objects<(&str, u32)> = [("a", 1)].into_iter().collect();
         let before = objects.clone();
-        assert!(Arc::ptr_eq(&objects.0, &before.0));
-        objects.insert("b".to_owned(), Arc::new(2));
-        assert!(!Arc::ptr_eq(&objects.0, &before.0));
+        assert!(objects.is_shared_with(&before));
+        objects.insert(("b", 2));
+        assert!(!objects.is_shared_with(&before));
         assert_eq!((before.len(), objects.len()), (1, 2));
     }
 }

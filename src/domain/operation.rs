@@ -191,9 +191,9 @@ impl Operation {
     /// The identity of the object for the detection of reverts: the uid, or the name for an object that is created.
     pub fn identity(&self) -> ObjectId {
         match self {
-            Self::PatchNode(patch) => ObjectId::Uid(patch.uid.clone()),
-            Self::ApplyRuntimeClass { uid: Some(uid), .. } => ObjectId::Uid(uid.clone()),
-            _ => ObjectId::Name(self.target(), self.object().to_owned()),
+            Self::PatchNode(patch) => ObjectId::Uid(patch.uid.as_str().into()),
+            Self::ApplyRuntimeClass { uid: Some(uid), .. } => ObjectId::Uid(uid.as_str().into()),
+            _ => ObjectId::Name(self.target(), self.object().into()),
         }
     }
 

@@ -46,9 +46,9 @@ impl fmt::Display for Target {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectId {
     /// Only this object, not one that is created again with the same name.
-    Uid(String),
+    Uid(Arc<str>),
     /// Any object with this name.
-    Name(Target, String),
+    Name(Target, Arc<str>),
 }
 
 /// A field of an object, and the value that a write sets.
@@ -99,6 +99,8 @@ pub enum RevertPolicy {
 const THRESHOLD: usize = 5;
 /// The time within which reverts are counted, and for which [`RevertPolicy::Pause`] stops writes.
 pub const WINDOW: SignedDuration = SignedDuration::from_mins(10);
+/// The minimum time between two removals of old fields.
+const CLEANING_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 /// The longest back-off of [`RevertPolicy::Retry`].
 pub const MAX_BACKOFF: SignedDuration = SignedDuration::from_secs(30);
 
@@ -107,6 +109,8 @@ pub const MAX_BACKOFF: SignedDuration = SignedDuration::from_secs(30);
 pub struct RevertDetector {
     /// By object and field. Snapshots share the maps: a write copies only the map of its object.
     fields: HashMap<ObjectId, Arc<HashMap<String, History>>>,
+    /// When old fields were removed.
+    cleaned: Timestamp,
 }
 
 #[derive(Clone, Debug)]
@@ -158,8 +162,12 @@ impl RevertDetector {
         self.fields.get(object).is_some_and(|fields| fields.values().any(|history| history.count(now) >= THRESHOLD))
     }
 
-    /// Removes fields that were not written within the window.
+    /// Removes fields that were not written within the window, at most once a minute: it checks all of them.
     pub fn forget(&mut self, now: Timestamp) {
+        if now.duration_since(self.cleaned) < CLEANING_INTERVAL {
+            return;
+        }
+        self.cleaned = now;
         self.fields.retain(|_, fields| {
             let is_recent = |history: &History| now.duration_since(history.written) < WINDOW;
             if !fields.values().all(is_recent) {
@@ -202,7 +210,7 @@ mod tests {
     }
 
     fn uid(text: &str) -> ObjectId {
-        ObjectId::Uid(text.to_owned())
+        ObjectId::Uid(text.into())
     }
 
     fn at(second: i64) -> Timestamp {
@@ -264,7 +272,7 @@ mod tests {
     fn what_is_too_old_is_forgotten() {
         let mut detector = RevertDetector::default();
         detector.note(&uid("uid-1"), &[write("windows", RevertPolicy::Pause)], at(0));
-        detector.forget(at(599));
+        detector.forget(at(540));
         assert_eq!(detector.fields.len(), 1);
         detector.forget(at(600));
         assert_eq!(detector.fields.len(), 0);

@@ -307,7 +307,6 @@ fn supported(minor: Minor) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use k8s_openapi::api::core::v1::Node;
     use serde_json::{Value, json};
@@ -338,11 +337,8 @@ mod tests {
         })));
         let profile = ProfileView::from_object(read(json!({"metadata": {"name": "standard"}, "spec": profile})));
         assert!(profile.profile.is_ok(), "{:?}", profile.profile);
-        let snapshot = Snapshot {
-            profiles: [("standard".to_owned(), Arc::new(profile))].into(),
-            api_server: Some(Minor(34)),
-            ..Snapshot::default()
-        };
+        let snapshot =
+            Snapshot { profiles: [profile].into_iter().collect(), api_server: Some(Minor(34)), ..Snapshot::default() };
         let nodes: Vec<_> = nodes.iter().collect();
         let target = Minor(target);
         let line = |AffectedNodes { issue, nodes }: AffectedNodes| {

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     api::names::{GROUP, label},
     domain::{
-        Problem, decode,
+        Objects, Problem, decode,
         kubernetes::syntax,
         node::WindowsNode,
         pool::{Pool, ProfileView},
@@ -174,7 +174,7 @@ fn name(object: &Value) -> Option<&str> {
 ///
 /// # Errors
 /// All problems of the manifests, by file and line.
-pub fn nodes(manifests: Manifests) -> Result<BTreeMap<String, Arc<WindowsNode>>, Vec<LocatedProblem>> {
+pub fn nodes(manifests: Manifests) -> Result<Objects<WindowsNode>, Vec<LocatedProblem>> {
     let mut problems = manifests.problems;
     let mut nodes = ByName::new();
     for Manifest { object, location } in manifests.objects.iter().filter(|manifest| manifest.object.kind() == "Node") {
@@ -195,7 +195,7 @@ pub fn nodes(manifests: Manifests) -> Result<BTreeMap<String, Arc<WindowsNode>>,
         problems.extend(problem.map(|problem| location.problem(problem)));
     }
     problems.sort();
-    let nodes = nodes.into_iter().map(|(name, (node, _))| (name, node)).collect();
+    let nodes = nodes.into_values().map(|(node, _)| node).collect();
     if problems.is_empty() { Ok(nodes) } else { Err(problems) }
 }
 
@@ -436,7 +436,7 @@ items:
 - {apiVersion: v1, kind: Node, metadata: {name: linux-1, labels: {kubernetes.io/os: linux}}}
 - {apiVersion: v1, kind: Node, metadata: {name: win-1, labels: {kubernetes.io/os: windows}}}
 ";
-        assert_eq!(nodes(manifests(text)).unwrap().keys().collect::<Vec<_>>(), ["win-1"]);
+        assert_eq!(nodes(manifests(text)).unwrap().names().collect::<Vec<_>>(), ["win-1"]);
         let wrong = text.replace("windows}}", "windows}}, spec: {taints: 7}");
         let message = nodes(manifests(&wrong)).unwrap_err()[0].to_string();
         assert!(message.starts_with("pool.yaml:5: spec.taints: "), "{message}");

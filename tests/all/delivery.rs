@@ -589,18 +589,12 @@ fn a_plan_announces_what_restarts_on_which_nodes_per_changed_file() {
     for (spec, expected) in [
         (json!({"kubelet": {"maxPods": 120}}), "win-1 win-2: KubeletRestart for kubelet.yaml"),
         (json!({"kubelet": {"maxPods": 60}}), "win-1 win-2: KubeletRestart after a drain for kubelet.yaml"),
-        (
-            mirror("https://a.example"),
-            "win-1 win-2: ContainerdRestart for containerd.toml hosts.docker.io.toml",
-        ),
+        (mirror("https://a.example"), "win-1 win-2: ContainerdRestart for containerd.toml hosts.docker.io.toml"),
     ] {
         assert_eq!(announce(&mut cluster, spec.clone()), [expected], "{spec}");
     }
     cluster.settle();
-    assert_eq!(
-        announce(&mut cluster, mirror("https://b.example")),
-        ["win-1 win-2: None for hosts.docker.io.toml"]
-    );
+    assert_eq!(announce(&mut cluster, mirror("https://b.example")), ["win-1 win-2: None for hosts.docker.io.toml"]);
     cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = json!({"method": "None"}));
     assert_eq!(announced(&cluster), [""; 0]);
 }

@@ -16,6 +16,7 @@ use winpool::{
         render::{Rendered, render, snapshot},
     },
     domain::{
+        Objects,
         pool::configs::ExpectedNode,
         render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML},
     },
@@ -65,7 +66,7 @@ fn rendered((kubelet, runtime): (Minor, (u32, u32))) -> Rendered {
     let folder = root().join("config").join(samples(kubelet));
     let resources = Resources::new(Manifests::read(&[folder], &mut Budget::unbounded()).unwrap()).unwrap();
     let expected_node = ExpectedNode { kubelet, containerd: Some(newest(runtime)) };
-    let snapshot = snapshot(&resources, BTreeMap::new(), "winpool-system");
+    let snapshot = snapshot(&resources, Objects::default(), "winpool-system");
     render(&snapshot, &[expected_node], &resources).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 

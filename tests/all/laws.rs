@@ -5,7 +5,7 @@ mod membership;
 mod relevance;
 mod reverts;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
@@ -155,9 +155,9 @@ enum Change {
 
 /// The same snapshot with other names of the nodes.
 fn with_names(snapshot: &Snapshot, names: &BTreeMap<String, String>) -> Snapshot {
-    let renamed = snapshot.nodes.iter().map(|(name, node)| {
-        let name = names[name].clone();
-        (name.clone(), Arc::new(WindowsNode { name, ..node.as_ref().clone() }))
+    let renamed = snapshot.nodes.values().map(|node| {
+        let name = names[&node.name].clone();
+        WindowsNode { name, ..node.as_ref().clone() }
     });
     Snapshot { nodes: renamed.collect(), ..snapshot.clone() }
 }
@@ -381,7 +381,7 @@ proptest! {
             model.edit(POOL, &pool, |pool| pool["spec"]["nodeSelector"] = selector);
         }
         let one = model.snapshot();
-        let names: BTreeMap<String, String> = one.nodes.keys().enumerate().map(|(index, name)| (name.clone(), format!("win-{}", order[index]))).collect();
+        let names: BTreeMap<String, String> = one.nodes.names().enumerate().map(|(index, name)| (name.to_owned(), format!("win-{}", order[index]))).collect();
         let other = with_names(&one, &names);
         for pool in model.names(POOL) {
             let (plan_of_one, plan_of_other) = (plan(&one, &pool).unwrap(), plan(&other, &pool).unwrap());

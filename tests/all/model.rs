@@ -128,37 +128,29 @@ impl Model {
         fn read<T: serde::de::DeserializeOwned>(object: &Value) -> T {
             serde_json::from_value(object.clone()).unwrap()
         }
-        let by_name =
-            |kind| self.all(kind).map(|object| (object["metadata"]["name"].as_str().unwrap().to_owned(), object));
+        let is_windows = |node: &&Value| node["metadata"]["labels"]["kubernetes.io/os"] == "windows";
         Snapshot {
             now: self.now,
             namespace: "winpool-system".into(),
-            pools: by_name(POOL).map(|(name, object)| (name, Arc::new(Pool::from_object(read(object))))).collect(),
-            profiles: by_name(PROFILE)
-                .map(|(name, object)| (name, Arc::new(ProfileView::from_object(read(object)))))
+            pools: self.all(POOL).map(|object| Pool::from_object(read(object))).collect(),
+            profiles: self.all(PROFILE).map(|object| ProfileView::from_object(read(object))).collect(),
+            nodes: self
+                .all(NODE)
+                .filter(is_windows)
+                .map(|node| WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node)))
                 .collect(),
-            nodes: by_name(NODE)
-                .filter(|(_, node)| node["metadata"]["labels"]["kubernetes.io/os"] == "windows")
-                .map(|(name, node)| (name, Arc::new(WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node)))))
+            runtime_classes: self
+                .all(CLASS)
+                .map(|class| RuntimeClassView::from(read::<k8s_openapi::api::node::v1::RuntimeClass>(class)))
                 .collect(),
-            runtime_classes: by_name(CLASS)
-                .map(|(name, class)| {
-                    (name, Arc::new(RuntimeClassView::from(read::<k8s_openapi::api::node::v1::RuntimeClass>(class))))
-                })
-                .collect(),
-            config_maps: by_name(CONFIG)
-                .map(|(name, map)| {
-                    (name, Arc::new(ConfigMapView::from(read::<k8s_openapi::api::core::v1::ConfigMap>(map))))
-                })
+            config_maps: self
+                .all(CONFIG)
+                .map(|map| ConfigMapView::from(read::<k8s_openapi::api::core::v1::ConfigMap>(map)))
                 .collect(),
             api_server: Some(self.api_server),
             ownership: Arc::new(Ownership::signed(OwnershipKey::new(&[self.key; OwnershipKey::LENGTH]))),
-            node_configs: Some(
-                by_name(NODE_CONFIG)
-                    .map(|(name, config)| (name, Arc::new(NodeConfigView::from_object(read(config)))))
-                    .collect(),
-            ),
-            pods: Some(by_name(POD).map(|(name, pod)| (name, Arc::new(read_pod(pod)))).collect()),
+            node_configs: Some(self.all(NODE_CONFIG).map(|config| NodeConfigView::from_object(read(config))).collect()),
+            pods: Some(self.all(POD).map(read_pod).collect()),
             ..Snapshot::default()
         }
     }

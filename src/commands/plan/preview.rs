@@ -159,7 +159,7 @@ impl Preview {
     pub fn new(snapshot: &Snapshot, target: Option<Minor>) -> Self {
         let planner = Planner::new(snapshot);
         let in_no_pool: Vec<&WindowsNode> = planner.unassigned().collect();
-        let plans = snapshot.pools.keys().filter_map(|name| planner.plan(name));
+        let plans = snapshot.pools.names().filter_map(|name| planner.plan(name));
         Self {
             pools: plans.map(|plan| PoolPreview::new(snapshot, &plan)).collect(),
             nodes_in_no_pool: in_no_pool.iter().map(|node| node.name.clone()).collect(),

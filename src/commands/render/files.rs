@@ -45,7 +45,7 @@ pub fn files(
 ) -> Result<BTreeMap<String, String>, Vec<LocatedProblem>> {
     let planner = Planner::new(snapshot).expecting(expected_nodes.to_vec());
     let (mut files, mut problems) = (BTreeMap::new(), Vec::new());
-    for name in snapshot.pools.keys() {
+    for name in snapshot.pools.names() {
         let (Some(plan), Some((_, location))) = (planner.plan(name), resources.pools.get(name)) else { continue };
         let (Phase::Active(active), Ok(spec)) = (&plan.phase, &plan.pool.spec) else { continue };
         let profile = spec.profile.as_ref().and_then(|profile| resources.profiles.get(profile));

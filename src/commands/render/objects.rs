@@ -54,7 +54,7 @@ pub fn render(
     let planner = Planner::new(snapshot).expecting(expected_nodes.to_vec());
     let mut rendered = Rendered::default();
     let mut problems = Vec::new();
-    for name in snapshot.pools.keys() {
+    for name in snapshot.pools.names() {
         let (Some(plan), Some((_, location))) = (planner.plan(name), resources.pools.get(name)) else { continue };
         if let (Phase::Active(active), Ok(spec)) = (&plan.phase, &plan.pool.spec) {
             problems.extend(class_problems(spec, active).map(|problem| location.problem(problem)));

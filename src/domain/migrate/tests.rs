@@ -42,7 +42,7 @@ fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).unwrap()
 }
 
-fn node(name: &str, pool: &str, kernel: &str, more: &Value) -> (String, Arc<WindowsNode>) {
+fn node(name: &str, pool: &str, kernel: &str, more: &Value) -> WindowsNode {
     let build = kernel.rsplit_once('.').unwrap().0;
     let mut node = json!({
         "metadata": {"name": name, "labels": {
@@ -62,15 +62,15 @@ fn node(name: &str, pool: &str, kernel: &str, more: &Value) -> (String, Arc<Wind
     for (path, value) in more.as_object().into_iter().flatten() {
         *node.pointer_mut(path).unwrap() = value.clone();
     }
-    (name.to_owned(), Arc::new(WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node))))
+    WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node))
 }
 
-fn pool(name: &str, version: &str, classes: &Value) -> (String, Arc<Pool>) {
+fn pool(name: &str, version: &str, classes: &Value) -> Pool {
     let object = json!({
         "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"windowsVersion": version, "nodeSelector": {"matchLabels": {"pool": name}}, "runtimeClasses": classes},
     });
-    (name.to_owned(), Arc::new(Pool::from_object(read(object))))
+    Pool::from_object(read(object))
 }
 
 /// Pool `here` with Windows Server 2019 and pool `there` with 2022, each with a node and its RuntimeClass. `there` has fields
@@ -82,17 +82,19 @@ fn snapshot(there: &Value) -> Snapshot {
             pool("here", "ltsc2019", &json!([{"name": "windows-ltsc2019"}])),
             pool("there", "ltsc2022", &json!([{"name": "there"}])),
         ]
-        .into(),
+        .into_iter()
+        .collect(),
         nodes: [
             node("here-1", "here", "10.0.17763.6414", &json!({})),
             node("there-1", "there", "10.0.20348.3207", there),
         ]
-        .into(),
+        .into_iter()
+        .collect(),
         ..Snapshot::default()
     };
     for pool in ["here", "there"] {
         let plan = Planner::new(&snapshot).plan(pool).unwrap();
-        snapshot.runtime_classes.extend(planned_classes(plan));
+        planned_classes(plan).for_each(|class| drop(snapshot.runtime_classes.insert(class)));
     }
     snapshot
 }
@@ -378,8 +380,7 @@ fn workloads_without_pods_are_included() {
 #[test]
 fn a_pool_with_an_invalid_spec_has_no_migration() {
     let mut snapshot = snapshot(&json!({}));
-    let (name, invalid) = pool("here", "ltsc1999", &json!([]));
-    snapshot.pools.insert(name, invalid);
+    snapshot.pools.insert(pool("here", "ltsc1999", &json!([])));
     let planner = MigrationPlanner { snapshot: &snapshot, pods: Vec::new(), controllers: Vec::new() };
     for to in ["ltsc2022", "there"] {
         assert_eq!(planner.plan("here", &target(to), &Registry), None);

@@ -1,35 +1,32 @@
 //! The pools that a change of a node or of another pool affects.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Members, Pool, RuntimeClassView, assignment::Assigner};
+use super::{Pool, RuntimeClassView, assignment::Assigner, membership::may_have};
 use crate::{
     api::names::label,
-    domain::{node::WindowsNode, ownership::Ownership},
+    domain::{Objects, node::WindowsNode, ownership::Ownership},
 };
 
 /// A change of a pool: at least one of the two is `Some`.
 #[derive(Clone, Copy)]
 pub struct PoolChange<'a> {
     /// The pool before; `None` if it was created.
-    pub before: Option<&'a Pool>,
+    pub before: Option<&'a Arc<Pool>>,
     /// The pool after; `None` if it was deleted.
-    pub after: Option<&'a Pool>,
+    pub after: Option<&'a Arc<Pool>>,
 }
 
 /// The observed objects, after the change.
 pub struct Observed<'a> {
     /// All pools.
-    pub pools: &'a BTreeMap<String, Arc<Pool>>,
+    pub pools: &'a Objects<Pool>,
     /// All Windows nodes.
-    pub nodes: &'a BTreeMap<String, Arc<WindowsNode>>,
+    pub nodes: &'a Objects<WindowsNode>,
     /// All RuntimeClasses.
-    pub runtime_classes: &'a BTreeMap<String, Arc<RuntimeClassView>>,
+    pub runtime_classes: &'a Objects<RuntimeClassView>,
     /// Verifies the records of nodes.
-    pub ownership: &'a Ownership,
+    pub ownership: &'a Arc<Ownership>,
 }
 
 impl<'a> PoolChange<'a> {
@@ -58,20 +55,28 @@ impl<'a> PoolChange<'a> {
 
     /// Whether a part of the pool differs, or the pool was created or deleted.
     fn differs<P: PartialEq>(self, part: impl Fn(&'a Pool) -> P) -> bool {
-        self.before.map(&part) != self.after.map(&part)
+        let part = |pool: &'a Arc<Pool>| part(pool);
+        self.before.map(part) != self.after.map(part)
     }
 
     fn states(self) -> impl Iterator<Item = &'a Pool> {
-        self.before.into_iter().chain(self.after)
+        self.before.into_iter().chain(self.after).map(AsRef::as_ref)
     }
 
     /// The pools that have, select or would take a node that this pool has, selects or would take, before or after.
     fn sharing_nodes(self, observed: &Observed<'_>) -> BTreeSet<String> {
-        let others = || observed.pools.values().map(AsRef::as_ref).filter(|pool| pool.name != self.name());
-        let assigners = [self.before, self.after].map(|state| Assigner::new(others().chain(state), observed.ownership));
+        let assigners = [self.before, self.after].map(|state| {
+            let mut pools = observed.pools.clone();
+            match state {
+                Some(pool) => pools.insert(pool.clone()),
+                None => pools.remove(self.name()),
+            };
+            Assigner::new(&pools, observed.ownership)
+        });
         let mut sharing = BTreeSet::new();
-        for node in observed.nodes.values().filter(|node| self.may_have(node, observed.ownership)) {
-            let of = |assigner: &Assigner<'_>| {
+        let may_have = |node: &WindowsNode| self.states().any(|pool| may_have(pool, node, observed.ownership));
+        for node in observed.nodes.values().filter(|node| may_have(node)) {
+            let of = |assigner: &Assigner| {
                 let selected_by = assigner.selected_by(node);
                 let all = selected_by.into_iter().chain(assigner.assign(node).pool).chain(node.labelled_pool());
                 all.map(str::to_owned).collect::<Vec<_>>()
@@ -82,28 +87,18 @@ impl<'a> PoolChange<'a> {
             }
         }
         // Of several fallback pools one takes precedence, and the others report it.
-        let is_fallback = |pool: &Pool| pool.spec.as_ref().is_ok_and(|spec| spec.members == Members::Fallback);
-        if self.states().any(is_fallback) {
-            sharing.extend(others().filter(|pool| is_fallback(pool)).map(|pool| pool.name.clone()));
+        if self.states().any(Pool::is_fallback) {
+            let fallback_pools = observed.pools.values().filter(|pool| pool.is_fallback());
+            sharing.extend(fallback_pools.map(|pool| pool.name.clone()));
         }
         sharing
-    }
-
-    /// Whether a node may belong to the pool, before or after: by the selector, or by the record or label of the node.
-    fn may_have(self, node: &WindowsNode, ownership: &Ownership) -> bool {
-        let selects = |pool: &Pool| match pool.spec.as_ref().map(|spec| &spec.members) {
-            Ok(Members::Selector(selector)) => selector.matches(&node.labels),
-            Ok(Members::Fallback) => true,
-            Err(_) => false,
-        };
-        self.states().any(selects) || [node.labelled_pool(), ownership.pool_of(node)].contains(&Some(self.name()))
     }
 
     /// The pools that name a class that this pool names or named, and those for which such a class was created.
     fn sharing_classes(self, observed: &Observed<'_>) -> BTreeSet<String> {
         let names: BTreeSet<&str> = self.states().flat_map(class_names).collect();
         let named = observed.pools.values().filter(|pool| class_names(pool).any(|name| names.contains(name)));
-        let classes = names.iter().filter_map(|name| observed.runtime_classes.get(*name));
+        let classes = names.iter().filter_map(|name| observed.runtime_classes.get(name));
         let created_for = classes.filter_map(|class| class.label(label::POOL).map(str::to_owned));
         named.map(|pool| pool.name.clone()).chain(created_for).collect()
     }
@@ -122,17 +117,11 @@ fn desired_classes(pool: &Pool) -> impl PartialEq + '_ {
 }
 
 /// The pools that a change of a node affects: those that have, select or would take it.
-pub fn by_node_change<'a>(
-    pools: impl IntoIterator<Item = &'a Pool>,
-    ownership: &'a Ownership,
-    before: Option<&'a WindowsNode>,
-    after: Option<&'a WindowsNode>,
-) -> Vec<String> {
-    let assigner = Assigner::new(pools, ownership);
+pub fn by_node_change(assigner: &Assigner, before: Option<&WindowsNode>, after: Option<&WindowsNode>) -> Vec<String> {
     let mut affected = BTreeSet::new();
     for node in before.into_iter().chain(after) {
         let assigned = assigner.assign(node).pool;
-        let named = node.labelled_pool().into_iter().chain(ownership.pool_of(node));
+        let named = node.labelled_pool().into_iter().chain(assigner.ownership().pool_of(node));
         for pool in assigner.selected_by(node).into_iter().chain(assigned).chain(named) {
             affected.insert(pool.to_owned());
         }
@@ -192,11 +181,12 @@ mod tests {
         let class = json!({"metadata": {"name": "web", "labels": {"winpool.dev/pool": "edge"}}, "handler": "h"});
         let class: k8s_openapi::api::node::v1::RuntimeClass = serde_json::from_value(class).unwrap();
         let observed = Observed {
-            pools: &pools.map(|pool| (pool.name.clone(), Arc::new(pool))).collect(),
-            nodes: &nodes.map(|node| (node.name.clone(), Arc::new(node))).into_iter().collect(),
-            runtime_classes: &BTreeMap::from([("web".to_owned(), Arc::new(class.into()))]),
-            ownership: &Ownership::TrustAll,
+            pools: &pools.collect(),
+            nodes: &nodes.into_iter().collect(),
+            runtime_classes: &[RuntimeClassView::from(class)].into_iter().collect(),
+            ownership: &Arc::new(Ownership::TrustAll),
         };
+        let [before, after] = [before, after].map(|state| state.map(Arc::new));
         let change = PoolChange { before: before.as_ref(), after: after.as_ref() };
         change.affected_pools(&observed).into_iter().collect()
     }

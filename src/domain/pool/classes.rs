@@ -8,7 +8,7 @@ pub use self::diff::restored;
 use super::{Pool, RuntimeClassView, Snapshot, Spec, consents};
 use crate::{
     api::{Mode, RuntimeClassState, names::label},
-    domain::{Explanation, kubernetes::TaintKey, node::WindowsNode, operation::Operation, revert::FieldWrite},
+    domain::{Explanation, Named, kubernetes::TaintKey, node::WindowsNode, operation::Operation, revert::FieldWrite},
 };
 
 /// The remedy for an existing class that winpool did not create.
@@ -151,7 +151,7 @@ fn plan_one(snapshot: &Snapshot, user: ClassUser, would_strand: bool) -> ClassPl
 /// The pool that a managed class was created for, if it was deleted with Retain.
 fn retained_by<'a>(snapshot: &Snapshot, class: &'a RuntimeClassView) -> Option<&'a str> {
     let former = class.label(label::POOL).filter(|_| class.is_managed())?;
-    (!snapshot.pools.contains_key(former)).then_some(former)
+    (!snapshot.pools.contains(former)).then_some(former)
 }
 
 fn name_taken(name: &str, other: &str) -> ClassPlan {

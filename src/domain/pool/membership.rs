@@ -8,9 +8,8 @@ use crate::domain::{Objects, node::WindowsNode, ownership::Ownership};
 /// The nodes of every pool, and the nodes that belong to no pool.
 #[derive(Clone, Debug, Default)]
 pub struct Membership {
-    pools: Objects<Pool>,
+    assigner: Arc<Assigner>,
     nodes: Objects<WindowsNode>,
-    ownership: Arc<Ownership>,
     by_pool: HashMap<String, Arc<PoolNodes>>,
     unassigned: Vec<Arc<WindowsNode>>,
 }
@@ -47,24 +46,34 @@ pub struct SharedNode {
 }
 
 impl Membership {
-    /// The membership of these nodes in these pools, computed from an earlier one.
-    pub fn updated(
-        earlier: &Arc<Self>,
-        pools: &Objects<Pool>,
-        nodes: &Objects<WindowsNode>,
-        ownership: &Arc<Ownership>,
-    ) -> Arc<Self> {
-        let same_rules = earlier.ownership == *ownership && earlier.has_rules_of(pools);
+    /// The membership of these nodes, computed from an earlier one: only the nodes that changed, or that a changed pool
+    /// selects or has, are assigned again.
+    pub fn updated(earlier: &Arc<Self>, assigner: &Arc<Assigner>, nodes: &Objects<WindowsNode>) -> Arc<Self> {
+        let same_rules = Arc::ptr_eq(&earlier.assigner, assigner);
         if same_rules && earlier.nodes.is_shared_with(nodes) {
             return earlier.clone();
         }
-        let mut updated = if same_rules { earlier.as_ref().clone() } else { Self::default() };
-        let assigner = Assigner::new(pools.values().map(AsRef::as_ref), ownership);
-        for (node, exists) in changes(&updated.nodes.clone(), nodes) {
-            updated.set(&assigner, pools, ownership, node, exists);
+        let mut updated = Self { assigner: assigner.clone(), nodes: nodes.clone(), ..earlier.as_ref().clone() };
+        match Reassigned::between(&earlier.assigner, assigner) {
+            Reassigned::All => {
+                updated = Self { by_pool: HashMap::new(), unassigned: Vec::new(), ..updated };
+                nodes.values().for_each(|node| updated.set(assigner, node, true));
+            }
+            Reassigned::Of(pools) => {
+                let is_affected =
+                    |node: &WindowsNode| pools.iter().any(|pool| may_have(pool, node, assigner.ownership()));
+                let changed = changes(&earlier.nodes, nodes, is_affected);
+                changed.removed.into_iter().for_each(|node| updated.set(&earlier.assigner, node, false));
+                changed.added.into_iter().for_each(|node| updated.set(assigner, node, true));
+            }
         }
         updated.by_pool.retain(|_, nodes| **nodes != PoolNodes::default());
-        Arc::new(Self { pools: pools.clone(), nodes: nodes.clone(), ownership: ownership.clone(), ..updated })
+        Arc::new(updated)
+    }
+
+    /// Assigns the nodes.
+    pub fn assigner(&self) -> &Arc<Assigner> {
+        &self.assigner
     }
 
     /// The nodes of a pool; `None` if it has none.
@@ -77,22 +86,10 @@ impl Membership {
         self.unassigned.iter().map(AsRef::as_ref)
     }
 
-    fn has_rules_of(&self, pools: &Objects<Pool>) -> bool {
-        let equal = || self.pools.values().zip(pools.values()).all(|(one, other)| rules(one) == rules(other));
-        self.pools.is_shared_with(pools) || (self.pools.len() == pools.len() && equal())
-    }
-
     /// Adds a node to the lists that it belongs to, or removes it.
-    fn set(
-        &mut self,
-        assigner: &Assigner<'_>,
-        pools: &Objects<Pool>,
-        ownership: &Ownership,
-        node: &Arc<WindowsNode>,
-        exists: bool,
-    ) {
+    fn set(&mut self, assigner: &Assigner, node: &Arc<WindowsNode>, exists: bool) {
         let assignment = assigner.assign(node);
-        let (name, recorded) = (node.name.as_str(), ownership.pool_of(node));
+        let (name, recorded) = (node.name.as_str(), assigner.ownership().pool_of(node));
         let entry = || exists.then(|| node.clone());
         match assignment.pool {
             Some(pool) => {
@@ -103,7 +100,7 @@ impl Membership {
         }
         if let Some(pool) = recorded {
             put(&mut self.of_mut(pool).recorded, |node| &node.name, name, entry());
-            let keeps = |next: &str| next == pool || pools.get(next).is_some_and(|next| next.keeps_nodes());
+            let keeps = |next: &str| next == pool || assigner.pools().get(next).is_some_and(|next| next.keeps_nodes());
             if !assignment.pool.is_some_and(keeps) {
                 put(&mut self.of_mut(pool).released, |node| &node.name, name, entry());
             }
@@ -123,26 +120,59 @@ impl Membership {
     }
 }
 
-/// The fields of a pool that assignments depend on.
-fn rules(pool: &Pool) -> impl PartialEq + '_ {
-    let spec = pool.spec.as_ref().ok().map(|spec| (&spec.members, spec.mode, spec.paused));
-    (&pool.name, pool.created, pool.deleting, spec, &pool.consents)
+/// The unchanged nodes that another assigner may assign to another pool.
+enum Reassigned<'a> {
+    All,
+    /// Those that these pools select or have.
+    Of(Vec<&'a Pool>),
 }
 
-/// The nodes that differ between two maps: the previous version with `false`, the current one with `true`.
-fn changes<'n>(before: &'n Objects<WindowsNode>, after: &'n Objects<WindowsNode>) -> Vec<(&'n Arc<WindowsNode>, bool)> {
-    let mut changes = Vec::new();
+impl<'a> Reassigned<'a> {
+    fn between(earlier: &'a Arc<Assigner>, assigner: &'a Arc<Assigner>) -> Self {
+        if Arc::ptr_eq(earlier, assigner) {
+            return Self::Of(Vec::new());
+        }
+        let changed = earlier.changed_pools(assigner.pools());
+        let all = earlier.ownership() != assigner.ownership() || changed.iter().any(|pool| pool.is_fallback());
+        if all { Self::All } else { Self::Of(changed) }
+    }
+}
+
+/// Whether a node may belong to a pool: by the selector, or by the record or label of the node.
+pub(super) fn may_have(pool: &Pool, node: &WindowsNode, ownership: &Ownership) -> bool {
+    pool.is_fallback()
+        || pool.selects(node)
+        || [node.labelled_pool(), ownership.pool_of(node)].contains(&Some(pool.name.as_str()))
+}
+
+/// The nodes that are removed from the lists, and those that are added to them.
+#[derive(Default)]
+struct Changes<'n> {
+    removed: Vec<&'n Arc<WindowsNode>>,
+    added: Vec<&'n Arc<WindowsNode>>,
+}
+
+/// The nodes that differ between two lists, and the unchanged ones that are affected.
+fn changes<'n>(
+    before: &'n Objects<WindowsNode>,
+    after: &'n Objects<WindowsNode>,
+    is_affected: impl Fn(&WindowsNode) -> bool,
+) -> Changes<'n> {
+    let mut changes = Changes::default();
     let mut before = before.values().peekable();
-    for node in after.values() {
-        // Unchanged nodes are shared by both maps and need no comparison.
-        if before.next_if(|known| Arc::ptr_eq(known, node)).is_none() {
-            while let Some(known) = before.next_if(|known| known.name <= node.name) {
-                changes.push((known, false));
-            }
-            changes.push((node, true));
+    for node in after {
+        while let Some(known) = before.next_if(|known| known.name < node.name) {
+            changes.removed.push(known);
+        }
+        let known = before.next_if(|known| known.name == node.name);
+        // Unchanged nodes are shared by both lists and need no comparison.
+        let is_unchanged = known.is_some_and(|known| Arc::ptr_eq(known, node));
+        if !is_unchanged || is_affected(node) {
+            changes.removed.extend(known);
+            changes.added.push(node);
         }
     }
-    changes.extend(before.map(|deleted| (deleted, false)));
+    changes.removed.extend(before);
     changes
 }
 

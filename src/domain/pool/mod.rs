@@ -29,7 +29,7 @@ pub use node_config::NodeConfigView;
 pub use snapshot::{ConfigMapView, ProfileView, RuntimeClassView, Snapshot, digest};
 
 use self::rollout::RolloutRules;
-use super::{Problem, kubernetes::quantity::Quantity};
+use super::{Named, Problem, kubernetes::quantity::Quantity, node::WindowsNode};
 use crate::{
     api::{
         DeletionPolicy, LabelSelector, Mode, RuntimeClassIsolation, RuntimeClassScope, Taint, Toleration,
@@ -111,6 +111,12 @@ impl fmt::Display for Members {
     }
 }
 
+impl Named for Pool {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 impl Pool {
     /// Parses a stored pool, which may have another schema.
     pub fn from_object(object: DynamicObject) -> Self {
@@ -156,6 +162,17 @@ impl Pool {
     /// Whether the pool keeps its nodes: the mode is Enforce or unknown.
     pub fn keeps_nodes(&self) -> bool {
         self.spec.as_ref().map_or(true, |spec| spec.mode == Mode::Enforce)
+    }
+
+    /// Whether the selector of the pool matches a node.
+    pub fn selects(&self, node: &WindowsNode) -> bool {
+        let members = self.spec.as_ref().map(|spec| &spec.members);
+        matches!(members, Ok(Members::Selector(selector)) if selector.matches(&node.labels))
+    }
+
+    /// Whether the pool takes the nodes that no selector matches.
+    pub fn is_fallback(&self) -> bool {
+        self.spec.as_ref().is_ok_and(|spec| spec.members == Members::Fallback)
     }
 
     /// The order of precedence: older pools first, then by name.

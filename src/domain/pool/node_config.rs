@@ -5,7 +5,7 @@ use kube::core::DynamicObject;
 use super::{check, rollout::Assigned};
 use crate::{
     api::{WindowsNodeConfigSpec, WindowsNodeConfigStatus},
-    domain::operation::Operation,
+    domain::{Named, operation::Operation},
 };
 
 /// A `WindowsNodeConfig`. It has the name of its node.
@@ -21,6 +21,12 @@ pub struct NodeConfigView {
     pub spec: Option<WindowsNodeConfigSpec>,
     /// What the agent reports.
     pub status: WindowsNodeConfigStatus,
+}
+
+impl Named for NodeConfigView {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl NodeConfigView {

@@ -55,7 +55,7 @@ impl<'a> NodePlanner<'a> {
         let evidence = self.snapshot.ownership.evidence(node);
         let evicting = self.desired.as_ref().map(|desired| desired.evictions.of(node)).unwrap_or_default();
         // Reverts and refusals are specific to one node.
-        let reusable = !self.snapshot.reverts.any_conflict(&ObjectId::Uid(node.uid.clone()), self.snapshot.now)
+        let reusable = !self.snapshot.reverts.any_conflict(&ObjectId::Uid(node.uid.as_str().into()), self.snapshot.now)
             && !self.snapshot.refusals.contains_key(&node.name);
         let is_equal = |other: &&ReusablePlan| {
             other.configured == configured

@@ -4,8 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 pub use super::member::Member;
 use super::{
-    Members, Pool, Snapshot, Spec,
-    assignment::Assigner,
+    Pool, Snapshot, Spec,
     classes::{self, ClassPlan},
     config_in_effect::NodeConfigs,
     configs::{self, ConfigPlan, ExpectedNode, Rendering},
@@ -22,6 +21,7 @@ use crate::{
         names::{FINALIZER, label},
     },
     domain::{
+        Named,
         kubernetes::TaintKey,
         node::WindowsNode,
         operation::{AfterFailure, NodePatch, Operation, status_body},
@@ -99,19 +99,18 @@ pub fn clean_up(snapshot: &Snapshot, names: &BTreeSet<String>) -> Vec<Plan> {
     let mut snapshot = snapshot.clone();
     for name in names {
         let pool = snapshot.pools.get(name).map_or_else(|| Pool::deleted(name), |pool| pool.as_ref().clone());
-        snapshot.pools.insert(name.clone(), Arc::new(Pool { deleting: true, ..pool }));
+        snapshot.pools.insert(Pool { deleting: true, ..pool });
     }
     let mut planner = Planner::new(&snapshot);
     if matches!(*snapshot.ownership, Ownership::TrustAll) {
         planner.applied = AppliedKeys::from_records_only();
     }
-    snapshot.pools.iter().filter(|(name, _)| names.contains(*name)).map(|(_, pool)| planner.clean_up(pool)).collect()
+    snapshot.pools.values().filter(|pool| names.contains(&pool.name)).map(|pool| planner.clean_up(pool)).collect()
 }
 
 /// Plans the pools of a snapshot. Common parts of their plans are computed once.
 pub struct Planner<'a> {
     snapshot: &'a Snapshot,
-    assigner: Assigner<'a>,
     applied: AppliedKeys,
     membership: Arc<Membership>,
     expected_nodes: Vec<ExpectedNode>,
@@ -122,8 +121,8 @@ impl<'a> Planner<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let membership = snapshot.membership();
         let expected = snapshot.api_server.map(|minor| ExpectedNode { kubelet: minor, containerd: None });
-        let (assigner, applied) = (snapshot.assigner(), applied_keys(snapshot, &membership));
-        Self { snapshot, assigner, applied, membership, expected_nodes: expected.into_iter().collect() }
+        let applied = applied_keys(snapshot, &membership);
+        Self { snapshot, applied, membership, expected_nodes: expected.into_iter().collect() }
     }
 
     /// Sets the nodes that are expected to join a pool without nodes. The default is a node of the API server's minor.
@@ -187,15 +186,11 @@ impl<'a> Planner<'a> {
             classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
             classes.iter().filter_map(|class| class.strip.clone()).collect(),
         ];
-        let is_fallback = spec.members == Members::Fallback;
+        let (is_fallback, fallback) = (pool.is_fallback(), self.membership.assigner().fallback());
         let active = ActivePool {
             members,
             shared: of_pool.shared.clone(),
-            other_fallback: self
-                .assigner
-                .fallback()
-                .filter(|name| is_fallback && *name != pool.name)
-                .map(str::to_owned),
+            other_fallback: fallback.filter(|name| is_fallback && *name != pool.name).map(str::to_owned),
             classes,
             configs,
             delivery,
@@ -208,7 +203,7 @@ impl<'a> Planner<'a> {
 
     /// Whether the pool of a node has agents.
     fn has_agent(&self, node: &WindowsNode) -> bool {
-        let pool = self.assigner.assign(node).pool.and_then(|name| self.snapshot.pools.get(name));
+        let pool = self.membership.assigner().assign(node).pool.and_then(|name| self.snapshot.pools.get(name));
         pool.is_some_and(|pool| pool.enforces() && pool.spec.as_ref().is_ok_and(|spec| spec.rollout.is_some()))
     }
 
@@ -266,7 +261,7 @@ impl<'a> Planner<'a> {
     fn clean_up(&self, pool: &Arc<Pool>) -> Plan {
         let snapshot = self.snapshot;
         let is_taken_over = |node: &WindowsNode| {
-            let next = self.assigner.assign(node).pool.and_then(|name| snapshot.pools.get(name));
+            let next = self.membership.assigner().assign(node).pool.and_then(|name| snapshot.pools.get(name));
             next.is_some_and(|next| next.enforces())
         };
         let of_pool = self.membership.of(&pool.name).into_iter().flat_map(|nodes| &nodes.recorded);

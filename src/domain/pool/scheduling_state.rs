@@ -11,6 +11,7 @@ use super::{
 use crate::{
     api::{RuntimeClassIsolation, Taint, names::label},
     domain::{
+        Named,
         image::Host,
         node::WindowsNode,
         render::reserve::ConfigState,
@@ -108,7 +109,11 @@ impl SchedulingState {
         let host = |node: &WindowsNode| node.labels.get(label::HOSTNAME).filter(|host| **host != node.name).cloned();
         Self {
             pools,
-            classes: snapshot.runtime_classes.iter().map(|(name, class)| (name.clone(), class_state(class))).collect(),
+            classes: snapshot
+                .runtime_classes
+                .values()
+                .map(|class| (class.name().to_owned(), class_state(class)))
+                .collect(),
             hosts: snapshot.nodes.values().filter_map(|node| Some((host(node)?, node.name.clone()))).collect(),
             nodes,
             unassigned,

@@ -14,7 +14,7 @@ use crate::{
         names::{annotation, label, manager},
     },
     domain::{
-        Objects, Problem,
+        Named, Objects, Problem,
         node::{WindowsNode, last_other_writer},
         operation::Operation,
         ownership::Ownership,
@@ -66,14 +66,10 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The assigner of the pools.
-    pub fn assigner(&self) -> Assigner<'_> {
-        Assigner::new(self.pools.values().map(AsRef::as_ref), &self.ownership)
-    }
-
     /// The nodes of every pool, computed incrementally from those of an earlier snapshot.
     pub fn membership(&self) -> Arc<Membership> {
-        Membership::updated(&self.membership, &self.pools, &self.nodes, &self.ownership)
+        let assigner = Assigner::updated(self.membership.assigner(), &self.pools, &self.ownership);
+        Membership::updated(&self.membership, &assigner, &self.nodes)
     }
 
     /// The mirrors of a registry in the profile of a pool, in the order of their use.
@@ -96,6 +92,12 @@ pub struct ProfileView {
     pub profile: Result<Profile, Vec<Problem>>,
     /// The stored status.
     pub status: WindowsRuntimeProfileStatus,
+}
+
+impl Named for ProfileView {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl ProfileView {
@@ -135,12 +137,13 @@ impl From<node::RuntimeClass> for RuntimeClassView {
     }
 }
 
-impl RuntimeClassView {
-    /// The name.
-    pub fn name(&self) -> &str {
+impl Named for RuntimeClassView {
+    fn name(&self) -> &str {
         self.object.metadata.name.as_deref().unwrap_or_default()
     }
+}
 
+impl RuntimeClassView {
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.object.metadata.labels.as_ref()?.get(key).map(String::as_str)
@@ -189,6 +192,12 @@ pub struct ConfigMapView {
     pub created: Option<Timestamp>,
     /// Whether the ConfigMap is being deleted.
     pub deleting: bool,
+}
+
+impl Named for ConfigMapView {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl ConfigMapView {

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::LimitRange;
 
 use super::{Template, template::memory};
+use crate::domain::Named;
 
 /// The memory defaults of a LimitRange for containers. The API server completes them when it stores the LimitRange
 /// (kubernetes/kubernetes, `pkg/apis/core/v1/defaults.go`).
@@ -16,6 +17,12 @@ pub struct MemoryDefaults {
     request: Option<i64>,
     /// The default limit, in bytes.
     limit: Option<i64>,
+}
+
+impl Named for MemoryDefaults {
+    fn name(&self) -> &str {
+        &self.key
+    }
 }
 
 impl From<LimitRange> for MemoryDefaults {

@@ -16,7 +16,7 @@ use k8s_openapi::{
 
 use super::Template;
 use crate::{
-    domain::{image::RuntimeReport, kubernetes::WorkloadName},
+    domain::{Named, image::RuntimeReport, kubernetes::WorkloadName},
     facts::runtime_errors,
 };
 
@@ -101,6 +101,12 @@ fn shared<T: std::hash::Hash + Eq>(values: &mut HashSet<Arc<T>>, value: T) -> Ar
 fn key(metadata: &ObjectMeta) -> String {
     let part = |text: &Option<String>| text.clone().unwrap_or_default();
     format!("{}/{}", part(&metadata.namespace), part(&metadata.name))
+}
+
+impl Named for Pod {
+    fn name(&self) -> &str {
+        &self.key
+    }
 }
 
 impl Pod {

@@ -9,15 +9,15 @@ use winpool::domain::{
     record::OwnershipKey,
 };
 
-use super::any_model;
-use crate::model::Model;
+use super::{any_model, any_spec};
+use crate::model::{Model, POOL};
 
 /// Computes the membership of a snapshot from that of an earlier one, and from scratch.
 fn assert_same(earlier: &Snapshot, current: Snapshot) -> Snapshot {
     // Unchanged nodes are shared, as in the caches.
-    let nodes = current.nodes.iter().map(|(name, node)| match earlier.nodes.get(name) {
-        Some(former) if former == node => (name.clone(), former.clone()),
-        _ => (name.clone(), node.clone()),
+    let nodes = current.nodes.values().map(|node| match earlier.nodes.get(&node.name) {
+        Some(former) if former == node => former.clone(),
+        _ => node.clone(),
     });
     let from_nothing = Snapshot { nodes: nodes.collect(), membership: Arc::default(), ..current };
     let updated = Snapshot { membership: earlier.membership(), ..from_nothing.clone() };
@@ -34,6 +34,8 @@ proptest! {
         other in any_model(),
         deleted in select(vec!["win-0", "win-1", "win-4"]),
         deleting in select(vec!["pool-0", "pool-1"]),
+        changing in select(vec!["pool-0", "pool-1", "pool-2"]),
+        spec in any_spec(),
         verifies in any::<bool>(),
     ) {
         let mut known = assert_same(&Snapshot::default(), model.snapshot());
@@ -45,9 +47,14 @@ proptest! {
         known = assert_same(&known, next);
         let mut next = known.clone();
         if let Some(pool) = next.pools.get(deleting).cloned() {
-            next.pools.insert(deleting.to_owned(), Arc::new(Pool { deleting: true, ..pool.as_ref().clone() }));
+            next.pools.insert(Pool { deleting: true, ..pool.as_ref().clone() });
         }
         known = assert_same(&known, next);
+        // The spec of one pool changes.
+        if model.names(POOL).iter().any(|name| name == changing) {
+            model.edit(POOL, changing, |pool| pool["spec"] = spec);
+        }
+        known = assert_same(&known, model.snapshot());
         if !verifies {
             known = assert_same(&known, Snapshot { ownership: Arc::new(Ownership::TrustNone), ..known.clone() });
             let key = OwnershipKey::new(&[7; OwnershipKey::LENGTH]);

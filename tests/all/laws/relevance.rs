@@ -1,7 +1,5 @@
 //! A change of a node that is not relevant does not change any plan or status.
 
-use std::sync::Arc;
-
 use proptest::{prelude::*, sample::select};
 use winpool::domain::{
     node::WindowsNode,
@@ -16,7 +14,7 @@ use winpool::domain::{
 use super::{any_model, status_without_names};
 
 fn plans(snapshot: &Snapshot) -> Vec<(Vec<Vec<Operation>>, serde_json::Value)> {
-    let plans = snapshot.pools.keys().filter_map(|pool| plan(snapshot, pool));
+    let plans = snapshot.pools.names().filter_map(|pool| plan(snapshot, pool));
     plans.map(|plan| (plan.steps.clone(), status_without_names(snapshot, &plan))).collect()
 }
 
@@ -54,7 +52,7 @@ proptest! {
             model.settle();
         }
         let before = model.snapshot();
-        for (name, node) in &before.nodes {
+        for node in &before.nodes {
             let mut changed = WindowsNode { labels_writer: writer.clone(), taints_writer: writer.clone(), ..node.as_ref().clone() };
             match value {
                 "" => changed.labels.remove(key),
@@ -67,7 +65,7 @@ proptest! {
             prop_assert!(is_relevant || !changes_a_label || ["example.com/seen", "team", "group", "zone", "kubernetes.io/hostname"].contains(&key));
             if !is_relevant {
                 let mut after = before.clone();
-                after.nodes.insert(name.clone(), Arc::new(changed));
+                after.nodes.insert(changed);
                 prop_assert_eq!(plans(&before), plans(&after));
                 prop_assert_eq!(without_pool(&before), without_pool(&after));
             }

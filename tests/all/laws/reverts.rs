@@ -14,7 +14,7 @@ fn field(value: u8) -> FieldWrite {
 }
 
 fn id(object: u8) -> ObjectId {
-    ObjectId::Uid(format!("uid-{object}"))
+    ObjectId::Uid(format!("uid-{object}").into())
 }
 
 /// The number of repeated writes of the last value within the window, each after a change by another client.

@@ -9,6 +9,7 @@ use super::desired::DesiredClass;
 use crate::{
     api::{Taint, names::label},
     domain::{
+        Named,
         kubernetes::{TaintKey, quantity::Quantity},
         operation::Operation,
         pool::RuntimeClassView,

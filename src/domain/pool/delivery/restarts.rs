@@ -43,7 +43,7 @@ pub fn restarts(snapshot: &Snapshot, plan: &Plan) -> Vec<Restart> {
     for (node, next) in active.members.iter().filter_map(|member| Some((member, inputs.next(&configs, member)?))) {
         let same = |known: &&mut Restart| {
             let Restart { config, files, restart, drain, nodes: _ } = known;
-            (&*config, &*files, *restart, *drain) == (&next.config, &next.files, next.restart, next.drain)
+            (config, files, *restart, *drain) == (&next.config, &next.files, next.restart, next.drain)
         };
         match restarts.iter_mut().find(same) {
             Some(known) => known.nodes.push(node.node.name.clone()),

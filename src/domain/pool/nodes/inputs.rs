@@ -314,7 +314,7 @@ impl Inputs<'_> {
     }
 
     fn id(&self) -> ObjectId {
-        ObjectId::Uid(self.node.uid.clone())
+        ObjectId::Uid(self.node.uid.as_str().into())
     }
 }
 
