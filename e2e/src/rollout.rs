@@ -54,6 +54,8 @@ pub enum Step {
     Confirmed,
     /// The WindowsNodeConfig was deleted.
     Deleted,
+    /// The Node was deleted.
+    NodeDeleted,
     /// The pool reports that its rollout is halted.
     Halted,
     /// The pool reports that its rollout is not halted any more.
@@ -131,9 +133,9 @@ impl RolloutLog {
             let mut assigned = self.0.iter().filter(is_of);
             let Some(first) = assigned.next() else { continue };
             let second = assigned.find(|other| other.name != first.name);
-            let mut after = self.0.iter().skip_while(|moment| moment.version <= first.version);
-            let proven = after
-                .find(|moment| moment.name == first.name && matches!(moment.step, Step::Confirmed | Step::Deleted));
+            let mut after = self.0.iter().skip_while(|moment| moment.version < first.version);
+            let ends = |step: &Step| matches!(step, Step::Confirmed | Step::Deleted | Step::NodeDeleted);
+            let proven = after.find(|moment| moment.name == first.name && ends(&moment.step));
             let follows = second.is_none_or(|second| proven.is_some_and(|proven| proven.version < second.version));
             ensure!(follows, "{digest} was assigned to {} and not confirmed before {second:?}", first.name);
         }
@@ -178,6 +180,7 @@ impl InProgress {
             Step::Uncordoned => self.cordoned = false,
             Step::Assigned { .. } => self.assigned = Some(moment.at),
             Step::Confirmed | Step::Deleted => self.assigned = None,
+            Step::NodeDeleted => *self = Self::default(),
             step if step.is_failure() => self.assigned = None,
             Step::Reported(_) | Step::Halted | Step::Continued => {}
         }
@@ -191,6 +194,7 @@ impl InProgress {
 /// What the rollout is read from, of one object.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct State {
+    deleted: bool,
     cordoned: bool,
     /// The digest, the attempt and the time of the assignment.
     assigned: Option<(String, u64, Value)>,
@@ -201,7 +205,9 @@ struct State {
 
 impl State {
     fn after(&self, write: &Stored) -> Result<Self> {
-        let Some(object) = &write.object else { return Ok(Self::default()) };
+        let Some(object) = &write.object else {
+            return Ok(Self { deleted: write.resource == "nodes", ..Self::default() });
+        };
         let (spec, status) = (&object["spec"], &object["status"]);
         Ok(match write.resource.as_str() {
             "nodes" => Self { cordoned: object["metadata"]["annotations"][CORDONED].is_string(), ..Self::default() },
@@ -227,6 +233,9 @@ impl State {
     }
 
     fn steps_to(&self, after: &Self) -> Vec<Step> {
+        if after.deleted {
+            return vec![Step::NodeDeleted];
+        }
         let turned = |before: bool, now: bool, on: Step, off: Step| match (before, now) {
             (false, true) => Some(on),
             (true, false) => Some(off),

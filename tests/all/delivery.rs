@@ -568,7 +568,8 @@ fn a_pool_that_observes_assigns_nothing() {
     assert_eq!(config_in_effect(&status).1, "Differs", "as without agents");
 }
 
-/// The events on nodes of one reconcile, as `type reason node: message`, and what identifies the failures.
+/// The events on nodes of one reconcile, as `type reason node: message`, and what identifies the failures. Each event has the
+/// uid of its node.
 fn node_events(cluster: &mut Cluster) -> (Vec<String>, Vec<String>) {
     let snapshot = cluster.model.snapshot();
     let plan = plan(&snapshot, "web").unwrap();
@@ -580,7 +581,8 @@ fn node_events(cluster: &mut Cluster) -> (Vec<String>, Vec<String>) {
     let keys = keys.collect();
     let events = rollout::confirmed(&snapshot, &done).into_iter().chain(failed.into_iter().map(|failed| failed.event));
     let text = |event: Event| {
-        let Regarding::Node { name, .. } = &event.about else { panic!("{event:?}") };
+        let Regarding::Node { name, uid } = &event.about else { panic!("{event:?}") };
+        assert_eq!(snapshot.nodes[name].uid, *uid);
         let (_, after) = event.message.split_once("configuration web-").unwrap();
         let kind = if event.warning { "Warning" } else { "Normal" };
         format!("{kind} {} {name}: {}", event.reason, after.split_once(' ').unwrap().1)

@@ -18,7 +18,8 @@ use e2e::{
     rollout::{RolloutLog, Step},
     wait::until,
 };
-use kube::Client;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, Client, api::DeleteParams};
 use serde_json::{Value, json};
 use winpool::api::{NodeConfigPhase, WindowsNodeConfig};
 
@@ -71,6 +72,14 @@ impl Fleet {
         self.kubelets.add(vec![node(name)]).await.unwrap();
         self.machines.insert(name.to_owned(), Machine::new(name, self.kubelets.clone()));
         self.start_agent(name);
+    }
+
+    /// Deletes a Node, by a user whose writes are in the audit log, and waits until it is gone.
+    async fn delete_node(&self, name: &str) {
+        let nodes: Api<Node> = Api::all(self.cluster.control_plane.client(User::OtherA).await.unwrap());
+        nodes.delete(name, &DeleteParams::default()).await.unwrap();
+        let found = async || Ok(nodes.get_opt(name).await?.is_some());
+        until(&format!("node {name} is gone"), SOON, found, |found| !found).await.unwrap();
     }
 
     /// Starts the agents of all nodes.

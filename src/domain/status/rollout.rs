@@ -1,7 +1,5 @@
 //! The events on nodes about the configurations that their agents apply.
 
-use serde_json::Value;
-
 use super::event::{Event, Regarding};
 use crate::domain::{
     operation::{Done, Operation, Outcome},
@@ -63,13 +61,10 @@ pub fn confirmed(snapshot: &Snapshot, done: &Done) -> Vec<Event> {
         let before = snapshot.node_configs.as_ref().and_then(|configs| configs.get(name)?.spec.as_ref());
         let is_new = spec["confirmed"].is_string() && !before.is_some_and(|before| before.is_confirmed());
         let message = format!("configuration {config} works on the node and is confirmed");
-        is_new.then(|| event(name, text(&spec["nodeUid"]), false, "ConfigConfirmed", message))
+        let uid = snapshot.nodes.get(name)?.uid.clone();
+        is_new.then(|| event(name, uid, false, "ConfigConfirmed", message))
     });
     confirmed.collect()
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 fn event(node: &str, uid: String, warning: bool, reason: &str, message: String) -> Event {

@@ -46,6 +46,11 @@ async fn a_node_that_fails_is_rolled_back_and_halts_the_rollout_until_the_profil
     fleet.apply_profile(77).await;
     let halted = fleet.cluster.until_condition(POOL, "ConfigInEffect", "False", "RolloutHalted").await.unwrap();
     assert!(halted.message.contains("win-01"), "{}", halted.message);
+    let event = fleet.cluster.until_event("win-01", "ConfigFailed").await.unwrap();
+    assert!(event.contains("failed on the node, rolled back: NotHealthy"), "{event}");
+    let rollbacks = [("pool", POOL), ("reason", "NotHealthy")];
+    assert_eq!(operator.metric("winpool_node_config_rollbacks_total", &rollbacks).await.unwrap(), 1.0);
+    assert!(operator.metric("winpool_rollout_start_timestamp_seconds", &[("pool", POOL)]).await.unwrap() > 1.0e9);
     let failed = &fleet.machines["win-01"];
     assert!(failed.text(KUBELET_CONFIG).contains("maxPods: 42"), "{}", failed.text(KUBELET_CONFIG));
     let restored = async || Ok(failed.kubelet_runs() && !failed.has_restore_service());
@@ -60,7 +65,11 @@ async fn a_node_that_fails_is_rolled_back_and_halts_the_rollout_until_the_profil
     fleet.until_complete().await;
     for (name, machine) in &fleet.machines {
         assert!(machine.text(KUBELET_CONFIG).contains("maxPods: 55"), "{name}");
+        fleet.cluster.until_event(name, "ConfigConfirmed").await.unwrap();
     }
+    let begun = async || operator.metric("winpool_rollout_start_timestamp_seconds", &[("pool", POOL)]).await;
+    until("the rollout has no beginning", SOON, begun, |seconds| *seconds == 0.0).await.unwrap();
+    assert_eq!(operator.metric("winpool_node_config_rollbacks_total", &rollbacks).await.unwrap(), 1.0);
     operator.stop().await.unwrap();
     fleet.stop().await;
 }

@@ -42,7 +42,8 @@ async fn a_node_that_never_comes_back_keeps_its_place_until_the_timeout_and_has_
     let waited = assigned("win-04").duration_since(assigned("win-02").max(assigned("win-03"))).as_secs();
     println!("win-04 waited for {waited} s");
     assert!((58..90).contains(&waited), "{waited}");
-    assert_eq!(log.most_in_progress(TIMEOUT), 2);
+    // Kubernetes stores the time of an assignment to the second, so that the timeout ends up to a second earlier.
+    assert_eq!(log.most_in_progress(TIMEOUT - Duration::from_secs(1)), 2);
     log.check_canaries().unwrap();
     let timed_out = [("pool", POOL), ("reason", "TimedOut")];
     assert_eq!(operator.metric("winpool_rollout_failures", &timed_out).await.unwrap(), 2.0);
@@ -61,7 +62,7 @@ async fn a_node_that_is_deleted_while_it_changes_frees_its_place_and_a_new_one_o
     fleet.apply_pool(json!({ "maxUnavailable": 1 })).await;
     fleet.until_assigned("win-01").await;
     let first = fleet.configs().await["win-01"].clone();
-    fleet.kubelets.delete("win-01").await.unwrap();
+    fleet.delete_node("win-01").await;
     fleet.until_complete().await;
     assert_eq!(fleet.configs().await.into_keys().collect::<Vec<_>>(), ["win-02", "win-03"]);
 
@@ -74,7 +75,7 @@ async fn a_node_that_is_deleted_while_it_changes_frees_its_place_and_a_new_one_o
 
     // The operator does not run while the node is replaced again.
     operator.kill().unwrap();
-    fleet.kubelets.delete("win-01").await.unwrap();
+    fleet.delete_node("win-01").await;
     fleet.kubelets.register_again("win-01").await.unwrap();
     fleet.start_agent("win-01");
     let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
