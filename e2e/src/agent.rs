@@ -42,6 +42,9 @@ const KUBELET: &str = "kubelet";
 const CONTAINERD: &str = "containerd";
 /// How long an agent may take to finish its action when it is stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest time between two renewals of a Lease. No node lifecycle controller runs that would need more of them, and the
+/// renewals of a thousand nodes would be most of the load.
+const LEASE_INTERVAL: Duration = Duration::from_secs(300);
 /// Short limits, because the services of a simulated node need no time.
 const LIMITS: Limits = Limits {
     service: Duration::from_secs(5),
@@ -62,12 +65,21 @@ pub struct Machine {
 struct State {
     files: BTreeMap<String, Vec<u8>>,
     services: BTreeMap<String, Service>,
-    /// A kubelet whose configuration file contains this text ends shortly after its start.
-    fatal: Option<String>,
+    /// What the kubelet does when its configuration file contains this text.
+    flaw: Option<(String, Flaw)>,
     pids: u32,
     /// How often the kubelet was started.
     starts: u32,
     restore_service: bool,
+}
+
+/// What a kubelet does instead of its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    /// It ends shortly after its start.
+    Ends,
+    /// It runs, and reaches the API server no more.
+    Hangs,
 }
 
 struct Service {
@@ -104,7 +116,7 @@ impl Machine {
                 service(CONTAINERD, containerd, &[], 1),
                 service(KUBELET, kubelet, &[CONTAINERD], 2),
             ]),
-            fatal: None,
+            flaw: None,
             pids: 2,
             starts: 0,
             restore_service: false,
@@ -115,11 +127,18 @@ impl Machine {
     /// Makes the kubelet end shortly after its start if its configuration file contains this text.
     #[must_use]
     pub fn fails_with(self, text: &str) -> Self {
-        self.state().fatal = Some(text.to_owned());
+        self.state().flaw = Some((text.to_owned(), Flaw::Ends));
         self
     }
 
-    /// Starts the agent of this node.
+    /// Makes the kubelet report nothing any more once it is started with this text in its configuration file.
+    #[must_use]
+    pub fn hangs_with(self, text: &str) -> Self {
+        self.state().flaw = Some((text.to_owned(), Flaw::Hangs));
+        self
+    }
+
+    /// Starts the agent of this node as the user of this client.
     pub fn agent(&self, client: Client) -> Agent {
         let options = Options { node: self.name.clone(), namespace: OPERATOR_NAMESPACE.to_owned(), limits: LIMITS };
         let (stop, stopped) = oneshot::channel();
@@ -160,15 +179,18 @@ impl Machine {
     fn start_kubelet(&self) -> io::Result<()> {
         let text = self.text(KUBELET_CONFIG);
         let configuration = KubeletConfiguration::parse(&text).map_err(io::Error::other)?;
-        let fatal = self.state().fatal.as_ref().is_some_and(|fatal| text.contains(fatal));
+        let flaw = self.state().flaw.as_ref().filter(|(with, _)| text.contains(with)).map(|(_, flaw)| *flaw);
         self.state().starts += 1;
-        self.handle.spawn(self.clone().run_kubelet(self.state().pids, configuration, fatal));
+        match flaw {
+            Some(Flaw::Hangs) => {}
+            flaw => drop(self.handle.spawn(self.clone().run_kubelet(self.state().pids, configuration, flaw.is_some()))),
+        }
         Ok(())
     }
 
-    async fn run_kubelet(self, pid: u32, configuration: KubeletConfiguration, fatal: bool) {
+    async fn run_kubelet(self, pid: u32, configuration: KubeletConfiguration, ends: bool) {
         let runs = || self.state().services[KUBELET].state == ServiceState::Running { pid };
-        if fatal {
+        if ends {
             sleep(Duration::from_millis(200)).await;
             if runs() {
                 self.state()
@@ -189,7 +211,7 @@ impl Machine {
             if let Err(error) = renew_lease(self.kubelets.client(), name).await {
                 say(format_args!("Lease of simulated node {name}: {error:#}"));
             }
-            interval = (interval * 2).min(Duration::from_secs(10));
+            interval = (interval * 2).min(LEASE_INTERVAL);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The API server's audit log: user, request and response status.
+//! The API server's audit log: user, request and response status, and the objects that writes have stored.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// A request that the API server has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,14 +48,79 @@ impl Request {
     }
 }
 
-/// A policy that records only the requests of `users`, without bodies.
-pub(crate) fn policy(users: &[String]) -> String {
+/// An object as a write has stored it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// The user who wrote it.
+    pub user: String,
+    /// The resource, in the plural.
+    pub resource: String,
+    /// The name.
+    pub name: String,
+    /// When the API server received the write.
+    pub received: Timestamp,
+    /// Its resource version: all objects in etcd have one order. That of a deletion is the version before it.
+    pub version: u64,
+    /// The object, `None` if it was deleted. A client that requests only the metadata gets no more, so that spec and status are
+    /// those of its request, if it has them.
+    pub object: Option<Value>,
+}
+
+/// A policy that records only the requests of `users`; without bodies, except those of writes to nodes and winpool's
+/// resources if `objects` is set.
+pub(crate) fn policy(users: &[String], objects: bool) -> String {
     let users: Vec<String> = users.iter().map(|user| format!("{user:?}")).collect();
+    let users = users.join(", ");
+    let writes = format!(
+        "- {{ level: RequestResponse, users: [{users}], verbs: [create, update, patch, delete], \
+         resources: [{{ group: winpool.dev }}, {{ group: \"\", resources: [nodes] }}] }}\n"
+    );
+    let writes = if objects { writes.as_str() } else { "" };
     format!(
         "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n\
-         - {{ level: Metadata, users: [{}] }}\n- {{ level: None }}\n",
-        users.join(", ")
+         {writes}- {{ level: Metadata, users: [{users}] }}\n- {{ level: None }}\n"
     )
+}
+
+/// The objects that successful writes have stored, in that order.
+pub(crate) fn stored(path: &Path) -> Result<Vec<Stored>> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    stored_in(&text)
+}
+
+fn stored_in(log: &str) -> Result<Vec<Stored>> {
+    let mut stored = Vec::new();
+    let mut last = 0;
+    for line in complete_lines(log).filter(|line| line.contains("\"responseObject\":")) {
+        let event: Event = serde_json::from_str(line).with_context(|| format!("an audit event: {line}"))?;
+        if !(200..300).contains(&event.response_status.code) {
+            continue;
+        }
+        let Event { mut request_object, response_object: mut object, .. } = event;
+        let version = object["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok());
+        last = version.unwrap_or(0).max(last);
+        if object["kind"] == "PartialObjectMetadata" {
+            for part in ["spec", "status"] {
+                object[part] = request_object[part].take();
+            }
+        }
+        let deleted = event.verb == "delete";
+        stored.push(Stored {
+            user: event.user.username,
+            resource: event.object_ref.resource,
+            name: event.object_ref.name,
+            received: event.received,
+            version: version.filter(|_| !deleted).unwrap_or(last),
+            object: (!deleted).then_some(object),
+        });
+    }
+    stored.sort_by_key(|stored| stored.version);
+    Ok(stored)
+}
+
+/// The server may still be writing the last line.
+fn complete_lines(log: &str) -> impl Iterator<Item = &str> {
+    log.split_inclusive('\n').filter(|line| line.ends_with('\n'))
 }
 
 /// The requests of `user` in the log at `path`.
@@ -78,8 +144,7 @@ fn requests(log: &str, user: &str) -> Result<Vec<Request>> {
     // A watch is recorded twice under one id: when it is answered and when it ends.
     let mut seen = HashMap::new();
     let mut requests: Vec<Request> = Vec::new();
-    // The server may still be writing the last line.
-    for line in log.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+    for line in complete_lines(log) {
         let event: Event = serde_json::from_str(line).with_context(|| format!("an audit event: {line}"))?;
         if event.user.username != user {
             continue;
@@ -110,6 +175,10 @@ struct Event {
     object_ref: ObjectRef,
     #[serde(default)]
     response_status: ResponseStatus,
+    #[serde(default)]
+    request_object: Value,
+    #[serde(default)]
+    response_object: Value,
 }
 
 #[derive(Deserialize)]

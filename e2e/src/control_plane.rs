@@ -18,10 +18,10 @@ use kube::{
 };
 use tokio::sync::Mutex;
 
-pub use crate::users::{OPERATOR_NAMESPACE, OPERATOR_SERVICE_ACCOUNT, User};
+pub use crate::users::{AGENT, OPERATOR_NAMESPACE, OPERATOR_SERVICE_ACCOUNT, User};
 use crate::{
     assets::{Assets, Component, Version},
-    audit::{self, Request},
+    audit::{self, Request, Stored},
     directory::Directory,
     keys::SigningKey,
     network::{self, free_port},
@@ -40,6 +40,8 @@ pub struct Options {
     pub scheduler: bool,
     /// Start kube-controller-manager, if the assets have it.
     pub controller_manager: bool,
+    /// Record the objects of writes to nodes and to winpool's resources in the audit log.
+    pub audit_objects: bool,
     /// Further arguments of kube-apiserver.
     pub api_server_arguments: Vec<String>,
 }
@@ -48,7 +50,7 @@ impl Options {
     /// Only etcd and kube-apiserver: starts faster, and is enough for tests that do not schedule Pods.
     #[must_use]
     pub fn api_server_only() -> Self {
-        Self { scheduler: false, controller_manager: false, api_server_arguments: Vec::new() }
+        Self { scheduler: false, controller_manager: false, audit_objects: false, api_server_arguments: Vec::new() }
     }
 }
 
@@ -195,6 +197,15 @@ impl ControlPlane {
         let starting = |at: Timestamp| starts.iter().any(|(begin, ready)| *begin <= at && at <= *ready);
         requests.retain(|request| !request.is_forbidden() || !starting(request.received));
         Ok(requests)
+    }
+
+    /// The objects that successful writes of all users but `Admin` have stored, if [`Options::audit_objects`] is set, in the
+    /// order in which they were stored.
+    ///
+    /// # Errors
+    /// When the audit log cannot be read.
+    pub fn stored_objects(&self) -> Result<Vec<Stored>> {
+        audit::stored(&self.path("audit.log"))
     }
 
     /// Kills the API server. Every write that it has answered is in etcd.
@@ -349,8 +360,8 @@ impl ControlPlane {
         self.write("service-account.key", &key.private)?;
         self.write("service-account.pub", &key.public)?;
         self.write("tokens.csv", &User::ALL.map(User::token_line).concat())?;
-        let audited = [User::Operator, User::OtherA, User::OtherB].map(User::name);
-        self.write("audit-policy.yaml", &audit::policy(&audited))?;
+        let audited = [User::Operator, User::Agent, User::OtherA, User::OtherB].map(User::name);
+        self.write("audit-policy.yaml", &audit::policy(&audited, self.options.audit_objects))?;
         process::touch(&self.path("audit.log"))
     }
 

@@ -34,25 +34,43 @@ pub fn install(control_plane: &ControlPlane) -> Result<()> {
     apply(control_plane, &["-k", &path("config/default")])?;
     let scale = ["-n", OPERATOR_NAMESPACE, "scale", "deployment", "--all", "--replicas=0"];
     kubectl(control_plane, User::Admin, &scale)?;
-    wait_until_allowed(control_plane, &["list", "windowsnodepools.winpool.dev"])?;
-    wait_until_allowed(control_plane, &["create", "configmaps", "-n", OPERATOR_NAMESPACE])
+    wait_until_allowed(control_plane, User::Operator, &["list", "windowsnodepools.winpool.dev"])?;
+    wait_until_allowed(control_plane, User::Operator, &["create", "configmaps", "-n", OPERATOR_NAMESPACE])
 }
 
-/// Gives the operator the permissions of `config/agent`. Its policies need a newer API server than some tests have.
+/// Gives the operator and the agents the permissions of `config/agent`. Its policies need a newer API server than some tests
+/// have.
 ///
 /// # Errors
 /// When `kubectl` refuses.
 pub fn install_agent_permissions(control_plane: &ControlPlane) -> Result<()> {
-    apply(control_plane, &["-f", &path("config/agent/operator_role.yaml")])?;
-    wait_until_allowed(control_plane, &["create", "windowsnodeconfigs.winpool.dev"])
+    for file in ["operator_role.yaml", "agent_role.yaml"] {
+        apply(control_plane, &["-f", &path(Path::new("config/agent").join(file))])?;
+    }
+    wait_until_allowed(control_plane, User::Operator, &["create", "windowsnodeconfigs.winpool.dev"])?;
+    wait_until_allowed(
+        control_plane,
+        User::Agent,
+        &["patch", "windowsnodeconfigs.winpool.dev", "--subresource=status"],
+    )?;
+    wait_until_allowed(control_plane, User::Agent, &["get", "configmaps", "-n", OPERATOR_NAMESPACE])?;
+    wait_until_allowed(control_plane, User::Agent, &["get", "leases.coordination.k8s.io", "-n", "kube-node-lease"])
+}
+
+/// Applies the policies of `config/agent`, which an API server of Kubernetes 1.30 or later enforces.
+///
+/// # Errors
+/// When `kubectl` refuses.
+pub fn install_agent_policies(control_plane: &ControlPlane) -> Result<()> {
+    apply(control_plane, &["-f", &path("config/agent/admission_policy.yaml")])
 }
 
 /// A role or binding takes effect a moment after the API server has stored it; until then the operator's requests would
 /// be forbidden.
-fn wait_until_allowed(control_plane: &ControlPlane, action: &[&str]) -> Result<()> {
+fn wait_until_allowed(control_plane: &ControlPlane, user: User, action: &[&str]) -> Result<()> {
     let deadline = Instant::now() + ALLOWED_TIMEOUT;
-    while !operator_may(control_plane, action) {
-        ensure!(Instant::now() < deadline, "the shipped RBAC does not let the operator {}", action.join(" "));
+    while !may(control_plane, user, action) {
+        ensure!(Instant::now() < deadline, "the shipped RBAC does not let {} {}", user.name(), action.join(" "));
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())
@@ -61,8 +79,12 @@ fn wait_until_allowed(control_plane: &ControlPlane, action: &[&str]) -> Result<(
 /// Whether the operator currently has a permission, for instance `["list", "pods"]`.
 #[must_use]
 pub fn operator_may(control_plane: &ControlPlane, action: &[&str]) -> bool {
-    let operator = User::Operator.name();
-    let question = [&["auth", "can-i"], action, &["--as", &operator]].concat();
+    may(control_plane, User::Operator, action)
+}
+
+fn may(control_plane: &ControlPlane, user: User, action: &[&str]) -> bool {
+    let name = user.name();
+    let question = [&["auth", "can-i"], action, &["--as", &name]].concat();
     kubectl(control_plane, User::Admin, &question).is_ok()
 }
 

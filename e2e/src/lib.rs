@@ -43,6 +43,7 @@ pub mod objects;
 pub mod operator;
 pub mod process;
 pub mod registry;
+pub mod rollout;
 pub mod wait;
 pub mod wine;
 

@@ -6,6 +6,8 @@ use std::path::Path;
 pub const OPERATOR_NAMESPACE: &str = "winpool-system";
 /// The ServiceAccount of the operator, as `config/` has it.
 pub const OPERATOR_SERVICE_ACCOUNT: &str = "winpool";
+/// Namespace and name of the ServiceAccount of the node agents, as `config/agent` has them.
+pub const AGENT: &str = "winpool-agent";
 
 /// The user of a request. Each has a bearer token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub enum User {
     /// The operator, with the user name and groups of the shipped ServiceAccount, so that only the shipped bindings
     /// grant it permissions.
     Operator,
+    /// The node agents, with the user name and groups of their shipped ServiceAccount.
+    Agent,
     /// A user with all permissions, whose writes conflict with the operator's.
     OtherA,
     /// Another such user.
@@ -23,7 +27,7 @@ pub enum User {
 
 impl User {
     /// Every user.
-    pub const ALL: [Self; 4] = [Self::Admin, Self::Operator, Self::OtherA, Self::OtherB];
+    pub const ALL: [Self; 5] = [Self::Admin, Self::Operator, Self::Agent, Self::OtherA, Self::OtherB];
 
     /// The user name in the API server.
     #[must_use]
@@ -31,6 +35,7 @@ impl User {
         match self {
             Self::Admin => "admin".to_owned(),
             Self::Operator => format!("system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR_SERVICE_ACCOUNT}"),
+            Self::Agent => format!("system:serviceaccount:{AGENT}:{AGENT}"),
             Self::OtherA => "other-a".to_owned(),
             Self::OtherB => "other-b".to_owned(),
         }
@@ -40,6 +45,7 @@ impl User {
         match self {
             Self::Admin | Self::OtherA | Self::OtherB => "system:masters".to_owned(),
             Self::Operator => format!("system:serviceaccounts,system:serviceaccounts:{OPERATOR_NAMESPACE}"),
+            Self::Agent => format!("system:serviceaccounts,system:serviceaccounts:{AGENT}"),
         }
     }
 
@@ -47,6 +53,7 @@ impl User {
         match self {
             Self::Admin => "admin",
             Self::Operator => "operator",
+            Self::Agent => "agent",
             Self::OtherA => "other-a",
             Self::OtherB => "other-b",
         }

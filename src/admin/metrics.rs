@@ -2,7 +2,10 @@
 //!
 //! The label values are constants, except the names of pools, which are few.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
@@ -90,6 +93,11 @@ struct PhaseLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PoolLabel {
+    pool: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FailureLabels {
     pool: String,
     reason: &'static str,
@@ -108,6 +116,10 @@ pub struct Metrics {
     nodes: Family<NodesLabels, Gauge>,
     node_configs: Family<PhaseLabels, Gauge>,
     rollout_failures: Family<FailureLabels, Gauge>,
+    rollout_start: Family<PoolLabel, Gauge>,
+    node_config_rollbacks: Family<FailureLabels, Counter>,
+    /// The reasons of rollbacks that were counted, to remove their metrics with the pool.
+    rollback_reasons: Arc<Mutex<BTreeSet<&'static str>>>,
     unassigned: Gauge,
     watch_errors: Family<KindLabel, Counter>,
     watch_stalls: Family<KindLabel, Counter>,
@@ -132,6 +144,13 @@ impl Default for Metrics {
             nodes: family(&mut registry, "nodes", "Nodes of a pool, by state; a node can have several states"),
             node_configs: family(&mut registry, "node_configs", "WindowsNodeConfigs of a pool, by phase"),
             rollout_failures: family(&mut registry, "rollout_failures", "Nodes where the desired configuration failed"),
+            rollout_start: Family::default(),
+            node_config_rollbacks: family(
+                &mut registry,
+                "node_config_rollbacks",
+                "Configurations that agents rolled back",
+            ),
+            rollback_reasons: Arc::default(),
             unassigned: Gauge::default(),
             watch_errors: family(&mut registry, "watch_errors", "Interruptions of a watch"),
             watch_stalls: family(&mut registry, "watch_stalls", "Watches closed because they received no data"),
@@ -150,6 +169,8 @@ impl Default for Metrics {
             Unit::Seconds,
             metrics.watch_activity.clone(),
         );
+        let start = "When the first node of a rollout that has not ended began, in seconds since 1970";
+        registry.register_with_unit("rollout_start_timestamp", start, Unit::Seconds, metrics.rollout_start.clone());
         registry.register("unassigned_nodes", "Windows nodes in no pool", metrics.unassigned.clone());
         super::facts::register(&mut registry);
         registry.register("build", "The running version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
@@ -248,6 +269,27 @@ impl Metrics {
         }
     }
 
+    /// Sets when the running rollout of a pool began, in seconds since 1970; without one, the pool has no such metric.
+    pub fn rollout_start(&self, pool: &str, seconds: Option<i64>) {
+        let label = PoolLabel { pool: pool.to_owned() };
+        if let Some(seconds) = seconds {
+            self.rollout_start.get_or_create(&label).set(seconds);
+        } else {
+            self.rollout_start.remove(&label);
+        }
+    }
+
+    /// Counts a configuration that an agent rolled back.
+    pub fn node_config_rollback(&self, pool: &str, reason: &'static str) {
+        self.rollback_reasons().insert(reason);
+        self.node_config_rollbacks.get_or_create(&FailureLabels { pool: pool.to_owned(), reason }).inc();
+    }
+
+    /// Recovers from poisoning: a panic elsewhere cannot leave the set half-written.
+    fn rollback_reasons(&self) -> MutexGuard<'_, BTreeSet<&'static str>> {
+        self.rollback_reasons.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Removes the metrics of a deleted pool.
     pub fn remove_pool(&self, pool: &str) {
         self.rollout(
@@ -255,6 +297,10 @@ impl Metrics {
             NodeConfigPhase::ALL.map(|phase| (phase.name(), 0)),
             FailureReason::KINDS.map(|kind| (kind, 0)),
         );
+        self.rollout_start(pool, None);
+        for reason in self.rollback_reasons().iter().copied() {
+            self.node_config_rollbacks.remove(&FailureLabels { pool: pool.to_owned(), reason });
+        }
         for (state, _) in states(&NodeCounts::default()) {
             self.nodes.remove(&NodesLabels { pool: pool.to_owned(), state });
         }
@@ -311,6 +357,9 @@ mod tests {
         let phases =
             NodeConfigPhase::ALL.map(|phase| (phase.name(), usize::from(phase == NodeConfigPhase::Applied) * 2));
         metrics.rollout("web", phases, FailureReason::KINDS.map(|kind| (kind, usize::from(kind == "RolledBack"))));
+        metrics.rollout_start("web", Some(1_700_000_001));
+        metrics.rollout_start("batch", None);
+        metrics.node_config_rollback("web", "NotHealthy");
         let text = metrics.text();
         for line in [
             "winpool_reconciles_total{controller=\"pool\",outcome=\"changed\"} 1",
@@ -327,6 +376,8 @@ mod tests {
             "winpool_request_limit{requests=\"write\"} 4",
             "winpool_node_configs{pool=\"web\",phase=\"Applied\"} 2",
             "winpool_rollout_failures{pool=\"web\",reason=\"RolledBack\"} 1",
+            "winpool_rollout_start_timestamp_seconds{pool=\"web\"} 1700000001",
+            "winpool_node_config_rollbacks_total{pool=\"web\",reason=\"NotHealthy\"} 1",
             "winpool_unassigned_nodes 2",
             "winpool_nodes{pool=\"web\",state=\"matched\"} 3",
             "winpool_nodes{pool=\"web\",state=\"ready\"} 2",
@@ -348,6 +399,8 @@ mod tests {
             NodeConfigPhase::ALL.map(|phase| (phase.name(), 1)),
             FailureReason::KINDS.map(|kind| (kind, 1)),
         );
+        metrics.rollout_start("web", Some(1_700_000_001));
+        metrics.node_config_rollback("web", "NotHealthy");
         metrics.remove_pool("web");
         let text = metrics.text();
         assert!(!text.contains("pool=\"web\"") && text.contains("pool=\"batch\""), "{text}");

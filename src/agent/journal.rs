@@ -119,6 +119,23 @@ pub struct Change {
 }
 
 impl FailureReason {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::WriteFailed,
+        Self::RestartFailed,
+        Self::NotHealthy,
+        Self::LeaseNotRenewed,
+        Self::PodsFailed,
+        Self::NotConfirmed,
+        Self::Rebooted,
+        Self::Superseded,
+    ];
+
+    /// The name in the API if it is one, else `Other`: an agent can write any text.
+    pub fn known_name(name: &str) -> &'static str {
+        Self::ALL.into_iter().map(Self::name).find(|known| *known == name).unwrap_or("Other")
+    }
+
     /// As in the API.
     pub const fn name(self) -> &'static str {
         match self {
@@ -213,6 +230,15 @@ mod tests {
         }
         journal.commit(id("a", 3));
         assert_eq!(journal.rejection(&id("a", 1)), None, "a confirmed configuration is no longer rejected");
+    }
+
+    #[test]
+    fn a_reason_that_no_agent_has_is_called_other() {
+        for (name, expected) in
+            [("NotHealthy", "NotHealthy"), ("Superseded", "Superseded"), ("nothealthy", "Other"), ("", "Other")]
+        {
+            assert_eq!(FailureReason::known_name(name), expected, "{name}");
+        }
     }
 
     #[test]

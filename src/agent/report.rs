@@ -1,6 +1,9 @@
 //! What the agent reports in the status of its WindowsNodeConfig.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
 
 use super::{
     journal::{Change, ConfigId, Direction, Journal, Rejection, Stage},
@@ -38,6 +41,19 @@ pub fn status(journal: &Journal, desired: &ConfigId, observed: &Observed) -> Win
         conditions: Vec::new(),
     }
 }
+
+/// The merge patch that replaces the status of a WindowsNodeConfig. Fields without a value are null, which removes them:
+/// server-side apply of Kubernetes 1.20 rejects the removal of an object such as `applied`.
+pub fn patch(status: &WindowsNodeConfigStatus) -> Value {
+    let mut fields: BTreeMap<&str, Value> = OPTIONAL.map(|field| (field, Value::Null)).into();
+    let status = json!(status);
+    fields.extend(status.as_object().into_iter().flatten().map(|(field, value)| (field.as_str(), value.clone())));
+    json!({"status": fields})
+}
+
+/// The fields of the status that are not written without a value.
+const OPTIONAL: [&str; 8] =
+    ["reason", "message", "applied", "lastGood", "layout", "observedDigest", "restartedAt", "conditions"];
 
 fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeConfigPhase, &'static str, String) {
     let error = observed.error.clone().unwrap_or_default();
@@ -88,12 +104,14 @@ fn limited(message: String) -> String {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use kube::CustomResourceExt;
 
     use super::*;
     use crate::agent::{
         journal::{Failure, FailureReason},
         node_plan::{NodePlan, RefusalReason},
     };
+    use crate::api::WindowsNodeConfig;
 
     fn id(digest: &str, attempt: u32) -> ConfigId {
         ConfigId { config: format!("web-{digest}"), digest: digest.into(), attempt }
@@ -140,6 +158,20 @@ mod tests {
             assert_eq!(found, expected, "{journal:?} {desired:?}");
             assert_eq!((status.observed_digest, status.observed_attempt), (desired.digest, desired.attempt));
         }
+    }
+
+    #[test]
+    fn a_patch_sets_or_removes_every_field() {
+        let fields = |patch: &Value| patch["status"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let schema = json!(WindowsNodeConfig::crd())["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+        let all = schema["properties"]["status"]["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let empty = patch(&WindowsNodeConfigStatus::default());
+        assert_eq!(fields(&empty), all);
+        assert_eq!((&empty["status"]["applied"], &empty["status"]["rejected"]), (&Value::Null, &json!([])));
+        let applied = Some(ConfigReference { config: "web-b".into(), digest: "b".into() });
+        let patch = patch(&WindowsNodeConfigStatus { applied, ..WindowsNodeConfigStatus::default() });
+        assert_eq!(patch["status"]["applied"], json!({"config": "web-b", "digest": "b"}));
+        assert_eq!(fields(&patch), all);
     }
 
     #[test]

@@ -18,12 +18,12 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
 };
 use kube_runtime::{WatchStreamExt, watcher};
-use serde_json::json;
 use tokio::{runtime::Handle, task::spawn_blocking, time::timeout};
 
 use super::{
     cycle::{Cluster, Limits, Next, PodPhase},
     host::Host,
+    report,
     worker::{Source, Worker, delay},
 };
 use crate::api::{WindowsNodeConfig, WindowsNodeConfigSpec, WindowsNodeConfigStatus};
@@ -158,13 +158,8 @@ impl Source for ApiServer {
 
     fn report(&self, status: &WindowsNodeConfigStatus) -> io::Result<()> {
         let configs: Api<WindowsNodeConfig> = Api::all(self.client.clone());
-        let body = json!({
-            "apiVersion": "winpool.dev/v1alpha1",
-            "kind": "WindowsNodeConfig",
-            "metadata": { "name": self.options.node },
-            "status": status,
-        });
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        self.block_on(configs.patch_status(&self.options.node, &params, &Patch::Apply(body))).map(drop)
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let patch = Patch::Merge(report::patch(status));
+        self.block_on(configs.patch_status(&self.options.node, &params, &patch)).map(drop)
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     domain::{kubernetes::duration, pool},
 };
 
-/// After how long a refused configuration is checked again.
+/// How long to wait while nothing is in progress.
 const RECHECK: Duration = Duration::from_secs(600);
 
 /// The API server as the worker needs it.
@@ -96,42 +96,47 @@ impl<'a> Worker<'a> {
         self.cycle.advance(desired, confirmed)
     }
 
-    /// Begins to apply the desired configuration, unless it is applied, was rolled back, or was refused lately.
+    /// Begins to apply the desired configuration, unless it is applied, was rolled back, or was refused lately. A refusal stays
+    /// in the status while it is checked again: the operator would take another phase for a change in progress.
     fn prepare(&mut self, desired: &ConfigId) -> io::Result<Next> {
         let journal = self.cycle.journal();
         let applied = journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest);
         if applied || journal.rejection(desired).is_some() || self.was_refused(desired) {
             return Ok(Next::Idle);
         }
-        self.observed = Observed { preflight: true, ..Observed::default() };
-        self.refused = None;
-        self.report(desired)?;
+        if !self.refused.as_ref().is_some_and(|(refused, _)| refused == desired) {
+            self.observed = Observed { preflight: true, ..Observed::default() };
+            self.refused = None;
+            self.report(desired)?;
+        }
         let Some(data) = self.source.config(&desired.config)? else {
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
                 format!("ConfigMap {} does not exist", desired.config),
             ));
         };
-        let checked = self.check(desired, &data);
-        self.observed.preflight = false;
-        match checked {
+        match self.check(desired, &data) {
             Ok((layout, plan)) => {
-                self.observed.layout = layout.kind.name().to_owned();
                 self.cycle.begin(desired.clone(), plan)?;
+                self.observed = Observed { layout: layout.kind.name().to_owned(), ..Observed::default() };
+                self.refused = None;
                 Ok(Next::Continue)
             }
             Err(refusal) => {
-                self.observed.refusal = Some(refusal);
+                let next = if recheck_after(refusal.reason).is_zero() { Next::Wait } else { Next::Idle };
+                self.observed = Observed { refusal: Some(refusal), ..Observed::default() };
                 self.refused = Some((desired.clone(), self.host.now()));
-                Ok(Next::Idle)
+                Ok(next)
             }
         }
     }
 
-    /// A refused configuration is checked again after some time: an administrator may have changed the node.
+    /// Whether the configuration was refused, and is not to be checked again yet.
     fn was_refused(&self, desired: &ConfigId) -> bool {
-        let recent = |at: &Timestamp| (*at..*at + RECHECK).contains(&self.host.now());
-        self.refused.as_ref().is_some_and(|(refused, at)| refused == desired && recent(at))
+        let Some(((refused, at), refusal)) = self.refused.as_ref().zip(self.observed.refusal.as_ref()) else {
+            return false;
+        };
+        refused == desired && (*at..*at + recheck_after(refusal.reason)).contains(&self.host.now())
     }
 
     /// The plan for a configuration that the programs of the node accept.
@@ -161,6 +166,15 @@ impl<'a> Worker<'a> {
     }
 }
 
+/// After how long a refused configuration is checked again: an administrator may have changed the node. The operator restores
+/// a ConfigMap at once.
+fn recheck_after(reason: RefusalReason) -> Duration {
+    match reason {
+        RefusalReason::DigestDiffers => Duration::ZERO,
+        _ => RECHECK,
+    }
+}
+
 /// The configuration that a spec requests.
 fn config_id(spec: &WindowsNodeConfigSpec) -> ConfigId {
     ConfigId { config: spec.config.clone(), digest: spec.digest.clone(), attempt: spec.attempt }
@@ -172,5 +186,80 @@ pub fn delay(next: Next) -> Duration {
         Next::Continue => Duration::ZERO,
         Next::Wait => Duration::from_secs(1),
         Next::Idle => RECHECK,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::{
+        agent::{cycle::PodPhase, fake::FakeHost},
+        api::{Disruption, NodeConfigPhase},
+    };
+
+    /// An API server with one ConfigMap, and the statuses that were written.
+    #[derive(Default)]
+    struct FakeSource {
+        data: RefCell<BTreeMap<String, String>>,
+        reported: RefCell<Vec<(NodeConfigPhase, String)>>,
+    }
+
+    impl Cluster for FakeSource {
+        fn lease_renewed(&self) -> io::Result<Option<Timestamp>> {
+            Ok(None)
+        }
+
+        fn pods(&self) -> io::Result<BTreeMap<String, PodPhase>> {
+            Ok(BTreeMap::new())
+        }
+    }
+
+    impl Source for FakeSource {
+        fn config(&self, _: &str) -> io::Result<Option<BTreeMap<String, String>>> {
+            Ok(Some(self.data.borrow().clone()))
+        }
+
+        fn report(&self, status: &WindowsNodeConfigStatus) -> io::Result<()> {
+            self.reported.borrow_mut().push((status.phase, status.reason.clone()));
+            Ok(())
+        }
+    }
+
+    fn files(max_pods: u32) -> BTreeMap<String, String> {
+        BTreeMap::from([("kubelet.yaml".to_owned(), format!("maxPods: {max_pods}\n"))])
+    }
+
+    #[test]
+    fn a_refusal_stays_in_the_status_until_the_configuration_has_the_digest_of_the_spec() {
+        let (host, source) = (FakeHost::new("", []), FakeSource::default());
+        let mut worker = Worker::resume(&host, &source, Limits::default()).unwrap();
+        let spec = WindowsNodeConfigSpec {
+            pool: "web".into(),
+            node_uid: "u".into(),
+            config: "web-1".into(),
+            digest: pool::digest(&files(42)),
+            disruption: Disruption::KubeletRestart,
+            attempt: 1,
+            confirmed: None,
+            confirm_timeout: "5m".into(),
+            assigned_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH),
+        };
+        source.data.replace(files(99));
+        for _ in 0..3 {
+            assert_eq!(worker.reconcile(Some(&spec)), Next::Wait, "it is checked again soon");
+        }
+        let refused = |reason: &str| (NodeConfigPhase::Refused, reason.to_owned());
+        let checked = (NodeConfigPhase::Preflight, String::new());
+        assert_eq!(*source.reported.borrow(), [checked.clone(), refused("DigestDiffers")]);
+
+        // The simulated host has no kubelet that the agent can configure.
+        source.data.replace(files(42));
+        for _ in 0..3 {
+            assert_eq!(worker.reconcile(Some(&spec)), Next::Idle, "it is checked again after some time");
+        }
+        assert_eq!(*source.reported.borrow(), [checked, refused("DigestDiffers"), refused("UnknownLayout")]);
+        assert_eq!(worker.journal(), &Journal::default());
     }
 }

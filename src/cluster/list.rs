@@ -14,8 +14,9 @@ use kube::{
     api::{ApiResource, DynamicObject, ListParams},
 };
 use serde::de::DeserializeOwned;
+use tracing::debug;
 
-use super::{ControllerView, View, caches::has_agents, explain, status_code, version};
+use super::{ControllerView, View, WatchBackoff, caches::has_agents, explain, status_code, version};
 use crate::{
     api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::label},
     domain::{
@@ -83,6 +84,24 @@ pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot,
         ownership: Arc::default(),
         ..Snapshot::default()
     })
+}
+
+/// Waits until it is known that there is a WindowsNodeConfig. The question is asked once; it never ends if there is none, the
+/// kind is not installed, or it may not be read.
+pub async fn wait_for_node_configs(client: &Client) {
+    let api = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::erase::<WindowsNodeConfig>(&()));
+    let one = ListParams::default().limit(1);
+    for delay in WatchBackoff::default() {
+        match api.list_metadata(&one).await {
+            Ok(found) if !found.items.is_empty() => return,
+            Err(error) if status_code(&error).is_none_or(|code| code == 429 || code >= 500) => {
+                debug!(error = explain(&error), "WindowsNodeConfigs not listed, retrying");
+                tokio::time::sleep(delay).await;
+            }
+            Ok(_) | Err(_) => break,
+        }
+    }
+    std::future::pending().await
 }
 
 /// Pods and their controllers.

@@ -24,7 +24,7 @@ pub use client::{client, operator_client};
 pub use events::Events;
 pub use key::{KeyError, OwnershipKeyStore, read as read_key};
 pub use leases::Leases;
-pub use list::{ListError, is_operator_running, list_snapshot, list_workloads};
+pub use list::{ListError, is_operator_running, list_snapshot, list_workloads, wait_for_node_configs};
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};
 pub use store::{Change, Store};
 pub use version::VersionProbe;

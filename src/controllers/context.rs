@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span, warn};
 
 use super::{
+    failed_nodes::FailedNodes,
     log_deduplicator::{LogDeduplicator, failures},
     queue::Requeue,
 };
@@ -37,6 +38,8 @@ pub struct Context {
     pub metrics: Metrics,
     /// The failures that were logged.
     pub failures: LogDeduplicator,
+    /// The nodes where a configuration failed.
+    pub failed_nodes: FailedNodes,
 }
 
 impl ReconcileResult {

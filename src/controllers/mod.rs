@@ -3,6 +3,7 @@
 mod changes;
 mod context;
 mod event_mapper;
+mod failed_nodes;
 mod images;
 mod log_deduplicator;
 mod pool;
@@ -34,6 +35,7 @@ use self::{
     changes::Changes,
     context::{Context, ReconcileResult},
     event_mapper::EventMapper,
+    failed_nodes::FailedNodes,
     images::Images,
     log_deduplicator::LogDeduplicator,
     queue::{Enqueuer, Queue, queue},
@@ -136,6 +138,7 @@ fn context(settings: &Settings, client: &Client, caches: Arc<Caches>) -> Context
         leases: Leases::new(client.clone()),
         metrics: settings.metrics.clone(),
         failures: LogDeduplicator::default(),
+        failed_nodes: FailedNodes::default(),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
     api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::label},
     cluster::{
         Change, ControllerView, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, run_watch,
-        with_stall_detection,
+        wait_for_node_configs, with_stall_detection,
     },
     domain::workload::{MemoryDefaults, Pod, PodController},
 };
@@ -100,13 +100,16 @@ impl Watches {
             .watch(config_maps, managed, &caches.config_maps, EventMapper::config_map);
     }
 
-    /// Watches WindowsNodeConfigs from the time when a pool has agents: other clusters need neither the kind nor the
-    /// permission.
+    /// Watches WindowsNodeConfigs from the time when a pool has agents, or from the start if there are some, which then have to
+    /// be deleted: other clusters need not have the kind.
     pub fn start_agents(&self, tasks: &mut JoinSet<()>) {
         let watches = self.clone();
         tasks.spawn(async move {
             let caches = &watches.mapper.caches;
-            caches.wait_for_agents().await;
+            tokio::select! {
+                () = caches.wait_for_agents() => {}
+                () = wait_for_node_configs(&watches.client) => {}
+            }
             let configs =
                 |client| Api::<DynamicObject>::all_with(client, &ApiResource::erase::<WindowsNodeConfig>(&()));
             // Dropping it ends the watch.

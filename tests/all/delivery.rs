@@ -5,13 +5,17 @@ use serde_json::{Value, json};
 use winpool::{
     api::WindowsNodePoolStatus,
     domain::{
-        operation::{Done, Operation},
+        operation::{Done, Operation, Outcome},
         pool::{
             Snapshot,
             delivery::{Restart, awaiting_confirmation, restarts},
             plan::{clean_up, plan},
         },
-        status::pool::report,
+        status::{
+            event::{Event, Regarding},
+            pool::report,
+            rollout,
+        },
     },
 };
 
@@ -597,4 +601,63 @@ fn a_plan_announces_what_restarts_on_which_nodes_per_changed_file() {
     assert_eq!(announce(&mut cluster, mirror("https://b.example")), ["win-1 win-2: None for hosts.docker.io.toml"]);
     cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = json!({"method": "None"}));
     assert_eq!(announced(&cluster), [""; 0]);
+}
+
+/// The events on nodes of one reconcile, as `type reason node: message`, and what identifies the failures. Each event has the
+/// uid of its node.
+fn node_events(cluster: &mut Cluster) -> (Vec<String>, Vec<String>) {
+    let snapshot = cluster.model.snapshot();
+    let plan = plan(&snapshot, "web").unwrap();
+    let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
+    let done = Done { results, complete: true };
+    let failed = rollout::failed(&snapshot, &plan);
+    let keys =
+        failed.iter().map(|failed| format!("{} {} {}", failed.event.about.uid(), failed.key.attempt, failed.key.kind));
+    let keys = keys.collect();
+    let events = rollout::confirmed(&snapshot, &done).into_iter().chain(failed.into_iter().map(|failed| failed.event));
+    let text = |event: Event| {
+        let Regarding::Node { name, uid } = &event.about else { panic!("{event:?}") };
+        assert_eq!(snapshot.nodes.get(name).unwrap().uid, *uid);
+        let (_, after) = event.message.split_once("configuration web-").unwrap();
+        let kind = if event.warning { "Warning" } else { "Normal" };
+        format!("{kind} {} {name}: {}", event.reason, after.split_once(' ').unwrap().1)
+    };
+    (events.map(text).collect(), keys)
+}
+
+#[test]
+fn a_node_gets_an_event_when_its_configuration_is_confirmed_or_has_failed() {
+    let mut cluster = Cluster::new(2, json!({"drain": "Never", "maxFailures": 2, "maxUnavailable": 2}));
+    cluster.agents = |name| if name == "win-1" { Agent::Applies } else { Agent::RollsBack };
+    cluster.set_profile(json!({"kubelet": {"maxPods": 42}}));
+    cluster.reconcile("web");
+    cluster.reconcile("web");
+    cluster.act();
+    let works = "Normal ConfigConfirmed win-1: works on the node and is confirmed";
+    assert_eq!(node_events(&mut cluster), (vec![works.to_owned()], vec![]));
+    cluster.reconcile("web");
+    assert_eq!(node_events(&mut cluster), (vec![], vec![]), "it is confirmed once");
+    cluster.settle();
+    let (events, keys) = node_events(&mut cluster);
+    assert_eq!(events, ["Warning ConfigFailed win-2: failed on the node, rolled back: KubeletNotHealthy"]);
+    let uid = cluster.model.get(NODE, "win-2").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!(keys, [format!("{uid} 1 RolledBack")]);
+}
+
+#[test]
+fn a_config_map_that_somebody_replaced_is_not_assigned_before_it_is_restored() {
+    let mut cluster = Cluster::new(2, never_drain());
+    cluster.settle();
+    let name = cluster.model.names(CONFIG).remove(0);
+    let digest = cluster.node_config("win-1")["spec"]["digest"].clone();
+    cluster.model.edit(CONFIG, &name, |map| map["data"]["kubelet.yaml"] = json!("maxPods: 1"));
+    cluster.take_log();
+    let assigned = plan(&cluster.model.snapshot(), "web").unwrap().steps.into_iter().flatten();
+    let assigned = assigned.filter(|operation| matches!(operation, Operation::ApplyNodeConfig { .. }));
+    assert_eq!(assigned.count(), 0, "the foreign digest is not assigned");
+    cluster.settle();
+    for name in ["win-1", "win-2"] {
+        assert_eq!(cluster.node_config(name)["spec"]["digest"], digest, "{name}");
+    }
+    assert_eq!(cluster.take_log(), [""; 0], "the nodes run the restored configuration");
 }

@@ -23,6 +23,7 @@ mod layers;
 mod lint;
 mod model;
 mod ownership;
+mod policies;
 mod pools;
 mod status_page;
 mod workloads;

@@ -9,7 +9,7 @@ use std::{
 use serde_json::json;
 
 use super::{
-    NodeConfigView, Pool, Snapshot, Spec,
+    ConfigMapView, NodeConfigView, Pool, Snapshot, Spec,
     snapshot::{config_name, digest},
 };
 use crate::{
@@ -107,6 +107,8 @@ impl ExpectedNode {
 #[allow(missing_docs)] // the names say it
 pub struct RenderedConfig {
     pub configuration: Configuration,
+    /// The digest of its files.
+    pub digest: String,
     pub kubelets: BTreeSet<Minor>,
     pub runtimes: BTreeSet<ContainerRuntime<ContainerdLine>>,
     pub builds: BTreeSet<Build>,
@@ -116,6 +118,15 @@ impl ConfigPlan {
     /// The name of the configuration for a node, if it could be rendered.
     pub fn name_for(&self, node: &WindowsNode) -> Option<&str> {
         self.names.get(&variant(node)?).map(String::as_str)
+    }
+
+    /// The ConfigMap with the configuration for a node, if it exists and has the rendered content: another client may have
+    /// created one with this name.
+    pub fn stored_for<'s>(&self, snapshot: &'s Snapshot, node: &WindowsNode) -> Option<&'s ConfigMapView> {
+        let name = self.name_for(node)?;
+        let rendered = self.configs.get(name)?;
+        let map = snapshot.config_maps.get(name)?;
+        (!map.deleting && map.digest == rendered.digest).then_some(map.as_ref())
     }
 
     /// The variants with a configuration.
@@ -171,9 +182,11 @@ impl ConfigPlan {
                 return;
             }
         };
-        let name = config_name(pool, &configuration.files);
+        let digest = digest(&configuration.files);
+        let name = config_name(pool, &digest);
         let config = self.configs.entry(name.clone()).or_insert_with(|| RenderedConfig {
             configuration,
+            digest,
             kubelets: BTreeSet::new(),
             runtimes: BTreeSet::new(),
             builds: BTreeSet::new(),
@@ -190,7 +203,7 @@ impl ConfigPlan {
             let existing = snapshot.config_maps.get(name);
             existing.is_some_and(|existing| !existing.deleting && existing.digest == digest)
         };
-        let missing = self.configs.iter().filter(|(name, config)| !exists(name, &digest(&config.configuration.files)));
+        let missing = self.configs.iter().filter(|(name, config)| !exists(name, &config.digest));
         let operations =
             missing.map(|(name, config)| apply(&snapshot.namespace, &pool.name, name, &config.configuration));
         let existence = FieldWrite::existence(true);
@@ -206,7 +219,7 @@ impl ConfigPlan {
     fn discarded(&self, snapshot: &Snapshot) -> Vec<Operation> {
         let differing = self.configs.iter().filter_map(|(name, config)| {
             let existing = snapshot.config_maps.get(name).filter(|existing| !existing.deleting)?;
-            (existing.digest != digest(&config.configuration.files)).then_some(existing)
+            (existing.digest != config.digest).then_some(existing)
         });
         differing.map(|map| map.delete()).collect()
     }

@@ -178,10 +178,9 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// The desired configuration, if its ConfigMap exists.
+    /// The desired configuration, if its ConfigMap exists with the rendered content.
     fn desired(&self, node: &WindowsNode, assigned: Option<Assigned<'_>>) -> Option<Desired<'a>> {
-        let name = self.configs.name_for(node)?;
-        let map = self.snapshot.config_maps.get(name).filter(|map| !map.deleting)?;
+        let map = self.configs.stored_for(self.snapshot, node)?;
         let restart = restart(self.changed_files(&map.files, &map.digest, assigned).as_ref());
         Some(Desired { config: &map.name, digest: &map.digest, restart, drain: self.drains(node, restart) })
     }
@@ -261,7 +260,7 @@ impl<'a> Inputs<'a> {
         let (rules, now) = (self.rules, whole_second(self.snapshot.now));
         // Another patch of the node changes its version first.
         let may_patch = member.plan.change.is_none();
-        let desired = self.configs.name_for(node).and_then(|name| self.snapshot.config_maps.get(name));
+        let desired = self.configs.stored_for(self.snapshot, node);
         let current =
             self.config(node).filter(|config| config.is_for(&node.uid)).and_then(|config| config.spec.as_ref());
         let apply = |spec: &WindowsNodeConfigSpec| Operation::apply_node_config(&node.name, spec);

@@ -2,17 +2,19 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use jiff::Timestamp;
+
 pub use super::member::Member;
 use super::{
     Pool, Snapshot, Spec,
     classes::{self, ClassPlan},
     config_in_effect::NodeConfigs,
     configs::{self, ConfigPlan, ExpectedNode, Rendering},
-    delivery::{self, DeliveryPlan},
+    delivery::{self, DeliveryPlan, DeliveryState},
     evictions::Evictions,
     membership::{Membership, PoolNodes, SharedNode},
     nodes::{self, DesiredConfig, DesiredNode, NodePlanner},
-    rollout::FailureReason,
+    rollout::{FailureReason, NodeFailure},
 };
 use crate::{
     api::{
@@ -314,13 +316,31 @@ impl<'a> Planner<'a> {
 }
 
 impl Plan {
+    /// The nodes where the desired configuration failed.
+    pub fn failures(&self) -> &[NodeFailure] {
+        self.delivery().map_or(&[], DeliveryPlan::failures)
+    }
+
     /// The number of nodes where the desired configuration failed, by kind of failure.
     pub fn rollout_failures(&self) -> [(&'static str, usize); 4] {
-        let failures = match &self.phase {
-            Phase::Active(active) => active.delivery.failures(),
-            Phase::Invalid | Phase::Retained | Phase::CleaningUp { .. } => &[],
-        };
-        FailureReason::KINDS.map(|kind| (kind, failures.iter().filter(|failure| failure.reason.kind() == kind).count()))
+        let of_kind = |kind| self.failures().iter().filter(|failure| failure.reason.kind() == kind).count();
+        FailureReason::KINDS.map(|kind| (kind, of_kind(kind)))
+    }
+
+    /// When the first node of a rollout that has not ended began, in seconds since 1970.
+    pub fn rollout_start(&self) -> Option<i64> {
+        match &self.delivery()?.state {
+            DeliveryState::Rollout(rollout) => rollout.begun.map(Timestamp::as_second),
+            DeliveryState::Off | DeliveryState::Unknown => None,
+        }
+    }
+
+    /// The delivery, if the pool is reconciled and writes.
+    fn delivery(&self) -> Option<&DeliveryPlan> {
+        match &self.phase {
+            Phase::Active(active) if self.pool.enforces() => Some(&active.delivery),
+            Phase::Active(_) | Phase::Invalid | Phase::Retained | Phase::CleaningUp { .. } => None,
+        }
     }
 
     fn of(pool: &Arc<Pool>, steps: Vec<Vec<Operation>>, phase: Phase) -> Self {

@@ -239,9 +239,9 @@ pub(super) fn file_digests(data: &BTreeMap<String, String>) -> BTreeMap<String, 
     data.iter().map(|(key, value)| (key.clone(), hexadecimal(&Sha256::digest(value)))).collect()
 }
 
-/// The name of the ConfigMap with this data in a pool.
-pub(super) fn config_name(pool: &str, data: &BTreeMap<String, String>) -> String {
-    format!("{pool}-{:.NAME_DIGEST_LENGTH$}", digest(data))
+/// The name of the ConfigMap with the data of this digest in a pool.
+pub(super) fn config_name(pool: &str, digest: &str) -> String {
+    format!("{pool}-{digest:.NAME_DIGEST_LENGTH$}")
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

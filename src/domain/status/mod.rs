@@ -4,6 +4,7 @@ pub mod condition;
 pub mod event;
 pub mod pool;
 pub mod profile;
+pub mod rollout;
 mod unassigned;
 
 pub use unassigned::unassigned;

@@ -9,7 +9,6 @@ use crate::{
         NodeConfigView, Snapshot,
         config_in_effect::NodeConfigs,
         configs::RenderedConfig,
-        digest,
         member::Member,
         plan::{Phase, Plan},
         snapshot::file_digests,
@@ -38,9 +37,10 @@ pub fn restarts(snapshot: &Snapshot, plan: &Plan) -> Vec<Restart> {
     let Some(rules) = &spec.rollout else { return Vec::new() };
     let node_configs = NodeConfigs::new(snapshot, spec);
     let inputs = Inputs { snapshot, pool: &plan.pool, rules, node_configs, configs: &active.configs };
-    let configs = active.configs.configs.iter().map(|(name, config)| (name.as_str(), Files::of(config))).collect();
+    let files = |config: &RenderedConfig| file_digests(&config.configuration.files);
+    let files = active.configs.configs.iter().map(|(name, config)| (name.as_str(), files(config))).collect();
     let mut restarts: Vec<Restart> = Vec::new();
-    for (node, next) in active.members.iter().filter_map(|member| Some((member, inputs.next(&configs, member)?))) {
+    for (node, next) in active.members.iter().filter_map(|member| Some((member, inputs.next(&files, member)?))) {
         let same = |known: &&mut Restart| {
             let Restart { config, files, restart, drain, nodes: _ } = known;
             (config, files, *restart, *drain) == (&next.config, &next.files, next.restart, next.drain)
@@ -53,25 +53,12 @@ pub fn restarts(snapshot: &Snapshot, plan: &Plan) -> Vec<Restart> {
     restarts
 }
 
-/// The digests of a configuration.
-struct Files {
-    files: BTreeMap<String, String>,
-    digest: String,
-}
-
-impl Files {
-    fn of(config: &RenderedConfig) -> Self {
-        let files = &config.configuration.files;
-        Self { files: file_digests(files), digest: digest(files) }
-    }
-}
-
 impl Inputs<'_> {
     /// What the configuration of a member restarts; `None` if the node runs it. The list of nodes is empty.
-    fn next(&self, configs: &BTreeMap<&str, Files>, member: &Member) -> Option<Restart> {
+    fn next(&self, files: &BTreeMap<&str, BTreeMap<String, String>>, member: &Member) -> Option<Restart> {
         let node = member.node.as_ref();
         let name = self.configs.name_for(node)?;
-        let Files { files, digest } = configs.get(name)?;
+        let (files, digest) = (files.get(name)?, &self.configs.configs.get(name)?.digest);
         let assigned = self.config(node).and_then(|config: &NodeConfigView| config.assigned(&node.uid));
         let changed = self.changed_files(files, digest, assigned);
         if changed.as_ref().is_some_and(BTreeSet::is_empty) {

@@ -53,6 +53,8 @@ pub struct RolloutPlan {
     pub state: RolloutState,
     /// The nodes that run their desired configuration.
     pub done: BTreeSet<String>,
+    /// When the first node began to change to a configuration that not all nodes run yet, by the operator's clock.
+    pub begun: Option<Timestamp>,
     /// When to plan again without an event.
     pub next: Option<Timestamp>,
 }
@@ -129,6 +131,7 @@ pub fn plan(rules: &RolloutRules, nodes: &[RolloutNode<'_>], now: Timestamp) -> 
         }
     }
     RolloutPlan {
+        begun: starts.begun(&nodes),
         state: state_of(rules, &nodes, halted),
         done: nodes.iter().filter(|entry| entry.state == NodeState::Done).map(Entry::name).collect(),
         next: nodes.iter().filter_map(|entry| entry.next(now)).min(),
@@ -260,6 +263,22 @@ impl<'a> Starts<'a> {
             *start = (*start).min(spec.assigned_at());
         }
         Self(starts)
+    }
+
+    /// When the first node began to change to a configuration that not all nodes run yet. A node that joins later begins when
+    /// it is created.
+    fn begun(&self, nodes: &[Entry<'a>]) -> Option<Timestamp> {
+        let unfinished = nodes.iter().filter(|entry| entry.state != NodeState::Done);
+        let begun = unfinished.filter_map(|entry| {
+            let desired = entry.node.desired?;
+            let cordoned = match entry.node.cordoned {
+                Cordoned::ByOperator(cordon) if cordon.config == desired.config => Some(cordon.since),
+                _ => None,
+            };
+            let begun = self.0.get(desired.digest).copied().into_iter().chain(cordoned).min();
+            begun.map(|begun| entry.node.created.map_or(begun, |created| created.max(begun)))
+        });
+        begun.min()
     }
 
     /// Whether a node joined after the rollout of its desired configuration began, and has none yet.

@@ -302,3 +302,27 @@ fn the_next_reconcile_is_at_the_next_deadline_or_soon_if_pods_or_heartbeats_are_
     assert_eq!(next(vec![done()]), None);
     assert_eq!(plan(&rules(), &[unverified], at(0)).next, Some(at(5)));
 }
+
+#[test]
+fn a_rollout_begins_with_its_first_node_and_has_no_beginning_once_it_is_complete() {
+    let joined = |second| Node { created: at(second), ..Node::new(Agent::Applies(5)) };
+    let cordon = |config: &str, second| Some(Cordon { config: config.into(), attempt: 1, since: at(second) });
+    let assigned = |second| {
+        let mut node = waiting();
+        node.assign("new", 1, at(second));
+        node
+    };
+    for (case, nodes, expected) in [
+        ("no nodes", vec![], None),
+        ("complete", vec![done(), done()], None),
+        ("nothing has begun", vec![waiting(), waiting()], None),
+        ("a node is cordoned", vec![Node { cordon: cordon("new", 3), ..waiting() }], Some(3)),
+        ("a node is cordoned for another configuration", vec![Node { cordon: cordon("old", 3), ..waiting() }], None),
+        ("two are assigned", vec![assigned(7), assigned(4), waiting()], Some(4)),
+        ("the first one is done", vec![done(), waiting()], Some(-500)),
+        ("halted", vec![with_phase(NodeConfigPhase::Refused), waiting()], Some(0)),
+        ("a node joins after the rollout was complete", vec![done(), joined(9)], Some(9)),
+    ] {
+        assert_eq!(World::new(rules(), nodes).plan().begun, expected.map(at), "{case}");
+    }
+}

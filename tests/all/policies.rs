@@ -1,0 +1,195 @@
+//! The ValidatingAdmissionPolicies of `config/agent`, evaluated in process as an API server does: which policy a request
+//! matches, and what its CEL expressions say.
+
+use std::{fs, path::Path};
+
+use kube::core::cel::cel::{Context, Program, Value as CelValue};
+use serde_json::{Value, json};
+
+const OPERATOR: &str = "system:serviceaccount:winpool-system:winpool";
+const AGENT: &str = "system:serviceaccount:winpool-agent:winpool-agent";
+const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+const KUBELET: &str = "system:node:win-1";
+/// In the group system:masters, whom RBAC cannot limit.
+const ADMIN: &str = "kubernetes-admin";
+
+const CONFIG: &str = "windowsnodeconfigs";
+const STATUS: &str = "windowsnodeconfigs/status";
+const MAP: &str = "configmaps";
+
+/// The outcomes.
+const ALLOWED: &str = "";
+const BY_STATUS: &str = "winpool-agent-status";
+const BY_CONFIGS: &str = "winpool-node-configs";
+const BY_MAPS: &str = "winpool-configurations";
+
+/// A request to the API server.
+struct Request {
+    user: &'static str,
+    /// The node in the token of the user; the token of a pod that is not on a node has other information.
+    token_of: Option<&'static str>,
+    operation: &'static str,
+    resource: &'static str,
+    namespace: &'static str,
+    old: Value,
+    new: Value,
+}
+
+impl Request {
+    fn new(user: &'static str, operation: &'static str, resource: &'static str, old: Value, new: Value) -> Self {
+        let namespace = if resource == MAP { "winpool-system" } else { "" };
+        Self { user, token_of: None, operation, resource, namespace, old, new }
+    }
+
+    fn group(&self) -> &'static str {
+        if self.resource == MAP { "" } else { "winpool.dev" }
+    }
+
+    /// The variables of the expressions.
+    fn variables(&self) -> [(&'static str, Value); 3] {
+        let mut user = json!({"username": self.user, "groups": ["system:authenticated"]});
+        match self.token_of {
+            Some(node) => user["extra"] = json!({"authentication.kubernetes.io/node-name": [node]}),
+            None if self.user == AGENT => user["extra"] = json!({"authentication.kubernetes.io/pod-name": ["agent-1"]}),
+            None => {}
+        }
+        let request = json!({"name": "win-1", "operation": self.operation, "userInfo": user});
+        [("request", request), ("object", self.new.clone()), ("oldObject", self.old.clone())]
+    }
+}
+
+fn policies() -> Vec<Value> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/agent/admission_policy.yaml");
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&fs::read_to_string(file).unwrap()).unwrap();
+    documents.into_iter().filter(|object| object["kind"] == "ValidatingAdmissionPolicy").collect()
+}
+
+fn selects(selector: &Value, labels: &Value) -> bool {
+    selector["matchLabels"].as_object().into_iter().flatten().all(|(key, value)| labels[key] == *value)
+}
+
+/// Whether the constraints of a policy match a request; those on objects hold before or after it.
+fn matches(policy: &Value, request: &Request) -> bool {
+    let constraints = &policy["spec"]["matchConstraints"];
+    let contains = |list: &Value, item: &str| list.as_array().unwrap().contains(&json!(item));
+    let matches = |rule: &Value| {
+        contains(&rule["apiGroups"], request.group())
+            && contains(&rule["operations"], request.operation)
+            && contains(&rule["resources"], request.resource)
+    };
+    let namespace = json!({"kubernetes.io/metadata.name": request.namespace});
+    constraints["resourceRules"].as_array().unwrap().iter().any(matches)
+        && selects(&constraints["namespaceSelector"], &namespace)
+        && [&request.old, &request.new]
+            .into_iter()
+            .any(|object| selects(&constraints["objectSelector"], &object["metadata"]["labels"]))
+}
+
+/// Whether an expression is true. An error is a denial, because of failurePolicy Fail.
+fn holds(expression: &Value, request: &Request) -> bool {
+    let program = Program::compile(expression.as_str().unwrap()).unwrap();
+    let mut context = Context::default();
+    for (name, value) in request.variables() {
+        context.add_variable(name, value).unwrap();
+    }
+    program.execute(&context).is_ok_and(|value| value == CelValue::Bool(true))
+}
+
+/// The policy that denies a request; empty if it is allowed.
+fn denied_by(request: &Request) -> String {
+    let denies = |policy: &&Value| {
+        let spec = &policy["spec"];
+        assert_eq!(spec["failurePolicy"], "Fail");
+        let mut conditions = spec["matchConditions"].as_array().into_iter().flatten();
+        matches(policy, request)
+            && conditions.all(|condition| holds(&condition["expression"], request))
+            && !spec["validations"].as_array().unwrap().iter().all(|one| holds(&one["expression"], request))
+    };
+    let denying: Vec<_> = policies().iter().filter(denies).map(|policy| policy["metadata"]["name"].clone()).collect();
+    denying.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
+}
+
+fn config(digest: &str) -> Value {
+    json!({"metadata": {"name": "win-1"}, "spec": {"digest": digest, "pool": "web"}})
+}
+
+fn map(managed: bool, data: &str) -> Value {
+    let labels = if managed {
+        json!({"app.kubernetes.io/managed-by": "winpool", "winpool.dev/pool": "web"})
+    } else {
+        json!({"winpool.dev/pool": "web"})
+    };
+    json!({"metadata": {"name": "web-1", "labels": labels}, "data": {"kubelet.yaml": data}})
+}
+
+/// The object with a finalizer, as a deletion in the foreground adds it and the garbage collector removes it.
+fn with_finalizer(mut object: Value) -> Value {
+    object["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    object
+}
+
+#[test]
+fn an_agent_writes_only_the_status_of_its_own_node() {
+    let status =
+        |user, token_of| Request { token_of, ..Request::new(user, "UPDATE", STATUS, config("a"), config("a")) };
+    for (user, token_of, expected) in [
+        (AGENT, Some("win-1"), ALLOWED),
+        (AGENT, Some("win-2"), BY_STATUS),
+        (AGENT, Some("win-10"), BY_STATUS),
+        (AGENT, Some(""), BY_STATUS),
+        (AGENT, None, BY_STATUS),
+        // RBAC limits them.
+        (ADMIN, None, ALLOWED),
+        (KUBELET, None, ALLOWED),
+        (OPERATOR, None, ALLOWED),
+    ] {
+        assert_eq!(denied_by(&status(user, token_of)), expected, "{user} {token_of:?}");
+    }
+}
+
+#[test]
+fn only_the_operator_writes_the_spec_of_a_node_config() {
+    for (user, operation, old, new, expected) in [
+        (OPERATOR, "CREATE", Value::Null, config("a"), ALLOWED),
+        (OPERATOR, "UPDATE", config("a"), config("b"), ALLOWED),
+        (AGENT, "CREATE", Value::Null, config("a"), BY_CONFIGS),
+        (AGENT, "UPDATE", config("a"), config("b"), BY_CONFIGS),
+        (KUBELET, "UPDATE", config("a"), config("b"), BY_CONFIGS),
+        (ADMIN, "CREATE", Value::Null, config("a"), BY_CONFIGS),
+        (ADMIN, "UPDATE", config("a"), config("b"), BY_CONFIGS),
+        (ADMIN, "UPDATE", config("a"), json!({"metadata": {"name": "win-1"}}), BY_CONFIGS),
+        // Deletions are allowed, also those that wait for the garbage collector.
+        (ADMIN, "DELETE", config("a"), Value::Null, ALLOWED),
+        (COLLECTOR, "UPDATE", with_finalizer(config("a")), config("a"), ALLOWED),
+        (COLLECTOR, "UPDATE", with_finalizer(config("a")), config("b"), BY_CONFIGS),
+    ] {
+        let request = Request { token_of: Some("win-1"), ..Request::new(user, operation, CONFIG, old, new) };
+        assert_eq!(denied_by(&request), expected, "{user} {operation} {}", request.new);
+    }
+}
+
+#[test]
+fn only_the_operator_writes_its_config_maps() {
+    let (own, other) = (map(true, "a"), map(false, "a"));
+    for (user, operation, old, new, expected) in [
+        (OPERATOR, "CREATE", Value::Null, own.clone(), ALLOWED),
+        (OPERATOR, "UPDATE", own.clone(), map(true, "b"), ALLOWED),
+        (AGENT, "CREATE", Value::Null, own.clone(), BY_MAPS),
+        (ADMIN, "CREATE", Value::Null, own.clone(), BY_MAPS),
+        (ADMIN, "UPDATE", own.clone(), map(true, "b"), BY_MAPS),
+        (ADMIN, "UPDATE", own.clone(), json!({"metadata": own["metadata"]}), BY_MAPS),
+        (ADMIN, "UPDATE", own.clone(), other.clone(), BY_MAPS),
+        (ADMIN, "UPDATE", other.clone(), own.clone(), BY_MAPS),
+        (ADMIN, "UPDATE", json!({"metadata": {}, "data": own["data"]}), own.clone(), BY_MAPS),
+        (ADMIN, "DELETE", own.clone(), Value::Null, ALLOWED),
+        (COLLECTOR, "UPDATE", with_finalizer(own.clone()), own.clone(), ALLOWED),
+        // ConfigMaps that are not the operator's.
+        (ADMIN, "CREATE", Value::Null, other.clone(), ALLOWED),
+        (ADMIN, "UPDATE", other.clone(), map(false, "b"), ALLOWED),
+    ] {
+        let request = Request::new(user, operation, MAP, old, new);
+        assert_eq!(denied_by(&request), expected, "{user} {operation} {}", request.new);
+    }
+    let elsewhere = Request { namespace: "default", ..Request::new(ADMIN, "CREATE", MAP, Value::Null, own) };
+    assert_eq!(denied_by(&elsewhere), ALLOWED, "agents read the namespace of the operator only");
+}
