@@ -8,6 +8,9 @@ use super::{
 };
 use crate::api::{ConfigReference, NodeConfigPhase, RejectedConfig, WindowsNodeConfigStatus};
 
+/// The reason of an applied configuration that is no longer on the node as it was applied.
+pub const CHANGED_ON_NODE: &str = "ChangedOnNode";
+
 /// What the agent knows beside its journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
@@ -17,6 +20,8 @@ pub struct Observed {
     pub refusal: Option<Refusal>,
     /// Why nothing could be done at the last attempt, which is repeated.
     pub error: Option<String>,
+    /// The files and services that something else has changed since the configuration was applied.
+    pub changed: Vec<String>,
     /// How kubelet and container runtime are installed, once it is known.
     pub layout: String,
 }
@@ -48,7 +53,10 @@ fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeCon
         };
     }
     if journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest) {
-        return (NodeConfigPhase::Applied, "", String::new());
+        return match observed.changed.as_slice() {
+            [] => (NodeConfigPhase::Applied, "", error),
+            changed => (NodeConfigPhase::Applied, CHANGED_ON_NODE, changed_on_node(changed)),
+        };
     }
     if let Some(Rejection { failure, .. }) = journal.rejection(desired) {
         return (NodeConfigPhase::RolledBack, failure.reason.name(), failure.message.clone());
@@ -58,6 +66,11 @@ fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeCon
         None if observed.preflight => (NodeConfigPhase::Preflight, "", error),
         None => (NodeConfigPhase::Pending, "", error),
     }
+}
+
+fn changed_on_node(changed: &[String]) -> String {
+    let remedy = "Restore them on the node, or change the profile to apply a new configuration";
+    format!("something else has changed {} since the configuration was applied. {remedy}", changed.join(", "))
 }
 
 fn phase_of_change(change: &Change, error: String) -> (NodeConfigPhase, &'static str, String) {

@@ -19,8 +19,8 @@ use crate::{
     domain::{kubernetes::duration, pool},
 };
 
-/// After how long a refused configuration is checked again.
-const RECHECK: Duration = Duration::from_secs(600);
+/// How often the node is compared with the applied configuration, and a refused configuration checked again.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(300);
 
 /// The API server as the worker needs it.
 pub trait Source: Cluster {
@@ -42,9 +42,12 @@ pub struct Worker<'a> {
     host: &'a dyn Host,
     source: &'a dyn Source,
     cycle: Cycle<'a>,
+    check_interval: Duration,
     observed: Observed,
     /// The configuration that [`Observed::refusal`] is about, and when it was refused.
     refused: Option<(ConfigId, Timestamp)>,
+    /// The configuration that the node was last compared with, and when.
+    compared: Option<(ConfigId, Timestamp)>,
     /// The status that was written last.
     reported: Option<WindowsNodeConfigStatus>,
 }
@@ -54,9 +57,15 @@ impl<'a> Worker<'a> {
     ///
     /// # Errors
     /// When the journal cannot be read. Nothing may be changed then.
-    pub fn resume(host: &'a dyn Host, source: &'a (impl Source + 'a), limits: Limits) -> io::Result<Self> {
-        let cycle = Cycle::resume(host, source, limits)?;
-        Ok(Self { host, source, cycle, observed: Observed::default(), refused: None, reported: None })
+    pub fn resume(
+        host: &'a dyn Host,
+        source: &'a dyn Source,
+        limits: Limits,
+        check_interval: Duration,
+    ) -> io::Result<Self> {
+        let cycle = Cycle::resume(host, limits)?;
+        let observed = Observed::default();
+        Ok(Self { host, source, cycle, check_interval, observed, refused: None, compared: None, reported: None })
     }
 
     /// The state of the agent.
@@ -93,14 +102,16 @@ impl<'a> Worker<'a> {
             self.cycle.set_confirm_limit(Duration::from_nanos(nanos));
         }
         let confirmed = spec.filter(|spec| spec.is_confirmed()).map(|spec| spec.digest.as_str());
-        self.cycle.advance(desired, confirmed)
+        self.cycle.advance(self.source, desired, confirmed)
     }
 
     /// Begins to apply the desired configuration, unless it is applied, was rolled back, or was refused lately.
     fn prepare(&mut self, desired: &ConfigId) -> io::Result<Next> {
         let journal = self.cycle.journal();
-        let applied = journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest);
-        if applied || journal.rejection(desired).is_some() || self.was_refused(desired) {
+        if journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest) {
+            return self.compare(desired).map(|()| Next::Idle);
+        }
+        if journal.rejection(desired).is_some() || self.was_refused(desired) {
             return Ok(Next::Idle);
         }
         self.observed = Observed { preflight: true, ..Observed::default() };
@@ -117,7 +128,7 @@ impl<'a> Worker<'a> {
         match checked {
             Ok((layout, plan)) => {
                 self.observed.layout = layout.kind.name().to_owned();
-                self.cycle.begin(desired.clone(), plan)?;
+                self.cycle.begin(self.source, desired.clone(), plan)?;
                 Ok(Next::Continue)
             }
             Err(refusal) => {
@@ -130,8 +141,33 @@ impl<'a> Worker<'a> {
 
     /// A refused configuration is checked again after some time: an administrator may have changed the node.
     fn was_refused(&self, desired: &ConfigId) -> bool {
-        let recent = |at: &Timestamp| (*at..*at + RECHECK).contains(&self.host.now());
-        self.refused.as_ref().is_some_and(|(refused, at)| refused == desired && recent(at))
+        self.is_recent(self.refused.as_ref(), desired)
+    }
+
+    /// Whether a configuration was checked within the interval.
+    fn is_recent(&self, checked: Option<&(ConfigId, Timestamp)>, desired: &ConfigId) -> bool {
+        let recent = |at: &Timestamp| (*at..*at + self.check_interval).contains(&self.host.now());
+        checked.is_some_and(|(checked, at)| checked == desired && recent(at))
+    }
+
+    /// Compares the node with the applied configuration: something else may have changed it.
+    fn compare(&mut self, applied: &ConfigId) -> io::Result<()> {
+        if self.is_recent(self.compared.as_ref(), applied) {
+            return Ok(());
+        }
+        let data = self.source.config(&applied.config)?.filter(|data| pool::digest(data) == applied.digest);
+        self.observed.changed = data.map(|data| plan::differing(self.host, &data)).unwrap_or_default();
+        self.compared = Some((applied.clone(), self.host.now()));
+        Ok(())
+    }
+
+    /// How long to wait before the next call of [`Self::reconcile`], unless the spec changes.
+    pub fn delay(&self, next: Next) -> Duration {
+        match next {
+            Next::Continue => Duration::ZERO,
+            Next::Wait => Duration::from_secs(1),
+            Next::Idle => self.check_interval,
+        }
     }
 
     /// The plan for a configuration that the programs of the node accept.
@@ -164,13 +200,4 @@ impl<'a> Worker<'a> {
 /// The configuration that a spec requests.
 fn config_id(spec: &WindowsNodeConfigSpec) -> ConfigId {
     ConfigId { config: spec.config.clone(), digest: spec.digest.clone(), attempt: spec.attempt }
-}
-
-/// How long to wait before the next call of [`Worker::reconcile`], unless the spec changes.
-pub fn delay(next: Next) -> Duration {
-    match next {
-        Next::Continue => Duration::ZERO,
-        Next::Wait => Duration::from_secs(1),
-        Next::Idle => RECHECK,
-    }
 }
