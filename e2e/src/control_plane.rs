@@ -349,7 +349,7 @@ impl ControlPlane {
         self.write("service-account.key", &key.private)?;
         self.write("service-account.pub", &key.public)?;
         self.write("tokens.csv", &User::ALL.map(User::token_line).concat())?;
-        let audited = [User::Operator, User::OtherA, User::OtherB].map(User::name);
+        let audited = [User::Operator, User::Agent, User::OtherA, User::OtherB].map(User::name);
         self.write("audit-policy.yaml", &audit::policy(&audited))?;
         process::touch(&self.path("audit.log"))
     }

@@ -47,12 +47,34 @@ pub fn install_agent_permissions(control_plane: &ControlPlane) -> Result<()> {
     wait_until_allowed(control_plane, &["create", "windowsnodeconfigs.winpool.dev"])
 }
 
+/// Applies `config/agent` without its DaemonSet, because the agents run as separate processes, and without the policies, which
+/// need a newer API server than some tests have.
+///
+/// # Errors
+/// When `kubectl` refuses.
+pub fn install_agent(control_plane: &ControlPlane) -> Result<()> {
+    install_agent_permissions(control_plane)?;
+    for file in ["namespace.yaml", "service_account.yaml", "agent_role.yaml"] {
+        apply(control_plane, &["-f", &path(format!("config/agent/{file}"))])?;
+    }
+    wait_until_user_may(
+        control_plane,
+        User::Agent,
+        &["patch", "windowsnodeconfigs.winpool.dev", "--subresource=status"],
+    )?;
+    wait_until_user_may(control_plane, User::Agent, &["get", "leases", "-n", "kube-node-lease"])
+}
+
 /// A role or binding takes effect a moment after the API server has stored it; until then the operator's requests would
 /// be forbidden.
 fn wait_until_allowed(control_plane: &ControlPlane, action: &[&str]) -> Result<()> {
+    wait_until_user_may(control_plane, User::Operator, action)
+}
+
+fn wait_until_user_may(control_plane: &ControlPlane, user: User, action: &[&str]) -> Result<()> {
     let deadline = Instant::now() + ALLOWED_TIMEOUT;
-    while !operator_may(control_plane, action) {
-        ensure!(Instant::now() < deadline, "the shipped RBAC does not let the operator {}", action.join(" "));
+    while !user_may(control_plane, user, action) {
+        ensure!(Instant::now() < deadline, "the shipped RBAC does not let {} {}", user.name(), action.join(" "));
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())
@@ -61,8 +83,12 @@ fn wait_until_allowed(control_plane: &ControlPlane, action: &[&str]) -> Result<(
 /// Whether the operator currently has a permission, for instance `["list", "pods"]`.
 #[must_use]
 pub fn operator_may(control_plane: &ControlPlane, action: &[&str]) -> bool {
-    let operator = User::Operator.name();
-    let question = [&["auth", "can-i"], action, &["--as", &operator]].concat();
+    user_may(control_plane, User::Operator, action)
+}
+
+fn user_may(control_plane: &ControlPlane, user: User, action: &[&str]) -> bool {
+    let name = user.name();
+    let question = [&["auth", "can-i"], action, &["--as", &name]].concat();
     kubectl(control_plane, User::Admin, &question).is_ok()
 }
 

@@ -44,6 +44,7 @@ pub mod operator;
 pub mod process;
 pub mod registry;
 pub mod wait;
+pub mod windows_node;
 pub mod wine;
 
 mod directory;

@@ -7,6 +7,9 @@ pub const OPERATOR_NAMESPACE: &str = "winpool-system";
 /// The ServiceAccount of the operator, as `config/` has it.
 pub const OPERATOR_SERVICE_ACCOUNT: &str = "winpool";
 
+/// The namespace of the agents, and the name of their ServiceAccount, as `config/` has them.
+const AGENT_NAMESPACE: &str = "winpool-agent";
+
 /// The user of a request. Each has a bearer token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
@@ -15,6 +18,8 @@ pub enum User {
     /// The operator, with the user name and groups of the shipped ServiceAccount, so that only the shipped bindings
     /// grant it permissions.
     Operator,
+    /// The agents, with the user name and groups of the ServiceAccount in `config/agent`.
+    Agent,
     /// A user with all permissions, whose writes conflict with the operator's.
     OtherA,
     /// Another such user.
@@ -23,7 +28,7 @@ pub enum User {
 
 impl User {
     /// Every user.
-    pub const ALL: [Self; 4] = [Self::Admin, Self::Operator, Self::OtherA, Self::OtherB];
+    pub const ALL: [Self; 5] = [Self::Admin, Self::Operator, Self::Agent, Self::OtherA, Self::OtherB];
 
     /// The user name in the API server.
     #[must_use]
@@ -31,6 +36,7 @@ impl User {
         match self {
             Self::Admin => "admin".to_owned(),
             Self::Operator => format!("system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR_SERVICE_ACCOUNT}"),
+            Self::Agent => format!("system:serviceaccount:{AGENT_NAMESPACE}:{AGENT_NAMESPACE}"),
             Self::OtherA => "other-a".to_owned(),
             Self::OtherB => "other-b".to_owned(),
         }
@@ -40,6 +46,7 @@ impl User {
         match self {
             Self::Admin | Self::OtherA | Self::OtherB => "system:masters".to_owned(),
             Self::Operator => format!("system:serviceaccounts,system:serviceaccounts:{OPERATOR_NAMESPACE}"),
+            Self::Agent => format!("system:serviceaccounts,system:serviceaccounts:{AGENT_NAMESPACE}"),
         }
     }
 
@@ -47,6 +54,7 @@ impl User {
         match self {
             Self::Admin => "admin",
             Self::Operator => "operator",
+            Self::Agent => "agent",
             Self::OtherA => "other-a",
             Self::OtherB => "other-b",
         }

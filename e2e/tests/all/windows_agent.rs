@@ -39,11 +39,16 @@ fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }
 
-/// `winpool.exe`, which cargo builds if it is not up to date.
+/// The directory of `winpool.exe` and the programs of `e2e-windows`, which cargo builds if they are not up to date.
+pub(crate) fn windows_programs() -> PathBuf {
+    let status = cargo(&["build", "--quiet", "--package", "winpool", "--bins"]).status().unwrap();
+    assert!(status.success(), "the programs for Windows do not build: {status}");
+    target().join("x86_64-pc-windows-gnu/debug")
+}
+
+/// `winpool.exe`.
 fn windows_binary() -> PathBuf {
-    let status = cargo(&["build", "--quiet", "--package", "winpool", "--bin", "winpool"]).status().unwrap();
-    assert!(status.success(), "winpool.exe does not build: {status}");
-    target().join("x86_64-pc-windows-gnu/debug/winpool.exe")
+    windows_programs().join("winpool.exe")
 }
 
 #[test]
