@@ -38,7 +38,7 @@ const KUBEADM_FLAGS: &str = r"C:\var\lib\kubelet\kubeadm-flags.env";
 const KUBELET_KUBECONFIG: &str = r"C:\etc\kubernetes\kubelet.conf";
 const AGENT_KUBECONFIG: &str = r"C:\etc\kubernetes\agent.conf";
 /// The time limits of the agent. The services of a simulated node need little time.
-const LIMITS: [&str; 3] = ["--service-timeout=5s", "--stable=1s", "--verify-timeout=10s"];
+const LIMITS: [&str; 3] = ["--service-timeout=5s", "--stable=1s", "--verify-timeout=8s"];
 
 /// How the kubelet is installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

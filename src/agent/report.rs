@@ -156,6 +156,19 @@ mod tests {
     }
 
     #[test]
+    fn what_something_else_has_changed_is_reported_for_the_applied_configuration_only() {
+        let applied = Journal { applied: Some(id("b", 1)), ..Journal::default() };
+        let changed = vec![r"C:\k\config.yaml".to_owned(), "the service kubelet".to_owned()];
+        let observed = Observed { changed, ..Observed::default() };
+        let reported = status(&applied, &id("b", 1), &observed);
+        assert_eq!((reported.phase, reported.reason.as_str()), (NodeConfigPhase::Applied, "ChangedOnNode"));
+        let message = r"something else has changed C:\k\config.yaml, the service kubelet since";
+        assert!(reported.message.starts_with(message), "{}", reported.message);
+        let pending = status(&applied, &id("c", 1), &observed);
+        assert_eq!((pending.phase, pending.reason.as_str()), (NodeConfigPhase::Pending, ""));
+    }
+
+    #[test]
     fn a_refusal_has_its_reason_and_message() {
         let refusal = Refusal { reason: RefusalReason::PreflightFailed, message: "maxPods: -1".into() };
         let observed = Observed { refusal: Some(refusal), layout: "RKE2".into(), ..Observed::default() };
