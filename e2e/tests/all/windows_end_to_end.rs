@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use winpool::api::{NodeConfigPhase, WindowsNodeConfig, WindowsNodeConfigStatus};
 
 use self::observer::Observer;
-use crate::windows_agent::windows_programs;
+use crate::windows_agent::stripped_programs;
 
 const POOL: &str = "web";
 const NODE: &str = "win-1";
@@ -50,10 +50,10 @@ impl World {
             assets::print_skipped(test, &"Wine");
             return None;
         }
-        let programs = windows_programs();
+        let programs = stripped_programs();
         let cluster = Cluster::start().await.unwrap();
         install_agent(&cluster.control_plane).unwrap();
-        let mut node = WindowsNode::start(&cluster.control_plane, &programs, installation, NODE, POOL).unwrap()?;
+        let mut node = WindowsNode::start(&cluster.control_plane, programs, installation, NODE, POOL).unwrap()?;
         node.start_agent(&[]).unwrap();
         let operator = cluster.start_operator(&[], &[]).await.unwrap();
         let observer = Observer::start(cluster.client.clone());
@@ -82,7 +82,7 @@ impl World {
         let ended = || async { Ok(self.node.journal()?.change.is_none()) };
         until("the journal has no change", SOON, ended, |ended| *ended).await.unwrap();
         assert_eq!(self.node.service_state(RESTORE_SERVICE).unwrap(), "Absent");
-        eventually("the kubelet answers", SOON, || async { Ok(self.node.health().await?) }).await.unwrap();
+        eventually("the kubelet answers", SOON, || self.node.health()).await.unwrap();
         assert_eq!(self.node.health().await.unwrap(), 200);
     }
 
