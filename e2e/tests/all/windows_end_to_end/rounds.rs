@@ -71,13 +71,12 @@ async fn what_something_else_changes_on_the_node_is_reported_until_it_is_undone(
         let holds = |status: &WindowsNodeConfigStatus| status.reason == reason;
         until(&format!("the reason is {reason:?}"), SOON, status, holds).await.unwrap()
     };
-    // A setting that the profile does not have belongs to others.
-    world.node.write(KUBELET_CONFIG, &format!("{applied}registerNode: true\n")).unwrap();
     world.node.write(KUBELET_CONFIG, &applied.replace("maxPods: 40", "maxPods: 250")).unwrap();
     let status = has_reason("ChangedOnNode").await;
     assert_eq!(status.phase, NodeConfigPhase::Applied);
     assert!(status.message.contains(KUBELET_CONFIG), "{}", status.message);
-    world.node.write(KUBELET_CONFIG, &applied).unwrap();
+    // A setting that the profile does not have belongs to others.
+    world.node.write(KUBELET_CONFIG, &format!("{applied}registerNode: true\n")).unwrap();
     has_reason("").await;
     world.stop().await;
 }
