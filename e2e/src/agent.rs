@@ -25,6 +25,7 @@ use winpool::agent::{
     cycle::Limits,
     host::{Host, Output, ServiceDefinition, ServiceState},
     run::{self, Options},
+    worker::CHECK_INTERVAL,
 };
 
 use crate::{
@@ -98,8 +99,12 @@ impl Machine {
     pub fn new(name: &str, kubelets: Arc<Kubelets>) -> Self {
         let service = |name: &str, command: &str, depends_on: &[&str], pid| {
             let depends_on = depends_on.iter().map(|name| (*name).to_owned()).collect();
-            let definition =
-                ServiceDefinition { name: name.into(), command: command.into(), depends_on, environment: Vec::new() };
+            let definition = ServiceDefinition {
+                name: name.into(),
+                command: command.into(),
+                depends_on,
+                ..ServiceDefinition::default()
+            };
             (name.to_owned(), Service { definition, state: ServiceState::Running { pid } })
         };
         let kubelet = r"C:\k\kubelet.exe --windows-service --config=C:\var\lib\kubelet\config.yaml --kubeconfig=C:\etc\kubernetes\kubelet.conf";
@@ -140,7 +145,8 @@ impl Machine {
 
     /// Starts the agent of this node as the user of this client.
     pub fn agent(&self, client: Client) -> Agent {
-        let options = Options { node: self.name.clone(), namespace: OPERATOR_NAMESPACE.to_owned(), limits: LIMITS };
+        let (node, namespace) = (self.name.clone(), OPERATOR_NAMESPACE.to_owned());
+        let options = Options { node, namespace, limits: LIMITS, check_interval: CHECK_INTERVAL };
         let (stop, stopped) = oneshot::channel();
         let stopped = async { drop(stopped.await) };
         let task = tokio::spawn(run::run(client, self.clone(), options, stopped));
@@ -274,6 +280,17 @@ impl Host for Machine {
 
     fn state(&self, service: &str) -> io::Result<Option<ServiceState>> {
         Ok(Machine::state(self).services.get(service).map(|service| service.state))
+    }
+
+    fn process(&self, service: &str) -> io::Result<Option<u32>> {
+        Ok(match Host::state(self, service)? {
+            Some(ServiceState::Running { pid }) => Some(pid),
+            _ => None,
+        })
+    }
+
+    fn processes(&self, program: &str) -> io::Result<Vec<u32>> {
+        Ok(self.process(program.trim_end_matches(".exe"))?.into_iter().collect())
     }
 
     fn start(&self, service: &str) -> io::Result<()> {

@@ -45,6 +45,7 @@ pub mod process;
 pub mod registry;
 pub mod rollout;
 pub mod wait;
+pub mod windows_node;
 pub mod wine;
 
 mod directory;

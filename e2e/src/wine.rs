@@ -62,6 +62,12 @@ impl Prefix {
         Ok(shared.as_ref())
     }
 
+    /// The directory of the drive `C:`.
+    #[must_use]
+    pub fn drive_c(&self) -> PathBuf {
+        self.directory.path().join("drive_c")
+    }
+
     /// A Windows program. Killing the process ends the program, but not its children.
     #[must_use]
     pub fn command(&self, path: &Path) -> Command {

@@ -76,7 +76,6 @@ pub enum Next {
 /// A change on a node.
 pub struct Cycle<'a> {
     host: &'a dyn Host,
-    cluster: &'a dyn Cluster,
     limits: Limits,
     /// The saved state.
     journal: Journal,
@@ -89,8 +88,8 @@ impl<'a> Cycle<'a> {
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn resume(host: &'a dyn Host, cluster: &'a dyn Cluster, limits: Limits) -> io::Result<Self> {
-        Ok(Self { host, cluster, limits, journal: Journal::load(host)?, healthy: None })
+    pub fn resume(host: &'a dyn Host, limits: Limits) -> io::Result<Self> {
+        Ok(Self { host, limits, journal: Journal::load(host)?, healthy: None })
     }
 
     /// The state of the agent.
@@ -107,13 +106,13 @@ impl<'a> Cycle<'a> {
     ///
     /// # Errors
     /// When the restore service or the journal cannot be written. Nothing was changed then.
-    pub fn begin(&mut self, id: ConfigId, plan: NodePlan) -> io::Result<()> {
+    pub fn begin(&mut self, cluster: &dyn Cluster, id: ConfigId, plan: NodePlan) -> io::Result<()> {
         let mut journal = self.journal.clone();
         if plan.files.is_empty() && plan.services.is_empty() {
             journal.commit(id);
             return self.save(journal);
         }
-        let pods = self.cluster.pods()?.into_iter().filter(|(_, phase)| *phase == PodPhase::Running);
+        let pods = cluster.pods()?.into_iter().filter(|(_, phase)| *phase == PodPhase::Running);
         journal.change = Some(Change::new(id, plan, pods.map(|(uid, _)| uid).collect()));
         self.host.set_restore_service(true)?;
         self.save(journal)
@@ -124,7 +123,12 @@ impl<'a> Cycle<'a> {
     ///
     /// # Errors
     /// When the journal cannot be saved, or a rollback cannot be performed yet. The action is repeated by the next call.
-    pub fn advance(&mut self, desired: Option<&ConfigId>, confirmed: Option<&str>) -> io::Result<Next> {
+    pub fn advance(
+        &mut self,
+        cluster: &dyn Cluster,
+        desired: Option<&ConfigId>,
+        confirmed: Option<&str>,
+    ) -> io::Result<Next> {
         let Some(mut change) = self.journal.change.clone() else { return Ok(Next::Idle) };
         let superseded = desired.is_some_and(|desired| *desired != change.id);
         if superseded && change.direction == Direction::Apply {
@@ -133,23 +137,14 @@ impl<'a> Cycle<'a> {
             return self.save_change(change);
         }
         match change.stage {
-            Stage::Write => {
-                let written = self.write(&change);
-                self.proceed(change, written, Stage::Restart)
-            }
-            Stage::Restart => {
-                let restarted = self.restart(&change);
-                let now = self.host.now();
-                self.healthy = None;
-                self.journal.restarted = Some(now);
-                self.proceed(change, restarted, Stage::Verify(now))
-            }
+            Stage::Write => self.write_all(change),
+            Stage::Restart => self.restart_all(change),
             Stage::Verify(since) | Stage::Confirm(since) if since > self.host.now() => {
                 // The clock was set back.
                 change.stage = Stage::Verify(self.host.now());
                 self.save_change(change)
             }
-            Stage::Verify(since) => self.verify(change, since),
+            Stage::Verify(since) => self.verify(cluster, change, since),
             Stage::Confirm(since) => self.confirm(change, since, confirmed),
         }
     }
@@ -163,13 +158,27 @@ impl<'a> Cycle<'a> {
         let message = "Windows was restarted before the configuration was confirmed".to_owned();
         change.roll_back(Failure { reason: FailureReason::Rebooted, message });
         self.save_change(change)?;
-        while let Some(stage) = self.journal.change.as_ref().map(|change| change.stage) {
-            match stage {
-                Stage::Write | Stage::Restart => self.advance(None, None)?,
+        while let Some(change) = self.journal.change.clone() {
+            match change.stage {
+                Stage::Write => self.write_all(change)?,
+                Stage::Restart => self.restart_all(change)?,
                 Stage::Verify(_) | Stage::Confirm(_) => break,
             };
         }
         Ok(())
+    }
+
+    fn write_all(&mut self, change: Change) -> io::Result<Next> {
+        let written = self.write(&change);
+        self.proceed(change, written, Stage::Restart)
+    }
+
+    fn restart_all(&mut self, change: Change) -> io::Result<Next> {
+        let restarted = self.restart(&change);
+        let now = self.host.now();
+        self.healthy = None;
+        self.journal.restarted = Some(now);
+        self.proceed(change, restarted, Stage::Verify(now))
     }
 
     /// The next stage after a successful action; a rollback after a failed one. A failed rollback is repeated.
@@ -216,16 +225,20 @@ impl<'a> Cycle<'a> {
     }
 
     fn stop(&self, service: &str) -> io::Result<()> {
-        self.host.stop(service)?;
         let stopped = |state| matches!(state, None | Some(ServiceState::Stopped));
-        if stopped(self.settled(service, stopped)?) {
-            return Ok(());
+        match self.host.stop(service) {
+            Ok(()) if stopped(self.settled(service, stopped)?) => return Ok(()),
+            // A service that hangs in its start accepts no stop.
+            Err(error) if self.host.state(service)? != Some(ServiceState::Pending) => return Err(error),
+            _ => {}
         }
-        if let Some(ServiceState::Running { pid }) = self.host.state(service)? {
+        if let Some(pid) = self.host.process(service)? {
             self.host.kill(pid)?;
         }
         match self.settled(service, stopped)? {
             state if stopped(state) => Ok(()),
+            // Wine reports a service that was killed during its start as starting for ever, and starts it again.
+            Some(ServiceState::Pending) if self.host.process(service)?.is_none() => Ok(()),
             _ => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not stop, and cannot be killed")),
         }
     }
@@ -256,8 +269,8 @@ impl<'a> Cycle<'a> {
         }
     }
 
-    fn verify(&mut self, mut change: Change, since: Timestamp) -> io::Result<Next> {
-        let problem = self.problem(&change, since);
+    fn verify(&mut self, cluster: &dyn Cluster, mut change: Change, since: Timestamp) -> io::Result<Next> {
+        let problem = self.problem(cluster, &change, since);
         let late = elapsed(since, self.host.now()) >= self.limits.verify.min(self.limits.confirm);
         match (problem, &change.direction) {
             (None, Direction::Apply) => change.stage = Stage::Confirm(since),
@@ -300,7 +313,7 @@ impl<'a> Cycle<'a> {
     }
 
     /// Why the change is not verified yet; `None` once it is.
-    fn problem(&mut self, change: &Change, since: Timestamp) -> Option<Failure> {
+    fn problem(&mut self, cluster: &dyn Cluster, change: &Change, since: Timestamp) -> Option<Failure> {
         let pids = match self.running(change) {
             Ok(pids) => pids,
             Err(failure) => {
@@ -323,50 +336,37 @@ impl<'a> Cycle<'a> {
         if change.direction != Direction::Apply {
             return None;
         }
-        self.lease_problem(since).or_else(|| self.pod_problem(change))
+        lease_problem(cluster, since).or_else(|| pod_problem(cluster, change))
     }
 
     /// The processes of the restarted services, if all are healthy.
     fn running(&self, change: &Change) -> Result<Vec<u32>, Failure> {
-        change.plan.restarts.iter().map(|restart| self.healthy_process(restart)).collect()
+        let processes = change.plan.restarts.iter().map(|restart| self.healthy_processes(restart));
+        Ok(processes.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    fn healthy_process(&self, restart: &Restart) -> Result<u32, Failure> {
+    /// The process of a service, and those of the program that it starts again when it ends: these would be others.
+    fn healthy_processes(&self, restart: &Restart) -> Result<Vec<u32>, Failure> {
         let name = &restart.service;
         let pid = match self.host.state(name) {
             Ok(Some(ServiceState::Running { pid })) => pid,
             Ok(_) => return Err(not_healthy(format!("{name} does not run"))),
             Err(error) => return Err(not_healthy(format!("{name}: {error}"))),
         };
-        let Some(health) = &restart.health else { return Ok(pid) };
+        let mut pids = vec![pid];
+        if let Some(program) = &restart.program {
+            let mut started =
+                self.host.processes(program).map_err(|error| not_healthy(format!("{program}: {error}")))?;
+            started.sort_unstable();
+            pids.extend(started);
+        }
+        let Some(health) = &restart.health else { return Ok(pids) };
         let endpoint = format!("http://127.0.0.1:{}{}", health.port, health.path);
         match self.host.http_status(health.port, &health.path) {
-            Ok(200) => Ok(pid),
+            Ok(200) => Ok(pids),
             Ok(status) => Err(not_healthy(format!("{name}: {endpoint} answers {status}"))),
             Err(error) => Err(not_healthy(format!("{name}: {endpoint}: {error}"))),
         }
-    }
-
-    /// The Ready condition of a node stays as it was for 40 seconds; only a Lease renewed after the restart proves that the
-    /// kubelet reaches the API server.
-    fn lease_problem(&self, since: Timestamp) -> Option<Failure> {
-        let failure = |message: String| Some(Failure { reason: FailureReason::LeaseNotRenewed, message });
-        match self.cluster.lease_renewed() {
-            Ok(Some(renewed)) if renewed > since => None,
-            Ok(_) => failure("the Lease of the node was not renewed since the restart".to_owned()),
-            Err(error) => failure(format!("the Lease of the node cannot be read: {error}")),
-        }
-    }
-
-    /// Pods that were deleted since are no problem.
-    fn pod_problem(&self, change: &Change) -> Option<Failure> {
-        let pods = match self.cluster.pods() {
-            Ok(pods) => pods,
-            Err(error) => return Some(not_healthy(format!("the pods of the node cannot be read: {error}"))),
-        };
-        let failed = change.pods.iter().filter(|uid| pods.get(*uid) == Some(&PodPhase::Failed)).count();
-        let message = format!("{failed} of {} pods that ran before have failed", change.pods.len());
-        (failed > 0).then_some(Failure { reason: FailureReason::PodsFailed, message })
     }
 
     fn save_change(&mut self, change: Change) -> io::Result<Next> {
@@ -379,6 +379,28 @@ impl<'a> Cycle<'a> {
         self.journal = journal;
         Ok(())
     }
+}
+
+/// The Ready condition of a node stays as it was for 40 seconds; only a Lease renewed after the restart proves that the
+/// kubelet reaches the API server.
+fn lease_problem(cluster: &dyn Cluster, since: Timestamp) -> Option<Failure> {
+    let failure = |message: String| Some(Failure { reason: FailureReason::LeaseNotRenewed, message });
+    match cluster.lease_renewed() {
+        Ok(Some(renewed)) if renewed > since => None,
+        Ok(_) => failure("the Lease of the node was not renewed since the restart".to_owned()),
+        Err(error) => failure(format!("the Lease of the node cannot be read: {error}")),
+    }
+}
+
+/// Pods that were deleted since are no problem.
+fn pod_problem(cluster: &dyn Cluster, change: &Change) -> Option<Failure> {
+    let pods = match cluster.pods() {
+        Ok(pods) => pods,
+        Err(error) => return Some(not_healthy(format!("the pods of the node cannot be read: {error}"))),
+    };
+    let failed = change.pods.iter().filter(|uid| pods.get(*uid) == Some(&PodPhase::Failed)).count();
+    let message = format!("{failed} of {} pods that ran before have failed", change.pods.len());
+    (failed > 0).then_some(Failure { reason: FailureReason::PodsFailed, message })
 }
 
 fn not_healthy(message: impl Into<String>) -> Failure {

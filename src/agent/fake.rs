@@ -53,6 +53,7 @@ pub struct Service {
     pub state: ServiceState,
     /// The definition and the configuration that it was started with.
     pub loaded: (ServiceDefinition, String),
+    pid: u32,
     started: SignedDuration,
 }
 
@@ -90,13 +91,14 @@ impl FakeHost {
             let definition = ServiceDefinition {
                 name: name.to_owned(),
                 command: format!("{name}.exe"),
+                unexpanded: None,
                 depends_on: depends_on.iter().map(|name| (*name).to_owned()).collect(),
                 environment: Vec::new(),
             };
             let loaded = (definition.clone(), config.to_owned());
             (
                 name.to_owned(),
-                Service { definition, state: ServiceState::Stopped, loaded, started: SignedDuration::ZERO },
+                Service { definition, state: ServiceState::Stopped, loaded, pid: 0, started: SignedDuration::ZERO },
             )
         };
         let mut state = State {
@@ -212,13 +214,17 @@ impl State {
         self.pids += 1;
         let (pid, uptime) = (self.pids, self.uptime);
         let Some(service) = self.services.get_mut(name) else { return };
-        if matches!(service.state, ServiceState::Running { .. }) {
+        if service.state != ServiceState::Stopped {
             return;
         }
         service.loaded = (service.definition.clone(), config.unwrap_or_default());
-        service.started = uptime;
+        (service.started, service.pid) = (uptime, pid);
         let runs = !service.behaves("exit") && !service.loaded.1.is_empty();
-        service.state = if runs { ServiceState::Running { pid } } else { ServiceState::Stopped };
+        service.state = match runs {
+            _ if service.behaves("pending") => ServiceState::Pending,
+            true => ServiceState::Running { pid },
+            false => ServiceState::Stopped,
+        };
     }
 
     fn healthy(&self) -> bool {
@@ -275,6 +281,23 @@ impl Host for FakeHost {
         Ok(self.call()?.services.get(service).map(|service| service.state))
     }
 
+    fn process(&self, service: &str) -> io::Result<Option<u32>> {
+        let state = self.call()?;
+        let runs = |service: &&Service| service.state != ServiceState::Stopped;
+        Ok(state.services.get(service).filter(runs).map(|service| service.pid))
+    }
+
+    fn processes(&self, program: &str) -> io::Result<Vec<u32>> {
+        let state = self.call()?;
+        let service = state.services.get(program.trim_end_matches(".exe"));
+        let respawned = |service: &Service| match service.behaves("respawn") {
+            true => u32::try_from((state.uptime - service.started).as_secs() / 3).unwrap_or_default(),
+            false => 0,
+        };
+        let runs = |service: &&Service| service.state != ServiceState::Stopped;
+        Ok(service.filter(runs).map(|service| service.pid + 1000 * respawned(service)).into_iter().collect())
+    }
+
     fn start(&self, service: &str) -> io::Result<()> {
         self.call()?.start(service);
         Ok(())
@@ -283,6 +306,9 @@ impl Host for FakeHost {
     fn stop(&self, service: &str) -> io::Result<()> {
         let mut state = self.call()?;
         let ignored = state.is("deaf");
+        if state.services.get(service).is_some_and(|service| service.state == ServiceState::Pending) {
+            return Err(io::Error::from_raw_os_error(1061));
+        }
         let service = state.services.get_mut(service).filter(|_| !ignored);
         service.into_iter().for_each(|service| service.state = ServiceState::Stopped);
         Ok(())
@@ -290,7 +316,7 @@ impl Host for FakeHost {
 
     fn kill(&self, pid: u32) -> io::Result<()> {
         let mut state = self.call()?;
-        let killed = state.services.values_mut().filter(|service| service.state == ServiceState::Running { pid });
+        let killed = state.services.values_mut().filter(|service| service.pid == pid);
         killed.for_each(|service| service.state = ServiceState::Stopped);
         Ok(())
     }

@@ -26,6 +26,10 @@ pub struct ServiceDefinition {
     pub name: String,
     /// `ImagePath`: the command line, with `%VARIABLES%` expanded.
     pub command: String,
+    /// `ImagePath` as it is stored, if it is of type `REG_EXPAND_SZ` and has variables. It is written instead of
+    /// [`Self::command`] as long as it expands to that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unexpanded: Option<String>,
     /// `DependOnService`, without empty entries.
     pub depends_on: Vec<String>,
     /// `Environment`: variables as `NAME=value`.
@@ -89,6 +93,18 @@ pub trait Host {
     /// # Errors
     /// When the service manager does not answer.
     fn state(&self, service: &str) -> io::Result<Option<ServiceState>>;
+
+    /// The process of a service, also while it starts or stops; `None` if there is none, or it is not known.
+    ///
+    /// # Errors
+    /// When the service manager does not answer.
+    fn process(&self, service: &str) -> io::Result<Option<u32>>;
+
+    /// The processes of a program, by the name of its file, such as `kubelet.exe`.
+    ///
+    /// # Errors
+    /// When the processes cannot be listed.
+    fn processes(&self, program: &str) -> io::Result<Vec<u32>>;
 
     /// Requests the start of a service. A running service is no error.
     ///

@@ -32,6 +32,10 @@ pub struct ServiceEdit {
 pub struct Restart {
     /// The name of the service, such as `kubelet`, or `rke2` for the kubelet of RKE2.
     pub service: String,
+    /// The file name of the program that does the work, such as `kubelet.exe`, if the service's own process may be
+    /// another one that starts it again when it ends.
+    #[serde(default)]
+    pub program: Option<String>,
     /// The loopback endpoint that answers 200 when the service works; `None` for a service without one.
     pub health: Option<HealthEndpoint>,
 }

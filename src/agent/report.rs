@@ -11,6 +11,9 @@ use super::{
 };
 use crate::api::{ConfigReference, NodeConfigPhase, RejectedConfig, WindowsNodeConfigStatus};
 
+/// The reason of an applied configuration that is no longer on the node as it was applied.
+pub const CHANGED_ON_NODE: &str = "ChangedOnNode";
+
 /// What the agent knows beside its journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
@@ -20,6 +23,8 @@ pub struct Observed {
     pub refusal: Option<Refusal>,
     /// Why nothing could be done at the last attempt, which is repeated.
     pub error: Option<String>,
+    /// The files and services that something else has changed since the configuration was applied.
+    pub changed: Vec<String>,
     /// How kubelet and container runtime are installed, once it is known.
     pub layout: String,
 }
@@ -64,7 +69,10 @@ fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeCon
         };
     }
     if journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest) {
-        return (NodeConfigPhase::Applied, "", String::new());
+        return match observed.changed.as_slice() {
+            [] => (NodeConfigPhase::Applied, "", error),
+            changed => (NodeConfigPhase::Applied, CHANGED_ON_NODE, changed_on_node(changed)),
+        };
     }
     if let Some(Rejection { failure, .. }) = journal.rejection(desired) {
         return (NodeConfigPhase::RolledBack, failure.reason.name(), failure.message.clone());
@@ -74,6 +82,11 @@ fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeCon
         None if observed.preflight => (NodeConfigPhase::Preflight, "", error),
         None => (NodeConfigPhase::Pending, "", error),
     }
+}
+
+fn changed_on_node(changed: &[String]) -> String {
+    let remedy = "Restore them on the node, or change the profile to apply a new configuration";
+    format!("something else has changed {} since the configuration was applied. {remedy}", changed.join(", "))
 }
 
 fn phase_of_change(change: &Change, error: String) -> (NodeConfigPhase, &'static str, String) {
@@ -172,6 +185,19 @@ mod tests {
         let patch = patch(&WindowsNodeConfigStatus { applied, ..WindowsNodeConfigStatus::default() });
         assert_eq!(patch["status"]["applied"], json!({"config": "web-b", "digest": "b"}));
         assert_eq!(fields(&patch), all);
+    }
+
+    #[test]
+    fn what_something_else_has_changed_is_reported_for_the_applied_configuration_only() {
+        let applied = Journal { applied: Some(id("b", 1)), ..Journal::default() };
+        let changed = vec![r"C:\k\config.yaml".to_owned(), "the service kubelet".to_owned()];
+        let observed = Observed { changed, ..Observed::default() };
+        let reported = status(&applied, &id("b", 1), &observed);
+        assert_eq!((reported.phase, reported.reason.as_str()), (NodeConfigPhase::Applied, "ChangedOnNode"));
+        let message = r"something else has changed C:\k\config.yaml, the service kubelet since";
+        assert!(reported.message.starts_with(message), "{}", reported.message);
+        let pending = status(&applied, &id("c", 1), &observed);
+        assert_eq!((pending.phase, pending.reason.as_str()), (NodeConfigPhase::Pending, ""));
     }
 
     #[test]

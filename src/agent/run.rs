@@ -1,11 +1,6 @@
 //! The agent beside the API server: it watches the WindowsNodeConfig of its node, and gives each change to the worker.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
-    time::Duration,
-};
+use std::{collections::BTreeMap, io, pin::pin, time::Duration};
 
 use futures::TryStreamExt;
 use jiff::Timestamp;
@@ -17,14 +12,14 @@ use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
-use kube_runtime::{WatchStreamExt, watcher};
-use tokio::{runtime::Handle, task::spawn_blocking, time::timeout};
+use kube_runtime::{WatchStreamExt, watcher::watch_object};
+use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time::timeout};
 
 use super::{
     cycle::{Cluster, Limits, Next, PodPhase},
     host::Host,
     report,
-    worker::{Source, Worker, delay},
+    worker::{Source, Worker},
 };
 use crate::api::{WindowsNodeConfig, WindowsNodeConfigSpec, WindowsNodeConfigStatus};
 
@@ -44,6 +39,8 @@ pub struct Options {
     pub namespace: String,
     /// The time limits of a change.
     pub limits: Limits,
+    /// How often the node is compared with the applied configuration.
+    pub check_interval: Duration,
 }
 
 /// Reconciles the node until `stop` completes. A change in progress is resumed by the next agent.
@@ -56,27 +53,24 @@ pub async fn run<H: Host + Send + 'static>(
     options: Options,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    // One pending event is enough: the worker reads the latest spec, and a full queue has an event already.
-    let (events, receiver) = mpsc::sync_channel(1);
+    let (latest, configs) = watch::channel(None);
     let source = ApiServer { client: client.clone(), options: options.clone(), handle: Handle::current() };
-    let worker = spawn_blocking(move || work(&host, &source, &receiver));
+    let worker = spawn_blocking(move || work(&host, &source, configs));
     tokio::select! {
-        () = watch(client, &options.node, &events) => {}
+        () = follow(client, &options.node, &latest) => {}
         () = stop => {}
     }
-    drop(events);
+    drop(latest);
     worker.await.map_err(io::Error::other)?
 }
 
-/// Sends an event for each change of the WindowsNodeConfig; returns once the worker has ended.
-async fn watch(client: Client, node: &str, events: &SyncSender<()>) {
-    let configs: Api<WindowsNodeConfig> = Api::all(client);
-    let params = watcher::Config::default().fields(&format!("metadata.name={node}"));
-    let mut changes = std::pin::pin!(watcher(configs, params).default_backoff());
+/// Keeps the latest WindowsNodeConfig of the node; returns once the worker has ended.
+async fn follow(client: Client, node: &str, latest: &watch::Sender<Option<WindowsNodeConfig>>) {
+    let mut changes = pin!(watch_object(Api::all(client), node).default_backoff());
     loop {
         match changes.try_next().await {
-            Ok(Some(_)) => {
-                if let Err(mpsc::TrySendError::Disconnected(())) = events.try_send(()) {
+            Ok(Some(config)) => {
+                if latest.send(config).is_err() {
                     return;
                 }
             }
@@ -86,22 +80,31 @@ async fn watch(client: Client, node: &str, events: &SyncSender<()>) {
     }
 }
 
-/// Reconciles after each event, and after the delay of the last result.
-fn work(host: &dyn Host, source: &ApiServer, events: &Receiver<()>) -> io::Result<()> {
-    let mut worker = Worker::resume(host, source, source.options.limits)?;
+/// Reconciles after each change of the WindowsNodeConfig, and after the delay of the last result.
+fn work(
+    host: &dyn Host,
+    source: &ApiServer,
+    mut configs: watch::Receiver<Option<WindowsNodeConfig>>,
+) -> io::Result<()> {
+    let mut worker = Worker::resume(host, source, source.options.limits, source.options.check_interval)?;
     // The last spec is kept while the API server does not answer: a change in progress must come to an end.
     let (mut spec, mut next) = (None, Next::Idle);
+    let mut is_current = false;
     loop {
         // Between two actions that follow each other at once, nothing is read: services may be stopped.
-        if next != Next::Continue {
-            match source.spec() {
-                Ok(current) => spec = current,
-                Err(error) => tracing::warn!(%error, "WindowsNodeConfig not read, it is retried"),
+        if next != Next::Continue && !is_current {
+            let config = configs.borrow_and_update().clone();
+            match source.spec(config) {
+                Ok(current) => (spec, is_current) = (current, true),
+                Err(error) => tracing::warn!(%error, "Node not read, it is retried"),
             }
         }
         next = worker.reconcile(spec.as_ref());
-        if let Err(RecvTimeoutError::Disconnected) = events.recv_timeout(delay(next)) {
-            return Ok(());
+        match source.wait(&mut configs, worker.delay(next)) {
+            Some(Ok(())) => is_current = false,
+            Some(Err(_)) => return Ok(()),
+            // The Node may have been replaced since.
+            None => is_current &= next != Next::Idle,
         }
     }
 }
@@ -119,11 +122,15 @@ impl ApiServer {
         response.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map_err(io::Error::other)
     }
 
+    /// The result of the next change; `None` if there is none within the time.
+    fn wait<T>(&self, configs: &mut watch::Receiver<T>, time: Duration) -> Option<Result<(), watch::error::RecvError>> {
+        self.handle.block_on(async { timeout(time, configs.changed()).await.ok() })
+    }
+
     /// The spec for this node. A WindowsNodeConfig for a former node of the same name is none.
-    fn spec(&self) -> io::Result<Option<WindowsNodeConfigSpec>> {
-        let configs: Api<WindowsNodeConfig> = Api::all(self.client.clone());
+    fn spec(&self, config: Option<WindowsNodeConfig>) -> io::Result<Option<WindowsNodeConfigSpec>> {
+        let Some(config) = config else { return Ok(None) };
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let Some(config) = self.block_on(configs.get_opt(&self.options.node))? else { return Ok(None) };
         let node = self.block_on(nodes.get_metadata_opt(&self.options.node))?;
         let is_of_node = node.and_then(|node| node.uid()).is_some_and(|uid| uid == config.spec.node_uid);
         Ok(Some(config.spec).filter(|_| is_of_node))

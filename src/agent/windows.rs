@@ -49,6 +49,14 @@ impl Host for Windows {
         services::state(service)
     }
 
+    fn process(&self, service: &str) -> io::Result<Option<u32>> {
+        services::process(service)
+    }
+
+    fn processes(&self, program: &str) -> io::Result<Vec<u32>> {
+        programs::processes(program)
+    }
+
     fn start(&self, service: &str) -> io::Result<()> {
         services::start(service)
     }

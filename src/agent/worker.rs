@@ -19,8 +19,8 @@ use crate::{
     domain::{kubernetes::duration, pool},
 };
 
-/// How long to wait while nothing is in progress.
-const RECHECK: Duration = Duration::from_secs(600);
+/// How often the node is compared with the applied configuration, and a refused configuration checked again.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(300);
 
 /// The API server as the worker needs it.
 pub trait Source: Cluster {
@@ -42,9 +42,12 @@ pub struct Worker<'a> {
     host: &'a dyn Host,
     source: &'a dyn Source,
     cycle: Cycle<'a>,
+    check_interval: Duration,
     observed: Observed,
     /// The configuration that [`Observed::refusal`] is about, and when it was refused.
     refused: Option<(ConfigId, Timestamp)>,
+    /// The configuration that the node was last compared with, and when.
+    compared: Option<(ConfigId, Timestamp)>,
     /// The status that was written last.
     reported: Option<WindowsNodeConfigStatus>,
 }
@@ -54,9 +57,15 @@ impl<'a> Worker<'a> {
     ///
     /// # Errors
     /// When the journal cannot be read. Nothing may be changed then.
-    pub fn resume(host: &'a dyn Host, source: &'a (impl Source + 'a), limits: Limits) -> io::Result<Self> {
-        let cycle = Cycle::resume(host, source, limits)?;
-        Ok(Self { host, source, cycle, observed: Observed::default(), refused: None, reported: None })
+    pub fn resume(
+        host: &'a dyn Host,
+        source: &'a dyn Source,
+        limits: Limits,
+        check_interval: Duration,
+    ) -> io::Result<Self> {
+        let cycle = Cycle::resume(host, limits)?;
+        let observed = Observed::default();
+        Ok(Self { host, source, cycle, check_interval, observed, refused: None, compared: None, reported: None })
     }
 
     /// The state of the agent.
@@ -93,15 +102,17 @@ impl<'a> Worker<'a> {
             self.cycle.set_confirm_limit(Duration::from_nanos(nanos));
         }
         let confirmed = spec.filter(|spec| spec.is_confirmed()).map(|spec| spec.digest.as_str());
-        self.cycle.advance(desired, confirmed)
+        self.cycle.advance(self.source, desired, confirmed)
     }
 
     /// Begins to apply the desired configuration, unless it is applied, was rolled back, or was refused lately. A refusal stays
     /// in the status while it is checked again: the operator would take another phase for a change in progress.
     fn prepare(&mut self, desired: &ConfigId) -> io::Result<Next> {
         let journal = self.cycle.journal();
-        let applied = journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest);
-        if applied || journal.rejection(desired).is_some() || self.was_refused(desired) {
+        if journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest) {
+            return self.compare(desired).map(|()| Next::Idle);
+        }
+        if journal.rejection(desired).is_some() || self.was_refused(desired) {
             return Ok(Next::Idle);
         }
         if !self.refused.as_ref().is_some_and(|(refused, _)| refused == desired) {
@@ -117,13 +128,13 @@ impl<'a> Worker<'a> {
         };
         match self.check(desired, &data) {
             Ok((layout, plan)) => {
-                self.cycle.begin(desired.clone(), plan)?;
+                self.cycle.begin(self.source, desired.clone(), plan)?;
                 self.observed = Observed { layout: layout.kind.name().to_owned(), ..Observed::default() };
                 self.refused = None;
                 Ok(Next::Continue)
             }
             Err(refusal) => {
-                let next = if recheck_after(refusal.reason).is_zero() { Next::Wait } else { Next::Idle };
+                let next = if self.recheck_after(refusal.reason).is_zero() { Next::Wait } else { Next::Idle };
                 self.observed = Observed { refusal: Some(refusal), ..Observed::default() };
                 self.refused = Some((desired.clone(), self.host.now()));
                 Ok(next)
@@ -133,10 +144,44 @@ impl<'a> Worker<'a> {
 
     /// Whether the configuration was refused, and is not to be checked again yet.
     fn was_refused(&self, desired: &ConfigId) -> bool {
-        let Some(((refused, at), refusal)) = self.refused.as_ref().zip(self.observed.refusal.as_ref()) else {
-            return false;
-        };
-        refused == desired && (*at..*at + recheck_after(refusal.reason)).contains(&self.host.now())
+        let refusal = self.observed.refusal.as_ref();
+        refusal
+            .is_some_and(|refusal| self.is_recent(self.refused.as_ref(), desired, self.recheck_after(refusal.reason)))
+    }
+
+    /// After how long a refused configuration is checked again: an administrator may have changed the node. The operator
+    /// restores a ConfigMap at once.
+    fn recheck_after(&self, reason: RefusalReason) -> Duration {
+        match reason {
+            RefusalReason::DigestDiffers => Duration::ZERO,
+            _ => self.check_interval,
+        }
+    }
+
+    /// Whether a configuration was checked within an interval.
+    fn is_recent(&self, checked: Option<&(ConfigId, Timestamp)>, desired: &ConfigId, interval: Duration) -> bool {
+        let recent = |at: &Timestamp| (*at..*at + interval).contains(&self.host.now());
+        checked.is_some_and(|(checked, at)| checked == desired && recent(at))
+    }
+
+    /// Compares the node with the applied configuration: something else may have changed it.
+    fn compare(&mut self, applied: &ConfigId) -> io::Result<()> {
+        if self.is_recent(self.compared.as_ref(), applied, self.check_interval) {
+            return Ok(());
+        }
+        let data = self.source.config(&applied.config)?.filter(|data| pool::digest(data) == applied.digest);
+        self.observed.changed = data.map(|data| plan::differing(self.host, &data)).unwrap_or_default();
+        self.compared = Some((applied.clone(), self.host.now()));
+        Ok(())
+    }
+
+    /// How long to wait before the next call of [`Self::reconcile`], unless the spec changes.
+    pub fn delay(&self, next: Next) -> Duration {
+        match next {
+            Next::Continue => Duration::ZERO,
+            Next::Wait => Duration::from_secs(1),
+            Next::Idle => self.check_interval,
+        }
     }
 
     /// The plan for a configuration that the programs of the node accept.
@@ -166,27 +211,9 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// After how long a refused configuration is checked again: an administrator may have changed the node. The operator restores
-/// a ConfigMap at once.
-fn recheck_after(reason: RefusalReason) -> Duration {
-    match reason {
-        RefusalReason::DigestDiffers => Duration::ZERO,
-        _ => RECHECK,
-    }
-}
-
 /// The configuration that a spec requests.
 fn config_id(spec: &WindowsNodeConfigSpec) -> ConfigId {
     ConfigId { config: spec.config.clone(), digest: spec.digest.clone(), attempt: spec.attempt }
-}
-
-/// How long to wait before the next call of [`Worker::reconcile`], unless the spec changes.
-pub fn delay(next: Next) -> Duration {
-    match next {
-        Next::Continue => Duration::ZERO,
-        Next::Wait => Duration::from_secs(1),
-        Next::Idle => RECHECK,
-    }
 }
 
 #[cfg(test)]
@@ -234,7 +261,7 @@ mod tests {
     #[test]
     fn a_refusal_stays_in_the_status_until_the_configuration_has_the_digest_of_the_spec() {
         let (host, source) = (FakeHost::new("", []), FakeSource::default());
-        let mut worker = Worker::resume(&host, &source, Limits::default()).unwrap();
+        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
         let spec = WindowsNodeConfigSpec {
             pool: "web".into(),
             node_uid: "u".into(),

@@ -126,7 +126,8 @@ pub struct WindowsNodeConfigStatus {
     /// The phase of observedDigest and observedAttempt.
     #[serde(default)]
     pub phase: NodeConfigPhase,
-    /// Why the phase is RolledBack or Refused, such as KubeletNotHealthy.
+    /// Why the phase is RolledBack or Refused, such as NotHealthy. With phase Applied: ChangedOnNode, if something else has
+    /// changed the node since.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub reason: String,

@@ -1,10 +1,12 @@
 //! `winpool agent`: the node agent.
 
+use std::time::Duration;
+
 use clap::Subcommand;
 
 #[cfg(not(windows))]
 use super::Failure;
-use crate::api::names::DEFAULT_NAMESPACE;
+use crate::{api::names::DEFAULT_NAMESPACE, domain::kubernetes::duration};
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]
@@ -31,6 +33,11 @@ struct RunArgs {
     /// The namespace of the operator, where it stores ConfigMaps
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// How often to compare the node with the applied configuration, and to check a refused one again
+    #[arg(long, env = "WINPOOL_CHECK_INTERVAL", value_name = "DURATION", default_value = "5m", value_parser = positive)]
+    check_interval: Duration,
     /// The log level (error, warn, info, debug, trace), or levels by module such as info,winpool=debug
     #[arg(
         long,
@@ -39,6 +46,27 @@ struct RunArgs {
         default_value = "info,kube_client=error,kube_runtime=error"
     )]
     log: String,
+}
+
+/// The time limits of a change. How long the operator may take to confirm it is in the WindowsNodeConfig.
+#[derive(Debug, clap::Args)]
+#[cfg_attr(not(windows), allow(dead_code))]
+struct LimitArgs {
+    /// How long a service may take to stop before its processes are killed, and to start
+    #[arg(long, env = "WINPOOL_SERVICE_TIMEOUT", value_name = "DURATION", default_value = "1m", value_parser = positive)]
+    service_timeout: Duration,
+    /// How long the restarted services must be healthy without interruption
+    #[arg(long, env = "WINPOOL_STABLE", value_name = "DURATION", default_value = "15s", value_parser = positive)]
+    stable: Duration,
+    /// How long the restarted services may take to be healthy, before the change is rolled back
+    #[arg(long, env = "WINPOOL_VERIFY_TIMEOUT", value_name = "DURATION", default_value = "3m", value_parser = positive)]
+    verify_timeout: Duration,
+}
+
+/// A duration in the format of Go that is not zero.
+fn positive(text: &str) -> Result<Duration, &'static str> {
+    let nanos = duration::parse(text).and_then(|nanos| u64::try_from(nanos).ok()).filter(|nanos| *nanos > 0);
+    nanos.map(Duration::from_nanos).ok_or("write a number and a unit, such as 15s or 1m30s")
 }
 
 #[derive(Debug, clap::Args)]
@@ -68,11 +96,11 @@ mod windows {
 
     use kube::{Client, Config};
 
-    use super::{Action, Args, RestoreArgs, RunArgs};
+    use super::{Action, Args, LimitArgs, RestoreArgs, RunArgs};
     use crate::{
         agent::{
             credentials,
-            cycle::{Cluster, Cycle, Limits, PodPhase},
+            cycle::{Cycle, Limits},
             run::{self, Options},
             windows::Windows,
             windows_service,
@@ -104,7 +132,8 @@ mod windows {
         let client = Client::try_from(config).map_err(|error| Failure::Cluster(with_sources(&error)))?;
         let _lock = lock().map_err(on_node)?;
         let mut signals = Signals::listen()?;
-        let options = Options { node: args.node, namespace: args.namespace, limits: Limits::default() };
+        let RunArgs { node, namespace, limits, check_interval, .. } = args;
+        let options = Options { node, namespace, limits: limits.into(), check_interval };
         let stop = async move {
             let _ = signals.next().await;
         };
@@ -116,7 +145,7 @@ mod windows {
     /// Needs neither the network nor the API server.
     fn restore() -> io::Result<()> {
         let _lock = lock()?;
-        Cycle::resume(&Windows, &NoCluster, Limits::default())?.restore()
+        Cycle::resume(&Windows, Limits::default())?.restore()
     }
 
     fn lock() -> io::Result<File> {
@@ -130,16 +159,23 @@ mod windows {
         Failure::Problems(format!("this node: {error}"))
     }
 
-    /// A restore reads nothing from the API server.
-    struct NoCluster;
-
-    impl Cluster for NoCluster {
-        fn lease_renewed(&self) -> io::Result<Option<jiff::Timestamp>> {
-            Err(io::ErrorKind::Unsupported.into())
+    impl From<LimitArgs> for Limits {
+        fn from(args: LimitArgs) -> Self {
+            let LimitArgs { service_timeout: service, stable, verify_timeout: verify } = args;
+            Self { service, stable, verify, ..Self::default() }
         }
+    }
+}
 
-        fn pods(&self) -> io::Result<std::collections::BTreeMap<String, PodPhase>> {
-            Err(io::ErrorKind::Unsupported.into())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_has_units_and_is_not_zero() {
+        for (text, expected) in [("15s", Some(15_000)), ("1m30s", Some(90_000)), ("0", None), ("15", None), ("", None)]
+        {
+            assert_eq!(positive(text).ok(), expected.map(Duration::from_millis), "{text}");
         }
     }
 }

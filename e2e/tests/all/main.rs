@@ -20,5 +20,6 @@ mod robustness;
 mod telemetry;
 mod tls;
 mod windows_agent;
+mod windows_end_to_end;
 mod windows_kubelet;
 mod workloads;

@@ -8,7 +8,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::Once,
+    sync::{LazyLock, Once},
 };
 
 use e2e::{
@@ -39,11 +39,45 @@ fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }
 
-/// `winpool.exe`, which cargo builds if it is not up to date.
+/// The directory of `winpool.exe` and the programs of `e2e-windows`, which cargo builds if they are not up to date.
+fn windows_programs() -> PathBuf {
+    let status = cargo(&["build", "--quiet", "--package", "winpool", "--bins"]).status().unwrap();
+    assert!(status.success(), "the programs for Windows do not build: {status}");
+    target().join("x86_64-pc-windows-gnu/debug")
+}
+
+/// `winpool.exe`.
 fn windows_binary() -> PathBuf {
-    let status = cargo(&["build", "--quiet", "--package", "winpool", "--bin", "winpool"]).status().unwrap();
-    assert!(status.success(), "winpool.exe does not build: {status}");
-    target().join("x86_64-pc-windows-gnu/debug/winpool.exe")
+    windows_programs().join("winpool.exe")
+}
+
+/// [`windows_programs`] without debug information, which is most of their size: Wine reads a program as a whole when it
+/// starts, and the agent copies its own.
+pub(crate) fn stripped_programs() -> &'static Path {
+    static STRIPPED: LazyLock<PathBuf> = LazyLock::new(|| {
+        let programs = windows_programs();
+        let directory = programs.join("stripped");
+        fs::create_dir_all(&directory).unwrap();
+        for program in fs::read_dir(&programs).unwrap().map(|entry| entry.unwrap().path()) {
+            if program.extension().is_some_and(|extension| extension == "exe") {
+                strip(&program, &directory.join(program.file_name().unwrap()));
+            }
+        }
+        directory
+    });
+    &STRIPPED
+}
+
+/// Writes a program without debug information, unless it is up to date.
+fn strip(program: &Path, stripped: &Path) {
+    let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    if modified(stripped) >= modified(program) {
+        return;
+    }
+    let new = stripped.with_extension("new");
+    let status = Command::new("x86_64-w64-mingw32-strip").arg("-o").arg(&new).arg(program).status().unwrap();
+    assert!(status.success(), "x86_64-w64-mingw32-strip: {status}");
+    fs::rename(new, stripped).unwrap();
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub mod flags;
 pub mod merge;
 #[cfg(windows)]
 pub mod service;
+pub mod start_script;
 
 use std::process::exit;
 

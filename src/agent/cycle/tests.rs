@@ -37,8 +37,8 @@ fn plan(host: &FakeHost, config: &str) -> NodePlan {
         ],
         services: vec![ServiceEdit { before, after }],
         restarts: vec![
-            Restart { service: "containerd".into(), health: None },
-            Restart { service: "kubelet".into(), health },
+            Restart { service: "containerd".into(), program: None, health: None },
+            Restart { service: "kubelet".into(), program: Some("kubelet.exe".into()), health },
         ],
     }
 }
@@ -58,13 +58,13 @@ fn run(host: &FakeHost, config: &str, operator: Operator) -> Journal {
     let mut begun = false;
     for _ in 0..200 {
         let rebooted = host.revive();
-        let Ok(mut cycle) = Cycle::resume(host, host, LIMITS) else { continue };
+        let Ok(mut cycle) = Cycle::resume(host, LIMITS) else { continue };
         if rebooted && host.0.borrow().restores {
             let _ = cycle.restore();
         }
         begun = begun || cycle.journal().change.is_some() || cycle.journal().applied.is_some();
         if !begun && cycle.journal().rejected.is_empty() {
-            match cycle.begin(id(0), plan.clone()) {
+            match cycle.begin(host, id(0), plan.clone()) {
                 Ok(()) => begun = true,
                 Err(_) => host.sleep(Duration::from_secs(5)),
             }
@@ -84,7 +84,7 @@ fn finish(host: &FakeHost, cycle: &mut Cycle, operator: Operator) -> bool {
         }
         let verified = matches!(cycle.journal().change.as_ref().map(|change| change.stage), Some(Stage::Confirm(_)));
         let confirmed = (verified && operator == Operator::Confirms).then_some("1");
-        match cycle.advance(Some(&id(0)), confirmed) {
+        match cycle.advance(host, Some(&id(0)), confirmed) {
             Ok(Next::Idle) => return cycle.journal().applied.is_some() || !cycle.journal().rejected.is_empty(),
             Ok(Next::Continue) => {}
             Ok(Next::Wait) | Err(_) => host.sleep(Duration::from_secs(1)),
@@ -118,7 +118,9 @@ fn a_configuration_is_kept_only_if_it_was_verified_and_confirmed() {
         ("new\n", Operator::Confirms, Ok(())),
         ("new\n", Operator::Silent, Err(FailureReason::NotConfirmed)),
         ("exit\n", Operator::Confirms, Err(FailureReason::RestartFailed)),
+        ("pending\n", Operator::Confirms, Err(FailureReason::RestartFailed)),
         ("crash\n", Operator::Confirms, Err(FailureReason::NotHealthy)),
+        ("respawn\n", Operator::Confirms, Err(FailureReason::NotHealthy)),
         ("unhealthy\n", Operator::Confirms, Err(FailureReason::NotHealthy)),
         ("slow\n", Operator::Confirms, Err(FailureReason::NotHealthy)),
         ("offline\n", Operator::Confirms, Err(FailureReason::LeaseNotRenewed)),
@@ -140,21 +142,21 @@ fn a_configuration_is_kept_only_if_it_was_verified_and_confirmed() {
 #[test]
 fn a_plan_without_changes_is_applied_at_once() {
     let host = FakeHost::new(OLD, []);
-    let mut cycle = Cycle::resume(&host, &host, LIMITS).unwrap();
-    cycle.begin(id(0), NodePlan::default()).unwrap();
+    let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
+    cycle.begin(&host, id(0), NodePlan::default()).unwrap();
     assert_eq!(cycle.journal().applied, Some(id(0)));
-    assert_eq!(cycle.advance(Some(&id(0)), None).unwrap(), Next::Idle);
+    assert_eq!(cycle.advance(&host, Some(&id(0)), None).unwrap(), Next::Idle);
     assert!(!host.0.borrow().restores);
 }
 
 #[test]
 fn another_configuration_supersedes_an_unconfirmed_one_without_rejecting_it() {
     let host = FakeHost::new(OLD, []);
-    let mut cycle = Cycle::resume(&host, &host, LIMITS).unwrap();
-    cycle.begin(id(0), plan(&host, "new\n")).unwrap();
+    let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
+    cycle.begin(&host, id(0), plan(&host, "new\n")).unwrap();
     let other = ConfigId { digest: "2".into(), ..id(0) };
     for _ in 0..200 {
-        if cycle.advance(Some(&other), None).unwrap() == Next::Idle {
+        if cycle.advance(&host, Some(&other), None).unwrap() == Next::Idle {
             break;
         }
         host.sleep(Duration::from_secs(1));
@@ -166,13 +168,13 @@ fn another_configuration_supersedes_an_unconfirmed_one_without_rejecting_it() {
 #[test]
 fn a_reboot_before_the_confirmation_restores_the_former_configuration_without_the_network() {
     let host = FakeHost::new(OLD, []);
-    let mut cycle = Cycle::resume(&host, &host, LIMITS).unwrap();
-    cycle.begin(id(0), plan(&host, "exit\n")).unwrap();
-    assert_eq!(cycle.advance(Some(&id(0)), None).unwrap(), Next::Continue, "the files are written");
+    let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
+    cycle.begin(&host, id(0), plan(&host, "exit\n")).unwrap();
+    assert_eq!(cycle.advance(&host, Some(&id(0)), None).unwrap(), Next::Continue, "the files are written");
     host.0.borrow_mut().faults = [(0, Fault::Reboot), (0, Fault::Offline)].into();
-    assert!(cycle.advance(Some(&id(0)), None).is_err());
+    assert!(cycle.advance(&host, Some(&id(0)), None).is_err());
     assert!(host.revive() && host.running().is_none(), "the new configuration does not start");
-    Cycle::resume(&host, &host, LIMITS).unwrap().restore().unwrap();
+    Cycle::resume(&host, LIMITS).unwrap().restore().unwrap();
     assert_eq!(outcome(&host), Some("former"));
 }
 
@@ -180,7 +182,7 @@ fn a_reboot_before_the_confirmation_restores_the_former_configuration_without_th
 fn a_journal_that_cannot_be_parsed_changes_nothing() {
     let host = FakeHost::new(OLD, []);
     host.replace(super::super::journal::JOURNAL, b"{").unwrap();
-    assert!(Cycle::resume(&host, &host, LIMITS).is_err());
+    assert!(Cycle::resume(&host, LIMITS).is_err());
     assert_eq!(outcome(&host), Some("former"));
 }
 
@@ -190,7 +192,7 @@ proptest! {
     /// After any sequence of faults the node runs the new configuration as a whole or the former one as a whole.
     #[test]
     fn any_sequence_of_faults_ends_with_one_configuration_as_a_whole(
-        config in proptest::sample::select(vec!["new\n", "exit\n", "crash\n", "unhealthy\n", "slow\n", "offline\n", "evict\n"]),
+        config in proptest::sample::select(vec!["new\n", "exit\n", "pending\n", "crash\n", "respawn\n", "unhealthy\n", "slow\n", "offline\n", "evict\n"]),
         operator in proptest::sample::select(vec![Operator::Confirms, Operator::Silent]),
         faults in proptest::collection::vec((0..60_u32, proptest::sample::select(Fault::ALL.to_vec())), 0..6),
     ) {

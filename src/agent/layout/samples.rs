@@ -60,6 +60,7 @@ pub fn containerd_toml(version: u32) -> String {
 
 pub fn service(name: &str, command: &str, depends_on: &[&str]) -> ServiceDefinition {
     ServiceDefinition {
+        unexpanded: None,
         name: name.to_owned(),
         command: command.to_owned(),
         depends_on: depends_on.iter().map(|&name| name.to_owned()).collect(),
@@ -229,6 +230,14 @@ impl Host for Node {
     fn state(&self, service: &str) -> io::Result<Option<ServiceState>> {
         let stopped = self.stopped.iter().any(|name| name == service);
         Ok(Some(if stopped { ServiceState::Stopped } else { ServiceState::Running { pid: 1 } }))
+    }
+
+    fn process(&self, _: &str) -> io::Result<Option<u32>> {
+        Ok(Some(1))
+    }
+
+    fn processes(&self, _: &str) -> io::Result<Vec<u32>> {
+        Ok(vec![1])
     }
 
     fn start(&self, _: &str) -> io::Result<()> {

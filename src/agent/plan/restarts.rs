@@ -13,7 +13,7 @@ use crate::agent::{
     host::{ServiceDefinition, ServiceState},
     layout::{
         FlagsPlace, Layout,
-        command_line::{Argument, arguments},
+        command_line::{Argument, arguments, file_name},
         flags_begin,
     },
     merge::{flags, yaml},
@@ -95,7 +95,8 @@ fn restart(changes: &Changes, layout: &Layout, service: &ServiceDefinition) -> R
         None
     };
     let health = port.map(|port| HealthEndpoint { port, path: PATH.to_owned() });
-    Ok(Restart { service: service.name.clone(), health })
+    let program = is(&layout.kubelet.service).then(|| file_name(&layout.kubelet.program));
+    Ok(Restart { service: service.name.clone(), program, health })
 }
 
 /// The port of the kubelet's health endpoint after the changes; `None` if it is off or not on the loopback interface.

@@ -393,3 +393,27 @@ fn a_file_that_cannot_be_read_is_refused_and_not_overwritten() {
         assert!(node.written.borrow().is_empty());
     }
 }
+
+#[test]
+fn what_differs_from_an_applied_configuration_is_listed_without_settings_of_others() {
+    let files = [KUBELET, ARGS];
+    let config: BTreeMap<_, _> = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+    let with = |change: &dyn Fn(&str) -> String| {
+        let node = applied(samples::kubeadm(), &files);
+        let text = change(&node.text(KUBEADM_CONFIG));
+        node.files.borrow_mut().insert(KUBEADM_CONFIG.to_owned(), text.into_bytes());
+        node
+    };
+    let mut flags = applied(samples::kubeadm(), &files);
+    flags.services[0].command = flags.services[0].command.replace("ABOVE_NORMAL", "HIGH");
+    for (node, expected) in [
+        (with(&str::to_owned), &[][..]),
+        (with(&|text| format!("# by hand\n{text}serializeImagePulls: false\n")), &[]),
+        (with(&|text| text.replace("maxPods: 110", "maxPods: 250")), &[KUBEADM_CONFIG]),
+        (flags, &["the service kubelet"]),
+    ] {
+        assert_eq!(differing(&node, &config), expected);
+    }
+    let unreadable = with(&|_| "a: [".to_owned());
+    assert!(differing(&unreadable, &config)[0].contains(KUBEADM_CONFIG));
+}

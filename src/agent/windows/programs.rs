@@ -41,10 +41,34 @@ pub(super) fn run(program: &str, arguments: &[String], limit: Duration) -> io::R
     Ok(Output { code: status.and_then(|status| status.code()), stdout: output(stdout), stderr: output(stderr) })
 }
 
+/// The processes of a program, by the name of its file. `tasklist` is part of Windows.
+pub(super) fn processes(program: &str) -> io::Result<Vec<u32>> {
+    let filter = format!("imagename eq {program}");
+    let output = hidden(&system_program("tasklist.exe")).args(["/fo", "csv", "/nh", "/fi", &filter]).output()?;
+    match output.status.code() {
+        Some(0) => Ok(pids(&String::from_utf8_lossy(&output.stdout))),
+        _ => Err(io::Error::other(format!(
+            "tasklist: {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        ))),
+    }
+}
+
+/// The second column. If there is no process, the output is a sentence.
+fn pids(csv: &str) -> Vec<u32> {
+    csv.lines().filter_map(|line| line.strip_prefix('"')?.split("\",\"").nth(1)?.parse().ok()).collect()
+}
+
+/// A program of Windows.
+fn system_program(name: &str) -> String {
+    let root = env::var("SystemRoot").unwrap_or_else(|_| r"C:\Windows".to_owned());
+    format!(r"{root}\System32\{name}")
+}
+
 /// Ends a process and its child processes. `taskkill` is part of Windows, and finds the children of a process.
 pub(super) fn kill(pid: u32) -> io::Result<()> {
-    let root = env::var("SystemRoot").unwrap_or_else(|_| r"C:\Windows".to_owned());
-    let mut taskkill = hidden(&format!(r"{root}\System32\taskkill.exe"));
+    let mut taskkill = hidden(&system_program("taskkill.exe"));
     let output = taskkill.args(["/t", "/f", "/pid", &pid.to_string()]).output()?;
     match output.status.code() {
         Some(0 | NO_SUCH_PROCESS) => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::{env, fs, io, path::PathBuf, thread, time::Duration};
 
-use windows_registry::{Key, LOCAL_MACHINE};
+use windows_registry::{Key, LOCAL_MACHINE, Type};
 use windows_service::{
     Error,
     service::{
@@ -16,14 +16,18 @@ use super::{
     super::{
         expand::expand,
         host::{ServiceDefinition, ServiceState},
+        layout::command_line::{file_name, split},
         windows_service::{RESTORE_ARGUMENTS, RESTORE_PROGRAM, RESTORE_SERVICE},
     },
-    files,
+    files, programs,
 };
 
 /// The database of the service control manager.
 /// <https://learn.microsoft.com/windows/win32/services/database-of-installed-services>
 const DATABASE: &str = r"SYSTEM\CurrentControlSet\Services";
+
+/// The value with the command line of a service.
+const IMAGE_PATH: &str = "ImagePath";
 
 // <https://learn.microsoft.com/windows/win32/debug/system-error-codes>
 const FILE_NOT_FOUND: u32 = 2;
@@ -55,15 +59,25 @@ pub(super) fn definitions() -> io::Result<Vec<ServiceDefinition>> {
 /// The definition in the key of a service; `None` for drivers and for services that share a process.
 fn definition(name: String, key: &Key) -> io::Result<Option<ServiceDefinition>> {
     let kind = ServiceType::from_bits_retain(optional(key.get_u32("Type"))?.unwrap_or_default());
-    let Some(command) = command(key)?.filter(|_| kind.contains(ServiceType::OWN_PROCESS)) else { return Ok(None) };
+    let Some(stored) = image_path(key)?.filter(|_| kind.contains(ServiceType::OWN_PROCESS)) else { return Ok(None) };
+    let command = expanded(&stored);
+    let unexpanded = Some(stored).filter(|stored| *stored != command && is_expandable(key));
     let (depends_on, environment) = (list(key, "DependOnService")?, list(key, "Environment")?);
-    Ok(Some(ServiceDefinition { name, command, depends_on, environment }))
+    Ok(Some(ServiceDefinition { name, command, unexpanded, depends_on, environment }))
 }
 
-/// `ImagePath`, with variables expanded: it is `REG_EXPAND_SZ` on Windows, and `REG_SZ` on Wine.
-fn command(key: &Key) -> io::Result<Option<String>> {
-    let command = optional(key.get_string("ImagePath"))?;
-    Ok(command.map(|command| expand(&command, |name| env::var(name).ok())))
+/// The command line as it is stored.
+fn image_path(key: &Key) -> io::Result<Option<String>> {
+    optional(key.get_string(IMAGE_PATH))
+}
+
+/// A command line with its variables expanded. It is `REG_EXPAND_SZ` on Windows, and `REG_SZ` on Wine.
+fn expanded(command: &str) -> String {
+    expand(command, |name| env::var(name).ok())
+}
+
+fn is_expandable(key: &Key) -> bool {
+    key.get_type(IMAGE_PATH).is_ok_and(|kind| kind == Type::ExpandString)
 }
 
 /// A value of several strings. Some programs write empty strings at its end.
@@ -86,11 +100,20 @@ const fn result_code(error: u32) -> i32 {
     (0x8007_0000 | error).cast_signed()
 }
 
-/// Writes command line and environment if they differ. An unchanged command line keeps its `%VARIABLES%`.
+/// Writes command line and environment if they differ. A command line that expands to the one of the definition keeps its
+/// `%VARIABLES%`, or gets those of the definition again.
 pub(super) fn define(definition: &ServiceDefinition) -> io::Result<()> {
     let key = LOCAL_MACHINE.options().read().write().open(format!(r"{DATABASE}\{}", definition.name))?;
-    if command(&key)?.as_ref() != Some(&definition.command) {
-        set_command(&definition.name, &definition.command)?;
+    let stored = image_path(&key)?;
+    let unexpanded = definition.unexpanded.as_ref().filter(|text| expanded(text) == definition.command);
+    let is_current = match unexpanded {
+        Some(text) => stored.as_ref() == Some(text),
+        None => stored.map(|stored| expanded(&stored)).as_ref() == Some(&definition.command),
+    };
+    if !is_current {
+        set_command(&definition.name, unexpanded.unwrap_or(&definition.command))?;
+        // Wine stores it as REG_SZ.
+        unexpanded.map_or(Ok(()), |text| key.set_expand_string(IMAGE_PATH, text))?;
     }
     let environment: Vec<&str> = definition.environment.iter().map(String::as_str).collect();
     if environment == list(&key, "Environment")? {
@@ -130,6 +153,33 @@ pub(super) fn state(name: &str) -> io::Result<Option<ServiceState>> {
         Err(error) if error.raw_os_error() == Some(SERVICE_DOES_NOT_EXIST) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The process of a service. Wine knows it only while the service runs.
+pub(super) fn process(name: &str) -> io::Result<Option<u32>> {
+    let status = open(name, ServiceAccess::QUERY_STATUS)?.query_status().map_err(io_error)?;
+    match status.process_id.filter(|pid| *pid != 0) {
+        None if status.current_state != State::Stopped => only_process(name),
+        pid => Ok(pid),
+    }
+}
+
+/// The only process of the program of a service, if no other service has that program.
+fn only_process(name: &str) -> io::Result<Option<u32>> {
+    let program = |definition: &ServiceDefinition| {
+        split(&definition.command).first().map(|program| file_name(&program.value)).unwrap_or_default()
+    };
+    let definitions = definitions()?;
+    let Some(own) = definitions.iter().find(|other| other.name.eq_ignore_ascii_case(name)).map(program) else {
+        return Ok(None);
+    };
+    if definitions.iter().filter(|other| program(other) == own).count() > 1 {
+        return Ok(None);
+    }
+    Ok(match programs::processes(&own)?[..] {
+        [pid] => Some(pid),
+        _ => None,
+    })
 }
 
 /// A service that runs without a process has ended: Wine reports that if it is stopped twice at the same time.

@@ -4,6 +4,7 @@ mod fleet;
 mod pools;
 mod progress;
 mod report;
+mod rollout;
 mod workloads;
 
 use std::{collections::BTreeSet, process::ExitCode, sync::Arc, time::Duration};
@@ -27,6 +28,7 @@ use tokio::{
 use crate::{
     fleet::{Fleet, Mistakes, fleet},
     progress::{Progress, blocking, step, step_with_progress},
+    rollout::Rollout,
 };
 
 /// How long the cluster may take to settle.
@@ -118,6 +120,8 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     .await?;
     let demonstration = Demonstration { operator, control_plane, client, delivered, workloads, mistakes };
     demonstration.settle(&samples).await?;
+    let _rollout = Rollout::show(&demonstration.control_plane, &demonstration.client).await?;
+    demonstration.check_requests()?;
     if arguments.once {
         return Ok(());
     }

@@ -59,11 +59,15 @@ pub fn findings(pools: &[WindowsNodePool]) {
     for (pool, findings) in all.filter(|(_, findings)| !findings.is_empty()) {
         println!("{}", bold(&pool.name_any()));
         for finding in findings {
-            let text = format!("{}: {}", finding.title, finding.message);
-            for (number, line) in wrapped(&text, WIDTH - 6).iter().enumerate() {
-                println!("{}{line}", if number == 0 { "  " } else { "      " });
-            }
+            paragraph(&format!("{}: {}", finding.title, finding.message));
         }
+    }
+}
+
+/// Prints a text in several lines, the first of them less indented.
+pub fn paragraph(text: &str) {
+    for (number, line) in wrapped(text, WIDTH - 6).iter().enumerate() {
+        println!("{}{line}", if number == 0 { "  " } else { "      " });
     }
 }
 
@@ -77,6 +81,7 @@ pub fn next_steps(control_plane: &ControlPlane) {
     for (command, remark) in [
         ("kubectl describe wnp spare", "what a pool that only observes would change"),
         ("kubectl describe daemonset agent", "a workload that does not work, and why"),
+        ("kubectl get wnc -o yaml", "what the agents of the nodes report"),
         ("kubectl taint nodes web-1 os-", "a taint removed by hand comes back"),
         ("kubectl get events --sort-by=.lastTimestamp", "what the operator did"),
     ] {

@@ -24,14 +24,17 @@ use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
 use kube::{
     Api, Client, Config,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
+use winpool::domain::kubernetes::quantity::Quantity;
 
 const VERSION: &str = "v1.36.2";
 /// The endpoint of no container runtime. The agent runs a kubelet with it to check a configuration.
 const NO_RUNTIME: &str = "npipe:////./pipe/winpool-none";
+const CPU: &str = "4";
+const MEMORY: &str = "8Gi";
 const DEFAULT_HEALTHZ_PORT: u16 = 10248;
 const SWITCHES: [&str; 2] = ["version", "windows-service"];
 
@@ -53,9 +56,7 @@ fn main() {
     }
     let kubelet = Kubelet::new(flags).unwrap_or_else(|error| command_failed(&error));
     if kubelet.flags.get("container-runtime-endpoint") == Some(NO_RUNTIME) {
-        command_failed(
-            "failed to construct kubelet dependencies: no client provided, cannot use webhook authentication",
-        );
+        command_failed("failed to run Kubelet: no client provided, cannot use webhook authentication");
     }
     if kubelet.behavior.is(Failure::ExitEarly) {
         command_failed("failed to run Kubelet: it ends early");
@@ -155,7 +156,11 @@ impl Kubelet {
         let (nodes, leases): (Api<Node>, Api<Lease>) =
             (Api::all(client.clone()), Api::namespaced(client, "kube-node-lease"));
         let apply = PatchParams::apply("kubelet").force();
-        nodes.patch(name, &apply, &Patch::Apply(self.node(name))).await?;
+        // Before 1.22 an apply of the status with the same field manager would remove the labels.
+        match nodes.create(&PostParams::default(), &serde_json::from_value(self.node(name))?).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            created => drop(created?),
+        }
         loop {
             nodes.patch_status(name, &apply, &Patch::Apply(self.status(name))).await?;
             leases.patch(name, &apply, &Patch::Apply(lease(name))).await?;
@@ -164,8 +169,24 @@ impl Kubelet {
     }
 
     fn node(&self, name: &str) -> Value {
-        let labels = json!({"kubernetes.io/os": "windows", "kubernetes.io/hostname": name});
+        let mut labels = json!({"kubernetes.io/os": "windows", "kubernetes.io/hostname": name});
+        let own =
+            self.flags.get("node-labels").unwrap_or_default().split(',').filter_map(|label| label.split_once('='));
+        own.for_each(|(key, value)| labels[key] = json!(value));
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})
+    }
+
+    /// The reserves of a resource for the system and for Kubernetes.
+    fn reserved(&self, resource: &str) -> Quantity {
+        let reserves = ["systemReserved", "kubeReserved"].map(|field| self.config[field][resource].as_str());
+        let milli = reserves.into_iter().flatten().map(|text| quantity(text).milli()).sum();
+        Quantity::of_milli(milli)
+    }
+
+    /// The memory below which pods are evicted, in bytes. The default applies only if there is no threshold at all.
+    fn threshold(&self) -> i64 {
+        let default = if self.config["evictionHard"].is_object() { "0" } else { "500Mi" };
+        quantity(self.config["evictionHard"]["memory.available"].as_str().unwrap_or(default)).bytes()
     }
 
     fn status(&self, name: &str) -> Value {
@@ -176,8 +197,12 @@ impl Kubelet {
             "apiVersion": "v1",
             "kind": "Node",
             "status": {
-                "capacity": {"pods": pods, "cpu": "4", "memory": "8Gi"},
-                "allocatable": {"pods": pods, "cpu": "3500m", "memory": "6Gi"},
+                "capacity": {"pods": pods, "cpu": CPU, "memory": MEMORY},
+                "allocatable": {
+                    "pods": pods,
+                    "cpu": format!("{}m", quantity(CPU).milli() - self.reserved("cpu").milli()),
+                    "memory": (quantity(MEMORY).bytes() - self.reserved("memory").bytes() - self.threshold()).to_string(),
+                },
                 "nodeInfo": {
                     "architecture": "amd64", "bootID": "fake", "containerRuntimeVersion": "containerd://1.7.27",
                     "kernelVersion": "10.0.20348.2700", "kubeProxyVersion": VERSION, "kubeletVersion": VERSION,
@@ -191,6 +216,10 @@ impl Kubelet {
             },
         })
     }
+}
+
+fn quantity(text: &str) -> Quantity {
+    text.parse().unwrap_or(Quantity::of_bytes(0))
 }
 
 fn lease(name: &str) -> Value {

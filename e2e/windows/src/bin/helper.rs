@@ -1,4 +1,4 @@
-//! A program for the tests of the agent's adapter: it prints, sleeps, starts itself again, and keeps files open.
+//! A program for the tests of the agent: it prints, sleeps, starts itself again, keeps files open, and manages services.
 
 #[cfg(windows)]
 fn main() {
@@ -26,8 +26,12 @@ mod windows {
         time::Duration,
     };
 
+    use ::windows_service::{
+        service::{ServiceAccess, ServiceDependency, ServiceErrorControl, ServiceInfo, ServiceStartType, ServiceType},
+        service_manager::{ServiceManager, ServiceManagerAccess},
+    };
     use winpool::agent::{
-        host::Host,
+        host::{Host, ServiceDefinition, ServiceState},
         windows::Windows,
         windows_service::{self, RESTORE_ARGUMENTS},
     };
@@ -69,6 +73,26 @@ mod windows {
                 drop(file);
                 Ok(())
             }
+            ["install-service", name, command, depends_on @ ..] => install_service(name, command, depends_on),
+            ["start-service", name] => {
+                Windows.start(name)?;
+                while Windows.state(name)? == Some(ServiceState::Pending) {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                print!("{}", state(name)?);
+                Ok(())
+            }
+            ["stop-service", name] => {
+                Windows.stop(name)?;
+                while !matches!(Windows.state(name)?, None | Some(ServiceState::Stopped)) {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                Ok(())
+            }
+            ["service-state", name] => {
+                print!("{}", state(name)?);
+                Ok(())
+            }
             ["set-restore-service", installed] => Windows.set_restore_service(*installed == "true"),
             // As the service that `set-restore-service` has installed.
             arguments if *arguments == RESTORE_ARGUMENTS => windows_service::run(|| {
@@ -77,6 +101,39 @@ mod windows {
             }),
             _ => Err(Error::other(format!("unknown arguments {arguments:?}"))),
         }
+    }
+
+    /// The state of a service as text; `Absent` if it does not exist.
+    fn state(name: &str) -> io::Result<&'static str> {
+        Ok(match Windows.state(name)? {
+            None => "Absent",
+            Some(ServiceState::Stopped) => "Stopped",
+            Some(ServiceState::Pending) => "Pending",
+            Some(ServiceState::Running { .. }) => "Running",
+        })
+    }
+
+    /// Defines a service with a process of its own. Its command line is written as it is.
+    fn install_service(name: &str, command: &str, depends_on: &[&str]) -> io::Result<()> {
+        let info = ServiceInfo {
+            name: name.into(),
+            display_name: name.into(),
+            service_type: ServiceType::OWN_PROCESS,
+            start_type: ServiceStartType::OnDemand,
+            error_control: ServiceErrorControl::Normal,
+            executable_path: name.into(),
+            launch_arguments: Vec::new(),
+            dependencies: depends_on.iter().map(|name| ServiceDependency::Service(name.into())).collect(),
+            account_name: None,
+            account_password: None,
+        };
+        let access = ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE;
+        let manager = ServiceManager::local_computer(None::<&str>, access).map_err(Error::other)?;
+        manager.create_service(&info, ServiceAccess::QUERY_STATUS).map_err(Error::other)?;
+        let depends_on = depends_on.iter().map(|name| (*name).to_owned()).collect();
+        let definition =
+            ServiceDefinition { name: name.into(), command: command.into(), depends_on, ..Default::default() };
+        Windows.define(&definition)
     }
 
     fn number(text: &str) -> io::Result<u64> {

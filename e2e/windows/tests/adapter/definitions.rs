@@ -2,7 +2,7 @@
 
 use std::{env, fs};
 
-use windows_registry::{Key, LOCAL_MACHINE};
+use windows_registry::{Key, LOCAL_MACHINE, Type};
 use windows_service::service::{ServiceAccess, ServiceType};
 use winpool::agent::{
     host::{Host, ServiceDefinition},
@@ -29,7 +29,7 @@ fn a_service_has_its_command_line_and_dependencies() {
         name: "winpool-b".into(),
         command: format!(r#"{program} --labels=a=b,c=d "x y""#),
         depends_on: strings(&["winpool-a"]),
-        environment: Vec::new(),
+        ..ServiceDefinition::default()
     };
     assert_eq!(find("winpool-b"), Some(expected));
     assert_eq!(find("winpool-a").unwrap().depends_on, Vec::<String>::new());
@@ -57,6 +57,24 @@ fn variables_of_a_command_line_are_expanded_and_kept() {
     Windows.define(&ServiceDefinition { environment, ..definition }).unwrap();
     assert_eq!(key.get_string("ImagePath").unwrap(), r"%SystemRoot%\kubelet.exe --root=%Unknown%");
     delete_service("winpool-variables");
+}
+
+#[test]
+fn a_restored_definition_has_its_variables_again() {
+    create_service("winpool-restored", ServiceType::OWN_PROCESS, &helper(), &[], &[]);
+    let key = key("winpool-restored");
+    let stored = r"%SystemRoot%\kubelet.exe --root=%Unknown%";
+    key.set_expand_string("ImagePath", stored).unwrap();
+    let former = find("winpool-restored").unwrap();
+    assert_eq!(former.unexpanded.as_deref(), Some(stored));
+
+    let command = format!("{} --v=4", former.command);
+    Windows.define(&ServiceDefinition { command: command.clone(), ..former.clone() }).unwrap();
+    assert_eq!(key.get_string("ImagePath").unwrap(), command);
+    Windows.define(&former).unwrap();
+    assert_eq!(key.get_string("ImagePath").unwrap(), stored);
+    assert_eq!(key.get_type("ImagePath").unwrap(), Type::ExpandString);
+    delete_service("winpool-restored");
 }
 
 #[test]

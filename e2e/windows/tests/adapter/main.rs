@@ -4,6 +4,7 @@
 // clippy.toml allows these in tests, but takes a helper of a test for something else.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod containerd;
 mod credentials;
 mod definitions;
 mod files;
@@ -35,6 +36,10 @@ fn helper() -> String {
 
 fn fake_kubelet() -> String {
     on_windows(env!("CARGO_BIN_EXE_fake-kubelet"))
+}
+
+fn fake_containerd() -> String {
+    on_windows(env!("CARGO_BIN_EXE_fake-containerd"))
 }
 
 /// The path on Windows of a path of the system that has built the tests.
@@ -70,6 +75,17 @@ impl Service {
         fs::write(directory.path().join("kubelet.yaml.behavior"), behavior).unwrap();
         let config = format!("--config={}", path.display());
         create_service(name, ServiceType::OWN_PROCESS, &fake_kubelet(), &["--windows-service", &config], &[]);
+        Self { name: name.to_owned(), directory }
+    }
+
+    /// A service that runs the fake containerd with a configuration and a behavior.
+    fn containerd(name: &str, config: &str, behavior: &str) -> Self {
+        let directory = tempfile::Builder::new().prefix("containerd config ").tempdir().unwrap();
+        let path = directory.path().join("config.toml");
+        fs::write(&path, config).unwrap();
+        fs::write(directory.path().join("config.toml.behavior"), behavior).unwrap();
+        let config = format!("--config={}", path.display());
+        create_service(name, ServiceType::OWN_PROCESS, &fake_containerd(), &["--run-service", &config], &[]);
         Self { name: name.to_owned(), directory }
     }
 

@@ -77,6 +77,17 @@ fn a_process_is_killed_with_its_children() {
 }
 
 #[test]
+fn the_processes_of_a_program_are_found_by_the_name_of_its_file() {
+    let mut child = start_helper(&["sleep", "600000"]);
+    assert!(Windows.processes("helper.exe").unwrap().contains(&child.id()));
+    assert!(!Windows.processes("HELPER.EXE").unwrap().is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!Windows.processes("helper.exe").unwrap().contains(&child.id()));
+    assert_eq!(Windows.processes("winpool-none.exe").unwrap(), Vec::<u32>::new());
+}
+
+#[test]
 fn a_child_that_is_left_behind_with_the_output_does_not_block() {
     let started = Instant::now();
     let output = run(&["orphan", "20000"], MINUTE);

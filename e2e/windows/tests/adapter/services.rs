@@ -8,7 +8,7 @@ use winpool::agent::{
     windows::Windows,
 };
 
-use super::{Service, manager, number, os_error};
+use super::{Service, eventually, manager, number, os_error};
 
 #[test]
 fn a_service_that_does_not_exist_has_no_state_and_cannot_be_started_or_stopped() {
@@ -52,12 +52,31 @@ fn a_service_that_ends_before_it_runs_is_an_error_of_its_start() {
 }
 
 #[test]
-fn a_service_that_does_not_finish_its_start_is_pending_and_cannot_be_stopped() {
+fn a_service_that_does_not_finish_its_start_cannot_be_stopped_and_is_killed() {
     let service = Service::kubelet("winpool-pending", "healthzPort: 21004\r\n", "start-pending");
     Windows.start(&service.name).unwrap();
     assert_eq!(service.state(), Some(ServiceState::Pending));
     assert!(Windows.stop(&service.name).is_err());
     assert_eq!(service.state(), Some(ServiceState::Pending));
+
+    let pid = Windows.process(&service.name).unwrap().unwrap();
+    Windows.kill(pid).unwrap();
+    eventually("its process has ended", || Windows.process(&service.name).unwrap().is_none());
+    std::fs::write(service.directory.path().join("kubelet.yaml.behavior"), "").unwrap();
+    Windows.start(&service.name).unwrap();
+    service.until_running();
+}
+
+#[test]
+fn the_process_of_a_service_is_known_while_it_runs() {
+    let service = Service::kubelet("winpool-process", "healthzPort: 21006\r\n", "");
+    assert_eq!(Windows.process(&service.name).unwrap(), None);
+    Windows.start(&service.name).unwrap();
+    service.until_running();
+    assert_eq!(Windows.process(&service.name).unwrap(), Some(service.pid()));
+    Windows.stop(&service.name).unwrap();
+    service.until_stopped();
+    assert_eq!(Windows.process(&service.name).unwrap(), None);
 }
 
 #[test]

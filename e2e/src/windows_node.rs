@@ -1,0 +1,261 @@
+//! A Windows node under Wine: `winpool.exe agent run`, and the stand-ins for the kubelet, containerd and nssm as Windows
+//! services. The API server is the real one.
+
+use std::{
+    fs,
+    net::Ipv4Addr,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use winpool::agent::journal::{JOURNAL, Journal};
+
+use crate::{
+    control_plane::{ControlPlane, User},
+    network::{free_port, http_get},
+    process::Process,
+    wine::Prefix,
+};
+
+/// The file of the kubelet's flag `--config`, as kubeadm writes it.
+pub const KUBELET_CONFIG: &str = r"C:\var\lib\kubelet\config.yaml";
+/// The configuration of containerd.
+pub const CONTAINERD_CONFIG: &str = r"C:\Program Files\containerd\config.toml";
+/// The service that restores the former configuration after a reboot.
+pub const RESTORE_SERVICE: &str = "winpool-restore";
+
+const KUBELET: &str = "kubelet";
+const CONTAINERD: &str = "containerd";
+const KUBELET_PROGRAM: &str = r"C:\k\kubelet.exe";
+const NSSM: &str = r"C:\k\nssm.exe";
+const CONTAINERD_PROGRAM: &str = r"C:\Program Files\containerd\containerd.exe";
+const START_SCRIPT: &str = r"C:\k\StartKubelet.ps1";
+const KUBEADM_FLAGS: &str = r"C:\var\lib\kubelet\kubeadm-flags.env";
+const KUBELET_KUBECONFIG: &str = r"C:\etc\kubernetes\kubelet.conf";
+const AGENT_KUBECONFIG: &str = r"C:\etc\kubernetes\agent.conf";
+/// The time limits of the agent. The services of a simulated node need little time.
+const LIMITS: [&str; 3] = ["--service-timeout=5s", "--stable=1s", "--verify-timeout=8s"];
+
+/// How the kubelet is installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Installation {
+    /// A service with the kubelet's flags in its `ImagePath`.
+    Service,
+    /// nssm, which starts a script and starts it again when it ends.
+    Nssm,
+}
+
+/// A node. Everything that runs on it ends with this value.
+#[derive(Debug)]
+pub struct WindowsNode {
+    name: String,
+    agent: Option<Process>,
+    agents: u32,
+    health_port: u16,
+    programs: PathBuf,
+    logs: PathBuf,
+    prefix: Prefix,
+}
+
+impl WindowsNode {
+    /// Installs a node and starts its kubelet, which registers it with the label `agentpool=<pool>`. `programs` is the
+    /// directory of the Windows programs. `None` where there is no Wine.
+    ///
+    /// # Errors
+    /// When a file cannot be written, or a service not started.
+    pub fn start(
+        control_plane: &ControlPlane,
+        programs: &Path,
+        installation: Installation,
+        name: &str,
+        pool: &str,
+    ) -> Result<Option<Self>> {
+        let Some(prefix) = Prefix::new()? else { return Ok(None) };
+        let node = Self {
+            name: name.to_owned(),
+            agent: None,
+            agents: 0,
+            health_port: free_port()?,
+            programs: programs.to_owned(),
+            logs: control_plane.directory().join("logs"),
+            prefix,
+        };
+        node.install_programs()?;
+        node.write_files(control_plane)?;
+        node.install_services(installation, pool)?;
+        for service in [CONTAINERD, KUBELET] {
+            let state = node.helper(&["start-service", service])?;
+            ensure!(state == "Running", "{service} is {state}");
+        }
+        Ok(Some(node))
+    }
+
+    fn install_programs(&self) -> Result<()> {
+        for (name, path) in
+            [("fake-kubelet", KUBELET_PROGRAM), ("fake-containerd", CONTAINERD_PROGRAM), ("fake-nssm", NSSM)]
+        {
+            let path = self.path(path);
+            fs::create_dir_all(path.parent().context("a directory")?)?;
+            symlink(self.programs.join(format!("{name}.exe")), path)?;
+        }
+        Ok(())
+    }
+
+    fn write_files(&self, control_plane: &ControlPlane) -> Result<()> {
+        let port = self.health_port;
+        self.write(
+            KUBELET_CONFIG,
+            &format!("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nhealthzPort: {port}\n"),
+        )?;
+        self.write(CONTAINERD_CONFIG, "version = 2\n")?;
+        for (user, path) in [(User::Admin, KUBELET_KUBECONFIG), (User::Agent, AGENT_KUBECONFIG)] {
+            self.write(path, &kubeconfig(control_plane, user)?)?;
+        }
+        Ok(())
+    }
+
+    fn install_services(&self, installation: Installation, pool: &str) -> Result<()> {
+        let containerd = format!(r#""{CONTAINERD_PROGRAM}" --run-service"#);
+        self.helper(&["install-service", CONTAINERD, &containerd])?;
+        let identity = format!("--hostname-override={} --node-labels=agentpool={pool}", self.name);
+        let flags = format!("--config={KUBELET_CONFIG} --kubeconfig={KUBELET_KUBECONFIG}");
+        let command = match installation {
+            Installation::Service => format!("{KUBELET_PROGRAM} --windows-service {flags} {identity}"),
+            Installation::Nssm => {
+                self.write(KUBEADM_FLAGS, &format!("KUBELET_KUBEADM_ARGS=\"{identity}\"\n"))?;
+                let script = format!(
+                    "$FileContent = Get-Content -Path \"{KUBEADM_FLAGS}\"\r\n\
+                     $kubeletArgs = $FileContent.TrimStart('KUBELET_KUBEADM_ARGS=').Trim('\"')\r\n\
+                     $cmd = \"{KUBELET_PROGRAM} $kubeletArgs {flags}\"\r\nInvoke-Expression $cmd\r\n"
+                );
+                self.write(START_SCRIPT, &script)?;
+                NSSM.to_owned()
+            }
+        };
+        self.helper(&["install-service", KUBELET, &command, CONTAINERD]).map(drop)
+    }
+
+    /// Starts the agent with further arguments, and with the permissions of `config/agent`.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn start_agent(&mut self, arguments: &[&str]) -> Result<()> {
+        self.agents += 1;
+        let mut command = self.prefix.command(&self.programs.join("winpool.exe"));
+        command
+            .args(["agent", "run", "--node", &self.name])
+            .args(LIMITS)
+            .args(arguments)
+            .env("KUBECONFIG", AGENT_KUBECONFIG);
+        let log = self.logs.join(format!("agent-{}-{}.log", self.name, self.agents));
+        self.agent = Some(Process::spawn("agent", command, &log)?);
+        Ok(())
+    }
+
+    /// Kills the agent, as when Windows ends it with its container.
+    ///
+    /// # Errors
+    /// When its exit status cannot be read.
+    pub fn kill_agent(&mut self) -> Result<()> {
+        self.agent.take().map_or(Ok(()), |agent| agent.kill().map(drop))
+    }
+
+    /// The end of the agent's log.
+    #[must_use]
+    pub fn agent_log(&self) -> String {
+        self.agent.as_ref().map(Process::log_tail).unwrap_or_default()
+    }
+
+    /// Starts a service, and returns its state once it is no longer pending.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start_service(&self, name: &str) -> Result<String> {
+        self.helper(&["start-service", name])
+    }
+
+    /// Stops a service, and waits until it is stopped.
+    ///
+    /// # Errors
+    /// When it does not stop.
+    pub fn stop_service(&self, name: &str) -> Result<()> {
+        self.helper(&["stop-service", name]).map(drop)
+    }
+
+    /// The state of a service: `Running`, `Pending`, `Stopped` or `Absent`.
+    ///
+    /// # Errors
+    /// When the service manager does not answer.
+    pub fn service_state(&self, name: &str) -> Result<String> {
+        self.helper(&["service-state", name])
+    }
+
+    /// The text of a file on the drive `C:`.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(&self, path: &str) -> Result<String> {
+        fs::read_to_string(self.path(path)).with_context(|| path.to_owned())
+    }
+
+    /// Writes a file on the drive `C:`, with its directories.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, path: &str, text: &str) -> Result<()> {
+        let file = self.path(path);
+        fs::create_dir_all(file.parent().context("a directory")?)?;
+        fs::write(file, text).with_context(|| path.to_owned())
+    }
+
+    /// Sets how the program of a configuration file fails from its next start on.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn set_behavior(&self, config: &str, behavior: &str) -> Result<()> {
+        self.write(&format!("{config}.behavior"), behavior)
+    }
+
+    /// The journal of the agent.
+    ///
+    /// # Errors
+    /// When it does not exist, or cannot be parsed.
+    pub fn journal(&self) -> Result<Journal> {
+        Ok(serde_json::from_str(&self.read(JOURNAL)?)?)
+    }
+
+    /// The status of the kubelet's health endpoint.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn health(&self) -> Result<u16> {
+        let request = http_get((Ipv4Addr::LOCALHOST, self.health_port).into(), "/healthz");
+        Ok(tokio::time::timeout(Duration::from_secs(2), request).await??.0)
+    }
+
+    fn helper(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = self.prefix.command(&self.programs.join("helper.exe"));
+        let output = command.args(arguments).stdin(Stdio::null()).output()?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        ensure!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        Ok(text)
+    }
+
+    /// The file of this system for a path on the drive `C:`.
+    fn path(&self, windows: &str) -> PathBuf {
+        self.prefix.drive_c().join(windows.trim_start_matches(r"C:\").replace('\\', "/"))
+    }
+}
+
+/// A kubeconfig with the certificate authority in it, because a service finds no file of this system.
+fn kubeconfig(control_plane: &ControlPlane, user: User) -> Result<String> {
+    let authority = control_plane.directory().join("ca.crt");
+    let text = fs::read_to_string(control_plane.kubeconfig(user))?;
+    let file = format!("certificate-authority: \"{}\"", authority.display());
+    ensure!(text.contains(&file), "no {file} in {text}");
+    Ok(text.replace(&file, &format!("certificate-authority-data: {}", STANDARD.encode(fs::read(authority)?))))
+}

@@ -1,0 +1,132 @@
+//! `winpool.exe agent run` on a Windows node under Wine, with the real operator and API server. Services of Windows stand in
+//! for the kubelet, containerd and nssm; a file beside the configuration of each determines how they fail.
+
+mod failures;
+mod interruptions;
+mod observer;
+mod rounds;
+mod wrapper;
+
+use std::time::Duration;
+
+use e2e::{
+    assets,
+    cluster::{Cluster, SOON, pool_spec},
+    control_plane::User,
+    install::install_agent_permissions,
+    operator::Operator,
+    wait::{eventually, until},
+    windows_node::{Installation, KUBELET_CONFIG, RESTORE_SERVICE, WindowsNode},
+};
+use serde_json::{Value, json};
+use winpool::api::{NodeConfigPhase, WindowsNodeConfig, WindowsNodeConfigStatus};
+
+use self::observer::Observer;
+use crate::windows_agent::stripped_programs;
+
+const POOL: &str = "web";
+const NODE: &str = "win-1";
+/// The shortest timeout of a rollout. The agent waits half of it for the confirmation.
+const ROLLOUT_TIMEOUT: &str = "1m";
+/// The time limit for a change with its rollback.
+const CHANGE: Duration = Duration::from_secs(90);
+
+/// Behavior of a program, and the result: phase, one of these reasons, and a part of the message.
+type Case = (&'static str, NodeConfigPhase, &'static [&'static str], &'static str);
+
+/// A cluster with a Windows node whose agent runs, and a pool for it.
+struct World {
+    cluster: Cluster,
+    operator: Operator,
+    observer: Observer,
+    // The agent ends before the API server.
+    node: WindowsNode,
+}
+
+impl World {
+    /// Starts everything, and applies a first configuration with 40 pods. `None` where there is no Wine.
+    async fn start(test: &str, installation: Installation) -> Option<Self> {
+        if assets::wine().unwrap().is_none() {
+            assets::print_skipped(test, &"Wine");
+            return None;
+        }
+        let programs = stripped_programs();
+        let cluster = Cluster::start().await.unwrap();
+        install_agent_permissions(&cluster.control_plane).unwrap();
+        let mut node = WindowsNode::start(&cluster.control_plane, programs, installation, NODE, POOL).unwrap()?;
+        node.start_agent(&[]).unwrap();
+        let operator = cluster.start_operator(&[], &[]).await.unwrap();
+        let observer = Observer::start(cluster.client.clone());
+        let world = Self { cluster, operator, observer, node };
+        world.apply_profile(json!({ "kubelet": { "maxPods": 40 } })).await;
+        let delivery = json!({ "method": "Agent", "rollout": { "timeout": ROLLOUT_TIMEOUT } });
+        let pool = pool_spec(POOL, json!({ "profileRef": { "name": "standard" }, "delivery": delivery }));
+        world.cluster.apply_pool(POOL, pool).await.unwrap();
+        world.until_in_effect().await;
+        Some(world)
+    }
+
+    async fn apply_profile(&self, spec: Value) {
+        self.cluster.apply_profile("standard", spec).await.unwrap();
+    }
+
+    /// Waits until the pool reports that its configuration is in effect, and checks that the agent is done.
+    async fn until_in_effect(&self) {
+        let condition = self.cluster.until_condition(POOL, "ConfigInEffect", "True", "InEffect").await;
+        condition.unwrap_or_else(|error| panic!("{error:#}\n{}", self.node.agent_log()));
+        self.until_nothing_is_left().await;
+    }
+
+    /// The journal has no change, and the restore service is removed. The kubelet answers.
+    async fn until_nothing_is_left(&self) {
+        let ended = || async { Ok(self.node.journal()?.change.is_none()) };
+        until("the journal has no change", SOON, ended, |ended| *ended).await.unwrap();
+        assert_eq!(self.node.service_state(RESTORE_SERVICE).unwrap(), "Absent");
+        eventually("the kubelet answers", SOON, || self.node.health()).await.unwrap();
+        assert_eq!(self.node.health().await.unwrap(), 200);
+    }
+
+    async fn status(&self) -> WindowsNodeConfigStatus {
+        let config = self.cluster.api::<WindowsNodeConfig>().get(NODE).await.unwrap();
+        config.status.unwrap_or_default()
+    }
+
+    /// Waits until the change of a digest that is not `former` has ended, and returns the status.
+    async fn until_ended(&self, former: &str) -> WindowsNodeConfigStatus {
+        let ended = |status: &WindowsNodeConfigStatus| {
+            let phases = [NodeConfigPhase::Applied, NodeConfigPhase::RolledBack, NodeConfigPhase::Refused];
+            status.observed_digest != former && phases.contains(&status.phase)
+        };
+        let status = || async { Ok(self.status().await) };
+        let result = until("the change has ended", CHANGE, status, ended).await;
+        result.unwrap_or_else(|error| panic!("{error:#}\n{}", self.node.agent_log()))
+    }
+
+    /// Applies a profile, and checks the result. Afterwards the configuration has this number of pods.
+    async fn expect(&self, profile: Value, (behavior, phase, reasons, message): Case, pods: &str) {
+        let former = self.status().await.observed_digest;
+        self.apply_profile(profile).await;
+        let status = self.until_ended(&former).await;
+        let reason = status.reason.as_str();
+        assert_eq!((status.phase, reasons.contains(&reason)), (phase, true), "{behavior}: {status:?}");
+        assert!(status.message.contains(message), "{behavior}: {}", status.message);
+        let listed = self.cluster.kubectl(&["get", "wnc", NODE]).unwrap();
+        assert!(listed.contains(phase.name()) && listed.contains(reason), "{listed}");
+        self.until_nothing_is_left().await;
+        assert_eq!(self.max_pods().as_deref(), Some(pods), "{behavior}");
+    }
+
+    fn max_pods(&self) -> Option<String> {
+        let text = self.node.read(KUBELET_CONFIG).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("maxPods: ").map(str::to_owned))
+    }
+
+    /// Checks the rights of operator and agent, and stops the operator.
+    async fn stop(self) {
+        self.cluster.nothing_was_forbidden().unwrap();
+        let requests = self.cluster.control_plane.requests_of(User::Agent).unwrap();
+        let forbidden: Vec<_> = requests.iter().filter(|request| request.is_forbidden()).collect();
+        assert!(forbidden.is_empty(), "config/agent does not allow {forbidden:#?}");
+        self.operator.stop().await.unwrap();
+    }
+}

@@ -1,0 +1,64 @@
+//! Configurations with which the kubelet or containerd does not work.
+
+use e2e::windows_node::{CONTAINERD_CONFIG, Installation, KUBELET_CONFIG};
+use serde_json::json;
+use winpool::api::NodeConfigPhase::{Applied, RolledBack};
+
+use super::{Case, World};
+
+/// How often each failure occurs.
+const REPETITIONS: u32 = 2;
+
+const KUBELET: &[Case] = &[
+    ("crash=900", RolledBack, ENDED, "kubelet"),
+    ("exit-early", RolledBack, &["RestartFailed"], "kubelet"),
+    // It is killed.
+    ("start-pending", RolledBack, &["RestartFailed"], "kubelet: it does not finish its start"),
+    ("unhealthy", RolledBack, &["NotHealthy"], "/healthz answers 500"),
+    ("hang", RolledBack, &["NotHealthy"], "/healthz"),
+    ("slow=2000", Applied, &[""], ""),
+    // It works, and is killed before the next configuration.
+    ("ignore-stop", Applied, &[""], ""),
+];
+
+const CONTAINERD: &[Case] =
+    &[("crash=900", RolledBack, ENDED, "containerd"), ("exit-early", RolledBack, &["RestartFailed"], "containerd")];
+
+/// A service that ends soon is noticed by the start or by the verification.
+const ENDED: &[&str] = &["NotHealthy", "RestartFailed"];
+
+#[tokio::test]
+async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
+    let test = "a_configuration_that_does_not_work_is_rolled_back_with_its_reason";
+    let Some(world) = World::start(test, Installation::Service).await else { return };
+    let (mut pods, mut good, mut minutes) = (50, "40".to_owned(), 30);
+    for _ in 0..REPETITIONS {
+        for case in KUBELET {
+            pods += 1;
+            world.node.set_behavior(KUBELET_CONFIG, &format!("{} if maxPods: {pods}", case.0)).unwrap();
+            if case.1 == Applied {
+                good = pods.to_string();
+            }
+            world.expect(json!({ "kubelet": { "maxPods": pods } }), *case, &good).await;
+        }
+        for case in CONTAINERD {
+            minutes += 1;
+            world.node.set_behavior(CONTAINERD_CONFIG, &format!("{} if {minutes}m", case.0)).unwrap();
+            let containerd = json!({ "imagePullProgressTimeout": format!("{minutes}m") });
+            let pods: u32 = good.parse().unwrap();
+            world.expect(json!({ "kubelet": { "maxPods": pods }, "containerd": containerd }), *case, &good).await;
+        }
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_not_ready_is_not_confirmed() {
+    let Some(world) = World::start("a_node_that_is_not_ready_is_not_confirmed", Installation::Service).await else {
+        return;
+    };
+    world.node.set_behavior(KUBELET_CONFIG, "not-ready if maxPods: 51").unwrap();
+    let case = ("not-ready", RolledBack, &["NotConfirmed"][..], "the operator did not confirm");
+    world.expect(json!({ "kubelet": { "maxPods": 51 } }), case, "40").await;
+    world.stop().await;
+}

@@ -1,0 +1,73 @@
+//! The end of the agent, and of Windows, while a change is not confirmed.
+
+use e2e::{
+    cluster::SOON,
+    wait::until,
+    windows_node::{Installation, KUBELET_CONFIG, RESTORE_SERVICE},
+};
+use serde_json::json;
+use winpool::{
+    agent::journal::{Change, Direction, Stage},
+    api::NodeConfigPhase,
+};
+
+use super::World;
+
+impl World {
+    /// Begins a change to this number of pods, and kills the agent while it is verified.
+    async fn interrupt(&mut self, pods: u32) {
+        // The verification does not end before the agent is killed.
+        self.node.set_behavior(KUBELET_CONFIG, &format!("slow=4000 if maxPods: {pods}")).unwrap();
+        self.apply_profile(json!({ "kubelet": { "maxPods": pods } })).await;
+        let change = || async { Ok(self.node.journal()?.change) };
+        let verifies =
+            |change: &Option<Change>| change.as_ref().is_some_and(|change| matches!(change.stage, Stage::Verify(_)));
+        until("the change is verified", SOON, change, verifies).await.unwrap();
+        self.node.kill_agent().unwrap();
+        assert_eq!(self.max_pods(), Some(pods.to_string()));
+        assert_eq!(self.node.service_state(RESTORE_SERVICE).unwrap(), "Stopped");
+    }
+}
+
+#[tokio::test]
+async fn a_killed_agent_resumes_its_change() {
+    let Some(mut world) = World::start("a_killed_agent_resumes_its_change", Installation::Service).await else {
+        return;
+    };
+    let former = world.status().await.observed_digest;
+    world.interrupt(41).await;
+    world.node.start_agent(&[]).unwrap();
+    assert_eq!(world.until_ended(&former).await.phase, NodeConfigPhase::Applied);
+    world.until_in_effect().await;
+    assert_eq!(world.max_pods().as_deref(), Some("41"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn after_a_reboot_the_former_configuration_is_restored_without_the_network() {
+    let test = "after_a_reboot_the_former_configuration_is_restored_without_the_network";
+    let Some(mut world) = World::start(test, Installation::Service).await else { return };
+    world.interrupt(41).await;
+    world.cluster.control_plane.stop_api_server().await.unwrap();
+    for service in ["kubelet", "containerd"] {
+        world.node.stop_service(service).unwrap();
+    }
+    // Windows starts the services in any order.
+    for service in ["containerd", "kubelet", RESTORE_SERVICE] {
+        world.node.start_service(service).unwrap();
+    }
+    let state = || async { world.node.service_state(RESTORE_SERVICE) };
+    until("the restore service has ended", SOON, state, |state| state == "Stopped").await.unwrap();
+    assert_eq!(world.max_pods().as_deref(), Some("40"));
+    assert_eq!(world.node.service_state("kubelet").unwrap(), "Running");
+    let change = world.node.journal().unwrap().change.unwrap();
+    assert!(matches!(change.direction, Direction::RollBack(_)), "{:?}", change.direction);
+
+    world.cluster.control_plane.start_api_server().await.unwrap();
+    world.node.start_agent(&[]).unwrap();
+    let status = || async { Ok(world.status().await) };
+    let rolled_back = until("the agent reports", SOON, status, |status| status.phase == NodeConfigPhase::RolledBack);
+    assert_eq!(rolled_back.await.unwrap().reason, "Rebooted");
+    world.until_nothing_is_left().await;
+    world.stop().await;
+}

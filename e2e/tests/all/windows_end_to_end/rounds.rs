@@ -1,0 +1,82 @@
+//! Configurations that work.
+
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
+
+use e2e::{
+    cluster::SOON,
+    wait::{eventually, until},
+    windows_node::{Installation, KUBELET_CONFIG},
+};
+use serde_json::json;
+use winpool::api::{NodeConfigPhase, WindowsNodeConfigStatus};
+
+use super::{NODE, World};
+
+const ROUNDS: u32 = 20;
+
+/// The distribution of a time.
+struct Figures(Vec<Duration>);
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let [least, median, most] = [0, sorted.len() / 2, sorted.len() - 1].map(|index| sorted[index].as_secs_f64());
+        write!(f, "median {median:.2} s, least {least:.2} s, most {most:.2} s")
+    }
+}
+
+#[tokio::test]
+async fn twenty_changes_of_a_profile_are_applied_verified_and_confirmed() {
+    let test = "twenty_changes_of_a_profile_are_applied_verified_and_confirmed";
+    let Some(world) = World::start(test, Installation::Service).await else { return };
+    assert_eq!(world.max_pods().as_deref(), Some("40"));
+    let (mut cycles, mut agents) = (Figures(Vec::new()), Figures(Vec::new()));
+    for round in 1..=ROUNDS {
+        let former = world.status().await.observed_digest;
+        let changed = Instant::now();
+        world.apply_profile(json!({ "kubelet": { "maxPods": 40 + round } })).await;
+        let status = world.until_ended(&former).await;
+        assert_eq!((status.phase, status.reason.as_str()), (NodeConfigPhase::Applied, ""), "round {round}");
+        assert_eq!(world.max_pods(), Some((40 + round).to_string()));
+        let times =
+            || async { world.observer.times(&status.observed_digest).ok_or_else(|| anyhow::anyhow!("not yet")) };
+        let times = eventually("the confirmation is observed", SOON, times).await.unwrap();
+        cycles.0.push(times.confirmed - changed);
+        agents.0.push(times.reported - times.assigned);
+    }
+    println!("{ROUNDS} rounds: from the profile's change to the confirmation: {cycles}");
+    println!("{ROUNDS} rounds: from the assignment to the agent's report: {agents}");
+    world.until_in_effect().await;
+    let journal = world.node.journal().unwrap();
+    assert_eq!((journal.change, journal.rejected), (None, Vec::new()));
+    let applied = journal.applied.unwrap();
+    let listed = world.cluster.kubectl(&["get", "wnc", NODE]).unwrap();
+    assert!(listed.contains(&applied.config) && listed.contains("Applied"), "{listed}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_something_else_changes_on_the_node_is_reported_until_it_is_undone() {
+    let test = "what_something_else_changes_on_the_node_is_reported_until_it_is_undone";
+    let Some(mut world) = World::start(test, Installation::Service).await else { return };
+    world.node.kill_agent().unwrap();
+    world.node.start_agent(&["--check-interval=1s"]).unwrap();
+    let applied = world.node.read(KUBELET_CONFIG).unwrap();
+    let has_reason = async |reason: &str| {
+        let status = || async { Ok(world.status().await) };
+        let holds = |status: &WindowsNodeConfigStatus| status.reason == reason;
+        until(&format!("the reason is {reason:?}"), SOON, status, holds).await.unwrap()
+    };
+    world.node.write(KUBELET_CONFIG, &applied.replace("maxPods: 40", "maxPods: 250")).unwrap();
+    let status = has_reason("ChangedOnNode").await;
+    assert_eq!(status.phase, NodeConfigPhase::Applied);
+    assert!(status.message.contains(KUBELET_CONFIG), "{}", status.message);
+    // A setting that the profile does not have belongs to others.
+    world.node.write(KUBELET_CONFIG, &format!("{applied}registerNode: true\n")).unwrap();
+    has_reason("").await;
+    world.stop().await;
+}

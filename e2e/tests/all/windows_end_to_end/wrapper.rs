@@ -1,0 +1,20 @@
+//! A kubelet that nssm starts, and starts again whenever it ends: the service runs all the time.
+
+use e2e::windows_node::{Installation, KUBELET_CONFIG};
+use serde_json::json;
+use winpool::api::NodeConfigPhase::{Applied, RolledBack};
+
+use super::World;
+
+#[tokio::test]
+async fn a_kubelet_that_is_started_again_for_ever_does_not_pass_the_verification() {
+    let test = "a_kubelet_that_is_started_again_for_ever_does_not_pass_the_verification";
+    let Some(world) = World::start(test, Installation::Nssm).await else { return };
+    assert_eq!(world.status().await.layout, "kubeadm-nssm");
+    world.expect(json!({ "kubelet": { "maxPods": 41 } }), ("", Applied, &[""], ""), "41").await;
+    // It is healthy at most times: only its process shows that it was started again.
+    world.node.set_behavior(KUBELET_CONFIG, "crash=900 if maxPods: 42").unwrap();
+    let case = ("crash=900", RolledBack, &["NotHealthy"][..], "kubelet");
+    world.expect(json!({ "kubelet": { "maxPods": 42 } }), case, "41").await;
+    world.stop().await;
+}
