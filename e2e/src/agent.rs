@@ -146,11 +146,16 @@ impl Machine {
     /// Starts the agent of this node as the user of this client.
     pub fn agent(&self, client: Client) -> Agent {
         let (node, namespace) = (self.name.clone(), OPERATOR_NAMESPACE.to_owned());
-        let options = Options { node, namespace, limits: LIMITS, check_interval: CHECK_INTERVAL };
+        let options = Options { node, namespace, limits: LIMITS, check_interval: CHECK_INTERVAL, kubelet: None };
         let (stop, stopped) = oneshot::channel();
         let stopped = async { drop(stopped.await) };
         let task = tokio::spawn(run::run(client, self.clone(), options, stopped));
         Agent { stop: Some(stop), task }
+    }
+
+    /// Ends the kubelet and containerd, as when the machine is turned off.
+    pub fn turn_off(&self) {
+        self.state().services.values_mut().for_each(|service| service.state = ServiceState::Stopped);
     }
 
     /// The text of a file.
@@ -212,8 +217,11 @@ impl Machine {
             say(format_args!("simulated node {name}: {error:#}"));
         }
         let mut interval = Duration::from_millis(500);
-        while runs() {
+        loop {
             sleep(interval).await;
+            if !runs() {
+                return;
+            }
             if let Err(error) = renew_lease(self.kubelets.client(), name).await {
                 say(format_args!("Lease of simulated node {name}: {error:#}"));
             }

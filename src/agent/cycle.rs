@@ -6,9 +6,11 @@
 use std::{collections::BTreeMap, fmt, io, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use super::{
     host::{Host, ServiceState},
+    in_use::unused_values,
     journal::{Change, ConfigId, Direction, Failure, FailureReason, Journal, Stage},
     node_plan::{NodePlan, Restart},
 };
@@ -29,6 +31,9 @@ pub trait Cluster {
     /// # Errors
     /// When the API server does not answer.
     fn pods(&self) -> io::Result<BTreeMap<String, PodPhase>>;
+
+    /// The configuration that the kubelet of the node uses; `None` if it does not answer, or not to the agent.
+    fn kubelet_config(&self) -> Option<Value>;
 }
 
 /// The phase of a pod, as far as it is relevant here.
@@ -336,7 +341,9 @@ impl<'a> Cycle<'a> {
         if change.direction != Direction::Apply {
             return None;
         }
-        lease_problem(cluster, since).or_else(|| pod_problem(cluster, change))
+        lease_problem(cluster, since)
+            .or_else(|| pod_problem(cluster, change))
+            .or_else(|| kubelet_problem(cluster, change))
     }
 
     /// The processes of the restarted services, if all are healthy.
@@ -401,6 +408,14 @@ fn pod_problem(cluster: &dyn Cluster, change: &Change) -> Option<Failure> {
     let failed = change.pods.iter().filter(|uid| pods.get(*uid) == Some(&PodPhase::Failed)).count();
     let message = format!("{failed} of {} pods that ran before have failed", change.pods.len());
     (failed > 0).then_some(Failure { reason: FailureReason::PodsFailed, message })
+}
+
+/// A kubelet that does not show its configuration proves nothing.
+fn kubelet_problem(cluster: &dyn Cluster, change: &Change) -> Option<Failure> {
+    let expected = Some(&change.plan.kubelet).filter(|expected| !expected.is_empty())?;
+    let unused = unused_values(expected, &cluster.kubelet_config()?);
+    let message = format!("the kubelet does not use the configuration: {}", unused.join(", "));
+    (!unused.is_empty()).then_some(Failure { reason: FailureReason::ConfigNotUsed, message })
 }
 
 fn not_healthy(message: impl Into<String>) -> Failure {

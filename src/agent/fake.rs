@@ -8,6 +8,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 
 use super::{
     cycle::{Cluster, PodPhase},
@@ -364,5 +365,10 @@ impl Cluster for FakeHost {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(BTreeMap::from([("pod-1".to_owned(), state.pod)]))
+    }
+
+    fn kubelet_config(&self) -> Option<Value> {
+        let max_pods = if self.0.borrow().services["kubelet"].behaves("overridden") { 110 } else { 42 };
+        Some(json!({ "maxPods": max_pods }))
     }
 }

@@ -73,6 +73,8 @@ pub enum FailureReason {
     LeaseNotRenewed,
     /// Pods that ran before the change failed after it.
     PodsFailed,
+    /// The kubelet runs with other values, for instance because a flag overrides them.
+    ConfigNotUsed,
     /// The operator did not confirm the configuration in time.
     NotConfirmed,
     /// Windows was restarted before the configuration was confirmed.
@@ -120,12 +122,13 @@ pub struct Change {
 
 impl FailureReason {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::WriteFailed,
         Self::RestartFailed,
         Self::NotHealthy,
         Self::LeaseNotRenewed,
         Self::PodsFailed,
+        Self::ConfigNotUsed,
         Self::NotConfirmed,
         Self::Rebooted,
         Self::Superseded,
@@ -144,6 +147,7 @@ impl FailureReason {
             Self::NotHealthy => "NotHealthy",
             Self::LeaseNotRenewed => "LeaseNotRenewed",
             Self::PodsFailed => "PodsFailed",
+            Self::ConfigNotUsed => "ConfigNotUsed",
             Self::NotConfirmed => "NotConfirmed",
             Self::Rebooted => "Rebooted",
             Self::Superseded => "Superseded",

@@ -14,6 +14,7 @@ pub mod expand;
 #[cfg(test)]
 pub mod fake;
 pub mod host;
+mod in_use;
 pub mod journal;
 pub mod layout;
 pub mod loopback;

@@ -2,6 +2,7 @@
 //! [`super::cycle`].
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{content, host::ServiceDefinition};
 
@@ -56,6 +57,9 @@ pub struct NodePlan {
     pub files: Vec<FileEdit>,
     /// The service definitions that differ.
     pub services: Vec<ServiceEdit>,
+    /// The values that the kubelet uses after the change.
+    #[serde(default)]
+    pub kubelet: Map<String, Value>,
     /// The services to restart, dependencies first: they are started in this order, and stopped in the reverse order.
     pub restarts: Vec<Restart>,
 }

@@ -45,8 +45,8 @@ pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layou
     set_environment(&mut changes, &layout, &configuration.environment);
     changes.restore_others()?;
     let restarts = restarts::restarts(&changes, &layout)?;
-    let plan = changes.finish(restarts)?;
-    Ok((layout, plan))
+    let kubelet = configuration.kubelet.map(|layer| layer.settings).unwrap_or_default();
+    Ok((layout, NodePlan { kubelet, ..changes.finish(restarts)? }))
 }
 
 /// The files and services of a node that differ from a configuration that was applied to it, or why that is not known.

@@ -13,6 +13,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
 };
 use kube_runtime::{WatchStreamExt, watcher::watch_object};
+use serde_json::Value;
 use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time::timeout};
 
 use super::{
@@ -31,7 +32,7 @@ const LEASES: &str = "kube-node-lease";
 const FIELD_MANAGER: &str = "winpool-agent";
 
 /// The options of an agent.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The name of the node.
     pub node: String,
@@ -41,6 +42,8 @@ pub struct Options {
     pub limits: Limits,
     /// How often the node is compared with the applied configuration.
     pub check_interval: Duration,
+    /// The client for the kubelet of the node; `None` if it is not asked for its configuration.
+    pub kubelet: Option<Client>,
 }
 
 /// Reconciles the node until `stop` completes. A change in progress is resumed by the next agent.
@@ -155,6 +158,23 @@ impl Cluster for ApiServer {
         };
         Ok(pods.items.iter().filter_map(|pod| Some((pod.uid()?, phase(pod)))).collect())
     }
+
+    fn kubelet_config(&self) -> Option<Value> {
+        let response = self.block_on(self.configz());
+        response.unwrap_or_else(|error| {
+            tracing::debug!(%error, "the kubelet does not show its configuration");
+            None
+        })
+    }
+}
+
+impl ApiServer {
+    async fn configz(&self) -> kube::Result<Option<Value>> {
+        let Some(kubelet) = &self.options.kubelet else { return Ok(None) };
+        let request = http::Request::get("/configz").body(Vec::new()).map_err(kube::Error::HttpError)?;
+        let mut response: Value = kubelet.request(request).await?;
+        Ok(Some(response["kubeletconfig"].take()))
+    }
 }
 
 impl Source for ApiServer {
@@ -168,5 +188,48 @@ impl Source for ApiServer {
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let patch = Patch::Merge(report::patch(status));
         self.block_on(configs.patch_status(&self.options.node, &params, &patch)).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::agent::worker::CHECK_INTERVAL;
+
+    #[tokio::test]
+    async fn a_kubelet_shows_its_configuration_to_those_whom_it_permits() {
+        let shown = r#"{"kubeletconfig": {"maxPods": 42}}"#;
+        for (status, body, expected) in [
+            (200, shown, Some(json!({"maxPods": 42}))),
+            (401, "Unauthorized", None),
+            (403, "Forbidden (user=agent, verb=get, resource=nodes, subresource=proxy)", None),
+            (404, "404 page not found", None),
+            (200, "no JSON", None),
+        ] {
+            let kubelet = service_fn(move |request: Request<Body>| async move {
+                assert_eq!(request.uri().path(), "/configz");
+                Ok::<_, Infallible>(
+                    Response::builder().status(status).body(Body::from(body.as_bytes().to_vec())).unwrap(),
+                )
+            });
+            let client = Client::new(kubelet, "default");
+            let options = Options {
+                node: "win-1".to_owned(),
+                namespace: "winpool-system".to_owned(),
+                limits: Limits::default(),
+                check_interval: CHECK_INTERVAL,
+                kubelet: Some(client.clone()),
+            };
+            let server = ApiServer { client, options, handle: Handle::current() };
+            let found = spawn_blocking(move || server.kubelet_config()).await.unwrap();
+            assert_eq!(found, expected, "{status} {body}");
+        }
     }
 }

@@ -241,6 +241,10 @@ mod tests {
         fn pods(&self) -> io::Result<BTreeMap<String, PodPhase>> {
             Ok(BTreeMap::new())
         }
+
+        fn kubelet_config(&self) -> Option<serde_json::Value> {
+            None
+        }
     }
 
     impl Source for FakeSource {

@@ -94,6 +94,7 @@ mod windows {
         path::Path,
     };
 
+    use http::Uri;
     use kube::{Client, Config};
 
     use super::{Action, Args, LimitArgs, RestoreArgs, RunArgs};
@@ -113,6 +114,9 @@ mod windows {
     /// Held by the process that changes the node: the agent, or the restore after a reboot.
     const LOCK: &str = r"C:\ProgramData\winpool\lock";
 
+    /// The kubelet's default address on its own node.
+    const KUBELET: &str = "https://127.0.0.1:10250";
+
     pub(in super::super) fn run(args: Args) -> Result<(), Failure> {
         match args.action {
             Action::Run(args) => connect::runtime()?.block_on(agent(args)),
@@ -129,17 +133,27 @@ mod windows {
                 .map_err(|error| Failure::Cluster(error.to_string()))?,
             None => Config::infer().await.map_err(|error| Failure::Cluster(with_sources(&error)))?,
         };
-        let client = Client::try_from(config).map_err(|error| Failure::Cluster(with_sources(&error)))?;
+        let client = |config| Client::try_from(config).map_err(|error| Failure::Cluster(with_sources(&error)));
+        let kubelet = client(kubelet_config(&config))?;
+        let client = client(config)?;
         let _lock = lock().map_err(on_node)?;
         let mut signals = Signals::listen()?;
         let RunArgs { node, namespace, limits, check_interval, .. } = args;
-        let options = Options { node, namespace, limits: limits.into(), check_interval };
+        let options = Options { node, namespace, limits: limits.into(), check_interval, kubelet: Some(kubelet) };
         let stop = async move {
             let _ = signals.next().await;
         };
         let result = run::run(client, Windows, options, stop).await.map_err(on_node);
         telemetry.stop();
         result
+    }
+
+    /// The kubelet of this node, which authenticates the agent by its token. Its certificate is usually signed by itself.
+    fn kubelet_config(config: &Config) -> Config {
+        let mut kubelet = Config::new(Uri::from_static(KUBELET));
+        kubelet.auth_info = config.auth_info.clone();
+        kubelet.accept_invalid_certs = true;
+        kubelet
     }
 
     /// Needs neither the network nor the API server.

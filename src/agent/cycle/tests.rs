@@ -1,6 +1,7 @@
 //! Tables of single outcomes, and the property that any sequence of faults ends with one configuration as a whole.
 
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 use crate::agent::{
@@ -40,6 +41,7 @@ fn plan(host: &FakeHost, config: &str) -> NodePlan {
             Restart { service: "containerd".into(), program: None, health: None },
             Restart { service: "kubelet".into(), program: Some("kubelet.exe".into()), health },
         ],
+        kubelet: json!({"maxPods": 42}).as_object().unwrap().clone(),
     }
 }
 
@@ -125,6 +127,7 @@ fn a_configuration_is_kept_only_if_it_was_verified_and_confirmed() {
         ("slow\n", Operator::Confirms, Err(FailureReason::NotHealthy)),
         ("offline\n", Operator::Confirms, Err(FailureReason::LeaseNotRenewed)),
         ("evict\n", Operator::Confirms, Err(FailureReason::PodsFailed)),
+        ("overridden\n", Operator::Confirms, Err(FailureReason::ConfigNotUsed)),
     ] {
         let host = FakeHost::new(OLD, []);
         let journal = run(&host, config, operator);
@@ -192,7 +195,7 @@ proptest! {
     /// After any sequence of faults the node runs the new configuration as a whole or the former one as a whole.
     #[test]
     fn any_sequence_of_faults_ends_with_one_configuration_as_a_whole(
-        config in proptest::sample::select(vec!["new\n", "exit\n", "pending\n", "crash\n", "respawn\n", "unhealthy\n", "slow\n", "offline\n", "evict\n"]),
+        config in proptest::sample::select(vec!["new\n", "exit\n", "pending\n", "crash\n", "respawn\n", "unhealthy\n", "slow\n", "offline\n", "evict\n", "overridden\n"]),
         operator in proptest::sample::select(vec![Operator::Confirms, Operator::Silent]),
         faults in proptest::collection::vec((0..60_u32, proptest::sample::select(Fault::ALL.to_vec())), 0..6),
     ) {

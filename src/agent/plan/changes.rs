@@ -172,7 +172,7 @@ impl<'a> Changes<'a> {
             Some(serde_json::to_vec_pretty(&self.new).map_err(|error| unreadable(RECORD, error))?)
         };
         self.edit(RECORD, record, None)?;
-        Ok(NodePlan { files: self.files, services: self.edits, restarts })
+        Ok(NodePlan { files: self.files, services: self.edits, restarts, ..NodePlan::default() })
     }
 }
 

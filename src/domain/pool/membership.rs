@@ -161,16 +161,17 @@ fn changes<'n>(
     let mut changes = Changes::default();
     let mut before = before.values().peekable();
     for node in after {
-        while let Some(known) = before.next_if(|known| known.name < node.name) {
-            changes.removed.push(known);
-        }
-        let known = before.next_if(|known| known.name == node.name);
         // Unchanged nodes are shared by both lists and need no comparison.
-        let is_unchanged = known.is_some_and(|known| Arc::ptr_eq(known, node));
-        if !is_unchanged || is_affected(node) {
-            changes.removed.extend(known);
-            changes.added.push(node);
+        match before.next_if(|known| Arc::ptr_eq(known, node)) {
+            Some(_) if !is_affected(node) => continue,
+            Some(known) => changes.removed.push(known),
+            None => {
+                while let Some(known) = before.next_if(|known| known.name <= node.name) {
+                    changes.removed.push(known);
+                }
+            }
         }
+        changes.added.push(node);
     }
     changes.removed.extend(before);
     changes

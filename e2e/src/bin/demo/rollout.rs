@@ -40,7 +40,14 @@ const POLL: Duration = Duration::from_millis(300);
 pub struct Rollout {
     control_plane: Arc<ControlPlane>,
     client: Client,
+    machines: Vec<Machine>,
     _agents: Vec<Agent>,
+}
+
+impl Drop for Rollout {
+    fn drop(&mut self) {
+        self.machines.iter().for_each(Machine::turn_off);
+    }
 }
 
 impl Rollout {
@@ -62,7 +69,8 @@ impl Rollout {
 
     async fn start(control_plane: &Arc<ControlPlane>, client: &Client) -> Result<Self> {
         let shared = control_plane.clone();
-        let agents = step("registering nodes with agents", async {
+        println!("\n{}", bold("A rollout of a configuration by agents"));
+        let (machines, agents) = step("registering nodes with agents", async {
             blocking(move || install_agent_permissions(&shared)).await?;
             let node = |name: &str| {
                 SimulatedNode::windows(name, "10.0.20348.2700").label("agentpool", NAME).runtime("containerd://2.1.4")
@@ -73,11 +81,15 @@ impl Rollout {
                 let machine = Machine::new(name, kubelets.clone());
                 if name == FRAGILE { machine.fails_with(&format!("maxPods: {HARMFUL}")) } else { machine }
             };
-            let agents = NODES.map(|name| machine(name).agent(agent_client.clone())).into();
-            Ok((agents, format!("{} nodes run the agent, with the RBAC of config/agent", NODES.len())))
+            let machines = NODES.map(machine);
+            let agents = machines.each_ref().map(|machine| machine.agent(agent_client.clone()));
+            Ok((
+                (machines.into(), agents.into()),
+                format!("{} nodes run the agent, with the RBAC of config/agent", NODES.len()),
+            ))
         })
         .await?;
-        Ok(Self { control_plane: control_plane.clone(), client: client.clone(), _agents: agents })
+        Ok(Self { control_plane: control_plane.clone(), client: client.clone(), machines, _agents: agents })
     }
 
     /// Sets the number of pods in the profile, and waits for a state of `ConfigInEffect` that it did not have before. Returns
