@@ -335,7 +335,10 @@ impl<'a> Cycle<'a> {
             }
         };
         if !stable {
-            return Some(not_healthy("the services are not stable yet"));
+            let services: Vec<_> = change.plan.restarts.iter().map(|restart| restart.service.as_str()).collect();
+            let message =
+                format!("{} did not run for {:?} without interruption", services.join(", "), self.limits.stable);
+            return Some(not_healthy(message));
         }
         // A rollback succeeds without the network.
         if change.direction != Direction::Apply {

@@ -661,3 +661,24 @@ fn a_config_map_that_somebody_replaced_is_not_assigned_before_it_is_restored() {
     }
     assert_eq!(cluster.take_log(), [""; 0], "the nodes run the restored configuration");
 }
+
+#[test]
+fn a_confirmation_is_written_before_the_assignment_that_it_makes_room_for() {
+    let mut cluster = Cluster::new(3, never_drain());
+    cluster.reconcile("web");
+    cluster.reconcile("web");
+    cluster.act();
+    let steps = plan(&cluster.model.snapshot(), "web").unwrap().steps;
+    let written = |step: &Vec<Operation>| {
+        let node = |operation: &Operation| match operation {
+            Operation::ApplyNodeConfig { name, body, .. } => {
+                let what = if body["spec"]["confirmed"].is_string() { "confirm" } else { "assign" };
+                Some(format!("{what} {name}"))
+            }
+            _ => None,
+        };
+        step.iter().filter_map(node).collect::<Vec<_>>()
+    };
+    let steps: Vec<_> = steps.iter().map(written).filter(|step| !step.is_empty()).collect();
+    assert_eq!(steps, [vec!["confirm win-1"], vec!["assign win-2"]]);
+}

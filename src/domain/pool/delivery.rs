@@ -34,7 +34,9 @@ pub use restarts::{Restart, restarts};
 pub struct DeliveryPlan {
     /// Its state.
     pub state: DeliveryState,
-    /// The writes, which are independent of each other.
+    /// The confirmations. They are written before the other operations: a place in the budget is free only then.
+    pub confirmations: Vec<Operation>,
+    /// The other writes, which are independent of each other.
     pub operations: Vec<Operation>,
 }
 
@@ -59,6 +61,7 @@ pub fn plan(
     is_taken_over: impl Fn(&WindowsNode) -> bool,
 ) -> DeliveryPlan {
     let mut operations = removed(snapshot, (pool, spec), members, is_taken_over);
+    let mut confirmations = Vec::new();
     let state = match (&spec.rollout, &snapshot.node_configs) {
         (None, _) => {
             operations.extend(uncordoned(members.iter().map(|member| member.node.as_ref())));
@@ -69,11 +72,13 @@ pub fn plan(
             let inputs = Inputs { snapshot, pool, rules, node_configs: NodeConfigs::new(snapshot, spec), configs };
             let nodes: Vec<RolloutNode> = members.iter().map(|member| inputs.node(member)).collect();
             let rollout = rollout::plan(rules, &nodes, snapshot.now);
-            operations.extend(inputs.operations(members, &rollout));
+            for (action, operation) in inputs.operations(members, &rollout) {
+                if action == Some(Action::Confirm) { &mut confirmations } else { &mut operations }.push(operation);
+            }
             DeliveryState::Rollout(rollout)
         }
     };
-    DeliveryPlan { state, operations }
+    DeliveryPlan { state, confirmations, operations }
 }
 
 /// The nodes whose agents wait for their confirmation: their Leases are read before the reconcile.
@@ -244,13 +249,14 @@ impl<'a> Inputs<'a> {
         })
     }
 
-    fn operations(&self, members: &[Member], rollout: &RolloutPlan) -> Vec<Operation> {
+    /// The operations, each with its action.
+    fn operations(&self, members: &[Member], rollout: &RolloutPlan) -> Vec<(Option<Action>, Operation)> {
         let mut operations = Vec::new();
         let mut actions = rollout.actions.iter().peekable();
         // Both are ordered by name.
         for member in members {
             let action = actions.next_if(|(name, _)| *name == member.node.name).map(|(_, action)| *action);
-            operations.extend(self.node_operations(member, action));
+            operations.extend(self.node_operations(member, action).into_iter().map(|operation| (action, operation)));
         }
         operations
     }

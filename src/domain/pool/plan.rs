@@ -184,6 +184,7 @@ impl<'a> Planner<'a> {
             classes.iter().filter_map(|class| class.widen.clone()).chain(configs.create.iter().cloned()).collect(),
             uncordoned.collect(),
             patches.into_iter().map(Operation::PatchNode).collect(),
+            delivery.confirmations.clone(),
             delivery.operations.clone(),
             classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
             classes.iter().filter_map(|class| class.strip.clone()).collect(),
