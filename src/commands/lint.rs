@@ -3,7 +3,7 @@
 mod finding;
 mod report;
 mod sarif;
-mod silence;
+mod suppression;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use k8s_openapi::api::node::v1::RuntimeClass;
 
 pub use self::finding::LocatedFinding;
-use self::silence::{IndexedFinding, Silences};
+use self::suppression::{IndexedFinding, Suppressions};
 use super::{
     Failure, connect, input, output, registry,
     render::{self, Rendered, minor},
@@ -230,17 +230,17 @@ fn check_with(manifests: Manifests, own: OwnResources, target: Target, lookups: 
         context: LintContext::new(target, &state, lookups),
         report: Report { ignored, ..Report::default() },
         findings: Vec::new(),
-        silences: Silences::default(),
+        suppressions: Suppressions::default(),
     };
     checker.add_problems(Code::Unreadable, problems);
     checker.add_problems(Code::ResourceInvalid, own_problems);
-    checker.silences.add_comments(&objects);
+    checker.suppressions.add_comments(&objects);
     // Services are checked against all other objects.
     let (services, others): (Vec<_>, Vec<_>) =
         objects.iter().enumerate().partition(|(_, manifest)| is_service(&manifest.object));
     others.into_iter().chain(services).for_each(|(index, manifest)| checker.check(index, manifest));
-    let Checker { mut report, findings, silences, .. } = checker;
-    report.findings = silences.apply(findings);
+    let Checker { mut report, findings, suppressions, .. } = checker;
+    report.findings = suppressions.apply(findings);
     // An unused comment may belong to a document that could not be read.
     report.findings.retain(|found| found.finding.code != Code::UnusedIgnore || !unreadable.contains(&found.file));
     report.findings.sort();
@@ -253,7 +253,7 @@ struct Checker<'a> {
     context: LintContext<'a>,
     report: Report,
     findings: Vec<IndexedFinding>,
-    silences: Silences,
+    suppressions: Suppressions,
 }
 
 impl Checker<'_> {
@@ -263,14 +263,14 @@ impl Checker<'_> {
     }
 
     fn check(&mut self, index: usize, Manifest { object, location }: &Manifest) {
-        let is_silenced = object.contains(LINT_IGNORE);
-        if !is_silenced && (is_own(object) || is_class(object)) {
+        let is_suppressed = object.contains(LINT_IGNORE);
+        if !is_suppressed && (is_own(object) || is_class(object)) {
             self.report.objects += 1;
             return;
         }
         let value = object.value();
-        if is_silenced {
-            self.silences.add_annotations(index, location, &value);
+        if is_suppressed {
+            self.suppressions.add_annotations(index, location, &value);
         }
         self.context.add(&value);
         let findings = match Workload::of(&value) {

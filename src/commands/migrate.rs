@@ -117,8 +117,8 @@ fn title(target: &Target) -> String {
 fn described(outcome: MigrationOutcome) -> (&'static str, &'static str) {
     match outcome {
         MigrationOutcome::NoImage => ("NoImage", "no matching image"),
-        MigrationOutcome::Pinned => ("Pinned", "not schedulable"),
-        MigrationOutcome::WouldNotFollow => ("WouldNotFollow", "no pods created"),
+        MigrationOutcome::NotSchedulable => ("NotSchedulable", "not schedulable"),
+        MigrationOutcome::NoPods => ("NoPods", "no pods created"),
         MigrationOutcome::Unknown => ("Unknown", "unknown"),
         MigrationOutcome::Runs => ("Runs", "runs"),
     }

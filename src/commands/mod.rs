@@ -100,7 +100,7 @@ pub enum Failure {
     Cluster(String),
     /// A bug in winpool: exit status 101, as after a panic.
     #[error("{0}")]
-    Defect(String),
+    Internal(String),
     /// A second signal of this name interrupted the shutdown: exit status 130, as in shells.
     #[error("received {0} twice, stopped immediately")]
     Interrupted(&'static str),
@@ -113,7 +113,7 @@ impl Failure {
             Self::Problems(_) => 1,
             Self::Usage(_) => 2,
             Self::Cluster(_) => 3,
-            Self::Defect(_) => 101,
+            Self::Internal(_) => 101,
             Self::Interrupted(_) => 130,
         })
     }

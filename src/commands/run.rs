@@ -140,7 +140,7 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
         },
         stop.clone(),
     );
-    let controllers = async { controllers.await.map_err(|error| Failure::Defect(with_sources(&error))) };
+    let controllers = async { controllers.await.map_err(|error| Failure::Internal(with_sources(&error))) };
     let result = with_admin_server(listener, admin, run_until_signal(controllers, signals, stop)).await;
     info!("winpool stopped");
     result
@@ -156,7 +156,7 @@ async fn with_admin_server(
     let mut server = tokio::spawn(admin::serve(listener, admin, stop.clone()));
     let result = tokio::select! {
         result = operator => result,
-        result = &mut server => return Err(Failure::Defect(format!("the admin server stopped unexpectedly: {result:?}"))),
+        result = &mut server => return Err(Failure::Internal(format!("the admin server stopped unexpectedly: {result:?}"))),
     };
     stop.cancel();
     if timeout(ADMIN_SHUTDOWN, server).await.is_err() {

@@ -52,9 +52,9 @@ pub enum MigrationOutcome {
     /// An image does not run on the new nodes.
     NoImage,
     /// It cannot be scheduled to the new nodes.
-    Pinned,
+    NotSchedulable,
     /// The DaemonSet controller does not create pods for the new nodes.
-    WouldNotFollow,
+    NoPods,
     /// There is no evidence about an image.
     Unknown,
     /// It runs.
@@ -325,11 +325,11 @@ struct Destination<'d> {
 impl Destination<'_> {
     fn outcome(&self, workload: &PoolWorkload) -> (MigrationOutcome, String) {
         let Some(template) = workload.next_template() else { return (MigrationOutcome::Runs, String::new()) };
-        let pinned = |message: String| (MigrationOutcome::Pinned, message);
+        let not_schedulable = |message: String| (MigrationOutcome::NotSchedulable, message);
         let selector = &template.scheduling.node_selector;
         if let Some(host) = selector.get(label::HOSTNAME).filter(|host| !self.hosts.contains(*host)) {
             let pool = &self.pool.name;
-            return pinned(format!(
+            return not_schedulable(format!(
                 "nodeSelector selects node {host}, which is not in pool {pool}. Remove the selector"
             ));
         }
@@ -339,10 +339,10 @@ impl Destination<'_> {
         };
         let effective = match effective {
             Ok(effective) => effective,
-            Err(reason) => return pinned(reason.to_string()),
+            Err(reason) => return not_schedulable(reason.to_string()),
         };
         if effective.system() == Some(System::Linux) {
-            return pinned("it is for Linux".to_owned());
+            return not_schedulable("it is for Linux".to_owned());
         }
         if workload.name.kind == "DaemonSet" && !self.fits(&EffectiveSpec::without_class(template)) {
             let message = format!(
@@ -350,10 +350,10 @@ impl Destination<'_> {
                  not tolerate their taints. Change the template",
                 self.pool.name
             );
-            return (MigrationOutcome::WouldNotFollow, message);
+            return (MigrationOutcome::NoPods, message);
         }
         if !self.fits(&effective) {
-            return pinned(self.obstacle(&effective));
+            return not_schedulable(self.obstacle(&effective));
         }
         self.worst_image(template)
     }

@@ -238,7 +238,7 @@ fn the_outcome_depends_on_images_selector_class_and_kind() {
             APP,
             &build,
             "ltsc2022",
-            "Pinned: no node matches: the nodes of pool here do not have node.kubernetes.io/windows-build=10.0.17763. Correct \
+            "NotSchedulable: no node matches: the nodes of pool here do not have node.kubernetes.io/windows-build=10.0.17763. Correct \
              nodeSelector or affinity",
         ),
         (
@@ -246,7 +246,7 @@ fn the_outcome_depends_on_images_selector_class_and_kind() {
             APP,
             &build,
             "there",
-            "Pinned: no node matches: the nodes of pool there do not have node.kubernetes.io/windows-build=10.0.17763. Correct \
+            "NotSchedulable: no node matches: the nodes of pool there do not have node.kubernetes.io/windows-build=10.0.17763. Correct \
              nodeSelector or affinity",
         ),
         ("StatefulSet", APP, &host, "ltsc2022", "Runs: "),
@@ -255,56 +255,50 @@ fn the_outcome_depends_on_images_selector_class_and_kind() {
             APP,
             &host,
             "there",
-            "Pinned: nodeSelector selects node here-1, which is not in pool there. Remove the selector",
+            "NotSchedulable: nodeSelector selects node here-1, which is not in pool there. Remove the selector",
         ),
         (
             "StatefulSet",
             APP,
             &class,
             "ltsc2022",
-            "Pinned: RuntimeClass windows-ltsc2019 does not select the nodes of pool here. Use RuntimeClass windows-ltsc2022",
+            "NotSchedulable: RuntimeClass windows-ltsc2019 does not select the nodes of pool here. Use RuntimeClass windows-ltsc2022",
         ),
         (
             "Pod",
             APP,
             &class,
             "there",
-            "Pinned: RuntimeClass windows-ltsc2019 does not select the nodes of pool there. Use RuntimeClass there",
+            "NotSchedulable: RuntimeClass windows-ltsc2019 does not select the nodes of pool there. Use RuntimeClass there",
         ),
         (
             "StatefulSet",
             APP,
             &untolerated,
             "there",
-            "Pinned: taint os=windows:NoSchedule of pool there is not tolerated. Add the toleration",
+            "NotSchedulable: taint os=windows:NoSchedule of pool there is not tolerated. Add the toleration",
         ),
         (
             "DaemonSet",
             APP,
             &untolerated,
             "there",
-            "WouldNotFollow: the DaemonSet controller would create no pods in pool there",
+            "NoPods: the DaemonSet controller would create no pods in pool there",
         ),
-        (
-            "DaemonSet",
-            APP,
-            &build,
-            "ltsc2022",
-            "WouldNotFollow: the DaemonSet controller would create no pods in pool here",
-        ),
+        ("DaemonSet", APP, &build, "ltsc2022", "NoPods: the DaemonSet controller would create no pods in pool here"),
         (
             "StatefulSet",
             APP,
             &json!({"nodeSelector": {"kubernetes.io/os": "linux"}}),
             "there",
-            "Pinned: it is for Linux",
+            "NotSchedulable: it is for Linux",
         ),
         (
             "StatefulSet",
             APP,
             &json!({"runtimeClassName": "missing"}),
             "there",
-            "Pinned: RuntimeClass missing does not exist",
+            "NotSchedulable: RuntimeClass missing does not exist",
         ),
     ];
     for (kind, image, more, to, expected) in table {

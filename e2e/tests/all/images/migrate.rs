@@ -134,13 +134,13 @@ async fn migrate_reports_the_outcome_of_each_workload_and_writes_nothing() {
     assert_eq!(output.status.code(), Some(1));
     let expected = [
         ("billing", "NoImage", "according to its registry it is for 10.0.17763.6414 (ltsc2019)"),
-        ("pinned", "Pinned", "the nodes of pool web do not have node.kubernetes.io/windows-build=10.0.17763"),
+        ("pinned", "NotSchedulable", "the nodes of pool web do not have node.kubernetes.io/windows-build=10.0.17763"),
         (
             "reports",
-            "Pinned",
+            "NotSchedulable",
             "RuntimeClass windows-ltsc2019 does not select the nodes of pool web. Use RuntimeClass windows-ltsc2022",
         ),
-        ("agent", "WouldNotFollow", "the DaemonSet controller would create no pods in pool web"),
+        ("agent", "NoPods", "the DaemonSet controller would create no pods in pool web"),
         ("mystery", "Unknown", "the registry lookup of"),
         ("logs", "Runs", ""),
         ("storefront", "Runs", ""),

@@ -1,4 +1,4 @@
-//! Comments and annotations that silence a code.
+//! Comments and annotations that suppress a code.
 //!
 //! `# winpool:ignore CODE` applies to its line, or to the next line if it is on a separate line. The annotation
 //! `winpool.dev/lint-ignore: "CODE, CODE"` of an object or of its pod template applies to the object.
@@ -16,12 +16,12 @@ use crate::{
 
 const COMMENT: &str = "winpool:ignore";
 
-/// The silences of a run.
+/// The suppressions of a run.
 #[derive(Default)]
-pub struct Silences(Vec<Silence>);
+pub struct Suppressions(Vec<Suppression>);
 
 /// A comment or annotation for one code.
-struct Silence {
+struct Suppression {
     file: String,
     line: usize,
     /// The path of the annotation; empty for a comment.
@@ -44,7 +44,7 @@ enum Scope {
 /// A finding, and the index of its object among the manifests.
 pub type IndexedFinding = (Option<usize>, LocatedFinding);
 
-impl Silences {
+impl Suppressions {
     /// Adds the comments in the files of objects.
     pub fn add_comments(&mut self, objects: &[Manifest]) {
         let mut seen = HashSet::new();
@@ -65,7 +65,7 @@ impl Silences {
             }
         };
         for (path, value) in annotations {
-            self.0.extend(codes(value).map(|code| Silence {
+            self.0.extend(codes(value).map(|code| Suppression {
                 file: location.file().to_owned(),
                 line: location.line(&path),
                 path: path.clone(),
@@ -77,25 +77,25 @@ impl Silences {
         }
     }
 
-    /// The findings that are not silenced, and a note for each silence without a finding.
+    /// The findings that are not suppressed, and a note for each suppression without a finding.
     pub fn apply(mut self, findings: Vec<IndexedFinding>) -> Vec<LocatedFinding> {
         let mut remaining = Vec::new();
         for (object, finding) in findings {
-            let mut is_silenced = false;
-            for silence in self.0.iter_mut().filter(|silence| silence.applies_to(object, &finding)) {
-                silence.used = true;
-                is_silenced = true;
+            let mut is_suppressed = false;
+            for suppression in self.0.iter_mut().filter(|suppression| suppression.applies_to(object, &finding)) {
+                suppression.used = true;
+                is_suppressed = true;
             }
-            if !is_silenced {
+            if !is_suppressed {
                 remaining.push(finding);
             }
         }
-        remaining.extend(self.0.into_iter().filter(|silence| !silence.used).map(Silence::unused));
+        remaining.extend(self.0.into_iter().filter(|suppression| !suppression.used).map(Suppression::unused));
         remaining
     }
 }
 
-impl Silence {
+impl Suppression {
     fn applies_to(&self, object: Option<usize>, found: &LocatedFinding) -> bool {
         self.code.as_ref().is_ok_and(|code| *code == found.finding.code)
             && match self.scope {
@@ -115,14 +115,14 @@ impl Silence {
 }
 
 /// The comments of a file. A comment on a separate line applies to the next line that is not a comment.
-fn comments(file: &str, text: &str) -> Vec<Silence> {
-    let mut silences = Vec::new();
+fn comments(file: &str, text: &str) -> Vec<Suppression> {
+    let mut suppressions = Vec::new();
     let lines: Vec<_> = text.lines().collect();
     for (index, line) in lines.iter().enumerate() {
         let Some((before, list)) = comment(line) else { continue };
         let comments = lines[index..].iter().take_while(|line| line.trim_start().starts_with('#')).count();
         let target = if before.trim().is_empty() { index + comments } else { index };
-        silences.extend(codes(list).map(|code| Silence {
+        suppressions.extend(codes(list).map(|code| Suppression {
             file: file.to_owned(),
             line: index + 1,
             path: String::new(),
@@ -132,7 +132,7 @@ fn comments(file: &str, text: &str) -> Vec<Silence> {
             used: false,
         }));
     }
-    silences
+    suppressions
 }
 
 /// The text before a winpool comment, and its list of codes.
@@ -166,8 +166,8 @@ d: 3 # see winpool:ignore
 ";
         let found: Vec<_> = comments("a.yaml", text)
             .iter()
-            .map(|silence| match (silence.scope, &silence.code) {
-                (Scope::Line(line), Ok(code)) => format!("{} {code} on {line}", silence.line),
+            .map(|suppression| match (suppression.scope, &suppression.code) {
+                (Scope::Line(line), Ok(code)) => format!("{} {code} on {line}", suppression.line),
                 _ => String::new(),
             })
             .collect();
