@@ -105,13 +105,18 @@ impl WindowsNode {
         Ok(())
     }
 
+    /// The content of the configuration files of a new node.
+    #[must_use]
+    pub fn original_files(&self) -> [(&'static str, String); 2] {
+        let kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+        let kubelet = format!("{kind}healthzPort: {}\n", self.health_port);
+        [(KUBELET_CONFIG, kubelet), (CONTAINERD_CONFIG, "version = 2\n".to_owned())]
+    }
+
     fn write_files(&self, control_plane: &ControlPlane) -> Result<()> {
-        let port = self.health_port;
-        self.write(
-            KUBELET_CONFIG,
-            &format!("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nhealthzPort: {port}\n"),
-        )?;
-        self.write(CONTAINERD_CONFIG, "version = 2\n")?;
+        for (path, text) in self.original_files() {
+            self.write(path, &text)?;
+        }
         for (user, path) in [(User::Admin, KUBELET_KUBECONFIG), (User::Agent, AGENT_KUBECONFIG)] {
             self.write(path, &kubeconfig(control_plane, user)?)?;
         }
@@ -162,6 +167,23 @@ impl WindowsNode {
     /// When its exit status cannot be read.
     pub fn kill_agent(&mut self) -> Result<()> {
         self.agent.take().map_or(Ok(()), |agent| agent.kill().map(drop))
+    }
+
+    /// Restores the node as it was before its first configuration, without an agent.
+    ///
+    /// # Errors
+    /// With the output of the program, when it fails.
+    pub fn uninstall_agent(&self) -> Result<()> {
+        let mut command = self.prefix.command(&self.programs.join("winpool.exe"));
+        let output = command.args(["agent", "uninstall"]).args(LIMITS).stdin(Stdio::null()).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
+
+    /// Whether a file or directory on the drive `C:` exists.
+    #[must_use]
+    pub fn exists(&self, path: &str) -> bool {
+        self.path(path).exists()
     }
 
     /// The end of the agent's log.

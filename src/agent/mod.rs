@@ -25,6 +25,7 @@ pub mod preflight;
 mod refuse;
 pub mod report;
 pub mod run;
+pub mod uninstall;
 #[cfg(windows)]
 pub mod windows;
 #[cfg(windows)]

@@ -22,6 +22,9 @@ enum Action {
     Run(RunArgs),
     /// Restore the configuration that the node had before a change that is not confirmed yet
     Restore(RestoreArgs),
+    /// Restore the configuration that the node had before the first change, and remove the files of the agent. Stop the agent
+    /// before
+    Uninstall(LimitArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -79,7 +82,7 @@ struct RestoreArgs {
 
 #[cfg(not(windows))]
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let Args { action: Action::Run(_) | Action::Restore(_) } = args;
+    let Args { action: Action::Run(_) | Action::Restore(_) | Action::Uninstall(_) } = args;
     Err(Failure::Usage("the agent configures Windows nodes: run it on Windows, as config/agent does".to_owned()))
 }
 
@@ -103,6 +106,7 @@ mod windows {
             credentials,
             cycle::{Cycle, Limits},
             run::{self, Options},
+            uninstall,
             windows::Windows,
             windows_service,
         },
@@ -114,6 +118,8 @@ mod windows {
     /// Held by the process that changes the node: the agent, or the restore after a reboot.
     const LOCK: &str = r"C:\ProgramData\winpool\lock";
 
+    /// What the agent has created: its state, and its copy for restores after a reboot.
+    const DIRECTORIES: [&str; 2] = [r"C:\ProgramData\winpool", r"C:\Program Files\winpool"];
     /// The kubelet's default address on its own node.
     const KUBELET: &str = "https://127.0.0.1:10250";
 
@@ -122,6 +128,7 @@ mod windows {
             Action::Run(args) => connect::runtime()?.block_on(agent(args)),
             Action::Restore(RestoreArgs { service: true }) => windows_service::run(restore).map_err(on_node),
             Action::Restore(RestoreArgs { service: false }) => restore().map_err(on_node),
+            Action::Uninstall(limits) => uninstall(limits.into()).map_err(on_node),
         }
     }
 
@@ -160,6 +167,19 @@ mod windows {
     fn restore() -> io::Result<()> {
         let _lock = lock()?;
         Cycle::resume(&Windows, Limits::default())?.restore()
+    }
+
+    fn uninstall(limits: Limits) -> io::Result<()> {
+        let lock = lock()?;
+        uninstall::uninstall(&Windows, limits)?;
+        drop(lock);
+        for directory in DIRECTORIES {
+            match fs::remove_dir_all(directory) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn lock() -> io::Result<File> {

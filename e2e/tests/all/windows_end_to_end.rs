@@ -4,6 +4,7 @@
 mod failures;
 mod interruptions;
 mod observer;
+mod removal;
 mod rounds;
 mod wrapper;
 
