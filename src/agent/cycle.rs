@@ -231,9 +231,10 @@ impl<'a> Cycle<'a> {
 
     fn stop(&self, service: &str) -> io::Result<()> {
         let stopped = |state| matches!(state, None | Some(ServiceState::Stopped));
+        // A service accepts no stop during its start.
+        self.settled(service, |state| state != Some(ServiceState::Pending))?;
         match self.host.stop(service) {
             Ok(()) if stopped(self.settled(service, stopped)?) => return Ok(()),
-            // A service that hangs in its start accepts no stop.
             Err(error) if self.host.state(service)? != Some(ServiceState::Pending) => return Err(error),
             _ => {}
         }
@@ -280,7 +281,7 @@ impl<'a> Cycle<'a> {
         match (problem, &change.direction) {
             (None, Direction::Apply) => change.stage = Stage::Confirm(since),
             (None, Direction::RollBack(failure)) => return self.finish_rollback(change.id.clone(), failure.clone()),
-            (Some(failure), Direction::Apply) if late || failure.reason == FailureReason::PodsFailed => {
+            (Some(failure), Direction::Apply) if late || is_final(&failure) => {
                 change.roll_back(failure);
             }
             // The former configuration must run: the services are restarted until it does.
@@ -355,7 +356,8 @@ impl<'a> Cycle<'a> {
         Ok(processes.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// The process of a service, and those of the program that it starts again when it ends: these would be others.
+    /// The process of a service, and those of its program: nssm keeps running while it restarts the kubelet, whose process
+    /// changes.
     fn healthy_processes(&self, restart: &Restart) -> Result<Vec<u32>, Failure> {
         let name = &restart.service;
         let pid = match self.host.state(name) {
@@ -367,6 +369,9 @@ impl<'a> Cycle<'a> {
         if let Some(program) = &restart.program {
             let mut started =
                 self.host.processes(program).map_err(|error| not_healthy(format!("{program}: {error}")))?;
+            if started.is_empty() {
+                return Err(not_healthy(format!("no process of {program} runs")));
+            }
             started.sort_unstable();
             pids.extend(started);
         }
@@ -413,12 +418,19 @@ fn pod_problem(cluster: &dyn Cluster, change: &Change) -> Option<Failure> {
     (failed > 0).then_some(Failure { reason: FailureReason::PodsFailed, message })
 }
 
-/// A kubelet that does not show its configuration proves nothing.
+/// A kubelet that does not return its configuration is not checked.
 fn kubelet_problem(cluster: &dyn Cluster, change: &Change) -> Option<Failure> {
     let expected = Some(&change.plan.kubelet).filter(|expected| !expected.is_empty())?;
     let unused = unused_values(expected, &cluster.kubelet_config()?);
-    let message = format!("the kubelet does not use the configuration: {}", unused.join(", "));
+    let list = unused.join(", ");
+    let message =
+        format!("the kubelet does not use the configuration: {list}. Remove the flag or the file that overrides it");
     (!unused.is_empty()).then_some(Failure { reason: FailureReason::ConfigNotUsed, message })
+}
+
+/// Whether waiting cannot help.
+fn is_final(failure: &Failure) -> bool {
+    matches!(failure.reason, FailureReason::PodsFailed | FailureReason::ConfigNotUsed)
 }
 
 fn not_healthy(message: impl Into<String>) -> Failure {

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::kubernetes::duration;
+use crate::domain::kubernetes::{duration, quantity::Quantity};
 
 /// Fields that name the type of the file, and one that the kubelet reads only when it registers its Node.
 const IGNORED: [&str; 3] = ["apiVersion", "kind", "registerWithTaints"];
@@ -24,12 +24,13 @@ fn add(expected: &Map<String, Value>, used: &Value, prefix: &str, found: &mut Ve
         match value {
             Value::Object(fields) => add(fields, used, &format!("{path}."), found),
             _ if is_same(value, used) => {}
+            _ if used.is_null() => found.push(format!("{path} is not set, and should be {value}")),
             _ => found.push(format!("{path} is {used}, not {value}")),
         }
     }
 }
 
-/// The kubelet omits empty values, and prints durations in a form of its own, such as `1m0s`.
+/// The kubelet omits empty values, and prints durations and quantities in a form of its own, such as `1m0s` and `2Gi`.
 fn is_same(expected: &Value, used: &Value) -> bool {
     let is_empty = match expected {
         Value::Null | Value::Bool(false) => true,
@@ -38,10 +39,22 @@ fn is_same(expected: &Value, used: &Value) -> bool {
         Value::Array(list) => list.is_empty(),
         Value::Object(_) | Value::Bool(true) => false,
     };
-    let nanoseconds = |value: &Value| value.as_str().and_then(duration::parse);
-    expected == used
-        || (is_empty && used.is_null())
-        || nanoseconds(expected).is_some_and(|expected| nanoseconds(used) == Some(expected))
+    match (expected, used) {
+        (expected, used) if expected == used => true,
+        (_, Value::Null) => is_empty,
+        (Value::Array(expected), Value::Array(used)) => {
+            expected.len() == used.len() && expected.iter().zip(used).all(|(expected, used)| is_same(expected, used))
+        }
+        (Value::Object(expected), used) => expected.iter().all(|(name, value)| is_same(value, &used[name])),
+        (Value::String(expected), Value::String(used)) => {
+            let [durations, quantities] = [
+                duration::parse(expected).is_some_and(|nanos| duration::parse(used) == Some(nanos)),
+                expected.parse::<Quantity>().is_ok_and(|quantity| used.parse() == Ok(quantity)),
+            ];
+            durations || quantities
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -55,7 +68,7 @@ mod tests {
         let used = json!({
             "kind": "", "maxPods": 110, "evictionHard": {"memory.available": "500Mi", "nodefs.available": "10%"},
             "nodeStatusUpdateFrequency": "1m0s", "containerLogMaxSize": "10Mi", "clusterDNS": ["10.0.0.10"],
-            "enforceNodeAllocatable": [], "serializeImagePulls": true,
+            "reservedMemory": [{"numaNode": 0, "limits": {"memory": "2Gi"}}], "enforceNodeAllocatable": [], "serializeImagePulls": true,
         });
         for (expected, unused) in [
             (json!({}), vec![]),
@@ -66,12 +79,14 @@ mod tests {
             (
                 json!({"evictionHard": {"memory.available": "1Gi", "imagefs.available": "15%"}}),
                 vec![
-                    r#"evictionHard.imagefs.available is null, not "15%""#,
+                    r#"evictionHard.imagefs.available is not set, and should be "15%""#,
                     r#"evictionHard.memory.available is "500Mi", not "1Gi""#,
                 ],
             ),
             (json!({"nodeStatusUpdateFrequency": "60s"}), vec![]),
             (json!({"nodeStatusUpdateFrequency": "5m"}), vec![r#"nodeStatusUpdateFrequency is "1m0s", not "5m""#]),
+            (json!({"containerLogMaxSize": "10240Ki"}), vec![]),
+            (json!({"reservedMemory": [{"numaNode": 0, "limits": {"memory": "2048Mi"}}]}), vec![]),
             // Empty values are omitted.
             (json!({"resolvConf": "", "podsPerCore": 0, "failSwapOn": false, "tlsCipherSuites": []}), vec![]),
             (json!({"serializeImagePulls": false}), vec!["serializeImagePulls is true, not false"]),

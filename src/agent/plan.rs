@@ -49,14 +49,14 @@ pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layou
     Ok((layout, NodePlan { kubelet, ..changes.finish(restarts)? }))
 }
 
-/// The files and services of a node that differ from a configuration that was applied to it, or why that is not known.
-pub fn differing(host: &dyn Host, config: &BTreeMap<String, String>) -> Vec<String> {
-    let plan = match plan(host, config) {
-        Ok((_, plan)) => plan,
-        Err(refusal) => return vec![format!("the node ({})", refusal.message)],
-    };
+/// The files and services of a node that differ from a configuration that was applied to it.
+///
+/// # Errors
+/// As for [`plan`].
+pub fn differing(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<Vec<String>, Refusal> {
+    let (_, plan) = plan(host, config)?;
     let files = plan.files.into_iter().map(|edit| edit.path).filter(|path| path != RECORD);
-    files.chain(plan.services.into_iter().map(|edit| format!("the service {}", edit.after.name))).collect()
+    Ok(files.chain(plan.services.into_iter().map(|edit| format!("the service {}", edit.after.name))).collect())
 }
 
 fn kube_proxy(changes: &mut Changes, installed: Option<&KubeProxy>, layer: &Layer) -> Result<(), Refusal> {

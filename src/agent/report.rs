@@ -86,7 +86,7 @@ fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeCon
 
 fn changed_on_node(changed: &[String]) -> String {
     let remedy = "Restore them on the node, or change the profile to apply a new configuration";
-    format!("something else has changed {} since the configuration was applied. {remedy}", changed.join(", "))
+    format!("on the node these differ from the applied configuration: {}. {remedy}", changed.join(", "))
 }
 
 fn phase_of_change(change: &Change, error: String) -> (NodeConfigPhase, &'static str, String) {
@@ -194,7 +194,8 @@ mod tests {
         let observed = Observed { changed, ..Observed::default() };
         let reported = status(&applied, &id("b", 1), &observed);
         assert_eq!((reported.phase, reported.reason.as_str()), (NodeConfigPhase::Applied, "ChangedOnNode"));
-        let message = r"something else has changed C:\k\config.yaml, the service kubelet since";
+        let message =
+            r"on the node these differ from the applied configuration: C:\k\config.yaml, the service kubelet.";
         assert!(reported.message.starts_with(message), "{}", reported.message);
         let pending = status(&applied, &id("c", 1), &observed);
         assert_eq!((pending.phase, pending.reason.as_str()), (NodeConfigPhase::Pending, ""));

@@ -12,7 +12,10 @@ use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
-use kube_runtime::{WatchStreamExt, watcher::watch_object};
+use kube_runtime::{
+    WatchStreamExt,
+    watcher::{self, Event, watcher},
+};
 use serde_json::Value;
 use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time::timeout};
 
@@ -26,6 +29,11 @@ use crate::api::{WindowsNodeConfig, WindowsNodeConfigSpec, WindowsNodeConfigStat
 
 /// How long one request may take. The worker waits for it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// When the Node is read again after an error.
+const RETRY: Duration = Duration::from_secs(1);
+/// How long the API server keeps a watch open. A connection that was cut without notice is replaced after that: a confirmation
+/// must arrive in time.
+const WATCH_TIMEOUT_SECONDS: u32 = 60;
 /// The namespace of the Leases of all nodes.
 const LEASES: &str = "kube-node-lease";
 /// The field manager of the status.
@@ -42,7 +50,7 @@ pub struct Options {
     pub limits: Limits,
     /// How often the node is compared with the applied configuration.
     pub check_interval: Duration,
-    /// The client for the kubelet of the node; `None` if it is not asked for its configuration.
+    /// The client for the kubelet of the node; `None` if its configuration is not read.
     pub kubelet: Option<Client>,
 }
 
@@ -60,7 +68,7 @@ pub async fn run<H: Host + Send + 'static>(
     let source = ApiServer { client: client.clone(), options: options.clone(), handle: Handle::current() };
     let worker = spawn_blocking(move || work(&host, &source, configs));
     tokio::select! {
-        () = follow(client, &options.node, &latest) => {}
+        () = watch_config(client, &options.node, &latest) => {}
         () = stop => {}
     }
     drop(latest);
@@ -68,17 +76,31 @@ pub async fn run<H: Host + Send + 'static>(
 }
 
 /// Keeps the latest WindowsNodeConfig of the node; returns once the worker has ended.
-async fn follow(client: Client, node: &str, latest: &watch::Sender<Option<WindowsNodeConfig>>) {
-    let mut changes = pin!(watch_object(Api::all(client), node).default_backoff());
+async fn watch_config(client: Client, node: &str, latest: &watch::Sender<Option<WindowsNodeConfig>>) {
+    let only = watcher::Config::default().fields(&format!("metadata.name={node}")).timeout(WATCH_TIMEOUT_SECONDS);
+    let mut events = pin!(watcher(Api::<WindowsNodeConfig>::all(client), only).default_backoff());
+    let mut listed = None;
     loop {
-        match changes.try_next().await {
-            Ok(Some(config)) => {
-                if latest.send(config).is_err() {
-                    return;
-                }
+        let config = match events.try_next().await {
+            Ok(Some(Event::Init)) => {
+                listed = None;
+                continue;
             }
+            Ok(Some(Event::InitApply(config))) => {
+                listed = Some(config);
+                continue;
+            }
+            Ok(Some(Event::InitDone)) => listed.take(),
+            Ok(Some(Event::Apply(config))) => Some(config),
+            Ok(Some(Event::Delete(_))) => None,
             Ok(None) => return,
-            Err(error) => tracing::warn!(%error, "watch of the WindowsNodeConfig failed, it is retried"),
+            Err(error) => {
+                tracing::warn!(%error, "watch of the WindowsNodeConfig failed, it is retried");
+                continue;
+            }
+        };
+        if latest.send(config).is_err() {
+            return;
         }
     }
 }
@@ -103,7 +125,8 @@ fn work(
             }
         }
         next = worker.reconcile(spec.as_ref());
-        match source.wait(&mut configs, worker.delay(next)) {
+        let delay = if is_current { worker.delay(next) } else { worker.delay(next).min(RETRY) };
+        match source.wait(&mut configs, delay) {
             Some(Ok(())) => is_current = false,
             Some(Err(_)) => return Ok(()),
             // The Node may have been replaced since.
@@ -173,7 +196,7 @@ impl ApiServer {
         let Some(kubelet) = &self.options.kubelet else { return Ok(None) };
         let request = http::Request::get("/configz").body(Vec::new()).map_err(kube::Error::HttpError)?;
         let mut response: Value = kubelet.request(request).await?;
-        Ok(Some(response["kubeletconfig"].take()))
+        Ok(response.get_mut("kubeletconfig").filter(|config| config.is_object()).map(Value::take))
     }
 }
 
@@ -204,7 +227,7 @@ mod tests {
     use crate::agent::worker::CHECK_INTERVAL;
 
     #[tokio::test]
-    async fn a_kubelet_shows_its_configuration_to_those_whom_it_permits() {
+    async fn the_configuration_of_the_kubelet_is_read_if_that_is_permitted() {
         let shown = r#"{"kubeletconfig": {"maxPods": 42}}"#;
         for (status, body, expected) in [
             (200, shown, Some(json!({"maxPods": 42}))),
@@ -212,6 +235,8 @@ mod tests {
             (403, "Forbidden (user=agent, verb=get, resource=nodes, subresource=proxy)", None),
             (404, "404 page not found", None),
             (200, "no JSON", None),
+            (200, "[]", None),
+            (200, "{}", None),
         ] {
             let kubelet = service_fn(move |request: Request<Body>| async move {
                 assert_eq!(request.uri().path(), "/configz");

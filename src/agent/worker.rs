@@ -110,14 +110,15 @@ impl<'a> Worker<'a> {
     fn prepare(&mut self, desired: &ConfigId) -> io::Result<Next> {
         let journal = self.cycle.journal();
         if journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest) {
-            return self.compare(desired).map(|()| Next::Idle);
+            self.compare(desired);
+            return Ok(Next::Idle);
         }
         if journal.rejection(desired).is_some() || self.was_refused(desired) {
             return Ok(Next::Idle);
         }
         if !self.refused.as_ref().is_some_and(|(refused, _)| refused == desired) {
             self.observed = Observed { preflight: true, ..Observed::default() };
-            self.refused = None;
+            (self.refused, self.compared) = (None, None);
             self.report(desired)?;
         }
         let Some(data) = self.source.config(&desired.config)? else {
@@ -130,7 +131,7 @@ impl<'a> Worker<'a> {
             Ok((layout, plan)) => {
                 self.cycle.begin(self.source, desired.clone(), plan)?;
                 self.observed = Observed { layout: layout.kind.name().to_owned(), ..Observed::default() };
-                self.refused = None;
+                (self.refused, self.compared) = (None, None);
                 Ok(Next::Continue)
             }
             Err(refusal) => {
@@ -165,14 +166,23 @@ impl<'a> Worker<'a> {
     }
 
     /// Compares the node with the applied configuration: something else may have changed it.
-    fn compare(&mut self, applied: &ConfigId) -> io::Result<()> {
+    fn compare(&mut self, applied: &ConfigId) {
         if self.is_recent(self.compared.as_ref(), applied, self.check_interval) {
-            return Ok(());
+            return;
         }
-        let data = self.source.config(&applied.config)?.filter(|data| pool::digest(data) == applied.digest);
-        self.observed.changed = data.map(|data| plan::differing(self.host, &data)).unwrap_or_default();
         self.compared = Some((applied.clone(), self.host.now()));
-        Ok(())
+        let data = match self.source.config(&applied.config) {
+            Ok(data) => data.filter(|data| pool::digest(data) == applied.digest),
+            Err(error) => {
+                tracing::warn!(%error, "ConfigMap not read, the node is compared later");
+                None
+            }
+        };
+        match data.map(|data| plan::differing(self.host, &data)) {
+            Some(Ok(changed)) => self.observed.changed = changed,
+            Some(Err(refusal)) => tracing::warn!(reason = refusal.message, "the node is compared later"),
+            None => {}
+        }
     }
 
     /// How long to wait before the next call of [`Self::reconcile`], unless the spec changes.

@@ -58,8 +58,9 @@ pub struct Caches {
     namespace: String,
     api_server: watch::Receiver<Option<Minor>>,
     history: Mutex<WriteHistory>,
-    /// The nodes of every pool in the last snapshot.
+    /// The assigner of the last snapshot.
     assigner: Mutex<Arc<Assigner>>,
+    /// The nodes of every pool in the last snapshot.
     membership: Mutex<Arc<Membership>>,
 }
 

@@ -86,8 +86,8 @@ pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot,
     })
 }
 
-/// Waits until it is known that there is a WindowsNodeConfig. The question is asked once; it never ends if there is none, the
-/// kind is not installed, or it may not be read.
+/// Completes if a WindowsNodeConfig exists when the operator starts. It stays pending without any, without the kind, and without
+/// the permission to read it. Server errors are retried.
 pub async fn wait_for_node_configs(client: &Client) {
     let api = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::erase::<WindowsNodeConfig>(&()));
     let one = ListParams::default().limit(1);

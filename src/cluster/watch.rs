@@ -136,7 +136,7 @@ fn remedy(kind: &str, code: Option<u16>) -> &'static str {
         ("WindowsNodeConfig", Some(404)) => {
             "pools with delivery.method: Agent need this CustomResourceDefinition: kubectl apply -k crds/"
         }
-        ("WindowsNodeConfig", Some(403)) => "pools with delivery.method: Agent need the roles of config/agent",
+        ("WindowsNodeConfig", Some(403)) => "the ClusterRole of config/rbac allows it",
         (_, Some(401)) => "check the ServiceAccount or kubeconfig of the operator: its credentials are not valid",
         (_, Some(403)) => "apply the ClusterRole, the Role and their bindings from config/rbac",
         (_, Some(404)) => "upgrade the cluster: winpool needs Kubernetes 1.20 or later, which serves this kind",

@@ -111,7 +111,7 @@ impl Writer {
         let mut unwritten = Unwritten::default();
         for step in steps {
             let mut operations = step.clone();
-            operations.retain(|operation| !unwritten.has(operation.target(), operation.object()));
+            operations.retain(|operation| operation.is_permitted(&unwritten));
             let requests = operations.into_iter().enumerate().map(|(position, operation)| {
                 let (writer, unwritten) = (self, &unwritten);
                 async move {

@@ -13,8 +13,8 @@ use crate::domain::status::rollout::{FailedNode, FailureKey};
 pub struct FailedNodes(Arc<Mutex<HashMap<String, BTreeSet<FailureKey>>>>);
 
 impl FailedNodes {
-    /// The failures in a pool that were not there at its last reconcile.
-    pub fn new_of(&self, pool: &str, failed: Vec<FailedNode>) -> Vec<FailedNode> {
+    /// Replaces the failures of a pool, and returns those that are new.
+    pub fn update(&self, pool: &str, failed: Vec<FailedNode>) -> Vec<FailedNode> {
         // A panic cannot leave a set half-written.
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = all.remove(pool).unwrap_or_default();
@@ -37,7 +37,7 @@ mod tests {
     fn a_failure_is_new_once_until_it_has_ended() {
         let failed = |names: &str| -> Vec<FailedNode> {
             let failed = |name: &str| FailedNode {
-                key: FailureKey { node_uid: name.into(), digest: "d".into(), attempt: 1, kind: "TimedOut" },
+                key: FailureKey { node_uid: name.into(), config: "web-1".into(), attempt: 1, kind: "TimedOut" },
                 reason: FailureReason::TimedOut,
                 event: Event {
                     about: Regarding::Node { name: name.into(), uid: name.into() },
@@ -60,7 +60,7 @@ mod tests {
             ("web", "", ""),
             ("web", "b", "b"),
         ] {
-            let new: Vec<_> = nodes.new_of(pool, failed(now)).into_iter().map(|failed| failed.key.node_uid).collect();
+            let new: Vec<_> = nodes.update(pool, failed(now)).into_iter().map(|failed| failed.key.node_uid).collect();
             assert_eq!(new.join(" "), expected, "{pool}: {now}");
         }
     }

@@ -21,7 +21,7 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
     }
     let Some(plan) = info_span!("plan").in_scope(|| plan(&snapshot, pool)) else {
         context.metrics.remove_pool(pool);
-        context.failed_nodes.new_of(pool, Vec::new());
+        context.failed_nodes.update(pool, Vec::new());
         return ReconcileResult::not_found();
     };
     let done = context.write(&plan).await;
@@ -46,7 +46,7 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
 /// Counts the rollbacks that were not there at the last reconcile, and returns the events about all such failures.
 fn new_failures(context: &Context, snapshot: &Snapshot, plan: &Plan) -> Vec<Event> {
     let pool = &plan.pool.name;
-    let failed = context.failed_nodes.new_of(pool, rollout::failed(snapshot, plan));
+    let failed = context.failed_nodes.update(pool, rollout::failed(snapshot, plan));
     for reason in failed.iter().map(|failed| &failed.reason) {
         if let FailureReason::RolledBack(reason) = reason {
             context.metrics.node_config_rollback(pool, journal::FailureReason::known_name(reason));

@@ -93,7 +93,7 @@ impl<V: Named> FromIterator<Arc<V>> for Objects<V> {
         let mut objects: Vec<_> = objects.into_iter().collect();
         objects.reverse();
         objects.sort_by(|a, b| a.name().cmp(b.name()));
-        objects.dedup_by(|later, first| later.name() == first.name());
+        objects.dedup_by(|duplicate, kept| duplicate.name() == kept.name());
         Self(Arc::new(objects))
     }
 }

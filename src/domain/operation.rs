@@ -188,6 +188,18 @@ impl Operation {
         }
     }
 
+    /// Whether it may be written after these failures of earlier steps. No change of a node begins while a WindowsNodeConfig
+    /// could not be written: its place may be that of a node whose confirmation failed.
+    pub fn is_permitted(&self, unwritten: &Unwritten) -> bool {
+        let begins_change = match self {
+            Self::CordonNode { .. } => true,
+            Self::ApplyNodeConfig { body, .. } => body["spec"]["confirmed"].is_null(),
+            _ => false,
+        };
+        let depends = begins_change && unwritten.has_any(Target::NodeConfig);
+        !depends && !unwritten.has(self.target(), self.object())
+    }
+
     /// The identity of the object for the detection of reverts: the uid, or the name for an object that is created.
     pub fn identity(&self) -> ObjectId {
         match self {

@@ -1,16 +1,18 @@
 //! The delivery of configurations by node agents, on a model of the API server with simulated agents.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use winpool::{
-    api::WindowsNodePoolStatus,
+    api::{Disruption, WindowsNodeConfigSpec, WindowsNodePoolStatus},
     domain::{
-        operation::{Done, Operation, Outcome},
+        operation::{Done, Operation, Outcome, Unwritten},
         pool::{
             Snapshot,
             delivery::{Restart, awaiting_confirmation, restarts},
             plan::{clean_up, plan},
         },
+        revert::Target,
         status::{
             event::{Event, Regarding},
             pool::report,
@@ -543,7 +545,7 @@ fn without_the_kind_of_node_configs_nothing_is_delivered_and_the_status_says_why
     let plan = plan(&snapshot, "web").unwrap();
     assert_eq!(plan.steps, Vec::<Vec<Operation>>::new());
     let status = report(&snapshot, &plan, &Done { complete: true, ..Done::default() }).status;
-    let message = "WindowsNodeConfigs cannot be read, so no configuration is delivered. Apply crds and config/agent";
+    let message = "WindowsNodeConfigs cannot be read, so no configuration is delivered. Apply crds and config/rbac";
     assert_eq!(config_in_effect(&status), ("Unknown".into(), "NotDelivered".into(), message.into()));
 }
 
@@ -684,4 +686,30 @@ fn a_confirmation_is_written_before_the_assignment_that_it_makes_room_for() {
     };
     let steps: Vec<_> = steps.iter().map(written).filter(|step| !step.is_empty()).collect();
     assert_eq!(steps, [vec!["confirm win-2"], vec!["assign win-3"]]);
+}
+
+#[test]
+fn no_change_of_a_node_begins_while_a_confirmation_could_not_be_written() {
+    let spec = |confirmed: Option<&str>| WindowsNodeConfigSpec {
+        pool: "web".into(),
+        node_uid: "uid".into(),
+        config: "web-1".into(),
+        digest: "1".into(),
+        disruption: Disruption::KubeletRestart,
+        attempt: 1,
+        confirmed: confirmed.map(str::to_owned),
+        confirm_timeout: "5m".into(),
+        assigned_at: Time(Timestamp::UNIX_EPOCH),
+    };
+    let (assign, confirm) = (spec(None), spec(Some("1")));
+    let mut unwritten = Unwritten::default();
+    let permitted = |unwritten: &Unwritten| {
+        [("win-2", &assign), ("win-2", &confirm), ("win-1", &confirm)]
+            .map(|(node, spec)| Operation::apply_node_config(node, spec).is_permitted(unwritten))
+    };
+    assert_eq!(permitted(&unwritten), [true, true, true]);
+    unwritten.add(Target::Node, "win-3");
+    assert_eq!(permitted(&unwritten), [true, true, true]);
+    unwritten.add(Target::NodeConfig, "win-1");
+    assert_eq!(permitted(&unwritten), [false, true, false]);
 }

@@ -270,7 +270,7 @@ impl Model {
             if done.results.len() == cut {
                 return None;
             }
-            if unwritten.has(operation.target(), operation.object()) {
+            if !operation.is_permitted(&unwritten) {
                 continue;
             }
             let outcome = self.run_after(operation, &unwritten);

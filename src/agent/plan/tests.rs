@@ -418,8 +418,8 @@ fn what_differs_from_an_applied_configuration_is_listed_without_settings_of_othe
         (with(&|text| text.replace("maxPods: 110", "maxPods: 250")), &[KUBEADM_CONFIG]),
         (flags, &["the service kubelet"]),
     ] {
-        assert_eq!(differing(&node, &config), expected);
+        assert_eq!(differing(&node, &config).unwrap(), expected);
     }
     let unreadable = with(&|_| "a: [".to_owned());
-    assert!(differing(&unreadable, &config)[0].contains(KUBEADM_CONFIG));
+    assert!(differing(&unreadable, &config).unwrap_err().message.contains(KUBEADM_CONFIG));
 }

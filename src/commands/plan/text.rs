@@ -56,16 +56,16 @@ fn add_pool(pool: &PoolPreview, text: &mut String) {
 fn restart(preview: &RestartPreview) -> (String, String) {
     let services = match preview.restart {
         Disruption::None => "no restart",
-        Disruption::KubeletRestart => "kubelet",
-        Disruption::ContainerdRestart | Disruption::Drain => "containerd and kubelet",
+        Disruption::KubeletRestart => "restart of the kubelet",
+        Disruption::ContainerdRestart | Disruption::Drain => "restart of containerd and kubelet",
     };
     let drain = if preview.drain { ", after a drain" } else { "" };
     let cause = match &preview.files {
         Some(files) => format!("changed {}", some_of(files)),
-        None => "unknown present files".to_owned(),
+        None => "the present files are not known".to_owned(),
     };
     let nodes = some_of(&preview.nodes);
-    (format!("restart: {nodes}"), format!("{services}{drain}: {cause} (config {})", preview.config))
+    (format!("agents: {nodes}"), format!("{services}{drain}: {cause} (config {})", preview.config))
 }
 
 /// One line for objects of a kind with the same change, at the position of the first of them.
@@ -190,10 +190,10 @@ mod tests {
           RuntimeClass windows-ltsc2022  create
           Node win-1, win-3              label winpool.dev/pool=web, taint os=windows:NoSchedule
           Node win-2                     taint os=windows:NoSchedule
-          restart: win-1, win-2  kubelet: changed kubelet.yaml (config web-2)
-          restart: win-3         containerd and kubelet, after a drain: changed containerd.toml, kubelet.yaml (config web-2)
-          restart: win-4         no restart: changed hosts.docker.io.toml (config web-2)
-          restart: win-5         containerd and kubelet: unknown present files (config web-2)
+          agents: win-1, win-2  restart of the kubelet: changed kubelet.yaml (config web-2)
+          agents: win-3         restart of containerd and kubelet, after a drain: changed containerd.toml, kubelet.yaml (config web-2)
+          agents: win-4         no restart: changed hosts.docker.io.toml (config web-2)
+          agents: win-5         restart of containerd and kubelet: the present files are not known (config web-2)
           held: NodesAssigned/ReleaseHeld     win-9 no longer matches
           problem: VersionSkew/KubeletTooOld  win-2 is behind
 

@@ -14,6 +14,11 @@ impl Unwritten {
         self.0.insert((target, name.to_owned()));
     }
 
+    /// Whether any object of a kind could not be written.
+    pub fn has_any(&self, target: Target) -> bool {
+        self.0.iter().any(|(unwritten, _)| *unwritten == target)
+    }
+
     /// Whether an object could not be written.
     pub fn has(&self, target: Target, name: &str) -> bool {
         self.0.contains(&(target, name.to_owned()))

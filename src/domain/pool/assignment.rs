@@ -57,7 +57,7 @@ impl Assigner {
 
     /// The assigner of these pools: an earlier one, if it assigns all nodes to the same pools.
     pub fn updated(earlier: &Arc<Self>, pools: &Objects<Pool>, ownership: &Arc<Ownership>) -> Arc<Self> {
-        let same_pools = || earlier.pools.len() == pools.len() && earlier.changed_pools(pools).is_empty();
+        let same_pools = || earlier.changed_pools(pools).is_empty();
         let is_same = earlier.ownership == *ownership && (earlier.pools.is_shared_with(pools) || same_pools());
         if is_same { earlier.clone() } else { Arc::new(Self::new(pools, ownership)) }
     }

@@ -34,7 +34,7 @@ pub use restarts::{Restart, restarts};
 pub struct DeliveryPlan {
     /// Its state.
     pub state: DeliveryState,
-    /// The confirmations. They are written before the other operations: a place in the budget is free only then.
+    /// The confirmations. They are written before the other operations: a place within the limit is free only then.
     pub confirmations: Vec<Operation>,
     /// The other writes, which are independent of each other.
     pub operations: Vec<Operation>,

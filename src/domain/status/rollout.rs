@@ -22,8 +22,8 @@ pub struct FailedNode {
 pub struct FailureKey {
     /// The uid of the node.
     pub node_uid: String,
-    /// The digest of the configuration; empty if the node was not assigned one.
-    pub digest: String,
+    /// The name of the configuration.
+    pub config: String,
     /// The attempt of the rollout.
     pub attempt: u32,
     /// The kind of failure.
@@ -36,14 +36,13 @@ pub fn failed(snapshot: &Snapshot, plan: &Plan) -> Vec<FailedNode> {
     let failed = plan.failures().iter().filter_map(|failure| {
         let uid = snapshot.nodes.get(&failure.node)?.uid.clone();
         let config = snapshot.node_configs.as_ref().and_then(|configs| configs.get(&failure.node));
-        let digest = config.and_then(|config| config.spec.as_ref()).map(|spec| spec.digest.clone()).unwrap_or_default();
         let details = config.map_or("", |config| config.status.message.as_str());
         let details =
             if details.is_empty() || failure.reason.is_timeout() { String::new() } else { format!(": {details}") };
         let message = format!("configuration {} failed on the node, {}{details}", failure.config, failure.reason);
         let kind = failure.reason.kind();
         Some(FailedNode {
-            key: FailureKey { node_uid: uid.clone(), digest, attempt, kind },
+            key: FailureKey { node_uid: uid.clone(), config: failure.config.clone(), attempt, kind },
             reason: failure.reason.clone(),
             event: event(&failure.node, uid, true, "ConfigFailed", message),
         })
