@@ -281,7 +281,6 @@ fn handed_over(plans: &[Plan]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-
     use kube::core::DynamicObject;
     use serde_json::json;
 

@@ -307,7 +307,6 @@ fn supported(minor: Minor) -> String {
 
 #[cfg(test)]
 mod tests {
-
     use k8s_openapi::api::core::v1::Node;
     use serde_json::{Value, json};
 

@@ -1,23 +1,22 @@
 //! The delivery of configurations by node agents, on a model of the API server with simulated agents.
 
+mod drains;
+mod reports;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use winpool::{
     api::{Disruption, WindowsNodeConfigSpec, WindowsNodePoolStatus},
     domain::{
-        operation::{Done, Operation, Outcome, Unwritten},
+        operation::{Done, Operation, Unwritten},
         pool::{
             Snapshot,
-            delivery::{Restart, awaiting_confirmation, restarts},
+            delivery::awaiting_confirmation,
             plan::{clean_up, plan},
         },
         revert::Target,
-        status::{
-            event::{Event, Regarding},
-            pool::report,
-            rollout,
-        },
+        status::pool::report,
     },
 };
 
@@ -359,85 +358,6 @@ fn the_disruption_depends_on_the_files_that_differ() {
 }
 
 #[test]
-fn a_node_is_drained_of_the_pods_that_would_be_created_elsewhere() {
-    let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
-    let owned =
-        |kind: &str| json!([{"kind": kind, "name": "owner", "uid": "o", "apiVersion": "apps/v1", "controller": true}]);
-    let put = |cluster: &mut Cluster, name: &str, change: &dyn Fn(&mut Value)| {
-        let mut pod = pod("win-1", &json!([]));
-        pod["metadata"]["ownerReferences"] = owned("ReplicaSet");
-        change(&mut pod);
-        cluster.model.put(POD, name, pod);
-    };
-    put(&mut cluster, "web-1", &|_| {});
-    put(&mut cluster, "elsewhere", &|pod| pod["spec"]["nodeName"] = json!("other"));
-    put(&mut cluster, "of-daemon-set", &|pod| pod["metadata"]["ownerReferences"] = owned("DaemonSet"));
-    put(&mut cluster, "static", &|pod| pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"}));
-    put(&mut cluster, "ended", &|pod| pod["status"] = json!({"phase": "Succeeded"}));
-    put(&mut cluster, "of-node", &|pod| {
-        pod["spec"]["containers"] =
-            json!([{"name": "a", "securityContext": {"windowsOptions": {"hostProcess": true}}}]);
-    });
-    let status = cluster.settle();
-    assert_eq!(
-        cluster.take_log(),
-        [
-            "Node win-1: cordon",
-            "Pod default/web-1: evict",
-            "WindowsNodeConfig win-1: assign CONFIG (Drain)",
-            "WindowsNodeConfig win-1: confirm CONFIG",
-            "Node win-1: uncordon",
-        ]
-    );
-    assert_eq!(cluster.model.names(POD), ["elsewhere", "ended", "of-daemon-set", "of-node", "static"]);
-    assert_eq!(config_in_effect(&status).1, "InEffect");
-    let node = cluster.model.get(NODE, "win-1").unwrap();
-    assert!(
-        node["spec"].get("unschedulable").is_none()
-            && node["metadata"]["annotations"].get("winpool.dev/cordoned").is_none()
-    );
-}
-
-#[test]
-fn a_pod_without_a_controller_is_not_evicted_and_the_drain_fails() {
-    let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
-    cluster.model.put(POD, "bare", pod("win-1", &json!([])));
-    cluster.settle();
-    assert_eq!(cluster.take_log(), ["Node win-1: cordon"]);
-    cluster.model.now += SignedDuration::from_mins(10);
-    let (_, reason, message) = config_in_effect(&cluster.settle());
-    assert_eq!(reason, "RolloutHalted");
-    assert!(message.contains("win-1 (its pods could not be evicted in time)"), "{message}");
-    assert_eq!(cluster.model.names(POD), ["bare"]);
-}
-
-#[test]
-fn the_cordon_of_others_is_kept() {
-    let mut cluster = Cluster::new(2, json!({"drain": "Always"}));
-    cluster.model.edit(NODE, "win-1", |node| node["spec"]["unschedulable"] = json!(true));
-    let (_, reason, message) = config_in_effect(&cluster.settle());
-    assert_eq!(reason, "RollingOut");
-    let waits = "the rollout waits, because 1 node is not Ready or cordoned: win-1. Repair or delete it, or raise \
-                 spec.delivery.rollout.maxUnavailable. 0 of 2 nodes run their configuration";
-    assert!(message.starts_with(waits), "{message}");
-    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"]["maxUnavailable"] = json!("100%"));
-    cluster.settle();
-    assert!(cluster.take_log().iter().all(|line| !line.contains("win-1")));
-    assert_eq!(cluster.model.get(NODE, "win-1").unwrap()["spec"]["unschedulable"], true);
-}
-
-#[test]
-fn a_record_of_a_cordon_that_somebody_removed_is_deleted() {
-    let mut cluster = Cluster::new(1, never_drain());
-    cluster.settle();
-    cluster.take_log();
-    let record = json!({"config": "web-1", "attempt": 1, "since": "2026-06-01T12:00:00Z"}).to_string();
-    cluster.model.edit(NODE, "win-1", |node| node["metadata"]["annotations"]["winpool.dev/cordoned"] = json!(record));
-    cluster.settle();
-    assert_eq!(cluster.take_log(), ["Node win-1: uncordon"]);
-}
-
-#[test]
 fn a_node_config_goes_with_its_node() {
     let mut cluster = Cluster::new(2, never_drain());
     cluster.settle();
@@ -568,82 +488,6 @@ fn a_pool_that_observes_assigns_nothing() {
     let status = cluster.settle();
     assert_eq!(cluster.model.names(NODE_CONFIG), Vec::<String>::new());
     assert_eq!(config_in_effect(&status).1, "Differs", "as without agents");
-}
-
-/// The restarts that a plan announces, as `Restart`s in text.
-fn announced(cluster: &Cluster) -> Vec<String> {
-    let snapshot = cluster.model.snapshot();
-    let line = |restart: Restart| {
-        let Restart { files, restart, drain, nodes, config: _ } = restart;
-        let files = files.map_or("unknown files".to_owned(), |files| files.join(" "));
-        format!("{}: {}{} for {files}", nodes.join(" "), restart.name(), if drain { " after a drain" } else { "" })
-    };
-    restarts(&snapshot, &plan(&snapshot, "web").unwrap()).into_iter().map(line).collect()
-}
-
-#[test]
-fn a_plan_announces_what_restarts_on_which_nodes_per_changed_file() {
-    let mut cluster = Cluster::new(2, json!({"maxUnavailable": 2}));
-    assert_eq!(announced(&cluster), ["win-1 win-2: ContainerdRestart after a drain for unknown files"]);
-    cluster.settle();
-    assert_eq!(announced(&cluster), [""; 0]);
-    let announce = |cluster: &mut Cluster, spec: Value| {
-        cluster.set_profile(spec);
-        announced(cluster)
-    };
-    let mirror = |endpoint: &str| json!({"containerd": {"registryMirrors": [{"registry": "docker.io", "endpoints": [endpoint]}]}});
-    for (spec, expected) in [
-        (json!({"kubelet": {"maxPods": 120}}), "win-1 win-2: KubeletRestart for kubelet.yaml"),
-        (json!({"kubelet": {"maxPods": 60}}), "win-1 win-2: KubeletRestart after a drain for kubelet.yaml"),
-        (mirror("https://a.example"), "win-1 win-2: ContainerdRestart for containerd.toml hosts.docker.io.toml"),
-    ] {
-        assert_eq!(announce(&mut cluster, spec.clone()), [expected], "{spec}");
-    }
-    cluster.settle();
-    assert_eq!(announce(&mut cluster, mirror("https://b.example")), ["win-1 win-2: None for hosts.docker.io.toml"]);
-    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = json!({"method": "None"}));
-    assert_eq!(announced(&cluster), [""; 0]);
-}
-
-/// The events on nodes of one reconcile, as `type reason node: message`, and what identifies the failures. Each event has the
-/// uid of its node.
-fn node_events(cluster: &mut Cluster) -> (Vec<String>, Vec<String>) {
-    let snapshot = cluster.model.snapshot();
-    let plan = plan(&snapshot, "web").unwrap();
-    let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
-    let done = Done { results, complete: true };
-    let failed = rollout::failed(&snapshot, &plan);
-    let keys =
-        failed.iter().map(|failed| format!("{} {} {}", failed.event.about.uid(), failed.key.attempt, failed.key.kind));
-    let keys = keys.collect();
-    let events = rollout::confirmed(&snapshot, &done).into_iter().chain(failed.into_iter().map(|failed| failed.event));
-    let text = |event: Event| {
-        let Regarding::Node { name, uid } = &event.about else { panic!("{event:?}") };
-        assert_eq!(snapshot.nodes.get(name).unwrap().uid, *uid);
-        let (_, after) = event.message.split_once("configuration web-").unwrap();
-        let kind = if event.warning { "Warning" } else { "Normal" };
-        format!("{kind} {} {name}: {}", event.reason, after.split_once(' ').unwrap().1)
-    };
-    (events.map(text).collect(), keys)
-}
-
-#[test]
-fn a_node_gets_an_event_when_its_configuration_is_confirmed_or_has_failed() {
-    let mut cluster = Cluster::new(2, json!({"drain": "Never", "maxFailures": 2, "maxUnavailable": 2}));
-    cluster.agents = |name| if name == "win-1" { Agent::Applies } else { Agent::RollsBack };
-    cluster.set_profile(json!({"kubelet": {"maxPods": 42}}));
-    cluster.reconcile("web");
-    cluster.reconcile("web");
-    cluster.act();
-    let works = "Normal ConfigConfirmed win-1: works on the node and is confirmed";
-    assert_eq!(node_events(&mut cluster), (vec![works.to_owned()], vec![]));
-    cluster.reconcile("web");
-    assert_eq!(node_events(&mut cluster), (vec![], vec![]), "it is confirmed once");
-    cluster.settle();
-    let (events, keys) = node_events(&mut cluster);
-    assert_eq!(events, ["Warning ConfigFailed win-2: failed on the node, rolled back: KubeletNotHealthy"]);
-    let uid = cluster.model.get(NODE, "win-2").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
-    assert_eq!(keys, [format!("{uid} 1 RolledBack")]);
 }
 
 #[test]

@@ -3,16 +3,13 @@
 use serde::Serialize;
 
 use crate::{
-    api::{
-        Disruption,
-        names::{condition, reason},
-    },
+    api::names::{condition, reason},
     domain::{
         node::WindowsNode,
         operation::{Done, Operation, Outcome, Parts},
         pool::{
             Pool, Snapshot,
-            delivery::{self, Restart},
+            delivery::{self, PlannedRestart},
             plan::{Plan, Planner},
         },
         status::pool::report,
@@ -48,7 +45,7 @@ pub struct PoolPreview {
     /// What would be written with `mode: Enforce`.
     pub withheld: Vec<PlannedChange>,
     /// What the agents of the nodes would restart, node after node within the limits of the rollout.
-    pub restarts: Vec<RestartPreview>,
+    pub restarts: Vec<PlannedRestart>,
     /// The required conditions that would be False.
     pub held: Vec<ConditionPreview>,
     /// The conditions that report problems of the nodes.
@@ -77,23 +74,6 @@ pub struct PlannedChange {
     pub name: String,
     /// The description of the change.
     pub change: String,
-}
-
-/// What the delivery of a configuration would restart on nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RestartPreview {
-    /// The name of the configuration.
-    pub config: String,
-    /// The files that differ from those that the nodes run; absent if those are not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub files: Option<Vec<String>>,
-    /// What restarts.
-    pub restart: Disruption,
-    /// Whether the nodes are drained before.
-    pub drain: bool,
-    /// The names of the nodes.
-    pub nodes: Vec<String>,
 }
 
 /// A condition that reports a problem.
@@ -208,14 +188,8 @@ impl PoolPreview {
             flags: reported(|condition, status| FLAGS.contains(&(condition, status))),
             changes: plan.steps.iter().flatten().filter_map(PlannedChange::of).collect(),
             withheld: plan.withheld.iter().filter_map(PlannedChange::of).collect(),
-            restarts: delivery::restarts(snapshot, plan).into_iter().map(RestartPreview::from).collect(),
+            restarts: delivery::restarts(snapshot, plan),
         }
-    }
-}
-
-impl From<Restart> for RestartPreview {
-    fn from(Restart { config, files, restart, drain, nodes }: Restart) -> Self {
-        Self { config, files, restart, drain, nodes }
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::preview::{
-    ConditionPreview, PlannedChange, PoolPreview, Preview, RestartPreview, UpgradeFinding, UpgradePreview, Writes,
-};
+use super::preview::{ConditionPreview, PlannedChange, PoolPreview, Preview, UpgradeFinding, UpgradePreview, Writes};
 use crate::{
     api::Disruption,
-    domain::text::{counted, some_of},
+    domain::{
+        pool::delivery::PlannedRestart,
+        text::{counted, some_of},
+    },
 };
 
 /// The largest width of the first of two columns.
@@ -53,7 +54,7 @@ fn add_pool(pool: &PoolPreview, text: &mut String) {
     add_columns(&[rows("held", &pool.held), rows("problem", &pool.flags)].concat(), text);
 }
 
-fn restart(preview: &RestartPreview) -> (String, String) {
+fn restart(preview: &PlannedRestart) -> (String, String) {
     let services = match preview.restart {
         Disruption::None => "no restart",
         Disruption::KubeletRestart => "restart of the kubelet",
@@ -145,7 +146,7 @@ mod tests {
             flags: vec![condition("VersionSkew", "KubeletTooOld", "win-2 is behind")],
             ..pool("web", Writes::Enforce)
         };
-        let restart = |files: Option<&[&str]>, restart, drain, nodes: &[&str]| RestartPreview {
+        let restart = |files: Option<&[&str]>, restart, drain, nodes: &[&str]| PlannedRestart {
             config: "web-2".into(),
             files: files.map(|files| files.iter().map(|file| (*file).to_owned()).collect()),
             restart,

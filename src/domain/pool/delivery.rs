@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-pub use restarts::{Restart, restarts};
+pub use restarts::{PlannedRestart, restarts};
 
 /// The delivery to the nodes of a pool.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,82 @@
+//! Nodes that are drained before their configuration changes.
+
+use super::*;
+
+#[test]
+fn a_node_is_drained_of_the_pods_that_would_be_created_elsewhere() {
+    let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
+    let owned =
+        |kind: &str| json!([{"kind": kind, "name": "owner", "uid": "o", "apiVersion": "apps/v1", "controller": true}]);
+    let put = |cluster: &mut Cluster, name: &str, change: &dyn Fn(&mut Value)| {
+        let mut pod = pod("win-1", &json!([]));
+        pod["metadata"]["ownerReferences"] = owned("ReplicaSet");
+        change(&mut pod);
+        cluster.model.put(POD, name, pod);
+    };
+    put(&mut cluster, "web-1", &|_| {});
+    put(&mut cluster, "elsewhere", &|pod| pod["spec"]["nodeName"] = json!("other"));
+    put(&mut cluster, "of-daemon-set", &|pod| pod["metadata"]["ownerReferences"] = owned("DaemonSet"));
+    put(&mut cluster, "static", &|pod| pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"}));
+    put(&mut cluster, "ended", &|pod| pod["status"] = json!({"phase": "Succeeded"}));
+    put(&mut cluster, "of-node", &|pod| {
+        pod["spec"]["containers"] =
+            json!([{"name": "a", "securityContext": {"windowsOptions": {"hostProcess": true}}}]);
+    });
+    let status = cluster.settle();
+    assert_eq!(
+        cluster.take_log(),
+        [
+            "Node win-1: cordon",
+            "Pod default/web-1: evict",
+            "WindowsNodeConfig win-1: assign CONFIG (Drain)",
+            "WindowsNodeConfig win-1: confirm CONFIG",
+            "Node win-1: uncordon",
+        ]
+    );
+    assert_eq!(cluster.model.names(POD), ["elsewhere", "ended", "of-daemon-set", "of-node", "static"]);
+    assert_eq!(config_in_effect(&status).1, "InEffect");
+    let node = cluster.model.get(NODE, "win-1").unwrap();
+    assert!(
+        node["spec"].get("unschedulable").is_none()
+            && node["metadata"]["annotations"].get("winpool.dev/cordoned").is_none()
+    );
+}
+
+#[test]
+fn a_pod_without_a_controller_is_not_evicted_and_the_drain_fails() {
+    let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
+    cluster.model.put(POD, "bare", pod("win-1", &json!([])));
+    cluster.settle();
+    assert_eq!(cluster.take_log(), ["Node win-1: cordon"]);
+    cluster.model.now += SignedDuration::from_mins(10);
+    let (_, reason, message) = config_in_effect(&cluster.settle());
+    assert_eq!(reason, "RolloutHalted");
+    assert!(message.contains("win-1 (its pods could not be evicted in time)"), "{message}");
+    assert_eq!(cluster.model.names(POD), ["bare"]);
+}
+
+#[test]
+fn the_cordon_of_others_is_kept() {
+    let mut cluster = Cluster::new(2, json!({"drain": "Always"}));
+    cluster.model.edit(NODE, "win-1", |node| node["spec"]["unschedulable"] = json!(true));
+    let (_, reason, message) = config_in_effect(&cluster.settle());
+    assert_eq!(reason, "RollingOut");
+    let waits = "the rollout waits, because 1 node is not Ready or cordoned: win-1. Repair or delete it, or raise \
+                 spec.delivery.rollout.maxUnavailable. 0 of 2 nodes run their configuration";
+    assert!(message.starts_with(waits), "{message}");
+    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"]["maxUnavailable"] = json!("100%"));
+    cluster.settle();
+    assert!(cluster.take_log().iter().all(|line| !line.contains("win-1")));
+    assert_eq!(cluster.model.get(NODE, "win-1").unwrap()["spec"]["unschedulable"], true);
+}
+
+#[test]
+fn a_record_of_a_cordon_that_somebody_removed_is_deleted() {
+    let mut cluster = Cluster::new(1, never_drain());
+    cluster.settle();
+    cluster.take_log();
+    let record = json!({"config": "web-1", "attempt": 1, "since": "2026-06-01T12:00:00Z"}).to_string();
+    cluster.model.edit(NODE, "win-1", |node| node["metadata"]["annotations"]["winpool.dev/cordoned"] = json!(record));
+    cluster.settle();
+    assert_eq!(cluster.take_log(), ["Node win-1: uncordon"]);
+}

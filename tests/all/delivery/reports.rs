@@ -1,0 +1,88 @@
+//! What a plan and the events on nodes say of the delivery.
+
+use winpool::domain::{
+    operation::Outcome,
+    pool::delivery::{PlannedRestart, restarts},
+    status::{
+        event::{Event, Regarding},
+        rollout,
+    },
+};
+
+use super::*;
+
+/// The restarts that a plan announces, in text.
+fn announced(cluster: &Cluster) -> Vec<String> {
+    let snapshot = cluster.model.snapshot();
+    let line = |restart: PlannedRestart| {
+        let PlannedRestart { files, restart, drain, nodes, config: _ } = restart;
+        let files = files.map_or("unknown files".to_owned(), |files| files.join(" "));
+        format!("{}: {}{} for {files}", nodes.join(" "), restart.name(), if drain { " after a drain" } else { "" })
+    };
+    restarts(&snapshot, &plan(&snapshot, "web").unwrap()).into_iter().map(line).collect()
+}
+
+#[test]
+fn a_plan_announces_what_restarts_on_which_nodes_per_changed_file() {
+    let mut cluster = Cluster::new(2, json!({"maxUnavailable": 2}));
+    assert_eq!(announced(&cluster), ["win-1 win-2: ContainerdRestart after a drain for unknown files"]);
+    cluster.settle();
+    assert_eq!(announced(&cluster), [""; 0]);
+    let announce = |cluster: &mut Cluster, spec: Value| {
+        cluster.set_profile(spec);
+        announced(cluster)
+    };
+    let mirror = |endpoint: &str| json!({"containerd": {"registryMirrors": [{"registry": "docker.io", "endpoints": [endpoint]}]}});
+    for (spec, expected) in [
+        (json!({"kubelet": {"maxPods": 120}}), "win-1 win-2: KubeletRestart for kubelet.yaml"),
+        (json!({"kubelet": {"maxPods": 60}}), "win-1 win-2: KubeletRestart after a drain for kubelet.yaml"),
+        (mirror("https://a.example"), "win-1 win-2: ContainerdRestart for containerd.toml hosts.docker.io.toml"),
+    ] {
+        assert_eq!(announce(&mut cluster, spec.clone()), [expected], "{spec}");
+    }
+    cluster.settle();
+    assert_eq!(announce(&mut cluster, mirror("https://b.example")), ["win-1 win-2: None for hosts.docker.io.toml"]);
+    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = json!({"method": "None"}));
+    assert_eq!(announced(&cluster), [""; 0]);
+}
+
+/// The events on nodes of one reconcile, as `type reason node: message`, and what identifies the failures. Each event has the
+/// uid of its node.
+fn node_events(cluster: &mut Cluster) -> (Vec<String>, Vec<String>) {
+    let snapshot = cluster.model.snapshot();
+    let plan = plan(&snapshot, "web").unwrap();
+    let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
+    let done = Done { results, complete: true };
+    let failed = rollout::failed(&snapshot, &plan);
+    let keys =
+        failed.iter().map(|failed| format!("{} {} {}", failed.event.about.uid(), failed.key.attempt, failed.key.kind));
+    let keys = keys.collect();
+    let events = rollout::confirmed(&snapshot, &done).into_iter().chain(failed.into_iter().map(|failed| failed.event));
+    let text = |event: Event| {
+        let Regarding::Node { name, uid } = &event.about else { panic!("{event:?}") };
+        assert_eq!(snapshot.nodes.get(name).unwrap().uid, *uid);
+        let (_, after) = event.message.split_once("configuration web-").unwrap();
+        let kind = if event.warning { "Warning" } else { "Normal" };
+        format!("{kind} {} {name}: {}", event.reason, after.split_once(' ').unwrap().1)
+    };
+    (events.map(text).collect(), keys)
+}
+
+#[test]
+fn a_node_gets_an_event_when_its_configuration_is_confirmed_or_has_failed() {
+    let mut cluster = Cluster::new(2, json!({"drain": "Never", "maxFailures": 2, "maxUnavailable": 2}));
+    cluster.agents = |name| if name == "win-1" { Agent::Applies } else { Agent::RollsBack };
+    cluster.set_profile(json!({"kubelet": {"maxPods": 42}}));
+    cluster.reconcile("web");
+    cluster.reconcile("web");
+    cluster.act();
+    let works = "Normal ConfigConfirmed win-1: works on the node and is confirmed";
+    assert_eq!(node_events(&mut cluster), (vec![works.to_owned()], vec![]));
+    cluster.reconcile("web");
+    assert_eq!(node_events(&mut cluster), (vec![], vec![]), "it is confirmed once");
+    cluster.settle();
+    let (events, keys) = node_events(&mut cluster);
+    assert_eq!(events, ["Warning ConfigFailed win-2: failed on the node, rolled back: KubeletNotHealthy"]);
+    let uid = cluster.model.get(NODE, "win-2").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!(keys, [format!("{uid} 1 RolledBack")]);
+}
