@@ -2,10 +2,7 @@
 //!
 //! The label values are constants, except the names of pools, which are few.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Arc;
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
@@ -118,8 +115,6 @@ pub struct Metrics {
     rollout_failures: Family<FailureLabels, Gauge>,
     rollout_start: Family<PoolLabel, Gauge>,
     node_config_rollbacks: Family<FailureLabels, Counter>,
-    /// The reasons of rollbacks that were counted, to remove their metrics with the pool.
-    rollback_reasons: Arc<Mutex<BTreeSet<&'static str>>>,
     unassigned: Gauge,
     watch_errors: Family<KindLabel, Counter>,
     watch_stalls: Family<KindLabel, Counter>,
@@ -150,7 +145,6 @@ impl Default for Metrics {
                 "node_config_rollbacks",
                 "Configurations that agents rolled back",
             ),
-            rollback_reasons: Arc::default(),
             unassigned: Gauge::default(),
             watch_errors: family(&mut registry, "watch_errors", "Interruptions of a watch"),
             watch_stalls: family(&mut registry, "watch_stalls", "Watches closed because they received no data"),
@@ -281,24 +275,18 @@ impl Metrics {
 
     /// Counts a configuration that an agent rolled back.
     pub fn node_config_rollback(&self, pool: &str, reason: &'static str) {
-        self.rollback_reasons().insert(reason);
         self.node_config_rollbacks.get_or_create(&FailureLabels { pool: pool.to_owned(), reason }).inc();
     }
 
-    /// Recovers from poisoning: a panic elsewhere cannot leave the set half-written.
-    fn rollback_reasons(&self) -> MutexGuard<'_, BTreeSet<&'static str>> {
-        self.rollback_reasons.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Removes the metrics of a deleted pool.
-    pub fn remove_pool(&self, pool: &str) {
+    /// Removes the metrics of a deleted pool. `rollback_reasons` are all that are counted.
+    pub fn remove_pool(&self, pool: &str, rollback_reasons: impl IntoIterator<Item = &'static str>) {
         self.rollout(
             pool,
             NodeConfigPhase::ALL.map(|phase| (phase.name(), 0)),
             FailureReason::KINDS.map(|kind| (kind, 0)),
         );
         self.rollout_start(pool, None);
-        for reason in self.rollback_reasons().iter().copied() {
+        for reason in rollback_reasons {
             self.node_config_rollbacks.remove(&FailureLabels { pool: pool.to_owned(), reason });
         }
         for (state, _) in states(&NodeCounts::default()) {
@@ -401,7 +389,7 @@ mod tests {
         );
         metrics.rollout_start("web", Some(1_700_000_001));
         metrics.node_config_rollback("web", "NotHealthy");
-        metrics.remove_pool("web");
+        metrics.remove_pool("web", ["NotHealthy", "Rebooted"]);
         let text = metrics.text();
         assert!(!text.contains("pool=\"web\"") && text.contains("pool=\"batch\""), "{text}");
     }

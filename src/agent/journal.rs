@@ -120,6 +120,9 @@ pub struct Change {
     pub pods: Vec<String>,
 }
 
+/// A reason that is none of the API.
+const OTHER: &str = "Other";
+
 impl FailureReason {
     /// All of them.
     pub const ALL: [Self; 9] = [
@@ -136,7 +139,12 @@ impl FailureReason {
 
     /// The name in the API if it is one, else `Other`: an agent can write any text.
     pub fn known_name(name: &str) -> &'static str {
-        Self::ALL.into_iter().map(Self::name).find(|known| *known == name).unwrap_or("Other")
+        Self::known_names().find(|known| *known == name).unwrap_or(OTHER)
+    }
+
+    /// All results of [`Self::known_name`].
+    pub fn known_names() -> impl Iterator<Item = &'static str> {
+        Self::ALL.into_iter().map(Self::name).chain([OTHER])
     }
 
     /// As in the API.

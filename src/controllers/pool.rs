@@ -20,7 +20,7 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
         snapshot.lease_renewals = context.leases.renewals(verified).await;
     }
     let Some(plan) = info_span!("plan").in_scope(|| plan(&snapshot, pool)) else {
-        context.metrics.remove_pool(pool);
+        context.metrics.remove_pool(pool, journal::FailureReason::known_names());
         context.failed_nodes.update(pool, Vec::new());
         return ReconcileResult::not_found();
     };
