@@ -74,6 +74,8 @@ struct Shared {
 struct Machine {
     node: SimulatedNode,
     configuration: Option<(String, KubeletConfiguration)>,
+    /// Held while the status is written, so that an older one never replaces a newer one.
+    status: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Kubelets {
@@ -100,7 +102,9 @@ impl Kubelets {
         stream::iter(nodes)
             .map(|node| {
                 let name = node.name.clone();
-                self.shared.machines().insert(name.clone(), Machine { node, configuration: None });
+                self.shared
+                    .machines()
+                    .insert(name.clone(), Machine { node, configuration: None, status: Arc::default() });
                 async move { self.shared.register(&name).await }
             })
             .buffer_unordered(IN_FLIGHT)
@@ -281,6 +285,12 @@ impl Shared {
     /// Reports a node's status. The capacity for Pods follows the configuration.
     async fn report(&self, name: &str) -> Result<()> {
         let machine = self.machine(name).ok_or_else(|| anyhow!("no simulated node {name}"))?;
+        let _one_at_a_time = machine.status.lock().await;
+        self.patch_status(name).await
+    }
+
+    async fn patch_status(&self, name: &str) -> Result<()> {
+        let machine = self.machine(name).ok_or_else(|| anyhow!("no simulated node {name}"))?;
         let status = json!({ "status": machine.node.status(machine.configuration(), &self.version) });
         let patched = self.nodes().patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await;
         let node = patched.with_context(|| format!("reporting the status of node {name}"))?;
@@ -310,34 +320,34 @@ impl Shared {
         }
     }
 
-    /// Delivers configurations until the one in the annotation on the Node is in effect.
+    /// Puts the configuration that the annotation names into effect, once its ConfigMap can be read.
     async fn follow_annotation(&self, name: &str) -> Result<()> {
-        loop {
-            let node = self.nodes().get_metadata(name).await?;
-            let Some(wanted) = node.annotations().get(CONFIG_ANNOTATION) else { return Ok(()) };
-            let Some(machine) = self.machine(name).filter(|machine| machine.node.takes_configuration) else {
-                return Ok(());
-            };
-            if machine.configuration.is_some_and(|(current, _)| current == *wanted) {
-                return Ok(());
-            }
-            self.deliver(name, wanted).await?;
-        }
+        let what = format!("the configuration of node {name} is in effect");
+        eventually(&what, DELIVERY_TIMEOUT, || self.deliver(name)).await
     }
 
-    /// Puts a configuration into effect, once its ConfigMap can be read.
-    async fn deliver(&self, node: &str, name: &str) -> Result<()> {
-        let config_maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), OPERATOR_NAMESPACE);
-        let read = || async { Ok(config_maps.get(name).await?) };
-        let config_map = eventually(&format!("ConfigMap {name} can be read"), DELIVERY_TIMEOUT, read).await?;
-        let yaml = config_map.data.as_ref().and_then(|data| data.get("kubelet.yaml"));
-        let yaml = yaml.ok_or_else(|| anyhow!("ConfigMap {name} has no kubelet.yaml"))?;
-        let configuration = KubeletConfiguration::parse(yaml).with_context(|| format!("ConfigMap {name}"))?;
-        if let Some(machine) = self.machines().get_mut(node) {
-            machine.node.capacity = machine.node.capacity.clone().under(&configuration);
-            machine.configuration = Some((name.to_owned(), configuration));
+    /// Puts the configuration that the annotation names now into effect.
+    async fn deliver(&self, name: &str) -> Result<()> {
+        let Some(machine) = self.machine(name).filter(|machine| machine.node.takes_configuration) else {
+            return Ok(());
+        };
+        let _one_at_a_time = machine.status.lock().await;
+        let node = self.nodes().get_metadata(name).await?;
+        let Some(wanted) = node.annotations().get(CONFIG_ANNOTATION) else { return Ok(()) };
+        let current = self.machine(name).and_then(|machine| machine.configuration);
+        if current.is_some_and(|(current, _)| current == *wanted) {
+            return Ok(());
         }
-        self.report(node).await
+        let config_maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), OPERATOR_NAMESPACE);
+        let config_map = config_maps.get(wanted).await?;
+        let yaml = config_map.data.as_ref().and_then(|data| data.get("kubelet.yaml"));
+        let yaml = yaml.ok_or_else(|| anyhow!("ConfigMap {wanted} has no kubelet.yaml"))?;
+        let configuration = KubeletConfiguration::parse(yaml).with_context(|| format!("ConfigMap {wanted}"))?;
+        if let Some(machine) = self.machines().get_mut(name) {
+            machine.node.capacity = machine.node.capacity.clone().under(&configuration);
+            machine.configuration = Some((wanted.clone(), configuration));
+        }
+        self.patch_status(name).await
     }
 
     /// Runs every Pod of a node: while the node was not ready, none was started.
