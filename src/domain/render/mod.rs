@@ -11,6 +11,7 @@ pub mod hosts;
 mod kube_proxy;
 pub mod kubelet;
 pub mod pause;
+pub mod powershell;
 pub mod reserve;
 mod standalone;
 mod yaml;
