@@ -6,19 +6,31 @@ use kube::KubeSchema;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::spelling::{PERCENTAGE, ROLLOUT_TIMEOUT};
+use super::{
+    cluster_api::ClusterApi,
+    spelling::{PERCENTAGE, ROLLOUT_TIMEOUT},
+};
 
 /// How the rendered configuration gets onto the nodes.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("(has(self.method) && self.method == 'ClusterAPI') == has(self.clusterAPI)")
+        .message("write clusterAPI with method: ClusterAPI, and only with it")
+)]
 pub struct Delivery {
     /// None: winpool only renders the configuration, and your own tool copies it. Agent: the node agent of
-    /// config/agent applies, verifies and if necessary rolls back the configuration of each node. Example: Agent.
+    /// config/agent applies, verifies and if necessary rolls back the configuration of each node. ClusterAPI: machines get
+    /// it when they are created, from a KubeadmConfigTemplate. Example: Agent.
     #[serde(default)]
     pub method: DeliveryMethod,
     /// With method Agent: how many nodes change at a time, and when the rollout halts. Example:
     /// {maxUnavailable: "10%", maxFailures: 2}.
     #[serde(default)]
     pub rollout: RolloutSettings,
+    /// With method ClusterAPI: the machines, and what their templates contain.
+    #[serde(default, rename = "clusterAPI", skip_serializing_if = "Option::is_none")]
+    pub cluster_api: Option<ClusterApi>,
 }
 
 /// The method of delivery.
@@ -28,6 +40,8 @@ pub enum DeliveryMethod {
     #[default]
     None,
     Agent,
+    #[serde(rename = "ClusterAPI")]
+    ClusterApi,
 }
 
 /// How a new configuration is rolled out to the nodes of a pool.

@@ -4,6 +4,7 @@
 //! [`crate::domain`] repeats the checks of the CEL rules for API servers without CEL (before 1.25).
 
 pub mod bounds;
+mod cluster_api;
 pub mod conditions;
 mod delivery;
 pub mod names;
@@ -11,20 +12,22 @@ mod node_config;
 mod pool;
 mod profile;
 mod schema;
+mod selector;
 pub mod spelling;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
+pub use cluster_api::{Autoscaling, ClusterApi, Rotation, TemplateKind, TemplateReference};
 pub use delivery::{Delivery, DeliveryMethod, DrainPolicy, NodeLimit, RolloutSettings};
 pub use node_config::{
     ConfigReference, Disruption, NodeConfigPhase, RejectedConfig, WindowsNodeConfig, WindowsNodeConfigSpec,
     WindowsNodeConfigStatus,
 };
 pub use pool::{
-    Applied, BuildCount, Columns, ConfigStatus, DeletionPolicy, KubeletCount, LabelSelector, Mode, NodeCounts, Pending,
-    ProfileRef, RuntimeClassIsolation, RuntimeClassScope, RuntimeClassSpec, RuntimeClassState, RuntimeClassStatus,
-    RuntimeClassUse, SelectorOperator, SelectorRequirement, Taint, TaintEffect, Toleration, TolerationOperator,
+    Applied, BuildCount, ClusterApiStatus, Columns, ConfigStatus, DeletionPolicy, KubeletCount, MachineGroupStatus,
+    Mode, NextTemplate, NodeCounts, Pending, ProfileRef, RuntimeClassIsolation, RuntimeClassScope, RuntimeClassSpec,
+    RuntimeClassState, RuntimeClassStatus, RuntimeClassUse, Taint, TaintEffect, Toleration, TolerationOperator,
     WindowsNodePool, WindowsNodePoolSpec, WindowsNodePoolStatus, WorkloadCounts,
 };
 pub use profile::{
@@ -33,6 +36,7 @@ pub use profile::{
     WindowsRuntimeProfile, WindowsRuntimeProfileSpec, WindowsRuntimeProfileStatus,
 };
 pub use schema::QuantityText;
+pub use selector::{LabelSelector, SelectorOperator, SelectorRequirement};
 
 /// The CustomResourceDefinitions in `crds/`, each with its file name.
 pub fn custom_resource_definitions() -> Vec<(&'static str, CustomResourceDefinition)> {

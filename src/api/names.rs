@@ -45,6 +45,12 @@ pub mod annotation {
     pub const ALLOW_STRAND: &str = "winpool.dev/allow-strand";
     /// On a pool: the NoExecute taints that may evict pods.
     pub const ALLOW_EVICT: &str = "winpool.dev/allow-evict";
+    /// On a MachineDeployment or MachinePool, set by its owner to `"true"`: winpool may switch its bootstrap reference.
+    pub const MANAGE_BOOTSTRAP: &str = "winpool.dev/manage-bootstrap";
+    /// On a MachineDeployment or MachinePool: how often winpool has switched its reference to a template.
+    pub const BOOTSTRAP: &str = "winpool.dev/bootstrap";
+    /// On a MachineDeployment or MachinePool: the annotations for the autoscaler that winpool wrote.
+    pub const AUTOSCALING: &str = "winpool.dev/autoscaling";
     /// On an object or a pod template: the codes that `winpool lint` does not report, separated by commas.
     pub const LINT_IGNORE: &str = "winpool.dev/lint-ignore";
 }
@@ -55,6 +61,8 @@ pub mod manager {
     pub const OBJECTS: &str = "winpool";
     /// Nodes.
     pub const NODES: &str = "winpool-nodes";
+    /// MachineDeployments and MachinePools.
+    pub const MACHINES: &str = "winpool-machines";
     /// The status of winpool's resources.
     pub const STATUS: &str = "winpool-status";
     /// Finalizers of winpool's resources.
@@ -78,6 +86,7 @@ pub mod condition {
     pub const OS_SUPPORTED: &str = "OSSupported";
     pub const RUNTIME_SUPPORTED: &str = "RuntimeSupported";
     pub const CONFIG_IN_EFFECT: &str = "ConfigInEffect";
+    pub const MACHINES_TEMPLATED: &str = "MachinesTemplated";
     pub const WORKLOADS_PLACED: &str = "WorkloadsPlaced";
     pub const VALID: &str = "Valid";
 }
@@ -135,6 +144,19 @@ pub mod reason {
     pub const ROLLOUT_HALTED: &str = "RolloutHalted";
     pub const DIFFERS: &str = "Differs";
     pub const IMAGES_CANNOT_RUN: &str = "ImagesCannotRun";
+    pub const UP_TO_DATE: &str = "UpToDate";
+    pub const ROTATION_PENDING: &str = "RotationPending";
+    pub const ROTATING: &str = "Rotating";
+    pub const CLUSTER_API_NOT_INSTALLED: &str = "ClusterAPINotInstalled";
+    pub const CONTRACT_UNSUPPORTED: &str = "ContractUnsupported";
+    pub const CLUSTER_IS_ELSEWHERE: &str = "ClusterIsElsewhere";
+    pub const CLUSTER_NOT_FOUND: &str = "ClusterNotFound";
+    pub const NO_MACHINES_SELECTED: &str = "NoMachinesSelected";
+    pub const MACHINES_CONFLICT: &str = "MachinesConflict";
+    pub const REFERENCE_MANAGED_ELSEWHERE: &str = "ReferenceManagedElsewhere";
+    pub const TOPOLOGY_MANAGED: &str = "TopologyManaged";
+    pub const SELECTOR_NOT_EXPRESSIBLE: &str = "SelectorNotExpressible";
+    pub const TEMPLATE_INVALID: &str = "TemplateInvalid";
     pub const PLACED: &str = "Placed";
     pub const PLACED_WITH_WARNINGS: &str = "PlacedWithWarnings";
     pub const NOT_CHECKED: &str = "NotChecked";

@@ -66,6 +66,9 @@ spellings! {
     ROLLOUT_TIMEOUT r"^(([1-9][0-9]{0,2}|1[0-3][0-9]{2}|14[0-3][0-9]|1440)m|([1-9]|1[0-9]|2[0-4])h)$"
         "a timeout between 1m and 24h"
         "write minutes or hours, such as 10m"
+    /// A release line of containerd, or empty.
+    CONTAINERD_LINE r"^([0-9]{1,2}\.[0-9]{1,2})?$" "a release line of containerd"
+        "write major and minor in quotes, such as \"2.2\""
     /// A SHA-256 digest.
     DIGEST r"^[0-9a-f]{64}$" "a SHA-256 digest"
         "write 64 hexadecimal digits"

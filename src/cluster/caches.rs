@@ -7,10 +7,13 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
 use tracing::debug;
 
-use super::{Store, View, WrittenVersion};
+use super::{ClusterApiStores, Store, View, WrittenVersion};
 use crate::{
     domain::{
         Objects,
@@ -19,7 +22,7 @@ use crate::{
         ownership::Ownership,
         pool::{
             ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot, assignment::Assigner,
-            membership::Membership,
+            machines::ClusterApiState, membership::Membership,
         },
         revert::RevertDetector,
         workload::{Pod, Workloads},
@@ -50,6 +53,10 @@ pub struct Caches {
     pub config_maps: Store<ConfigMapView>,
     /// All WindowsNodeConfigs, if the kind is installed.
     pub node_configs: Store<NodeConfigView>,
+    /// Cluster API's objects, if a pool uses it.
+    pub cluster_api: watch::Sender<ClusterApiCache>,
+    /// Notified when a group of machines changes.
+    pub cluster_api_changed: Notify,
     /// The summaries of the workloads, by pool.
     pub workloads: watch::Sender<Workloads>,
     /// All pods, if workloads are watched.
@@ -62,6 +69,31 @@ pub struct Caches {
     assigner: Mutex<Arc<Assigner>>,
     /// The nodes of every pool in the last snapshot.
     membership: Mutex<Arc<Membership>>,
+}
+
+/// What is known of Cluster API.
+#[derive(Clone, Default)]
+pub enum ClusterApiCache {
+    /// Nothing yet.
+    #[default]
+    Unknown,
+    /// The cluster does not serve its resources.
+    NotInstalled,
+    /// It serves only these versions.
+    Unsupported(Vec<String>),
+    /// Its objects.
+    Stores(ClusterApiStores),
+}
+
+impl ClusterApiCache {
+    fn state(&self) -> ClusterApiState {
+        match self {
+            Self::Unknown => ClusterApiState::Unknown,
+            Self::NotInstalled => ClusterApiState::NotInstalled,
+            Self::Unsupported(versions) => ClusterApiState::Unsupported(versions.clone()),
+            Self::Stores(stores) => stores.state(),
+        }
+    }
 }
 
 /// The history of winpool's own writes.
@@ -91,6 +123,8 @@ impl Caches {
             runtime_classes: Store::default(),
             config_maps: Store::default(),
             node_configs: Store::default(),
+            cluster_api: watch::Sender::default(),
+            cluster_api_changed: Notify::new(),
             workloads: watch::Sender::default(),
             pods: Store::default(),
             ownership,
@@ -123,6 +157,12 @@ impl Caches {
         self.pools.wait_until(has_agents).await;
     }
 
+    /// Waits until a pool uses Cluster API.
+    pub async fn wait_for_cluster_api(&self) {
+        let uses = |pool: &Arc<Pool>| pool.spec.as_ref().is_ok_and(|spec| spec.machines.is_some());
+        self.pools.wait_until(|pools| pools.values().any(uses)).await;
+    }
+
     /// The current state of the caches.
     pub fn snapshot(&self) -> Snapshot {
         let now = Timestamp::now();
@@ -145,6 +185,7 @@ impl Caches {
             workloads: self.workloads.borrow().clone(),
             pods: self.pods.is_synced().then(|| self.pods.all()),
             node_configs: self.node_configs.is_synced().then(|| self.node_configs.all()),
+            cluster_api: self.cluster_api.borrow().state(),
             lease_renewals: BTreeMap::new(),
         }
     }

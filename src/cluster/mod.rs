@@ -9,6 +9,7 @@ mod events;
 mod key;
 mod leases;
 mod list;
+mod machines;
 mod stall;
 mod store;
 mod throttle;
@@ -19,12 +20,13 @@ mod writer;
 
 use std::error::Error;
 
-pub use caches::Caches;
+pub use caches::{Caches, ClusterApiCache};
 pub use client::{client, operator_client};
 pub use events::Events;
 pub use key::{KeyError, OwnershipKeyStore, read as read_key};
 pub use leases::Leases;
 pub use list::{ListError, is_operator_running, list_snapshot, list_workloads, wait_for_node_configs};
+pub use machines::{ClusterApiStores, Served, cluster_api_resource, infrastructure, served};
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};
 pub use store::{Change, Store};
 pub use version::VersionProbe;

@@ -12,7 +12,13 @@ use crate::domain::{
     Named,
     image::RuntimeReport,
     node::WindowsNode,
-    pool::{ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView},
+    pool::{
+        ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
+        machines::{
+            ClusterView, GroupKind, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, MachineView,
+            TemplateView,
+        },
+    },
     workload::{Controller, MemoryDefaults, Pod, PodController, Shared},
 };
 use crate::facts::runtime_errors;
@@ -222,4 +228,36 @@ impl View for SandboxEvent {
     fn is_equivalent_to(&self, other: &Self) -> bool {
         self == other
     }
+}
+
+/// The views of Cluster API's kinds. Reading never fails, also for an object with another structure.
+macro_rules! cluster_api_views {
+    ($($view:ty, $kind:literal, $read:expr, $equivalent:expr;)*) => {
+        $(impl View for $view {
+            type Object = DynamicObject;
+            const KIND: &'static str = $kind;
+            type Shared = ();
+
+            fn read(object: DynamicObject, (): &mut ()) -> Self {
+                ($read)(object)
+            }
+            fn is_equivalent_to(&self, other: &Self) -> bool {
+                ($equivalent)(self, other)
+            }
+        })*
+    };
+}
+
+cluster_api_views! {
+    ClusterView, "Cluster", |object| Self::from_object(&object), |one, other| one == other;
+    MachineSetView, "MachineSet", |object| Self::from_object(&object), |one, other| one == other;
+    MachineView, "Machine", |object| Self::from_object(&object), |one, other| one == other;
+    MachineGroup, "MachineDeployment", |object| Self::from_object(GroupKind::Deployment, object),
+        |one: &Self, other: &Self| one.is_equivalent_to(other);
+    MachinePoolView, "MachinePool", |object| Self(MachineGroup::from_object(GroupKind::Pool, object)),
+        |one: &Self, other: &Self| one.0.is_equivalent_to(&other.0);
+    TemplateView, "KubeadmConfigTemplate", |object| Self::from_object(GroupKind::Deployment, object),
+        |one, other| one == other;
+    KubeadmConfigView, "KubeadmConfig", |object| Self(TemplateView::from_object(GroupKind::Pool, object)),
+        |one, other| one == other;
 }

@@ -1,5 +1,7 @@
 //! The writer of all objects except events and the key of the ownership records.
 
+mod machines;
+
 use std::{fmt::Debug, future::Future, time::Duration};
 
 use futures::{StreamExt, stream};
@@ -192,6 +194,19 @@ impl Writer {
                 let api: Api<Node> = Api::all(self.client.clone());
                 let request = merge(api, manager::NODES, node, body);
                 self.send(label, WindowsNode::KIND, node, OnNotFound::NotFound, request).await
+            }
+            Operation::CreateMachineObject { object, body } => {
+                let request = machines::create(&self.client, object, body);
+                self.send(label, machines::kind(object), &object.key, OnNotFound::Fail, request).await
+            }
+            Operation::PatchMachineObject { object, body, .. } => {
+                let api = machines::api(&self.client, object);
+                let request = merge(api, manager::MACHINES, &object.name, body);
+                self.send(label, machines::kind(object), &object.key, OnNotFound::NotFound, request).await
+            }
+            Operation::DeleteMachineObject { object, uid } => {
+                let request = machines::delete(&self.client, object, uid.as_deref());
+                self.send(label, machines::kind(object), &object.key, OnNotFound::NotFound, request).await
             }
             Operation::EvictPod(pod) => {
                 let request = self.evict(pod);

@@ -112,6 +112,29 @@ impl EventMapper {
         self.enqueue_pools("WindowsNodeConfigs synced");
     }
 
+    /// An object of Cluster API: enqueues the pools that use it.
+    pub fn cluster_api_object<V: View>(&self, change: &Change<V>) {
+        self.cluster_api(&change.description());
+    }
+
+    /// A MachineDeployment or MachinePool: also its template at the provider may be another one.
+    pub fn machine_group<V: View>(&self, change: &Change<V>) {
+        self.cluster_api_object(change);
+        self.caches.cluster_api_changed.notify_one();
+    }
+
+    /// Something about Cluster API: enqueues the pools that use it.
+    pub fn cluster_api(&self, trigger: &str) {
+        let pools = self.caches.pools.all();
+        // A pool that no longer uses it may have annotations to remove.
+        let uses = |pool: &&Arc<Pool>| {
+            pool.spec.as_ref().is_ok_and(|spec| spec.machines.is_some()) || pool.status.cluster_api.is_some()
+        };
+        for pool in pools.values().filter(uses) {
+            self.pools.enqueue(&pool.name, Trigger::new(trigger.to_owned()));
+        }
+    }
+
     /// A pod: records it for the workload controller.
     pub fn pod(&self, change: &Change<Pod>) {
         self.record(change, Changed::add_pod);

@@ -1,6 +1,7 @@
 //! The controllers: snapshot, plan, write, status. The rules are in [`crate::domain`], the I/O in [`crate::cluster`].
 
 mod changes;
+mod cluster_api;
 mod context;
 mod event_mapper;
 mod failed_nodes;
@@ -100,6 +101,7 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
     let mut background = JoinSet::new();
     watches.start(&mut background, &settings.namespace);
     watches.start_agents(&mut background);
+    cluster_api::start(&watches, &mut background);
     tokio::select! {
         _ = async { tokio::join!(caches.wait_for_sync(), probes.first()) } => {}
         () = shutdown.cancelled() => return Ok(()),

@@ -150,14 +150,14 @@ impl Watches {
 }
 
 /// Starts watches that are all required or all optional.
-struct Starter<'h> {
-    watches: &'h Watches,
-    tasks: &'h mut JoinSet<()>,
-    optional: bool,
+pub(super) struct Starter<'h> {
+    pub watches: &'h Watches,
+    pub tasks: &'h mut JoinSet<()>,
+    pub optional: bool,
 }
 
 impl Starter<'_> {
-    fn watch<V: View>(
+    pub fn watch<V: View>(
         self,
         api: impl Fn(Client) -> Api<V::Object> + Send + 'static,
         config: watcher::Config,

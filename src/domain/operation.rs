@@ -1,6 +1,7 @@
 //! Operations: the writes of a plan, as values.
 
 mod agent;
+mod machine;
 mod node_patch;
 mod unwritten;
 
@@ -14,6 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use self::agent::EvictedPod;
+pub use self::machine::MachineObject;
 pub use self::node_patch::{
     Edit, NodeChange, NodePatch, Parts, Purpose, TaintChange, TaintEdit, TaintPart, TolerationDependency,
 };
@@ -90,6 +92,28 @@ pub enum Operation {
     DeleteConfigMap { name: String, uid: String },
     /// Patches a node.
     PatchNode(Arc<NodePatch>),
+    /// Creates the template of machines, or the Secret that it refers to.
+    CreateMachineObject {
+        object: MachineObject,
+        /// The object.
+        body: Value,
+    },
+    /// Patches a MachineDeployment or MachinePool.
+    PatchMachineObject {
+        object: MachineObject,
+        /// The merge patch, with `metadata.resourceVersion`.
+        body: Value,
+        /// What changes, as text.
+        change: String,
+        /// The template that it refers to afterwards, if that changes, as `namespace/name`.
+        template: Option<String>,
+    },
+    /// Deletes a template of machines, or its Secret.
+    DeleteMachineObject {
+        object: MachineObject,
+        /// The uid; `None` for a Secret, which is not read.
+        uid: Option<String>,
+    },
     /// Applies the spec of a WindowsNodeConfig, which has the name of its node.
     ApplyNodeConfig {
         name: String,
@@ -151,6 +175,9 @@ impl Operation {
             Self::CordonNode { .. } => "cordon-node",
             Self::UncordonNode { .. } => "uncordon-node",
             Self::EvictPod(_) => "evict-pod",
+            Self::CreateMachineObject { .. } => "create-machine-object",
+            Self::PatchMachineObject { .. } => "patch-machine-object",
+            Self::DeleteMachineObject { .. } => "delete-machine-object",
         }
     }
 
@@ -170,6 +197,9 @@ impl Operation {
             Self::PatchNode(patch) => &patch.node,
             Self::CordonNode { node, .. } | Self::UncordonNode { node, .. } => node,
             Self::EvictPod(pod) => &pod.key,
+            Self::CreateMachineObject { object, .. }
+            | Self::PatchMachineObject { object, .. }
+            | Self::DeleteMachineObject { object, .. } => &object.key,
         }
     }
 
@@ -185,6 +215,9 @@ impl Operation {
             Self::PatchNode(_) | Self::CordonNode { .. } | Self::UncordonNode { .. } => Target::Node,
             Self::ApplyNodeConfig { .. } | Self::DeleteNodeConfig { .. } => Target::NodeConfig,
             Self::EvictPod(_) => Target::Pod,
+            Self::CreateMachineObject { object, .. }
+            | Self::PatchMachineObject { object, .. }
+            | Self::DeleteMachineObject { object, .. } => object.target,
         }
     }
 
@@ -197,7 +230,18 @@ impl Operation {
             _ => false,
         };
         let depends = begins_change && unwritten.has_any(Target::NodeConfig);
-        !depends && !unwritten.has(self.target(), self.object())
+        !depends && !self.refers_to(unwritten) && !unwritten.has(self.target(), self.object())
+    }
+
+    /// Whether it would refer to an object of Cluster API that could not be created. A template and its Secret have one name.
+    fn refers_to(&self, unwritten: &Unwritten) -> bool {
+        let key = match self {
+            Self::CreateMachineObject { object, .. } => Some(&object.key),
+            Self::PatchMachineObject { template, .. } => template.as_ref(),
+            _ => None,
+        };
+        let targets = [Target::Secret, Target::KubeadmConfigTemplate, Target::KubeadmConfig];
+        key.is_some_and(|key| targets.iter().any(|target| unwritten.has(*target, key)))
     }
 
     /// The identity of the object for the detection of reverts: the uid, or the name for an object that is created.
@@ -226,11 +270,14 @@ impl Operation {
         match self {
             Self::AddFinalizer { .. } | Self::RemoveFinalizer { .. } => None,
             Self::RecordApplied { .. } | Self::StripRuntimeClass { .. } => None,
-            Self::ApplyRuntimeClass { change, .. } | Self::ApplyNodeConfig { change, .. } => Some(change.clone()),
-            Self::ApplyConfigMap { .. } => Some("create".to_owned()),
-            Self::DeleteRuntimeClass { .. } | Self::DeleteConfigMap { .. } | Self::DeleteNodeConfig { .. } => {
-                Some("delete".to_owned())
-            }
+            Self::ApplyRuntimeClass { change, .. }
+            | Self::ApplyNodeConfig { change, .. }
+            | Self::PatchMachineObject { change, .. } => Some(change.clone()),
+            Self::ApplyConfigMap { .. } | Self::CreateMachineObject { .. } => Some("create".to_owned()),
+            Self::DeleteRuntimeClass { .. }
+            | Self::DeleteConfigMap { .. }
+            | Self::DeleteNodeConfig { .. }
+            | Self::DeleteMachineObject { .. } => Some("delete".to_owned()),
             Self::CordonNode { .. } => Some("cordon".to_owned()),
             Self::UncordonNode { .. } => Some("uncordon".to_owned()),
             Self::EvictPod(_) => Some("evict".to_owned()),

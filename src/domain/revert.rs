@@ -26,6 +26,12 @@ pub enum Target {
     NodeConfig,
     /// A Pod.
     Pod,
+    /// The Secret of a template.
+    Secret,
+    KubeadmConfigTemplate,
+    KubeadmConfig,
+    MachineDeployment,
+    MachinePool,
 }
 
 impl fmt::Display for Target {
@@ -38,6 +44,11 @@ impl fmt::Display for Target {
             Self::Node => "Node",
             Self::NodeConfig => "WindowsNodeConfig",
             Self::Pod => "Pod",
+            Self::Secret => "Secret",
+            Self::KubeadmConfigTemplate => "KubeadmConfigTemplate",
+            Self::KubeadmConfig => "KubeadmConfig",
+            Self::MachineDeployment => "MachineDeployment",
+            Self::MachinePool => "MachinePool",
         })
     }
 }

@@ -3,6 +3,7 @@
 //! The rules in [`crate::domain`] read builds, versions and tags from these tables.
 
 pub mod builds;
+pub mod cluster_api;
 pub mod containerd;
 pub mod eviction;
 pub mod feature_gates;
@@ -44,6 +45,7 @@ const fn table(name: &'static str, as_of: Date, sources: &'static [&'static str]
 #[rustfmt::skip]
 pub const TABLES: &[Table] = &[
     table("builds",                date(2026, 8, 22), &["endoflife-date/endoflife.date", "MicrosoftDocs/Virtualization-Documentation"]),
+    table("cluster_api",           date(2026, 8, 22), &["kubernetes-sigs/cluster-api", "kubernetes/autoscaler", "kubernetes-sigs/image-builder"]),
     table("containerd",            date(2026, 8, 22), &["containerd/containerd"]),
     table("eviction",              date(2026, 8, 22), &["kubernetes/kubernetes"]),
     table("feature_gates",         date(2026, 7, 23), &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base"]),

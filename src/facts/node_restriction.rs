@@ -14,9 +14,57 @@ pub fn kubelet_may_set(label: &str) -> bool {
     domain != PROTECTED && !domain.strip_suffix(PROTECTED).is_some_and(|rest| rest.ends_with('.'))
 }
 
+/// The labels of `kubernetes.io` and `k8s.io` that a kubelet accepts in `--node-labels`, in addition to those of
+/// [`KUBELET_DOMAINS`]. It does not start with others. Source: `ValidateKubeletFlags` in
+/// `cmd/kubelet/app/options/options.go`, and `IsKubeletLabel` in kubernetes/kubelet v0.37.0-beta.0,
+/// `pkg/apis/well_known_labels.go`.
+const KUBELET_LABELS: [&str; 11] = [
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "beta.kubernetes.io/instance-type",
+    "node.kubernetes.io/instance-type",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+];
+/// The domains, with their subdomains, whose labels a kubelet accepts in `--node-labels`.
+const KUBELET_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
+/// The domains, with their subdomains, of which it accepts no other labels.
+const KUBERNETES_DOMAINS: [&str; 2] = ["kubernetes.io", "k8s.io"];
+
+/// Whether a kubelet starts with this label in `--node-labels`.
+pub fn kubelet_accepts(label: &str) -> bool {
+    let Some((domain, _)) = label.split_once('/') else { return true };
+    let within = |of: &&str| domain == *of || domain.strip_suffix(of).is_some_and(|rest| rest.ends_with('.'));
+    !KUBERNETES_DOMAINS.iter().any(within) || KUBELET_LABELS.contains(&label) || KUBELET_DOMAINS.iter().any(within)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kubelet_starts_with_labels_of_kubernetes_only_if_they_are_on_its_list() {
+        let table = [
+            ("agentpool", true),
+            ("example.com/team", true),
+            ("node.cluster.x-k8s.io/pool", true),
+            ("kubernetes.io/os", true),
+            ("node.kubernetes.io/pool", true),
+            ("a.kubelet.kubernetes.io/pool", true),
+            ("node-role.kubernetes.io/windows", false),
+            ("node-restriction.kubernetes.io/pool", false),
+            ("topology.kubernetes.io/rack", false),
+            ("k8s.io/pool", false),
+        ];
+        for (label, accepted) in table {
+            assert_eq!(kubelet_accepts(label), accepted, "{label}");
+        }
+    }
 
     #[test]
     fn a_kubelet_can_set_all_labels_except_those_of_the_protected_domain() {

@@ -202,6 +202,10 @@ impl Model {
             Operation::CordonNode { node, body } | Operation::UncordonNode { node, body } => {
                 self.merge(NODE, node, body)
             }
+            // The model has no Cluster API.
+            Operation::CreateMachineObject { .. }
+            | Operation::PatchMachineObject { .. }
+            | Operation::DeleteMachineObject { .. } => Outcome::NotFound,
             Operation::EvictPod(pod) => self.delete_exactly(POD, &pod.name, &pod.uid),
             Operation::PatchNode(patch) => {
                 let (parts, dependency) = patch.writable(unwritten);

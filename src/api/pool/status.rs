@@ -39,6 +39,9 @@ pub struct WindowsNodePoolStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub configs: Vec<ConfigStatus>,
+    /// The machines and their templates, with delivery.method ClusterAPI.
+    #[serde(default, rename = "clusterAPI", skip_serializing_if = "Option::is_none")]
+    pub cluster_api: Option<ClusterApiStatus>,
     /// What would change, with mode Observe or paused.
     #[serde(default)]
     pub pending: Pending,
@@ -192,6 +195,62 @@ pub struct ConfigStatus {
     pub wanted: u32,
     /// The number of nodes whose reported resources show that they do.
     pub in_effect: u32,
+}
+
+/// The machines of Cluster API that become nodes of a pool.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterApiStatus {
+    /// The version of Cluster API's resources that is used, such as v1beta2.
+    #[schemars(length(max = 32))]
+    pub version: String,
+    /// The machines.
+    pub machines: u32,
+    /// Of these, machines that were created from the current template.
+    pub up_to_date: u32,
+    /// The selected MachineDeployments or MachinePools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub groups: Vec<MachineGroupStatus>,
+}
+
+/// A MachineDeployment or MachinePool.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineGroupStatus {
+    /// Its name.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// The Kubernetes minor of its machines, such as 1.36.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 32))]
+    pub kubernetes: String,
+    /// The template that it should refer to.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub template: String,
+    /// The template that it refers to.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub current: String,
+    /// The template to refer to when its version becomes the next minor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<NextTemplate>,
+    /// Its machines.
+    pub machines: u32,
+    /// Of these, machines that were created from the template that it should refer to.
+    pub up_to_date: u32,
+}
+
+/// The template for the next Kubernetes minor.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct NextTemplate {
+    /// The minor, such as 1.37.
+    #[schemars(length(max = 32))]
+    pub kubernetes: String,
+    /// The template.
+    #[schemars(length(max = 253))]
+    pub template: String,
 }
 
 /// Changes that are not written.

@@ -103,6 +103,9 @@ impl Rendered {
             | Operation::DeleteNodeConfig { .. }
             | Operation::CordonNode { .. }
             | Operation::UncordonNode { .. }
+            | Operation::CreateMachineObject { .. }
+            | Operation::PatchMachineObject { .. }
+            | Operation::DeleteMachineObject { .. }
             | Operation::EvictPod(_) => {}
         }
     }

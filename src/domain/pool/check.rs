@@ -9,14 +9,17 @@ use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Members, RuntimeClass, Spec, rollout::RolloutRules};
+use super::{
+    Members, RuntimeClass, Spec,
+    machines::MachineRules,
+    rollout::RolloutRules,
+    selector::{check_key, check_label_value, check_selector},
+};
 use crate::{
     api::{
-        Delivery, DeliveryMethod, LabelSelector, QuantityText, RuntimeClassIsolation, RuntimeClassSpec,
-        SelectorOperator, SelectorRequirement, Taint, Toleration, TolerationOperator, WindowsNodePoolSpec,
-        WindowsRuntimeProfileSpec,
-        names::label,
-        spelling::{KEY, LABEL_VALUE, ROLLOUT_TIMEOUT},
+        Delivery, DeliveryMethod, LabelSelector, QuantityText, RuntimeClassIsolation, RuntimeClassSpec, Taint,
+        Toleration, TolerationOperator, WindowsNodePoolSpec, WindowsRuntimeProfileSpec, names::label,
+        spelling::ROLLOUT_TIMEOUT,
     },
     domain::{
         Problem, decode,
@@ -64,7 +67,9 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
             "write the name of a WindowsRuntimeProfile, or remove spec.profileRef",
         ));
     }
-    let rollout = written.delivery.and_then(|delivery| rollout(&delivery, &mut problems));
+    let delivery = written.delivery.unwrap_or_default();
+    let rollout = rollout(&delivery, &mut problems);
+    let machines = MachineRules::parse(&delivery, profile.is_some(), &mut problems);
     match (build, members) {
         (Some(build), Some(members)) if problems.is_empty() => Ok(Spec {
             windows_version: written.windows_version,
@@ -75,6 +80,7 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
             labels: written.labels,
             runtime_classes,
             rollout,
+            machines,
             mode: written.mode,
             paused: written.paused,
             deletion_policy: written.deletion_policy,
@@ -125,7 +131,7 @@ fn members(selector: Option<LabelSelector>, fallback: bool, problems: &mut Vec<P
     match (selector, fallback) {
         (Some(selector), false) => {
             let before = problems.len();
-            check_selector(&selector, problems);
+            check_selector("spec.nodeSelector", &selector, problems);
             (problems.len() == before).then_some(Members::Selector(selector))
         }
         (None, true) => Some(Members::Fallback),
@@ -139,59 +145,6 @@ fn members(selector: Option<LabelSelector>, fallback: bool, problems: &mut Vec<P
             ));
             None
         }
-    }
-}
-
-fn check_selector(selector: &LabelSelector, problems: &mut Vec<Problem>) {
-    let path = "spec.nodeSelector";
-    if selector.match_labels.is_empty() && selector.match_expressions.is_empty() {
-        problems.push(Problem::new(
-            path,
-            "an empty selector matches every Windows node",
-            "write matchLabels or matchExpressions, or spec.fallback: true instead of the selector",
-        ));
-    }
-    for (key, value) in &selector.match_labels {
-        let path = format!("{path}.matchLabels[{key}]");
-        check_selector_key(&path, key, problems);
-        check_label_value(&path, value, problems);
-    }
-    for (index, requirement) in selector.match_expressions.iter().enumerate() {
-        check_requirement(&format!("{path}.matchExpressions[{index}]"), requirement, problems);
-    }
-}
-
-fn check_requirement(path: &str, requirement: &SelectorRequirement, problems: &mut Vec<Problem>) {
-    check_selector_key(&format!("{path}.key"), &requirement.key, problems);
-    let takes_values = matches!(requirement.operator, SelectorOperator::In | SelectorOperator::NotIn);
-    if takes_values == requirement.values.is_empty() {
-        problems.push(Problem::new(
-            format!("{path}.values"),
-            if takes_values { "In and NotIn need a value" } else { "Exists and DoesNotExist take no values" },
-            if takes_values { "write at least one value" } else { "remove the values" },
-        ));
-    }
-    for (index, value) in requirement.values.iter().enumerate() {
-        check_label_value(&format!("{path}.values[{index}]"), value, problems);
-    }
-}
-
-fn check_selector_key(path: &str, key: &str, problems: &mut Vec<Problem>) {
-    check_key(path, key, problems);
-    if key.starts_with("winpool.dev/") {
-        problems.push(Problem::new(path, format!("{key} is set from this selector"), "select by another label"));
-    }
-}
-
-fn check_key(path: &str, key: &str, problems: &mut Vec<Problem>) {
-    if !syntax::is_qualified_name(key) {
-        problems.push(Problem::new(path, format!("{key:?} is not {}", KEY.description), KEY.remedy));
-    }
-}
-
-fn check_label_value(path: &str, value: &str, problems: &mut Vec<Problem>) {
-    if !syntax::is_label_value(value) {
-        problems.push(Problem::new(path, format!("{value:?} is not {}", LABEL_VALUE.description), LABEL_VALUE.remedy));
     }
 }
 

@@ -9,6 +9,7 @@ pub mod configs;
 pub mod consents;
 pub mod delivery;
 mod evictions;
+pub mod machines;
 mod member;
 pub mod membership;
 mod node_config;
@@ -17,6 +18,7 @@ pub mod plan;
 pub mod relevance;
 pub mod rollout;
 mod scheduling_state;
+mod selector;
 mod snapshot;
 
 use std::{collections::BTreeMap, fmt};
@@ -28,7 +30,7 @@ pub use consents::Consents;
 pub use node_config::NodeConfigView;
 pub use snapshot::{ConfigMapView, ProfileView, RuntimeClassView, Snapshot, digest};
 
-use self::rollout::RolloutRules;
+use self::{machines::MachineRules, rollout::RolloutRules};
 use super::{Named, Problem, kubernetes::quantity::Quantity, node::WindowsNode};
 use crate::{
     api::{
@@ -74,6 +76,8 @@ pub struct Spec {
     pub runtime_classes: Vec<RuntimeClass>,
     /// How agents apply the configurations; `None` without agents.
     pub rollout: Option<RolloutRules>,
+    /// The machines of Cluster API that become nodes; `None` if there are none.
+    pub machines: Option<MachineRules>,
     pub mode: Mode,
     pub paused: bool,
     pub deletion_policy: DeletionPolicy,

@@ -12,6 +12,7 @@ use super::{
     configs::{self, ConfigPlan, ExpectedNode, Rendering},
     delivery::{self, DeliveryPlan, DeliveryState},
     evictions::Evictions,
+    machines::{self, MachinesPlan},
     membership::{Membership, PoolNodes, SharedNode},
     nodes::{self, DesiredConfig, DesiredNode, NodePlanner},
     rollout::{FailureReason, NodeFailure},
@@ -83,6 +84,8 @@ pub struct ActivePool {
     pub configs: ConfigPlan,
     /// The delivery of the configurations by agents.
     pub delivery: DeliveryPlan,
+    /// The machines of Cluster API.
+    pub machines: MachinesPlan,
     /// The keys of taints and labels that the pool has set or is about to set.
     pub applied: Applied,
     /// The nodes that have the label of the pool without a valid record, and that the pool does not select.
@@ -176,6 +179,7 @@ impl<'a> Planner<'a> {
         let patches: Vec<_> = written.chain(self.released(&of_pool.released)).collect();
         let applied = self.applied(spec, &members, &of_pool.recorded);
         let delivery = delivery::plan(snapshot, (pool, spec), &members, &configs, |node| self.has_agent(node));
+        let machines = machines::plan(snapshot, (pool, spec), &nodes);
         // A node that leaves the pool is patched after that.
         let uncordoned = delivery::uncordoned(of_pool.released.iter().map(AsRef::as_ref));
         let steps = vec![
@@ -186,6 +190,10 @@ impl<'a> Planner<'a> {
             patches.into_iter().map(Operation::PatchNode).collect(),
             delivery.confirmations.clone(),
             delivery.operations.clone(),
+            machines.secrets.clone(),
+            machines.create.clone(),
+            machines.patch.clone(),
+            machines.prune.clone(),
             classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
             classes.iter().filter_map(|class| class.strip.clone()).collect(),
         ];
@@ -197,6 +205,7 @@ impl<'a> Planner<'a> {
             classes,
             configs,
             delivery,
+            machines,
             applied,
             unverified: of_pool.unverified.clone(),
             pods_unknown: matches!(evictions, Evictions::Unknown(_)),
@@ -278,6 +287,7 @@ impl<'a> Planner<'a> {
             let (stripped, removed) = remove_classes(snapshot, pool);
             let configs =
                 snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
+            steps.push(machines::removed(snapshot, pool));
             steps.push(stripped);
             steps.push(removed.into_iter().chain(configs.map(|map| map.delete())).collect());
             steps.push(has_finalizer(pool).then(|| remove_finalizer(pool)).into_iter().collect());

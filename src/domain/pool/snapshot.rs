@@ -7,7 +7,7 @@ use k8s_openapi::api::{core::v1::ConfigMap, node::v1 as node};
 use kube::core::DynamicObject;
 use sha2::{Digest, Sha256};
 
-use super::{NodeConfigView, Pool, assignment::Assigner, check, membership::Membership};
+use super::{NodeConfigView, Pool, assignment::Assigner, check, machines::ClusterApiState, membership::Membership};
 use crate::{
     api::{
         WindowsRuntimeProfileStatus,
@@ -61,6 +61,8 @@ pub struct Snapshot {
     pub pods: Option<Objects<Pod>>,
     /// All WindowsNodeConfigs, by name; `None` if the kind is not installed or its first list is not complete.
     pub node_configs: Option<Objects<NodeConfigView>>,
+    /// What is known of Cluster API.
+    pub cluster_api: ClusterApiState,
     /// When the Leases of nodes were renewed, by name of the node: of those whose agent waits for its confirmation.
     pub lease_renewals: BTreeMap<String, Timestamp>,
 }

@@ -48,17 +48,50 @@ pub struct Containerd<'a> {
 /// # Errors
 /// An unknown version, or settings that this version cannot read.
 pub fn toml(input: &Containerd, scope: Scope) -> Result<String, Problem> {
-    let line = facts::release_line(input.version).ok_or_else(|| {
-        let wrong = format!("the configuration format of containerd {} is unknown", input.version);
-        Problem::new("status.nodeInfo.containerRuntimeVersion", wrong, "install a supported containerd, such as 2.3")
+    let line = release_line(input.version)?;
+    let (comment, file) = checked(input, line, scope)?;
+    Ok(format!("{}\n{file}", comment_lines(comment)))
+}
+
+/// How a release line reads settings that are added to its main file.
+///
+/// # Errors
+/// An unknown version.
+pub fn drop_in(version: ContainerdVersion) -> Result<DropIn, Problem> {
+    Ok(release_line(version)?.drop_in)
+}
+
+/// The partial settings merged into an existing main file. Comments of that file are not kept.
+///
+/// # Errors
+/// Those of [`toml`], and a file that cannot be parsed or has another structure.
+pub fn merged_into(main: &str, path: &str, input: &Containerd) -> Result<String, Problem> {
+    let mut file: Table = main.parse().map_err(|error: toml::de::Error| {
+        Problem::new(path, format!("the file is not TOML: {}", error.message()), "correct the file")
     })?;
+    let (_, layer) = checked(input, release_line(input.version)?, Scope::Layer)?;
+    merge(&mut file, &layer).map_err(|key| {
+        let wrong = format!("{key} has another type than in the configuration of containerd {}", input.version);
+        Problem::new(path, wrong, "correct the file")
+    })?;
+    Ok(file.to_string())
+}
+
+fn release_line(version: ContainerdVersion) -> Result<&'static ReleaseLine, Problem> {
+    facts::release_line(version).ok_or_else(|| {
+        let wrong = format!("the configuration format of containerd {version} is unknown");
+        Problem::new("status.nodeInfo.containerRuntimeVersion", wrong, "install a supported containerd, such as 2.3")
+    })
+}
+
+fn checked(input: &Containerd, line: &ReleaseLine, scope: Scope) -> Result<(&'static str, Table), Problem> {
     match hosts::problem(&input.settings.registry_mirrors, line) {
         Some(problem) => Err(problem),
         None => render(input, line, scope),
     }
 }
 
-fn render(input: &Containerd, line: &ReleaseLine, scope: Scope) -> Result<String, Problem> {
+fn render(input: &Containerd, line: &ReleaseLine, scope: Scope) -> Result<(&'static str, Table), Problem> {
     let Containerd { version, pause_image, settings, extra } = *input;
     let keys = line.keys;
     let (comment, mut file) = start(line, settings, scope);
@@ -90,7 +123,7 @@ fn render(input: &Containerd, line: &ReleaseLine, scope: Scope) -> Result<String
         let wrong = format!("{path} has another type in the configuration of containerd {version}");
         Problem::new("spec.containerd.extraConfig", wrong, "correct the path, or remove it")
     })?;
-    Ok(format!("{}\n{file}", comment_lines(comment)))
+    Ok((comment, file))
 }
 
 /// Sets the value at a path of keys.

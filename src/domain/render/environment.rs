@@ -10,14 +10,15 @@ const COMMENT: &str = "\
 
 /// The content of the file. `None` if no variable is set.
 pub fn text(proxy: &ProxySettings) -> Option<String> {
-    let ProxySettings { http_proxy, https_proxy, no_proxy } = proxy;
-    let variables = [("HTTP_PROXY", http_proxy), ("HTTPS_PROXY", https_proxy), ("NO_PROXY", no_proxy)];
-    let lines: String = variables
-        .iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("{name}={value}\n"))
-        .collect();
+    let lines: String = variables(proxy).map(|(name, value)| format!("{name}={value}\n")).collect();
     (!lines.is_empty()).then(|| format!("{COMMENT}{lines}"))
+}
+
+/// The variables that are set.
+pub fn variables(proxy: &ProxySettings) -> impl Iterator<Item = (&'static str, &str)> {
+    let ProxySettings { http_proxy, https_proxy, no_proxy } = proxy;
+    let variables = [("HTTP_PROXY", &**http_proxy), ("HTTPS_PROXY", https_proxy), ("NO_PROXY", no_proxy)];
+    variables.into_iter().filter(|(_, value)| !value.is_empty())
 }
 
 #[cfg(test)]

@@ -114,8 +114,20 @@ fn other_fields(kubelet: &Kubelet, minor: Minor) -> Vec<(&'static str, Cow<'_, V
 
 /// The flags for settings without a field in the variant's minor, one per line.
 pub fn args(taints: &[Taint], profile: &Profile, variant: &Variant, pause_image: &str, scope: Scope) -> String {
+    let flags = flags(taints, profile, variant, pause_image, scope);
+    flags.iter().map(|(name, value)| format!("--{name}={value}\n")).collect()
+}
+
+/// The flags for settings without a field in the variant's minor: their names without dashes, and their values.
+pub fn flags(
+    taints: &[Taint],
+    profile: &Profile,
+    variant: &Variant,
+    pause_image: &str,
+    scope: Scope,
+) -> Vec<(&'static str, String)> {
     let minor = variant.kubelet;
-    let mut args = Args { minor, text: String::with_capacity(256) };
+    let mut args = Args { minor, flags: Vec::new() };
     args.add(flags::WINDOWS_PRIORITYCLASS, priority_class(profile.kubelet.priority_class));
     if layers::needs_resolv_conf_flag(minor) {
         args.add(flags::RESOLV_CONF, "");
@@ -136,7 +148,7 @@ pub fn args(taints: &[Taint], profile: &Profile, variant: &Variant, pause_image:
     if minor <= flags::LAST_TO_KEEP_POD_INFRA_IMAGE {
         args.add(flags::POD_INFRA_CONTAINER_IMAGE, pause_image);
     }
-    args.text
+    args.flags
 }
 
 fn dockershim(args: &mut Args, profile: &Profile, scope: Scope) {
@@ -154,16 +166,16 @@ fn dockershim(args: &mut Args, profile: &Profile, scope: Scope) {
     args.add(flags::IMAGE_PULL_PROGRESS_DEADLINE, &containerd.image_pull_progress_timeout);
 }
 
-/// Flags, one per line, without those that the minor does not know.
+/// Flags, without those that the minor does not know.
 struct Args {
     minor: Minor,
-    text: String,
+    flags: Vec<(&'static str, String)>,
 }
 
 impl Args {
     fn add(&mut self, flag: Flag, value: &str) {
         if flag.known_in(self.minor) {
-            self.text.extend(["--", flag.name, "=", value, "\n"]);
+            self.flags.push((flag.name, value.to_owned()));
         }
     }
 }
@@ -251,7 +263,7 @@ fn taint_fields(taint: &Taint) -> Strings<'_> {
 }
 
 /// The value of the flag: `key=value:effect,…`. A taint's value may be empty.
-fn taints_flag(taints: &[Taint]) -> String {
+pub(super) fn taints_flag(taints: &[Taint]) -> String {
     let one = |taint: &Taint| format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str());
     taints.iter().map(one).collect::<Vec<_>>().join(",")
 }

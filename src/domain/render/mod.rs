@@ -9,6 +9,7 @@ mod docker;
 mod environment;
 pub mod hosts;
 mod kube_proxy;
+pub mod kubeadm;
 pub mod kubelet;
 pub mod pause;
 pub mod powershell;

@@ -4,6 +4,7 @@ mod case;
 mod delivery;
 mod events;
 mod kubelet;
+mod machines;
 mod required;
 mod runtime;
 mod windows;
@@ -184,6 +185,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
         windows::os_supported(case),
         runtime::runtime_supported(case),
         kubelet::config_in_effect(case),
+        machines::machines_templated(case),
         workloads::workloads_placed(case),
     ];
     let (ready, grace) = ready(case, &required, as_specified);
@@ -191,6 +193,7 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
     let computed: Vec<ComputedCondition> =
         [reconciling(case, &ready), stalled(&ready)].into_iter().chain([ready]).chain(required).chain(flags).collect();
     let status = WindowsNodePoolStatus {
+        cluster_api: machines::status(case),
         observed_generation: Some(pool.generation),
         windows_build: spec.build.to_string(),
         nodes,

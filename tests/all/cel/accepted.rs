@@ -25,7 +25,7 @@ pub const POOLS: [&str; 5] = [
 ];
 
 /// Parts of the spec of a pool, in YAML.
-pub const PARTS_OF_POOLS: [&str; 13] = [
+pub const PARTS_OF_POOLS: [&str; 15] = [
     "taints: []",
     "taints: [{key: os, value: windows, effect: NoSchedule}, {key: os, value: windows, effect: NoExecute}]",
     "labels: {team: web, example.com/team: web}",
@@ -37,6 +37,8 @@ pub const PARTS_OF_POOLS: [&str; 13] = [
     "delivery: null",
     "delivery: {}",
     "delivery: {method: Agent}",
+    "profileRef: {name: standard}, delivery: {method: ClusterAPI, clusterAPI: {namespace: default, clusterName: prod, machineDeployments: {matchLabels: {winpool: web}}}}",
+    "profileRef: {name: standard}, delivery: {method: ClusterAPI, clusterAPI: {namespace: default, clusterName: prod, machinePools: {matchLabels: {winpool: web}}, templateFrom: {name: base-windows}, containerdVersion: '2.2', rotation: Automatic, autoscaling: {cpu: 4, memory: 16Gi, ephemeralDisk: 120Gi}}}",
     "delivery: {method: Agent, rollout: {maxUnavailable: 10, maxFailures: 3, timeout: 1440m, drain: Always, attempt: 2, paused: true}}",
     "delivery: {method: None, rollout: {maxUnavailable: '25%', timeout: 24h, drain: Never}}",
 ];

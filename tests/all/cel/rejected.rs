@@ -39,6 +39,18 @@ pub fn pools() -> Vec<(String, &'static str)> {
             "spec.taints: a node can have only one taint per key and effect: remove the duplicate",
         ),
         (
+            "profileRef: {name: standard}, delivery: {method: ClusterAPI}",
+            "spec.delivery: write clusterAPI with method: ClusterAPI, and only with it",
+        ),
+        (
+            "profileRef: {name: standard}, delivery: {clusterAPI: {namespace: default, clusterName: prod, machineDeployments: {matchLabels: {a: b}}}}",
+            "spec.delivery: write clusterAPI with method: ClusterAPI, and only with it",
+        ),
+        (
+            "profileRef: {name: standard}, delivery: {method: ClusterAPI, clusterAPI: {namespace: default, clusterName: prod}}",
+            "spec.delivery.clusterAPI: write either machineDeployments or machinePools",
+        ),
+        (
             "labels: {'-a': b}",
             "spec.labels: a label key is a name of at most 63 characters, with an optional DNS prefix: example.com/team",
         ),
@@ -176,7 +188,7 @@ pub fn by_schema() -> Vec<(&'static str, String, &'static str)> {
         ("runtimeClasses: [{name: a, overhead: {cpu: some}}]", "spec.runtimeClasses[0].overhead.cpu"),
         ("runtimeClasses: [{name: a, overhead: {cpu: 1.5}}]", "spec.runtimeClasses[0].overhead.cpu"),
         (&many_classes, "spec.runtimeClasses"),
-        ("delivery: {method: ClusterAPI}", "spec.delivery.method"),
+        ("delivery: {method: Cluster}", "spec.delivery.method"),
         ("delivery: {rollout: {maxUnavailable: 0}}", "spec.delivery.rollout.maxUnavailable"),
         ("delivery: {rollout: {maxUnavailable: 100001}}", "spec.delivery.rollout.maxUnavailable"),
         ("delivery: {rollout: {maxUnavailable: '1'}}", "spec.delivery.rollout.maxUnavailable"),

@@ -1,0 +1,132 @@
+//! Follows Cluster API: it may be installed, upgraded and removed while the operator runs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject},
+};
+use kube_runtime::watcher;
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tracing::{debug, info};
+
+use super::{
+    event_mapper::EventMapper,
+    watches::{Starter, Watches},
+};
+use crate::{
+    api::names::label,
+    cluster::{ClusterApiCache, ClusterApiStores, Served, cluster_api_resource, explain, infrastructure, served},
+    domain::pool::machines::{InfrastructureReference, MachineGroup},
+    facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP},
+};
+
+/// How often it is checked what the cluster serves, and what providers report.
+const INTERVAL: Duration = Duration::from_secs(20);
+/// The time between a change of a group of machines and the check.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long one check may take.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Follows Cluster API from the time when a pool uses it.
+pub fn start(watches: &Watches, tasks: &mut JoinSet<()>) {
+    let watches = watches.clone();
+    tasks.spawn(watches.supervisor.clone().run("cluster-api", move || follow(watches.clone())));
+}
+
+async fn follow(watches: Watches) {
+    let caches = watches.mapper.caches.clone();
+    caches.wait_for_cluster_api().await;
+    let mut current = None;
+    // Dropping it ends the watches.
+    let mut tasks = JoinSet::new();
+    loop {
+        match timeout(LIMIT, served(&watches.client)).await {
+            Ok(Ok(found)) if current.as_ref() != Some(&found) => {
+                info!(served = ?found, "Cluster API");
+                tasks.shutdown().await;
+                let cache = match &found {
+                    Served::Nothing => ClusterApiCache::NotInstalled,
+                    Served::Unsupported(versions) => ClusterApiCache::Unsupported(versions.clone()),
+                    Served::Version(version) => {
+                        let stores = ClusterApiStores::new(*version);
+                        watch_all(&watches, &mut tasks, &stores);
+                        ClusterApiCache::Stores(stores)
+                    }
+                };
+                caches.cluster_api.send_replace(cache);
+                current = Some(found);
+                watches.mapper.cluster_api("versions of Cluster API changed");
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => debug!(error = explain(&error), "versions of Cluster API are unknown"),
+            Err(_) => debug!("versions of Cluster API are unknown: no answer within {LIMIT:?}"),
+        }
+        let cache = caches.cluster_api.borrow().clone();
+        if let ClusterApiCache::Stores(stores) = cache {
+            // Without a permission the condition says that the kinds are being read.
+            if timeout(LIMIT, stores.wait_for_sync()).await.is_ok() {
+                read_infrastructure(&watches, &stores).await;
+            }
+        }
+        tokio::select! {
+            () = sleep(INTERVAL) => {}
+            // Several changes at once are one.
+            () = caches.cluster_api_changed.notified() => sleep(PAUSE).await,
+        }
+    }
+}
+
+/// Starts the watches of one version.
+fn watch_all(watches: &Watches, tasks: &mut JoinSet<()>, stores: &ClusterApiStores) {
+    let version = stores.version;
+    let of = |group: &str, kind: &str| {
+        let resource: ApiResource = cluster_api_resource(group, version, kind);
+        move |client| Api::<DynamicObject>::all_with(client, &resource)
+    };
+    let all = watcher::Config::default;
+    let managed = all().labels(&format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_VALUE));
+    Starter { watches, tasks, optional: true }
+        .watch(of(CORE_GROUP, "Cluster"), all(), &stores.clusters, EventMapper::cluster_api_object)
+        .watch(of(CORE_GROUP, "MachineDeployment"), all(), &stores.deployments, EventMapper::machine_group)
+        .watch(of(CORE_GROUP, "MachinePool"), all(), &stores.pools, EventMapper::machine_group)
+        .watch(of(CORE_GROUP, "MachineSet"), all(), &stores.sets, EventMapper::cluster_api_object)
+        .watch(of(CORE_GROUP, "Machine"), all(), &stores.machines, EventMapper::cluster_api_object)
+        .watch(of(BOOTSTRAP_GROUP, "KubeadmConfigTemplate"), all(), &stores.templates, EventMapper::cluster_api_object)
+        .watch(of(BOOTSTRAP_GROUP, "KubeadmConfig"), managed, &stores.configs, EventMapper::cluster_api_object);
+}
+
+/// Reads what providers report about the machines of the selected groups, for pools with `autoscaling`.
+async fn read_infrastructure(watches: &Watches, stores: &ClusterApiStores) {
+    let mut read = BTreeMap::new();
+    for reference in wanted(watches, stores) {
+        let reported = timeout(LIMIT, infrastructure(&watches.client, &reference)).await.ok().flatten();
+        read.insert(reference, reported);
+    }
+    let read = Arc::new(read);
+    let changed = stores.infrastructure.send_if_modified(|published| {
+        let changed = **published != *read;
+        *published = read;
+        changed
+    });
+    if changed {
+        watches.mapper.cluster_api("capacity of machines changed");
+    }
+}
+
+fn wanted(watches: &Watches, stores: &ClusterApiStores) -> BTreeSet<InfrastructureReference> {
+    let pools = watches.mapper.caches.pools.all();
+    let rules = pools.values().filter_map(|pool| pool.spec.as_ref().ok()?.machines.as_ref());
+    let rules: Vec<_> = rules.filter(|rules| rules.capacity.is_some()).collect();
+    let (deployments, machine_pools) = (stores.deployments.all(), stores.pools.all());
+    let selected = |group: &&MachineGroup| rules.iter().any(|rules| rules.selects(group));
+    let groups = deployments.values().map(AsRef::as_ref).chain(machine_pools.values().map(|pool| &pool.0));
+    groups.filter(selected).filter_map(|group| group.infrastructure.clone()).collect()
+}

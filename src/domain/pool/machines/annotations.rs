@@ -1,0 +1,122 @@
+//! winpool's annotations on MachineDeployments and MachinePools, and which of those for the autoscaler it wrote.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    state::ClusterApiState,
+    views::{GroupKind, MachineGroup},
+};
+use crate::{
+    api::names::annotation,
+    domain::{
+        operation::{MachineObject, Operation},
+        pool::{Pool, Snapshot},
+    },
+    facts::cluster_api::capacity,
+};
+
+/// How often winpool has switched a group to a template.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Switches {
+    template: String,
+    switches: u32,
+}
+
+impl Switches {
+    /// The record on a group.
+    pub fn read(group: &MachineGroup) -> Self {
+        read(group, annotation::BOOTSTRAP).unwrap_or_default()
+    }
+
+    /// How often the group was switched to a template.
+    pub fn of(&self, template: &str) -> u32 {
+        if self.template == template { self.switches } else { 0 }
+    }
+
+    /// The record after one more switch to a template, as text.
+    pub fn after(&self, template: &str) -> String {
+        json!({"template": template, "switches": self.of(template) + 1}).to_string()
+    }
+}
+
+/// The annotations for the autoscaler that winpool wrote.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+struct Written {
+    pool: String,
+    keys: Vec<String>,
+}
+
+fn read<T: for<'de> Deserialize<'de>>(group: &MachineGroup, key: &str) -> Option<T> {
+    serde_json::from_str(group.annotations.get(key)?).ok()
+}
+
+/// The changes of annotations for the autoscaler.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// The annotations to set, and to remove (`None`).
+    pub set: BTreeMap<String, Option<String>>,
+    /// The annotations that somebody else set to another value. They are left alone.
+    pub foreign: Vec<String>,
+}
+
+/// Compares the annotations of a group with the desired ones.
+pub fn changes(group: &MachineGroup, pool: &str, desired: &BTreeMap<&'static str, String>) -> Changes {
+    let before: Written = read(group, annotation::AUTOSCALING).unwrap_or_default();
+    let mut changes = Changes::default();
+    let mut keys = Vec::new();
+    for key in capacity::ALL {
+        let (current, desired, ours) =
+            (group.annotations.get(key), desired.get(key), before.keys.iter().any(|own| own == key));
+        match (current, desired) {
+            (Some(current), Some(desired)) if current == desired => keys.extend(ours.then(|| key.to_owned())),
+            (Some(_), Some(_)) if !ours => changes.foreign.push(key.to_owned()),
+            (_, Some(desired)) => {
+                changes.set.insert(key.to_owned(), Some(desired.clone()));
+                keys.push(key.to_owned());
+            }
+            (Some(_), None) if ours => drop(changes.set.insert(key.to_owned(), None)),
+            (_, None) => {}
+        }
+    }
+    let after = (!keys.is_empty()).then(|| Written { pool: pool.to_owned(), keys });
+    if after.as_ref() != Some(&before) && (after.is_some() || group.annotations.contains_key(annotation::AUTOSCALING)) {
+        changes.set.insert(annotation::AUTOSCALING.to_owned(), after.map(|after| json!(after).to_string()));
+    }
+    changes
+}
+
+/// Removes the annotations of a pool from groups that it no longer selects.
+pub fn abandoned(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+    let rules = pool.spec.as_ref().ok().and_then(|spec| spec.machines.as_ref());
+    removals(snapshot, pool, |group| !rules.is_some_and(|rules| rules.selects(group)))
+}
+
+/// Removes the annotations of a pool that is deleted.
+pub fn of_deleted(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+    removals(snapshot, pool, |_| true)
+}
+
+fn removals(snapshot: &Snapshot, pool: &Pool, from: impl Fn(&MachineGroup) -> bool) -> Vec<Operation> {
+    let ClusterApiState::Installed(objects) = &snapshot.cluster_api else { return Vec::new() };
+    let of_pool = |group: &&MachineGroup| {
+        read::<Written>(group, annotation::AUTOSCALING).is_some_and(|written| written.pool == pool.name) && from(group)
+    };
+    let groups = [GroupKind::Deployment, GroupKind::Pool].into_iter().flat_map(|kind| objects.groups(kind));
+    groups
+        .filter(of_pool)
+        .map(|group| {
+            let set = changes(group, &pool.name, &BTreeMap::new()).set;
+            Operation::PatchMachineObject {
+                object: MachineObject::new(group.kind.target(), objects.version, &group.namespace, &group.name),
+                body: json!({"metadata": {"resourceVersion": group.resource_version, "annotations": set}}),
+                change: "no longer describe new nodes to the autoscaler".to_owned(),
+                template: None,
+            }
+        })
+        .collect()
+}

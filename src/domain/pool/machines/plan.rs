@@ -1,0 +1,122 @@
+//! The plan for the machines of a pool.
+
+use super::{
+    annotations,
+    group::{self, GroupPlan},
+    state::{ClusterApiObjects, ClusterApiState},
+    templates::{self, Templates},
+    views::{GroupKind, key_of},
+};
+use crate::{
+    domain::{
+        node::WindowsNode,
+        operation::Operation,
+        pool::{Pool, Snapshot, Spec},
+    },
+    facts::cluster_api::ApiVersion,
+};
+
+/// The plan for the machines of a pool.
+#[derive(Clone, Debug, Default)]
+pub struct MachinesPlan {
+    /// What is planned.
+    pub state: MachinesState,
+    /// Creates the Secrets of templates.
+    pub secrets: Vec<Operation>,
+    /// Creates templates.
+    pub create: Vec<Operation>,
+    /// Changes MachineDeployments and MachinePools.
+    pub patch: Vec<Operation>,
+    /// Deletes unused templates and their Secrets.
+    pub prune: Vec<Operation>,
+}
+
+/// What is planned for the machines of a pool.
+#[derive(Clone, Debug, Default)]
+pub enum MachinesState {
+    /// The pool does not use Cluster API.
+    #[default]
+    NotUsed,
+    /// Cluster API is not read yet.
+    Unknown,
+    /// The cluster does not serve its resources.
+    NotInstalled,
+    /// It serves only these versions.
+    Unsupported(Vec<String>),
+    /// The Cluster does not exist.
+    ClusterNotFound,
+    /// The selected groups.
+    Selected(Box<Selected>),
+}
+
+/// The machines that a pool selects.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    /// The version in which objects are written.
+    pub version: ApiVersion,
+    /// The groups, by name.
+    pub groups: Vec<GroupPlan>,
+    /// The groups that match the selector and belong to another cluster, with its name.
+    pub of_other_clusters: Vec<(String, String)>,
+    /// Whether the nodes of the machines are in another cluster.
+    pub elsewhere: bool,
+}
+
+/// Plans the machines of a pool.
+pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&WindowsNode]) -> MachinesPlan {
+    let abandoned = annotations::abandoned(snapshot, pool);
+    let Some(rules) = &spec.machines else { return MachinesPlan { patch: abandoned, ..MachinesPlan::default() } };
+    let of_state = |state| MachinesPlan { state, ..MachinesPlan::default() };
+    let objects = match &snapshot.cluster_api {
+        ClusterApiState::Unknown => return of_state(MachinesState::Unknown),
+        ClusterApiState::NotInstalled => return of_state(MachinesState::NotInstalled),
+        ClusterApiState::Unsupported(versions) => return of_state(MachinesState::Unsupported(versions.clone())),
+        ClusterApiState::Installed(objects) => objects,
+    };
+    let Some(cluster) = objects.clusters.get(&key_of(&rules.namespace, &rules.cluster)) else {
+        return of_state(MachinesState::ClusterNotFound);
+    };
+    let matching = objects.groups(rules.kind).into_iter().filter(|group| rules.matches(group));
+    let (own, others): (Vec<_>, Vec<_>) = matching.partition(|group| rules.selects(group));
+    let mut templates = Templates::new(snapshot, objects, (pool, spec, rules), members);
+    let groups: Vec<_> = own
+        .iter()
+        .map(|group| group::plan(snapshot, objects, (pool, spec, rules), group, cluster.paused, &mut templates))
+        .collect();
+    let patch = groups.iter().filter_map(|group| group.patch.clone()).chain(abandoned).collect();
+    let (secrets, create) = templates.missing();
+    let selected = Selected {
+        version: objects.version,
+        of_other_clusters: others.iter().map(|group| (group.name.clone(), group.cluster.clone())).collect(),
+        elsewhere: is_elsewhere(snapshot, objects, &groups),
+        groups,
+    };
+    MachinesPlan {
+        state: MachinesState::Selected(Box::new(selected)),
+        secrets,
+        create,
+        patch,
+        prune: templates.unused(),
+    }
+}
+
+/// Removes what a pool added, when it is deleted with Cleanup. Templates that machines may still need are kept.
+pub fn removed(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+    let ClusterApiState::Installed(objects) = &snapshot.cluster_api else { return Vec::new() };
+    let templates = [GroupKind::Deployment, GroupKind::Pool]
+        .into_iter()
+        .flat_map(|kind| templates::unreferenced(objects, kind, &pool.name, |_| false));
+    let templates: Vec<_> =
+        templates.flat_map(|(kind, template)| templates::delete(objects.version, kind, template)).collect();
+    annotations::of_deleted(snapshot, pool).into_iter().chain(templates).collect()
+}
+
+/// Whether machines have nodes, and none of them is in this cluster.
+fn is_elsewhere(snapshot: &Snapshot, objects: &ClusterApiObjects, groups: &[GroupPlan]) -> bool {
+    let of_groups = objects.machines.values().filter(|machine| groups.iter().any(|group| group.key == machine.group));
+    let mut nodes = of_groups.filter_map(|machine| machine.node.as_deref()).peekable();
+    nodes.peek().is_some() && nodes.all(|node| !snapshot.nodes.contains(node))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! The templates of a pool: one for each Kubernetes minor and release line of containerd among its machines.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::{
+    hints,
+    rules::MachineRules,
+    state::ClusterApiObjects,
+    views::{GroupKind, MachineGroup, TemplateView, key_of},
+};
+use crate::{
+    api::names::label,
+    domain::{
+        Problem,
+        node::WindowsNode,
+        operation::{MachineObject, Operation},
+        pool::{
+            Pool, Snapshot, Spec,
+            snapshot::{config_name, digest},
+        },
+        profile::Profile,
+        render::{
+            Variant,
+            kubeadm::{self, Base, Machine, Template},
+        },
+        revert::Target,
+    },
+    facts::{
+        ContainerRuntime, ContainerdLine, ContainerdVersion, Minor,
+        cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CLUSTER_NAME},
+    },
+};
+
+/// The number of unused templates that are kept, because a change in Git that names one may not be applied yet.
+const UNUSED_KEPT: usize = 3;
+
+/// A template, and its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DesiredTemplate {
+    /// `<pool>-<digest>`.
+    pub name: String,
+    /// Its content.
+    pub template: Template,
+}
+
+impl DesiredTemplate {
+    /// Names a template of a pool after its content.
+    pub fn new(pool: &str, template: Template) -> Self {
+        Self { name: config_name(pool, &digest(&template.content())), template }
+    }
+}
+
+/// The templates of a pool, each rendered once.
+pub struct Templates<'a> {
+    objects: &'a ClusterApiObjects,
+    pool: &'a Pool,
+    rules: &'a MachineRules,
+    spec: &'a Spec,
+    profile: Result<&'a Profile, Problem>,
+    base: Result<Option<(String, &'a Value)>, Problem>,
+    node_labels: BTreeMap<String, String>,
+    /// The newest containerd of the nodes of the pool.
+    containerd: Option<ContainerdVersion>,
+    rendered: BTreeMap<(Minor, ContainerdLine), Result<DesiredTemplate, Vec<Problem>>>,
+}
+
+impl<'a> Templates<'a> {
+    /// No templates yet.
+    pub fn new(
+        snapshot: &'a Snapshot,
+        objects: &'a ClusterApiObjects,
+        (pool, spec, rules): (&'a Pool, &'a Spec, &'a MachineRules),
+        members: &[&WindowsNode],
+    ) -> Self {
+        let of_node = |node: &&WindowsNode| match &node.runtime {
+            Ok(ContainerRuntime::Containerd(version)) => Some(*version),
+            _ => None,
+        };
+        Self {
+            objects,
+            pool,
+            rules,
+            spec,
+            profile: profile(snapshot, spec),
+            base: base(objects, rules),
+            node_labels: hints::node_labels(spec),
+            containerd: members.iter().filter_map(of_node).max(),
+            rendered: BTreeMap::new(),
+        }
+    }
+
+    /// The name of the template for the machines of a group with this minor.
+    ///
+    /// # Errors
+    /// All problems that prevent it.
+    pub fn name_for(&mut self, group: &MachineGroup, minor: Minor) -> Result<String, Vec<Problem>> {
+        let line = self.containerd_of(group).map_err(|problem| vec![problem])?;
+        if !self.rendered.contains_key(&(minor, line)) {
+            let rendered = self.render(minor, line).and_then(|template| self.unedited(template));
+            self.rendered.insert((minor, line), rendered);
+        }
+        match &self.rendered[&(minor, line)] {
+            Ok(template) => Ok(template.name.clone()),
+            Err(problems) => Err(problems.clone()),
+        }
+    }
+
+    fn render(&self, minor: Minor, line: ContainerdLine) -> Result<DesiredTemplate, Vec<Problem>> {
+        let profile = self.profile.as_ref().map_err(|problem| vec![problem.clone()])?;
+        let base = self.base.as_ref().map_err(|problem| vec![problem.clone()])?;
+        let machine = Machine {
+            taints: &self.spec.taints,
+            node_labels: &self.node_labels,
+            profile,
+            variant: Variant { kubelet: minor, runtime: ContainerRuntime::Containerd(line), host: self.spec.build },
+            base: base.as_ref().map(|(object, spec)| Base { object, spec }),
+        };
+        Ok(DesiredTemplate::new(&self.pool.name, kubeadm::template(&machine)?))
+    }
+
+    /// A template that was changed after its creation has not the content that its name says.
+    fn unedited(&self, template: DesiredTemplate) -> Result<DesiredTemplate, Vec<Problem>> {
+        let (kind, name) = (self.rules.kind.bootstrap(), &template.name);
+        let wrong = match self.stored(name) {
+            Some(stored) if stored.pool.as_ref() != Some(&self.pool.name) => {
+                "the object exists and was not created by this pool"
+            }
+            Some(stored) if stored.edited => "the object was changed after winpool created it",
+            _ => return Ok(template),
+        };
+        Err(vec![Problem::new(format!("{kind} {name}"), wrong, "delete it, and winpool creates it again")])
+    }
+
+    fn stored(&self, name: &str) -> Option<&TemplateView> {
+        self.objects.bootstrap(self.rules.kind, &key_of(&self.rules.namespace, name))
+    }
+
+    /// The release line of containerd in the image of a group: from the pool, its machines, or the nodes of the pool.
+    fn containerd_of(&self, group: &MachineGroup) -> Result<ContainerdLine, Problem> {
+        let key = key_of(&group.namespace, &group.name);
+        let of_machines = || {
+            let machines = self.objects.machines.values().filter(|machine| machine.group == key);
+            machines.filter_map(|machine| machine.containerd).max()
+        };
+        let observed = || of_machines().or(self.containerd).map(ContainerdVersion::line);
+        self.rules.containerd.or_else(observed).ok_or_else(|| {
+            let wrong = format!("no machine of {} reports its version of containerd", group.name);
+            let remedy = "write the one of the machine image, such as \"2.2\"";
+            Problem::new("spec.delivery.clusterAPI.containerdVersion", wrong, remedy)
+        })
+    }
+
+    /// Creates the Secrets and the templates that do not exist.
+    pub fn missing(&self) -> (Vec<Operation>, Vec<Operation>) {
+        let (kind, namespace, version) = (self.rules.kind, &self.rules.namespace, self.objects.version);
+        let mut desired: BTreeMap<&str, &Template> = BTreeMap::new();
+        for template in self.rendered.values().flatten().filter(|template| self.stored(&template.name).is_none()) {
+            desired.insert(&template.name, &template.template);
+        }
+        let create = |target, name: &str, body| Operation::CreateMachineObject {
+            object: MachineObject::new(target, version, namespace, name),
+            body,
+        };
+        let labels = labels(&self.pool.name, &self.rules.cluster);
+        let with_secret = desired.iter().filter(|(_, template)| !template.secret.is_empty());
+        let secrets = with_secret
+            .map(|(name, template)| create(Target::Secret, name, secret_object(name, namespace, &labels, template)));
+        let templates = desired.iter().map(|(name, template)| {
+            let body = template_object(kind, version, (name, namespace, &labels), template);
+            create(kind.bootstrap_target(), name, body)
+        });
+        (secrets.collect(), templates.collect())
+    }
+
+    /// Deletes templates that nothing refers to, except the newest.
+    pub fn unused(&self) -> Vec<Operation> {
+        let desired: Vec<&str> = self.rendered.values().flatten().map(|template| template.name.as_str()).collect();
+        // While something cannot be rendered, it is not known what is unused.
+        if self.rendered.values().any(Result::is_err) || self.rendered.is_empty() {
+            return Vec::new();
+        }
+        let mut unused = unreferenced(self.objects, self.rules.kind, &self.pool.name, |name| desired.contains(&name));
+        unused.sort_by(|(_, a), (_, b)| (b.created, &b.name).cmp(&(a.created, &a.name)));
+        let old = unused.into_iter().skip(UNUSED_KEPT);
+        old.flat_map(|(kind, template)| delete(self.objects.version, kind, template)).collect()
+    }
+}
+
+fn profile<'a>(snapshot: &'a Snapshot, spec: &Spec) -> Result<&'a Profile, Problem> {
+    let name = spec.profile.as_deref().unwrap_or_default();
+    let problem = |wrong: &str, remedy: &str| {
+        Problem::new("spec.profileRef.name", format!("WindowsRuntimeProfile {name} {wrong}"), remedy)
+    };
+    let view = snapshot.profiles.get(name).ok_or_else(|| problem("does not exist", "apply it, or correct the name"))?;
+    view.profile.as_ref().map_err(|_| problem("is invalid", "correct it: its condition Valid has the problems"))
+}
+
+fn base<'a>(objects: &'a ClusterApiObjects, rules: &MachineRules) -> Result<Option<(String, &'a Value)>, Problem> {
+    let Some(name) = &rules.template_from else { return Ok(None) };
+    let template = objects.templates.get(&key_of(&rules.namespace, name)).ok_or_else(|| {
+        let wrong = format!("there is no KubeadmConfigTemplate {name} in namespace {}", rules.namespace);
+        Problem::new("spec.delivery.clusterAPI.templateFrom.name", wrong, "apply it, or correct the name")
+    })?;
+    if template.pool.is_some() {
+        let wrong = format!("KubeadmConfigTemplate {name} was created by winpool");
+        let remedy = "name the template of the platform team";
+        return Err(Problem::new("spec.delivery.clusterAPI.templateFrom.name", wrong, remedy));
+    }
+    Ok(Some((format!("KubeadmConfigTemplate {name}"), &template.spec)))
+}
+
+/// The templates of a pool that nothing refers to and that are not desired.
+pub fn unreferenced<'a>(
+    objects: &'a ClusterApiObjects,
+    kind: GroupKind,
+    pool: &str,
+    is_desired: impl Fn(&str) -> bool,
+) -> Vec<(GroupKind, &'a TemplateView)> {
+    let by_groups = objects.groups(kind).into_iter().map(|group| key_of(&group.namespace, &group.bootstrap));
+    let by_sets = objects.sets.values().map(|set| set.template.clone());
+    let referenced: BTreeSet<String> = by_groups.chain(by_sets).collect();
+    let own = objects
+        .bootstraps(kind)
+        .into_iter()
+        .filter(|template| template.pool.as_deref() == Some(pool) && !template.deleting);
+    let unused = own.filter(|template| {
+        !is_desired(&template.name) && !referenced.contains(&key_of(&template.namespace, &template.name))
+    });
+    unused.map(|template| (kind, template)).collect()
+}
+
+/// Deletes a template, and the Secret of the same name if it refers to it.
+pub fn delete(version: ApiVersion, kind: GroupKind, template: &TemplateView) -> Vec<Operation> {
+    let object = |target| MachineObject::new(target, version, &template.namespace, &template.name);
+    let files = template.spec["files"].as_array().into_iter().flatten();
+    let has_secret =
+        files.into_iter().any(|file| file.pointer("/contentFrom/secret/name") == Some(&json!(template.name)));
+    let secret = has_secret.then(|| Operation::DeleteMachineObject { object: object(Target::Secret), uid: None });
+    let uid = Some(template.uid.clone());
+    [Operation::DeleteMachineObject { object: object(kind.bootstrap_target()), uid }]
+        .into_iter()
+        .chain(secret)
+        .collect()
+}
+
+/// The labels of winpool's objects for machines.
+pub fn labels(pool: &str, cluster: &str) -> Value {
+    json!({
+        label::MANAGED_BY: label::MANAGED_BY_VALUE,
+        label::POOL: pool,
+        CLUSTER_NAME: cluster,
+    })
+}
+
+/// The KubeadmConfigTemplate or KubeadmConfig of a template.
+pub fn template_object(
+    kind: GroupKind,
+    version: ApiVersion,
+    (name, namespace, labels): (&str, &str, &Value),
+    template: &Template,
+) -> Value {
+    let spec = template.spec(version, name);
+    let spec = match kind {
+        GroupKind::Deployment => json!({"template": {"spec": spec}}),
+        GroupKind::Pool => spec,
+    };
+    json!({
+        "apiVersion": format!("{BOOTSTRAP_GROUP}/{version}"),
+        "kind": kind.bootstrap(),
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": spec,
+    })
+}
+
+/// The Secret with the large files of a template.
+pub fn secret_object(name: &str, namespace: &str, labels: &Value, template: &Template) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "type": "Opaque",
+        "stringData": template.secret,
+    })
+}

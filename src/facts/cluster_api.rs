@@ -1,0 +1,121 @@
+//! Cluster API's resources: their groups, versions, labels and annotations, the limits of KubeadmConfig, and the
+//! annotations of the Kubernetes autoscaler.
+//!
+//! Sources: kubernetes-sigs/cluster-api at v1.14 (2026-08-21), the generated CustomResourceDefinitions,
+//! `api/core/v1beta2/common_types.go` and `api/bootstrap/kubeadm/v1beta2`; kubernetes/autoscaler,
+//! `cluster-autoscaler/cloudprovider/clusterapi/clusterapi_utils.go` and `clusterapi_nodegroup.go` (2026-08);
+//! kubernetes-sigs/image-builder, `images/capi/ansible/windows` (2026-08) for the paths on a Windows machine.
+
+use std::fmt;
+
+/// The group of Cluster, MachineDeployment, MachinePool, MachineSet and Machine.
+pub const CORE_GROUP: &str = "cluster.x-k8s.io";
+/// The group of KubeadmConfig and KubeadmConfigTemplate.
+pub const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
+
+/// A version of Cluster API's resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ApiVersion {
+    /// Served by Cluster API 1.0 to 1.15.
+    V1Beta1,
+    /// Served by Cluster API 1.11 and later.
+    V1Beta2,
+}
+
+impl ApiVersion {
+    /// All versions, the preferred one first.
+    pub const ALL: [Self; 2] = [Self::V1Beta2, Self::V1Beta1];
+
+    /// As in `apiVersion`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V1Beta1 => "v1beta1",
+            Self::V1Beta2 => "v1beta2",
+        }
+    }
+}
+
+impl fmt::Display for ApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// On any object: controllers do not reconcile it.
+pub const PAUSED: &str = "cluster.x-k8s.io/paused";
+/// The label of an object that a topology controls.
+pub const TOPOLOGY_OWNED: &str = "topology.cluster.x-k8s.io/owned";
+/// The label with the name of the cluster.
+pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+/// The label with the name of the MachineDeployment.
+pub const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
+/// The label with the name of the MachinePool.
+pub const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
+
+/// The most characters of `files[].content`.
+pub const MAX_CONTENT: usize = 10_240;
+/// The most files.
+pub const MAX_FILES: usize = 200;
+/// The most characters of the value of a kubelet argument in v1beta2.
+pub const MAX_ARGUMENT: usize = 1024;
+
+/// The prefixes of labels that Cluster API copies from a Machine to its Node.
+const SYNCED_PREFIXES: [&str; 1] = ["node-role.kubernetes.io/"];
+/// The domains, with their subdomains, of labels that Cluster API copies from a Machine to its Node.
+const SYNCED_DOMAINS: [&str; 2] = ["node-restriction.kubernetes.io", "node.cluster.x-k8s.io"];
+
+/// Whether Cluster API copies a label of a Machine to its Node.
+pub fn is_synced_to_nodes(label: &str) -> bool {
+    let domain = label.split_once('/').map_or("", |(domain, _)| domain);
+    let within = |of: &str| domain == of || domain.strip_suffix(of).is_some_and(|rest| rest.ends_with('.'));
+    SYNCED_PREFIXES.iter().any(|prefix| label.starts_with(prefix)) || SYNCED_DOMAINS.iter().any(|of| within(of))
+}
+
+/// The annotations that tell the autoscaler about the machines of a group that has none.
+pub mod capacity {
+    /// The processors.
+    pub const CPU: &str = "capacity.cluster-autoscaler.kubernetes.io/cpu";
+    /// The memory.
+    pub const MEMORY: &str = "capacity.cluster-autoscaler.kubernetes.io/memory";
+    /// The disk for containers.
+    pub const EPHEMERAL_DISK: &str = "capacity.cluster-autoscaler.kubernetes.io/ephemeral-disk";
+    /// The most pods.
+    pub const MAX_PODS: &str = "capacity.cluster-autoscaler.kubernetes.io/maxPods";
+    /// The labels, `key=value` separated by commas.
+    pub const LABELS: &str = "capacity.cluster-autoscaler.kubernetes.io/labels";
+    /// The taints, `key=value:Effect` separated by commas.
+    pub const TAINTS: &str = "capacity.cluster-autoscaler.kubernetes.io/taints";
+
+    /// All of them.
+    pub const ALL: [&str; 6] = [CPU, MEMORY, EPHEMERAL_DISK, MAX_PODS, LABELS, TAINTS];
+}
+
+/// The main configuration file of containerd.
+pub const CONTAINERD_CONFIG: &str = "C:/Program Files/containerd/config.toml";
+/// winpool's drop-in for containerd.
+pub const CONTAINERD_DROP_IN: &str = "C:/Program Files/containerd/conf.d/50-winpool.toml";
+/// The directory of winpool's files on a machine.
+pub const DIRECTORY: &str = "C:/k/winpool";
+/// The script of image-builder that starts the kubelet with the flags of kubeadm, where it is a service of Windows.
+pub const RESTART_KUBELET: &str = "RestartKubelet.ps1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_three_domains_are_copied_to_nodes() {
+        let table = [
+            ("node-role.kubernetes.io/windows", true),
+            ("node-restriction.kubernetes.io/pool", true),
+            ("a.node-restriction.kubernetes.io/pool", true),
+            ("node.cluster.x-k8s.io/pool", true),
+            ("xnode.cluster.x-k8s.io/pool", false),
+            ("agentpool", false),
+            ("example.com/pool", false),
+        ];
+        for (label, synced) in table {
+            assert_eq!(is_synced_to_nodes(label), synced, "{label}");
+        }
+    }
+}
