@@ -12,6 +12,7 @@ pub mod kubelet_flags;
 pub mod layers;
 pub mod node_restriction;
 pub mod pause;
+pub mod platforms;
 pub mod pod_fields;
 pub mod runtime_errors;
 pub mod runtimes;
@@ -54,6 +55,7 @@ pub const TABLES: &[Table] = &[
     table("layers",                date(2026, 8, 22), &["containerd/containerd", "kubernetes/kubelet", "kubernetes/component-base"]),
     table("node_restriction",      date(2026, 8, 22), &["kubernetes/kubernetes"]),
     table("pause",                 date(2026, 8, 22), &["kubernetes/kubernetes"]),
+    table("platforms",             date(2026, 8, 21), &["eksctl-io/eksctl", "aws/karpenter-provider-aws", "awsdocs/amazon-eks-user-guide", "MicrosoftDocs/azure-aks-docs", "Azure/AgentBaker", "Azure/azure-cli", "rancher/rke2", "rancher/rke2-docs", "kubernetes/website"]),
     table("pod_fields",            date(2026, 8, 22), &["kubernetes/api", "kubernetes/kubernetes"]),
     table("runtime_errors",        date(2026, 8, 22), &["containerd/containerd", "moby/moby"]),
     table("runtimes",              date(2026, 4, 27), &["Mirantis/cri-dockerd", "kubernetes/website"]),

@@ -1,0 +1,419 @@
+//! What the node pools of platforms take of a profile and of a pool, for Windows nodes: the field, flag or file for each
+//! setting, or what happens instead.
+//!
+//! Sources, by repository, path and the date of what was read:
+//! - eksctl-io/eksctl (2026-08-21): `pkg/apis/eksctl.io/v1alpha5/types.go` and `validation.go` (no `kubeletExtraConfig` for
+//!   Windows; `overrideBootstrapCommand` only in `nodeGroups`, not in `managedNodeGroups`; labels of kubernetes.io and k8s.io
+//!   are rejected), `pkg/nodebootstrap/windows.go` and `windows_test.go` (the variables of an override).
+//! - awsdocs/amazon-eks-user-guide (2026), `latest/ug/nodes/eks-optimized-windows-ami.adoc`: the arguments of
+//!   `Start-EKSBootstrap.ps1`, and the cached pause image. The script itself is published only up to Kubernetes 1.16; there it
+//!   appends `-KubeletExtraArgs` to the flags of the service kubelet.
+//! - kubernetes/website (2025), `content/en/docs/reference/command-line-tools-reference/kubelet.md`: the flags of the kubelet
+//!   for fields of its configuration, and the labels with which it registers; rancher/rke2 and Azure/AgentBaker, as below, for
+//!   the flags of TLS and synchronization.
+//! - MicrosoftDocs/azure-aks-docs (2026-08-21), in `articles/aks`: `custom-node-configuration.md`,
+//!   `node-resource-reservations.md`, `concepts-network-ip-address-planning.md` (10 to 250 pods), `http-proxy.md`,
+//!   `create-node-pools.md`, `use-node-taints.md`. Azure/AgentBaker (2026-08-21), `pkg/agent/datamodel/types.go` (the size of
+//!   logs in MiB), `staging/cse/windows/provisioningscripts/kubeletstart.ps1` and `containerd2template.toml`.
+//!   Azure/azure-cli, `validate_taints` in `_validators.py`: a taint needs a value.
+//! - aws/karpenter-provider-aws (2026-08-21): `pkg/apis/v1/ec2nodeclass.go` (Windows aliases only with the version latest),
+//!   `pkg/providers/amifamily/bootstrap/bootstrap.go` and `windows.go`, `pkg/controllers/nodeclass/validation.go` and
+//!   `website/content/en/preview/concepts/nodeclasses.md`. v1.14.1 and earlier have only the twelve fields in the schema; later
+//!   the schema is open, and others stop the NodeClass with reason UnsupportedKubeletConfiguration.
+//! - cloud.google.com/kubernetes-engine/docs/how-to/node-system-config and customize-containerd-configuration (2026): neither
+//!   file is supported on Windows Server nodes; Google Cloud SDK, `command_lib/container/flags.py`: the flags, and
+//!   `--windows-os-version` with ltsc2019 and ltsc2022 only.
+//! - rancher/rke2 (2026-08-21), `pkg/executor/pebinary/pebinary.go` (strips arguments with eviction-hard and
+//!   eviction-minimum-reclaim), `pkg/cli/cmds/agent.go` and `root.go`; rancher/rke2#4043 and k3s-io/k3s#10433 for
+//!   `kubelet.conf.d` since 1.32; rancher/rke2-docs (2026-08-20), `docs/install/configuration.md`, `private_registry.md`,
+//!   `docs/advanced.md` and `docs/reference/windows_agent_config.md`.
+//!
+//! A setting for which no source was found is not taken. Sources disagree on containerd of RKE2: its page describes
+//! templates, and the template for Windows that was read (k3s, 2021) has no place for the settings of a profile.
+
+use super::{Build, Minor};
+
+/// A platform that makes nodes itself, in one of its ways to configure them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Platform {
+    /// A self-managed node group of Amazon EKS, made by eksctl.
+    Eks,
+    /// A node pool of Azure Kubernetes Service.
+    Aks,
+    /// Nodes of Karpenter on AWS.
+    Karpenter,
+    /// A node pool of Google Kubernetes Engine.
+    Gke,
+    /// An RKE2 agent with a directory of kubelet configuration, 1.32 and later.
+    Rke2,
+    /// An RKE2 agent whose kubelet is configured by flags, up to 1.31.
+    Rke2WithFlags,
+}
+
+/// A setting of a profile or a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // as in the API
+pub enum Setting {
+    SystemReserved,
+    KubeReserved,
+    EvictionHard,
+    MaxPods,
+    ImageGc,
+    ContainerLogs,
+    FeatureGates,
+    PriorityClass,
+    Verbosity,
+    /// A field of `spec.kubelet.extra`.
+    Extra(&'static str),
+    PauseImage,
+    RegistryMirrors,
+    Cni,
+    ImagePullProgressTimeout,
+    Root,
+    ExtraConfig,
+    KubeProxy,
+    Proxy,
+    Taints,
+    Labels,
+}
+
+/// What a platform does with a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// It has a field or an argument for it.
+    Native(&'static str),
+    /// It passes this flag to kubelet or kube-proxy.
+    Flag(&'static str),
+    /// It reads the setting from a file.
+    File(&'static str),
+    /// It always uses this value.
+    Always(&'static str),
+    /// It does not take it: what happens instead.
+    NotTaken(&'static str),
+}
+
+use Support::{Always, File, Flag, Native, NotTaken};
+
+impl Platform {
+    /// All platforms.
+    pub const ALL: [Self; 6] = [Self::Eks, Self::Aks, Self::Karpenter, Self::Gke, Self::Rke2, Self::Rke2WithFlags];
+
+    /// The name in messages.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Eks => "EKS (self-managed node group)",
+            Self::Aks => "AKS",
+            Self::Karpenter => "Karpenter",
+            Self::Gke => "GKE",
+            Self::Rke2 | Self::Rke2WithFlags => "RKE2",
+        }
+    }
+
+    const fn column(self) -> usize {
+        match self {
+            Self::Eks => 0,
+            Self::Aks => 1,
+            Self::Karpenter => 2,
+            Self::Gke => 3,
+            Self::Rke2 => 4,
+            Self::Rke2WithFlags => 5,
+        }
+    }
+
+    /// What the platform does with a setting.
+    pub fn support(self, setting: Setting) -> Support {
+        if let Setting::Extra(field) = setting {
+            return self.extra(field);
+        }
+        let row = SETTINGS.iter().find(|(known, _)| *known == setting);
+        row.and_then(|(_, row)| row.get(self.column())).copied().unwrap_or(NotTaken("no source was found"))
+    }
+
+    fn extra(self, field: &'static str) -> Support {
+        match self {
+            Self::Eks if field == "clusterDNS" => Native("clusterDNS"),
+            Self::Eks => kubelet_flag(field).map_or(NotTaken("the kubelet has no flag for it"), Flag),
+            Self::Aks => NotTaken(AKS_KUBELET),
+            Self::Karpenter => match KARPENTER_FIELDS.iter().find(|known| **known == field) {
+                Some(known) => Native(known),
+                None => NotTaken("Karpenter rejects a NodeClass for Windows with this field"),
+            },
+            Self::Gke => NotTaken(GKE_KUBELET),
+            Self::Rke2 => File(DROP_IN),
+            Self::Rke2WithFlags if field == "evictionMinimumReclaim" => NotTaken(RKE2_EVICTION),
+            Self::Rke2WithFlags => kubelet_flag(field).map_or(NotTaken("the kubelet has no flag for it"), Flag),
+        }
+    }
+
+    /// The domains whose labels the platform does not take, or for which no source says that it does.
+    pub const fn reserved_label_domains(self) -> &'static [&'static str] {
+        match self {
+            Self::Karpenter => &["kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws"],
+            Self::Aks => &["kubernetes.io", "k8s.io", "kubernetes.azure.com"],
+            _ => &["kubernetes.io", "k8s.io"],
+        }
+    }
+
+    /// Whether a taint needs a value, and two taints cannot have the same key.
+    pub const fn restricts_taints(self) -> bool {
+        matches!(self, Self::Aks | Self::Gke)
+    }
+
+    /// The platform's name of the image for a build of Windows; `None` if it has none. RKE2 runs on any machine.
+    pub fn image(self, build: Build) -> Option<&'static str> {
+        let names = match build.0 {
+            17763 => [Some("WindowsServer2019CoreContainer"), None, Some("windows2019@latest"), Some("ltsc2019")],
+            20348 => [
+                Some("WindowsServer2022CoreContainer"),
+                Some("Windows2022"),
+                Some("windows2022@latest"),
+                Some("ltsc2022"),
+            ],
+            26100 => [Some("WindowsServer2025CoreContainer"), Some("Windows2025"), Some("windows2025@latest"), None],
+            _ => [None; 4],
+        };
+        names.get(self.column()).copied().flatten()
+    }
+
+    /// Whether the platform selects the image of its nodes.
+    pub const fn selects_image(self) -> bool {
+        !matches!(self, Self::Rke2 | Self::Rke2WithFlags)
+    }
+
+    /// The way to configure an RKE2 agent of a minor.
+    pub fn rke2(kubelet: Minor) -> Self {
+        if kubelet >= RKE2_DROP_INS_SINCE { Self::Rke2 } else { Self::Rke2WithFlags }
+    }
+}
+
+/// The first RKE2 that starts the kubelet with a directory of configuration.
+pub const RKE2_DROP_INS_SINCE: Minor = Minor(32);
+/// The pods on a node of AKS, both bounds included.
+pub const AKS_PODS: (u32, u32) = (10, 250);
+/// The FIPS-enabled image that Windows Server 2025 requires on AKS.
+pub const AKS_NEEDS_FIPS: Build = Build(26100);
+
+const DROP_IN: &str = r"C:\var\lib\rancher\rke2\agent\etc\kubelet.conf.d\50-winpool.conf";
+const REGISTRIES: &str = r"C:\etc\rancher\rke2\registries.yaml";
+
+const AKS_KUBELET: &str =
+    "AKS configures only image garbage collection and container logs of a Windows kubelet, and uses its own value";
+const AKS_CONTAINERD: &str = "AKS writes the configuration of containerd itself, from its own template";
+const GKE_KUBELET: &str = "GKE has no node system configuration for Windows Server nodes, and uses its own value";
+const GKE_CONTAINERD: &str = "GKE has no containerd configuration for Windows node images, and uses its own value";
+const EKS_CONTAINERD: &str =
+    "the EKS image configures containerd itself, and its bootstrap script has no argument for it";
+const KARPENTER_KUBELET: &str = "Karpenter passes only its twelve kubelet fields to the bootstrap script of EKS, and the node uses the value of the image";
+const RKE2_CONTAINERD: &str = "RKE2 writes the configuration of containerd at every start, from its own template";
+const RKE2_EVICTION: &str =
+    "RKE2 removes this flag from the arguments of a Windows kubelet, and the kubelet uses its defaults";
+const NO_PROXY_SETTING: &str =
+    "the platform has no setting for it: set the variables on the node before its services start";
+
+/// What the platforms do with each setting: EKS, AKS, Karpenter, GKE, RKE2 and RKE2 up to 1.31.
+#[rustfmt::skip]
+const SETTINGS: &[(Setting, [Support; 6])] = &[
+    (Setting::SystemReserved, [
+        Flag("system-reserved"),
+        NotTaken("AKS reserves 2 GB for the system processes of Windows, which cannot be changed"),
+        Native("kubelet.systemReserved"), NotTaken(GKE_KUBELET), File(DROP_IN), Flag("system-reserved")]),
+    (Setting::KubeReserved, [
+        Flag("kube-reserved"),
+        NotTaken("AKS sets its own, computed from the size of the machine and the maximum of pods; its preview setting is for Linux only"),
+        Native("kubelet.kubeReserved"), NotTaken(GKE_KUBELET), File(DROP_IN), Flag("kube-reserved")]),
+    (Setting::EvictionHard, [
+        Flag("eviction-hard"),
+        NotTaken("AKS sets its own: memory.available<100Mi from 1.29 on; its preview setting is for Linux only"),
+        Native("kubelet.evictionHard"), NotTaken(GKE_KUBELET), File(DROP_IN), NotTaken(RKE2_EVICTION)]),
+    (Setting::MaxPods, [
+        Native("maxPodsPerNode"), Native("--max-pods"), Native("kubelet.maxPods"), Native("--max-pods-per-node"),
+        File(DROP_IN), Flag("max-pods")]),
+    (Setting::ImageGc, [
+        Flag("image-gc-high-threshold"), Native("imageGcHighThreshold"), Native("kubelet.imageGCHighThresholdPercent"),
+        NotTaken(GKE_KUBELET), File(DROP_IN), Flag("image-gc-high-threshold")]),
+    (Setting::ContainerLogs, [
+        Flag("container-log-max-size"), Native("containerLogMaxSizeMB"), NotTaken(KARPENTER_KUBELET),
+        NotTaken(GKE_KUBELET), File(DROP_IN), Flag("container-log-max-size")]),
+    (Setting::FeatureGates, [
+        Flag("feature-gates"), NotTaken(AKS_KUBELET), NotTaken(KARPENTER_KUBELET), NotTaken(GKE_KUBELET),
+        File(DROP_IN), Flag("feature-gates")]),
+    (Setting::PriorityClass, [
+        Flag("windows-priorityclass"), Always("AboveNormal"), NotTaken(KARPENTER_KUBELET), NotTaken(GKE_KUBELET),
+        Flag("windows-priorityclass"), Flag("windows-priorityclass")]),
+    (Setting::Verbosity, [
+        Flag("v"), NotTaken(AKS_KUBELET), NotTaken(KARPENTER_KUBELET), NotTaken(GKE_KUBELET), File(DROP_IN), Flag("v")]),
+    (Setting::PauseImage, [
+        NotTaken("the EKS image uses amazonaws.com/eks/pause-windows, which it contains"), NotTaken(AKS_CONTAINERD),
+        NotTaken("the EKS image uses amazonaws.com/eks/pause-windows, which it contains"), NotTaken(GKE_CONTAINERD),
+        Native("pause-image"), Native("pause-image")]),
+    (Setting::RegistryMirrors, [
+        NotTaken(EKS_CONTAINERD),
+        NotTaken(AKS_CONTAINERD),
+        NotTaken(EKS_CONTAINERD), NotTaken(GKE_CONTAINERD), File(REGISTRIES), File(REGISTRIES)]),
+    (Setting::Cni, [
+        NotTaken(EKS_CONTAINERD), NotTaken(AKS_CONTAINERD), NotTaken(EKS_CONTAINERD), NotTaken(GKE_CONTAINERD),
+        NotTaken("RKE2 sets both directories below its data directory"),
+        NotTaken("RKE2 sets both directories below its data directory")]),
+    (Setting::ImagePullProgressTimeout, [
+        NotTaken(EKS_CONTAINERD), NotTaken(AKS_CONTAINERD), NotTaken(EKS_CONTAINERD), NotTaken(GKE_CONTAINERD),
+        NotTaken(RKE2_CONTAINERD), NotTaken(RKE2_CONTAINERD)]),
+    (Setting::Root, [
+        NotTaken(EKS_CONTAINERD), NotTaken(r"AKS always uses C:\ProgramData\containerd\root"), NotTaken(EKS_CONTAINERD),
+        NotTaken(GKE_CONTAINERD), NotTaken(RKE2_CONTAINERD), NotTaken(RKE2_CONTAINERD)]),
+    (Setting::ExtraConfig, [
+        NotTaken(EKS_CONTAINERD), NotTaken(AKS_CONTAINERD), NotTaken(EKS_CONTAINERD), NotTaken(GKE_CONTAINERD),
+        NotTaken(RKE2_CONTAINERD), NotTaken(RKE2_CONTAINERD)]),
+    (Setting::KubeProxy, [
+        Native("-KubeProxyExtraArgs"), NotTaken("AKS configures kube-proxy itself"),
+        NotTaken("Karpenter does not pass -KubeProxyExtraArgs to the bootstrap script of EKS"),
+        NotTaken("GKE has no setting for kube-proxy on Windows Server nodes"),
+        Native("kube-proxy-arg"), Native("kube-proxy-arg")]),
+    (Setting::Proxy, [
+        NotTaken(NO_PROXY_SETTING), NotTaken("AKS does not support HTTP proxies in clusters with Windows node pools"),
+        NotTaken(NO_PROXY_SETTING), NotTaken(NO_PROXY_SETTING), NotTaken(NO_PROXY_SETTING), NotTaken(NO_PROXY_SETTING)]),
+    (Setting::Taints, [
+        Native("taints"), Native("--node-taints"), Native("spec.template.spec.taints"), Native("--node-taints"),
+        Native("node-taint"), Native("node-taint")]),
+    (Setting::Labels, [
+        Native("labels"), Native("--labels"), Native("spec.template.metadata.labels"), Native("--node-labels"),
+        Native("node-label"), Native("node-label")]),
+];
+
+/// Every setting but the fields of `extra`, in the order of the API.
+pub fn settings() -> impl Iterator<Item = Setting> {
+    SETTINGS.iter().map(|(setting, _)| *setting)
+}
+
+impl Setting {
+    /// The name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SystemReserved => "systemReserved",
+            Self::KubeReserved => "kubeReserved",
+            Self::EvictionHard => "evictionHard",
+            Self::MaxPods => "maxPods",
+            Self::ImageGc => "imageGC",
+            Self::ContainerLogs => "containerLogs",
+            Self::FeatureGates => "featureGates",
+            Self::PriorityClass => "priorityClass",
+            Self::Verbosity => "logging.verbosity",
+            Self::Extra(field) => field,
+            Self::PauseImage => "pauseImage",
+            Self::RegistryMirrors => "registryMirrors",
+            Self::Cni => "cni",
+            Self::ImagePullProgressTimeout => "imagePullProgressTimeout",
+            Self::Root => "root",
+            Self::ExtraConfig => "extraConfig",
+            Self::KubeProxy => "kubeProxy",
+            Self::Proxy => "proxy",
+            Self::Taints => "taints",
+            Self::Labels => "labels",
+        }
+    }
+}
+
+/// The fields of `extra` that Karpenter passes to a Windows node.
+const KARPENTER_FIELDS: &[&str] =
+    &["clusterDNS", "podsPerCore", "evictionSoft", "evictionSoftGracePeriod", "evictionMaxPodGracePeriod"];
+
+/// The flag of the kubelet for a field of its configuration.
+pub fn kubelet_flag(field: &str) -> Option<&'static str> {
+    FLAGS.iter().find(|(known, _)| *known == field).map(|(_, flag)| *flag)
+}
+
+#[rustfmt::skip]
+const FLAGS: &[(&str, &str)] = &[
+    ("enableServer",                     "enable-server"),
+    ("staticPodPath",                    "pod-manifest-path"),
+    ("syncFrequency",                    "sync-frequency"),
+    ("fileCheckFrequency",               "file-check-frequency"),
+    ("httpCheckFrequency",               "http-check-frequency"),
+    ("staticPodURL",                     "manifest-url"),
+    ("address",                          "address"),
+    ("port",                             "port"),
+    ("readOnlyPort",                     "read-only-port"),
+    ("tlsCertFile",                      "tls-cert-file"),
+    ("tlsPrivateKeyFile",                "tls-private-key-file"),
+    ("tlsCipherSuites",                  "tls-cipher-suites"),
+    ("rotateCertificates",               "rotate-certificates"),
+    ("serverTLSBootstrap",               "rotate-server-certificates"),
+    ("registryPullQPS",                  "registry-qps"),
+    ("registryBurst",                    "registry-burst"),
+    ("eventRecordQPS",                   "event-qps"),
+    ("eventBurst",                       "event-burst"),
+    ("enableDebuggingHandlers",          "enable-debugging-handlers"),
+    ("healthzPort",                      "healthz-port"),
+    ("healthzBindAddress",               "healthz-bind-address"),
+    ("clusterDomain",                    "cluster-domain"),
+    ("clusterDNS",                       "cluster-dns"),
+    ("streamingConnectionIdleTimeout",   "streaming-connection-idle-timeout"),
+    ("nodeStatusUpdateFrequency",        "node-status-update-frequency"),
+    ("imageMinimumGCAge",                "minimum-image-ttl-duration"),
+    ("runtimeRequestTimeout",            "runtime-request-timeout"),
+    ("podCIDR",                          "pod-cidr"),
+    ("nodeStatusMaxImages",              "node-status-max-images"),
+    ("contentType",                      "kube-api-content-type"),
+    ("kubeAPIQPS",                       "kube-api-qps"),
+    ("kubeAPIBurst",                     "kube-api-burst"),
+    ("serializeImagePulls",              "serialize-image-pulls"),
+    ("evictionSoft",                     "eviction-soft"),
+    ("evictionSoftGracePeriod",          "eviction-soft-grace-period"),
+    ("evictionPressureTransitionPeriod", "eviction-pressure-transition-period"),
+    ("evictionMaxPodGracePeriod",        "eviction-max-pod-grace-period"),
+    ("evictionMinimumReclaim",           "eviction-minimum-reclaim"),
+    ("podsPerCore",                      "pods-per-core"),
+    ("enableControllerAttachDetach",     "enable-controller-attach-detach"),
+    ("registerNode",                     "register-node"),
+    ("localStorageCapacityIsolation",    "local-storage-capacity-isolation"),
+    ("providerID",                       "provider-id"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::kubelet_fields::{FIELDS, FieldSupport, field};
+
+    #[test]
+    fn every_platform_has_an_answer_for_every_setting() {
+        for platform in Platform::ALL {
+            for setting in settings() {
+                let (Native(text) | Flag(text) | File(text) | Always(text) | NotTaken(text)) =
+                    platform.support(setting);
+                assert!(!text.is_empty() && text != "no source was found", "{platform:?}: {setting:?}");
+            }
+            for field in FIELDS.iter().filter(|field| field.support == FieldSupport::Supported) {
+                let (Native(text) | Flag(text) | File(text) | Always(text) | NotTaken(text)) =
+                    platform.support(Setting::Extra(field.name));
+                assert!(!text.is_empty(), "{platform:?}: {}", field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_field_of_a_table_is_a_field_of_the_kubelet() {
+        for name in FLAGS.iter().map(|(field, _)| field).chain(KARPENTER_FIELDS) {
+            assert_eq!(field(name).map(|field| field.support), Some(FieldSupport::Supported), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_platform_selects_an_image_only_if_it_has_one() {
+        let table = [
+            (Platform::Eks, [Some("WindowsServer2019CoreContainer"), Some("WindowsServer2025CoreContainer")]),
+            (Platform::Aks, [None, Some("Windows2025")]),
+            (Platform::Karpenter, [Some("windows2019@latest"), Some("windows2025@latest")]),
+            (Platform::Gke, [Some("ltsc2019"), None]),
+            (Platform::Rke2, [None, None]),
+        ];
+        for (platform, images) in table {
+            assert_eq!([Build(17763), Build(26100)].map(|build| platform.image(build)), images, "{platform:?}");
+        }
+        assert_eq!(Platform::Gke.image(Build(19042)), None);
+    }
+
+    #[test]
+    fn rke2_reads_a_directory_of_kubelet_configuration_from_1_32_on() {
+        assert_eq!(Platform::rke2(Minor(31)), Platform::Rke2WithFlags);
+        assert_eq!(Platform::rke2(Minor(32)), Platform::Rke2);
+    }
+}
