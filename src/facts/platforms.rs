@@ -1,35 +1,39 @@
-//! What the node pools of platforms take of a profile and of a pool, for Windows nodes: the field, flag or file for each
-//! setting, or what happens instead.
+//! What the node pools of platforms take of a profile and of a pool, for Windows nodes: the field, flag or file for
+//! each setting, or what happens instead.
 //!
 //! Sources, by repository, path and the date of what was read:
-//! - eksctl-io/eksctl (2026-08-21): `pkg/apis/eksctl.io/v1alpha5/types.go` and `validation.go` (no `kubeletExtraConfig` for
-//!   Windows; `overrideBootstrapCommand` only in `nodeGroups`, not in `managedNodeGroups`; labels of kubernetes.io and k8s.io
-//!   are rejected), `pkg/nodebootstrap/windows.go` and `windows_test.go` (the variables of an override).
+//! - eksctl-io/eksctl (2026-08-21): `pkg/apis/eksctl.io/v1alpha5/types.go` and `validation.go` (no
+//!   `kubeletExtraConfig` for Windows; `overrideBootstrapCommand` only in `nodeGroups`, not in `managedNodeGroups`;
+//!   labels of kubernetes.io and k8s.io are rejected), `pkg/nodebootstrap/windows.go` and `windows_test.go` (the
+//!   variables of an override).
 //! - awsdocs/amazon-eks-user-guide (2026), `latest/ug/nodes/eks-optimized-windows-ami.adoc`: the arguments of
-//!   `Start-EKSBootstrap.ps1`, and the cached pause image. The script itself is published only up to Kubernetes 1.16; there it
-//!   appends `-KubeletExtraArgs` to the flags of the service kubelet.
-//! - kubernetes/website (2025), `content/en/docs/reference/command-line-tools-reference/kubelet.md`: the flags of the kubelet
-//!   for fields of its configuration, and the labels with which it registers; rancher/rke2 and Azure/AgentBaker, as below, for
-//!   the flags of TLS and synchronization.
+//!   `Start-EKSBootstrap.ps1`, and the cached pause image. The script itself is published only up to Kubernetes 1.16;
+//!   there it appends `-KubeletExtraArgs` to the flags of the service kubelet.
+//! - kubernetes/website (2025), `content/en/docs/reference/command-line-tools-reference/kubelet.md`: the flags of the
+//!   kubelet for fields of its configuration, and the labels with which it registers; rancher/rke2 and
+//!   Azure/AgentBaker, as below, for the flags of TLS and synchronization.
 //! - MicrosoftDocs/azure-aks-docs (2026-08-21), in `articles/aks`: `custom-node-configuration.md`,
 //!   `node-resource-reservations.md`, `concepts-network-ip-address-planning.md` (10 to 250 pods), `http-proxy.md`,
-//!   `create-node-pools.md`, `use-node-taints.md`. Azure/AgentBaker (2026-08-21), `pkg/agent/datamodel/types.go` (the size of
-//!   logs in MiB), `staging/cse/windows/provisioningscripts/kubeletstart.ps1` and `containerd2template.toml`.
+//!   `create-node-pools.md`, `use-node-taints.md`. Azure/AgentBaker (2026-08-21), `pkg/agent/datamodel/types.go` (the
+//!   size of logs in MiB), `staging/cse/windows/provisioningscripts/kubeletstart.ps1` and `containerd2template.toml`.
 //!   Azure/azure-cli, `validate_taints` in `_validators.py`: a taint needs a value.
-//! - aws/karpenter-provider-aws (2026-08-21): `pkg/apis/v1/ec2nodeclass.go` (Windows aliases only with the version latest),
-//!   `pkg/providers/amifamily/bootstrap/bootstrap.go` and `windows.go`, `pkg/controllers/nodeclass/validation.go` and
-//!   `website/content/en/preview/concepts/nodeclasses.md`. v1.14.1 and earlier have only the twelve fields in the schema; later
-//!   the schema is open, and others stop the NodeClass with reason UnsupportedKubeletConfiguration.
-//! - cloud.google.com/kubernetes-engine/docs/how-to/node-system-config and customize-containerd-configuration (2026): neither
-//!   file is supported on Windows Server nodes; Google Cloud SDK, `command_lib/container/flags.py`: the flags, and
-//!   `--windows-os-version` with ltsc2019 and ltsc2022 only.
+//! - aws/karpenter-provider-aws (2026-08-21): `pkg/apis/v1/ec2nodeclass.go` (Windows aliases only with the version
+//!   latest), `pkg/providers/amifamily/bootstrap/bootstrap.go` and `windows.go`,
+//!   `pkg/controllers/nodeclass/validation.go` and `website/content/en/preview/concepts/nodeclasses.md`. v1.14.1 and
+//!   earlier have only the twelve fields in the schema; later the schema is open, and others stop the NodeClass with
+//!   reason UnsupportedKubeletConfiguration.
+//! - cloud.google.com/kubernetes-engine/docs/how-to/node-system-config and customize-containerd-configuration (2026):
+//!   neither file is supported on Windows Server nodes; Google Cloud SDK, `command_lib/container/flags.py`: the
+//!   flags, and `--windows-os-version` with ltsc2019 and ltsc2022 only.
 //! - rancher/rke2 (2026-08-21), `pkg/executor/pebinary/pebinary.go` (strips arguments with eviction-hard and
 //!   eviction-minimum-reclaim), `pkg/cli/cmds/agent.go` and `root.go`; rancher/rke2#4043 and k3s-io/k3s#10433 for
-//!   `kubelet.conf.d` since 1.32; rancher/rke2-docs (2026-08-20), `docs/install/configuration.md`, `private_registry.md`,
-//!   `docs/advanced.md` and `docs/reference/windows_agent_config.md`.
+//!   `kubelet.conf.d` since 1.32; rancher/rke2-docs (2026-08-20), `docs/install/configuration.md`,
+//!   `private_registry.md`, `docs/advanced.md` and `docs/reference/windows_agent_config.md`.
 //!
-//! A setting for which no source was found is not taken. Sources disagree on containerd of RKE2: its page describes
-//! templates, and the template for Windows that was read (k3s, 2021) has no place for the settings of a profile.
+//! A setting for which no source was found is not taken. Sources are incomplete for containerd of RKE2: since
+//! k3s-io/k3s#11707 (2025-02) its configuration on Windows has the template of Linux, which since k3s-io/k3s#13680
+//! (2026-02) imports a directory. That this works with paths of Windows was not found, so these settings are not
+//! taken. For mirrors, only endpoints without a path and with /v2 are described.
 
 use super::{Build, Minor};
 
@@ -198,13 +202,18 @@ const REGISTRIES: &str = r"C:\etc\rancher\rke2\registries.yaml";
 
 const AKS_KUBELET: &str =
     "AKS configures only image garbage collection and container logs of a Windows kubelet, and uses its own value";
+const AKS_KUBE_RESERVED: &str = "AKS sets its own, computed from the size of the machine and the maximum of pods; its preview setting is for Linux only";
 const AKS_CONTAINERD: &str = "AKS writes the configuration of containerd itself, from its own template";
 const GKE_KUBELET: &str = "GKE has no node system configuration for Windows Server nodes, and uses its own value";
 const GKE_CONTAINERD: &str = "GKE has no containerd configuration for Windows node images, and uses its own value";
 const EKS_CONTAINERD: &str =
     "the EKS image configures containerd itself, and its bootstrap script has no argument for it";
-const KARPENTER_KUBELET: &str = "Karpenter passes only its twelve kubelet fields to the bootstrap script of EKS, and the node uses the value of the image";
-const RKE2_CONTAINERD: &str = "RKE2 writes the configuration of containerd at every start, from its own template";
+const KARPENTER_KUBELET: &str =
+    "Karpenter passes only twelve fields of the kubelet to a Windows node, which uses the value of its image";
+const RKE2_CONTAINERD: &str =
+    "RKE2 writes the configuration of containerd at every start; that it imports other files on Windows is not known";
+const RKE2_PROXY: &str =
+    "RKE2 has no setting for it: set the variables for the service rke2, whose processes inherit them";
 const RKE2_EVICTION: &str =
     "RKE2 removes this flag from the arguments of a Windows kubelet, and the kubelet uses its defaults";
 const NO_PROXY_SETTING: &str =
@@ -219,7 +228,7 @@ const SETTINGS: &[(Setting, [Support; 6])] = &[
         Native("kubelet.systemReserved"), NotTaken(GKE_KUBELET), File(DROP_IN), Flag("system-reserved")]),
     (Setting::KubeReserved, [
         Flag("kube-reserved"),
-        NotTaken("AKS sets its own, computed from the size of the machine and the maximum of pods; its preview setting is for Linux only"),
+        NotTaken(AKS_KUBE_RESERVED),
         Native("kubelet.kubeReserved"), NotTaken(GKE_KUBELET), File(DROP_IN), Flag("kube-reserved")]),
     (Setting::EvictionHard, [
         Flag("eviction-hard"),
@@ -270,7 +279,7 @@ const SETTINGS: &[(Setting, [Support; 6])] = &[
         Native("kube-proxy-arg"), Native("kube-proxy-arg")]),
     (Setting::Proxy, [
         NotTaken(NO_PROXY_SETTING), NotTaken("AKS does not support HTTP proxies in clusters with Windows node pools"),
-        NotTaken(NO_PROXY_SETTING), NotTaken(NO_PROXY_SETTING), NotTaken(NO_PROXY_SETTING), NotTaken(NO_PROXY_SETTING)]),
+        NotTaken(NO_PROXY_SETTING), NotTaken(NO_PROXY_SETTING), NotTaken(RKE2_PROXY), NotTaken(RKE2_PROXY)]),
     (Setting::Taints, [
         Native("taints"), Native("--node-taints"), Native("spec.template.spec.taints"), Native("--node-taints"),
         Native("node-taint"), Native("node-taint")]),

@@ -50,7 +50,7 @@ pub fn yaml(settings: &KubeProxySettings, minor: Minor, kubeconfig: Option<&str>
 }
 
 /// The gates of the profile, and the gate for Direct Server Return if it is required and disabled by default.
-fn gates(settings: &KubeProxySettings, minor: Minor) -> BTreeMap<&str, bool> {
+pub(super) fn gates(settings: &KubeProxySettings, minor: Minor) -> BTreeMap<&str, bool> {
     let mut gates: BTreeMap<&str, bool> =
         settings.feature_gates.iter().map(|(name, on)| (name.as_str(), *on)).collect();
     let off_by_default = feature_gate(DSR_GATE).is_some_and(|gate| gate.known_in(minor) && !gate.default_in(minor));

@@ -257,7 +257,7 @@ pub(super) fn reserved(kubelet: &Kubelet, resource: Resource) -> [Option<Quantit
     [kubelet.system_reserved.get(&resource).copied(), kubelet.kube_reserved.get(&resource).copied()]
 }
 
-fn taint_fields(taint: &Taint) -> Strings<'_> {
+pub(super) fn taint_fields(taint: &Taint) -> Strings<'_> {
     let effect = taint.effect.as_str().to_owned();
     Strings(vec![("key", taint.key.clone()), ("value", taint.value.clone()), ("effect", effect)])
 }
@@ -269,7 +269,7 @@ pub(super) fn taints_flag(taints: &[Taint]) -> String {
 }
 
 /// The names in `cmd/kubelet/app/init_windows.go` of kubernetes/kubernetes.
-const fn priority_class(class: PriorityClass) -> &'static str {
+pub(super) const fn priority_class(class: PriorityClass) -> &'static str {
     match class {
         PriorityClass::Idle => "IDLE_PRIORITY_CLASS",
         PriorityClass::BelowNormal => "BELOW_NORMAL_PRIORITY_CLASS",

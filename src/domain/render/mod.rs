@@ -12,6 +12,7 @@ mod kube_proxy;
 pub mod kubeadm;
 pub mod kubelet;
 pub mod pause;
+pub mod platform;
 pub mod powershell;
 pub mod reserve;
 mod standalone;
