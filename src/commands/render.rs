@@ -4,6 +4,7 @@ mod compatibility;
 mod directory;
 mod files;
 mod objects;
+mod platform;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +24,7 @@ use crate::{
         Objects,
         node::WindowsNode,
         pool::{Snapshot, configs::ExpectedNode},
-        render::Bootstrap,
+        render::{Bootstrap, platform::Target},
         tables,
     },
     facts::{ContainerdVersion, Minor, containerd, support},
@@ -32,6 +33,7 @@ use crate::{
 
 use files::NodeFileFormat;
 pub use objects::{Rendered, render};
+pub use platform::{PlatformFiles, platform_files};
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]
@@ -60,7 +62,8 @@ pub(super) struct Args {
     /// the files for a node. The directory must be empty or written by winpool render, which replaces it
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     out: Option<PathBuf>,
-    /// Print the files for nodes in the format of this tool instead of objects
+    /// Print the files for nodes in the format of this tool or platform instead of objects. For a platform, a comment lists
+    /// the settings that it does not take
     #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["output", "standalone"])]
     target: Option<NodeTool>,
     /// Print complete files for nodes without another bootstrap tool instead of objects. Values that depend on the cluster
@@ -87,12 +90,38 @@ pub(super) struct Args {
 enum NodeTool {
     /// A directory of patches for kubeadm 1.25 or later, and the other files for the node
     Kubeadm,
+    /// A ClusterConfig of eksctl with a self-managed node group
+    EksNodegroup,
+    /// A script with az aks nodepool add
+    AksNodepool,
+    /// An EC2NodeClass and a NodePool of Karpenter
+    #[value(name = "karpenter-ec2nodeclass")]
+    KarpenterEc2NodeClass,
+    /// A script with gcloud container node-pools create
+    GkeNodepool,
+    /// Configuration files of an RKE2 agent
+    Rke2,
+}
+
+impl NodeTool {
+    /// The platform that makes the nodes itself.
+    const fn platform(self) -> Option<Target> {
+        match self {
+            Self::EksNodegroup => Some(Target::EksNodegroup),
+            Self::AksNodepool => Some(Target::AksNodepool),
+            Self::KarpenterEc2NodeClass => Some(Target::KarpenterEc2NodeClass),
+            Self::GkeNodepool => Some(Target::GkeNodepool),
+            Self::Rke2 => Some(Target::Rke2),
+            Self::Kubeadm => None,
+        }
+    }
 }
 
 impl Args {
     fn node_files(&self) -> Option<NodeFileFormat> {
         match self.target {
             Some(NodeTool::Kubeadm) => Some(NodeFileFormat::Kubeadm),
+            Some(_) => None,
             None => self.standalone.then(|| {
                 NodeFileFormat::Standalone(Bootstrap {
                     cluster_dns: self.cluster_dns.iter().map(IpAddr::to_string).collect(),
@@ -114,6 +143,7 @@ pub(super) struct Settings {
     has_default_versions: bool,
     namespace: String,
     node_files: Option<NodeFileFormat>,
+    platform: Option<Target>,
     destination: Destination,
 }
 
@@ -136,6 +166,7 @@ impl TryFrom<Args> for Settings {
             has_default_versions,
             namespace,
             node_files,
+            platform: args.target.and_then(NodeTool::platform),
             destination: Destination::new(args.out, args.output),
         })
     }
@@ -183,6 +214,15 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let rendered = render(&snapshot, &settings.expected_nodes, &resources);
     let rendered = rendered.map_err(|problems| input::failure(&problems))?;
     print_notes(&settings, &snapshot, &rendered);
+    if let Some(target) = settings.platform {
+        let files = platform_files(&snapshot, &settings.expected_nodes, &resources, target);
+        let files = files.map_err(|problems| input::failure(&problems))?;
+        files.notes.iter().for_each(|text| input::note(text));
+        return match settings.destination {
+            Destination::Stdout(_) => output::print(&files.text(target)),
+            Destination::Directory(directory) => directory::write_files(&directory, &files.all()),
+        };
+    }
     let Some(format) = settings.node_files else {
         return match settings.destination {
             Destination::Stdout(format) => output::print_objects(rendered.objects(), format),

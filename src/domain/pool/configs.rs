@@ -129,6 +129,11 @@ impl ConfigPlan {
         (!map.deleting && map.digest == rendered.digest).then_some(map.as_ref())
     }
 
+    /// The name of the configuration of a variant, if it could be rendered.
+    pub fn name(&self, variant: &Variant) -> Option<&str> {
+        self.names.get(variant).map(String::as_str)
+    }
+
     /// The variants with a configuration.
     pub fn variants(&self) -> BTreeSet<Variant> {
         self.names.keys().copied().collect()
