@@ -16,6 +16,7 @@ mod docs;
 mod facts;
 mod golden_containerd;
 mod golden_kubelet;
+mod golden_platforms;
 mod golden_samples;
 mod keeping;
 mod laws;

@@ -1,0 +1,126 @@
+//! The documents for platforms, and their reports, as golden files in `tests/golden/platforms`: for each target, those of
+//! `pools.yaml` there, and for RKE2 also those of a kubelet without a directory of configuration.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use winpool::{
+    commands::render::{PlatformFiles, platform_files, snapshot},
+    domain::{Objects, pool::configs::ExpectedNode, render::platform::Target},
+    facts::Minor,
+    manifests::{Budget, Manifests, Resources},
+};
+
+/// The folder of the golden files of each target, and the kubelet for which it is rendered.
+const TARGETS: [(&str, Target, Minor); 6] = [
+    ("eks-nodegroup", Target::EksNodegroup, Minor(36)),
+    ("aks-nodepool", Target::AksNodepool, Minor(36)),
+    ("karpenter-ec2nodeclass", Target::KarpenterEc2NodeClass, Minor(36)),
+    ("gke-nodepool", Target::GkeNodepool, Minor(36)),
+    ("rke2", Target::Rke2, Minor(36)),
+    ("rke2-with-flags", Target::Rke2, Minor(31)),
+];
+/// If set, the files are written instead of compared.
+const RENEW: &str = "WINPOOL_RENEW_GOLDEN";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/platforms")
+}
+
+fn rendered(target: Target, kubelet: Minor) -> PlatformFiles {
+    let input = folder().join("pools.yaml");
+    let resources = Resources::new(Manifests::read(&[input], &mut Budget::unbounded()).unwrap()).unwrap();
+    let expected_node = ExpectedNode { kubelet, containerd: None };
+    let snapshot = snapshot(&resources, Objects::default(), "winpool-system");
+    platform_files(&snapshot, &[expected_node], &resources, target).unwrap()
+}
+
+/// The files by path, without the digest in the name of a configuration.
+fn expected() -> BTreeMap<PathBuf, String> {
+    let mut golden = BTreeMap::new();
+    for (name, target, kubelet) in TARGETS {
+        let files = rendered(target, kubelet);
+        golden.insert(Path::new(name).join("notes.txt"), files.notes.join("\n") + "\n");
+        for (path, text) in files.all() {
+            let (directory, file) = path.split_once('/').unwrap();
+            let pool = if directory.starts_with("web-2022") { "web-2022" } else { directory };
+            assert_eq!(golden.insert(Path::new(name).join(pool).join(file), text), None, "{path} is the only one");
+        }
+    }
+    golden
+}
+
+fn found(directory: &Path) -> BTreeMap<PathBuf, String> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().map(Result::unwrap) {
+        let name = PathBuf::from(entry.file_name());
+        if entry.path().is_dir() {
+            files.extend(found(&entry.path()).into_iter().map(|(inner, text)| (name.join(inner), text)));
+        } else {
+            files.insert(name, fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+    files
+}
+
+#[test]
+fn the_documents_are_those_of_the_golden_files() {
+    let golden = expected();
+    if std::env::var_os(RENEW).is_some() {
+        for (name, ..) in TARGETS {
+            let _ = fs::remove_dir_all(folder().join(name));
+        }
+        for (path, text) in &golden {
+            let path = folder().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+    let mut found = found(&folder());
+    found.remove(Path::new("pools.yaml")).unwrap();
+    let remedy =
+        format!("if that is intended, run {RENEW}=1 cargo test -p winpool --test all golden_platforms::, and commit");
+    assert_eq!(found.keys().collect::<Vec<_>>(), golden.keys().collect::<Vec<_>>(), "{remedy}");
+    for (path, text) in &golden {
+        assert_eq!(&found[path], text, "{}: {remedy}", path.display());
+    }
+}
+
+/// The output of `winpool render` for a target.
+fn output(target: &str, more: &[&str]) -> std::process::Output {
+    let input = folder().join("pools.yaml");
+    let arguments = ["render", "-f", input.to_str().unwrap(), "--target", target];
+    Command::new(env!("CARGO_BIN_EXE_winpool")).args(arguments).args(more).output().unwrap()
+}
+
+#[test]
+fn losses_are_notes_and_not_failures() {
+    for (target, ..) in &TARGETS[..5] {
+        let output = output(target, &[]);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{target}: {stderr}");
+        for pool in ["web-2022", "plain-2025"] {
+            assert_eq!(stderr.lines().filter(|line| line.contains(&format!("pool {pool}: "))).count(), 1, "{stderr}");
+        }
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        assert!(stdout.starts_with("# Pool "), "{target}: {stdout}");
+        assert!(stdout.contains("\n# proxy: "), "{target}: {stdout}");
+    }
+}
+
+#[test]
+fn a_directory_has_the_report_beside_the_documents() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("out");
+    let output = output("rke2", &["--out", directory.to_str().unwrap()]);
+    assert!(output.status.success() && output.stdout.is_empty());
+    let names: Vec<_> = found(&directory).into_keys().map(|path| path.to_str().unwrap().to_owned()).collect();
+    for end in ["50-winpool.yaml", "50-winpool.conf", "registries.yaml", "losses.txt"] {
+        assert!(names.iter().any(|name| name.starts_with("web-2022-") && name.ends_with(end)), "{names:?}");
+    }
+    assert!(names.contains(&"plain-2025/losses.txt".to_owned()), "{names:?}");
+}
