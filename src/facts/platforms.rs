@@ -6,17 +6,18 @@
 //!   `kubeletExtraConfig` for Windows; `overrideBootstrapCommand` only in `nodeGroups`, not in `managedNodeGroups`;
 //!   labels of kubernetes.io and k8s.io are rejected), `pkg/nodebootstrap/windows.go` and `windows_test.go` (the
 //!   variables of an override).
-//! - awsdocs/amazon-eks-user-guide (2026), `latest/ug/nodes/eks-optimized-windows-ami.adoc`: the arguments of
+//! - awsdocs/amazon-eks-user-guide (18559e7, 2026), `latest/ug/nodes/eks-optimized-windows-ami.adoc`: the arguments of
 //!   `Start-EKSBootstrap.ps1`, and the cached pause image. The script itself is published only up to Kubernetes 1.16;
 //!   there it appends `-KubeletExtraArgs` to the flags of the service kubelet.
-//! - kubernetes/website (2025), `content/en/docs/reference/command-line-tools-reference/kubelet.md`: the flags of the
+//! - kubernetes/website (00cce41, with the gates of 1.34),
+//!   `content/en/docs/reference/command-line-tools-reference/kubelet.md`: the flags of the
 //!   kubelet for fields of its configuration, and the labels with which it registers; rancher/rke2 and
 //!   Azure/AgentBaker, as below, for the flags of TLS and synchronization.
 //! - MicrosoftDocs/azure-aks-docs (2026-08-21), in `articles/aks`: `custom-node-configuration.md`,
 //!   `node-resource-reservations.md`, `concepts-network-ip-address-planning.md` (10 to 250 pods), `http-proxy.md`,
 //!   `create-node-pools.md`, `use-node-taints.md`. Azure/AgentBaker (2026-08-21), `pkg/agent/datamodel/types.go` (the
 //!   size of logs in MiB), `staging/cse/windows/provisioningscripts/kubeletstart.ps1` and `containerd2template.toml`.
-//!   Azure/azure-cli, `validate_taints` in `_validators.py`: a taint needs a value.
+//!   Azure/azure-cli, `validate_taint` in `_validators.py`: a taint needs a value.
 //! - aws/karpenter-provider-aws (2026-08-21): `pkg/apis/v1/ec2nodeclass.go` (Windows aliases only with the version
 //!   latest), `pkg/providers/amifamily/bootstrap/bootstrap.go` and `windows.go`,
 //!   `pkg/controllers/nodeclass/validation.go` and `website/content/en/preview/concepts/nodeclasses.md`. v1.14.1 and
@@ -158,9 +159,14 @@ impl Platform {
         }
     }
 
-    /// Whether a taint needs a value, and two taints cannot have the same key.
-    pub const fn restricts_taints(self) -> bool {
+    /// Whether a taint needs a value. For GKE no source says that it may be empty.
+    pub const fn taints_need_values(self) -> bool {
         matches!(self, Self::Aks | Self::Gke)
+    }
+
+    /// Whether two taints cannot have the same key: gcloud reads them into a dictionary.
+    pub const fn taints_need_different_keys(self) -> bool {
+        matches!(self, Self::Gke)
     }
 
     /// The platform's name of the image for a build of Windows; `None` if it has none. RKE2 runs on any machine.

@@ -83,7 +83,10 @@ fn value_problem(platform: Platform, setting: Setting, nodes: &NodeGroup) -> Opt
         (Setting::Taints, _) => {
             let (_, others) = taints(platform, nodes);
             let others: Vec<_> = others.into_iter().map(taint_text).collect();
-            let because = "each taint needs a value and its own key";
+            let because = match platform.taints_need_different_keys() {
+                true => "each taint needs a value and its own key",
+                false => "each taint needs a value",
+            };
             (!others.is_empty()).then(|| format!("without {}, because {because}: {OPERATOR}", others.join(", ")))
         }
         (Setting::Labels, _) => {

@@ -70,7 +70,8 @@ fn is_set_in(setting: Setting, profile: &Profile) -> bool {
 pub(super) fn taints<'a>(platform: Platform, nodes: &NodeGroup<'a>) -> (Vec<&'a Taint>, Vec<&'a Taint>) {
     let is_first = |index: usize, taint: &Taint| !nodes.taints[..index].iter().any(|other| other.key == taint.key);
     let taken = |index: usize, taint: &Taint| {
-        !platform.restricts_taints() || (!taint.value.is_empty() && is_first(index, taint))
+        (!taint.value.is_empty() || !platform.taints_need_values())
+            && (is_first(index, taint) || !platform.taints_need_different_keys())
     };
     let (taken, others): (Vec<_>, Vec<_>) =
         nodes.taints.iter().enumerate().partition(|(index, taint)| taken(*index, taint));

@@ -260,8 +260,8 @@ fn taints_and_labels_that_a_platform_does_not_take_are_left_to_the_operator() {
         (Target::EksNodegroup, &["batch", "other", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
         (
             Target::AksNodepool,
-            &["os=windows:NoSchedule", "team=web"],
-            &["batch", "other", "example.kubernetes.io/x", "kubernetes.azure.com/y"],
+            &["os=windows:NoSchedule,os=other:NoSchedule", "team=web"],
+            &["batch", "example.kubernetes.io/x", "kubernetes.azure.com/y"],
         ),
         (Target::KarpenterEc2NodeClass, &["batch", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
         (Target::GkeNodepool, &["os=windows:NoSchedule", "kubernetes.azure.com/y=2"], &["batch", "other"]),

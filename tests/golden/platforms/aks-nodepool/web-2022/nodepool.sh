@@ -17,7 +17,7 @@
 # extraConfig: AKS writes the configuration of containerd itself, from its own template
 # kubeProxy: AKS configures kube-proxy itself
 # proxy: AKS does not support HTTP proxies in clusters with Windows node pools
-# taints: without batch=:NoExecute, because each taint needs a value and its own key: the operator sets it after the node has joined
+# taints: without batch=:NoExecute, because each taint needs a value: the operator sets it after the node has joined
 # labels: without example.kubernetes.io/tier, because the domain is reserved: the operator sets it after the node has joined
 # Set RESOURCE_GROUP, CLUSTER and NODE_POOL before. The name of a Windows node pool has at most six characters.
 : "${RESOURCE_GROUP:?}" "${CLUSTER:?}" "${NODE_POOL:?}"
