@@ -30,6 +30,7 @@ pub mod assets;
 pub mod audit;
 pub mod certificates;
 pub mod cluster;
+pub mod cluster_api;
 pub mod control_plane;
 pub mod fixture;
 pub mod history;

@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod agents;
+mod cluster_api;
 mod cluster_wide;
 mod commands;
 mod containerd;

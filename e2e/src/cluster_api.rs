@@ -1,0 +1,295 @@
+//! Cluster API: its CustomResourceDefinitions in the versions that a test serves, and what its controllers would do with
+//! MachineDeployments: MachineSets for each template, and Machines with their nodes.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::GroupVersion,
+};
+use serde_json::{Value, json};
+use winpool::facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP};
+
+use crate::{
+    control_plane::{ControlPlane, User},
+    kubectl::{kubectl, kubectl_with_input},
+    operator::workspace,
+    wait::{eventually, until},
+};
+
+/// The namespace of the machines.
+pub const NAMESPACE: &str = "default";
+/// The name of the Cluster.
+pub const CLUSTER: &str = "prod";
+
+const INSTALLED: Duration = Duration::from_secs(60);
+
+/// Installs the CustomResourceDefinitions with only these versions, and waits until they are served. Of several versions, the
+/// last is stored; there is no conversion between them.
+///
+/// # Errors
+/// When the API server refuses.
+pub async fn install_cluster_api(control_plane: &ControlPlane, versions: &[ApiVersion]) -> Result<()> {
+    let mut names = Vec::new();
+    let mut files: Vec<_> = std::fs::read_dir(workspace().join("e2e/cluster-api"))?.collect::<std::io::Result<_>>()?;
+    files.sort_by_key(std::fs::DirEntry::file_name);
+    for file in files {
+        let mut crd: Value = serde_saphyr::from_str(&std::fs::read_to_string(file.path())?)?;
+        let stored = versions.last().context("no version")?;
+        let all = crd["spec"]["versions"].as_array_mut().context("versions")?;
+        all.retain(|version| versions.iter().any(|served| version["name"] == served.name()));
+        for version in all {
+            version["storage"] = json!(version["name"] == stored.name());
+        }
+        names.push(format!("crd/{}", crd["metadata"]["name"].as_str().unwrap_or_default()));
+        kubectl_with_input(control_plane, User::Admin, &["create", "--validate=false", "-f", "-"], &crd.to_string())?;
+    }
+    for name in &names {
+        kubectl(control_plane, User::Admin, &["wait", "--for=condition=Established", "--timeout=60s", name])?;
+    }
+    Ok(())
+}
+
+/// Deletes the CustomResourceDefinitions and all their objects.
+///
+/// # Errors
+/// When the API server refuses.
+pub fn uninstall_cluster_api(control_plane: &ControlPlane) -> Result<()> {
+    let path = workspace().join("e2e/cluster-api");
+    kubectl(control_plane, User::Admin, &["delete", "--wait=true", "-f", &path.to_string_lossy()]).map(drop)
+}
+
+/// Gives the operator the permissions of `config/cluster-api`.
+///
+/// # Errors
+/// When `kubectl` refuses.
+pub fn install_cluster_api_permissions(control_plane: &ControlPlane) -> Result<()> {
+    let path = workspace().join(Path::new("config/cluster-api"));
+    kubectl(control_plane, User::Admin, &["apply", "-k", &path.to_string_lossy()])?;
+    let action = ["auth", "can-i", "create", "secrets", "-n", NAMESPACE];
+    let deadline = std::time::Instant::now() + INSTALLED;
+    // `can-i` fails while the answer is no.
+    while kubectl(control_plane, User::Operator, &action).is_err() {
+        ensure!(std::time::Instant::now() < deadline, "the operator has no permissions of config/cluster-api");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+/// The objects of Cluster API in one version.
+#[derive(Clone)]
+pub struct Machines {
+    client: Client,
+    /// The version in which tests read and write.
+    pub version: ApiVersion,
+}
+
+impl Machines {
+    /// The objects in a version. `client` must have all permissions.
+    #[must_use]
+    pub fn new(client: Client, version: ApiVersion) -> Self {
+        Self { client, version }
+    }
+
+    /// The objects of a kind.
+    #[must_use]
+    pub fn api(&self, kind: &str) -> Api<DynamicObject> {
+        let group = if kind.starts_with("Kubeadm") { BOOTSTRAP_GROUP } else { CORE_GROUP };
+        let resource = ApiResource::from_gvk(&GroupVersion::gv(group, self.version.name()).with_kind(kind));
+        Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
+    }
+
+    /// Creates an object with a spec and metadata.
+    ///
+    /// # Errors
+    /// When the API server refuses, or removes a field that the schema does not have.
+    pub async fn create(&self, kind: &str, name: &str, metadata: Value, spec: Value) -> Result<DynamicObject> {
+        let api = self.api(kind);
+        let group = if kind.starts_with("Kubeadm") { BOOTSTRAP_GROUP } else { CORE_GROUP };
+        let mut object = json!({
+            "apiVersion": format!("{group}/{}", self.version), "kind": kind, "metadata": {"name": name}, "spec": spec,
+        });
+        json_merge(&mut object["metadata"], metadata);
+        let create = || async {
+            let object: DynamicObject = serde_json::from_value(object.clone())?;
+            Ok(api.create(&PostParams::default(), &object).await?)
+        };
+        // A resource is served a moment after its definition is established.
+        let created = eventually(&format!("{kind} {name} is created"), INSTALLED, create).await?;
+        ensure!(created.data["spec"] == spec, "{kind} {name} was pruned: {}", created.data["spec"]);
+        Ok(created)
+    }
+
+    /// Creates the Cluster.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub async fn create_cluster(&self) -> Result<()> {
+        let spec = json!({"controlPlaneEndpoint": {"host": "prod.example", "port": 6443}});
+        self.create("Cluster", CLUSTER, json!({}), spec).await.map(drop)
+    }
+
+    /// Creates a MachineDeployment whose template is `bootstrap`.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub async fn create_deployment(&self, name: &str, labels: Value, kubernetes: &str, bootstrap: &str) -> Result<()> {
+        let own = json!({"deployment": name});
+        let spec = json!({
+            "clusterName": CLUSTER,
+            "replicas": 2,
+            "selector": {"matchLabels": own},
+            "template": {
+                "metadata": {"labels": own},
+                "spec": {
+                    "clusterName": CLUSTER,
+                    "version": kubernetes,
+                    "bootstrap": {"configRef": self.reference(BOOTSTRAP_GROUP, "KubeadmConfigTemplate", bootstrap)},
+                    "infrastructureRef": self.reference("infrastructure.cluster.x-k8s.io", "TestMachineTemplate", "windows"),
+                },
+            },
+        });
+        self.create("MachineDeployment", name, json!({"labels": labels}), spec).await.map(drop)
+    }
+
+    /// A reference in the form of the version.
+    #[must_use]
+    pub fn reference(&self, group: &str, kind: &str, name: &str) -> Value {
+        match self.version {
+            ApiVersion::V1Beta1 => json!({"apiVersion": format!("{group}/v1beta1"), "kind": kind, "name": name}),
+            ApiVersion::V1Beta2 => json!({"apiGroup": group, "kind": kind, "name": name}),
+        }
+    }
+
+    /// Changes an object by a merge patch of this field manager.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn edit(&self, kind: &str, name: &str, manager: &str, patch: &Value) -> Result<()> {
+        let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+        self.api(kind).patch(name, &params, &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Changes the reference of a MachineDeployment, as a person does.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn refer(&self, deployment: &str, template: &str) -> Result<()> {
+        let patch = json!({"spec": {"template": {"spec": {"bootstrap": {"configRef": {"name": template}}}}}});
+        self.edit("MachineDeployment", deployment, "gitops", &patch).await
+    }
+
+    /// The name of the template to which a MachineDeployment refers.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn template_of(&self, deployment: &str) -> Result<String> {
+        let object = self.api("MachineDeployment").get(deployment).await?;
+        let name = object.data.pointer("/spec/template/spec/bootstrap/configRef/name").and_then(Value::as_str);
+        name.map(str::to_owned).context("no reference")
+    }
+
+    /// Waits until a MachineDeployment refers to a template for which `holds` is true.
+    ///
+    /// # Errors
+    /// When it does not within a minute.
+    pub async fn until_template(&self, deployment: &str, holds: impl Fn(&str) -> bool) -> Result<String> {
+        let read = || self.template_of(deployment);
+        until("the MachineDeployment refers to the template", INSTALLED, read, |name| holds(name)).await
+    }
+
+    /// The names of all objects of a kind.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub async fn names(&self, kind: &str) -> Result<Vec<String>> {
+        let list = self.api(kind).list_metadata(&ListParams::default()).await?;
+        Ok(list.iter().map(ResourceExt::name_any).collect())
+    }
+
+    /// The annotations of an object.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn annotations(&self, kind: &str, name: &str) -> Result<BTreeMap<String, String>> {
+        Ok(self.api(kind).get_metadata(name).await?.annotations().clone())
+    }
+
+    /// Replaces the machines of a MachineDeployment as Cluster API does: a MachineSet with two Machines of the template to which
+    /// it refers now, and no other. The nodes of the Machines have these names.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn roll_out(&self, deployment: &str, nodes: [&str; 2], containerd: &str) -> Result<()> {
+        let object = self.api("MachineDeployment").get(deployment).await?;
+        let template = object.data["spec"]["template"].clone();
+        let set = format!("{deployment}-{}", self.template_of(deployment).await?);
+        let labels = json!({"cluster.x-k8s.io/deployment-name": deployment, "deployment": deployment});
+        let sets = self.api("MachineSet");
+        for name in self.names("MachineSet").await? {
+            let of_deployment = sets.get_metadata(&name).await?.labels()["cluster.x-k8s.io/deployment-name"] == deployment;
+            if of_deployment && name != set {
+                sets.delete(&name, &DeleteParams::default()).await?;
+            }
+        }
+        if sets.get_metadata_opt(&set).await?.is_none() {
+            let spec = json!({
+                "clusterName": CLUSTER, "replicas": 2, "selector": {"matchLabels": {"deployment": deployment}}, "template": template,
+            });
+            self.create("MachineSet", &set, json!({"labels": labels}), spec).await?;
+        }
+        self.set_status("MachineSet", &set, json!({"replicas": 2})).await?;
+        for (index, node) in nodes.into_iter().enumerate() {
+            let name = format!("{set}-{index}");
+            if self.api("Machine").get_metadata_opt(&name).await?.is_none() {
+                let spec = json!({
+                    "clusterName": CLUSTER,
+                    "bootstrap": {"dataSecretName": "bootstrap"},
+                    "infrastructureRef": self.reference("infrastructure.cluster.x-k8s.io", "TestMachine", &name),
+                });
+                self.create("Machine", &name, json!({"labels": labels}), spec).await?;
+            }
+            self.set_status("Machine", &name, json!({"nodeRef": self.node_reference(node), "nodeInfo": node_info(containerd)})).await?;
+        }
+        Ok(())
+    }
+
+    fn node_reference(&self, node: &str) -> Value {
+        match self.version {
+            ApiVersion::V1Beta1 => json!({"kind": "Node", "apiVersion": "v1", "name": node}),
+            ApiVersion::V1Beta2 => json!({"name": node}),
+        }
+    }
+
+    /// Sets the status of an object.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn set_status(&self, kind: &str, name: &str, status: Value) -> Result<()> {
+        let patch = json!({"status": status});
+        self.api(kind).patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+        Ok(())
+    }
+}
+
+/// The required fields of `nodeInfo`.
+fn node_info(containerd: &str) -> Value {
+    let empty = ["machineID", "systemUUID", "bootID", "osImage", "kubeProxyVersion"];
+    let mut info = json!({
+        "kernelVersion": "10.0.20348.1", "containerRuntimeVersion": format!("containerd://{containerd}"),
+        "kubeletVersion": "v1.36.2", "operatingSystem": "windows", "architecture": "amd64",
+    });
+    for key in empty {
+        info[key] = json!("-");
+    }
+    info
+}
+
+fn json_merge(object: &mut Value, more: Value) {
+    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+        object.extend(more);
+    }
+}

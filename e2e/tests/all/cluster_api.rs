@@ -1,0 +1,127 @@
+//! Machines of Cluster API: its real CustomResourceDefinitions on the real API server, and simulated controllers.
+
+mod references;
+mod templates;
+mod versions;
+
+use e2e::{
+    cluster::Cluster,
+    cluster_api::{CLUSTER, Machines, NAMESPACE, install_cluster_api, install_cluster_api_permissions},
+    operator::Operator,
+};
+use serde_json::{Value, json};
+use winpool::{
+    api::{ClusterApiStatus, MachineGroupStatus},
+    facts::cluster_api::ApiVersion,
+};
+
+const POOL: &str = "web";
+/// The MachineDeployment of the pool.
+const DEPLOYMENT: &str = "web-md";
+/// The template of the platform team.
+const BASE: &str = "base-windows";
+
+/// A cluster with Cluster API, an operator, a profile, and a MachineDeployment that refers to the template of the platform
+/// team.
+struct World {
+    cluster: Cluster,
+    machines: Machines,
+    operator: Operator,
+}
+
+impl World {
+    /// Starts it with these versions of Cluster API's resources. The last one is stored, and objects are made in it.
+    async fn start(versions: &[ApiVersion]) -> Self {
+        let cluster = Cluster::start().await.unwrap();
+        install_cluster_api(&cluster.control_plane, versions).await.unwrap();
+        install_cluster_api_permissions(&cluster.control_plane).unwrap();
+        let version = *versions.last().unwrap();
+        let machines = Machines::new(cluster.client.clone(), version);
+        machines.create_cluster().await.unwrap();
+        machines.create("KubeadmConfigTemplate", BASE, json!({}), base(version)).await.unwrap();
+        machines.create_deployment(DEPLOYMENT, json!({"winpool": POOL}), "v1.34.2", BASE).await.unwrap();
+        let operator = cluster.start_operator(&[], &[]).await.unwrap();
+        let world = Self { cluster, machines, operator };
+        world.apply_profile(110).await;
+        world
+    }
+
+    /// Starts it with v1beta2 alone.
+    async fn v1beta2() -> Self {
+        Self::start(&[ApiVersion::V1Beta2]).await
+    }
+
+    /// Limits the pods of a node, which changes the template.
+    async fn apply_profile(&self, max_pods: u32) {
+        self.cluster.apply_profile("standard", json!({"kubelet": {"maxPods": max_pods}})).await.unwrap();
+    }
+
+    /// Applies the pool with these fields of `clusterAPI`.
+    async fn apply_pool(&self, fields: Value) {
+        self.cluster.apply_pool(POOL, pool(fields)).await.unwrap();
+    }
+
+    /// Waits for a status and reason of `MachinesTemplated`, and returns the message.
+    async fn until(&self, status: &str, reason: &str) -> String {
+        self.cluster.until_condition(POOL, "MachinesTemplated", status, reason).await.unwrap().message
+    }
+
+    /// What the status tells about the MachineDeployment.
+    async fn group(&self) -> MachineGroupStatus {
+        let ClusterApiStatus { groups, .. } = self.cluster.status(POOL).await.unwrap().cluster_api.unwrap();
+        let [group] = &groups[..] else { panic!("{groups:?}") };
+        group.clone()
+    }
+
+    /// Waits until the operator writes nothing, and ends it.
+    async fn stop(self) {
+        self.cluster.until_idle().await.unwrap();
+        self.cluster.nothing_was_forbidden().unwrap();
+        self.operator.stop().await.unwrap();
+    }
+}
+
+/// The spec of a pool with these fields of `clusterAPI`.
+fn pool(fields: Value) -> Value {
+    let mut rules = json!({
+        "namespace": NAMESPACE,
+        "clusterName": CLUSTER,
+        "machineDeployments": {"matchLabels": {"winpool": POOL}},
+        "templateFrom": {"name": BASE},
+        "containerdVersion": "2.2",
+    });
+    for (key, value) in fields.as_object().unwrap() {
+        rules[key] = value.clone();
+    }
+    rules.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    json!({
+        "windowsVersion": "ltsc2022",
+        "nodeSelector": {"matchLabels": {"agentpool": POOL}},
+        "profileRef": {"name": "standard"},
+        "delivery": {"method": "ClusterAPI", "clusterAPI": rules},
+    })
+}
+
+/// A template in the shape of those of Cluster API's provider for Azure.
+fn base(version: ApiVersion) -> Value {
+    let taint = "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule";
+    let arguments = match version {
+        ApiVersion::V1Beta1 => json!({"cloud-provider": "external", "register-with-taints": taint}),
+        ApiVersion::V1Beta2 => {
+            json!([{"name": "cloud-provider", "value": "external"}, {"name": "register-with-taints", "value": taint}])
+        }
+    };
+    json!({"template": {"spec": {
+        "files": [{
+            "path": "c:/k/azure.json", "owner": "root:root", "permissions": "0644",
+            "contentFrom": {"secret": {"name": "azure-json", "key": "worker-node-azure.json"}},
+        }],
+        "joinConfiguration": {"nodeRegistration": {
+            "criSocket": "npipe:////./pipe/containerd-containerd",
+            "name": "{{ ds.meta_data[\"local_hostname\"] }}",
+            "kubeletExtraArgs": arguments,
+        }},
+        "preKubeadmCommands": ["powershell C:/defender-exclude-calico.ps1"],
+        "users": [{"name": "capi", "groups": "Administrators", "sshAuthorizedKeys": ["ssh-ed25519 AAAA"]}],
+    }}})
+}

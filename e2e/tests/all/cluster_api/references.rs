@@ -1,0 +1,164 @@
+//! References of MachineDeployments, and their annotations.
+
+use e2e::{cluster::SOON, wait::until};
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use super::{BASE, DEPLOYMENT, POOL, World, pool};
+
+/// Lets winpool switch the reference of the MachineDeployment.
+async fn allow(world: &World) {
+    let patch = json!({"metadata": {"annotations": {"winpool.dev/manage-bootstrap": "true"}}});
+    world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &patch).await.unwrap();
+}
+
+fn automatic() -> Value {
+    json!({"rotation": "Automatic"})
+}
+
+#[tokio::test]
+async fn a_reference_is_switched_only_with_the_annotation_of_its_owner() {
+    let world = World::v1beta2().await;
+    world.apply_pool(automatic()).await;
+    let message = world.until("True", "RotationPending").await;
+    assert!(message.contains("lacks the annotation winpool.dev/manage-bootstrap"), "{message}");
+    assert_eq!(world.machines.template_of(DEPLOYMENT).await.unwrap(), BASE);
+
+    allow(&world).await;
+    let first = world.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
+    world.machines.roll_out(DEPLOYMENT, ["a", "b"], "2.2.1").await.unwrap();
+    world.until("Unknown", "ClusterIsElsewhere").await;
+
+    world.apply_profile(50).await;
+    world.machines.until_template(DEPLOYMENT, |name| name != first).await.unwrap();
+    let message = world.until("False", "Rotating").await;
+    assert!(message.contains("web-md: 0 of 2 machines"), "{message}");
+    world.machines.roll_out(DEPLOYMENT, ["c", "d"], "2.2.1").await.unwrap();
+    world.until("Unknown", "ClusterIsElsewhere").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_reference_that_another_client_changes_back_twice_is_not_switched_again() {
+    let world = World::v1beta2().await;
+    allow(&world).await;
+    world.apply_pool(automatic()).await;
+    for _ in 0..2 {
+        world.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
+        world.machines.refer(DEPLOYMENT, BASE).await.unwrap();
+    }
+    let message = world.until("False", "ReferenceManagedElsewhere").await;
+    assert!(message.contains("field manager gitops changed the reference of web-md"), "{message}");
+    world.cluster.until_idle().await.unwrap();
+    assert_eq!(world.machines.template_of(DEPLOYMENT).await.unwrap(), BASE);
+    // Another template is another attempt.
+    world.apply_profile(50).await;
+    world.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn paused_and_topology_managed_machine_deployments_are_not_changed() {
+    let world = World::v1beta2().await;
+    allow(&world).await;
+    let pause = |value: Value| json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": value}}});
+    world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &pause(json!(""))).await.unwrap();
+    world.apply_pool(automatic()).await;
+    let message = world.until("True", "RotationPending").await;
+    assert!(message.contains("is paused"), "{message}");
+    let cluster_paused = |value: Value| json!({"spec": {"paused": value}});
+    world.machines.edit("Cluster", "prod", "gitops", &cluster_paused(json!(true))).await.unwrap();
+    world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &pause(Value::Null)).await.unwrap();
+    world.cluster.until_idle().await.unwrap();
+    assert_eq!(world.machines.template_of(DEPLOYMENT).await.unwrap(), BASE);
+
+    let topology = |value: Value| json!({"metadata": {"labels": {"topology.cluster.x-k8s.io/owned": value}}});
+    world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &topology(json!(""))).await.unwrap();
+    world.machines.edit("Cluster", "prod", "gitops", &cluster_paused(json!(false))).await.unwrap();
+    let message = world.until("False", "TopologyManaged").await;
+    assert!(message.contains("winpool render --target clusterclass-patch"), "{message}");
+    world.cluster.until_idle().await.unwrap();
+    assert_eq!(world.machines.template_of(DEPLOYMENT).await.unwrap(), BASE);
+    world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &topology(Value::Null)).await.unwrap();
+    world.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn of_two_pools_that_select_a_machine_deployment_the_older_one_changes_it() {
+    let world = World::v1beta2().await;
+    allow(&world).await;
+    world.apply_pool(automatic()).await;
+    let template = world.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
+    world.cluster.until_younger_than(POOL).await.unwrap();
+    let mut second = pool(json!({"rotation": "Automatic", "autoscaling": {"cpu": "4", "memory": "16Gi"}}));
+    second["nodeSelector"]["matchLabels"]["agentpool"] = json!("second");
+    world.cluster.apply_pool("second", second).await.unwrap();
+    let conflict = world.cluster.until_condition("second", "MachinesTemplated", "False", "MachinesConflict").await.unwrap();
+    assert!(conflict.message.contains("web-md (pool web)"), "{}", conflict.message);
+    world.cluster.until_idle().await.unwrap();
+    assert_eq!(world.machines.template_of(DEPLOYMENT).await.unwrap(), template);
+    assert!(!world.machines.annotations("MachineDeployment", DEPLOYMENT).await.unwrap().contains_key("winpool.dev/autoscaling"));
+    world.stop().await;
+}
+
+/// The annotations of the autoscaler, by the last part of their key.
+async fn capacity(world: &World) -> anyhow::Result<Vec<(String, String)>> {
+    let annotations = world.machines.annotations("MachineDeployment", DEPLOYMENT).await?;
+    let key = |key: &str| key.strip_prefix("capacity.cluster-autoscaler.kubernetes.io/").map(str::to_owned);
+    Ok(annotations.iter().filter_map(|(name, value)| Some((key(name)?, value.clone()))).collect())
+}
+
+#[tokio::test]
+async fn an_autoscaler_gets_labels_taints_and_the_capacity_that_the_provider_does_not_report() {
+    let world = World::v1beta2().await;
+    let own = json!({"metadata": {"annotations": {
+        "capacity.cluster-autoscaler.kubernetes.io/ephemeral-disk": "80Gi",
+        "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "0",
+    }}});
+    world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &own).await.unwrap();
+    world.apply_pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi", "ephemeralDisk": "120Gi"}})).await;
+    let expected = [
+        ("cpu", "4"),
+        ("ephemeral-disk", "80Gi"),
+        (
+            "labels",
+            "agentpool=web,kubernetes.io/arch=amd64,kubernetes.io/os=windows,node.kubernetes.io/windows-build=10.0.20348,winpool.dev/pool=web",
+        ),
+        ("maxPods", "110"),
+        ("memory", "16Gi"),
+        ("taints", "os=windows:NoSchedule"),
+    ];
+    let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    until("annotations", SOON, || capacity(&world), |found| *found == expected).await.unwrap();
+    let message = world.until("True", "RotationPending").await;
+    assert!(message.contains("ephemeral-disk of web-md set by another client and left unchanged"), "{message}");
+    world.cluster.until_idle().await.unwrap();
+
+    // The autoscaling ends: what winpool wrote goes, and the rest stays.
+    world.apply_pool(json!({})).await;
+    let theirs = [("ephemeral-disk".to_owned(), "80Gi".to_owned())];
+    until("annotations removed", SOON, || capacity(&world), |found| *found == theirs).await.unwrap();
+    let annotations = world.machines.annotations("MachineDeployment", DEPLOYMENT).await.unwrap();
+    assert_eq!(annotations["cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"], "0");
+    assert!(!annotations.contains_key("winpool.dev/autoscaling"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_pool_that_is_deleted_with_cleanup_removes_its_annotations_and_keeps_templates_in_use() {
+    let world = World::v1beta2().await;
+    let mut spec = pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}}));
+    spec["deletionPolicy"] = json!("Cleanup");
+    world.cluster.apply_pool(POOL, spec).await.unwrap();
+    world.until("True", "RotationPending").await;
+    let template = world.group().await.template;
+    world.machines.refer(DEPLOYMENT, &template).await.unwrap();
+    world.until("True", "UpToDate").await;
+    world.cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
+    world.cluster.until_pool_gone(POOL).await.unwrap();
+    assert_eq!(capacity(&world).await.unwrap(), []);
+    let names = world.machines.names("KubeadmConfigTemplate").await.unwrap();
+    assert_eq!(names, [BASE.to_owned(), template]);
+    world.stop().await;
+}

@@ -1,0 +1,151 @@
+//! Templates: what they are made from, and when they are removed.
+
+use e2e::{cluster::SOON, wait::until};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use super::{BASE, DEPLOYMENT, POOL, World, pool};
+
+/// The templates of the pool.
+async fn templates(world: &World) -> anyhow::Result<Vec<String>> {
+    let names = world.machines.names("KubeadmConfigTemplate").await?;
+    Ok(names.into_iter().filter(|name| name != BASE).collect())
+}
+
+#[tokio::test]
+async fn a_changed_base_or_profile_results_in_a_new_template_and_old_ones_are_removed() {
+    let world = World::v1beta2().await;
+    world.apply_pool(json!({})).await;
+    world.until("True", "RotationPending").await;
+    let first = world.group().await.template;
+    world.machines.refer(DEPLOYMENT, &first).await.unwrap();
+    world.machines.roll_out(DEPLOYMENT, ["a", "b"], "2.2.1").await.unwrap();
+
+    let patch = json!({"spec": {"template": {"spec": {"preKubeadmCommands": ["echo changed"]}}}});
+    world.machines.edit("KubeadmConfigTemplate", BASE, "team", &patch).await.unwrap();
+    let changed = async || Ok(world.group().await.template);
+    let second = until("another template", SOON, changed, |name| *name != first).await.unwrap();
+    let stored = world.machines.api("KubeadmConfigTemplate").get(&second).await.unwrap();
+    assert_eq!(stored.data["spec"]["template"]["spec"]["preKubeadmCommands"][0], "echo changed");
+
+    for max_pods in [50, 51, 52, 53, 54, 55] {
+        let before = world.group().await.template;
+        world.apply_profile(max_pods).await;
+        until("another template", SOON, changed, |name| *name != before).await.unwrap();
+    }
+    // The one that machines need, the current one with that of the next minor, and three unused ones.
+    let current = world.group().await;
+    let kept = until("old templates are removed", SOON, || templates(&world), |names| names.len() <= 6).await.unwrap();
+    assert!(kept.contains(&first) && kept.contains(&current.template), "{kept:?}");
+    assert!(!kept.contains(&second), "{kept:?}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_template_for_the_next_minor_exists_before_the_machines_are_upgraded() {
+    let world = World::v1beta2().await;
+    // In 1.35 the kubelet no longer has the argument for the pause image.
+    world.apply_pool(json!({})).await;
+    world.until("True", "RotationPending").await;
+    let group = world.group().await;
+    let next = group.next.clone().unwrap();
+    assert_eq!((group.kubernetes.as_str(), next.kubernetes.as_str()), ("1.34", "1.35"));
+    assert!(templates(&world).await.unwrap().contains(&next.template));
+    assert_ne!(group.template, next.template);
+
+    // One change of both.
+    let patch = json!({"spec": {"template": {"spec": {
+        "version": "v1.35.1", "bootstrap": {"configRef": {"name": next.template}},
+    }}}});
+    world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &patch).await.unwrap();
+    world.until("True", "UpToDate").await;
+    assert_eq!(world.group().await.template, next.template);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn large_files_are_in_a_secret_that_goes_with_its_template() {
+    let world = World::v1beta2().await;
+    let settings: Vec<String> = (0..400).map(|number| format!("key{number} = \"{}\"", "x".repeat(30))).collect();
+    let extra = format!("[plugins.\"io.example\"]\n{}\n", settings.join("\n"));
+    world.cluster.apply_profile("standard", json!({"containerd": {"extraConfig": extra}})).await.unwrap();
+    world.apply_pool(json!({})).await;
+    world.until("True", "RotationPending").await;
+    let template = world.group().await.template;
+    let secrets = world.cluster.namespaced::<Secret>("default");
+    let data = secrets.get(&template).await.unwrap().data.unwrap();
+    let content = &data["Program-Files-containerd-conf.d-50-winpool.toml"].0;
+    assert!(String::from_utf8_lossy(content).contains("key399 = "));
+    let stored = world.machines.api("KubeadmConfigTemplate").get(&template).await.unwrap();
+    let files = stored.data["spec"]["template"]["spec"]["files"].as_array().unwrap().clone();
+    let secret = json!({"name": template, "key": "Program-Files-containerd-conf.d-50-winpool.toml"});
+    assert!(files.iter().any(|file| file["contentFrom"]["secret"] == secret), "{files:?}");
+
+    let cleanup = json!({"deletionPolicy": "Cleanup"});
+    world.cluster.edit_pool(POOL, json!({"spec": cleanup})).await.unwrap();
+    world.cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
+    world.cluster.until_pool_gone(POOL).await.unwrap();
+    assert_eq!(templates(&world).await.unwrap(), [""; 0]);
+    assert_eq!(secrets.get_opt(&template).await.unwrap(), None);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_added_to_is_named_and_nothing_is_written() {
+    let world = World::v1beta2().await;
+    let arguments = |name: &str, value: &str| {
+        json!({"spec": {"template": {"spec": {"joinConfiguration": {"nodeRegistration": {
+            "kubeletExtraArgs": [{"name": name, "value": value}],
+        }}}}}})
+    };
+    world.machines.edit("KubeadmConfigTemplate", BASE, "team", &arguments("windows-priorityclass", "NORMAL_PRIORITY_CLASS")).await.unwrap();
+    world.apply_pool(json!({})).await;
+    let message = world.until("False", "TemplateInvalid").await;
+    assert!(message.contains("the kubelet argument windows-priorityclass is \"NORMAL_PRIORITY_CLASS\""), "{message}");
+    assert_eq!(templates(&world).await.unwrap(), [""; 0]);
+    world.machines.edit("KubeadmConfigTemplate", BASE, "team", &arguments("v", "2")).await.unwrap();
+    world.until("True", "RotationPending").await;
+
+    let ignition = json!({"spec": {"template": {"spec": {"format": "ignition"}}}});
+    world.machines.edit("KubeadmConfigTemplate", BASE, "team", &ignition).await.unwrap();
+    let message = world.until("False", "TemplateInvalid").await;
+    assert!(message.contains("spec.template.spec.format: the format is ignition"), "{message}");
+    world.apply_pool(json!({"templateFrom": null})).await;
+    world.until("True", "RotationPending").await;
+
+    // A template of the pool that somebody changed.
+    let template = world.group().await.template;
+    world.machines.edit("KubeadmConfigTemplate", &template, "team", &ignition).await.unwrap();
+    let message = world.until("False", "TemplateInvalid").await;
+    assert!(message.contains("the object was changed after winpool created it"), "{message}");
+    world.machines.api("KubeadmConfigTemplate").delete(&template, &DeleteParams::default()).await.unwrap();
+    world.until("True", "RotationPending").await;
+
+    let labels = json!({"nodeSelector": {"matchLabels": {"node-restriction.kubernetes.io/pool": "web"}}});
+    world.cluster.edit_pool(POOL, json!({"spec": {"nodeSelector": null}})).await.unwrap_err();
+    let mut spec = pool(json!({}));
+    spec["nodeSelector"] = labels["nodeSelector"].clone();
+    spec["delivery"]["clusterAPI"]["templateFrom"] = Value::Null;
+    spec["delivery"]["clusterAPI"].as_object_mut().unwrap().remove("templateFrom");
+    world.cluster.apply_pool(POOL, spec).await.unwrap();
+    let message = world.until("False", "SelectorNotExpressible").await;
+    assert!(message.contains("node-restriction.kubernetes.io/pool=web"), "{message}");
+    let labels = json!({"spec": {"template": {"metadata": {"labels": {"node-restriction.kubernetes.io/pool": "web"}}}}});
+    world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &labels).await.unwrap();
+    world.until("True", "RotationPending").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_pool_that_observes_reports_what_it_would_write() {
+    let world = World::v1beta2().await;
+    let mut spec = pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}}));
+    spec["mode"] = json!("Observe");
+    world.cluster.apply_pool(POOL, spec).await.unwrap();
+    world.until("False", "Observing").await;
+    assert_eq!(templates(&world).await.unwrap(), [""; 0]);
+    let first = world.cluster.status(POOL).await.unwrap().pending.first;
+    assert!(first.iter().any(|change| change.starts_with("KubeadmConfigTemplate default/web-")), "{first:?}");
+    world.stop().await;
+}

@@ -1,0 +1,104 @@
+//! The versions of Cluster API's resources, and its installation and removal while the operator runs.
+
+use e2e::{
+    cluster::Cluster,
+    cluster_api::{
+        Machines, install_cluster_api, install_cluster_api_permissions, uninstall_cluster_api,
+    },
+};
+use serde_json::{Value, json};
+use winpool::facts::cluster_api::ApiVersion::{self, V1Beta1, V1Beta2};
+
+use super::{BASE, DEPLOYMENT, POOL, World, base, pool};
+
+/// Each version alone, and both: what the operator writes is stored without a loss, and machines are replaced once.
+#[tokio::test]
+async fn templates_are_stored_without_a_loss_in_each_version() {
+    for (versions, used) in [
+        (&[V1Beta1][..], V1Beta1),
+        (&[V1Beta2], V1Beta2),
+        (&[V1Beta1, V1Beta2], V1Beta2),
+    ] {
+        let world = World::start(versions).await;
+        world.apply_pool(json!({})).await;
+        let message = world.until("True", "RotationPending").await;
+        let group = world.group().await;
+        assert!(message.contains(&group.template) && group.current == BASE, "{message}");
+        assert_eq!(world.cluster.status(POOL).await.unwrap().cluster_api.unwrap().version, used.name());
+        stored_completely(&world.machines, &group.template).await;
+
+        world.machines.refer(DEPLOYMENT, &group.template).await.unwrap();
+        world.until("True", "UpToDate").await;
+        world.machines.roll_out(DEPLOYMENT, ["win-1", "win-2"], "2.2.1").await.unwrap();
+        world.until("Unknown", "ClusterIsElsewhere").await;
+        let group = world.group().await;
+        assert_eq!((group.machines, group.up_to_date), (2, 2));
+        world.stop().await;
+    }
+}
+
+/// The template has the patch, the merged taints and arguments, and everything of the base.
+async fn stored_completely(machines: &Machines, template: &str) {
+    let stored = machines.api("KubeadmConfigTemplate").get(template).await.unwrap().data;
+    let (spec, base) = (&stored["spec"]["template"]["spec"], &base(machines.version)["template"]["spec"]);
+    let paths: Vec<&str> = spec["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+    assert_eq!(
+        paths,
+        [
+            "c:/k/azure.json",
+            "C:/k/winpool/patches/kubeletconfiguration0+merge.yaml",
+            "C:/Program Files/containerd/conf.d/50-winpool.toml",
+            "C:/k/winpool/containerd.ps1",
+            "C:/k/winpool/kubelet.ps1",
+        ]
+    );
+    assert_eq!((&spec["files"][0], &spec["users"]), (&base["files"][0], &base["users"]));
+    assert_eq!(spec["joinConfiguration"]["patches"]["directory"], "C:/k/winpool/patches");
+    let registration = &spec["joinConfiguration"]["nodeRegistration"];
+    assert_eq!(registration["name"], base["joinConfiguration"]["nodeRegistration"]["name"]);
+    assert_eq!(registration["taints"], json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]));
+    let arguments = json!({
+        "cloud-provider": "external",
+        "node-labels": "agentpool=web",
+        "register-with-taints": "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule,os=windows:NoSchedule",
+        "windows-priorityclass": "ABOVE_NORMAL_PRIORITY_CLASS",
+    });
+    assert_eq!(by_name(machines.version, &registration["kubeletExtraArgs"]), arguments);
+}
+
+fn by_name(version: ApiVersion, arguments: &Value) -> Value {
+    match version {
+        V1Beta1 => arguments.clone(),
+        V1Beta2 => {
+            let list = arguments.as_array().unwrap().iter();
+            list.map(|argument| (argument["name"].as_str().unwrap().to_owned(), argument["value"].clone())).collect()
+        }
+    }
+}
+
+#[tokio::test]
+async fn cluster_api_may_be_installed_and_removed_while_the_operator_runs() {
+    let cluster = Cluster::start().await.unwrap();
+    install_cluster_api_permissions(&cluster.control_plane).unwrap();
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    cluster.apply_profile("standard", json!({})).await.unwrap();
+    cluster.apply_pool(POOL, pool(json!({}))).await.unwrap();
+    cluster.until_condition(POOL, "MachinesTemplated", "False", "ClusterAPINotInstalled").await.unwrap();
+    cluster.until_ready(POOL).await.unwrap();
+
+    install_cluster_api(&cluster.control_plane, &[V1Beta2]).await.unwrap();
+    cluster.until_condition(POOL, "MachinesTemplated", "False", "ClusterNotFound").await.unwrap();
+    let machines = Machines::new(cluster.client.clone(), V1Beta2);
+    machines.create_cluster().await.unwrap();
+    let none = cluster.until_condition(POOL, "MachinesTemplated", "False", "NoMachinesSelected").await.unwrap();
+    assert!(none.message.contains("winpool=web matches no MachineDeployment of cluster prod"), "{}", none.message);
+    machines.create_deployment(DEPLOYMENT, json!({"winpool": POOL}), "v1.34.2", BASE).await.unwrap();
+    let missing = cluster.until_condition(POOL, "MachinesTemplated", "False", "TemplateInvalid").await.unwrap();
+    assert!(missing.message.contains("there is no KubeadmConfigTemplate base-windows"), "{}", missing.message);
+    machines.create("KubeadmConfigTemplate", BASE, json!({}), base(V1Beta2)).await.unwrap();
+    cluster.until_condition(POOL, "MachinesTemplated", "True", "RotationPending").await.unwrap();
+
+    uninstall_cluster_api(&cluster.control_plane).unwrap();
+    cluster.until_condition(POOL, "MachinesTemplated", "False", "ClusterAPINotInstalled").await.unwrap();
+    operator.stop().await.unwrap();
+}
