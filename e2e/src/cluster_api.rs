@@ -230,7 +230,8 @@ impl Machines {
         let labels = json!({"cluster.x-k8s.io/deployment-name": deployment, "deployment": deployment});
         let sets = self.api("MachineSet");
         for name in self.names("MachineSet").await? {
-            let of_deployment = sets.get_metadata(&name).await?.labels()["cluster.x-k8s.io/deployment-name"] == deployment;
+            let of_deployment =
+                sets.get_metadata(&name).await?.labels()["cluster.x-k8s.io/deployment-name"] == deployment;
             if of_deployment && name != set {
                 sets.delete(&name, &DeleteParams::default()).await?;
             }
@@ -252,7 +253,12 @@ impl Machines {
                 });
                 self.create("Machine", &name, json!({"labels": labels}), spec).await?;
             }
-            self.set_status("Machine", &name, json!({"nodeRef": self.node_reference(node), "nodeInfo": node_info(containerd)})).await?;
+            self.set_status(
+                "Machine",
+                &name,
+                json!({"nodeRef": self.node_reference(node), "nodeInfo": node_info(containerd)}),
+            )
+            .await?;
         }
         Ok(())
     }

@@ -41,8 +41,8 @@ pub struct ClusterApi {
     #[schemars(length(max = 8), regex(pattern = CONTAINERD_LINE.pattern))]
     pub containerd_version: String,
     /// Manual: the new template exists, status names it, and a person or Git switches the reference. Automatic: winpool
-    /// switches the reference of MachineDeployments with the annotation winpool.dev/manage-bootstrap: "true". Example:
-    /// Manual.
+    /// switches the reference of MachineDeployments and MachinePools with the annotation winpool.dev/manage-bootstrap: "true".
+    /// Example: Manual.
     #[serde(default)]
     pub rotation: Rotation,
     /// The capacity of one machine, for an autoscaler that starts with no machine. winpool writes it with labels and taints

@@ -47,8 +47,6 @@ pub mod annotation {
     pub const ALLOW_EVICT: &str = "winpool.dev/allow-evict";
     /// On a MachineDeployment or MachinePool, set by its owner to `"true"`: winpool may switch its bootstrap reference.
     pub const MANAGE_BOOTSTRAP: &str = "winpool.dev/manage-bootstrap";
-    /// On a MachineDeployment or MachinePool: how often winpool has switched its reference to a template.
-    pub const BOOTSTRAP: &str = "winpool.dev/bootstrap";
     /// On a MachineDeployment or MachinePool: the annotations for the autoscaler that winpool wrote.
     pub const AUTOSCALING: &str = "winpool.dev/autoscaling";
     /// On an object or a pod template: the codes that `winpool lint` does not report, separated by commas.

@@ -21,8 +21,10 @@ use crate::{
         operation::{Done, Operation, Outcome, Shortfall, WriteError},
         ownership::Ownership,
         pool::{
-            ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot, assignment::Assigner,
-            machines::ClusterApiState, membership::Membership,
+            ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
+            assignment::Assigner,
+            machines::{ClusterApiState, KubeadmConfigView, MachineGroup, MachinePoolView, TemplateView},
+            membership::Membership,
         },
         revert::RevertDetector,
         workload::{Pod, Workloads},
@@ -147,6 +149,9 @@ impl Caches {
             self.runtime_classes.wait_for_sync(),
             config_maps
         );
+        if uses_cluster_api(&self.pools.all()) {
+            let _ = timeout(OPTIONAL_TIMEOUT, self.cluster_api_known()).await;
+        }
         if has_agents(&self.pools.all()) {
             let _ = timeout(OPTIONAL_TIMEOUT, self.node_configs.wait_for_sync()).await;
         }
@@ -157,10 +162,20 @@ impl Caches {
         self.pools.wait_until(has_agents).await;
     }
 
-    /// Waits until a pool uses Cluster API.
+    /// Waits until a pool uses Cluster API, or has used it.
     pub async fn wait_for_cluster_api(&self) {
-        let uses = |pool: &Arc<Pool>| pool.spec.as_ref().is_ok_and(|spec| spec.machines.is_some());
-        self.pools.wait_until(|pools| pools.values().any(uses)).await;
+        self.pools.wait_until(uses_cluster_api).await;
+    }
+
+    /// Waits until it is known whether Cluster API is installed, and its objects.
+    async fn cluster_api_known(&self) {
+        let mut changes = self.cluster_api.subscribe();
+        // The channel cannot close: its sender is in `self`.
+        let _ = changes.wait_for(|cache| !matches!(cache, ClusterApiCache::Unknown)).await;
+        let cache = self.cluster_api.borrow().clone();
+        if let ClusterApiCache::Stores(stores) = cache {
+            stores.wait_for_sync().await;
+        }
     }
 
     /// The current state of the caches.
@@ -240,7 +255,17 @@ impl Caches {
             self.config_maps.wait_for_versions(of(ConfigMapView::KIND), WRITES_TIMEOUT),
             self.node_configs.wait_for_versions(of(NodeConfigView::KIND), WRITES_TIMEOUT),
         );
-        if reached != (true, true, true, true, true, true) {
+        let machines = match self.cluster_api.borrow().clone() {
+            ClusterApiCache::Stores(stores) => stores,
+            _ => return,
+        };
+        let reached_machines = tokio::join!(
+            machines.deployments.wait_for_versions(of(MachineGroup::KIND), WRITES_TIMEOUT),
+            machines.pools.wait_for_versions(of(MachinePoolView::KIND), WRITES_TIMEOUT),
+            machines.templates.wait_for_versions(of(TemplateView::KIND), WRITES_TIMEOUT),
+            machines.configs.wait_for_versions(of(KubeadmConfigView::KIND), WRITES_TIMEOUT),
+        );
+        if reached != (true, true, true, true, true, true) || reached_machines != (true, true, true, true) {
             debug!("caches do not contain the writes yet");
         }
     }
@@ -258,6 +283,12 @@ fn recovered<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Whether a pool has agents, so that WindowsNodeConfigs are needed.
 pub(super) fn has_agents(pools: &Objects<Pool>) -> bool {
     pools.values().any(|pool| pool.spec.as_ref().is_ok_and(|spec| spec.rollout.is_some()))
+}
+
+/// Whether a pool uses Cluster API, or has used it and may have to remove something.
+pub(super) fn uses_cluster_api(pools: &Objects<Pool>) -> bool {
+    let uses = |pool: &Pool| pool.spec.as_ref().is_ok_and(|spec| spec.machines.is_some());
+    pools.values().any(|pool| uses(pool) || pool.status.cluster_api.is_some())
 }
 
 impl WriteHistory {

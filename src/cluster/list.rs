@@ -1,6 +1,10 @@
 //! Reads a cluster once, for the command line: the same objects as in the caches of the operator.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -16,15 +20,23 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tracing::debug;
 
-use super::{ControllerView, View, WatchBackoff, caches::has_agents, explain, status_code, version};
+use super::{
+    ControllerView, Served, View, WatchBackoff,
+    caches::{has_agents, uses_cluster_api},
+    cluster_api_resource, explain, infrastructure, served, status_code, version,
+};
 use crate::{
     api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::label},
     domain::{
         Objects,
         node::WindowsNode,
-        pool::{ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot},
+        pool::{
+            ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
+            machines::{ClusterApiObjects, ClusterApiState, GroupKind, Infrastructure, InfrastructureReference},
+        },
         workload::{Controller, Pod, PodController},
     },
+    facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP},
 };
 
 /// The number of objects in a page of a list.
@@ -70,7 +82,9 @@ pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot,
     let node_configs = list::<NodeConfigView>(node_configs, all.clone(), true).await;
     // Without agents the permission to list them may be missing.
     let node_configs = if has_agents(&pools) { Some(node_configs?) } else { node_configs.ok() };
+    let cluster_api = if uses_cluster_api(&pools) { list_cluster_api(client).await? } else { ClusterApiState::Unknown };
     Ok(Snapshot {
+        cluster_api,
         now: Timestamp::now(),
         namespace: namespace.to_owned(),
         pools,
@@ -84,6 +98,50 @@ pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot,
         ownership: Arc::default(),
         ..Snapshot::default()
     })
+}
+
+/// The objects of Cluster API.
+async fn list_cluster_api(client: &Client) -> Result<ClusterApiState, ListError> {
+    let served = served(client).await.map_err(|error| ListError::new("Cluster API's versions", &error))?;
+    let version = match served {
+        Served::Nothing => return Ok(ClusterApiState::NotInstalled),
+        Served::Unsupported(versions) => return Ok(ClusterApiState::Unsupported(versions)),
+        Served::Version(version) => version,
+    };
+    let of = |group: &str, kind: &str| {
+        Api::<DynamicObject>::all_with(client.clone(), &cluster_api_resource(group, version, kind))
+    };
+    let all = ListParams::default;
+    let managed = all().labels(&format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_VALUE));
+    let mut objects = ClusterApiObjects {
+        version,
+        clusters: list(of(CORE_GROUP, "Cluster"), all(), false).await?,
+        deployments: list(of(CORE_GROUP, "MachineDeployment"), all(), false).await?,
+        pools: list(of(CORE_GROUP, "MachinePool"), all(), false).await?,
+        sets: list(of(CORE_GROUP, "MachineSet"), all(), false).await?,
+        machines: list(of(CORE_GROUP, "Machine"), all(), false).await?,
+        templates: list(of(BOOTSTRAP_GROUP, "KubeadmConfigTemplate"), all(), false).await?,
+        configs: list(of(BOOTSTRAP_GROUP, "KubeadmConfig"), managed, false).await?,
+        infrastructure: Arc::default(),
+    };
+    objects.infrastructure = Arc::new(reported(client, &objects).await?);
+    Ok(ClusterApiState::Installed(Arc::new(objects)))
+}
+
+/// What providers report about the machines of all groups.
+async fn reported(
+    client: &Client,
+    objects: &ClusterApiObjects,
+) -> Result<BTreeMap<InfrastructureReference, Option<Infrastructure>>, ListError> {
+    let groups = [GroupKind::Deployment, GroupKind::Pool].into_iter().flat_map(|kind| objects.groups(kind));
+    let references: BTreeSet<_> = groups.filter_map(|group| group.infrastructure.clone()).collect();
+    let mut reported = BTreeMap::new();
+    for reference in references {
+        let report = infrastructure(client, &reference).await;
+        let report = report.map_err(|error| ListError::new("the machine templates of the provider", &error))?;
+        reported.insert(reference, report);
+    }
+    Ok(reported)
 }
 
 /// Completes if a WindowsNodeConfig exists when the operator starts. It stays pending without any, without the kind, and without

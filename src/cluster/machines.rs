@@ -23,11 +23,13 @@ use crate::{
 };
 
 /// The kinds that winpool needs, with their groups.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 7] = [
     (CORE_GROUP, "Cluster"),
     (CORE_GROUP, "MachineDeployment"),
+    (CORE_GROUP, "MachinePool"),
     (CORE_GROUP, "MachineSet"),
     (CORE_GROUP, "Machine"),
+    (BOOTSTRAP_GROUP, "KubeadmConfig"),
     (BOOTSTRAP_GROUP, "KubeadmConfigTemplate"),
 ];
 
@@ -60,13 +62,15 @@ pub async fn served(client: &Client) -> kube::Result<Served> {
     if core.is_empty() || bootstrap.is_empty() {
         return Ok(Served::Nothing);
     }
-    for version in ApiVersion::ALL {
-        let is_listed = [&core, &bootstrap].iter().all(|versions| versions.contains(version.name()));
-        if is_listed && serves_all_kinds(client, version).await? {
-            return Ok(Served::Version(version));
+    let is_listed = |version: &ApiVersion| [&core, &bootstrap].iter().all(|versions| versions.contains(version.name()));
+    let listed: Vec<_> = ApiVersion::ALL.into_iter().filter(is_listed).collect();
+    for version in &listed {
+        if serves_all_kinds(client, *version).await? {
+            return Ok(Served::Version(*version));
         }
     }
-    Ok(Served::Unsupported(core.into_iter().collect()))
+    // While it is being installed or removed, some of its kinds are missing.
+    Ok(if listed.is_empty() { Served::Unsupported(core.into_iter().collect()) } else { Served::Nothing })
 }
 
 /// Whether all kinds are served in a version: each has its own CustomResourceDefinition.
@@ -118,13 +122,15 @@ impl ClusterApiStores {
         }
     }
 
-    /// The objects, once all required kinds were listed. MachinePools may not be installed.
+    /// The objects, once all kinds were listed.
     pub fn state(&self) -> ClusterApiState {
         let synced = self.clusters.is_synced()
             && self.deployments.is_synced()
+            && self.pools.is_synced()
             && self.sets.is_synced()
             && self.machines.is_synced()
-            && self.templates.is_synced();
+            && self.templates.is_synced()
+            && self.configs.is_synced();
         if !synced {
             return ClusterApiState::Unknown;
         }
@@ -141,30 +147,41 @@ impl ClusterApiStores {
         }))
     }
 
-    /// Waits until all required kinds were listed.
+    /// Waits until all kinds were listed.
     pub async fn wait_for_sync(&self) {
         tokio::join!(
             self.clusters.wait_for_sync(),
             self.deployments.wait_for_sync(),
+            self.pools.wait_for_sync(),
             self.sets.wait_for_sync(),
             self.machines.wait_for_sync(),
-            self.templates.wait_for_sync()
+            self.templates.wait_for_sync(),
+            self.configs.wait_for_sync()
         );
     }
 }
 
-/// What a provider reports about the machines of a template; `None` if it cannot be read.
-pub async fn infrastructure(client: &Client, reference: &InfrastructureReference) -> Option<Infrastructure> {
-    let group = client.list_api_groups().await.ok()?.groups.into_iter().find(|group| group.name == reference.group)?;
-    let version = group.preferred_version.or_else(|| group.versions.first().cloned())?.version;
-    let resource = ApiResource::from_gvk(&GroupVersion::gv(&reference.group, &version).with_kind(&reference.kind));
+/// What a provider reports about the machines of a template; `None` if it does not exist, or may not be read.
+///
+/// # Errors
+/// If the API server does not answer.
+pub async fn infrastructure(
+    client: &Client,
+    reference: &InfrastructureReference,
+) -> kube::Result<Option<Infrastructure>> {
+    let groups = client.list_api_groups().await?.groups;
+    let group = groups.into_iter().find(|group| group.name == reference.group);
+    let version = group.and_then(|group| group.preferred_version.or_else(|| group.versions.into_iter().next()));
+    let Some(version) = version else { return Ok(None) };
+    let resource =
+        ApiResource::from_gvk(&GroupVersion::gv(&reference.group, &version.version).with_kind(&reference.kind));
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &reference.namespace, &resource);
     let object = match api.get(&reference.name).await {
-        Err(error) if status_code(&error).is_some() => return None,
-        answer => answer.ok()?,
+        Err(error) if matches!(status_code(&error), Some(403 | 404)) => return Ok(None),
+        answer => answer?,
     };
     let capacity = object.data.pointer("/status/capacity").and_then(Value::as_object);
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let capacity = capacity.into_iter().flatten().map(|(resource, value)| (resource.clone(), text(value))).collect();
-    Some(Infrastructure { capacity })
+    Ok(Some(Infrastructure { capacity }))
 }

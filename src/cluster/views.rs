@@ -232,7 +232,7 @@ impl View for SandboxEvent {
 
 /// The views of Cluster API's kinds. Reading never fails, also for an object with another structure.
 macro_rules! cluster_api_views {
-    ($($view:ty, $kind:literal, $read:expr, $equivalent:expr;)*) => {
+    ($($view:ty, $kind:literal, $read:expr, $version:expr, $equivalent:expr;)*) => {
         $(impl View for $view {
             type Object = DynamicObject;
             const KIND: &'static str = $kind;
@@ -240,6 +240,10 @@ macro_rules! cluster_api_views {
 
             fn read(object: DynamicObject, (): &mut ()) -> Self {
                 ($read)(object)
+            }
+            fn resource_version(&self) -> Option<&str> {
+                let version: for<'a> fn(&'a Self) -> Option<&'a str> = $version;
+                version(self)
             }
             fn is_equivalent_to(&self, other: &Self) -> bool {
                 ($equivalent)(self, other)
@@ -249,15 +253,20 @@ macro_rules! cluster_api_views {
 }
 
 cluster_api_views! {
-    ClusterView, "Cluster", |object| Self::from_object(&object), |one, other| one == other;
-    MachineSetView, "MachineSet", |object| Self::from_object(&object), |one, other| one == other;
-    MachineView, "Machine", |object| Self::from_object(&object), |one, other| one == other;
+    ClusterView, "Cluster", |object| Self::from_object(&object), |_| None, |one, other| one == other;
+    MachineSetView, "MachineSet", |object| Self::from_object(&object), |_| None, |one, other| one == other;
+    MachineView, "Machine", |object| Self::from_object(&object), |_| None, |one, other| one == other;
     MachineGroup, "MachineDeployment", |object| Self::from_object(GroupKind::Deployment, object),
-        |one: &Self, other: &Self| one.is_equivalent_to(other);
+        version_of, |one: &Self, other: &Self| one.is_equivalent_to(other);
     MachinePoolView, "MachinePool", |object| Self(MachineGroup::from_object(GroupKind::Pool, object)),
-        |one: &Self, other: &Self| one.0.is_equivalent_to(&other.0);
+        |pool| version_of(&pool.0), |one: &Self, other: &Self| one.0.is_equivalent_to(&other.0);
+    // Templates are created and deleted, not changed.
     TemplateView, "KubeadmConfigTemplate", |object| Self::from_object(GroupKind::Deployment, object),
-        |one, other| one == other;
+        |_| None, |one, other| one == other;
     KubeadmConfigView, "KubeadmConfig", |object| Self(TemplateView::from_object(GroupKind::Pool, object)),
-        |one, other| one == other;
+        |_| None, |one, other| one == other;
+}
+
+fn version_of(group: &MachineGroup) -> Option<&str> {
+    Some(&group.resource_version)
 }

@@ -136,6 +136,16 @@ fn remedy(kind: &str, code: Option<u16>) -> &'static str {
         ("WindowsNodeConfig", Some(404)) => {
             "pools with delivery.method: Agent need this CustomResourceDefinition: kubectl apply -k crds/"
         }
+        (
+            "Cluster"
+            | "MachineDeployment"
+            | "MachinePool"
+            | "MachineSet"
+            | "Machine"
+            | "KubeadmConfigTemplate"
+            | "KubeadmConfig",
+            Some(403 | 404),
+        ) => "pools with delivery.method: ClusterAPI need Cluster API, and config/cluster-api",
         ("WindowsNodeConfig", Some(403)) => "the ClusterRole of config/rbac allows it",
         (_, Some(401)) => "check the ServiceAccount or kubeconfig of the operator: its credentials are not valid",
         (_, Some(403)) => "apply the ClusterRole, the Role and their bindings from config/rbac",

@@ -19,7 +19,7 @@ use tracing::{debug, info};
 
 use super::{
     event_mapper::EventMapper,
-    watches::{Starter, Watches},
+    watches::{Need, Starter, Watches},
 };
 use crate::{
     api::names::label,
@@ -45,6 +45,7 @@ async fn follow(watches: Watches) {
     let caches = watches.mapper.caches.clone();
     caches.wait_for_cluster_api().await;
     let mut current = None;
+    let mut is_synced = false;
     // Dropping it ends the watches.
     let mut tasks = JoinSet::new();
     loop {
@@ -52,6 +53,7 @@ async fn follow(watches: Watches) {
             Ok(Ok(found)) if current.as_ref() != Some(&found) => {
                 info!(served = ?found, "Cluster API");
                 tasks.shutdown().await;
+                is_synced = false;
                 let cache = match &found {
                     Served::Nothing => ClusterApiCache::NotInstalled,
                     Served::Unsupported(versions) => ClusterApiCache::Unsupported(versions.clone()),
@@ -73,6 +75,9 @@ async fn follow(watches: Watches) {
         if let ClusterApiCache::Stores(stores) = cache {
             // Without a permission the condition says that the kinds are being read.
             if timeout(LIMIT, stores.wait_for_sync()).await.is_ok() {
+                if !std::mem::replace(&mut is_synced, true) {
+                    watches.mapper.cluster_api("Cluster API synced");
+                }
                 read_infrastructure(&watches, &stores).await;
             }
         }
@@ -93,10 +98,10 @@ fn watch_all(watches: &Watches, tasks: &mut JoinSet<()>, stores: &ClusterApiStor
     };
     let all = watcher::Config::default;
     let managed = all().labels(&format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_VALUE));
-    Starter { watches, tasks, optional: true }
+    Starter { watches, tasks, need: Need::Feature }
         .watch(of(CORE_GROUP, "Cluster"), all(), &stores.clusters, EventMapper::cluster_api_object)
-        .watch(of(CORE_GROUP, "MachineDeployment"), all(), &stores.deployments, EventMapper::machine_group)
-        .watch(of(CORE_GROUP, "MachinePool"), all(), &stores.pools, EventMapper::machine_group)
+        .watch(of(CORE_GROUP, "MachineDeployment"), all(), &stores.deployments, EventMapper::machine_deployment)
+        .watch(of(CORE_GROUP, "MachinePool"), all(), &stores.pools, EventMapper::machine_pool)
         .watch(of(CORE_GROUP, "MachineSet"), all(), &stores.sets, EventMapper::cluster_api_object)
         .watch(of(CORE_GROUP, "Machine"), all(), &stores.machines, EventMapper::cluster_api_object)
         .watch(of(BOOTSTRAP_GROUP, "KubeadmConfigTemplate"), all(), &stores.templates, EventMapper::cluster_api_object)
@@ -106,9 +111,14 @@ fn watch_all(watches: &Watches, tasks: &mut JoinSet<()>, stores: &ClusterApiStor
 /// Reads what providers report about the machines of the selected groups, for pools with `autoscaling`.
 async fn read_infrastructure(watches: &Watches, stores: &ClusterApiStores) {
     let mut read = BTreeMap::new();
+    let before = stores.infrastructure.borrow().clone();
     for reference in wanted(watches, stores) {
-        let reported = timeout(LIMIT, infrastructure(&watches.client, &reference)).await.ok().flatten();
-        read.insert(reference, reported);
+        let reported = match timeout(LIMIT, infrastructure(&watches.client, &reference)).await {
+            Ok(Ok(reported)) => Some(reported),
+            // The last report counts until there is another one.
+            Ok(Err(_)) | Err(_) => before.get(&reference).cloned(),
+        };
+        read.extend(reported.map(|reported| (reference, reported)));
     }
     let read = Arc::new(read);
     let changed = stores.infrastructure.send_if_modified(|published| {

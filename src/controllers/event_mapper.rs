@@ -16,6 +16,7 @@ use crate::{
         pool::{
             ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
             affected::{self, Observed, PoolChange},
+            machines::{InfrastructureReference, MachineGroup, MachinePoolView},
             relevance::{changed_labels, is_relevant},
         },
         workload::{MemoryDefaults, Pod, PodController},
@@ -117,10 +118,21 @@ impl EventMapper {
         self.cluster_api(&change.description());
     }
 
-    /// A MachineDeployment or MachinePool: also its template at the provider may be another one.
-    pub fn machine_group<V: View>(&self, change: &Change<V>) {
+    /// A MachineDeployment. If its template at the provider is another one, its capacity is read.
+    pub fn machine_deployment(&self, change: &Change<MachineGroup>) {
+        self.machine_group(change, |group| &group.infrastructure);
+    }
+
+    /// A MachinePool. If its template at the provider is another one, its capacity is read.
+    pub fn machine_pool(&self, change: &Change<MachinePoolView>) {
+        self.machine_group(change, |pool| &pool.0.infrastructure);
+    }
+
+    fn machine_group<V: View>(&self, change: &Change<V>, infrastructure: fn(&V) -> &Option<InfrastructureReference>) {
         self.cluster_api_object(change);
-        self.caches.cluster_api_changed.notify_one();
+        if differs(change, infrastructure) {
+            self.caches.cluster_api_changed.notify_one();
+        }
     }
 
     /// Something about Cluster API: enqueues the pools that use it.

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::{changes::Changed, event_mapper::EventMapper, supervisor::Supervisor};
 use crate::{
-    admin::KindReadiness,
+    admin::{KindReadiness, Readiness},
     api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::label},
     cluster::{
         Change, ControllerView, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, run_watch,
@@ -92,7 +92,7 @@ impl Watches {
         let managed = all().labels(&format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_VALUE));
         let namespace = namespace.to_owned();
         let config_maps = move |client| Api::<ConfigMap>::namespaced(client, &namespace);
-        Starter { watches: self, tasks, optional: false }
+        Starter { watches: self, tasks, need: Need::Required }
             .watch(pools, all(), &caches.pools, EventMapper::pool)
             .watch(profiles, all(), &caches.profiles, EventMapper::profile)
             .watch(Api::<Node>::all, windows, &caches.nodes, EventMapper::node)
@@ -114,7 +114,7 @@ impl Watches {
                 |client| Api::<DynamicObject>::all_with(client, &ApiResource::erase::<WindowsNodeConfig>(&()));
             // Dropping it ends the watch.
             let mut tasks = JoinSet::new();
-            Starter { watches: &watches, tasks: &mut tasks, optional: true }.watch(
+            Starter { watches: &watches, tasks: &mut tasks, need: Need::Optional }.watch(
                 configs,
                 watcher::Config::default(),
                 &caches.node_configs,
@@ -131,7 +131,7 @@ impl Watches {
         let stores = WorkloadStores { pods: self.mapper.caches.pods.clone(), ..WorkloadStores::default() };
         let all = watcher::Config::default;
         let about_sandboxes = all().fields("involvedObject.kind=Pod,reason=FailedCreatePodSandBox");
-        Starter { watches: self, tasks, optional: true }
+        Starter { watches: self, tasks, need: Need::Optional }
             .watch(Api::<core::Pod>::all, all(), &stores.pods, EventMapper::pod)
             .watch(Api::<core::Event>::all, about_sandboxes, &stores.sandboxes, EventMapper::sandbox)
             .watch(Api::<Deployment>::all, all(), &stores.deployments, EventMapper::controller)
@@ -142,18 +142,33 @@ impl Watches {
         stores
     }
 
-    fn readiness<V: View>(&self, optional: bool) -> KindReadiness {
+    fn readiness<V: View>(&self, need: Need) -> KindReadiness {
         let Supervisor { metrics, readiness } = &self.supervisor;
         metrics.synced(V::KIND, false);
-        if optional { readiness.optional(V::KIND) } else { readiness.required(V::KIND) }
+        match need {
+            Need::Required => readiness.required(V::KIND),
+            Need::Optional => readiness.optional(V::KIND),
+            Need::Feature => Readiness::default().optional(V::KIND),
+        }
     }
 }
 
-/// Starts watches that are all required or all optional.
+/// What needs a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// The operator.
+    Required,
+    /// A part of the operator, which delays its readiness until the list is complete or refused.
+    Optional,
+    /// A feature of some pools, which does not affect readiness.
+    Feature,
+}
+
+/// Starts watches that are needed for the same.
 pub(super) struct Starter<'h> {
     pub watches: &'h Watches,
     pub tasks: &'h mut JoinSet<()>,
-    pub optional: bool,
+    pub need: Need,
 }
 
 impl Starter<'_> {
@@ -170,7 +185,7 @@ impl Starter<'_> {
         let Watches { client, supervisor, mapper } = self.watches;
         let (metrics, mapper, store) = (supervisor.metrics.clone(), mapper.clone(), store.clone());
         let client = with_stall_detection(client.clone(), V::KIND, metrics.clone());
-        let readiness = self.watches.readiness::<V>(self.optional);
+        let readiness = self.watches.readiness::<V>(self.need);
         let config = config.timeout(WATCH_TIMEOUT_SECONDS);
         let start = move || {
             let events = watcher(api(client.clone()), config.clone()).backoff(WatchBackoff::default());

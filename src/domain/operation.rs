@@ -233,15 +233,19 @@ impl Operation {
         !depends && !self.refers_to(unwritten) && !unwritten.has(self.target(), self.object())
     }
 
-    /// Whether it would refer to an object of Cluster API that could not be created. A template and its Secret have one name.
+    /// Whether it would refer to an object of Cluster API that could not be created. While a Secret is missing, no template is
+    /// created.
     fn refers_to(&self, unwritten: &Unwritten) -> bool {
-        let key = match self {
-            Self::CreateMachineObject { object, .. } => Some(&object.key),
-            Self::PatchMachineObject { template, .. } => template.as_ref(),
-            _ => None,
-        };
-        let targets = [Target::Secret, Target::KubeadmConfigTemplate, Target::KubeadmConfig];
-        key.is_some_and(|key| targets.iter().any(|target| unwritten.has(*target, key)))
+        let templates = [Target::KubeadmConfigTemplate, Target::KubeadmConfig];
+        match self {
+            Self::CreateMachineObject { object, .. } => {
+                templates.contains(&object.target) && unwritten.has_any(Target::Secret)
+            }
+            Self::PatchMachineObject { template: Some(key), .. } => {
+                unwritten.has_any(Target::Secret) || templates.iter().any(|target| unwritten.has(*target, key))
+            }
+            _ => false,
+        }
     }
 
     /// The identity of the object for the detection of reverts: the uid, or the name for an object that is created.

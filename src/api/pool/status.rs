@@ -202,6 +202,7 @@ pub struct ConfigStatus {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterApiStatus {
     /// The version of Cluster API's resources that is used, such as v1beta2.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32))]
     pub version: String,
     /// The machines.
@@ -240,6 +241,9 @@ pub struct MachineGroupStatus {
     pub machines: u32,
     /// Of these, machines that were created from the template that it should refer to.
     pub up_to_date: u32,
+    /// How often winpool has switched it to the template that it should refer to.
+    #[serde(default)]
+    pub switches: u32,
 }
 
 /// The template for the next Kubernetes minor.

@@ -290,7 +290,8 @@ impl<'a> Planner<'a> {
             steps.push(machines::removed(snapshot, pool));
             steps.push(stripped);
             steps.push(removed.into_iter().chain(configs.map(|map| map.delete())).collect());
-            steps.push(has_finalizer(pool).then(|| remove_finalizer(pool)).into_iter().collect());
+            let is_complete = has_finalizer(pool) && !machines::is_unknown(snapshot, pool);
+            steps.push(is_complete.then(|| remove_finalizer(pool)).into_iter().collect());
         }
         steps.retain(|step| !step.is_empty());
         let phase = Phase::CleaningUp {

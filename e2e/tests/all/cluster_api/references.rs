@@ -94,11 +94,19 @@ async fn of_two_pools_that_select_a_machine_deployment_the_older_one_changes_it(
     let mut second = pool(json!({"rotation": "Automatic", "autoscaling": {"cpu": "4", "memory": "16Gi"}}));
     second["nodeSelector"]["matchLabels"]["agentpool"] = json!("second");
     world.cluster.apply_pool("second", second).await.unwrap();
-    let conflict = world.cluster.until_condition("second", "MachinesTemplated", "False", "MachinesConflict").await.unwrap();
+    let conflict =
+        world.cluster.until_condition("second", "MachinesTemplated", "False", "MachinesConflict").await.unwrap();
     assert!(conflict.message.contains("web-md (pool web)"), "{}", conflict.message);
     world.cluster.until_idle().await.unwrap();
     assert_eq!(world.machines.template_of(DEPLOYMENT).await.unwrap(), template);
-    assert!(!world.machines.annotations("MachineDeployment", DEPLOYMENT).await.unwrap().contains_key("winpool.dev/autoscaling"));
+    assert!(
+        !world
+            .machines
+            .annotations("MachineDeployment", DEPLOYMENT)
+            .await
+            .unwrap()
+            .contains_key("winpool.dev/autoscaling")
+    );
     world.stop().await;
 }
 

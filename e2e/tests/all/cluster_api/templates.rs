@@ -1,9 +1,10 @@
 //! Templates: what they are made from, and when they are removed.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use e2e::{cluster::SOON, wait::until};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{BASE, DEPLOYMENT, POOL, World, pool};
 
@@ -45,18 +46,20 @@ async fn a_changed_base_or_profile_results_in_a_new_template_and_old_ones_are_re
 #[tokio::test]
 async fn the_template_for_the_next_minor_exists_before_the_machines_are_upgraded() {
     let world = World::v1beta2().await;
-    // In 1.35 the kubelet no longer has the argument for the pause image.
+    // From 1.31 on the kubelet has other defaults for evictions.
+    let patch = json!({"spec": {"template": {"spec": {"version": "v1.30.4"}}}});
+    world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &patch).await.unwrap();
     world.apply_pool(json!({})).await;
     world.until("True", "RotationPending").await;
     let group = world.group().await;
     let next = group.next.clone().unwrap();
-    assert_eq!((group.kubernetes.as_str(), next.kubernetes.as_str()), ("1.34", "1.35"));
+    assert_eq!((group.kubernetes.as_str(), next.kubernetes.as_str()), ("1.30", "1.31"));
     assert!(templates(&world).await.unwrap().contains(&next.template));
     assert_ne!(group.template, next.template);
 
     // One change of both.
     let patch = json!({"spec": {"template": {"spec": {
-        "version": "v1.35.1", "bootstrap": {"configRef": {"name": next.template}},
+        "version": "v1.31.1", "bootstrap": {"configRef": {"name": next.template}},
     }}}});
     world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &patch).await.unwrap();
     world.until("True", "UpToDate").await;
@@ -67,19 +70,19 @@ async fn the_template_for_the_next_minor_exists_before_the_machines_are_upgraded
 #[tokio::test]
 async fn large_files_are_in_a_secret_that_goes_with_its_template() {
     let world = World::v1beta2().await;
-    let settings: Vec<String> = (0..400).map(|number| format!("key{number} = \"{}\"", "x".repeat(30))).collect();
-    let extra = format!("[plugins.\"io.example\"]\n{}\n", settings.join("\n"));
+    // Content with a delimiter of Jinja is encoded, which makes it longer than 10,240 characters.
+    let extra = format!("[plugins.\"io.example\"]\nname = \"{{{{ x }}}}{}\"\n", "x".repeat(7900));
     world.cluster.apply_profile("standard", json!({"containerd": {"extraConfig": extra}})).await.unwrap();
     world.apply_pool(json!({})).await;
     world.until("True", "RotationPending").await;
     let template = world.group().await.template;
-    let secrets = world.cluster.namespaced::<Secret>("default");
-    let data = secrets.get(&template).await.unwrap().data.unwrap();
-    let content = &data["Program-Files-containerd-conf.d-50-winpool.toml"].0;
-    assert!(String::from_utf8_lossy(content).contains("key399 = "));
+    let (secrets, name) = (world.cluster.namespaced::<Secret>("default"), format!("{template}-files"));
+    let data = secrets.get(&name).await.unwrap().data.unwrap();
+    let content = STANDARD.decode(&data["Program-Files-containerd-conf.d-50-winpool.toml"].0).unwrap();
+    assert!(String::from_utf8(content).unwrap().contains("name = \"{{ x }}xxx"));
     let stored = world.machines.api("KubeadmConfigTemplate").get(&template).await.unwrap();
     let files = stored.data["spec"]["template"]["spec"]["files"].as_array().unwrap().clone();
-    let secret = json!({"name": template, "key": "Program-Files-containerd-conf.d-50-winpool.toml"});
+    let secret = json!({"name": name, "key": "Program-Files-containerd-conf.d-50-winpool.toml"});
     assert!(files.iter().any(|file| file["contentFrom"]["secret"] == secret), "{files:?}");
 
     let cleanup = json!({"deletionPolicy": "Cleanup"});
@@ -87,7 +90,7 @@ async fn large_files_are_in_a_secret_that_goes_with_its_template() {
     world.cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
     world.cluster.until_pool_gone(POOL).await.unwrap();
     assert_eq!(templates(&world).await.unwrap(), [""; 0]);
-    assert_eq!(secrets.get_opt(&template).await.unwrap(), None);
+    assert_eq!(secrets.get_opt(&name).await.unwrap(), None);
     world.stop().await;
 }
 
@@ -99,7 +102,11 @@ async fn what_cannot_be_added_to_is_named_and_nothing_is_written() {
             "kubeletExtraArgs": [{"name": name, "value": value}],
         }}}}}})
     };
-    world.machines.edit("KubeadmConfigTemplate", BASE, "team", &arguments("windows-priorityclass", "NORMAL_PRIORITY_CLASS")).await.unwrap();
+    world
+        .machines
+        .edit("KubeadmConfigTemplate", BASE, "team", &arguments("windows-priorityclass", "NORMAL_PRIORITY_CLASS"))
+        .await
+        .unwrap();
     world.apply_pool(json!({})).await;
     let message = world.until("False", "TemplateInvalid").await;
     assert!(message.contains("the kubelet argument windows-priorityclass is \"NORMAL_PRIORITY_CLASS\""), "{message}");
@@ -122,16 +129,13 @@ async fn what_cannot_be_added_to_is_named_and_nothing_is_written() {
     world.machines.api("KubeadmConfigTemplate").delete(&template, &DeleteParams::default()).await.unwrap();
     world.until("True", "RotationPending").await;
 
-    let labels = json!({"nodeSelector": {"matchLabels": {"node-restriction.kubernetes.io/pool": "web"}}});
-    world.cluster.edit_pool(POOL, json!({"spec": {"nodeSelector": null}})).await.unwrap_err();
-    let mut spec = pool(json!({}));
-    spec["nodeSelector"] = labels["nodeSelector"].clone();
-    spec["delivery"]["clusterAPI"]["templateFrom"] = Value::Null;
-    spec["delivery"]["clusterAPI"].as_object_mut().unwrap().remove("templateFrom");
+    let mut spec = pool(json!({"templateFrom": null}));
+    spec["nodeSelector"]["matchLabels"] = json!({"node-restriction.kubernetes.io/pool": "web"});
     world.cluster.apply_pool(POOL, spec).await.unwrap();
     let message = world.until("False", "SelectorNotExpressible").await;
     assert!(message.contains("node-restriction.kubernetes.io/pool=web"), "{message}");
-    let labels = json!({"spec": {"template": {"metadata": {"labels": {"node-restriction.kubernetes.io/pool": "web"}}}}});
+    let labels =
+        json!({"spec": {"template": {"metadata": {"labels": {"node-restriction.kubernetes.io/pool": "web"}}}}});
     world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &labels).await.unwrap();
     world.until("True", "RotationPending").await;
     world.stop().await;

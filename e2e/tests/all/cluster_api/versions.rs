@@ -1,10 +1,9 @@
 //! The versions of Cluster API's resources, and its installation and removal while the operator runs.
 
 use e2e::{
-    cluster::Cluster,
-    cluster_api::{
-        Machines, install_cluster_api, install_cluster_api_permissions, uninstall_cluster_api,
-    },
+    cluster::{Cluster, SOON},
+    cluster_api::{Machines, install_cluster_api, install_cluster_api_permissions, uninstall_cluster_api},
+    wait::until,
 };
 use serde_json::{Value, json};
 use winpool::facts::cluster_api::ApiVersion::{self, V1Beta1, V1Beta2};
@@ -14,11 +13,7 @@ use super::{BASE, DEPLOYMENT, POOL, World, base, pool};
 /// Each version alone, and both: what the operator writes is stored without a loss, and machines are replaced once.
 #[tokio::test]
 async fn templates_are_stored_without_a_loss_in_each_version() {
-    for (versions, used) in [
-        (&[V1Beta1][..], V1Beta1),
-        (&[V1Beta2], V1Beta2),
-        (&[V1Beta1, V1Beta2], V1Beta2),
-    ] {
+    for (versions, used) in [(&[V1Beta1][..], V1Beta1), (&[V1Beta2], V1Beta2), (&[V1Beta1, V1Beta2], V1Beta2)] {
         let world = World::start(versions).await;
         world.apply_pool(json!({})).await;
         let message = world.until("True", "RotationPending").await;
@@ -31,8 +26,11 @@ async fn templates_are_stored_without_a_loss_in_each_version() {
         world.until("True", "UpToDate").await;
         world.machines.roll_out(DEPLOYMENT, ["win-1", "win-2"], "2.2.1").await.unwrap();
         world.until("Unknown", "ClusterIsElsewhere").await;
-        let group = world.group().await;
-        assert_eq!((group.machines, group.up_to_date), (2, 2));
+        let counts = async || {
+            let group = world.group().await;
+            Ok((group.machines, group.up_to_date))
+        };
+        until("two machines of the template", SOON, counts, |counts| *counts == (2, 2)).await.unwrap();
         world.stop().await;
     }
 }
@@ -41,7 +39,8 @@ async fn templates_are_stored_without_a_loss_in_each_version() {
 async fn stored_completely(machines: &Machines, template: &str) {
     let stored = machines.api("KubeadmConfigTemplate").get(template).await.unwrap().data;
     let (spec, base) = (&stored["spec"]["template"]["spec"], &base(machines.version)["template"]["spec"]);
-    let paths: Vec<&str> = spec["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+    let paths: Vec<&str> =
+        spec["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
     assert_eq!(
         paths,
         [

@@ -18,37 +18,13 @@ use crate::{
     facts::cluster_api::capacity,
 };
 
-/// How often winpool has switched a group to a template.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub struct Switches {
-    template: String,
-    switches: u32,
-}
-
-impl Switches {
-    /// The record on a group.
-    pub fn read(group: &MachineGroup) -> Self {
-        read(group, annotation::BOOTSTRAP).unwrap_or_default()
-    }
-
-    /// How often the group was switched to a template.
-    pub fn of(&self, template: &str) -> u32 {
-        if self.template == template { self.switches } else { 0 }
-    }
-
-    /// The record after one more switch to a template, as text.
-    pub fn after(&self, template: &str) -> String {
-        json!({"template": template, "switches": self.of(template) + 1}).to_string()
-    }
-}
-
 /// The annotations for the autoscaler that winpool wrote.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 struct Written {
     pool: String,
-    keys: Vec<String>,
+    /// The values by key: another value is one of somebody else.
+    values: BTreeMap<String, String>,
 }
 
 fn read<T: for<'de> Deserialize<'de>>(group: &MachineGroup, key: &str) -> Option<T> {
@@ -68,22 +44,24 @@ pub struct Changes {
 pub fn changes(group: &MachineGroup, pool: &str, desired: &BTreeMap<&'static str, String>) -> Changes {
     let before: Written = read(group, annotation::AUTOSCALING).unwrap_or_default();
     let mut changes = Changes::default();
-    let mut keys = Vec::new();
+    let mut values = BTreeMap::new();
     for key in capacity::ALL {
-        let (current, desired, ours) =
-            (group.annotations.get(key), desired.get(key), before.keys.iter().any(|own| own == key));
+        let (current, desired) = (group.annotations.get(key), desired.get(key));
+        let ours = current.is_some() && before.values.get(key) == current;
         match (current, desired) {
-            (Some(current), Some(desired)) if current == desired => keys.extend(ours.then(|| key.to_owned())),
+            (Some(current), Some(desired)) if current == desired => {
+                values.extend(ours.then(|| (key.to_owned(), desired.clone())))
+            }
             (Some(_), Some(_)) if !ours => changes.foreign.push(key.to_owned()),
             (_, Some(desired)) => {
                 changes.set.insert(key.to_owned(), Some(desired.clone()));
-                keys.push(key.to_owned());
+                values.insert(key.to_owned(), desired.clone());
             }
             (Some(_), None) if ours => drop(changes.set.insert(key.to_owned(), None)),
             (_, None) => {}
         }
     }
-    let after = (!keys.is_empty()).then(|| Written { pool: pool.to_owned(), keys });
+    let after = (!values.is_empty()).then(|| Written { pool: pool.to_owned(), values });
     if after.as_ref() != Some(&before) && (after.is_some() || group.annotations.contains_key(annotation::AUTOSCALING)) {
         changes.set.insert(annotation::AUTOSCALING.to_owned(), after.map(|after| json!(after).to_string()));
     }

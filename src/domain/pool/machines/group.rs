@@ -5,15 +5,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Map, Value, json};
 
 use super::{
-    annotations::{self, Switches},
-    hints,
+    annotations, hints,
     rules::MachineRules,
     state::ClusterApiObjects,
     templates::Templates,
     views::{GroupKind, MachineGroup, key_of},
 };
 use crate::{
-    api::{LabelSelector, Rotation, names::annotation},
+    api::{LabelSelector, Rotation},
     domain::{
         Problem,
         operation::{MachineObject, Operation},
@@ -54,6 +53,8 @@ pub struct GroupPlan {
     pub machines: u32,
     /// Of these, machines from the template that it should refer to.
     pub up_to_date: u32,
+    /// How often winpool has switched it to the template.
+    pub switches: u32,
     /// The labels of the pool's selector that a new node would not have.
     pub missing_labels: Vec<String>,
     /// The annotations for the autoscaler that somebody else wrote with another value.
@@ -90,52 +91,82 @@ pub fn plan(
     cluster_paused: bool,
     templates: &mut Templates,
 ) -> GroupPlan {
-    let key = key_of(&group.namespace, &group.name);
     let kubernetes = group.version.parse::<Minor>().ok();
-    let template =
-        kubernetes.ok_or_else(|| vec![unknown_version(group)]).and_then(|minor| templates.name_for(group, minor));
-    let next = kubernetes.map(|minor| Minor(minor.0 + 1)).filter(|minor| *minor <= support::NEWEST);
-    let next = next.and_then(|minor| Some((minor, templates.name_for(group, minor).ok()?)));
     let taken_by = older_pool(snapshot, pool, group);
-    let switches = Switches::read(group);
+    let template = other_bootstrap(group).map_or_else(|| kubernetes.ok_or_else(|| unknown_version(group)), Err);
+    let template = template.map_err(|problem| vec![problem]).and_then(|minor| templates.name_for(group, minor));
+    let next = kubernetes.map(|minor| Minor(minor.0 + 1)).filter(|minor| *minor <= support::NEWEST);
+    let next = next.and_then(|minor| Some((minor, templates.name_for_next(group, minor)?)));
     let paused = group.paused || cluster_paused;
-    let reference = match &template {
-        Ok(name) if *name != group.bootstrap => reference(rules, group, paused, switches.of(name)),
-        _ => Reference::UpToDate,
-    };
     let wanted = template.as_deref().unwrap_or_default();
-    let (machines, up_to_date) = counts(objects, group, wanted);
-    let registered = hints::labels_at_registration(spec, &group.machine_labels);
-    let profile = spec.profile.as_ref().and_then(|name| snapshot.profiles.get(name)?.profile.as_ref().ok());
-    let provider = group.infrastructure.as_ref().and_then(|reference| objects.infrastructure.get(reference));
-    let hints = match provider {
-        // Until the provider's report is read, it is not known what is missing.
-        None if group.infrastructure.is_some() => None,
-        provider => {
-            let provider = provider.and_then(Option::as_ref);
-            Some(hints::annotations((&pool.name, spec), profile, rules.capacity, group, provider))
-        }
+    let switches = if rules.rotation == Rotation::Automatic { switches(pool, &group.name, wanted) } else { 0 };
+    let reference = match &template {
+        Ok(name) if *name == group.bootstrap => Reference::UpToDate,
+        Ok(name) if group.topology_owned && templates.is_contained(group, name) => Reference::UpToDate,
+        Ok(_) => reference(rules, group, paused, switches),
+        Err(_) => Reference::UpToDate,
     };
-    let changes = hints.map(|hints| annotations::changes(group, &pool.name, &hints)).unwrap_or_default();
+    let (machines, up_to_date) =
+        counts(objects, group, if reference == Reference::UpToDate { &group.bootstrap } else { wanted });
     let writes = taken_by.is_none() && !paused;
+    let changes = annotation_changes(snapshot, objects, (pool, spec, rules), group, templates);
     let switch = (reference == Reference::Switching && writes).then_some(wanted);
-    let patch = writes.then(|| patch(objects.version, group, switch, &switches, &changes.set)).flatten();
+    let patch = writes.then(|| patch(objects.version, group, switch, &changes.set)).flatten();
+    let registered = hints::labels_at_registration(spec, &group.machine_labels, templates.node_labels());
     GroupPlan {
-        key,
+        key: key_of(&group.namespace, &group.name),
         name: group.name.clone(),
         kind: group.kind,
         taken_by,
         kubernetes,
         next,
         current: group.bootstrap.clone(),
-        reference,
         machines,
         up_to_date,
+        switches,
         missing_labels: missing_labels(spec, &registered),
         foreign_annotations: changes.foreign,
         patch,
+        reference,
         template,
     }
+}
+
+/// The changes of the annotations for the autoscaler.
+fn annotation_changes(
+    snapshot: &Snapshot,
+    objects: &ClusterApiObjects,
+    (pool, spec, rules): (&Pool, &Spec, &MachineRules),
+    group: &MachineGroup,
+    templates: &Templates,
+) -> annotations::Changes {
+    let provider = group.infrastructure.as_ref().and_then(|reference| objects.infrastructure.get(reference));
+    if rules.capacity.is_some() && group.infrastructure.is_some() && provider.is_none() {
+        // Until the provider's report is read, it is not known what is missing.
+        return annotations::Changes::default();
+    }
+    let profile = spec.profile.as_ref().and_then(|name| snapshot.profiles.get(name)?.profile.as_ref().ok());
+    let labels = hints::labels(&pool.name, spec, &group.machine_labels, templates.node_labels());
+    let desired = hints::annotations(&labels, spec, profile, rules.capacity, provider.and_then(Option::as_ref));
+    annotations::changes(group, &pool.name, &desired)
+}
+
+/// The problem of a group that does not refer to an object of kubeadm's provider.
+fn other_bootstrap(group: &MachineGroup) -> Option<Problem> {
+    let wrong = match group.bootstrap_kind.as_str() {
+        kind if kind == group.kind.bootstrap() => return None,
+        "" => "there is no reference, so its machines are not made by kubeadm".to_owned(),
+        kind => format!("the reference is to {kind}, and winpool makes {}", group.kind.bootstrap()),
+    };
+    let path = format!("{} {} spec.template.spec.bootstrap.configRef", group.kind.name(), group.name);
+    Some(Problem::new(path, wrong, "select another group, or use delivery.method: Agent"))
+}
+
+/// How often a group was switched to a template, from the status of the pool.
+fn switches(pool: &Pool, group: &str, template: &str) -> u32 {
+    let groups = pool.status.cluster_api.iter().flat_map(|status| &status.groups);
+    let of_group = groups.into_iter().find(|status| status.name == group && status.template == template);
+    of_group.map_or(0, |status| status.switches)
 }
 
 fn unknown_version(group: &MachineGroup) -> Problem {
@@ -198,24 +229,24 @@ fn patch(
     version: ApiVersion,
     group: &MachineGroup,
     switch: Option<&str>,
-    switches: &Switches,
     hints: &BTreeMap<String, Option<String>>,
 ) -> Option<Operation> {
-    let mut annotations: Map<String, Value> = hints.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let annotations: Map<String, Value> = hints.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     let mut changes: Vec<String> = Vec::new();
     if !annotations.is_empty() {
         changes.push("describe new nodes to the autoscaler".to_owned());
     }
     let mut body = json!({"metadata": {"resourceVersion": group.resource_version}});
     if let Some(template) = switch {
-        annotations.insert(annotation::BOOTSTRAP.to_owned(), json!(switches.after(template)));
         body["spec"]["template"]["spec"]["bootstrap"]["configRef"] = config_ref(version, group, template);
         changes.push(format!("refer to {} {template}, which replaces its machines", group.kind.bootstrap()));
     }
-    if annotations.is_empty() {
+    if changes.is_empty() {
         return None;
     }
-    body["metadata"]["annotations"] = annotations.into();
+    if !annotations.is_empty() {
+        body["metadata"]["annotations"] = annotations.into();
+    }
     Some(Operation::PatchMachineObject {
         object: MachineObject::new(group.kind.target(), version, &group.namespace, &group.name),
         body,
@@ -229,7 +260,11 @@ fn config_ref(version: ApiVersion, group: &MachineGroup, template: &str) -> Valu
     match version {
         ApiVersion::V1Beta1 => {
             let api_version = format!("{BOOTSTRAP_GROUP}/{version}");
-            json!({"apiVersion": api_version, "kind": kind, "name": template, "namespace": group.namespace})
+            // A merge patch keeps what it does not name, such as the uid of the former template.
+            json!({
+                "apiVersion": api_version, "kind": kind, "name": template, "namespace": group.namespace,
+                "uid": null, "resourceVersion": null, "fieldPath": null,
+            })
         }
         ApiVersion::V1Beta2 => json!({"apiGroup": BOOTSTRAP_GROUP, "kind": kind, "name": template}),
     }

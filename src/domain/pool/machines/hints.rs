@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    rules::Capacity,
-    views::{Infrastructure, MachineGroup},
-};
+use super::{rules::Capacity, views::Infrastructure};
 use crate::{
-    api::{LabelSelector, Taint, names::label},
+    api::{SelectorOperator, Taint, names::label},
     domain::{
         pool::{Members, Spec},
         profile::Profile,
@@ -22,18 +19,27 @@ use crate::{
 /// The labels of the pool's selector with which a kubelet registers its node.
 pub fn node_labels(spec: &Spec) -> BTreeMap<String, String> {
     let known = known_labels(spec.build);
-    let selected = match &spec.members {
-        Members::Selector(LabelSelector { match_labels, .. }) => match_labels.clone(),
-        Members::Fallback => BTreeMap::new(),
-    };
-    selected.into_iter().filter(|(key, _)| kubelet_accepts(key) && !known.contains_key(key)).collect()
+    let Members::Selector(selector) = &spec.members else { return BTreeMap::new() };
+    let labels = selector.match_labels.clone().into_iter();
+    let single = selector.match_expressions.iter().filter_map(|requirement| {
+        match (requirement.operator, &requirement.values[..]) {
+            (SelectorOperator::In, [value]) => Some((requirement.key.clone(), value.clone())),
+            _ => None,
+        }
+    });
+    labels.chain(single).filter(|(key, _)| kubelet_accepts(key) && !known.contains_key(key)).collect()
 }
 
-/// The labels that a new node has before winpool writes to it.
-pub fn labels_at_registration(spec: &Spec, machine_labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+/// The labels that a new node has before winpool writes to it: those that the kubelet sets by itself, those with which it
+/// registers, and those that Cluster API copies from the machine.
+pub fn labels_at_registration(
+    spec: &Spec,
+    machine_labels: &BTreeMap<String, String>,
+    node_labels: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
     let synced = machine_labels.iter().filter(|(key, _)| is_synced_to_nodes(key));
-    let synced = synced.map(|(key, value)| (key.clone(), value.clone()));
-    known_labels(spec.build).into_iter().chain(node_labels(spec)).chain(synced).collect()
+    let labels = node_labels.iter().chain(synced).map(|(key, value)| (key.clone(), value.clone()));
+    known_labels(spec.build).into_iter().chain(labels).collect()
 }
 
 /// The labels that the kubelet sets by itself.
@@ -47,8 +53,13 @@ fn known_labels(build: Build) -> BTreeMap<String, String> {
 }
 
 /// The labels of a node of the pool, with those that winpool sets.
-pub fn labels(pool: &str, spec: &Spec, machine_labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let mut labels = labels_at_registration(spec, machine_labels);
+pub fn labels(
+    pool: &str,
+    spec: &Spec,
+    machine_labels: &BTreeMap<String, String>,
+    node_labels: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let mut labels = labels_at_registration(spec, machine_labels, node_labels);
     labels.extend(spec.labels.clone());
     labels.insert(label::POOL.to_owned(), pool.to_owned());
     labels
@@ -56,15 +67,14 @@ pub fn labels(pool: &str, spec: &Spec, machine_labels: &BTreeMap<String, String>
 
 /// The annotations of a group, without those that the provider makes unnecessary.
 pub fn annotations(
-    (pool, spec): (&str, &Spec),
+    labels: &BTreeMap<String, String>,
+    spec: &Spec,
     profile: Option<&Profile>,
     capacity: Option<Capacity>,
-    group: &MachineGroup,
     provider: Option<&Infrastructure>,
 ) -> BTreeMap<&'static str, String> {
     let Some(rule) = capacity else { return BTreeMap::new() };
-    let mut annotations =
-        BTreeMap::from([(capacity::LABELS, joined_labels(&labels(pool, spec, &group.machine_labels)))]);
+    let mut annotations = BTreeMap::from([(capacity::LABELS, joined_labels(labels))]);
     if !spec.taints.is_empty() {
         annotations.insert(capacity::TAINTS, joined_taints(&spec.taints));
     }

@@ -16,7 +16,7 @@ mod views;
 
 pub use self::{
     group::{GroupPlan, Reference},
-    plan::{MachinesPlan, MachinesState, Selected, plan, removed},
+    plan::{MachinesPlan, MachinesState, Selected, is_unknown, plan, removed},
     rules::{Capacity, MachineRules},
     state::{ClusterApiObjects, ClusterApiState},
     templates::{DesiredTemplate, Templates, secret_object, template_object},

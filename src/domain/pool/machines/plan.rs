@@ -5,7 +5,7 @@ use super::{
     group::{self, GroupPlan},
     state::{ClusterApiObjects, ClusterApiState},
     templates::{self, Templates},
-    views::{GroupKind, key_of},
+    views::{GroupKind, MachineView, key_of},
 };
 use crate::{
     domain::{
@@ -65,8 +65,13 @@ pub struct Selected {
 /// Plans the machines of a pool.
 pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&WindowsNode]) -> MachinesPlan {
     let abandoned = annotations::abandoned(snapshot, pool);
-    let Some(rules) = &spec.machines else { return MachinesPlan { patch: abandoned, ..MachinesPlan::default() } };
-    let of_state = |state| MachinesPlan { state, ..MachinesPlan::default() };
+    let of_state = |state| MachinesPlan {
+        state,
+        patch: abandoned.clone(),
+        prune: templates_of_other_kinds(snapshot, pool),
+        ..MachinesPlan::default()
+    };
+    let Some(rules) = &spec.machines else { return of_state(MachinesState::NotUsed) };
     let objects = match &snapshot.cluster_api {
         ClusterApiState::Unknown => return of_state(MachinesState::Unknown),
         ClusterApiState::NotInstalled => return of_state(MachinesState::NotInstalled),
@@ -91,29 +96,42 @@ pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&Windo
         elsewhere: is_elsewhere(snapshot, objects, &groups),
         groups,
     };
-    MachinesPlan {
-        state: MachinesState::Selected(Box::new(selected)),
-        secrets,
-        create,
-        patch,
-        prune: templates.unused(),
-    }
+    let prune = templates.unused().into_iter().chain(templates_of_other_kinds(snapshot, pool)).collect();
+    MachinesPlan { state: MachinesState::Selected(Box::new(selected)), secrets, create, patch, prune }
+}
+
+/// Deletes the templates of a pool that no longer uses Cluster API or this kind of group, if nothing refers to them.
+fn templates_of_other_kinds(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+    let rules = pool.spec.as_ref().ok().and_then(|spec| spec.machines.as_ref());
+    unreferenced_templates(snapshot, pool, |kind| rules.is_none_or(|rules| rules.kind != kind))
+}
+
+fn unreferenced_templates(snapshot: &Snapshot, pool: &Pool, of: impl Fn(GroupKind) -> bool) -> Vec<Operation> {
+    let ClusterApiState::Installed(objects) = &snapshot.cluster_api else { return Vec::new() };
+    let kinds = [GroupKind::Deployment, GroupKind::Pool].into_iter().filter(|kind| of(*kind));
+    let unused = kinds.flat_map(|kind| templates::unreferenced(objects, kind, &pool.name, |_| false));
+    unused.flat_map(|(kind, template)| templates::delete(objects.version, kind, template)).collect()
+}
+
+/// Whether a pool may have written objects of Cluster API that cannot be read now, so that its cleanup has to wait.
+pub fn is_unknown(snapshot: &Snapshot, pool: &Pool) -> bool {
+    let uses = pool.spec.as_ref().is_ok_and(|spec| spec.machines.is_some()) || pool.status.cluster_api.is_some();
+    uses && matches!(snapshot.cluster_api, ClusterApiState::Unknown)
 }
 
 /// Removes what a pool added, when it is deleted with Cleanup. Templates that machines may still need are kept.
 pub fn removed(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
-    let ClusterApiState::Installed(objects) = &snapshot.cluster_api else { return Vec::new() };
-    let templates = [GroupKind::Deployment, GroupKind::Pool]
+    annotations::of_deleted(snapshot, pool)
         .into_iter()
-        .flat_map(|kind| templates::unreferenced(objects, kind, &pool.name, |_| false));
-    let templates: Vec<_> =
-        templates.flat_map(|(kind, template)| templates::delete(objects.version, kind, template)).collect();
-    annotations::of_deleted(snapshot, pool).into_iter().chain(templates).collect()
+        .chain(unreferenced_templates(snapshot, pool, |_| true))
+        .collect()
 }
 
 /// Whether machines have nodes, and none of them is in this cluster.
 fn is_elsewhere(snapshot: &Snapshot, objects: &ClusterApiObjects, groups: &[GroupPlan]) -> bool {
-    let of_groups = objects.machines.values().filter(|machine| groups.iter().any(|group| group.key == machine.group));
+    let is_of =
+        |machine: &MachineView| groups.iter().any(|group| group.kind == machine.kind && group.key == machine.group);
+    let of_groups = objects.machines.values().filter(|machine| is_of(machine));
     let mut nodes = of_groups.filter_map(|machine| machine.node.as_deref()).peekable();
     nodes.peek().is_some() && nodes.all(|node| !snapshot.nodes.contains(node))
 }

@@ -46,9 +46,12 @@ pub struct DesiredTemplate {
 }
 
 impl DesiredTemplate {
-    /// Names a template of a pool after its content.
-    pub fn new(pool: &str, template: Template) -> Self {
-        Self { name: config_name(pool, &digest(&template.content())), template }
+    /// Names a template of a pool after its content. A KubeadmConfig belongs to one MachinePool, so the name of the MachinePool
+    /// counts too.
+    pub fn new(pool: &str, machine_pool: Option<&str>, template: Template) -> Self {
+        let mut content = template.content();
+        content.extend(machine_pool.map(|name| ("machinePool".to_owned(), name.to_owned())));
+        Self { name: config_name(pool, &digest(&content)), template }
     }
 }
 
@@ -60,10 +63,13 @@ pub struct Templates<'a> {
     spec: &'a Spec,
     profile: Result<&'a Profile, Problem>,
     base: Result<Option<(String, &'a Value)>, Problem>,
+    /// The labels with which nodes register: those of the pool, and those of the template of the platform team.
     node_labels: BTreeMap<String, String>,
     /// The newest containerd of the nodes of the pool.
     containerd: Option<ContainerdVersion>,
-    rendered: BTreeMap<(Minor, ContainerdLine), Result<DesiredTemplate, Vec<Problem>>>,
+    rendered: BTreeMap<(Option<String>, Minor, ContainerdLine), Result<DesiredTemplate, Vec<Problem>>>,
+    /// Whether the template of a group is unknown, so that it is not known what is unused.
+    is_incomplete: bool,
 }
 
 impl<'a> Templates<'a> {
@@ -78,17 +84,25 @@ impl<'a> Templates<'a> {
             Ok(ContainerRuntime::Containerd(version)) => Some(*version),
             _ => None,
         };
+        let base = base(objects, rules);
+        let of_base = base.as_ref().ok().and_then(Option::as_ref).map(|(_, spec)| kubeadm::node_labels(spec));
         Self {
             objects,
             pool,
             rules,
             spec,
             profile: profile(snapshot, spec),
-            base: base(objects, rules),
-            node_labels: hints::node_labels(spec),
+            base,
+            node_labels: of_base.into_iter().flatten().chain(hints::node_labels(spec)).collect(),
             containerd: members.iter().filter_map(of_node).max(),
             rendered: BTreeMap::new(),
+            is_incomplete: false,
         }
+    }
+
+    /// The labels with which nodes register.
+    pub fn node_labels(&self) -> &BTreeMap<String, String> {
+        &self.node_labels
     }
 
     /// The name of the template for the machines of a group with this minor.
@@ -96,18 +110,44 @@ impl<'a> Templates<'a> {
     /// # Errors
     /// All problems that prevent it.
     pub fn name_for(&mut self, group: &MachineGroup, minor: Minor) -> Result<String, Vec<Problem>> {
-        let line = self.containerd_of(group).map_err(|problem| vec![problem])?;
-        if !self.rendered.contains_key(&(minor, line)) {
-            let rendered = self.render(minor, line).and_then(|template| self.unedited(template));
-            self.rendered.insert((minor, line), rendered);
-        }
-        match &self.rendered[&(minor, line)] {
-            Ok(template) => Ok(template.name.clone()),
-            Err(problems) => Err(problems.clone()),
-        }
+        let name = self.rendered(group, minor).map(|template| template.name.clone());
+        self.is_incomplete |= name.is_err();
+        name
     }
 
-    fn render(&self, minor: Minor, line: ContainerdLine) -> Result<DesiredTemplate, Vec<Problem>> {
+    /// The name of the template for the machines of a group with the next minor, if it can be rendered.
+    pub fn name_for_next(&mut self, group: &MachineGroup, minor: Minor) -> Option<String> {
+        self.rendered(group, minor).ok().map(|template| template.name.clone())
+    }
+
+    /// Whether the template to which a group refers has all files of a template of the pool.
+    pub fn is_contained(&self, group: &MachineGroup, name: &str) -> bool {
+        let desired = self.rendered.values().flatten().find(|template| template.name == name);
+        let referenced = self.objects.bootstrap(group.kind, &key_of(&group.namespace, &group.bootstrap));
+        let files = |spec: &Value| spec["files"].as_array().cloned().unwrap_or_default();
+        desired.zip(referenced).is_some_and(|(desired, referenced)| {
+            let present = files(&referenced.spec);
+            files(&desired.template.spec(self.objects.version, name)).iter().all(|file| present.contains(file))
+        })
+    }
+
+    fn rendered(&mut self, group: &MachineGroup, minor: Minor) -> Result<&DesiredTemplate, Vec<Problem>> {
+        let line = self.containerd_of(group).map_err(|problem| vec![problem])?;
+        let machine_pool = (group.kind == GroupKind::Pool).then(|| group.name.clone());
+        let key = (machine_pool, minor, line);
+        if !self.rendered.contains_key(&key) {
+            let rendered = self.render(key.0.as_deref(), minor, line).and_then(|template| self.unedited(template));
+            self.rendered.insert(key.clone(), rendered);
+        }
+        self.rendered[&key].as_ref().map_err(Clone::clone)
+    }
+
+    fn render(
+        &self,
+        machine_pool: Option<&str>,
+        minor: Minor,
+        line: ContainerdLine,
+    ) -> Result<DesiredTemplate, Vec<Problem>> {
         let profile = self.profile.as_ref().map_err(|problem| vec![problem.clone()])?;
         let base = self.base.as_ref().map_err(|problem| vec![problem.clone()])?;
         let machine = Machine {
@@ -117,7 +157,7 @@ impl<'a> Templates<'a> {
             variant: Variant { kubelet: minor, runtime: ContainerRuntime::Containerd(line), host: self.spec.build },
             base: base.as_ref().map(|(object, spec)| Base { object, spec }),
         };
-        Ok(DesiredTemplate::new(&self.pool.name, kubeadm::template(&machine)?))
+        Ok(DesiredTemplate::new(&self.pool.name, machine_pool, kubeadm::template(&machine)?))
     }
 
     /// A template that was changed after its creation has not the content that its name says.
@@ -139,17 +179,28 @@ impl<'a> Templates<'a> {
 
     /// The release line of containerd in the image of a group: from the pool, its machines, or the nodes of the pool.
     fn containerd_of(&self, group: &MachineGroup) -> Result<ContainerdLine, Problem> {
-        let key = key_of(&group.namespace, &group.name);
-        let of_machines = || {
-            let machines = self.objects.machines.values().filter(|machine| machine.group == key);
-            machines.filter_map(|machine| machine.containerd).max()
-        };
-        let observed = || of_machines().or(self.containerd).map(ContainerdVersion::line);
+        let observed = || self.observed_containerd(group);
         self.rules.containerd.or_else(observed).ok_or_else(|| {
             let wrong = format!("no machine of {} reports its version of containerd", group.name);
             let remedy = "write the one of the machine image, such as \"2.2\"";
             Problem::new("spec.delivery.clusterAPI.containerdVersion", wrong, remedy)
         })
+    }
+
+    /// The line of most machines of a group, so that the first machine of another image changes nothing; else the newest of the
+    /// nodes of the pool.
+    fn observed_containerd(&self, group: &MachineGroup) -> Option<ContainerdLine> {
+        let key = key_of(&group.namespace, &group.name);
+        let mut counts: BTreeMap<ContainerdLine, usize> = BTreeMap::new();
+        for machine in
+            self.objects.machines.values().filter(|machine| machine.kind == group.kind && machine.group == key)
+        {
+            if let Some(version) = machine.containerd {
+                *counts.entry(version.line()).or_default() += 1;
+            }
+        }
+        let most = counts.into_iter().max_by_key(|(line, count)| (*count, *line)).map(|(line, _)| line);
+        most.or_else(|| self.containerd.map(ContainerdVersion::line))
     }
 
     /// Creates the Secrets and the templates that do not exist.
@@ -165,8 +216,9 @@ impl<'a> Templates<'a> {
         };
         let labels = labels(&self.pool.name, &self.rules.cluster);
         let with_secret = desired.iter().filter(|(_, template)| !template.secret.is_empty());
-        let secrets = with_secret
-            .map(|(name, template)| create(Target::Secret, name, secret_object(name, namespace, &labels, template)));
+        let secrets = with_secret.map(|(name, template)| {
+            create(Target::Secret, &kubeadm::secret_name(name), secret_object(name, namespace, &labels, template))
+        });
         let templates = desired.iter().map(|(name, template)| {
             let body = template_object(kind, version, (name, namespace, &labels), template);
             create(kind.bootstrap_target(), name, body)
@@ -177,8 +229,7 @@ impl<'a> Templates<'a> {
     /// Deletes templates that nothing refers to, except the newest.
     pub fn unused(&self) -> Vec<Operation> {
         let desired: Vec<&str> = self.rendered.values().flatten().map(|template| template.name.as_str()).collect();
-        // While something cannot be rendered, it is not known what is unused.
-        if self.rendered.values().any(Result::is_err) || self.rendered.is_empty() {
+        if self.is_incomplete || desired.is_empty() {
             return Vec::new();
         }
         let mut unused = unreferenced(self.objects, self.rules.kind, &self.pool.name, |name| desired.contains(&name));
@@ -231,18 +282,18 @@ pub fn unreferenced<'a>(
     unused.map(|template| (kind, template)).collect()
 }
 
-/// Deletes a template, and the Secret of the same name if it refers to it.
+/// Deletes a template, and before it its Secret if it refers to one.
 pub fn delete(version: ApiVersion, kind: GroupKind, template: &TemplateView) -> Vec<Operation> {
-    let object = |target| MachineObject::new(target, version, &template.namespace, &template.name);
+    let object = |target, name: &str| MachineObject::new(target, version, &template.namespace, name);
+    let secret = kubeadm::secret_name(&template.name);
     let files = template.spec["files"].as_array().into_iter().flatten();
-    let has_secret =
-        files.into_iter().any(|file| file.pointer("/contentFrom/secret/name") == Some(&json!(template.name)));
-    let secret = has_secret.then(|| Operation::DeleteMachineObject { object: object(Target::Secret), uid: None });
+    let has_secret = files.into_iter().any(|file| file.pointer("/contentFrom/secret/name") == Some(&json!(secret)));
+    let secret =
+        has_secret.then(|| Operation::DeleteMachineObject { object: object(Target::Secret, &secret), uid: None });
     let uid = Some(template.uid.clone());
-    [Operation::DeleteMachineObject { object: object(kind.bootstrap_target()), uid }]
-        .into_iter()
-        .chain(secret)
-        .collect()
+    let template = Operation::DeleteMachineObject { object: object(kind.bootstrap_target(), &template.name), uid };
+    // First, because nothing else names the Secret.
+    secret.into_iter().chain([template]).collect()
 }
 
 /// The labels of winpool's objects for machines.
@@ -274,12 +325,12 @@ pub fn template_object(
     })
 }
 
-/// The Secret with the large files of a template.
-pub fn secret_object(name: &str, namespace: &str, labels: &Value, template: &Template) -> Value {
+/// The Secret with the large files of the template with this name.
+pub fn secret_object(template_name: &str, namespace: &str, labels: &Value, template: &Template) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "metadata": {"name": kubeadm::secret_name(template_name), "namespace": namespace, "labels": labels},
         "type": "Opaque",
         "stringData": template.secret,
     })

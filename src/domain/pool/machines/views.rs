@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::{DynamicObject, ObjectMeta};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -91,11 +92,13 @@ pub struct MachineGroup {
     pub managed: bool,
     /// The Kubernetes version of its machines.
     pub version: String,
-    /// The name of the bootstrap object that it refers to; empty if it refers to another kind.
+    /// The kind of the bootstrap object that it refers to; empty without one.
+    pub bootstrap_kind: String,
+    /// Its name.
     pub bootstrap: String,
     pub infrastructure: Option<InfrastructureReference>,
     pub replicas: u32,
-    /// The last field manager other than winpool.
+    /// The last field manager of the reference other than winpool.
     pub other_writer: Option<String>,
 }
 
@@ -132,6 +135,8 @@ pub struct MachineSetView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineView {
     key: String,
+    /// The kind of its group.
+    pub kind: GroupKind,
     /// The MachineDeployment or MachinePool, as `namespace/name`.
     pub group: String,
     /// The name of its node.
@@ -259,7 +264,7 @@ impl MachineGroup {
         let GroupSpec { cluster_name, replicas, paused, template } = part(&object.data, "spec");
         let metadata = object.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
-        let bootstrap = template.spec.bootstrap.config_ref.filter(|reference| reference.kind == kind.bootstrap());
+        let bootstrap = template.spec.bootstrap.config_ref.unwrap_or_default();
         let infrastructure = template.spec.infrastructure_ref.map(|reference| InfrastructureReference {
             namespace: namespace.clone(),
             group: reference.group().to_owned(),
@@ -271,8 +276,7 @@ impl MachineGroup {
             .iter()
             .flatten()
             .any(|(key, value)| key == annotation::MANAGE_BOOTSTRAP && value == "true");
-        let own = [annotation::BOOTSTRAP, annotation::AUTOSCALING];
-        let is_read = |key: &str| own.contains(&key) || capacity::ALL.contains(&key);
+        let is_read = |key: &str| key == annotation::AUTOSCALING || capacity::ALL.contains(&key);
         let labels = metadata.labels.clone().unwrap_or_default();
         Self {
             key: key(&metadata),
@@ -282,7 +286,10 @@ impl MachineGroup {
             topology_owned: labels.contains_key(TOPOLOGY_OWNED),
             labels,
             machine_labels: template.metadata.labels,
-            other_writer: last_other_writer(metadata.managed_fields.iter().flatten(), manager::MACHINES),
+            other_writer: {
+                let writers = metadata.managed_fields.iter().flatten().filter(|entry| owns_reference(entry));
+                last_other_writer(writers, manager::MACHINES)
+            },
             annotations: metadata.annotations.into_iter().flatten().filter(|(key, _)| is_read(key)).collect(),
             namespace,
             uid: metadata.uid.unwrap_or_default(),
@@ -290,7 +297,8 @@ impl MachineGroup {
             cluster: cluster_name,
             managed,
             version: template.spec.version.unwrap_or_default(),
-            bootstrap: bootstrap.map(|reference| reference.name).unwrap_or_default(),
+            bootstrap_kind: bootstrap.kind,
+            bootstrap: bootstrap.name,
             infrastructure,
             replicas: part::<Replicas>(&object.data, "status").replicas.or(replicas).unwrap_or_default(),
         }
@@ -301,6 +309,12 @@ impl MachineGroup {
         let versionless = |group: &Self| Self { resource_version: String::new(), ..group.clone() };
         versionless(self) == versionless(other)
     }
+}
+
+/// Whether an entry of the managed fields has the reference to the bootstrap object.
+fn owns_reference(entry: &ManagedFieldsEntry) -> bool {
+    let path = "/f:spec/f:template/f:spec/f:bootstrap/f:configRef";
+    entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(path).is_some())
 }
 
 #[derive(Deserialize, Default)]
@@ -332,9 +346,9 @@ impl MachineView {
     /// Reads an object of either version.
     pub fn from_object(object: &DynamicObject) -> Self {
         let MachineStatus { node_ref, node_info } = part(&object.data, "status");
-        let group = match label_of(&object.metadata, DEPLOYMENT_NAME) {
-            "" => label_of(&object.metadata, POOL_NAME),
-            deployment => deployment,
+        let (kind, group) = match label_of(&object.metadata, DEPLOYMENT_NAME) {
+            "" => (GroupKind::Pool, label_of(&object.metadata, POOL_NAME)),
+            deployment => (GroupKind::Deployment, deployment),
         };
         let minor = node_info.kubelet_version.parse::<Minor>().ok();
         let containerd = match ContainerRuntime::read(&node_info.container_runtime_version, minor) {
@@ -343,6 +357,7 @@ impl MachineView {
         };
         Self {
             key: key(&object.metadata),
+            kind,
             group: key_of(object.metadata.namespace.as_deref().unwrap_or_default(), group),
             node: node_ref.map(|node| node.name).filter(|name| !name.is_empty()),
             containerd,
@@ -367,7 +382,8 @@ impl TemplateView {
             uid: metadata.uid.unwrap_or_default(),
             created: metadata.creation_timestamp.map(|time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
-            edited: metadata.generation.is_some_and(|generation| generation > 1),
+            // Cluster API itself writes the discovery of the cluster into a KubeadmConfig.
+            edited: kind == GroupKind::Deployment && metadata.generation.is_some_and(|generation| generation > 1),
             spec,
         }
     }

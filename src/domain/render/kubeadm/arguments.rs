@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use crate::{
     api::Taint,
-    domain::{Problem, kubernetes::TaintKey},
+    domain::{Problem, kubernetes::TaintKey, profile::Profile},
     facts::{
         Minor,
         cluster_api::{ApiVersion, MAX_ARGUMENT},
-        kubelet_flags::FLAGS,
+        kubelet_flags::{FLAGS, OVERRIDING, V},
     },
 };
 
@@ -72,6 +72,16 @@ impl Arguments {
         self.0.insert(name.to_owned(), value);
     }
 
+    /// Arguments that override a setting of the profile: an argument takes precedence over the configuration file.
+    pub fn overriding<'a>(&'a self, path: &'a str, profile: &'a Profile) -> impl Iterator<Item = Problem> + 'a {
+        let verbosity = profile.kubelet.verbosity.map(|_| V.name);
+        let set = OVERRIDING.iter().copied().chain(verbosity).filter(|name| self.0.contains_key(*name));
+        set.map(move |name| {
+            let wrong = format!("the kubelet argument {name} overrides the setting of the profile");
+            Problem::new(path, wrong, "remove it from the template, and use the profile")
+        })
+    }
+
     /// Arguments that a kubelet of a minor does not know, or that are too long.
     pub fn problems<'a>(&'a self, path: &'a str, minor: Minor) -> impl Iterator<Item = Problem> + 'a {
         let removed = FLAGS.iter().filter(move |flag| self.0.contains_key(flag.name) && !flag.known_in(minor));
@@ -85,6 +95,12 @@ impl Arguments {
             Problem::new(path, wrong, "use fewer labels or taints")
         }))
     }
+}
+
+/// The labels of an argument `node-labels`.
+pub fn labels(text: &str) -> BTreeMap<String, String> {
+    let one = |entry: &str| entry.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    split(text).filter_map(one).collect()
 }
 
 /// The labels of an argument `node-labels`, merged with others.

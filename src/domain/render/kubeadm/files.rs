@@ -86,7 +86,7 @@ impl Files {
 
 /// Whether the content contains a delimiter of Jinja, which cloud-init would evaluate, or begins with a space, which would
 /// end the block of YAML. Source: kubernetes-sigs/cluster-api v1.14.0, `bootstrap/kubeadm/pkg/cloudinit`.
-fn is_changed_by_jinja(content: &str) -> bool {
+pub fn is_changed_by_jinja(content: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|delimiter| content.contains(delimiter)) || content.starts_with([' ', '\t'])
 }
 

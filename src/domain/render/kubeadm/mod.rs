@@ -24,7 +24,7 @@ use crate::{
         ContainerRuntime,
         cluster_api::{ApiVersion, CONTAINERD_CONFIG, CONTAINERD_DROP_IN, DIRECTORY, RESTART_KUBELET},
         containerd::{CERTS_D, DropIn},
-        kubelet_flags::REGISTER_WITH_TAINTS,
+        kubelet_flags::{REGISTER_WITH_TAINTS, RESOLV_CONF, WINDOWS_PRIORITYCLASS},
         layers::KUBEADM_PATCHES_SINCE,
     },
 };
@@ -69,8 +69,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// The specification in the form of a version. Large files are in the Secret with this name.
-    pub fn spec(&self, version: ApiVersion, secret: &str) -> Value {
+    /// The specification of the template with this name, in the form of a version.
+    pub fn spec(&self, version: ApiVersion, name: &str) -> Value {
         let mut spec = self.spec.clone();
         if let Some(arguments) = self.arguments.to_value(version) {
             spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = arguments;
@@ -81,7 +81,7 @@ impl Template {
                 from["name"] == "" && self.secret.contains_key(from["key"].as_str().unwrap_or_default())
             });
             if let Some(from) = own {
-                from["name"] = json!(secret);
+                from["name"] = json!(secret_name(name));
             }
         }
         spec
@@ -92,6 +92,17 @@ impl Template {
         let spec = self.spec(ApiVersion::V1Beta2, "").to_string();
         self.secret.clone().into_iter().chain([("spec".to_owned(), spec)]).collect()
     }
+}
+
+/// The name of the Secret with the large files of a template. Cluster API gives the name of a KubeadmConfig to its own Secret.
+pub fn secret_name(template: &str) -> String {
+    format!("{template}-files")
+}
+
+/// The labels with which the nodes of a KubeadmConfigSpec register.
+pub fn node_labels(spec: &Value) -> BTreeMap<String, String> {
+    let arguments = Arguments::read(spec.pointer("/joinConfiguration/nodeRegistration/kubeletExtraArgs"));
+    arguments.get(NODE_LABELS).map(arguments::labels).unwrap_or_default()
 }
 
 /// Renders the template of a machine.
@@ -109,8 +120,8 @@ pub fn template(machine: &Machine) -> Result<Template, Vec<Problem>> {
         Err(problem) => return Err(problems.into_iter().chain([problem]).collect()),
     };
     let mut builder = Builder { machine: *machine, path, spec, image: &image, problems };
-    let files = builder.files();
     let arguments = builder.arguments();
+    let files = builder.files(&arguments);
     builder.commands();
     let Builder { mut spec, problems, .. } = builder;
     if !problems.is_empty() {
@@ -169,17 +180,20 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn files(&mut self) -> Files {
+    fn files(&mut self, arguments: &Arguments) -> Files {
         let Machine { taints, profile, variant, .. } = self.machine;
         let mut files = Files::read(self.spec.get("files"));
         let directory = self.patches_directory();
         let patch = format!("{directory}/{KUBELET_PATCH}");
         self.add(&mut files, &patch, &kubelet::yaml(taints, profile, &variant, Scope::Layer));
         self.containerd(&mut files);
-        let script = scripts::containerd(&environment::variables(&profile.proxy).collect::<Vec<_>>());
-        self.add(&mut files, &script_path("containerd"), &script);
+        let environment: Vec<_> = environment::variables(&profile.proxy).collect();
+        let of_first_start = [NODE_LABELS, WINDOWS_PRIORITYCLASS.name];
+        let first: Vec<_> =
+            of_first_start.into_iter().filter_map(|name| Some(format!("--{name}={}", arguments.get(name)?))).collect();
+        self.add(&mut files, &script_path("containerd"), &scripts::containerd(&environment, &first));
         if !self.restarts_kubelet() {
-            self.add(&mut files, &script_path("kubelet"), &scripts::kubelet());
+            self.add(&mut files, &script_path("kubelet"), &scripts::kubelet(&environment));
         }
         self.problems.extend(files.problem(self.path));
         files
@@ -203,16 +217,18 @@ impl Builder<'_> {
     fn containerd(&mut self, files: &mut Files) {
         let Machine { profile, variant, .. } = self.machine;
         let ContainerRuntime::Containerd(line) = variant.runtime else { return };
+        let has_main_file = files.position(CONTAINERD_CONFIG).is_some();
         let settings = &profile.containerd;
         let version = line.release(0);
         let input =
             containerd::Containerd { version, pause_image: self.image, settings, extra: &profile.containerd_extra };
         let added = match containerd::drop_in(version) {
-            Ok(DropIn::DeepMerge) => {
+            // A main file of the template need not import drop-ins.
+            Ok(DropIn::DeepMerge) if !has_main_file => {
                 containerd::toml(&input, Scope::Layer).map(|text| self.add(files, CONTAINERD_DROP_IN, &text))
             }
-            // A drop-in would replace all settings of the plugin.
-            Ok(DropIn::ReplacesSection) => self.containerd_main_file(files, &input),
+            // A drop-in of containerd 1.x replaces all settings of the plugin.
+            Ok(DropIn::DeepMerge | DropIn::ReplacesSection) => self.containerd_main_file(files, &input),
             Err(problem) => Err(problem),
         };
         self.problems.extend(added.err());
@@ -243,12 +259,12 @@ impl Builder<'_> {
         let path = format!("{}.files[{position}]", self.path);
         let file = &files.list[position];
         let readable = file.get("encoding").is_none() && file["append"] != true;
-        let Some(main) = file["content"].as_str().filter(|_| readable) else {
+        let Some(main) = file["content"].as_str().filter(|text| readable && !files::is_changed_by_jinja(text)) else {
             let wrong = format!(
                 "containerd {} needs its settings in this file, whose content is not plain text",
                 input.version
             );
-            return Err(Problem::new(path, wrong, "write the content without encoding, append and contentFrom"));
+            return Err(Problem::new(path, wrong, "write the content without Jinja, encoding, append and contentFrom"));
         };
         let merged = containerd::merged_into(main, &path, input)?;
         files.replace(position, &merged);
@@ -267,8 +283,10 @@ impl Builder<'_> {
             existing.and_then(|existing| existing.get("taints")),
             taints,
         );
-        self.problems.extend(arguments.problems(&path, variant.kubelet));
-        for (name, value) in kubelet::flags(taints, profile, &variant, self.image, Scope::Layer) {
+        self.problems.extend(arguments.overriding(&path, profile));
+        // kubeadm writes the field resolvConf into the main file, where no kubelet loses it.
+        let flags = kubelet::flags(taints, profile, &variant, self.image, Scope::Layer);
+        for (name, value) in flags.into_iter().filter(|(name, _)| *name != RESOLV_CONF.name) {
             self.problems.extend(arguments.set(&path, name, &value).err());
         }
         // The flag overrides the taints of nodeRegistration.
@@ -284,6 +302,7 @@ impl Builder<'_> {
                 Err(problem) => self.problems.push(problem),
             }
         }
+        self.problems.extend(arguments.problems(&path, variant.kubelet));
         match merged {
             Ok(Some(list)) => {
                 if let Some(registration) = self.object(&["joinConfiguration", "nodeRegistration"]) {

@@ -2,46 +2,79 @@
 
 use crate::domain::render::powershell::quoted;
 
-/// Sets environment variables of the services and restarts containerd, before kubeadm joins the machine.
-pub fn containerd(environment: &[(&str, &str)]) -> String {
-    let variables: String =
-        environment.iter().map(|(name, value)| format!("  {}\r\n", quoted(&format!("{name}={value}")))).collect();
-    let variables = if variables.is_empty() { "@()".to_owned() } else { format!("@(\r\n{variables})") };
+/// Sets environment variables of the services and restarts containerd, before kubeadm joins the machine. A kubelet that is a
+/// service of Windows gets its first arguments in its command line: it registers its node before `RestartKubelet.ps1` runs, and
+/// a node gets the labels of these arguments only then.
+pub fn containerd(environment: &[(&str, &str)], arguments: &[String]) -> String {
     script(&format!(
-        "# Applies the configuration of containerd, before the machine joins its cluster.\n\
+        "# Applies the configuration of containerd, and the first arguments of the kubelet, before the machine joins its cluster.\n\
          $ErrorActionPreference = 'Stop'\n\
-         $environment = {variables}\n\
+         {}\
+         $dependents = @(Get-Service -Name containerd -DependentServices | Where-Object {{ $_.Status -eq 'Running' }})\n\
+         Restart-Service -Name containerd -Force\n\
+         $dependents | Start-Service\n\
+         $arguments = {}\n\
+         $service = Get-CimInstance -ClassName Win32_Service -Filter \"Name='kubelet'\"\n\
+         $isService = $null -ne $service -and $service.PathName -notmatch 'nssm'\n\
+         if ($isService -and $arguments.Count -gt 0 -and $service.PathName -notmatch '--node-labels') {{\n\
+         \x20 $path = $service.PathName + ' ' + ($arguments -join ' ')\n\
+         \x20 $result = Invoke-CimMethod -InputObject $service -MethodName Change -Arguments @{{ PathName = $path }}\n\
+         \x20 if ($result.ReturnValue -ne 0) {{\n\
+         \x20   throw ('The command line of the service kubelet was not changed: error ' + $result.ReturnValue)\n\
+         \x20 }}\n\
+         }}\n",
+        set_environment(environment),
+        list(arguments.iter().map(String::as_str)),
+    ))
+}
+
+/// Starts the kubelet with the flags of kubeadm, after the join. A kubelet that nssm runs reads them at every start; one
+/// that is a service of Windows has them in its command line, which a script of image-builder writes. The script creates the
+/// service again, without its environment. Source: kubernetes-sigs/image-builder,
+/// `images/capi/ansible/windows/roles/kubernetes` (2026-07-22).
+pub fn kubelet(environment: &[(&str, &str)]) -> String {
+    script(&format!(
+        "# Starts the kubelet with the flags of kubeadm, after the machine has joined its cluster.\n\
+         $ErrorActionPreference = 'Stop'\n\
+         $service = Get-CimInstance -ClassName Win32_Service -Filter \"Name='kubelet'\"\n\
+         if ($null -eq $service) {{\n\
+         \x20 throw 'There is no service kubelet on this machine.'\n\
+         }}\n\
+         if ($service.PathName -match 'nssm') {{\n\
+         \x20 Write-Output 'nssm starts the kubelet, which has read its flags.'\n\
+         }} elseif (Test-Path 'C:\\k\\RestartKubelet.ps1') {{\n\
+         \x20 & 'C:\\k\\RestartKubelet.ps1'\n\
+         }} else {{\n\
+         \x20 Write-Warning 'C:\\k\\RestartKubelet.ps1 does not exist: the kubelet may run without the flags in \
+         C:\\var\\lib\\kubelet\\kubeadm-flags.env.'\n\
+         }}\n\
+         {}\
+         if ($environment.Count -gt 0) {{\n\
+         \x20 Restart-Service -Name kubelet -Force\n\
+         }}\n",
+        set_environment(environment),
+    ))
+}
+
+/// Sets the environment variables of the services that exist.
+fn set_environment(environment: &[(&str, &str)]) -> String {
+    let variables: Vec<String> = environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!(
+        "$environment = {}\n\
          foreach ($name in @('containerd', 'kubelet')) {{\n\
          \x20 $key = 'HKLM:\\SYSTEM\\CurrentControlSet\\Services\\' + $name\n\
          \x20 if ($environment.Count -gt 0 -and (Test-Path $key)) {{\n\
          \x20   Set-ItemProperty -Path $key -Name Environment -Type MultiString -Value $environment\n\
          \x20 }}\n\
-         }}\n\
-         $dependents = @(Get-Service -Name containerd -DependentServices | Where-Object {{ $_.Status -eq 'Running' }})\n\
-         Restart-Service -Name containerd -Force\n\
-         $dependents | Start-Service\n"
-    ))
+         }}\n",
+        list(variables.iter().map(String::as_str))
+    )
 }
 
-/// Starts the kubelet with the flags of kubeadm, after the join. A kubelet that nssm runs reads them at every start; one
-/// that is a service of Windows has them in its command line, which a script of image-builder writes. Source:
-/// kubernetes-sigs/image-builder, `images/capi/ansible/windows/roles/kubernetes` (2026-07-22).
-pub fn kubelet() -> String {
-    script(
-        "# Starts the kubelet with the flags of kubeadm, after the machine has joined its cluster.\n\
-         $ErrorActionPreference = 'Stop'\n\
-         $service = Get-CimInstance -ClassName Win32_Service -Filter \"Name='kubelet'\"\n\
-         if ($null -eq $service) {\n\
-         \x20 throw 'There is no service kubelet on this machine.'\n\
-         }\n\
-         if ($service.PathName -match 'nssm') {\n\
-         \x20 Write-Output 'nssm starts the kubelet, which has read its flags.'\n\
-         } elseif (Test-Path 'C:\\k\\RestartKubelet.ps1') {\n\
-         \x20 & 'C:\\k\\RestartKubelet.ps1'\n\
-         } else {\n\
-         \x20 Write-Warning 'C:\\k\\RestartKubelet.ps1 does not exist: the kubelet may run without the flags in C:\\var\\lib\\kubelet\\kubeadm-flags.env.'\n\
-         }\n",
-    )
+/// A PowerShell array of strings.
+fn list<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let lines: String = texts.map(|text| format!("  {}\n", quoted(text))).collect();
+    if lines.is_empty() { "@()".to_owned() } else { format!("@(\n{lines})") }
 }
 
 /// The command that runs a script.

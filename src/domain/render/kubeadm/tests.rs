@@ -163,7 +163,8 @@ fn large_files_are_in_the_secret() {
     let extra = format!("[plugins.\"io.example\"]\n{}\n", settings.join("\n"));
     let template = rendered(json!({"containerd": {"extraConfig": extra}}), 36, (2, 2), None).unwrap();
     let spec = template.spec(ApiVersion::V1Beta2, "web-1234");
-    let reference = json!({"secret": {"name": "web-1234", "key": "Program-Files-containerd-conf.d-50-winpool.toml"}});
+    let reference =
+        json!({"secret": {"name": "web-1234-files", "key": "Program-Files-containerd-conf.d-50-winpool.toml"}});
     assert_eq!(spec["files"][1]["contentFrom"], reference);
     assert_eq!(template.secret.keys().collect::<Vec<_>>(), ["Program-Files-containerd-conf.d-50-winpool.toml"]);
 }
@@ -264,8 +265,42 @@ fn what_cannot_be_added_to_is_named() {
 
 #[test]
 fn no_value_of_a_user_becomes_code() {
-    let script = scripts::containerd(&[("HTTP_PROXY", "http://p/$(calc)`n;x"), ("NO_PROXY", "it's")]);
-    let expected = "$environment = @(\r\n  'HTTP_PROXY=http://p/$(calc)`n;x'\r\n  'NO_PROXY=it''s'\r\n)\r\n";
-    assert!(script.contains(expected), "{script}");
-    assert!(scripts::containerd(&[]).contains("$environment = @()\r\n"));
+    let script = scripts::containerd(
+        &[("HTTP_PROXY", "http://p/$(calc)`n;x"), ("NO_PROXY", "it's")],
+        &["--node-labels=a=b".into()],
+    );
+    let environment = "$environment = @(\r\n  'HTTP_PROXY=http://p/$(calc)`n;x'\r\n  'NO_PROXY=it''s'\r\n)\r\n";
+    let arguments = "$arguments = @(\r\n  '--node-labels=a=b'\r\n)\r\n";
+    assert!(script.contains(environment) && script.contains(arguments), "{script}");
+    let empty = scripts::containerd(&[], &[]);
+    assert!(empty.contains("$environment = @()\r\n") && empty.contains("$arguments = @()\r\n"), "{empty}");
+}
+
+#[test]
+fn the_first_start_of_a_service_has_the_labels_of_the_node() {
+    let spec = spec(json!({}), None);
+    let script = spec["files"][2]["content"].as_str().unwrap();
+    assert!(
+        script.contains(
+            "  '--node-labels=agentpool=web'\r\n  '--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS'\r\n)"
+        ),
+        "{script}"
+    );
+}
+
+#[test]
+fn an_argument_that_overrides_the_profile_is_refused() {
+    let mut base = azure();
+    let arguments = &mut base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"];
+    arguments.as_array_mut().unwrap().push(json!({"name": "max-pods", "value": "50"}));
+    let problems = rendered(json!({}), 36, (2, 2), Some(&base)).unwrap_err();
+    assert_eq!(problems[0].wrong, "the kubelet argument max-pods overrides the setting of the profile");
+    // The verbosity is only a setting of the profile if the profile has it.
+    arguments_with_v(&mut base);
+    assert!(rendered(json!({}), 36, (2, 2), Some(&base)).is_ok());
+    assert!(rendered(json!({"kubelet": {"logging": {"verbosity": 4}}}), 36, (2, 2), Some(&base)).is_err());
+}
+
+fn arguments_with_v(base: &mut Value) {
+    base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = json!([{"name": "v", "value": "2"}]);
 }

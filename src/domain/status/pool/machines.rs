@@ -23,14 +23,23 @@ pub fn status(case: &Case) -> Option<ClusterApiStatus> {
             version: selected.version.to_string(),
             machines: selected.groups.iter().map(|group| group.machines).sum(),
             up_to_date: selected.groups.iter().map(|group| group.up_to_date).sum(),
-            groups: selected.groups.iter().map(group_status).collect(),
+            groups: selected.groups.iter().map(|group| group_status(case, group)).collect(),
         }),
-        MachinesState::NotUsed => None,
-        _ => case.spec.machines.is_some().then(ClusterApiStatus::default),
+        MachinesState::Unknown => case.pool.status.cluster_api.clone(),
+        MachinesState::NotUsed
+        | MachinesState::NotInstalled
+        | MachinesState::Unsupported(_)
+        | MachinesState::ClusterNotFound => None,
     }
 }
 
-fn group_status(group: &GroupPlan) -> MachineGroupStatus {
+fn group_status(case: &Case, group: &GroupPlan) -> MachineGroupStatus {
+    let switched = case.done.results.iter().any(|(operation, outcome)| match operation {
+        Operation::PatchMachineObject { object, template: Some(_), .. } => {
+            object.key == group.key && *outcome == Outcome::Done
+        }
+        _ => false,
+    });
     MachineGroupStatus {
         name: group.name.clone(),
         kubernetes: group.kubernetes.map(|minor| minor.to_string()).unwrap_or_default(),
@@ -42,6 +51,7 @@ fn group_status(group: &GroupPlan) -> MachineGroupStatus {
             .map(|(minor, template)| NextTemplate { kubernetes: minor.to_string(), template: template.clone() }),
         machines: group.machines,
         up_to_date: group.up_to_date,
+        switches: group.switches + u32::from(switched),
     }
 }
 
@@ -99,7 +109,7 @@ fn problems(case: &Case, rules: &MachineRules, selected: &Selected) -> Vec<Compu
         not_expressible(rules, selected),
         managed_elsewhere(selected),
         topology(selected),
-        rotating(selected),
+        rotating(selected).filter(|_| !case.withheld),
     ]
     .into_iter()
     .flatten()
@@ -110,20 +120,18 @@ fn none_selected(rules: &MachineRules, selected: &Selected) -> Option<ComputedCo
     let kind = rules.kind.name();
     let others = selected.of_other_clusters.iter().map(|(name, cluster)| format!("{name} (cluster {cluster})"));
     let others: Vec<_> = others.collect();
-    let message = match (selected.groups.is_empty(), others.is_empty()) {
-        (true, true) => format!(
-            "the selector {} matches no {kind} of cluster {} in namespace {}. Correct the selector, or label the {kind}",
-            rules.selector, rules.cluster, rules.namespace
-        ),
-        (_, false) => format!(
-            "the selector also matches {} of {}: {}. Correct spec.delivery.clusterAPI.clusterName, or narrow the selector",
-            counted(others.len(), kind),
-            agree(others.len(), "another cluster", "other clusters"),
-            some_of(&others)
-        ),
-        (false, true) => return None,
+    let of_others = match others.len() {
+        0 => String::new(),
+        count => {
+            let clusters = agree(count, "another cluster", "other clusters");
+            format!(", only {} of {clusters}: {}", counted(count, kind), some_of(&others))
+        }
     };
-    Some(problem(reason::NO_MACHINES_SELECTED, others.len(), message))
+    let message = format!(
+        "the selector {} matches no {kind} of cluster {} in namespace {}{of_others}. Correct the selector, or label the {kind}",
+        rules.selector, rules.cluster, rules.namespace
+    );
+    selected.groups.is_empty().then(|| problem(reason::NO_MACHINES_SELECTED, others.len(), message))
 }
 
 fn conflict(selected: &Selected) -> Option<ComputedCondition> {
@@ -176,8 +184,9 @@ fn not_expressible(rules: &MachineRules, selected: &Selected) -> Option<Computed
     let first = groups.first()?;
     let names: Vec<_> = groups.iter().map(|group| group.name.as_str()).collect();
     let message = format!(
-        "new nodes of {} would not match spec.nodeSelector: {}. A kubelet may not set such a label. Select by another one, or \
-         by a label of node.cluster.x-k8s.io/ in spec.template.metadata.labels of the {}",
+        "new nodes of {} would not match spec.nodeSelector: {}. A kubelet registers with labels of one value outside the \
+         reserved domains of Kubernetes. Select by such a label, or by one of node.cluster.x-k8s.io/ in \
+         spec.template.metadata.labels of the {}",
         some_of(&names),
         first.missing_labels.join(", "),
         rules.kind.name()
@@ -193,11 +202,10 @@ fn managed_elsewhere(selected: &Selected) -> Option<ComputedCondition> {
     let by = manager.as_ref().map_or_else(|| "another client".to_owned(), |manager| format!("field manager {manager}"));
     let message = format!(
         "{by} changed the reference of {} from {} back to {} twice. Let it ignore spec.template.spec.bootstrap.configRef.name, \
-         or set rotation: Manual; then remove the annotation {}",
+         or set rotation: Manual",
         first.name,
         first.template.as_deref().unwrap_or_default(),
-        first.current,
-        annotation::BOOTSTRAP
+        first.current
     );
     Some(problem(reason::REFERENCE_MANAGED_ELSEWHERE, groups.len(), message))
 }
@@ -206,10 +214,10 @@ fn topology(selected: &Selected) -> Option<ComputedCondition> {
     let of = |group: &&GroupPlan| group.reference == Reference::TopologyManaged;
     let names: Vec<_> = selected.groups.iter().filter(of).map(|group| group.name.as_str()).collect();
     let message = format!(
-        "a ClusterClass controls {}, so winpool does not change {}. Add the output of `winpool render --target \
-         clusterclass-patch` to the ClusterClass",
+        "a ClusterClass controls {}, so winpool does not change {} reference, and its template lacks files of winpool. Add the \
+         output of `winpool render --target clusterclass-patch` to the ClusterClass",
         some_of(&names),
-        agree(names.len(), "it", "them")
+        agree(names.len(), "its", "their")
     );
     (!names.is_empty()).then(|| problem(reason::TOPOLOGY_MANAGED, names.len(), message))
 }
@@ -217,6 +225,7 @@ fn topology(selected: &Selected) -> Option<ComputedCondition> {
 fn rotating(selected: &Selected) -> Option<ComputedCondition> {
     let waits = |group: &&GroupPlan| {
         group.template.is_ok()
+            && group.taken_by.is_none()
             && match group.reference {
                 Reference::UpToDate => group.up_to_date < group.machines,
                 Reference::Switching => true,
