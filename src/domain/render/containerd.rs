@@ -64,7 +64,7 @@ pub fn drop_in(version: ContainerdVersion) -> Result<DropIn, Problem> {
 /// The partial settings merged into an existing main file. Comments of that file are not kept.
 ///
 /// # Errors
-/// Those of [`toml`], and a file that cannot be parsed or has another structure.
+/// Those of [`toml()`], and a file that cannot be parsed or has another structure.
 pub fn merged_into(main: &str, path: &str, input: &Containerd) -> Result<String, Problem> {
     let mut file: Table = main.parse().map_err(|error: toml::de::Error| {
         Problem::new(path, format!("the file is not TOML: {}", error.message()), "correct the file")

@@ -1,6 +1,7 @@
 //! `make run`: runs the operator with its shipped RBAC on a real control plane with simulated Windows nodes.
 
 mod fleet;
+mod machines;
 mod pools;
 mod progress;
 mod report;
@@ -121,6 +122,7 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     let demonstration = Demonstration { operator, control_plane, client, delivered, workloads, mistakes };
     demonstration.settle(&samples).await?;
     let _rollout = Rollout::show(&demonstration.control_plane, &demonstration.client).await?;
+    machines::show(&demonstration.control_plane, &demonstration.client).await?;
     demonstration.check_requests()?;
     if arguments.once {
         return Ok(());
