@@ -15,6 +15,7 @@ pub mod pause;
 pub mod platform;
 pub mod powershell;
 pub mod reserve;
+pub mod scripts;
 mod standalone;
 mod yaml;
 

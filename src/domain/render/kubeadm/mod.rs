@@ -6,7 +6,6 @@
 
 mod arguments;
 mod files;
-mod scripts;
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ use self::{
     arguments::{Arguments, NODE_LABELS, added_taints, merged_labels, merged_taints},
     files::Files,
 };
-use super::{Scope, Variant, containerd, environment, hosts, kubelet, pause};
+use super::{Scope, Variant, containerd, environment, hosts, kubelet, pause, scripts};
 use crate::{
     api::Taint,
     domain::{Problem, profile::Profile},

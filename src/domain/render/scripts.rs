@@ -1,18 +1,15 @@
 //! The PowerShell scripts of a machine. Values of users are quoted strings; nothing else of a script depends on them.
 
-use crate::domain::render::powershell::quoted;
+use super::powershell::quoted;
 
 /// Sets environment variables of the services and restarts containerd, before kubeadm joins the machine. A kubelet that is a
 /// service of Windows gets its first arguments in its command line: it registers its node before `RestartKubelet.ps1` runs, and
 /// a node gets the labels of these arguments only then.
 pub fn containerd(environment: &[(&str, &str)], arguments: &[String]) -> String {
-    script(&format!(
+    let (set, restart) = (set_environment(environment, &SERVICES), restart("containerd"));
+    with_windows_line_endings(&format!(
         "# Applies the configuration of containerd, and the first arguments of the kubelet, before the machine joins its cluster.\n\
-         $ErrorActionPreference = 'Stop'\n\
-         {}\
-         $dependents = @(Get-Service -Name containerd -DependentServices | Where-Object {{ $_.Status -eq 'Running' }})\n\
-         Restart-Service -Name containerd -Force\n\
-         $dependents | Start-Service\n\
+         {STOP_ON_ERRORS}{set}{restart}\
          $arguments = {}\n\
          $service = Get-CimInstance -ClassName Win32_Service -Filter \"Name='kubelet'\"\n\
          $isService = $null -ne $service -and $service.PathName -notmatch 'nssm'\n\
@@ -23,8 +20,7 @@ pub fn containerd(environment: &[(&str, &str)], arguments: &[String]) -> String 
          \x20   throw ('The command line of the service kubelet was not changed: error ' + $result.ReturnValue)\n\
          \x20 }}\n\
          }}\n",
-        set_environment(environment),
-        list(arguments.iter().map(String::as_str)),
+        array(arguments.iter().map(String::as_str)),
     ))
 }
 
@@ -33,9 +29,10 @@ pub fn containerd(environment: &[(&str, &str)], arguments: &[String]) -> String 
 /// service again, without its environment. Source: kubernetes-sigs/image-builder,
 /// `images/capi/ansible/windows/roles/kubernetes` (2026-07-22).
 pub fn kubelet(environment: &[(&str, &str)]) -> String {
-    script(&format!(
+    let set = set_environment(environment, &SERVICES);
+    with_windows_line_endings(&format!(
         "# Starts the kubelet with the flags of kubeadm, after the machine has joined its cluster.\n\
-         $ErrorActionPreference = 'Stop'\n\
+         {STOP_ON_ERRORS}\
          $service = Get-CimInstance -ClassName Win32_Service -Filter \"Name='kubelet'\"\n\
          if ($null -eq $service) {{\n\
          \x20 throw 'There is no service kubelet on this machine.'\n\
@@ -48,41 +45,70 @@ pub fn kubelet(environment: &[(&str, &str)]) -> String {
          \x20 Write-Warning 'C:\\k\\RestartKubelet.ps1 does not exist: the kubelet may run without the flags in \
          C:\\var\\lib\\kubelet\\kubeadm-flags.env.'\n\
          }}\n\
-         {}\
+         {set}\
          if ($environment.Count -gt 0) {{\n\
          \x20 Restart-Service -Name kubelet -Force\n\
-         }}\n",
-        set_environment(environment),
+         }}\n"
     ))
 }
 
-/// Sets the environment variables of the services that exist.
-fn set_environment(environment: &[(&str, &str)]) -> String {
-    let variables: Vec<String> = environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    format!(
-        "$environment = {}\n\
-         foreach ($name in @('containerd', 'kubelet')) {{\n\
-         \x20 $key = 'HKLM:\\SYSTEM\\CurrentControlSet\\Services\\' + $name\n\
-         \x20 if ($environment.Count -gt 0 -and (Test-Path $key)) {{\n\
-         \x20   Set-ItemProperty -Path $key -Name Environment -Type MultiString -Value $environment\n\
-         \x20 }}\n\
-         }}\n",
-        list(variables.iter().map(String::as_str))
-    )
-}
-
-/// A PowerShell array of strings.
-fn list<'a>(texts: impl Iterator<Item = &'a str>) -> String {
-    let lines: String = texts.map(|text| format!("  {}\n", quoted(text))).collect();
-    if lines.is_empty() { "@()".to_owned() } else { format!("@(\n{lines})") }
-}
+/// The services of a machine that Cluster API makes.
+const SERVICES: [&str; 2] = ["containerd", "kubelet"];
 
 /// The command that runs a script.
 pub fn command(path: &str) -> String {
     format!("powershell -NoProfile -NonInteractive -ExecutionPolicy Bypass -File {path}")
 }
 
+/// The first statement of a script.
+pub const STOP_ON_ERRORS: &str = "$ErrorActionPreference = 'Stop'\n";
+
+/// Defines `Write-Text`, which writes lines as UTF-8 without a byte order mark, with the line endings of Unix.
+pub const WRITE_TEXT: &str = "\
+function Write-Text([string] $path, [string[]] $lines) {
+  [void] [System.IO.Directory]::CreateDirectory([System.IO.Path]::GetDirectoryName($path))
+  [System.IO.File]::WriteAllText($path, ($lines -join [char]10), (New-Object System.Text.UTF8Encoding $false))
+}
+";
+
+/// Writes a file with `Write-Text`.
+pub fn write_file(path: &str, content: &str) -> String {
+    format!("Write-Text {} {}\n", quoted(path), array(content.split('\n')))
+}
+
+/// Sets the environment variables of services that exist.
+pub fn set_environment(variables: &[(&str, &str)], services: &[&str]) -> String {
+    let services: Vec<_> = services.iter().map(|service| quoted(service)).collect();
+    let variables: Vec<_> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!(
+        "$environment = {}\n\
+         foreach ($name in @({})) {{\n\
+         \x20 $key = 'HKLM:\\SYSTEM\\CurrentControlSet\\Services\\' + $name\n\
+         \x20 if ($environment.Count -gt 0 -and (Test-Path $key)) {{\n\
+         \x20   Set-ItemProperty -Path $key -Name Environment -Type MultiString -Value $environment\n\
+         \x20 }}\n\
+         }}\n",
+        array(variables.iter().map(String::as_str)),
+        services.join(", ")
+    )
+}
+
+/// Restarts a service, and those that depend on it and run.
+pub fn restart(service: &str) -> String {
+    format!(
+        "$dependents = @(Get-Service -Name {service} -DependentServices | Where-Object {{ $_.Status -eq 'Running' }})\n\
+         Restart-Service -Name {service} -Force\n\
+         $dependents | Start-Service\n"
+    )
+}
+
+/// Texts as an array, each in a line.
+fn array<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let lines: String = texts.map(|text| format!("  {}\n", quoted(text))).collect();
+    if lines.is_empty() { "@()".to_owned() } else { format!("@(\n{lines})") }
+}
+
 /// A text with the line endings of Windows.
-fn script(text: &str) -> String {
+pub fn with_windows_line_endings(text: &str) -> String {
     text.lines().map(|line| format!("{line}\r\n")).collect()
 }
