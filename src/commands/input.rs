@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Failure;
 use crate::{
     domain::{kubernetes::syntax, text::counted},
-    manifests::{Budget, LocatedProblem, Manifests, ReadError, Resources},
+    manifests::{BootstrapTemplates, Budget, KUBEADM_CONFIG_TEMPLATE, LocatedProblem, Manifests, ReadError, Resources},
 };
 
 /// The pools and profiles in files.
@@ -13,9 +13,24 @@ use crate::{
 /// # Errors
 /// There is none, or one of them has problems.
 pub(super) fn resources(files: &[PathBuf]) -> Result<Resources, Failure> {
+    resources_among(files, read(files)?, None)
+}
+
+/// The pools and profiles in files, and the KubeadmConfigTemplates to which pools refer.
+///
+/// # Errors
+/// Those of [`resources`].
+pub(super) fn resources_and_templates(files: &[PathBuf]) -> Result<(Resources, BootstrapTemplates), Failure> {
     let manifests = read(files)?;
+    let templates = BootstrapTemplates::among(&manifests.objects);
+    Ok((resources_among(files, manifests, Some(KUBEADM_CONFIG_TEMPLATE))?, templates))
+}
+
+/// Reads the resources among manifests. Objects of another kind are skipped with a note, unless the caller reads them.
+fn resources_among(files: &[PathBuf], manifests: Manifests, also_read: Option<&str>) -> Result<Resources, Failure> {
     manifests.ignored.iter().for_each(|text| note(&format!("skipped: {text}")));
-    let resources = Resources::new(manifests).map_err(|problems| failure(&problems))?;
+    let mut resources = Resources::new(manifests).map_err(|problems| failure(&problems))?;
+    resources.other_kinds.retain(|kind| Some(kind.as_str()) != also_read);
     if !resources.other_kinds.is_empty() {
         let kinds: Vec<_> = resources.other_kinds.iter().map(String::as_str).collect();
         note(&format!("skipped objects of other kinds: {}", kinds.join(", ")));

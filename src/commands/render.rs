@@ -1,10 +1,13 @@
 //! `winpool render`: the objects that the operator would apply for the resources in files, without a cluster.
 
+mod cluster_api;
 mod compatibility;
 mod directory;
 mod files;
+mod machines;
 mod objects;
 mod platform;
+mod tool;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,13 +30,16 @@ use crate::{
         render::{Bootstrap, platform::Target},
         tables,
     },
-    facts::{ContainerdVersion, Minor, containerd, support},
+    facts::{ContainerdVersion, Minor, cluster_api::ApiVersion, containerd, support},
     manifests::{self, Resources},
 };
 
+pub use cluster_api::{MachineObjects, machine_objects};
 use files::NodeFileFormat;
+pub use machines::Input;
 pub use objects::{Rendered, render};
 pub use platform::{PlatformFiles, platform_files};
+use tool::{ClusterApiVersion, MachineTarget, NodeTool};
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]
@@ -55,17 +61,20 @@ pub(super) struct Args {
     /// The namespace of the operator, which gets the ConfigMaps
     #[arg(long, value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
-    /// The output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    /// The output format of objects [default: yaml]
+    #[arg(short, long, value_enum)]
+    output: Option<Format>,
     /// Write one file for each object into this directory instead of printing them, and for each ConfigMap a directory with
     /// the files for a node. The directory must be empty or written by winpool render, which replaces it
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     out: Option<PathBuf>,
-    /// Print the files for nodes in the format of this tool or platform instead of objects. For a platform, a comment lists
-    /// the settings that it does not take
-    #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["output", "standalone"])]
+    /// Print what this tool or platform needs instead of the objects of the operator. For a platform, a comment lists the
+    /// settings that it does not take
+    #[arg(long, value_enum, value_name = "TOOL", conflicts_with = "standalone")]
     target: Option<NodeTool>,
+    /// With --target cluster-api: the version of Cluster API's objects [default: v1beta2]
+    #[arg(long, value_enum, value_name = "VERSION", requires = "target")]
+    cluster_api_version: Option<ClusterApiVersion>,
     /// Print complete files for nodes without another bootstrap tool instead of objects. Values that depend on the cluster
     /// are set by the options below, or by spec.kubelet.extra of the profile
     #[arg(long, conflicts_with = "output")]
@@ -85,39 +94,25 @@ pub(super) struct Args {
     kube_proxy_kubeconfig: Option<String>,
 }
 
-/// A tool that configures nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum NodeTool {
-    /// A directory of patches for kubeadm 1.25 or later, and the other files for the node
-    Kubeadm,
-    /// A ClusterConfig of eksctl with a self-managed node group
-    EksNodegroup,
-    /// A script with az aks nodepool add
-    AksNodepool,
-    /// An EC2NodeClass and a NodePool of Karpenter
-    #[value(name = "karpenter-ec2nodeclass")]
-    KarpenterEc2NodeClass,
-    /// A script with gcloud container node-pools create
-    GkeNodepool,
-    /// Configuration files of an RKE2 agent
-    Rke2,
-}
-
-impl NodeTool {
-    /// The platform that makes the nodes itself.
-    const fn platform(self) -> Option<Target> {
-        match self {
-            Self::EksNodegroup => Some(Target::EksNodegroup),
-            Self::AksNodepool => Some(Target::AksNodepool),
-            Self::KarpenterEc2NodeClass => Some(Target::KarpenterEc2NodeClass),
-            Self::GkeNodepool => Some(Target::GkeNodepool),
-            Self::Rke2 => Some(Target::Rke2),
-            Self::Kubeadm => None,
+impl Args {
+    /// Rejects options that have no effect on the target.
+    fn check(&self) -> Result<(), Failure> {
+        let Some(target) = self.target else { return Ok(()) };
+        let unused = [
+            ("--nodes", self.nodes.is_some() && target.machines().is_some()),
+            ("--output", self.output.is_some() && !target.prints_objects()),
+            ("--cluster-api-version", self.cluster_api_version.is_some() && !target.has_version()),
+        ];
+        match unused.into_iter().find(|(_, is_unused)| *is_unused) {
+            Some((option, _)) => {
+                let target = clap::ValueEnum::to_possible_value(&target).map(|value| value.get_name().to_owned());
+                let text = format!("{option} cannot be used with --target {}", target.unwrap_or_default());
+                Err(Failure::Usage(text))
+            }
+            None => Ok(()),
         }
     }
-}
 
-impl Args {
     fn node_files(&self) -> Option<NodeFileFormat> {
         match self.target {
             Some(NodeTool::Kubeadm) => Some(NodeFileFormat::Kubeadm),
@@ -144,6 +139,8 @@ pub(super) struct Settings {
     namespace: String,
     node_files: Option<NodeFileFormat>,
     platform: Option<Target>,
+    machines: Option<MachineTarget>,
+    cluster_api_version: ApiVersion,
     destination: Destination,
 }
 
@@ -151,6 +148,7 @@ impl TryFrom<Args> for Settings {
     type Error = Failure;
 
     fn try_from(args: Args) -> Result<Self, Failure> {
+        args.check()?;
         let has_default_versions = args.kubernetes.is_empty() || args.containerd.is_empty();
         let expected_nodes = expected_nodes(&args.kubernetes, &args.containerd)?;
         let node_files = args.node_files();
@@ -167,7 +165,9 @@ impl TryFrom<Args> for Settings {
             namespace,
             node_files,
             platform: args.target.and_then(NodeTool::platform),
-            destination: Destination::new(args.out, args.output),
+            machines: args.target.and_then(NodeTool::machines),
+            cluster_api_version: args.cluster_api_version.map_or(ApiVersion::V1Beta2, Into::into),
+            destination: Destination::new(args.out, args.output.unwrap_or_default()),
         })
     }
 }
@@ -208,6 +208,9 @@ fn containerd_version(text: &str) -> Result<ContainerdVersion, Failure> {
 
 /// Prints the objects or writes their files.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+    if let Some(target) = &settings.machines {
+        return run_machines(&settings, target);
+    }
     let resources = input::resources(&settings.files)?;
     let nodes = settings.nodes.as_ref().map(read_nodes).transpose()?.unwrap_or_default();
     let snapshot = snapshot(&resources, nodes, &settings.namespace);
@@ -234,6 +237,31 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     match settings.destination {
         Destination::Stdout(_) => output::print(&concatenated(&files)),
         Destination::Directory(directory) => directory::write_files(&directory, &files),
+    }
+}
+
+/// Prints or writes what machines of Cluster API need.
+fn run_machines(settings: &Settings, target: &MachineTarget) -> Result<(), Failure> {
+    let (resources, templates) = input::resources_and_templates(&settings.files)?;
+    let snapshot = snapshot(&resources, Objects::default(), &settings.namespace);
+    let input = Input {
+        snapshot: &snapshot,
+        expected_nodes: &settings.expected_nodes,
+        resources: &resources,
+        templates: &templates,
+        version: settings.cluster_api_version,
+    };
+    let minors: BTreeSet<_> = settings.expected_nodes.iter().map(|node| node.kubelet).collect();
+    minors.into_iter().filter_map(tables::not_checked).for_each(|text| input::note(&text));
+    match target {
+        MachineTarget::Objects => {
+            let found = machine_objects(&input).map_err(|problems| input::failure(&problems))?;
+            found.notes.iter().for_each(|text| input::note(text));
+            match &settings.destination {
+                Destination::Stdout(format) => output::print_objects(found.objects(), *format),
+                Destination::Directory(directory) => directory::write_files(directory, &found.files()),
+            }
+        }
     }
 }
 

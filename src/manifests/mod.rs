@@ -2,6 +2,7 @@
 //!
 //! Problems are reported all at once, each with file, line and path of the field.
 
+mod bootstrap;
 mod budget;
 mod object;
 mod positions;
@@ -26,6 +27,7 @@ use self::{
 };
 use crate::domain::Problem;
 
+pub use bootstrap::{BootstrapTemplate, BootstrapTemplates, KUBEADM_CONFIG_TEMPLATE};
 pub use budget::Budget;
 pub use object::Object;
 pub use resources::{Resources, nodes};

@@ -19,7 +19,7 @@ pub use self::{
     plan::{MachinesPlan, MachinesState, Selected, is_unknown, plan, removed},
     rules::{Capacity, MachineRules},
     state::{ClusterApiObjects, ClusterApiState},
-    templates::{DesiredTemplate, Templates, secret_object, template_object},
+    templates::{DesiredTemplate, Templates, labels, secret_object, template_object},
     views::{
         ClusterView, GroupKind, Infrastructure, InfrastructureReference, KubeadmConfigView, MachineGroup,
         MachinePoolView, MachineSetView, MachineView, TemplateView, key_of,

@@ -142,7 +142,11 @@ impl<'a> Templates<'a> {
         self.rendered[&key].as_ref().map_err(Clone::clone)
     }
 
-    fn render(
+    /// The template for machines with these versions, regardless of the stored ones; of a MachinePool, for it alone.
+    ///
+    /// # Errors
+    /// All problems that prevent it.
+    pub fn render(
         &self,
         machine_pool: Option<&str>,
         minor: Minor,

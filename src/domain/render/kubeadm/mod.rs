@@ -6,11 +6,13 @@
 
 mod arguments;
 mod files;
+mod versions;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+pub use self::versions::lost_fields;
 use self::{
     arguments::{Arguments, NODE_LABELS, added_taints, merged_labels, merged_taints},
     files::Files,

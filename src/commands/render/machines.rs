@@ -1,0 +1,205 @@
+//! The pools whose machines Cluster API creates, and the templates of their machines.
+
+use std::collections::BTreeMap;
+
+use kube::core::DynamicObject;
+use serde_json::Value;
+
+use crate::{
+    domain::{
+        Objects, Problem, decode,
+        pool::{
+            Pool, Snapshot, Spec,
+            configs::ExpectedNode,
+            machines::{ClusterApiObjects, DesiredTemplate, GroupKind, MachineRules, TemplateView, Templates},
+        },
+        profile::Profile,
+        render::kubeadm::lost_fields,
+    },
+    facts::{ContainerdLine, ContainerdVersion, Minor, cluster_api::ApiVersion},
+    manifests::{BootstrapTemplate, BootstrapTemplates, LocatedProblem, Location, Resources},
+};
+
+const TEMPLATE_FROM: &str = "spec.delivery.clusterAPI.templateFrom.name";
+
+/// What the files contain, and for which versions it is rendered.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The pools and profiles as a snapshot.
+    pub snapshot: &'a Snapshot,
+    /// The versions of the machines.
+    pub expected_nodes: &'a [ExpectedNode],
+    /// The pools and profiles with their locations.
+    pub resources: &'a Resources,
+    /// The templates to which pools refer.
+    pub templates: &'a BootstrapTemplates,
+    /// The version of Cluster API's objects.
+    pub version: ApiVersion,
+}
+
+/// A pool whose machines Cluster API creates.
+#[derive(Clone, Copy)]
+pub struct MachinePool<'a> {
+    pub pool: &'a Pool,
+    pub spec: &'a Spec,
+    pub rules: &'a MachineRules,
+    location: &'a Location,
+}
+
+/// The template of machines with these versions.
+pub struct RenderedTemplate {
+    pub kubelet: Minor,
+    pub containerd: ContainerdLine,
+    pub desired: DesiredTemplate,
+}
+
+impl<'a> Input<'a> {
+    /// The pools whose machines Cluster API creates, and a note for each other pool.
+    pub fn pools(&self) -> (Vec<MachinePool<'a>>, Vec<String>) {
+        let (mut pools, mut notes) = (Vec::new(), Vec::new());
+        for (name, (pool, location)) in &self.resources.pools {
+            let Ok(spec) = &pool.spec else { continue };
+            match &spec.machines {
+                Some(_) if pool.deleting => {
+                    notes.push(format!("pool {name} is being deleted and was not rendered"));
+                }
+                Some(rules) => pools.push(MachinePool { pool, spec, rules, location }),
+                None => {
+                    notes.push(format!("pool {name} has no spec.delivery.clusterAPI, and nothing is rendered for it"))
+                }
+            }
+        }
+        (pools, notes)
+    }
+
+    /// The templates of a pool, one for each pair of a minor and a release line of containerd.
+    ///
+    /// # Errors
+    /// All problems, by file and line.
+    pub fn templates(&self, of: &MachinePool) -> Result<Vec<RenderedTemplate>, Vec<LocatedProblem>> {
+        self.profile(of).map_err(|problem| vec![problem])?;
+        let base = self.base(of)?;
+        let view = base.map(|base| self.view(of, base)).transpose().map_err(|problem| vec![problem])?;
+        let objects = self.objects(view);
+        let templates = Templates::new(self.snapshot, &objects, (of.pool, of.spec, of.rules), &[]);
+        let (mut rendered, mut problems) = (Vec::new(), Vec::new());
+        for (kubelet, containerd) in self.versions(of).map_err(|problem| vec![problem])? {
+            match templates.render(None, kubelet, containerd) {
+                Ok(desired) => rendered.push(RenderedTemplate { kubelet, containerd, desired }),
+                Err(found) => problems.extend(found.into_iter().map(|problem| self.locate(of, base, problem))),
+            }
+        }
+        problems.sort();
+        problems.dedup();
+        if problems.is_empty() { Ok(rendered) } else { Err(problems) }
+    }
+
+    /// The spec of the template that a pool names, if it names one and the files contain it.
+    pub fn base_spec(&self, of: &MachinePool) -> Option<&'a Value> {
+        self.base(of).ok().flatten()?.object.pointer("/spec/template/spec")
+    }
+
+    /// The profile of a pool. An invalid one is reported when it is read.
+    ///
+    /// # Errors
+    /// The files do not contain it.
+    pub fn profile(&self, of: &MachinePool) -> Result<Option<&'a Profile>, LocatedProblem> {
+        let name = of.spec.profile.as_deref().unwrap_or_default();
+        if let Some((view, _)) = self.resources.profiles.get(name) {
+            return Ok(view.profile.as_ref().ok());
+        }
+        let wrong = format!("there is no WindowsRuntimeProfile {name} in the files");
+        let remedy = "add its file with -f, or correct the name";
+        Err(of.location.problem(Problem::new("spec.profileRef.name", wrong, remedy)))
+    }
+
+    /// The template that a pool names.
+    fn base(&self, of: &MachinePool) -> Result<Option<&'a BootstrapTemplate>, Vec<LocatedProblem>> {
+        let Some(name) = &of.rules.template_from else { return Ok(None) };
+        let namespace = &of.rules.namespace;
+        let problem =
+            |wrong: String, remedy: &str| Err(vec![of.location.problem(Problem::new(TEMPLATE_FROM, wrong, remedy))]);
+        match self.templates.named(namespace, name)[..] {
+            [] => {
+                let wrong = format!("there is no KubeadmConfigTemplate {name} of namespace {namespace} in the files");
+                problem(wrong, "add its file with -f, or correct the name")
+            }
+            [template] => self.check_base(template).map(|()| Some(template)),
+            [first, second, ..] => {
+                let (first, second) = (first.location.start(), second.location.start());
+                problem(
+                    format!("KubeadmConfigTemplate {name} is defined at {first} and {second}"),
+                    "remove one of them",
+                )
+            }
+        }
+    }
+
+    /// Checks that the template can be written in the version of the output.
+    fn check_base(&self, template: &BootstrapTemplate) -> Result<(), Vec<LocatedProblem>> {
+        let Some(version) = template.version else {
+            let problem = Problem::new("apiVersion", "unknown version", "write the template in v1beta2 or v1beta1");
+            return Err(vec![template.location.problem(problem)]);
+        };
+        let spec = template.object.pointer("/spec/template/spec").unwrap_or(&Value::Null);
+        let lost = lost_fields(spec, version, self.version).into_iter();
+        let lost: Vec<_> = lost.map(|problem| template.location.problem(problem)).collect();
+        if lost.is_empty() { Ok(()) } else { Err(lost) }
+    }
+
+    fn view(&self, of: &MachinePool, base: &BootstrapTemplate) -> Result<TemplateView, LocatedProblem> {
+        let mut object = base.object.clone();
+        object["metadata"]["namespace"] = of.rules.namespace.as_str().into();
+        let object: DynamicObject = decode("", object).map_err(|problem| base.location.problem(problem))?;
+        Ok(TemplateView::from_object(GroupKind::Deployment, object))
+    }
+
+    /// Cluster API's objects in a cluster with only this template.
+    fn objects(&self, template: Option<TemplateView>) -> ClusterApiObjects {
+        ClusterApiObjects {
+            version: self.version,
+            clusters: Objects::default(),
+            deployments: Objects::default(),
+            pools: Objects::default(),
+            sets: Objects::default(),
+            machines: Objects::default(),
+            templates: template.into_iter().collect(),
+            configs: Objects::default(),
+            infrastructure: BTreeMap::new().into(),
+        }
+    }
+
+    /// The versions of the machines. The pool decides about containerd.
+    fn versions(&self, of: &MachinePool) -> Result<Vec<(Minor, ContainerdLine)>, LocatedProblem> {
+        let mut versions = Vec::new();
+        for node in self.expected_nodes {
+            let line = of.rules.containerd.or_else(|| node.containerd().map(ContainerdVersion::line));
+            let Some(line) = line else {
+                let wrong = format!("no known containerd supports kubelet {}", node.kubelet);
+                let path = "spec.delivery.clusterAPI.containerdVersion";
+                return Err(of.location.problem(Problem::new(path, wrong, "write the one of the machine image")));
+            };
+            if !versions.contains(&(node.kubelet, line)) {
+                versions.push((node.kubelet, line));
+            }
+        }
+        Ok(versions)
+    }
+
+    /// Locates a problem in the template, the pool, or the profile.
+    fn locate(&self, of: &MachinePool, base: Option<&BootstrapTemplate>, problem: Problem) -> LocatedProblem {
+        let of_base = base.and_then(|base| {
+            let object = format!("KubeadmConfigTemplate {} ", base.object["metadata"]["name"].as_str()?);
+            Some((base, problem.path.strip_prefix(&object)?.to_owned()))
+        });
+        if let Some((base, path)) = of_base {
+            return base.location.problem(Problem { path, ..problem });
+        }
+        let in_pool = ["spec.delivery", "spec.profileRef", "spec.template", "status."];
+        let profile = of.spec.profile.as_ref().and_then(|name| self.resources.profiles.get(name));
+        match profile.filter(|_| !in_pool.iter().any(|start| problem.path.starts_with(start))) {
+            Some((_, location)) => location.problem(problem),
+            None => of.location.problem(problem),
+        }
+    }
+}

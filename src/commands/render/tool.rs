@@ -1,0 +1,80 @@
+//! The values of `--target`, and what they print.
+
+use crate::{domain::render::platform::Target, facts::cluster_api::ApiVersion};
+
+/// A tool that configures nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum NodeTool {
+    /// A directory of patches for kubeadm 1.25 or later, and the other files for the node
+    Kubeadm,
+    /// A ClusterConfig of eksctl with a self-managed node group
+    EksNodegroup,
+    /// A script with az aks nodepool add
+    AksNodepool,
+    /// An EC2NodeClass and a NodePool of Karpenter
+    #[value(name = "karpenter-ec2nodeclass")]
+    KarpenterEc2NodeClass,
+    /// A script with gcloud container node-pools create
+    GkeNodepool,
+    /// Configuration files of an RKE2 agent
+    Rke2,
+    /// The KubeadmConfigTemplates, KubeadmConfigs and Secrets that the operator creates for pools with delivery.clusterAPI
+    ClusterApi,
+}
+
+/// A version of Cluster API's objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ClusterApiVersion {
+    /// Cluster API 1.11 and later
+    V1beta2,
+    /// Cluster API 1.0 to 1.15
+    V1beta1,
+}
+
+impl From<ClusterApiVersion> for ApiVersion {
+    fn from(version: ClusterApiVersion) -> Self {
+        match version {
+            ClusterApiVersion::V1beta2 => Self::V1Beta2,
+            ClusterApiVersion::V1beta1 => Self::V1Beta1,
+        }
+    }
+}
+
+impl NodeTool {
+    /// The platform that makes the nodes itself.
+    pub(super) const fn platform(self) -> Option<Target> {
+        match self {
+            Self::EksNodegroup => Some(Target::EksNodegroup),
+            Self::AksNodepool => Some(Target::AksNodepool),
+            Self::KarpenterEc2NodeClass => Some(Target::KarpenterEc2NodeClass),
+            Self::GkeNodepool => Some(Target::GkeNodepool),
+            Self::Rke2 => Some(Target::Rke2),
+            Self::Kubeadm | Self::ClusterApi => None,
+        }
+    }
+
+    /// What is rendered for machines of Cluster API.
+    pub(super) const fn machines(self) -> Option<MachineTarget> {
+        match self {
+            Self::ClusterApi => Some(MachineTarget::Objects),
+            _ => None,
+        }
+    }
+
+    /// Whether the output consists of objects, in the format of `--output`.
+    pub(super) const fn prints_objects(self) -> bool {
+        matches!(self, Self::ClusterApi)
+    }
+
+    /// Whether the output has objects of Cluster API, in the version of `--cluster-api-version`.
+    pub(super) const fn has_version(self) -> bool {
+        matches!(self, Self::ClusterApi)
+    }
+}
+
+/// What is rendered for machines of Cluster API.
+#[derive(Clone, Debug)]
+pub(super) enum MachineTarget {
+    /// The objects that the operator would create.
+    Objects,
+}

@@ -1,0 +1,242 @@
+//! The templates of Cluster API's machines as golden files in `tests/golden/cluster-api`: those of the pools in `pools.yaml`
+//! there, for each version of Cluster API's objects, for two minors with a containerd of each generation.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+use winpool::{
+    commands::render::{Input, MachineObjects, machine_objects, snapshot},
+    domain::{Objects, pool::configs::ExpectedNode},
+    facts::{ContainerdVersion, Minor, cluster_api::ApiVersion},
+    manifests::{BootstrapTemplates, Budget, Manifests, Resources},
+};
+
+const MACHINES: [(Minor, ContainerdVersion); 2] =
+    [(Minor(30), ContainerdVersion::new(1, 7, 0)), (Minor(36), ContainerdVersion::new(2, 2, 0))];
+/// If set, the files are written instead of compared.
+const RENEW: &str = "WINPOOL_RENEW_GOLDEN";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cluster-api")
+}
+
+fn rendered(version: ApiVersion, (kubelet, containerd): (Minor, ContainerdVersion)) -> MachineObjects {
+    let manifests = Manifests::read(&[folder().join("pools.yaml")], &mut Budget::unbounded()).unwrap();
+    let templates = BootstrapTemplates::among(&manifests.objects);
+    let resources = Resources::new(manifests).unwrap();
+    let snapshot = snapshot(&resources, Objects::default(), "winpool-system");
+    let expected_nodes = [ExpectedNode { kubelet, containerd: Some(containerd) }];
+    let input = Input {
+        snapshot: &snapshot,
+        expected_nodes: &expected_nodes,
+        resources: &resources,
+        templates: &templates,
+        version,
+    };
+    machine_objects(&input).unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+/// The files by path, without the digest in the name of an object.
+fn expected() -> BTreeMap<PathBuf, String> {
+    let mut golden = BTreeMap::new();
+    for version in ApiVersion::ALL {
+        for machine @ (kubelet, containerd) in MACHINES {
+            let directory = format!("{version}/kubelet-{kubelet}-containerd-{}", containerd.line());
+            for (name, text) in rendered(version, machine).files() {
+                let (name, _digest) = name.rsplit_once('-').unwrap();
+                let path = Path::new(&directory).join(format!("{name}.yaml"));
+                assert_eq!(golden.insert(path, text), None, "{name} is the only one");
+            }
+        }
+    }
+    golden
+}
+
+fn found(directory: &Path) -> BTreeMap<PathBuf, String> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().map(Result::unwrap) {
+        let name = PathBuf::from(entry.file_name());
+        if entry.path().is_dir() {
+            files.extend(found(&entry.path()).into_iter().map(|(inner, text)| (name.join(inner), text)));
+        } else {
+            files.insert(name, fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+    files
+}
+
+#[test]
+fn the_templates_are_those_of_the_golden_files() {
+    let golden = expected();
+    if std::env::var_os(RENEW).is_some() {
+        for version in ApiVersion::ALL {
+            let _ = fs::remove_dir_all(folder().join(version.name()));
+        }
+        for (path, text) in &golden {
+            let path = folder().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+    let mut found = found(&folder());
+    found.remove(Path::new("pools.yaml")).unwrap();
+    let remedy =
+        format!("if that is intended, run {RENEW}=1 cargo test -p winpool --test all golden_cluster_api::, and commit");
+    assert_eq!(found.keys().collect::<Vec<_>>(), golden.keys().collect::<Vec<_>>(), "{remedy}");
+    for (path, text) in &golden {
+        assert_eq!(&found[path], text, "{}: {remedy}", path.display());
+    }
+}
+
+/// The specification of a KubeadmConfigTemplate or a KubeadmConfig.
+fn spec(object: &Value) -> Value {
+    object.pointer("/spec/template/spec").unwrap_or(&object["spec"]).clone()
+}
+
+/// The arguments of the kubelet in either form, by name.
+fn take_arguments(spec: &mut Value) -> BTreeMap<String, String> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    match spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"].take() {
+        Value::Object(map) => map.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
+        Value::Array(list) => list.iter().map(|item| (text(&item["name"]), text(&item["value"]))).collect(),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn both_versions_have_the_same_names_and_the_same_content() {
+    for machine in MACHINES {
+        let [newer, older] = ApiVersion::ALL.map(|version| rendered(version, machine));
+        let pairs: Vec<_> = newer.objects().zip(older.objects()).collect();
+        assert_eq!((pairs.len(), older.objects().count()), (3, 3));
+        for (newer, older) in pairs {
+            assert_eq!(newer["metadata"], older["metadata"]);
+            let (mut newer, mut older) = (spec(newer), spec(older));
+            assert_eq!(take_arguments(&mut newer), take_arguments(&mut older));
+            assert_eq!(newer, older);
+        }
+    }
+}
+
+#[test]
+fn nothing_of_the_named_template_is_lost() {
+    let text = fs::read_to_string(folder().join("pools.yaml")).unwrap();
+    let documents = serde_saphyr::from_multiple::<Value>(&text).unwrap();
+    let base = documents.iter().find(|object| object["kind"] == "KubeadmConfigTemplate").map(spec).unwrap();
+    for (version, machine) in ApiVersion::ALL.into_iter().flat_map(|version| MACHINES.map(|machine| (version, machine)))
+    {
+        let objects = rendered(version, machine);
+        let object = objects.objects().find(|object| object["metadata"]["labels"]["winpool.dev/pool"] == "azure-2022");
+        let (mut before, mut after) = (base.clone(), spec(object.unwrap()));
+        let (arguments, now) = (take_arguments(&mut before), take_arguments(&mut after));
+        for (name, value) in arguments {
+            assert!(now[&name].starts_with(&value), "{name}: {}", now[&name]);
+        }
+        for (field, value) in before.as_object().unwrap() {
+            match value.as_array() {
+                Some(items) => assert_eq!(&after[field].as_array().unwrap()[..items.len()], items, "{field}"),
+                None if field == "joinConfiguration" => {
+                    for (field, value) in value["nodeRegistration"].as_object().unwrap() {
+                        assert_eq!(&after["joinConfiguration"]["nodeRegistration"][field], value, "{field}");
+                    }
+                }
+                None => assert_eq!(&after[field], value, "{field}"),
+            }
+        }
+    }
+}
+
+/// The output of `winpool render --target` for files in a folder.
+pub fn output(folder: &Path, file: &str, target: &str, more: &[&str]) -> Output {
+    let arguments = ["render", "-f", file, "--target", target];
+    Command::new(env!("CARGO_BIN_EXE_winpool")).args(arguments).args(more).current_dir(folder).output().unwrap()
+}
+
+/// The output for an edited `pools.yaml`: its status and text on standard error.
+fn problems(edit: impl Fn(&str) -> String, more: &[&str]) -> (Option<i32>, String) {
+    let parent = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(folder().join("pools.yaml")).unwrap();
+    fs::write(parent.path().join("pools.yaml"), edit(&text)).unwrap();
+    let output = output(parent.path(), "pools.yaml", "cluster-api", more);
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn objects_are_printed_in_the_requested_format_and_version() {
+    let output = output(&folder(), "pools.yaml", "cluster-api", &["-o", "json", "--cluster-api-version", "v1beta1"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let items = list["items"].as_array().unwrap();
+    let kinds: Vec<_> = items.iter().map(|item| item["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["KubeadmConfig", "KubeadmConfigTemplate", "KubeadmConfigTemplate"]);
+    assert!(items.iter().all(|item| item["apiVersion"] == "bootstrap.cluster.x-k8s.io/v1beta1"));
+    assert!(stderr.contains("pool plain-2019 has no spec.delivery.clusterAPI"), "{stderr}");
+    assert!(!stderr.contains("skipped objects"), "{stderr}");
+}
+
+#[test]
+fn one_file_is_written_for_each_object_and_version() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("out");
+    let more = ["--kubernetes", "1.35,1.36", "--containerd", "2.2", "--out", directory.to_str().unwrap()];
+    let output = output(&folder(), "pools.yaml", "cluster-api", &more);
+    assert!(output.status.success() && output.stdout.is_empty());
+    let names: Vec<_> = found(&directory).into_keys().map(|path| path.to_str().unwrap().to_owned()).collect();
+    for start in [
+        "kubeadmconfigtemplate-clusters-web-2022-",
+        "kubeadmconfigtemplate-clusters-azure-",
+        "kubeadmconfig-clusters-b",
+    ] {
+        assert!(names.iter().any(|name| name.starts_with(start)), "{names:?}");
+    }
+}
+
+#[test]
+fn problems_of_a_template_are_reported_at_its_file_and_line() {
+    let (status, stderr) = problems(|text| text.replace("name: base-windows }", "name: other }"), &[]);
+    assert_eq!(status, Some(1), "{stderr}");
+    let text = "spec.delivery.clusterAPI.templateFrom.name: there is no KubeadmConfigTemplate other of namespace clusters in \
+                the files: add its file with -f, or correct the name";
+    assert!(stderr.contains(text), "{stderr}");
+
+    let twice = |text: &str| {
+        let (_, template) = text.split_once("---\napiVersion: bootstrap").unwrap();
+        format!("{text}---\napiVersion: bootstrap{template}")
+    };
+    let (_, stderr) = problems(twice, &[]);
+    assert!(stderr.contains("KubeadmConfigTemplate base-windows is defined at pools.yaml:"), "{stderr}");
+
+    let mirror = |text: &str| text.replace("path: C:/defender-exclude-calico.ps1", "path: C:/k/winpool/containerd.ps1");
+    let (_, stderr) = problems(mirror, &[]);
+    assert!(stderr.contains("spec.template.spec.files[1].path: the template has the file"), "{stderr}");
+    let line = stderr.split("pools.yaml:").nth(1).and_then(|rest| rest.split(':').next()?.parse::<usize>().ok());
+    let text = fs::read_to_string(folder().join("pools.yaml")).unwrap();
+    let expected = text.lines().position(|line| line.contains("- path: C:/defender")).unwrap() + 1;
+    assert_eq!(line, Some(expected), "{stderr}");
+
+    let timeouts =
+        |text: &str| text.replace("      joinConfiguration:\n", "      joinConfiguration:\n        timeouts: {}\n");
+    let (_, stderr) = problems(timeouts, &["--cluster-api-version", "v1beta1"]);
+    assert!(stderr.contains("spec.template.spec.joinConfiguration.timeouts: v1beta1 has no such field"), "{stderr}");
+}
+
+#[test]
+fn options_without_effect_on_the_target_are_rejected() {
+    let table: [(&str, &[&str], &str); 3] = [
+        ("kubeadm", &["-o", "json"], "--output cannot be used with --target kubeadm"),
+        ("rke2", &["--cluster-api-version", "v1beta1"], "--cluster-api-version cannot be used with --target rke2"),
+        ("cluster-api", &["--nodes", "nodes.yaml"], "--nodes cannot be used with --target cluster-api"),
+    ];
+    for (target, more, expected) in table {
+        let output = output(&folder(), "pools.yaml", target, more);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
+    }
+}
