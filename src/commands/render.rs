@@ -4,6 +4,7 @@ mod cluster_api;
 mod compatibility;
 mod directory;
 mod files;
+mod hints;
 mod machines;
 mod objects;
 mod platform;
@@ -36,7 +37,8 @@ use crate::{
 
 pub use cluster_api::{MachineObjects, machine_objects};
 use files::NodeFileFormat;
-pub use machines::Input;
+pub use hints::autoscaler_hints;
+pub use machines::{Documents, Input};
 pub use objects::{Rendered, render};
 pub use platform::{PlatformFiles, platform_files};
 use tool::{ClusterApiVersion, MachineTarget, NodeTool};
@@ -262,6 +264,22 @@ fn run_machines(settings: &Settings, target: &MachineTarget) -> Result<(), Failu
                 Destination::Directory(directory) => directory::write_files(directory, &found.files()),
             }
         }
+        MachineTarget::AutoscalerHints => {
+            let found = autoscaler_hints(&input).map_err(|problems| input::failure(&problems))?;
+            write_documents(settings, found)
+        }
+    }
+}
+
+/// Prints or writes documents in YAML.
+fn write_documents(settings: &Settings, documents: Documents) -> Result<(), Failure> {
+    documents.notes.iter().for_each(|text| input::note(text));
+    match &settings.destination {
+        Destination::Stdout(_) => {
+            let texts: Vec<_> = documents.files.values().map(String::as_str).collect();
+            output::print(&texts.join("---\n"))
+        }
+        Destination::Directory(directory) => directory::write_files(directory, &documents.files),
     }
 }
 

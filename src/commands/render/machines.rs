@@ -37,6 +37,15 @@ pub struct Input<'a> {
     pub version: ApiVersion,
 }
 
+/// Documents by the name of their file, and notes for the user.
+#[derive(Debug, Default)]
+pub struct Documents {
+    /// The documents.
+    pub files: BTreeMap<String, String>,
+    /// A note for each pool without a document.
+    pub notes: Vec<String>,
+}
+
 /// A pool whose machines Cluster API creates.
 #[derive(Clone, Copy)]
 pub struct MachinePool<'a> {

@@ -20,6 +20,8 @@ pub(super) enum NodeTool {
     Rke2,
     /// The KubeadmConfigTemplates, KubeadmConfigs and Secrets that the operator creates for pools with delivery.clusterAPI
     ClusterApi,
+    /// Annotations for the cluster autoscaler, as patches of the MachineDeployments of pools with clusterAPI.autoscaling
+    AutoscalerHints,
 }
 
 /// A version of Cluster API's objects.
@@ -49,7 +51,7 @@ impl NodeTool {
             Self::KarpenterEc2NodeClass => Some(Target::KarpenterEc2NodeClass),
             Self::GkeNodepool => Some(Target::GkeNodepool),
             Self::Rke2 => Some(Target::Rke2),
-            Self::Kubeadm | Self::ClusterApi => None,
+            Self::Kubeadm | Self::ClusterApi | Self::AutoscalerHints => None,
         }
     }
 
@@ -57,6 +59,7 @@ impl NodeTool {
     pub(super) const fn machines(self) -> Option<MachineTarget> {
         match self {
             Self::ClusterApi => Some(MachineTarget::Objects),
+            Self::AutoscalerHints => Some(MachineTarget::AutoscalerHints),
             _ => None,
         }
     }
@@ -77,4 +80,6 @@ impl NodeTool {
 pub(super) enum MachineTarget {
     /// The objects that the operator would create.
     Objects,
+    /// Annotations for the autoscaler.
+    AutoscalerHints,
 }

@@ -1,0 +1,72 @@
+//! The annotations of MachineDeployments and MachinePools for an autoscaler that starts with no machine, as merge patches.
+
+use std::collections::BTreeMap;
+
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use super::machines::{Documents, Input, MachinePool};
+use crate::{
+    commands::output,
+    domain::{
+        kubernetes::shell_quoted,
+        pool::machines::{GroupKind, MachineGroup, hints},
+    },
+    facts::cluster_api::{CLUSTER_NAME, CORE_GROUP},
+    manifests::LocatedProblem,
+};
+
+/// A patch for each pool with `clusterAPI.autoscaling`.
+///
+/// # Errors
+/// All problems, by file and line.
+pub fn autoscaler_hints(input: &Input) -> Result<Documents, Vec<LocatedProblem>> {
+    let (pools, notes) = input.pools();
+    let (mut found, mut problems) = (Documents { notes, ..Documents::default() }, Vec::new());
+    for of in &pools {
+        let name = &of.pool.name;
+        match input.profile(of) {
+            Ok(_) if of.rules.capacity.is_none() => {
+                found.notes.push(format!("pool {name} has no clusterAPI.autoscaling, and nothing is rendered for it"));
+            }
+            Ok(profile) => {
+                let annotations = hints::annotations((name, of.spec), profile, of.rules.capacity, &group(of), None);
+                found.files.insert(format!("{name}.yaml"), document(of, &annotations));
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    problems.sort();
+    if problems.is_empty() { Ok(found) } else { Err(problems) }
+}
+
+/// A group of which nothing is known: neither labels of its machines nor a provider that reports capacity.
+fn group(of: &MachinePool) -> MachineGroup {
+    let empty = DynamicObject { types: None, metadata: Default::default(), data: Value::Null };
+    MachineGroup::from_object(of.rules.kind, empty)
+}
+
+fn document(of: &MachinePool, annotations: &BTreeMap<&'static str, String>) -> String {
+    let kind = of.rules.kind.name();
+    let selector = format!("{},{CLUSTER_NAME}={}", of.rules.selector, of.rules.cluster);
+    let resource = match of.rules.kind {
+        GroupKind::Deployment => format!("machinedeployments.{CORE_GROUP}"),
+        GroupKind::Pool => format!("machinepools.{CORE_GROUP}"),
+    };
+    let pairs: String =
+        annotations.iter().map(|(key, value)| format!(" {}", shell_quoted(&format!("{key}={value}")))).collect();
+    let patch = json!({"metadata": {"annotations": annotations}});
+    format!(
+        "# Pool {}: a merge patch for each {kind} in namespace {} that matches\n\
+         # {selector}\n\
+         # Remove cpu, memory and ephemeral-disk if the template of the infrastructure has them in status.capacity. Add to labels\n\
+         # those of spec.template.metadata.labels that Cluster API copies to nodes. The same as one command for all of them:\n\
+         # kubectl -n {} annotate {resource} -l {} --overwrite{pairs}\n\
+         {}",
+        of.pool.name,
+        of.rules.namespace,
+        of.rules.namespace,
+        shell_quoted(&selector),
+        output::yaml(&patch)
+    )
+}
