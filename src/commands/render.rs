@@ -118,6 +118,7 @@ impl Args {
     fn node_files(&self) -> Option<NodeFileFormat> {
         match self.target {
             Some(NodeTool::Kubeadm) => Some(NodeFileFormat::Kubeadm),
+            Some(NodeTool::Powershell) => Some(NodeFileFormat::PowerShell),
             Some(_) => None,
             None => self.standalone.then(|| {
                 NodeFileFormat::Standalone(Bootstrap {
@@ -237,7 +238,7 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let files = files::files(&snapshot, &settings.expected_nodes, &resources, &format);
     let files = files.map_err(|problems| input::failure(&problems))?;
     match settings.destination {
-        Destination::Stdout(_) => output::print(&concatenated(&files)),
+        Destination::Stdout(_) => output::print(&concatenated(&files, &format)),
         Destination::Directory(directory) => directory::write_files(&directory, &files),
     }
 }
@@ -295,8 +296,11 @@ fn print_notes(settings: &Settings, snapshot: &Snapshot, rendered: &Rendered) {
     rendered.notes.iter().for_each(|text| input::note(text));
 }
 
-/// All files as one text, each with its path as a heading.
-fn concatenated(files: &BTreeMap<String, String>) -> String {
+/// All files as one text, each with its path as a heading. Scripts begin with a comment that names the configuration.
+fn concatenated(files: &BTreeMap<String, String>, format: &NodeFileFormat) -> String {
+    if matches!(format, NodeFileFormat::PowerShell) {
+        return files.values().map(String::as_str).collect::<Vec<_>>().join("\r\n");
+    }
     files.iter().map(|(path, text)| format!("==> {path} <==\n{text}\n")).collect()
 }
 

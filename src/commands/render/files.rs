@@ -1,4 +1,4 @@
-//! The files for nodes: for kubeadm, or complete files for nodes without a bootstrap tool.
+//! The files for nodes: for kubeadm, as scripts, or complete files for nodes without a bootstrap tool.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
             plan::{ActivePool, Phase, Planner},
         },
         profile::Profile,
-        render::{self, Bootstrap, KUBELET_YAML, Variant},
+        render::{self, Bootstrap, KUBELET_YAML, Variant, node_script::NodeScript},
     },
     facts::{ContainerRuntime, layers::KUBEADM_PATCHES_SINCE},
     manifests::{LocatedProblem, Resources},
@@ -26,6 +26,8 @@ const KUBEADM_PATCH: &str = "patches/kubeletconfiguration0+merge.yaml";
 pub enum NodeFileFormat {
     /// Patches for kubeadm.
     Kubeadm,
+    /// A PowerShell script for each configuration.
+    PowerShell,
     /// Complete files.
     Standalone(Bootstrap),
 }
@@ -53,6 +55,7 @@ pub fn files(
         let Ok(profile) = &view.profile else { continue };
         let (rendered, failed) = match format {
             NodeFileFormat::Kubeadm => for_kubeadm(active),
+            NodeFileFormat::PowerShell => (scripts(active, profile), Vec::new()),
             NodeFileFormat::Standalone(bootstrap) => complete(&plan.pool, spec, active, profile, bootstrap),
         };
         files.extend(rendered);
@@ -88,6 +91,15 @@ fn for_kubeadm(active: &ActivePool) -> FilesAndProblems {
         }));
     }
     (files, problems)
+}
+
+fn scripts(active: &ActivePool, profile: &Profile) -> BTreeMap<String, String> {
+    let script = |(name, config): (&String, &RenderedConfig)| {
+        let RenderedConfig { configuration, kubelets, runtimes, .. } = config;
+        let text = NodeScript { name, files: &configuration.files, kubelets, runtimes, profile }.text();
+        (format!("{name}.ps1"), text)
+    };
+    active.configs.configs.iter().map(script).collect()
 }
 
 fn complete(

@@ -22,6 +22,8 @@ pub(super) enum NodeTool {
     ClusterApi,
     /// Annotations for the cluster autoscaler, as patches of the MachineDeployments of pools with clusterAPI.autoscaling
     AutoscalerHints,
+    /// A PowerShell script for each configuration, which writes its files and restarts the services
+    Powershell,
 }
 
 /// A version of Cluster API's objects.
@@ -51,7 +53,7 @@ impl NodeTool {
             Self::KarpenterEc2NodeClass => Some(Target::KarpenterEc2NodeClass),
             Self::GkeNodepool => Some(Target::GkeNodepool),
             Self::Rke2 => Some(Target::Rke2),
-            Self::Kubeadm | Self::ClusterApi | Self::AutoscalerHints => None,
+            Self::Kubeadm | Self::Powershell | Self::ClusterApi | Self::AutoscalerHints => None,
         }
     }
 

@@ -11,6 +11,7 @@ pub mod hosts;
 mod kube_proxy;
 pub mod kubeadm;
 pub mod kubelet;
+pub mod node_script;
 pub mod pause;
 pub mod platform;
 pub mod powershell;
