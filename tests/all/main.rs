@@ -27,5 +27,6 @@ mod model;
 mod ownership;
 mod policies;
 mod pools;
+mod powershell;
 mod status_page;
 mod workloads;
