@@ -1,6 +1,7 @@
 //! `winpool render`: the objects that the operator would apply for the resources in files, without a cluster.
 
 mod cluster_api;
+mod cluster_class;
 mod compatibility;
 mod directory;
 mod files;
@@ -36,6 +37,7 @@ use crate::{
 };
 
 pub use cluster_api::{MachineObjects, machine_objects};
+pub use cluster_class::cluster_class_patches;
 use files::NodeFileFormat;
 pub use hints::autoscaler_hints;
 pub use machines::{Documents, Input};
@@ -74,9 +76,12 @@ pub(super) struct Args {
     /// settings that it does not take
     #[arg(long, value_enum, value_name = "TOOL", conflicts_with = "standalone")]
     target: Option<NodeTool>,
-    /// With --target cluster-api: the version of Cluster API's objects [default: v1beta2]
+    /// With --target cluster-api or clusterclass-patch: the version of Cluster API's objects [default: v1beta2]
     #[arg(long, value_enum, value_name = "VERSION", requires = "target")]
     cluster_api_version: Option<ClusterApiVersion>,
+    /// With --target clusterclass-patch: the class of machines that the patches select [default: the name of the pool]
+    #[arg(long, value_name = "NAME", requires = "target")]
+    machine_deployment_class: Option<String>,
     /// Print complete files for nodes without another bootstrap tool instead of objects. Values that depend on the cluster
     /// are set by the options below, or by spec.kubelet.extra of the profile
     #[arg(long, conflicts_with = "output")]
@@ -103,6 +108,7 @@ impl Args {
         let unused = [
             ("--nodes", self.nodes.is_some() && target.machines().is_some()),
             ("--output", self.output.is_some() && !target.prints_objects()),
+            ("--machine-deployment-class", self.machine_deployment_class.is_some() && !target.has_class()),
             ("--cluster-api-version", self.cluster_api_version.is_some() && !target.has_version()),
         ];
         match unused.into_iter().find(|(_, is_unused)| *is_unused) {
@@ -144,6 +150,7 @@ pub(super) struct Settings {
     platform: Option<Target>,
     machines: Option<MachineTarget>,
     cluster_api_version: ApiVersion,
+    class: Option<String>,
     destination: Destination,
 }
 
@@ -170,6 +177,7 @@ impl TryFrom<Args> for Settings {
             platform: args.target.and_then(NodeTool::platform),
             machines: args.target.and_then(NodeTool::machines),
             cluster_api_version: args.cluster_api_version.map_or(ApiVersion::V1Beta2, Into::into),
+            class: args.machine_deployment_class,
             destination: Destination::new(args.out, args.output.unwrap_or_default()),
         })
     }
@@ -268,6 +276,10 @@ fn run_machines(settings: &Settings, target: &MachineTarget) -> Result<(), Failu
         MachineTarget::AutoscalerHints => {
             let found = autoscaler_hints(&input).map_err(|problems| input::failure(&problems))?;
             write_documents(settings, found)
+        }
+        MachineTarget::ClusterClassPatch => {
+            let found = cluster_class_patches(&input, settings.class.as_deref());
+            write_documents(settings, found.map_err(|problems| input::failure(&problems))?)
         }
     }
 }

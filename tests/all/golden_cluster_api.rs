@@ -240,3 +240,108 @@ fn options_without_effect_on_the_target_are_rejected() {
         assert!(stderr.contains(expected), "{stderr}");
     }
 }
+
+/// The documents of a target by file.
+fn documents(target: &str, file: &str, more: &[&str]) -> BTreeMap<String, String> {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("out");
+    let more = [&["--out", directory.to_str().unwrap()], more].concat();
+    let output = output(&folder(), file, target, &more);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let files = found(&directory).into_iter().map(|(path, text)| (path.to_str().unwrap().to_owned(), text));
+    files.filter(|(name, _)| !name.starts_with('.')).collect()
+}
+
+#[test]
+fn the_patches_of_a_cluster_class_turn_the_template_into_the_one_of_winpool() {
+    let text = fs::read_to_string(folder().join("pools.yaml")).unwrap();
+    let parsed = serde_saphyr::from_multiple::<Value>(&text).unwrap();
+    let azure = parsed.iter().find(|object| object["kind"] == "KubeadmConfigTemplate").unwrap().clone();
+    for version in ApiVersion::ALL {
+        let more = ["--kubernetes", "1.36", "--containerd", "2.2", "--cluster-api-version", version.name()];
+        let files = documents(
+            "clusterclass-patch",
+            "pools.yaml",
+            &[&more[..], &["--machine-deployment-class", "windows"]].concat(),
+        );
+        assert_eq!(files.keys().collect::<Vec<_>>(), ["azure-2022.yaml", "batch-2025.yaml", "web-2022.yaml"]);
+        let expected = rendered(version, MACHINES[1]);
+        for (name, text) in files {
+            let pool = name.trim_end_matches(".yaml");
+            let document: Value = serde_saphyr::from_str(&text).unwrap();
+            let patch = &document["spec"]["patches"][0];
+            let mut template = match pool {
+                "azure-2022" => azure.clone(),
+                _ => {
+                    serde_json::json!({"spec": {"template": {"spec": {"joinConfiguration": {"nodeRegistration": {
+                        "criSocket": "npipe:////./pipe/containerd-containerd",
+                    }}}}}})
+                }
+            };
+            let arguments = "/spec/template/spec/joinConfiguration/nodeRegistration/kubeletExtraArgs";
+            if let Some(value) = template.pointer_mut(arguments).filter(|_| version == ApiVersion::V1Beta1) {
+                let pairs = value.as_array().unwrap().iter();
+                *value = pairs.map(|pair| (pair["name"].as_str().unwrap().to_owned(), pair["value"].clone())).collect();
+            }
+            for definition in patch["definitions"].as_array().unwrap() {
+                check_definition(definition, version, pool == "batch-2025");
+                let operations: json_patch::Patch = serde_json::from_value(definition["jsonPatches"].clone()).unwrap();
+                json_patch::patch(&mut template, &operations).unwrap();
+            }
+            let wanted = expected.objects().find(|object| object["metadata"]["labels"]["winpool.dev/pool"] == pool);
+            let (mut after, mut wanted) = (spec(&template), spec(wanted.unwrap()));
+            assert_eq!(take_arguments(&mut after), take_arguments(&mut wanted), "{pool} {version}");
+            assert_eq!(after, wanted, "{pool} {version}");
+        }
+    }
+}
+
+/// Checks what the webhook of ClusterClass checks: `core/webhooks/admission/patch_validation.go` of Cluster API 1.14.
+fn check_definition(definition: &Value, version: ApiVersion, is_machine_pool: bool) {
+    let selector = &definition["selector"];
+    assert_eq!(selector["apiVersion"], format!("bootstrap.cluster.x-k8s.io/{version}"));
+    assert_eq!(selector["kind"], "KubeadmConfigTemplate");
+    let field = if is_machine_pool { "machinePoolClass" } else { "machineDeploymentClass" };
+    assert_eq!(selector["matchResources"], serde_json::json!({field: {"names": ["windows"]}}));
+    let operations = definition["jsonPatches"].as_array().unwrap();
+    assert!((1..=100).contains(&operations.len()));
+    for operation in operations {
+        let (op, path) = (operation["op"].as_str().unwrap(), operation["path"].as_str().unwrap());
+        assert!(path.starts_with("/spec/template/spec/") && path.len() <= 512, "{path}");
+        assert!(["add", "replace"].contains(&op) && !operation["value"].is_null(), "{operation}");
+        let indices = path.split('/').filter(|part| *part == "-" || part.parse::<usize>().is_ok());
+        assert!(indices.eq(path.ends_with("/-").then_some("-")) && (op == "add" || !path.ends_with("/-")), "{path}");
+    }
+}
+
+#[test]
+fn a_variable_and_the_version_of_the_machines_enable_a_patch() {
+    let files = documents("clusterclass-patch", "pools.yaml", &["--kubernetes", "1.35,1.36", "--containerd", "2.2"]);
+    let document: Value = serde_saphyr::from_str(&files["web-2022.yaml"]).unwrap();
+    let variable = &document["spec"]["variables"][0];
+    assert_eq!((&variable["name"], &variable["required"]), (&"winpoolWeb2022".into(), &false.into()));
+    let schema = &variable["schema"]["openAPIV3Schema"];
+    assert_eq!((&schema["type"], &schema["default"]), (&"boolean".into(), &false.into()));
+    let enabled: Vec<_> = document["spec"]["patches"].as_array().unwrap().iter().map(|one| &one["enabledIf"]).collect();
+    let expected = ["1.35", "1.36"].map(|minor| {
+        format!("{{{{ and .winpoolWeb2022 (semverCompare \"~{minor}.0-0\" .builtin.machineDeployment.version) }}}}")
+    });
+    assert_eq!(enabled, expected.iter().collect::<Vec<_>>());
+    let comment = &files["azure-2022.yaml"];
+    assert!(comment.contains("made for the content of KubeadmConfigTemplate base-windows"), "{comment}");
+    let fields = "files, joinConfiguration.nodeRegistration.kubeletExtraArgs, joinConfiguration.nodeRegistration.taints, \
+                  joinConfiguration.patches, postKubeadmCommands, preKubeadmCommands";
+    let line = format!("# - these fields do not exist, or are replaced: {fields}");
+    assert!(files["web-2022.yaml"].lines().any(|found| found == line), "{}", files["web-2022.yaml"]);
+    for line in [
+        "# - these lists exist, and get further items: files, postKubeadmCommands, preKubeadmCommands",
+        "# - these fields have the known values, and are replaced: joinConfiguration.nodeRegistration.kubeletExtraArgs",
+    ] {
+        assert!(comment.lines().any(|found| found == line), "{comment}");
+    }
+
+    let output =
+        output(&folder(), "pools.yaml", "clusterclass-patch", &["--kubernetes", "1.36", "--containerd", "2.1,2.2"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("a ClusterClass cannot distinguish the versions of containerd"), "{stderr}");
+}

@@ -62,6 +62,13 @@ pub struct RenderedTemplate {
     pub desired: DesiredTemplate,
 }
 
+impl MachinePool<'_> {
+    /// A problem of the pool with its file and line.
+    pub fn problem(&self, problem: Problem) -> LocatedProblem {
+        self.location.problem(problem)
+    }
+}
+
 impl<'a> Input<'a> {
     /// The pools whose machines Cluster API creates, and a note for each other pool.
     pub fn pools(&self) -> (Vec<MachinePool<'a>>, Vec<String>) {

@@ -22,6 +22,9 @@ pub(super) enum NodeTool {
     ClusterApi,
     /// Annotations for the cluster autoscaler, as patches of the MachineDeployments of pools with clusterAPI.autoscaling
     AutoscalerHints,
+    /// Variables and patches for a ClusterClass that adds the settings of a pool to its templates
+    #[value(name = "clusterclass-patch")]
+    ClusterClassPatch,
     /// A PowerShell script for each configuration, which writes its files and restarts the services
     Powershell,
 }
@@ -53,7 +56,9 @@ impl NodeTool {
             Self::KarpenterEc2NodeClass => Some(Target::KarpenterEc2NodeClass),
             Self::GkeNodepool => Some(Target::GkeNodepool),
             Self::Rke2 => Some(Target::Rke2),
-            Self::Kubeadm | Self::Powershell | Self::ClusterApi | Self::AutoscalerHints => None,
+            Self::Kubeadm | Self::Powershell | Self::ClusterApi | Self::AutoscalerHints | Self::ClusterClassPatch => {
+                None
+            }
         }
     }
 
@@ -62,6 +67,7 @@ impl NodeTool {
         match self {
             Self::ClusterApi => Some(MachineTarget::Objects),
             Self::AutoscalerHints => Some(MachineTarget::AutoscalerHints),
+            Self::ClusterClassPatch => Some(MachineTarget::ClusterClassPatch),
             _ => None,
         }
     }
@@ -71,9 +77,14 @@ impl NodeTool {
         matches!(self, Self::ClusterApi)
     }
 
+    /// Whether the output selects a class of machines, that of `--machine-deployment-class`.
+    pub(super) const fn has_class(self) -> bool {
+        matches!(self, Self::ClusterClassPatch)
+    }
+
     /// Whether the output has objects of Cluster API, in the version of `--cluster-api-version`.
     pub(super) const fn has_version(self) -> bool {
-        matches!(self, Self::ClusterApi)
+        matches!(self, Self::ClusterApi | Self::ClusterClassPatch)
     }
 }
 
@@ -84,4 +95,6 @@ pub(super) enum MachineTarget {
     Objects,
     /// Annotations for the autoscaler.
     AutoscalerHints,
+    /// Variables and patches for a ClusterClass.
+    ClusterClassPatch,
 }

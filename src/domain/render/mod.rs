@@ -140,8 +140,8 @@ fn files(
     }
 }
 
-/// A comment in YAML or TOML.
-fn comment_lines(comment: &str) -> String {
+/// A comment in YAML, TOML or a script.
+pub fn comment_lines(comment: &str) -> String {
     comment.lines().map(|line| format!("# {line}\n")).collect()
 }
 

@@ -6,17 +6,18 @@
 
 mod arguments;
 mod files;
+mod patches;
 mod versions;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-pub use self::versions::lost_fields;
 use self::{
     arguments::{Arguments, NODE_LABELS, added_taints, merged_labels, merged_taints},
     files::Files,
 };
+pub use self::{patches::JsonPatches, versions::lost_fields};
 use super::{Scope, Variant, containerd, environment, hosts, kubelet, pause, scripts};
 use crate::{
     api::Taint,
@@ -86,6 +87,13 @@ impl Template {
             }
         }
         spec
+    }
+
+    /// The patches that turn a template with this specification into this one. The default has only the endpoint of
+    /// containerd in `joinConfiguration.nodeRegistration`.
+    pub fn patches(&self, base: Option<&Value>, version: ApiVersion, secret: &str) -> JsonPatches {
+        let base = base.cloned().unwrap_or_else(default_spec);
+        JsonPatches::between(&base, &self.spec(version, secret), version)
     }
 
     /// Everything that decides whether two templates are equal, by name, regardless of the version.
