@@ -28,5 +28,6 @@ mod ownership;
 mod policies;
 mod pools;
 mod powershell;
+mod scheduler_match;
 mod status_page;
 mod workloads;
