@@ -69,12 +69,27 @@ fn arguments(line: &str) -> Vec<String> {
     arguments.collect()
 }
 
+/// What a command reads: the samples, or the file that the page shows before the words "in `FILE`:".
+fn input<'a>(line: &str, page: &'a str) -> Option<Option<(String, &'a str)>> {
+    if line.contains("config/samples") {
+        return Some(None);
+    }
+    let file = line.split("-f ").nth(1)?.split(' ').next()?;
+    let (before, _) = page.split_once(&format!("in `{file}`:"))?;
+    let text = before.rsplit("```yaml\n").next()?.split("```").next()?;
+    Some(Some((file.to_owned(), text)))
+}
+
 #[test]
 fn every_documented_render_command_works_on_the_samples() {
     let folder = tempfile::tempdir().unwrap();
     let mut seen = 0;
     for (path, page) in pages() {
-        for line in page.lines().filter(|line| line.starts_with("winpool render ") && line.contains("config/samples")) {
+        for line in page.lines().filter(|line| line.starts_with("winpool render ")) {
+            let Some(input) = input(line, &page) else { continue };
+            if let Some((name, text)) = input {
+                fs::write(folder.path().join(name), text).unwrap();
+            }
             let line = line.split(" #").next().unwrap();
             let arguments = arguments(&line.replace("config/samples", root().join("config/samples").to_str().unwrap()));
             let output =
@@ -85,8 +100,10 @@ fn every_documented_render_command_works_on_the_samples() {
             seen += 1;
         }
     }
-    assert!(seen >= 5, "{seen} commands");
-    for rendered in ["rendered", "whole/web-2022/kubelet-1.36-containerd-2.3-10.0.20348", "for-kubeadm"] {
+    assert!(seen >= 15, "{seen} commands");
+    for rendered in
+        ["rendered", "whole/web-2022/kubelet-1.36-containerd-2.3-10.0.20348", "for-kubeadm", "for-cluster-api"]
+    {
         assert!(folder.path().join(rendered).is_dir(), "{rendered}");
     }
 }
