@@ -64,7 +64,7 @@ fn one_containerd(
 fn documents(input: &Input, of: &MachinePool, class: &str, rendered: &[RenderedTemplate]) -> BTreeMap<String, String> {
     let (pool, namespace) = (of.pool.name.as_str(), of.rules.namespace.as_str());
     let (mut documents, mut patches, mut assumed) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
-    for RenderedTemplate { kubelet, desired, .. } in rendered {
+    for RenderedTemplate { kubelet, containerd, desired } in rendered {
         let found = desired.template.patches(input.base_spec(of), input.version, &desired.name);
         assumed.extend(assumptions(&found));
         let version = match of.rules.kind {
@@ -73,7 +73,7 @@ fn documents(input: &Input, of: &MachinePool, class: &str, rendered: &[RenderedT
         };
         patches.push(json!({
             "name": format!("{pool}-kubelet-{kubelet}"),
-            "description": format!("Adds the settings of WindowsNodePool {pool} for Kubernetes {kubelet}."),
+            "description": format!("Adds WindowsNodePool {pool}, for kubelet {kubelet} with containerd {containerd}."),
             "enabledIf": format!("{{{{ and .{} (semverCompare \"~{kubelet}.0-0\" {version}) }}}}", variable(pool)),
             "definitions": definitions(input, of.rules.kind, class, &found.operations),
         }));

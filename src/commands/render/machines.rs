@@ -79,7 +79,13 @@ impl<'a> Input<'a> {
                 Some(_) if pool.deleting => {
                     notes.push(format!("pool {name} is being deleted and was not rendered"));
                 }
-                Some(rules) => pools.push(MachinePool { pool, spec, rules, location }),
+                Some(rules) => {
+                    if !pool.enforces() {
+                        let state = if spec.paused { "is paused" } else { "has mode Observe" };
+                        notes.push(format!("pool {name} {state}: the operator does not apply its objects"));
+                    }
+                    pools.push(MachinePool { pool, spec, rules, location });
+                }
                 None => {
                     notes.push(format!("pool {name} has no spec.delivery.clusterAPI, and nothing is rendered for it"))
                 }
