@@ -151,9 +151,15 @@ fn is_only_data(value: &str) {
     assert_eq!(script.environment, if value.is_empty() { Vec::new() } else { environment(value) });
 
     let pairs = [("HTTP_PROXY", value), ("HTTPS_PROXY", value), ("NO_PROXY", value)];
-    let (script, harmless) = (read(&scripts::containerd(&pairs)), read(&scripts::containerd(&[("A", "x")])));
-    assert_eq!(script.statements, harmless.statements);
-    assert_eq!(script.environment, environment(value));
+    let arguments = ["--node-labels=agentpool=web".to_owned()];
+    let before_join = |variables: &[(&str, &str)]| read(&scripts::containerd(variables, &arguments));
+    let after_join = |variables: &[(&str, &str)]| read(&scripts::kubelet(variables));
+    for (script, harmless) in
+        [(before_join(&pairs), before_join(&[("A", "x")])), (after_join(&pairs), after_join(&[("A", "x")]))]
+    {
+        assert_eq!(script.statements, harmless.statements);
+        assert_eq!(script.environment, environment(value));
+    }
 }
 
 #[test]
@@ -200,7 +206,7 @@ fn the_grammar_finds_a_value_that_is_not_quoted() {
 
 #[test]
 fn the_scripts_of_machines_match_the_grammar() {
-    for text in [scripts::kubelet(), scripts::containerd(&[]), with_value("")] {
+    for text in [scripts::kubelet(&[]), scripts::containerd(&[], &[]), with_value("")] {
         parse(&text);
         assert!(text.is_ascii() && text.lines().count() == text.matches("\r\n").count(), "{text}");
     }

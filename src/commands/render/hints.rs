@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use kube::core::DynamicObject;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::machines::{Documents, Input, MachinePool};
 use crate::{
     commands::output,
     domain::{
         kubernetes::shell_quoted,
-        pool::machines::{GroupKind, MachineGroup, hints},
+        pool::machines::{GroupKind, hints},
+        render::kubeadm,
     },
     facts::cluster_api::{CLUSTER_NAME, CORE_GROUP},
     manifests::LocatedProblem,
@@ -30,7 +30,7 @@ pub fn autoscaler_hints(input: &Input) -> Result<Documents, Vec<LocatedProblem>>
                 found.notes.push(format!("pool {name} has no clusterAPI.autoscaling, and nothing is rendered for it"));
             }
             Ok(profile) => {
-                let annotations = hints::annotations((name, of.spec), profile, of.rules.capacity, &group(of), None);
+                let annotations = hints::annotations(&labels(input, of), of.spec, profile, of.rules.capacity, None);
                 found.files.insert(format!("{name}.yaml"), document(of, &annotations));
             }
             Err(problem) => problems.push(problem),
@@ -40,10 +40,11 @@ pub fn autoscaler_hints(input: &Input) -> Result<Documents, Vec<LocatedProblem>>
     if problems.is_empty() { Ok(found) } else { Err(problems) }
 }
 
-/// A group of which nothing is known: neither labels of its machines nor a provider that reports capacity.
-fn group(of: &MachinePool) -> MachineGroup {
-    let empty = DynamicObject { types: None, metadata: Default::default(), data: Value::Null };
-    MachineGroup::from_object(of.rules.kind, empty)
+/// The labels of a node. Those of its machine are not known.
+fn labels(input: &Input, of: &MachinePool) -> BTreeMap<String, String> {
+    let of_base = input.base_spec(of).map(kubeadm::node_labels).unwrap_or_default();
+    let node_labels = of_base.into_iter().chain(hints::node_labels(of.spec)).collect();
+    hints::labels(&of.pool.name, of.spec, &BTreeMap::new(), &node_labels)
 }
 
 fn document(of: &MachinePool, annotations: &BTreeMap<&'static str, String>) -> String {
