@@ -61,6 +61,33 @@ pub fn uninstall_cluster_api(control_plane: &ControlPlane) -> Result<()> {
     kubectl(control_plane, User::Admin, &["delete", "--wait=true", "-f", &path.to_string_lossy()]).map(drop)
 }
 
+/// Installs the kind `TestMachineTemplate` of an infrastructure provider, and the template `windows` that reports a capacity.
+///
+/// # Errors
+/// When the API server refuses.
+pub async fn install_provider(control_plane: &ControlPlane, client: &Client, capacity: &Value) -> Result<()> {
+    const GROUP: &str = "infrastructure.cluster.x-k8s.io";
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("testmachinetemplates.{GROUP}")},
+        "spec": {
+            "group": GROUP, "scope": "Namespaced",
+            "names": {"kind": "TestMachineTemplate", "plural": "testmachinetemplates", "singular": "testmachinetemplate"},
+            "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": any}}],
+        },
+    });
+    kubectl_with_input(control_plane, User::Admin, &["create", "-f", "-"], &crd.to_string())?;
+    let resource = ApiResource::from_gvk(&GroupVersion::gv(GROUP, "v1beta1").with_kind("TestMachineTemplate"));
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &resource);
+    let template: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": format!("{GROUP}/v1beta1"), "kind": "TestMachineTemplate",
+        "metadata": {"name": "windows"}, "status": {"capacity": capacity},
+    }))?;
+    let create = || async { Ok(api.create(&PostParams::default(), &template).await?) };
+    eventually("the template of the provider is created", INSTALLED, create).await.map(drop)
+}
+
 /// Gives the operator the permissions of `config/cluster-api`.
 ///
 /// # Errors

@@ -285,10 +285,9 @@ pub(super) fn has_agents(pools: &Objects<Pool>) -> bool {
     pools.values().any(|pool| pool.spec.as_ref().is_ok_and(|spec| spec.rollout.is_some()))
 }
 
-/// Whether a pool uses Cluster API, or has used it and may have to remove something.
+/// Whether a pool uses Cluster API, or has used it.
 pub(super) fn uses_cluster_api(pools: &Objects<Pool>) -> bool {
-    let uses = |pool: &Pool| pool.spec.as_ref().is_ok_and(|spec| spec.machines.is_some());
-    pools.values().any(|pool| uses(pool) || pool.status.cluster_api.is_some())
+    pools.values().any(|pool| pool.uses_cluster_api())
 }
 
 impl WriteHistory {

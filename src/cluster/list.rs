@@ -1,10 +1,6 @@
 //! Reads a cluster once, for the command line: the same objects as in the caches of the operator.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -32,7 +28,10 @@ use crate::{
         node::WindowsNode,
         pool::{
             ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
-            machines::{ClusterApiObjects, ClusterApiState, GroupKind, Infrastructure, InfrastructureReference},
+            machines::{
+                ClusterApiObjects, ClusterApiState, GroupKind, Infrastructure, InfrastructureReference,
+                described_infrastructure,
+            },
         },
         workload::{Controller, Pod, PodController},
     },
@@ -82,7 +81,8 @@ pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot,
     let node_configs = list::<NodeConfigView>(node_configs, all.clone(), true).await;
     // Without agents the permission to list them may be missing.
     let node_configs = if has_agents(&pools) { Some(node_configs?) } else { node_configs.ok() };
-    let cluster_api = if uses_cluster_api(&pools) { list_cluster_api(client).await? } else { ClusterApiState::Unknown };
+    let cluster_api =
+        if uses_cluster_api(&pools) { list_cluster_api(client, &pools).await? } else { ClusterApiState::Unknown };
     Ok(Snapshot {
         cluster_api,
         now: Timestamp::now(),
@@ -101,7 +101,7 @@ pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot,
 }
 
 /// The objects of Cluster API.
-async fn list_cluster_api(client: &Client) -> Result<ClusterApiState, ListError> {
+async fn list_cluster_api(client: &Client, pools: &Objects<Pool>) -> Result<ClusterApiState, ListError> {
     let served = served(client).await.map_err(|error| ListError::new("Cluster API's versions", &error))?;
     let version = match served {
         Served::Nothing => return Ok(ClusterApiState::NotInstalled),
@@ -124,17 +124,18 @@ async fn list_cluster_api(client: &Client) -> Result<ClusterApiState, ListError>
         configs: list(of(BOOTSTRAP_GROUP, "KubeadmConfig"), managed, false).await?,
         infrastructure: Arc::default(),
     };
-    objects.infrastructure = Arc::new(reported(client, &objects).await?);
+    objects.infrastructure = Arc::new(reported(client, &objects, pools).await?);
     Ok(ClusterApiState::Installed(Arc::new(objects)))
 }
 
-/// What providers report about the machines of all groups.
+/// What providers report about the machines of the groups that pools with `autoscaling` select.
 async fn reported(
     client: &Client,
     objects: &ClusterApiObjects,
+    pools: &Objects<Pool>,
 ) -> Result<BTreeMap<InfrastructureReference, Option<Infrastructure>>, ListError> {
     let groups = [GroupKind::Deployment, GroupKind::Pool].into_iter().flat_map(|kind| objects.groups(kind));
-    let references: BTreeSet<_> = groups.filter_map(|group| group.infrastructure.clone()).collect();
+    let references = described_infrastructure(pools.values().map(AsRef::as_ref), groups);
     let mut reported = BTreeMap::new();
     for reference in references {
         let report = infrastructure(client, &reference).await;

@@ -1,10 +1,6 @@
 //! Follows Cluster API: it may be installed, upgraded and removed while the operator runs.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kube::{
     Api,
@@ -24,7 +20,7 @@ use super::{
 use crate::{
     api::names::label,
     cluster::{ClusterApiCache, ClusterApiStores, Served, cluster_api_resource, explain, infrastructure, served},
-    domain::pool::machines::{InfrastructureReference, MachineGroup},
+    domain::pool::machines::described_infrastructure,
     facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP},
 };
 
@@ -112,7 +108,10 @@ fn watch_all(watches: &Watches, tasks: &mut JoinSet<()>, stores: &ClusterApiStor
 async fn read_infrastructure(watches: &Watches, stores: &ClusterApiStores) {
     let mut read = BTreeMap::new();
     let before = stores.infrastructure.borrow().clone();
-    for reference in wanted(watches, stores) {
+    let (pools, deployments, machine_pools) =
+        (watches.mapper.caches.pools.all(), stores.deployments.all(), stores.pools.all());
+    let groups = deployments.values().map(AsRef::as_ref).chain(machine_pools.values().map(|pool| &pool.0));
+    for reference in described_infrastructure(pools.values().map(AsRef::as_ref), groups) {
         let reported = match timeout(LIMIT, infrastructure(&watches.client, &reference)).await {
             Ok(Ok(reported)) => Some(reported),
             // The last report counts until there is another one.
@@ -129,14 +128,4 @@ async fn read_infrastructure(watches: &Watches, stores: &ClusterApiStores) {
     if changed {
         watches.mapper.cluster_api("capacity of machines changed");
     }
-}
-
-fn wanted(watches: &Watches, stores: &ClusterApiStores) -> BTreeSet<InfrastructureReference> {
-    let pools = watches.mapper.caches.pools.all();
-    let rules = pools.values().filter_map(|pool| pool.spec.as_ref().ok()?.machines.as_ref());
-    let rules: Vec<_> = rules.filter(|rules| rules.capacity.is_some()).collect();
-    let (deployments, machine_pools) = (stores.deployments.all(), stores.pools.all());
-    let selected = |group: &&MachineGroup| rules.iter().any(|rules| rules.selects(group));
-    let groups = deployments.values().map(AsRef::as_ref).chain(machine_pools.values().map(|pool| &pool.0));
-    groups.filter(selected).filter_map(|group| group.infrastructure.clone()).collect()
 }

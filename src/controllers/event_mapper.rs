@@ -68,6 +68,10 @@ impl EventMapper {
         if differs(change, profile_of) {
             enqueue(&self.profiles, either(change, profile_of), change);
         }
+        if differs(change, |pool| (pool.deleting, pool.spec.as_ref().ok().and_then(|spec| spec.machines.as_ref()))) {
+            // Another pool may select the same machines.
+            self.cluster_api(&change.description());
+        }
         if changed.membership_differs() {
             enqueue(&self.unassigned, [unassigned::KEY.to_owned()], change);
         }
@@ -138,11 +142,7 @@ impl EventMapper {
     /// Something about Cluster API: enqueues the pools that use it.
     pub fn cluster_api(&self, trigger: &str) {
         let pools = self.caches.pools.all();
-        // A pool that no longer uses it may have annotations to remove.
-        let uses = |pool: &&Arc<Pool>| {
-            pool.spec.as_ref().is_ok_and(|spec| spec.machines.is_some()) || pool.status.cluster_api.is_some()
-        };
-        for pool in pools.values().filter(uses) {
+        for pool in pools.values().filter(|pool| pool.uses_cluster_api()) {
             self.pools.enqueue(&pool.name, Trigger::new(trigger.to_owned()));
         }
     }

@@ -241,6 +241,10 @@ impl Operation {
             Self::CreateMachineObject { object, .. } => {
                 templates.contains(&object.target) && unwritten.has_any(Target::Secret)
             }
+            // The template names its Secret, which could not be deleted.
+            Self::DeleteMachineObject { object, .. } => {
+                templates.contains(&object.target) && unwritten.has_any(Target::Secret)
+            }
             Self::PatchMachineObject { template: Some(key), .. } => {
                 unwritten.has_any(Target::Secret) || templates.iter().any(|target| unwritten.has(*target, key))
             }

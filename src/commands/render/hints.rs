@@ -30,6 +30,7 @@ pub fn autoscaler_hints(input: &Input) -> Result<Documents, Vec<LocatedProblem>>
                 found.notes.push(format!("pool {name} has no clusterAPI.autoscaling, and nothing is rendered for it"));
             }
             Ok(profile) => {
+                problems.extend(input.base(of).err().into_iter().flatten());
                 let annotations = hints::annotations(&labels(input, of), of.spec, profile, of.rules.capacity, None);
                 found.files.insert(format!("{name}.yaml"), document(of, &annotations));
             }

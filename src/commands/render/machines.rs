@@ -136,7 +136,10 @@ impl<'a> Input<'a> {
     }
 
     /// The template that a pool names.
-    fn base(&self, of: &MachinePool) -> Result<Option<&'a BootstrapTemplate>, Vec<LocatedProblem>> {
+    ///
+    /// # Errors
+    /// The files do not contain it.
+    pub fn base(&self, of: &MachinePool) -> Result<Option<&'a BootstrapTemplate>, Vec<LocatedProblem>> {
         let Some(name) = &of.rules.template_from else { return Ok(None) };
         let namespace = &of.rules.namespace;
         let problem =

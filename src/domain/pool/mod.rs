@@ -168,6 +168,11 @@ impl Pool {
         self.spec.as_ref().map_or(true, |spec| spec.mode == Mode::Enforce)
     }
 
+    /// Whether the pool uses Cluster API, or has used it and may have to remove something.
+    pub fn uses_cluster_api(&self) -> bool {
+        self.spec.as_ref().is_ok_and(|spec| spec.machines.is_some()) || self.status.cluster_api.is_some()
+    }
+
     /// Whether the selector of the pool matches a node.
     pub fn selects(&self, node: &WindowsNode) -> bool {
         let members = self.spec.as_ref().map(|spec| &spec.members);

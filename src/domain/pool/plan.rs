@@ -193,7 +193,8 @@ impl<'a> Planner<'a> {
             machines.secrets.clone(),
             machines.create.clone(),
             machines.patch.clone(),
-            machines.prune.clone(),
+            machines.prune[0].clone(),
+            machines.prune[1].clone(),
             classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
             classes.iter().filter_map(|class| class.strip.clone()).collect(),
         ];
@@ -287,7 +288,7 @@ impl<'a> Planner<'a> {
             let (stripped, removed) = remove_classes(snapshot, pool);
             let configs =
                 snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
-            steps.push(machines::removed(snapshot, pool));
+            steps.extend(machines::removed(snapshot, pool));
             steps.push(stripped);
             steps.push(removed.into_iter().chain(configs.map(|map| map.delete())).collect());
             let is_complete = has_finalizer(pool) && !machines::is_unknown(snapshot, pool);

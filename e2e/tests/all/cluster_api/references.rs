@@ -1,6 +1,6 @@
 //! References of MachineDeployments, and their annotations.
 
-use e2e::{cluster::SOON, wait::until};
+use e2e::{cluster::SOON, cluster_api::install_provider, wait::until};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -107,6 +107,10 @@ async fn of_two_pools_that_select_a_machine_deployment_the_older_one_changes_it(
             .unwrap()
             .contains_key("winpool.dev/autoscaling")
     );
+    // Without the older pool, the other one changes it.
+    world.cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
+    world.machines.until_template(DEPLOYMENT, |name| name.starts_with("second-")).await.unwrap();
+    world.cluster.until_condition("second", "MachinesTemplated", "True", "UpToDate").await.unwrap();
     world.stop().await;
 }
 
@@ -150,6 +154,56 @@ async fn an_autoscaler_gets_labels_taints_and_the_capacity_that_the_provider_doe
     let annotations = world.machines.annotations("MachineDeployment", DEPLOYMENT).await.unwrap();
     assert_eq!(annotations["cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"], "0");
     assert!(!annotations.contains_key("winpool.dev/autoscaling"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_capacity_that_a_provider_reports_is_not_annotated() {
+    let world = World::v1beta2().await;
+    world.apply_pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi", "ephemeralDisk": "120Gi"}})).await;
+    let keys = |found: &[(String, String)]| found.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+    let all = ["cpu", "ephemeral-disk", "labels", "maxPods", "memory", "taints"];
+    until("annotations", SOON, || capacity(&world), |found| keys(found) == all).await.unwrap();
+    let reported = json!({"cpu": "8", "memory": "32Gi"});
+    install_provider(&world.cluster.control_plane, &world.cluster.client, &reported).await.unwrap();
+    let rest = ["ephemeral-disk", "labels", "maxPods", "taints"];
+    until("what is reported is removed", SOON, || capacity(&world), |found| keys(found) == rest).await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_machine_pool_gets_a_kubeadm_config_to_which_cluster_api_adds_the_discovery() {
+    let world = World::v1beta2().await;
+    let spec = json!({
+        "clusterName": "prod",
+        "template": {"spec": {
+            "clusterName": "prod",
+            "version": "v1.34.2",
+            "bootstrap": {"configRef": world.machines.reference("bootstrap.cluster.x-k8s.io", "KubeadmConfig", "former")},
+            "infrastructureRef": world.machines.reference("infrastructure.cluster.x-k8s.io", "TestMachinePool", "windows"),
+        }},
+    });
+    let metadata = json!({
+        "labels": {"winpool": "web"}, "annotations": {"winpool.dev/manage-bootstrap": "true"},
+    });
+    world.machines.create("MachinePool", "web-mp", metadata, spec).await.unwrap();
+    let selector = json!({"matchLabels": {"winpool": "web"}});
+    world.apply_pool(json!({"machineDeployments": null, "machinePools": selector, "rotation": "Automatic"})).await;
+    world.until("True", "UpToDate").await;
+    let group = world.group().await;
+    assert_eq!((group.name.as_str(), &group.current), ("web-mp", &group.template));
+    let config = world.machines.api("KubeadmConfig").get(&group.template).await.unwrap();
+    assert_eq!(config.data["spec"]["joinConfiguration"]["patches"]["directory"], "C:/k/winpool/patches");
+
+    let discovery = json!({"spec": {"joinConfiguration": {"discovery": {"bootstrapToken": {
+        "token": "abcdef.0123456789abcdef", "apiServerEndpoint": "prod.example:6443", "unsafeSkipCAVerification": true,
+    }}}}});
+    world.machines.edit("KubeadmConfig", &group.template, "manager", &discovery).await.unwrap();
+    world.cluster.until_idle().await.unwrap();
+    world.until("True", "UpToDate").await;
+    world.apply_profile(50).await;
+    let changed = async || Ok(world.group().await.current);
+    until("another KubeadmConfig", SOON, changed, |name| *name != group.template).await.unwrap();
     world.stop().await;
 }
 

@@ -101,3 +101,25 @@ async fn cluster_api_may_be_installed_and_removed_while_the_operator_runs() {
     cluster.until_condition(POOL, "MachinesTemplated", "False", "ClusterAPINotInstalled").await.unwrap();
     operator.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn the_operator_that_follows_writes_nothing() {
+    let world = World::v1beta2().await;
+    world.apply_pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}})).await;
+    world.until("True", "RotationPending").await;
+    let template = world.group().await.template;
+    world.machines.refer(DEPLOYMENT, &template).await.unwrap();
+    world.machines.roll_out(DEPLOYMENT, ["win-1", "win-2"], "2.2.1").await.unwrap();
+    world.until("Unknown", "ClusterIsElsewhere").await;
+    let World { cluster, operator, .. } = world;
+    cluster.until_idle().await.unwrap();
+    operator.stop().await.unwrap();
+
+    let before = cluster.writes().unwrap().len();
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    cluster.until_idle().await.unwrap();
+    let written = cluster.writes().unwrap().split_off(before);
+    let written: Vec<_> = written.iter().map(|request| format!("{} {}", request.verb, request.resource)).collect();
+    assert_eq!(written, [""; 0]);
+    operator.stop().await.unwrap();
+}

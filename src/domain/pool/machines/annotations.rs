@@ -71,10 +71,10 @@ pub fn changes(group: &MachineGroup, pool: &str, desired: &BTreeMap<&'static str
 /// Removes the annotations of a pool from groups that it no longer selects.
 pub fn abandoned(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
     let rules = pool.spec.as_ref().ok().and_then(|spec| spec.machines.as_ref());
-    removals(snapshot, pool, |group| !rules.is_some_and(|rules| rules.selects(group)))
+    removals(snapshot, pool, |group| !group.paused && !rules.is_some_and(|rules| rules.selects(group)))
 }
 
-/// Removes the annotations of a pool that is deleted.
+/// Removes the annotations of a pool that is deleted, also from paused groups: otherwise they would remain.
 pub fn of_deleted(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
     removals(snapshot, pool, |_| true)
 }

@@ -95,6 +95,9 @@ pub fn plan(
     let taken_by = older_pool(snapshot, pool, group);
     let template = other_bootstrap(group).map_or_else(|| kubernetes.ok_or_else(|| unknown_version(group)), Err);
     let template = template.map_err(|problem| vec![problem]).and_then(|minor| templates.name_for(group, minor));
+    if template.is_err() {
+        templates.mark_incomplete();
+    }
     let next = kubernetes.map(|minor| Minor(minor.0 + 1)).filter(|minor| *minor <= support::NEWEST);
     let next = next.and_then(|minor| Some((minor, templates.name_for_next(group, minor)?)));
     let paused = group.paused || cluster_paused;
@@ -103,6 +106,8 @@ pub fn plan(
     let reference = match &template {
         Ok(name) if *name == group.bootstrap => Reference::UpToDate,
         Ok(name) if group.topology_owned && templates.is_contained(group, name) => Reference::UpToDate,
+        // The KubeadmConfig of a topology is not read.
+        Ok(_) if group.topology_owned && group.kind == GroupKind::Pool => Reference::UpToDate,
         Ok(_) => reference(rules, group, paused, switches),
         Err(_) => Reference::UpToDate,
     };
@@ -141,8 +146,9 @@ fn annotation_changes(
     templates: &Templates,
 ) -> annotations::Changes {
     let provider = group.infrastructure.as_ref().and_then(|reference| objects.infrastructure.get(reference));
-    if rules.capacity.is_some() && group.infrastructure.is_some() && provider.is_none() {
-        // Until the provider's report is read, it is not known what is missing.
+    let unread = group.infrastructure.is_some() && provider.is_none();
+    if rules.capacity.is_some() && (unread || !templates.is_readable()) {
+        // Until the provider's report, the profile and the base are known, it is not known what is missing.
         return annotations::Changes::default();
     }
     let profile = spec.profile.as_ref().and_then(|name| snapshot.profiles.get(name)?.profile.as_ref().ok());

@@ -18,7 +18,7 @@ pub use self::{
     group::{GroupPlan, Reference},
     plan::{MachinesPlan, MachinesState, Selected, is_unknown, plan, removed},
     rules::{Capacity, MachineRules},
-    state::{ClusterApiObjects, ClusterApiState},
+    state::{ClusterApiObjects, ClusterApiState, described_infrastructure},
     templates::{DesiredTemplate, Templates, labels, secret_object, template_object},
     views::{
         ClusterView, GroupKind, Infrastructure, InfrastructureReference, KubeadmConfigView, MachineGroup,

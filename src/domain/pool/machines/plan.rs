@@ -5,7 +5,7 @@ use super::{
     group::{self, GroupPlan},
     state::{ClusterApiObjects, ClusterApiState},
     templates::{self, Templates},
-    views::{GroupKind, MachineView, key_of},
+    views::{GroupKind, MachineView, TemplateView, key_of},
 };
 use crate::{
     domain::{
@@ -27,8 +27,8 @@ pub struct MachinesPlan {
     pub create: Vec<Operation>,
     /// Changes MachineDeployments and MachinePools.
     pub patch: Vec<Operation>,
-    /// Deletes unused templates and their Secrets.
-    pub prune: Vec<Operation>,
+    /// Deletes unused templates, their Secrets in a first step.
+    pub prune: [Vec<Operation>; 2],
 }
 
 /// What is planned for the machines of a pool.
@@ -68,7 +68,7 @@ pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&Windo
     let of_state = |state| MachinesPlan {
         state,
         patch: abandoned.clone(),
-        prune: templates_of_other_kinds(snapshot, pool),
+        prune: deleted(snapshot, &templates_of_other_kinds(snapshot, pool)),
         ..MachinesPlan::default()
     };
     let Some(rules) = &spec.machines else { return of_state(MachinesState::NotUsed) };
@@ -96,35 +96,47 @@ pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&Windo
         elsewhere: is_elsewhere(snapshot, objects, &groups),
         groups,
     };
-    let prune = templates.unused().into_iter().chain(templates_of_other_kinds(snapshot, pool)).collect();
+    let unused: Vec<_> = templates.unused().into_iter().chain(templates_of_other_kinds(snapshot, pool)).collect();
+    let prune = templates::delete(objects.version, &unused);
     MachinesPlan { state: MachinesState::Selected(Box::new(selected)), secrets, create, patch, prune }
 }
 
-/// Deletes the templates of a pool that no longer uses Cluster API or this kind of group, if nothing refers to them.
-fn templates_of_other_kinds(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+/// The templates of a pool that no longer uses Cluster API or this kind of group, if nothing refers to them.
+fn templates_of_other_kinds<'a>(snapshot: &'a Snapshot, pool: &Pool) -> Vec<(GroupKind, &'a TemplateView)> {
     let rules = pool.spec.as_ref().ok().and_then(|spec| spec.machines.as_ref());
     unreferenced_templates(snapshot, pool, |kind| rules.is_none_or(|rules| rules.kind != kind))
 }
 
-fn unreferenced_templates(snapshot: &Snapshot, pool: &Pool, of: impl Fn(GroupKind) -> bool) -> Vec<Operation> {
+fn unreferenced_templates<'a>(
+    snapshot: &'a Snapshot,
+    pool: &Pool,
+    of: impl Fn(GroupKind) -> bool,
+) -> Vec<(GroupKind, &'a TemplateView)> {
     let ClusterApiState::Installed(objects) = &snapshot.cluster_api else { return Vec::new() };
     let kinds = [GroupKind::Deployment, GroupKind::Pool].into_iter().filter(|kind| of(*kind));
-    let unused = kinds.flat_map(|kind| templates::unreferenced(objects, kind, &pool.name, |_| false));
-    unused.flat_map(|(kind, template)| templates::delete(objects.version, kind, template)).collect()
+    kinds.flat_map(|kind| templates::unreferenced(objects, kind, &pool.name, |_| false)).collect()
+}
+
+/// Deletes templates in two steps.
+fn deleted(snapshot: &Snapshot, templates: &[(GroupKind, &TemplateView)]) -> [Vec<Operation>; 2] {
+    match &snapshot.cluster_api {
+        ClusterApiState::Installed(objects) => templates::delete(objects.version, templates),
+        ClusterApiState::Unknown | ClusterApiState::NotInstalled | ClusterApiState::Unsupported(_) => {
+            <[_; 2]>::default()
+        }
+    }
 }
 
 /// Whether a pool may have written objects of Cluster API that cannot be read now, so that its cleanup has to wait.
 pub fn is_unknown(snapshot: &Snapshot, pool: &Pool) -> bool {
-    let uses = pool.spec.as_ref().is_ok_and(|spec| spec.machines.is_some()) || pool.status.cluster_api.is_some();
-    uses && matches!(snapshot.cluster_api, ClusterApiState::Unknown)
+    pool.uses_cluster_api() && matches!(snapshot.cluster_api, ClusterApiState::Unknown)
 }
 
-/// Removes what a pool added, when it is deleted with Cleanup. Templates that machines may still need are kept.
-pub fn removed(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
-    annotations::of_deleted(snapshot, pool)
-        .into_iter()
-        .chain(unreferenced_templates(snapshot, pool, |_| true))
-        .collect()
+/// Removes what a pool added, when it is deleted with Cleanup, in two steps. Templates that machines may still need are kept.
+pub fn removed(snapshot: &Snapshot, pool: &Pool) -> [Vec<Operation>; 2] {
+    let [mut first, second] = deleted(snapshot, &unreferenced_templates(snapshot, pool, |_| true));
+    first.extend(annotations::of_deleted(snapshot, pool));
+    [first, second]
 }
 
 /// Whether machines have nodes, and none of them is in this cluster.

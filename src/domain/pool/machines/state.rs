@@ -1,12 +1,18 @@
 //! What is known of Cluster API in a cluster.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::views::{
     ClusterView, GroupKind, Infrastructure, InfrastructureReference, KubeadmConfigView, MachineGroup, MachinePoolView,
     MachineSetView, MachineView, TemplateView,
 };
-use crate::{domain::Objects, facts::cluster_api::ApiVersion};
+use crate::{
+    domain::{Objects, pool::Pool},
+    facts::cluster_api::ApiVersion,
+};
 
 /// What is known of Cluster API in the cluster.
 #[derive(Clone, Debug, Default)]
@@ -69,4 +75,15 @@ impl ClusterApiObjects {
             GroupKind::Pool => self.configs.get(key).map(|config| &config.0),
         }
     }
+}
+
+/// The templates of providers whose capacity matters: those of the groups that pools with `autoscaling` select.
+pub fn described_infrastructure<'a>(
+    pools: impl Iterator<Item = &'a Pool>,
+    groups: impl IntoIterator<Item = &'a MachineGroup>,
+) -> BTreeSet<InfrastructureReference> {
+    let rules = pools.filter_map(|pool| pool.spec.as_ref().ok()?.machines.as_ref());
+    let rules: Vec<_> = rules.filter(|rules| rules.capacity.is_some()).collect();
+    let selected = groups.into_iter().filter(|group| rules.iter().any(|rules| rules.selects(group)));
+    selected.filter_map(|group| group.infrastructure.clone()).collect()
 }

@@ -110,9 +110,7 @@ impl<'a> Templates<'a> {
     /// # Errors
     /// All problems that prevent it.
     pub fn name_for(&mut self, group: &MachineGroup, minor: Minor) -> Result<String, Vec<Problem>> {
-        let name = self.rendered(group, minor).map(|template| template.name.clone());
-        self.is_incomplete |= name.is_err();
-        name
+        self.rendered(group, minor).map(|template| template.name.clone())
     }
 
     /// The name of the template for the machines of a group with the next minor, if it can be rendered.
@@ -230,16 +228,25 @@ impl<'a> Templates<'a> {
         (secrets.collect(), templates.collect())
     }
 
-    /// Deletes templates that nothing refers to, except the newest.
-    pub fn unused(&self) -> Vec<Operation> {
+    /// The templates that nothing refers to, except the newest.
+    pub fn unused(&self) -> Vec<(GroupKind, &'a TemplateView)> {
         let desired: Vec<&str> = self.rendered.values().flatten().map(|template| template.name.as_str()).collect();
         if self.is_incomplete || desired.is_empty() {
             return Vec::new();
         }
         let mut unused = unreferenced(self.objects, self.rules.kind, &self.pool.name, |name| desired.contains(&name));
         unused.sort_by(|(_, a), (_, b)| (b.created, &b.name).cmp(&(a.created, &a.name)));
-        let old = unused.into_iter().skip(UNUSED_KEPT);
-        old.flat_map(|(kind, template)| delete(self.objects.version, kind, template)).collect()
+        unused.into_iter().skip(UNUSED_KEPT).collect()
+    }
+
+    /// Whether the profile and the template of the platform team can be read.
+    pub fn is_readable(&self) -> bool {
+        self.profile.is_ok() && self.base.is_ok()
+    }
+
+    /// Records that the template of a group is unknown.
+    pub fn mark_incomplete(&mut self) {
+        self.is_incomplete = true;
     }
 }
 
@@ -266,7 +273,8 @@ fn base<'a>(objects: &'a ClusterApiObjects, rules: &MachineRules) -> Result<Opti
     Ok(Some((format!("KubeadmConfigTemplate {name}"), &template.spec)))
 }
 
-/// The templates of a pool that nothing refers to and that are not desired.
+/// The templates of a pool that nothing refers to and that are not desired. A template of a topology may refer to the Secret of
+/// one of the same content.
 pub fn unreferenced<'a>(
     objects: &'a ClusterApiObjects,
     kind: GroupKind,
@@ -276,28 +284,38 @@ pub fn unreferenced<'a>(
     let by_groups = objects.groups(kind).into_iter().map(|group| key_of(&group.namespace, &group.bootstrap));
     let by_sets = objects.sets.values().map(|set| set.template.clone());
     let referenced: BTreeSet<String> = by_groups.chain(by_sets).collect();
-    let own = objects
-        .bootstraps(kind)
-        .into_iter()
-        .filter(|template| template.pool.as_deref() == Some(pool) && !template.deleting);
-    let unused = own.filter(|template| {
-        !is_desired(&template.name) && !referenced.contains(&key_of(&template.namespace, &template.name))
-    });
-    unused.map(|template| (kind, template)).collect()
+    let is_used = |template: &TemplateView| {
+        let others = [GroupKind::Deployment, GroupKind::Pool].into_iter().flat_map(|kind| objects.bootstraps(kind));
+        let mut others = others.filter(|other| other.namespace == template.namespace && other.uid != template.uid);
+        referenced.contains(&key_of(&template.namespace, &template.name))
+            || others.any(|other| has_secret_of(other, &template.name))
+    };
+    let own = objects.bootstraps(kind).into_iter();
+    let own = own.filter(|template| template.pool.as_deref() == Some(pool) && !template.deleting);
+    own.filter(|template| !is_desired(&template.name) && !is_used(template)).map(|template| (kind, template)).collect()
 }
 
-/// Deletes a template, and before it its Secret if it refers to one.
-pub fn delete(version: ApiVersion, kind: GroupKind, template: &TemplateView) -> Vec<Operation> {
-    let object = |target, name: &str| MachineObject::new(target, version, &template.namespace, name);
-    let secret = kubeadm::secret_name(&template.name);
-    let files = template.spec["files"].as_array().into_iter().flatten();
-    let has_secret = files.into_iter().any(|file| file.pointer("/contentFrom/secret/name") == Some(&json!(secret)));
-    let secret =
-        has_secret.then(|| Operation::DeleteMachineObject { object: object(Target::Secret, &secret), uid: None });
-    let uid = Some(template.uid.clone());
-    let template = Operation::DeleteMachineObject { object: object(kind.bootstrap_target(), &template.name), uid };
-    // First, because nothing else names the Secret.
-    secret.into_iter().chain([template]).collect()
+/// Whether a template refers to the Secret of the template with this name.
+fn has_secret_of(template: &TemplateView, name: &str) -> bool {
+    let secret = json!(kubeadm::secret_name(name));
+    let mut files = template.spec["files"].as_array().into_iter().flatten();
+    files.any(|file| file.pointer("/contentFrom/secret/name") == Some(&secret))
+}
+
+/// Deletes templates in two steps: their Secrets first, because nothing else names them.
+pub fn delete(version: ApiVersion, templates: &[(GroupKind, &TemplateView)]) -> [Vec<Operation>; 2] {
+    let object =
+        |target, template: &TemplateView, name: &str| MachineObject::new(target, version, &template.namespace, name);
+    let with_secret = templates.iter().filter(|(_, template)| has_secret_of(template, &template.name));
+    let secrets = with_secret.map(|(_, template)| {
+        let name = kubeadm::secret_name(&template.name);
+        Operation::DeleteMachineObject { object: object(Target::Secret, template, &name), uid: None }
+    });
+    let templates = templates.iter().map(|(kind, template)| Operation::DeleteMachineObject {
+        object: object(kind.bootstrap_target(), template, &template.name),
+        uid: Some(template.uid.clone()),
+    });
+    [secrets.collect(), templates.collect()]
 }
 
 /// The labels of winpool's objects for machines.

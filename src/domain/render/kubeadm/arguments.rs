@@ -74,9 +74,10 @@ impl Arguments {
 
     /// Arguments that override a setting of the profile: an argument takes precedence over the configuration file.
     pub fn overriding<'a>(&'a self, path: &'a str, profile: &'a Profile) -> impl Iterator<Item = Problem> + 'a {
-        let verbosity = profile.kubelet.verbosity.map(|_| V.name);
-        let set = OVERRIDING.iter().copied().chain(verbosity).filter(|name| self.0.contains_key(*name));
-        set.map(move |name| {
+        let verbosity = profile.kubelet.verbosity.map(|_| V.name.to_owned());
+        let extra = profile.kubelet.extra.iter().map(|(field, _)| flag_of(field.name));
+        let all = OVERRIDING.iter().map(|name| (*name).to_owned()).chain(verbosity).chain(extra);
+        all.filter(|name| self.0.contains_key(name)).map(move |name| {
             let wrong = format!("the kubelet argument {name} overrides the setting of the profile");
             Problem::new(path, wrong, "remove it from the template, and use the profile")
         })
@@ -92,15 +93,29 @@ impl Arguments {
         let long = self.0.iter().filter(|(_, value)| value.chars().count() > MAX_ARGUMENT);
         removed.chain(long.map(move |(name, _)| {
             let wrong = format!("the kubelet argument {name} has more than {MAX_ARGUMENT} characters");
-            Problem::new(path, wrong, "use fewer labels or taints")
+            Problem::new(path, wrong, "write a shorter one, with fewer labels or taints")
         }))
     }
 }
 
-/// The labels of an argument `node-labels`.
+/// The flag of a field, for most fields: `clusterDNS` is `cluster-dns`.
+fn flag_of(field: &str) -> String {
+    let mut flag = String::new();
+    let mut after_upper = true;
+    for character in field.chars() {
+        if character.is_ascii_uppercase() && !after_upper {
+            flag.push('-');
+        }
+        after_upper = character.is_ascii_uppercase();
+        flag.push(character.to_ascii_lowercase());
+    }
+    flag
+}
+
+/// The labels of an argument `node-labels`, without those that cloud-init evaluates on the machine.
 pub fn labels(text: &str) -> BTreeMap<String, String> {
     let one = |entry: &str| entry.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
-    split(text).filter_map(one).collect()
+    split(text).filter(|entry| !entry.contains('{')).filter_map(one).collect()
 }
 
 /// The labels of an argument `node-labels`, merged with others.
@@ -221,6 +236,15 @@ mod tests {
         let problem = arguments.set("p", "v", "4").unwrap_err();
         assert_eq!(problem.wrong, "the kubelet argument v is \"2\", and the profile sets \"4\"");
         assert_eq!(arguments.get("v"), Some("2"));
+    }
+
+    #[test]
+    fn a_field_has_the_flag_of_its_name() {
+        for (field, flag) in
+            [("clusterDNS", "cluster-dns"), ("maxPods", "max-pods"), ("podPidsLimit", "pod-pids-limit")]
+        {
+            assert_eq!(flag_of(field), flag);
+        }
     }
 
     #[test]

@@ -48,18 +48,15 @@ impl Files {
     pub fn replace(&mut self, position: usize, content: &str) {
         let path = self.list[position]["path"].as_str().unwrap_or_default().to_owned();
         let file = self.file(&path, content);
-        for (key, value) in file.as_object().into_iter().flatten() {
-            self.list[position][key] = value.clone();
-        }
-        let keeps = file.as_object().map(|file| file.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
-        if let Some(fields) = self.list[position].as_object_mut() {
-            fields.retain(|key, _| keeps.contains(key) || !["content", "contentFrom", "encoding"].contains(&&**key));
+        if let (Some(fields), Value::Object(new)) = (self.list[position].as_object_mut(), file) {
+            fields.retain(|key, _| !["content", "contentFrom", "encoding", "path"].contains(&&**key));
+            fields.extend(new);
         }
     }
 
     /// A file. Large content is in the Secret, and content that the template engine of cloud-init would change is encoded.
     fn file(&mut self, path: &str, content: &str) -> Value {
-        let encoded = is_changed_by_jinja(content);
+        let encoded = needs_encoding(content);
         let text = if encoded { STANDARD.encode(content) } else { content.to_owned() };
         let mut file = json!({"path": path});
         if encoded {
@@ -86,7 +83,7 @@ impl Files {
 
 /// Whether the content contains a delimiter of Jinja, which cloud-init would evaluate, or begins with a space, which would
 /// end the block of YAML. Source: kubernetes-sigs/cluster-api v1.14.0, `bootstrap/kubeadm/pkg/cloudinit`.
-pub fn is_changed_by_jinja(content: &str) -> bool {
+pub fn needs_encoding(content: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|delimiter| content.contains(delimiter)) || content.starts_with([' ', '\t'])
 }
 

@@ -197,9 +197,7 @@ impl Builder<'_> {
         self.add(&mut files, &patch, &kubelet::yaml(taints, profile, &variant, Scope::Layer));
         self.containerd(&mut files);
         let environment: Vec<_> = environment::variables(&profile.proxy).collect();
-        let of_first_start = [NODE_LABELS, WINDOWS_PRIORITYCLASS.name];
-        let first: Vec<_> =
-            of_first_start.into_iter().filter_map(|name| Some(format!("--{name}={}", arguments.get(name)?))).collect();
+        let first = first_arguments(arguments);
         self.add(&mut files, &script_path("containerd"), &scripts::containerd(&environment, &first));
         if !self.restarts_kubelet() {
             self.add(&mut files, &script_path("kubelet"), &scripts::kubelet(&environment));
@@ -268,7 +266,7 @@ impl Builder<'_> {
         let path = format!("{}.files[{position}]", self.path);
         let file = &files.list[position];
         let readable = file.get("encoding").is_none() && file["append"] != true;
-        let Some(main) = file["content"].as_str().filter(|text| readable && !files::is_changed_by_jinja(text)) else {
+        let Some(main) = file["content"].as_str().filter(|text| readable && !files::needs_encoding(text)) else {
             let wrong = format!(
                 "containerd {} needs its settings in this file, whose content is not plain text",
                 input.version
@@ -356,6 +354,15 @@ impl Builder<'_> {
         }
         value.as_object_mut()
     }
+}
+
+/// The arguments for the first start of a kubelet that is a service of Windows.
+fn first_arguments(arguments: &Arguments) -> Vec<String> {
+    let labels = arguments.get(NODE_LABELS).map(arguments::labels).unwrap_or_default();
+    let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let labels = (!labels.is_empty()).then(|| format!("--{NODE_LABELS}={}", labels.join(",")));
+    let class = arguments.get(WINDOWS_PRIORITYCLASS.name);
+    labels.into_iter().chain(class.map(|class| format!("--{}={class}", WINDOWS_PRIORITYCLASS.name))).collect()
 }
 
 fn script_path(name: &str) -> String {

@@ -10,7 +10,7 @@ use crate::{
     domain::{
         Problem,
         operation::{Operation, Outcome},
-        pool::machines::{GroupPlan, MachineRules, MachinesState, Reference, Selected},
+        pool::machines::{ClusterApiState, GroupPlan, MachineRules, MachinesState, Reference, Selected},
         status::condition::ComputedCondition,
         text::{agree, counted, some_of, some_of_many},
     },
@@ -25,6 +25,10 @@ pub fn status(case: &Case) -> Option<ClusterApiStatus> {
             up_to_date: selected.groups.iter().map(|group| group.up_to_date).sum(),
             groups: selected.groups.iter().map(|group| group_status(case, group)).collect(),
         }),
+        // What the pool wrote may have to be removed later.
+        MachinesState::NotUsed if matches!(case.snapshot.cluster_api, ClusterApiState::Unknown) => {
+            case.pool.status.cluster_api.clone()
+        }
         MachinesState::Unknown => case.pool.status.cluster_api.clone(),
         MachinesState::NotUsed
         | MachinesState::NotInstalled
@@ -40,10 +44,13 @@ fn group_status(case: &Case, group: &GroupPlan) -> MachineGroupStatus {
         }
         _ => false,
     });
+    // While the template is unknown, the count of the former one remains.
+    let former = case.pool.status.cluster_api.iter().flat_map(|status| &status.groups);
+    let former = former.into_iter().find(|status| status.name == group.name && group.template.is_err());
     MachineGroupStatus {
         name: group.name.clone(),
         kubernetes: group.kubernetes.map(|minor| minor.to_string()).unwrap_or_default(),
-        template: group.template.clone().unwrap_or_default(),
+        template: former.map_or_else(|| group.template.clone().unwrap_or_default(), |former| former.template.clone()),
         current: group.current.clone(),
         next: group
             .next
@@ -51,7 +58,7 @@ fn group_status(case: &Case, group: &GroupPlan) -> MachineGroupStatus {
             .map(|(minor, template)| NextTemplate { kubernetes: minor.to_string(), template: template.clone() }),
         machines: group.machines,
         up_to_date: group.up_to_date,
-        switches: group.switches + u32::from(switched),
+        switches: former.map_or(group.switches + u32::from(switched), |former| former.switches),
     }
 }
 
