@@ -290,6 +290,30 @@ impl Machines {
         Ok(())
     }
 
+    /// Moves the machines of a MachineDeployment to a MachineSet of the template to which it refers now, as Cluster API does when
+    /// it updates them in place: the Machines stay, and the former MachineSets remain without a machine.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn update_in_place(&self, deployment: &str) -> Result<()> {
+        let template = self.api("MachineDeployment").get(deployment).await?.data["spec"]["template"].clone();
+        let set = format!("{deployment}-{}", self.template_of(deployment).await?);
+        let former = self.names("MachineSet").await?;
+        let labels = json!({"cluster.x-k8s.io/deployment-name": deployment, "deployment": deployment});
+        let spec = json!({
+            "clusterName": CLUSTER,
+            "replicas": 2,
+            "selector": {"matchLabels": {"deployment": deployment}},
+            "template": template,
+        });
+        self.create("MachineSet", &set, json!({"labels": labels}), spec).await?;
+        self.set_status("MachineSet", &set, json!({"replicas": 2})).await?;
+        for name in former {
+            self.set_status("MachineSet", &name, json!({"replicas": 0})).await?;
+        }
+        Ok(())
+    }
+
     fn node_reference(&self, node: &str) -> Value {
         match self.version {
             ApiVersion::V1Beta1 => json!({"kind": "Node", "apiVersion": "v1", "name": node}),

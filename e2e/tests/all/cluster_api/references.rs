@@ -39,6 +39,28 @@ async fn a_reference_is_switched_only_with_the_annotation_of_its_owner() {
 }
 
 #[tokio::test]
+async fn machines_that_cluster_api_updates_in_place_are_up_to_date() {
+    let world = World::v1beta2().await;
+    allow(&world).await;
+    world.apply_pool(automatic()).await;
+    let first = world.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
+    world.machines.roll_out(DEPLOYMENT, ["a", "b"], "2.2.1").await.unwrap();
+    world.apply_profile(50).await;
+    let second = world.machines.until_template(DEPLOYMENT, |name| name != first).await.unwrap();
+    world.until("False", "Rotating").await;
+    world.machines.update_in_place(DEPLOYMENT).await.unwrap();
+    let counts = async || {
+        let group = world.group().await;
+        Ok((group.machines, group.up_to_date))
+    };
+    until("the machines are up to date", SOON, counts, |counts| *counts == (2, 2)).await.unwrap();
+    // A MachineSet without machines still refers to the former template.
+    let names = world.machines.names("KubeadmConfigTemplate").await.unwrap();
+    assert!(names.contains(&first) && names.contains(&second), "{names:?}");
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_reference_that_another_client_changes_back_twice_is_not_switched_again() {
     let world = World::v1beta2().await;
     allow(&world).await;
