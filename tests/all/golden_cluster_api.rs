@@ -16,10 +16,10 @@ use winpool::{
     manifests::{BootstrapTemplates, Budget, Manifests, Resources},
 };
 
+use crate::golden;
+
 const MACHINES: [(Minor, ContainerdVersion); 2] =
     [(Minor(30), ContainerdVersion::new(1, 7, 0)), (Minor(36), ContainerdVersion::new(2, 2, 0))];
-/// If set, the files are written instead of compared.
-const RENEW: &str = "WINPOOL_RENEW_GOLDEN";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cluster-api")
@@ -57,40 +57,9 @@ fn expected() -> BTreeMap<PathBuf, String> {
     golden
 }
 
-fn found(directory: &Path) -> BTreeMap<PathBuf, String> {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(directory).into_iter().flatten().map(Result::unwrap) {
-        let name = PathBuf::from(entry.file_name());
-        if entry.path().is_dir() {
-            files.extend(found(&entry.path()).into_iter().map(|(inner, text)| (name.join(inner), text)));
-        } else {
-            files.insert(name, fs::read_to_string(entry.path()).unwrap());
-        }
-    }
-    files
-}
-
 #[test]
 fn the_templates_are_those_of_the_golden_files() {
-    let golden = expected();
-    if std::env::var_os(RENEW).is_some() {
-        for version in ApiVersion::ALL {
-            let _ = fs::remove_dir_all(folder().join(version.name()));
-        }
-        for (path, text) in &golden {
-            let path = folder().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-    }
-    let mut found = found(&folder());
-    found.remove(Path::new("pools.yaml")).unwrap();
-    let remedy =
-        format!("if that is intended, run {RENEW}=1 cargo test -p winpool --test all golden_cluster_api::, and commit");
-    assert_eq!(found.keys().collect::<Vec<_>>(), golden.keys().collect::<Vec<_>>(), "{remedy}");
-    for (path, text) in &golden {
-        assert_eq!(&found[path], text, "{}: {remedy}", path.display());
-    }
+    golden::check(&folder(), &expected(), "golden_cluster_api");
 }
 
 /// The specification of a KubeadmConfigTemplate or a KubeadmConfig.
@@ -187,7 +156,7 @@ fn one_file_is_written_for_each_object_and_version() {
     let more = ["--kubernetes", "1.35,1.36", "--containerd", "2.2", "--out", directory.to_str().unwrap()];
     let output = output(&folder(), "pools.yaml", "cluster-api", &more);
     assert!(output.status.success() && output.stdout.is_empty());
-    let names: Vec<_> = found(&directory).into_keys().map(|path| path.to_str().unwrap().to_owned()).collect();
+    let names: Vec<_> = golden::found(&directory).into_keys().map(|path| path.to_str().unwrap().to_owned()).collect();
     for start in [
         "kubeadmconfigtemplate-clusters-web-2022-",
         "kubeadmconfigtemplate-clusters-azure-",
@@ -248,7 +217,7 @@ fn documents(target: &str, file: &str, more: &[&str]) -> BTreeMap<String, String
     let more = [&["--out", directory.to_str().unwrap()], more].concat();
     let output = output(&folder(), file, target, &more);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let files = found(&directory).into_iter().map(|(path, text)| (path.to_str().unwrap().to_owned(), text));
+    let files = golden::found(&directory).into_iter().map(|(path, text)| (path.to_str().unwrap().to_owned(), text));
     files.filter(|(name, _)| !name.starts_with('.')).collect()
 }
 

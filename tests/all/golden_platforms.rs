@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -15,6 +14,8 @@ use winpool::{
     manifests::{Budget, Manifests, Resources},
 };
 
+use crate::golden;
+
 /// The folder of the golden files of each target, and the kubelet for which it is rendered.
 const TARGETS: [(&str, Target, Minor); 6] = [
     ("eks-nodegroup", Target::EksNodegroup, Minor(36)),
@@ -24,8 +25,6 @@ const TARGETS: [(&str, Target, Minor); 6] = [
     ("rke2", Target::Rke2, Minor(36)),
     ("rke2-with-flags", Target::Rke2, Minor(31)),
 ];
-/// If set, the files are written instead of compared.
-const RENEW: &str = "WINPOOL_RENEW_GOLDEN";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/platforms")
@@ -54,40 +53,9 @@ fn expected() -> BTreeMap<PathBuf, String> {
     golden
 }
 
-fn found(directory: &Path) -> BTreeMap<PathBuf, String> {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(directory).into_iter().flatten().map(Result::unwrap) {
-        let name = PathBuf::from(entry.file_name());
-        if entry.path().is_dir() {
-            files.extend(found(&entry.path()).into_iter().map(|(inner, text)| (name.join(inner), text)));
-        } else {
-            files.insert(name, fs::read_to_string(entry.path()).unwrap());
-        }
-    }
-    files
-}
-
 #[test]
 fn the_documents_are_those_of_the_golden_files() {
-    let golden = expected();
-    if std::env::var_os(RENEW).is_some() {
-        for (name, ..) in TARGETS {
-            let _ = fs::remove_dir_all(folder().join(name));
-        }
-        for (path, text) in &golden {
-            let path = folder().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-    }
-    let mut found = found(&folder());
-    found.remove(Path::new("pools.yaml")).unwrap();
-    let remedy =
-        format!("if that is intended, run {RENEW}=1 cargo test -p winpool --test all golden_platforms::, and commit");
-    assert_eq!(found.keys().collect::<Vec<_>>(), golden.keys().collect::<Vec<_>>(), "{remedy}");
-    for (path, text) in &golden {
-        assert_eq!(&found[path], text, "{}: {remedy}", path.display());
-    }
+    golden::check(&folder(), &expected(), "golden_platforms");
 }
 
 /// The output of `winpool render` for a target.
@@ -118,7 +86,7 @@ fn a_directory_has_the_report_beside_the_documents() {
     let directory = parent.path().join("out");
     let output = output("rke2", &["--out", directory.to_str().unwrap()]);
     assert!(output.status.success() && output.stdout.is_empty());
-    let names: Vec<_> = found(&directory).into_keys().map(|path| path.to_str().unwrap().to_owned()).collect();
+    let names: Vec<_> = golden::found(&directory).into_keys().map(|path| path.to_str().unwrap().to_owned()).collect();
     for end in ["50-winpool.yaml", "50-winpool.conf", "registries.yaml", "losses.txt"] {
         assert!(names.iter().any(|name| name.starts_with("web-2022-") && name.ends_with(end)), "{names:?}");
     }

@@ -14,6 +14,7 @@ mod delivery;
 mod dependencies;
 mod docs;
 mod facts;
+mod golden;
 mod golden_cluster_api;
 mod golden_containerd;
 mod golden_kubelet;

@@ -1,0 +1,46 @@
+//! Directories of golden files.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The environment variable with which the tests write their golden files.
+const RENEW: &str = "WINPOOL_RENEW_GOLDEN";
+
+/// Checks that a directory has exactly these files beside its `pools.yaml`. With [`RENEW`] they are written first, after their
+/// subdirectories were removed. `module` is the module of the test.
+pub fn check(directory: &Path, files: &BTreeMap<PathBuf, String>, module: &str) {
+    if std::env::var_os(RENEW).is_some() {
+        for path in files.keys() {
+            let _ = fs::remove_dir_all(directory.join(path.components().next().unwrap()));
+        }
+        for (path, text) in files {
+            let path = directory.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+    let mut found = found(directory);
+    found.remove(Path::new("pools.yaml")).unwrap();
+    let remedy = format!("if that is intended, run {RENEW}=1 cargo test -p winpool --test all {module}::, and commit");
+    assert_eq!(found.keys().collect::<Vec<_>>(), files.keys().collect::<Vec<_>>(), "{remedy}");
+    for (path, text) in files {
+        assert_eq!(&found[path], text, "{}: {remedy}", path.display());
+    }
+}
+
+/// The files below a directory, by path.
+pub fn found(directory: &Path) -> BTreeMap<PathBuf, String> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().map(Result::unwrap) {
+        let name = PathBuf::from(entry.file_name());
+        if entry.path().is_dir() {
+            files.extend(found(&entry.path()).into_iter().map(|(inner, text)| (name.join(inner), text)));
+        } else {
+            files.insert(name, fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+    files
+}
