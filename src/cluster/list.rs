@@ -134,7 +134,7 @@ async fn reported(
     objects: &ClusterApiObjects,
     pools: &Objects<Pool>,
 ) -> Result<BTreeMap<InfrastructureReference, Option<Infrastructure>>, ListError> {
-    let groups = [GroupKind::Deployment, GroupKind::Pool].into_iter().flat_map(|kind| objects.groups(kind));
+    let groups = GroupKind::ALL.into_iter().flat_map(|kind| objects.groups(kind));
     let references = described_infrastructure(pools.values().map(AsRef::as_ref), groups);
     let mut reported = BTreeMap::new();
     for reference in references {

@@ -68,7 +68,7 @@ impl EventMapper {
         if differs(change, profile_of) {
             enqueue(&self.profiles, either(change, profile_of), change);
         }
-        if differs(change, |pool| (pool.deleting, pool.spec.as_ref().ok().and_then(|spec| spec.machines.as_ref()))) {
+        if differs(change, |pool| (pool.deleting, pool.machines())) {
             // Another pool may select the same machines.
             self.cluster_api(&change.description());
         }

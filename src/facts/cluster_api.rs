@@ -8,6 +8,8 @@
 
 use std::fmt;
 
+use super::node_restriction::is_within;
+
 /// The group of Cluster, MachineDeployment, MachinePool, MachineSet and Machine.
 pub const CORE_GROUP: &str = "cluster.x-k8s.io";
 /// The group of KubeadmConfig and KubeadmConfigTemplate.
@@ -59,16 +61,15 @@ pub const MAX_FILES: usize = 200;
 /// The most characters of the value of a kubelet argument in v1beta2.
 pub const MAX_ARGUMENT: usize = 1024;
 
-/// The prefixes of labels that Cluster API copies from a Machine to its Node.
-const SYNCED_PREFIXES: [&str; 1] = ["node-role.kubernetes.io/"];
+/// The prefix of labels that Cluster API copies from a Machine to its Node.
+const SYNCED_PREFIX: &str = "node-role.kubernetes.io/";
 /// The domains, with their subdomains, of labels that Cluster API copies from a Machine to its Node.
 const SYNCED_DOMAINS: [&str; 2] = ["node-restriction.kubernetes.io", "node.cluster.x-k8s.io"];
 
 /// Whether Cluster API copies a label of a Machine to its Node.
 pub fn is_synced_to_nodes(label: &str) -> bool {
     let domain = label.split_once('/').map_or("", |(domain, _)| domain);
-    let within = |of: &str| domain == of || domain.strip_suffix(of).is_some_and(|rest| rest.ends_with('.'));
-    SYNCED_PREFIXES.iter().any(|prefix| label.starts_with(prefix)) || SYNCED_DOMAINS.iter().any(|of| within(of))
+    label.starts_with(SYNCED_PREFIX) || SYNCED_DOMAINS.iter().any(|of| is_within(domain, of))
 }
 
 /// The annotations that tell the autoscaler about the machines of a group that has none.

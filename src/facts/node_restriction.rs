@@ -11,7 +11,12 @@ const PROTECTED: &str = "node-restriction.kubernetes.io";
 /// Whether a kubelet can set this label on its own Node, at registration or later.
 pub fn kubelet_may_set(label: &str) -> bool {
     let Some((domain, _)) = label.split_once('/') else { return true };
-    domain != PROTECTED && !domain.strip_suffix(PROTECTED).is_some_and(|rest| rest.ends_with('.'))
+    !is_within(domain, PROTECTED)
+}
+
+/// Whether the domain of a label is a domain or one of its subdomains.
+pub fn is_within(domain: &str, of: &str) -> bool {
+    domain == of || domain.strip_suffix(of).is_some_and(|rest| rest.ends_with('.'))
 }
 
 /// The labels of `kubernetes.io` and `k8s.io` that a kubelet accepts in `--node-labels`, in addition to those of
@@ -39,7 +44,7 @@ const KUBERNETES_DOMAINS: [&str; 2] = ["kubernetes.io", "k8s.io"];
 /// Whether a kubelet starts with this label in `--node-labels`.
 pub fn kubelet_accepts(label: &str) -> bool {
     let Some((domain, _)) = label.split_once('/') else { return true };
-    let within = |of: &&str| domain == *of || domain.strip_suffix(of).is_some_and(|rest| rest.ends_with('.'));
+    let within = |of: &&str| is_within(domain, of);
     !KUBERNETES_DOMAINS.iter().any(within) || KUBELET_LABELS.contains(&label) || KUBELET_DOMAINS.iter().any(within)
 }
 

@@ -66,7 +66,7 @@ impl World {
         self.cluster.until_condition(POOL, "MachinesTemplated", status, reason).await.unwrap().message
     }
 
-    /// What the status tells about the MachineDeployment.
+    /// The MachineDeployment in the status.
     async fn group(&self) -> MachineGroupStatus {
         let ClusterApiStatus { groups, .. } = self.cluster.status(POOL).await.unwrap().cluster_api.unwrap();
         let [group] = &groups[..] else { panic!("{groups:?}") };

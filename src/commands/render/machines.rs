@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     domain::{
-        Objects, Problem, decode,
+        Problem, decode,
         pool::{
             Pool, Snapshot, Spec,
             configs::ExpectedNode,
@@ -181,17 +181,7 @@ impl<'a> Input<'a> {
 
     /// Cluster API's objects in a cluster with only this template.
     fn objects(&self, template: Option<TemplateView>) -> ClusterApiObjects {
-        ClusterApiObjects {
-            version: self.version,
-            clusters: Objects::default(),
-            deployments: Objects::default(),
-            pools: Objects::default(),
-            sets: Objects::default(),
-            machines: Objects::default(),
-            templates: template.into_iter().collect(),
-            configs: Objects::default(),
-            infrastructure: BTreeMap::new().into(),
-        }
+        ClusterApiObjects { templates: template.into_iter().collect(), ..ClusterApiObjects::empty(self.version) }
     }
 
     /// The versions of the machines. The pool decides about containerd.

@@ -168,9 +168,14 @@ impl Pool {
         self.spec.as_ref().map_or(true, |spec| spec.mode == Mode::Enforce)
     }
 
+    /// The machines of Cluster API that become nodes of the pool, if it uses it.
+    pub fn machines(&self) -> Option<&MachineRules> {
+        self.spec.as_ref().ok()?.machines.as_ref()
+    }
+
     /// Whether the pool uses Cluster API, or has used it and may have to remove something.
     pub fn uses_cluster_api(&self) -> bool {
-        self.spec.as_ref().is_ok_and(|spec| spec.machines.is_some()) || self.status.cluster_api.is_some()
+        self.machines().is_some() || self.status.cluster_api.is_some()
     }
 
     /// Whether the selector of the pool matches a node.

@@ -263,9 +263,13 @@ pub(super) fn taint_fields(taint: &Taint) -> Strings<'_> {
 }
 
 /// The value of the flag: `key=value:effect,…`. A taint's value may be empty.
-pub(super) fn taints_flag(taints: &[Taint]) -> String {
-    let one = |taint: &Taint| format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str());
-    taints.iter().map(one).collect::<Vec<_>>().join(",")
+fn taints_flag(taints: &[Taint]) -> String {
+    taints.iter().map(taint_flag).collect::<Vec<_>>().join(",")
+}
+
+/// A taint in the value of the flag: `key=value:effect`.
+pub(super) fn taint_flag(taint: &Taint) -> String {
+    format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str())
 }
 
 /// The names in `cmd/kubelet/app/init_windows.go` of kubernetes/kubernetes.

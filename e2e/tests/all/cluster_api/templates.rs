@@ -121,7 +121,7 @@ async fn what_cannot_be_added_to_is_named_and_nothing_is_written() {
     world.apply_pool(json!({"templateFrom": null})).await;
     world.until("True", "RotationPending").await;
 
-    // A template of the pool that somebody changed.
+    // A template of the pool that another client changed.
     let template = world.group().await.template;
     world.machines.edit("KubeadmConfigTemplate", &template, "team", &ignition).await.unwrap();
     let message = world.until("False", "TemplateInvalid").await;

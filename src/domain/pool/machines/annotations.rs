@@ -23,12 +23,15 @@ use crate::{
 #[serde(default)]
 struct Written {
     pool: String,
-    /// The values by key: another value is one of somebody else.
+    /// The values by key: another value is one of another client.
     values: BTreeMap<String, String>,
 }
 
-fn read<T: for<'de> Deserialize<'de>>(group: &MachineGroup, key: &str) -> Option<T> {
-    serde_json::from_str(group.annotations.get(key)?).ok()
+impl Written {
+    /// The record on a group.
+    fn read(group: &MachineGroup) -> Option<Self> {
+        serde_json::from_str(group.annotations.get(annotation::AUTOSCALING)?).ok()
+    }
 }
 
 /// The changes of annotations for the autoscaler.
@@ -36,13 +39,13 @@ fn read<T: for<'de> Deserialize<'de>>(group: &MachineGroup, key: &str) -> Option
 pub struct Changes {
     /// The annotations to set, and to remove (`None`).
     pub set: BTreeMap<String, Option<String>>,
-    /// The annotations that somebody else set to another value. They are left alone.
+    /// The annotations that another client set to another value. They are left alone.
     pub foreign: Vec<String>,
 }
 
 /// Compares the annotations of a group with the desired ones.
 pub fn changes(group: &MachineGroup, pool: &str, desired: &BTreeMap<&'static str, String>) -> Changes {
-    let before: Written = read(group, annotation::AUTOSCALING).unwrap_or_default();
+    let before = Written::read(group).unwrap_or_default();
     let mut changes = Changes::default();
     let mut values = BTreeMap::new();
     for key in capacity::ALL {
@@ -70,8 +73,7 @@ pub fn changes(group: &MachineGroup, pool: &str, desired: &BTreeMap<&'static str
 
 /// Removes the annotations of a pool from groups that it no longer selects.
 pub fn abandoned(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
-    let rules = pool.spec.as_ref().ok().and_then(|spec| spec.machines.as_ref());
-    removals(snapshot, pool, |group| !group.paused && !rules.is_some_and(|rules| rules.selects(group)))
+    removals(snapshot, pool, |group| !group.paused && !pool.machines().is_some_and(|rules| rules.selects(group)))
 }
 
 /// Removes the annotations of a pool that is deleted, also from paused groups: otherwise they would remain.
@@ -81,10 +83,9 @@ pub fn of_deleted(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
 
 fn removals(snapshot: &Snapshot, pool: &Pool, from: impl Fn(&MachineGroup) -> bool) -> Vec<Operation> {
     let ClusterApiState::Installed(objects) = &snapshot.cluster_api else { return Vec::new() };
-    let of_pool = |group: &&MachineGroup| {
-        read::<Written>(group, annotation::AUTOSCALING).is_some_and(|written| written.pool == pool.name) && from(group)
-    };
-    let groups = [GroupKind::Deployment, GroupKind::Pool].into_iter().flat_map(|kind| objects.groups(kind));
+    let of_pool =
+        |group: &&MachineGroup| Written::read(group).is_some_and(|written| written.pool == pool.name) && from(group);
+    let groups = GroupKind::ALL.into_iter().flat_map(|kind| objects.groups(kind));
     groups
         .filter(of_pool)
         .map(|group| {

@@ -57,7 +57,7 @@ pub struct GroupPlan {
     pub switches: u32,
     /// The labels of the pool's selector that a new node would not have.
     pub missing_labels: Vec<String>,
-    /// The annotations for the autoscaler that somebody else wrote with another value.
+    /// The annotations for the autoscaler that another client wrote with another value.
     pub foreign_annotations: Vec<String>,
     /// The change of the group.
     pub patch: Option<Operation>,
@@ -182,10 +182,7 @@ fn unknown_version(group: &MachineGroup) -> Problem {
 
 /// The first pool that selects a group, if it is another one.
 fn older_pool(snapshot: &Snapshot, pool: &Pool, group: &MachineGroup) -> Option<String> {
-    let selects = |other: &&Arc<Pool>| {
-        let rules = other.spec.as_ref().ok().and_then(|spec| spec.machines.as_ref());
-        !other.deleting && rules.is_some_and(|rules| rules.selects(group))
-    };
+    let selects = |other: &&Arc<Pool>| !other.deleting && other.machines().is_some_and(|rules| rules.selects(group));
     let first = snapshot.pools.values().filter(selects).min_by_key(|other| other.precedence())?;
     (first.name != pool.name).then(|| first.name.clone())
 }

@@ -103,8 +103,7 @@ pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&Windo
 
 /// The templates of a pool that no longer uses Cluster API or this kind of group, if nothing refers to them.
 fn templates_of_other_kinds<'a>(snapshot: &'a Snapshot, pool: &Pool) -> Vec<(GroupKind, &'a TemplateView)> {
-    let rules = pool.spec.as_ref().ok().and_then(|spec| spec.machines.as_ref());
-    unreferenced_templates(snapshot, pool, |kind| rules.is_none_or(|rules| rules.kind != kind))
+    unreferenced_templates(snapshot, pool, |kind| pool.machines().is_none_or(|rules| rules.kind != kind))
 }
 
 fn unreferenced_templates<'a>(
@@ -113,7 +112,7 @@ fn unreferenced_templates<'a>(
     of: impl Fn(GroupKind) -> bool,
 ) -> Vec<(GroupKind, &'a TemplateView)> {
     let ClusterApiState::Installed(objects) = &snapshot.cluster_api else { return Vec::new() };
-    let kinds = [GroupKind::Deployment, GroupKind::Pool].into_iter().filter(|kind| of(*kind));
+    let kinds = GroupKind::ALL.into_iter().filter(|kind| of(*kind));
     kinds.flat_map(|kind| templates::unreferenced(objects, kind, &pool.name, |_| false)).collect()
 }
 

@@ -52,6 +52,21 @@ pub struct ClusterApiObjects {
 }
 
 impl ClusterApiObjects {
+    /// No objects.
+    pub fn empty(version: ApiVersion) -> Self {
+        Self {
+            version,
+            clusters: Objects::default(),
+            deployments: Objects::default(),
+            pools: Objects::default(),
+            sets: Objects::default(),
+            machines: Objects::default(),
+            templates: Objects::default(),
+            configs: Objects::default(),
+            infrastructure: Arc::default(),
+        }
+    }
+
     /// The groups of a kind.
     pub fn groups(&self, kind: GroupKind) -> Vec<&MachineGroup> {
         match kind {
@@ -82,8 +97,7 @@ pub fn described_infrastructure<'a>(
     pools: impl Iterator<Item = &'a Pool>,
     groups: impl IntoIterator<Item = &'a MachineGroup>,
 ) -> BTreeSet<InfrastructureReference> {
-    let rules = pools.filter_map(|pool| pool.spec.as_ref().ok()?.machines.as_ref());
-    let rules: Vec<_> = rules.filter(|rules| rules.capacity.is_some()).collect();
+    let rules: Vec<_> = pools.filter_map(Pool::machines).filter(|rules| rules.capacity.is_some()).collect();
     let selected = groups.into_iter().filter(|group| rules.iter().any(|rules| rules.selects(group)));
     selected.filter_map(|group| group.infrastructure.clone()).collect()
 }

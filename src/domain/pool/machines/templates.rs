@@ -285,7 +285,7 @@ pub fn unreferenced<'a>(
     let by_sets = objects.sets.values().map(|set| set.template.clone());
     let referenced: BTreeSet<String> = by_groups.chain(by_sets).collect();
     let is_used = |template: &TemplateView| {
-        let others = [GroupKind::Deployment, GroupKind::Pool].into_iter().flat_map(|kind| objects.bootstraps(kind));
+        let others = GroupKind::ALL.into_iter().flat_map(|kind| objects.bootstraps(kind));
         let mut others = others.filter(|other| other.namespace == template.namespace && other.uid != template.uid);
         referenced.contains(&key_of(&template.namespace, &template.name))
             || others.any(|other| has_secret_of(other, &template.name))

@@ -27,6 +27,9 @@ pub enum GroupKind {
 }
 
 impl GroupKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Deployment, Self::Pool];
+
     /// As Cluster API spells it.
     pub const fn name(self) -> &'static str {
         match self {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::Taint,
-    domain::{Problem, kubernetes::TaintKey, profile::Profile},
+    domain::{Problem, kubernetes::TaintKey, profile::Profile, render::kubelet::taint_flag},
     facts::{
         Minor,
         cluster_api::{ApiVersion, MAX_ARGUMENT},
@@ -147,7 +147,7 @@ pub fn merged_taints(path: &str, text: &str, taints: &[Taint]) -> Result<String,
     let mut entries: Vec<String> = split(text).map(str::to_owned).collect();
     for taint in taints {
         let key = TaintKey::from(taint);
-        let wanted = taint_text(taint);
+        let wanted = taint_flag(taint);
         match split(text).find(|entry| taint_key(entry) == key.to_string()) {
             Some(existing) if !is_same_taint(existing, taint) => {
                 return Err(two_taints(path, existing, &wanted));
@@ -169,9 +169,9 @@ pub fn added_taints(path: &str, existing: Option<&Value>, taints: &[Taint]) -> R
         let same_key = |other: &&Value| other["key"] == taint.key.as_str() && other["effect"] == taint.effect.as_str();
         match all.iter().find(same_key) {
             Some(other) if other["value"].as_str().unwrap_or_default() != taint.value => {
-                let value = other["value"].as_str().unwrap_or_default();
-                let existing = format!("{}={value}:{}", taint.key, taint.effect.as_str());
-                return Err(two_taints(path, &existing, &taint_text(taint)));
+                let value = other["value"].as_str().unwrap_or_default().to_owned();
+                let existing = taint_flag(&Taint { value, ..taint.clone() });
+                return Err(two_taints(path, &existing, &taint_flag(taint)));
             }
             Some(_) => {}
             None => all.push(json!(taint)),
@@ -188,10 +188,6 @@ fn two_taints(path: &str, existing: &str, wanted: &str) -> Problem {
 
 fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|entry| !entry.is_empty())
-}
-
-fn taint_text(taint: &Taint) -> String {
-    format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str())
 }
 
 /// `key:Effect` of `key=value:Effect` or `key:Effect`.

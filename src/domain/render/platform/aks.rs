@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{
+    super::kubelet::taint_flag,
     NodeGroup, Report, selection,
     shell::{command, quoted},
 };
@@ -64,7 +65,7 @@ pub(super) fn script(nodes: &NodeGroup, report: &Report, image: &str, comment: &
     }
     let (taints, _) = selection::taints(report.platform, nodes);
     if !taints.is_empty() {
-        let list: Vec<_> = taints.into_iter().map(selection::taint_text).collect();
+        let list: Vec<_> = taints.into_iter().map(taint_flag).collect();
         arguments.push(format!("--node-taints {}", quoted(&list.join(","))));
     }
     let (labels, _) = selection::labels(report.platform, nodes);

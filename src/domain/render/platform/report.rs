@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::{
+    super::kubelet::taint_flag,
     NodeGroup, flags,
-    selection::{labels, set, taint_text, taints},
+    selection::{labels, set, taints},
 };
 use crate::facts::platforms::{AKS_PODS, Platform, Setting, Support};
 
@@ -82,7 +83,7 @@ fn value_problem(platform: Platform, setting: Setting, nodes: &NodeGroup) -> Opt
     match (setting, platform) {
         (Setting::Taints, _) => {
             let (_, others) = taints(platform, nodes);
-            let others: Vec<_> = others.into_iter().map(taint_text).collect();
+            let others: Vec<_> = others.into_iter().map(taint_flag).collect();
             let because = match platform.taints_need_different_keys() {
                 true => "each taint needs a value and its own key",
                 false => "each taint needs a value",

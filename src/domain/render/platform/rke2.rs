@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_saphyr::DoubleQuoted;
 
-use super::{super::yaml::Document, NodeGroup, Report, flags, selection};
+use super::{
+    super::{kubelet::taint_flag, yaml::Document},
+    NodeGroup, Report, flags, selection,
+};
 use crate::facts::platforms::{Platform, Setting};
 
 const CONFIG: &str = "# Save it as C:\\etc\\rancher\\rke2\\config.yaml.d\\50-winpool.yaml, and restart the service rke2.\n\
@@ -56,7 +59,7 @@ fn config(nodes: &NodeGroup, report: &Report) -> String {
     let words = |flags: Vec<(&str, String)>| flags.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let (taints, _) = selection::taints(report.platform, nodes);
     let (labels, _) = selection::labels(report.platform, nodes);
-    list(&mut file, "node-taint+", taints.into_iter().map(selection::taint_text).collect());
+    list(&mut file, "node-taint+", taints.into_iter().map(taint_flag).collect());
     list(&mut file, "node-label+", labels.iter().map(|(key, value)| format!("{key}={value}")).collect());
     list(&mut file, "kubelet-arg+", words(flags::kubelet(nodes, report.platform, &report.taken)));
     list(&mut file, "kube-proxy-arg+", words(flags::kube_proxy(nodes, &report.taken)));

@@ -4,6 +4,7 @@ use crate::{
     api::{PriorityClass, Taint},
     domain::profile::{Pause, Profile},
     facts::{
+        node_restriction::is_within,
         pause::Registry,
         platforms::{Platform, Setting, settings},
     },
@@ -83,18 +84,11 @@ pub(super) fn taints<'a>(platform: Platform, nodes: &NodeGroup<'a>) -> (Vec<&'a 
 pub(super) fn labels<'a>(platform: Platform, nodes: &NodeGroup<'a>) -> (Vec<(&'a str, &'a str)>, Vec<&'a str>) {
     let is_reserved = |key: &str| {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-        platform.reserved_label_domains().iter().any(|reserved| {
-            domain == *reserved || domain.strip_suffix(reserved).is_some_and(|rest| rest.ends_with('.'))
-        })
+        platform.reserved_label_domains().iter().any(|reserved| is_within(domain, reserved))
     };
     let pairs = || nodes.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let taken = pairs().filter(|(key, _)| !is_reserved(key)).collect();
     (taken, pairs().map(|(key, _)| key).filter(|key| is_reserved(key)).collect())
-}
-
-/// A taint as in arguments: `key=value:effect`.
-pub(super) fn taint_text(taint: &Taint) -> String {
-    format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str())
 }
 
 /// The taints that a platform takes, as maps of key, value and effect.

@@ -60,17 +60,7 @@ impl World {
         assert!(pool.spec.is_ok(), "{:?}", pool.spec);
         let profile = ProfileView::from_object(object("WindowsRuntimeProfile", "standard", json!({"spec": {}})));
         let cluster = ClusterView::from_object(&object("Cluster", "prod", json!({})));
-        let objects = ClusterApiObjects {
-            version: ApiVersion::V1Beta2,
-            clusters: of(cluster),
-            deployments: Objects::default(),
-            pools: Objects::default(),
-            sets: Objects::default(),
-            machines: Objects::default(),
-            templates: Objects::default(),
-            configs: Objects::default(),
-            infrastructure: std::sync::Arc::default(),
-        };
+        let objects = ClusterApiObjects { clusters: of(cluster), ..ClusterApiObjects::empty(ApiVersion::V1Beta2) };
         let snapshot = Snapshot { pools: of(pool), profiles: of(profile), ..Snapshot::default() };
         Self { snapshot, objects }
     }
