@@ -225,17 +225,25 @@ pub const CONDITIONS: &[ConditionType] = &[
         row(reason::APPLIED, TRUE, "every node has its labels, taints and configuration name", NOTHING),
         row(reason::OBSERVING, FALSE, "some nodes lack labels or taints, and the pool does not write", "see `Ready`"),
         row(reason::TAINT_CONFLICT, FALSE,
-            "a node has a taint of the same key and effect with another value, which is not overwritten",
-            "remove it from the node, or use its value in `spec.taints`"),
+            "a node has a taint of the same key and effect with another value, which is not overwritten; or two pools \
+             replace taints of each other",
+            "remove it from the node, use its value in `spec.taints`, or name it in `spec.replacesTaints` to replace it"),
         row(reason::LABEL_CONFLICT, FALSE, "a node has the label with another value, which is not overwritten",
             "remove it from the node, or use its value in `spec.labels`"),
         row(reason::WOULD_EVICT, FALSE,
             "a `NoExecute` taint would evict pods that run on these nodes and do not tolerate it. With \
              `--workloads=off` pods are not read, and every new `NoExecute` taint is held",
             "allow it with the `kubectl annotate` command in the message, or use `NoSchedule`"),
+        row(reason::WOULD_STRAND_PODS, FALSE,
+            "Windows pods on these nodes, or for them, do not tolerate a taint that the pool has not set before: their \
+             next pods would stay Pending. The taint is not added to any node, and former taints stay. While pods are \
+             not read yet, every new taint waits",
+            "write the toleration or `runtimeClassName` in the workloads, as the message says, or allow it with the \
+             `kubectl annotate` command in the message"),
         row(reason::CONTESTED, FALSE,
             "another client reverted a value five times within ten minutes on the same node and field. A taint is set \
-             again each time, with a delay of at most 30 s; a label is not written for ten minutes",
+             again each time, with a delay of at most 30 s; a label is not written, and a replaced taint not removed, for \
+             ten minutes",
             "stop the client that the message names"),
         row(reason::REFUSED, FALSE,
             "admission rejects the taints; labels and annotations are written without them. The taints are retried \

@@ -27,6 +27,11 @@ pub mod label {
     pub const MANAGED_BY_VALUE: &str = "winpool";
     /// The pool of a node or an object.
     pub const POOL: &str = "winpool.dev/pool";
+    /// The prefix of the labels of a node for the releases whose images it runs in process isolation, such as
+    /// `runs.winpool.dev/ltsc2022`. The value is [`RUNS_VALUE`].
+    pub const RUNS: &str = "runs.winpool.dev/";
+    /// The value of the labels with the prefix [`RUNS`].
+    pub const RUNS_VALUE: &str = "true";
 }
 
 /// Annotations of winpool.
@@ -45,6 +50,8 @@ pub mod annotation {
     pub const ALLOW_STRAND: &str = "winpool.dev/allow-strand";
     /// On a pool: the NoExecute taints that may evict pods.
     pub const ALLOW_EVICT: &str = "winpool.dev/allow-evict";
+    /// On a pool: the taints that may leave pods Pending.
+    pub const ALLOW_PENDING: &str = "winpool.dev/allow-pending";
     /// On a MachineDeployment or MachinePool, set by its owner to `"true"`: winpool may switch its bootstrap reference.
     pub const MANAGE_BOOTSTRAP: &str = "winpool.dev/manage-bootstrap";
     /// On a MachineDeployment or MachinePool: the annotations for the autoscaler that winpool wrote.
@@ -117,6 +124,7 @@ pub mod reason {
     pub const TAINT_CONFLICT: &str = "TaintConflict";
     pub const LABEL_CONFLICT: &str = "LabelConflict";
     pub const WOULD_EVICT: &str = "WouldEvict";
+    pub const WOULD_STRAND_PODS: &str = "WouldStrandPods";
     pub const CONTESTED: &str = "Contested";
     pub const REFUSED: &str = "Refused";
     pub const RENDERED: &str = "Rendered";
@@ -126,6 +134,7 @@ pub mod reason {
     pub const KUBELET_TOO_OLD: &str = "KubeletTooOld";
     pub const MATCHED: &str = "Matched";
     pub const NODE_BUILD_DIFFERS: &str = "NodeBuildDiffers";
+    pub const REVISION_TOO_OLD: &str = "RevisionTooOld";
     pub const PAUSE_IMAGE_CANNOT_RUN: &str = "PauseImageCannotRun";
     pub const SUPPORTED: &str = "Supported";
     pub const EXTENDED_SUPPORT_ONLY: &str = "ExtendedSupportOnly";

@@ -52,7 +52,11 @@ use crate::facts::builds;
 )]
 #[x_kube(
     validation = Rule::new("has(self.nodeSelector) != (has(self.fallback) && self.fallback)")
-        .message("write either spec.nodeSelector, or spec.fallback: true for the nodes that no other pool matches")
+        .message("write either spec.nodeSelector, or spec.fallback: true for the nodes that no other pool matches"),
+    validation = Rule::new("!has(self.replacesTaints) || self.replacesTaints.all(r, !self.taints.exists(t, t == r))")
+        .message("spec.replacesTaints names a taint of spec.taints, which would be removed from the nodes: remove it from one of the two"),
+    validation = Rule::new("!has(self.replacesTaints) || size(self.replacesTaints) == 0 || size(self.taints) > 0")
+        .message("spec.replacesTaints needs a taint in spec.taints: without one Linux pods could be scheduled to the nodes")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WindowsNodePoolSpec {
@@ -84,13 +88,29 @@ pub struct WindowsNodePoolSpec {
     )]
     pub taints: Vec<Taint>,
 
+    /// Taints of others that are removed from the nodes once those of the pool are on them, such as
+    /// {key: os, value: Windows, effect: NoSchedule}. The RuntimeClasses of the pool tolerate them too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(
+        merge_strategy = ListMerge::Atomic,
+        validation = Rule::new("self.all(t, self.exists_one(u, u == t))").message("remove the duplicate from spec.replacesTaints")
+    )]
+    pub replaces_taints: Vec<Taint>,
+
+    /// The lowest revision of Windows that the nodes should have: the last part of a version such as 10.0.20348.2402.
+    /// 0 means no requirement.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(max = 1_000_000))]
+    pub min_revision: u32,
+
     /// The labels of the nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::labels")]
     #[x_kube(
         validation = Rule::new(label_keys_rule()).message(LABEL_KEYS),
-        validation = Rule::new("self.all(k, !k.startsWith('winpool.dev/') && !(k in ['kubernetes.io/os', 'kubernetes.io/arch', 'kubernetes.io/hostname', 'node.kubernetes.io/windows-build']))")
-            .message("winpool.dev/ labels, kubernetes.io/os, kubernetes.io/arch, kubernetes.io/hostname and node.kubernetes.io/windows-build are set by the operator and the kubelet: remove them here")
+        validation = Rule::new("self.all(k, !k.startsWith('winpool.dev/') && !k.startsWith('runs.winpool.dev/') && !(k in ['kubernetes.io/os', 'kubernetes.io/arch', 'kubernetes.io/hostname', 'node.kubernetes.io/windows-build']))")
+            .message("labels of winpool.dev/ and runs.winpool.dev/, kubernetes.io/os, kubernetes.io/arch, kubernetes.io/hostname and node.kubernetes.io/windows-build are set by the operator and the kubelet: remove them here")
     )]
     pub labels: BTreeMap<String, String>,
 
@@ -172,6 +192,12 @@ pub enum TaintEffect {
     NoExecute,
 }
 
+// serde passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(revision: &u32) -> bool {
+    *revision == 0
+}
+
 fn default_taints() -> Vec<Taint> {
     vec![Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }]
 }
@@ -191,7 +217,9 @@ pub struct RuntimeClassSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63), regex(pattern = HANDLER.pattern))]
     pub handler: String,
-    /// Build: the class selects every node of this Windows build. Pool: only nodes of this pool.
+    /// Build: the class selects every node of this Windows build. Pool: only nodes of this pool. Compatible: every node
+    /// that runs the images of this Windows version in process isolation, such as ltsc2022 images on Windows Server 2022
+    /// and 2025.
     #[serde(default)]
     pub scope: RuntimeClassScope,
     /// Tolerations in addition to those for the taints of the pool.
@@ -224,6 +252,7 @@ pub enum RuntimeClassScope {
     #[default]
     Build,
     Pool,
+    Compatible,
 }
 
 /// A toleration that a class adds to its pods.

@@ -7,6 +7,10 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, StatefulSet},
+    batch::v1::Job,
+};
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
@@ -27,7 +31,7 @@ use crate::{
             membership::Membership,
         },
         revert::RevertDetector,
-        workload::{Pod, Workloads},
+        workload::{ControllerView, Controllers, Pod, Workloads},
     },
     facts::Minor,
 };
@@ -63,6 +67,8 @@ pub struct Caches {
     pub workloads: watch::Sender<Workloads>,
     /// All pods, if workloads are watched.
     pub pods: Store<Pod>,
+    /// The objects that create pods, if workloads are watched.
+    pub controllers: ControllerStores,
     ownership: watch::Receiver<Arc<Ownership>>,
     namespace: String,
     api_server: watch::Receiver<Option<Minor>>,
@@ -71,6 +77,46 @@ pub struct Caches {
     assigner: Mutex<Arc<Assigner>>,
     /// The nodes of every pool in the last snapshot.
     membership: Mutex<Arc<Membership>>,
+}
+
+/// The objects that create pods.
+#[derive(Clone, Default)]
+#[allow(missing_docs)] // the names say it
+pub struct ControllerStores {
+    pub deployments: Store<ControllerView<Deployment>>,
+    pub stateful_sets: Store<ControllerView<StatefulSet>>,
+    pub daemon_sets: Store<ControllerView<DaemonSet>>,
+    pub jobs: Store<ControllerView<Job>>,
+}
+
+impl ControllerStores {
+    /// Waits for the first complete list of each kind.
+    pub async fn wait_for_sync(&self) {
+        tokio::join!(
+            self.deployments.wait_for_sync(),
+            self.stateful_sets.wait_for_sync(),
+            self.daemon_sets.wait_for_sync(),
+            self.jobs.wait_for_sync()
+        );
+    }
+
+    fn are_synced(&self) -> bool {
+        self.deployments.is_synced()
+            && self.stateful_sets.is_synced()
+            && self.daemon_sets.is_synced()
+            && self.jobs.is_synced()
+    }
+
+    /// All objects.
+    pub fn all(&self) -> Controllers {
+        Controllers {
+            deployments: self.deployments.all(),
+            stateful_sets: self.stateful_sets.all(),
+            daemon_sets: self.daemon_sets.all(),
+            jobs: self.jobs.all(),
+            cron_jobs: Objects::default(),
+        }
+    }
 }
 
 /// What is known of Cluster API.
@@ -129,6 +175,7 @@ impl Caches {
             cluster_api_changed: Notify::new(),
             workloads: watch::Sender::default(),
             pods: Store::default(),
+            controllers: ControllerStores::default(),
             ownership,
             namespace,
             api_server,
@@ -198,7 +245,8 @@ impl Caches {
             reverts: history.reverts.clone(),
             refusals: history.refusals_to_respect(now),
             workloads: self.workloads.borrow().clone(),
-            pods: self.pods.is_synced().then(|| self.pods.all()),
+            pods: (self.pods.is_synced() && self.controllers.are_synced()).then(|| self.pods.all()),
+            controllers: self.controllers.all(),
             node_configs: self.node_configs.is_synced().then(|| self.node_configs.all()),
             cluster_api: self.cluster_api.borrow().state(),
             lease_renewals: BTreeMap::new(),

@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment, StatefulSet},
-    batch::v1::{CronJob, Job},
+    apps::v1::Deployment,
     core::v1::{self as core, ConfigMap, Node},
     node::v1::RuntimeClass,
 };
@@ -17,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tracing::debug;
 
 use super::{
-    ControllerView, Served, View, WatchBackoff,
+    Served, View, WatchBackoff,
     caches::{has_agents, uses_cluster_api},
     cluster_api_resource, explain, infrastructure, served, status_code, version,
 };
@@ -33,7 +32,7 @@ use crate::{
                 described_infrastructure,
             },
         },
-        workload::{Controller, Pod, PodController},
+        workload::{ControllerView, Controllers, Pod, PodController},
     },
     facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP},
 };
@@ -163,36 +162,29 @@ pub async fn wait_for_node_configs(client: &Client) {
     std::future::pending().await
 }
 
-/// Pods and their controllers.
-pub struct Workloads {
-    /// All pods.
-    pub pods: Vec<Arc<Pod>>,
-    /// All Deployments, StatefulSets, DaemonSets, Jobs and CronJobs.
-    pub controllers: Vec<Arc<Controller>>,
-}
-
-/// The workloads in the cluster.
+/// All pods, and all objects that create pods.
 ///
 /// # Errors
 /// If the cluster cannot be reached, or rejects a request.
-pub async fn list_workloads(client: &Client) -> Result<Workloads, ListError> {
+pub async fn list_workloads(client: &Client) -> Result<(Objects<Pod>, Controllers), ListError> {
     let pods = list::<Pod>(Api::<core::Pod>::all(client.clone()), ListParams::default(), false).await?;
-    let mut controllers = list_controllers::<Deployment>(client, false).await?;
-    controllers.extend(list_controllers::<StatefulSet>(client, false).await?);
-    controllers.extend(list_controllers::<DaemonSet>(client, false).await?);
-    controllers.extend(list_controllers::<Job>(client, false).await?);
-    // CronJobs are in batch/v1 since Kubernetes 1.21.
-    controllers.extend(list_controllers::<CronJob>(client, true).await?);
-    Ok(Workloads { pods: pods.values().cloned().collect(), controllers })
+    let controllers = Controllers {
+        deployments: list_controllers(client, false).await?,
+        stateful_sets: list_controllers(client, false).await?,
+        daemon_sets: list_controllers(client, false).await?,
+        jobs: list_controllers(client, false).await?,
+        // CronJobs are in batch/v1 since Kubernetes 1.21.
+        cron_jobs: list_controllers(client, true).await?,
+    };
+    Ok((pods, controllers))
 }
 
 /// All objects of a kind that creates pods.
-async fn list_controllers<T>(client: &Client, may_be_unknown: bool) -> Result<Vec<Arc<Controller>>, ListError>
+async fn list_controllers<T>(client: &Client, may_be_unknown: bool) -> Result<Objects<ControllerView<T>>, ListError>
 where
     T: PodController + Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let all = list::<ControllerView<T>>(Api::all(client.clone()), ListParams::default(), may_be_unknown).await?;
-    Ok(all.values().map(|view| Arc::new(view.controller.clone())).collect())
+    list::<ControllerView<T>>(Api::all(client.clone()), ListParams::default(), may_be_unknown).await
 }
 
 /// All objects of a kind, by name.

@@ -20,7 +20,7 @@ mod writer;
 
 use std::error::Error;
 
-pub use caches::{Caches, ClusterApiCache};
+pub use caches::{Caches, ClusterApiCache, ControllerStores};
 pub use client::{client, operator_client};
 pub use events::Events;
 pub use key::{KeyError, OwnershipKeyStore, read as read_key};
@@ -30,7 +30,7 @@ pub use machines::{ClusterApiStores, Served, cluster_api_resource, infrastructur
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};
 pub use store::{Change, Store};
 pub use version::VersionProbe;
-pub use views::{ControllerView, SandboxEvent, View};
+pub use views::{SandboxEvent, View};
 pub use watch::{WatchBackoff, run_watch};
 pub use writer::{Resource, Writer, WrittenVersion};
 

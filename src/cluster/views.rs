@@ -1,7 +1,5 @@
 //! The views: the cached fields of each watched kind.
 
-use std::marker::PhantomData;
-
 use k8s_openapi::api::{
     core::v1::{self as core, ConfigMap, LimitRange, Node},
     node::v1::RuntimeClass,
@@ -19,7 +17,7 @@ use crate::domain::{
             TemplateView,
         },
     },
-    workload::{Controller, MemoryDefaults, Pod, PodController, Shared},
+    workload::{ControllerView, MemoryDefaults, Pod, PodController, Shared},
 };
 use crate::facts::runtime_errors;
 
@@ -152,27 +150,13 @@ impl View for Pod {
     }
 }
 
-/// An object of kind `T` that creates pods.
-#[derive(Debug)]
-pub struct ControllerView<T> {
-    /// The fields that the rules read.
-    pub controller: Controller,
-    kind: PhantomData<fn() -> T>,
-}
-
-impl<T> Named for ControllerView<T> {
-    fn name(&self) -> &str {
-        &self.controller.key
-    }
-}
-
 impl<T: PodController + Send + 'static> View for ControllerView<T> {
     type Object = T;
     const KIND: &'static str = T::KIND;
     type Shared = Shared;
 
     fn read(object: T, shared: &mut Shared) -> Self {
-        Self { controller: Controller::read(object, shared), kind: PhantomData }
+        Self::read(object, shared)
     }
     fn is_equivalent_to(&self, other: &Self) -> bool {
         self.controller == other.controller

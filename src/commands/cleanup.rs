@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use kube::Client;
 
-use super::{Failure, connect, input};
+use super::{Failure, connect, input, workloads};
 use crate::{
     admin::Metrics,
     api::names::{DEFAULT_NAMESPACE, OWNERSHIP_SECRET, label},
@@ -26,6 +26,9 @@ use crate::{
 const ATTEMPTS: usize = 10;
 /// How many writes are made before their progress is printed.
 const BATCH: usize = 50;
+
+/// What follows if the workloads cannot be read.
+const KEPT_LABELS: &str = "the labels of runs.winpool.dev/ are not removed, because pods may select them";
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]
@@ -64,6 +67,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         let ownership = ownership(&client, &namespace, trust_records).await;
         let snapshot = cluster::list_snapshot(&client, &namespace).await.map_err(unreachable)?;
         let snapshot = Snapshot { ownership, ..snapshot };
+        let snapshot = workloads::added(&client, snapshot, KEPT_LABELS).await;
         let pools = selected_pools(&snapshot, &requested)?;
         let unverified = unverified_records(&snapshot, &requested);
         unverified.iter().for_each(|record| println!("not verified: {record}"));
@@ -199,6 +203,7 @@ async fn remove(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String
         input::note("other clients changed the same objects, retrying");
         let ownership = snapshot.ownership;
         snapshot = Snapshot { ownership, ..cluster::list_snapshot(client, &namespace).await.map_err(unreachable)? };
+        snapshot = workloads::added(client, snapshot, KEPT_LABELS).await;
     }
     Err(Failure::Cluster(format!(
         "other clients changed the same objects in {ATTEMPTS} attempts. Stop these clients, and run cleanup again"

@@ -55,7 +55,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let Args { pool, to, namespace, output: format, registry, registries } = args;
     let namespace = input::namespace(namespace)?;
     let runtime = connect::runtime()?;
-    let (snapshot, workloads) = runtime.block_on(async {
+    let (snapshot, (pods, controllers)) = runtime.block_on(async {
         let client = connect::client().await?;
         let failure = |error: cluster::ListError| Failure::Cluster(error.to_string());
         let snapshot = cluster::list_snapshot(&client, &namespace).await.map_err(failure)?;
@@ -63,7 +63,11 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         Ok::<_, Failure>((snapshot, workloads))
     })?;
     let target = target(&snapshot, &pool, &to)?;
-    let planner = MigrationPlanner { snapshot: &snapshot, pods: workloads.pods, controllers: workloads.controllers };
+    let planner = MigrationPlanner {
+        snapshot: &snapshot,
+        pods: pods.values().cloned().collect(),
+        controllers: controllers.iter().cloned().collect(),
+    };
     let registry = registry.then(|| registries.registry()).transpose()?;
     let lookups = registry.map_or_else(HashMap::new, |registry| {
         let destination = if let Target::Pool(other) = &target { other } else { &pool };

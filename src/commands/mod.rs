@@ -15,6 +15,7 @@ mod registry;
 pub mod render;
 mod run;
 mod signals;
+mod workloads;
 
 use std::process::ExitCode;
 

@@ -8,7 +8,7 @@ use std::{path::PathBuf, sync::Arc};
 use super::{
     Failure, connect, input,
     output::{self, ReportFormat},
-    render,
+    render, workloads,
 };
 use crate::{
     api::names::DEFAULT_NAMESPACE,
@@ -69,6 +69,8 @@ async fn read_cluster(namespace: &str) -> Result<Snapshot, Failure> {
     let client = connect::client().await?;
     let snapshot = cluster::list_snapshot(&client, namespace).await;
     let snapshot = snapshot.map_err(|error| Failure::Cluster(error.to_string()))?;
+    let snapshot =
+        workloads::added(&client, snapshot, "new taints are planned without a check that pods tolerate them").await;
     match cluster::read_key(&client, namespace).await {
         Ok(key) => Ok(Snapshot { ownership: Arc::new(Ownership::signed(key)), ..snapshot }),
         Err(error) => {

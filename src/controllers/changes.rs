@@ -8,11 +8,11 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::{
-    cluster::{ControllerView, SandboxEvent},
+    cluster::SandboxEvent,
     domain::{
         Named,
         image::RuntimeReport,
-        workload::{Controller, MemoryDefaults, Pod, WorkloadName},
+        workload::{Controller, ControllerView, Controllers, MemoryDefaults, Pod, WorkloadName},
     },
 };
 
@@ -58,8 +58,12 @@ impl Changed {
 
     /// Adds an object that creates pods.
     pub fn add_controller<T>(&mut self, any: &ControllerView<T>, now: Option<&Arc<ControllerView<T>>>) {
-        let now = now.map(|view| Arc::new(view.controller.clone()));
-        self.controllers.insert(any.controller.workload.clone(), now);
+        self.controllers.insert(any.controller.workload.clone(), now.map(|view| view.controller.clone()));
+    }
+
+    /// Adds objects that create pods.
+    pub fn add_controllers(&mut self, all: &Controllers) {
+        self.controllers.extend(all.iter().map(|one| (one.workload.clone(), Some(one.clone()))));
     }
 
     /// Adds a LimitRange.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     api::names::label,
-    cluster::{Caches, Change, ControllerView, SandboxEvent, View},
+    cluster::{Caches, Change, SandboxEvent, View},
     domain::{
         node::WindowsNode,
         pool::{
@@ -19,7 +19,7 @@ use crate::{
             machines::{InfrastructureReference, MachineGroup, MachinePoolView},
             relevance::{changed_labels, is_relevant},
         },
-        workload::{MemoryDefaults, Pod, PodController},
+        workload::{ControllerView, MemoryDefaults, Pod, PodController},
     },
 };
 

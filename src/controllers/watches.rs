@@ -21,10 +21,10 @@ use crate::{
     admin::{KindReadiness, Readiness},
     api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::label},
     cluster::{
-        Change, ControllerView, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, run_watch,
+        Change, ControllerStores, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, run_watch,
         wait_for_node_configs, with_stall_detection,
     },
-    domain::workload::{MemoryDefaults, Pod, PodController},
+    domain::workload::{MemoryDefaults, Pod},
 };
 
 /// Starts the watches.
@@ -43,10 +43,7 @@ pub struct Watches {
 pub struct WorkloadStores {
     pods: Store<Pod>,
     sandboxes: Store<SandboxEvent>,
-    deployments: Store<ControllerView<Deployment>>,
-    stateful_sets: Store<ControllerView<StatefulSet>>,
-    daemon_sets: Store<ControllerView<DaemonSet>>,
-    jobs: Store<ControllerView<Job>>,
+    controllers: ControllerStores,
     limit_ranges: Store<MemoryDefaults>,
 }
 
@@ -56,10 +53,7 @@ impl WorkloadStores {
         tokio::join!(
             self.pods.wait_for_sync(),
             self.sandboxes.wait_for_sync(),
-            self.deployments.wait_for_sync(),
-            self.stateful_sets.wait_for_sync(),
-            self.daemon_sets.wait_for_sync(),
-            self.jobs.wait_for_sync(),
+            self.controllers.wait_for_sync(),
             self.limit_ranges.wait_for_sync()
         );
     }
@@ -68,16 +62,9 @@ impl WorkloadStores {
     pub fn add_to(&self, all: &mut Changed) {
         self.pods.all().values().for_each(|pod| all.add_pod(pod, Some(pod)));
         self.sandboxes.all().values().for_each(|event| all.add_sandbox(event, Some(event)));
-        add_controllers(&self.deployments, all);
-        add_controllers(&self.stateful_sets, all);
-        add_controllers(&self.daemon_sets, all);
-        add_controllers(&self.jobs, all);
+        all.add_controllers(&self.controllers.all());
         self.limit_ranges.all().values().for_each(|range| all.add_defaults(range, Some(range)));
     }
-}
-
-fn add_controllers<T: PodController + Send + 'static>(store: &Store<ControllerView<T>>, all: &mut Changed) {
-    store.all().values().for_each(|view| all.add_controller(view, Some(view)));
 }
 
 impl Watches {
@@ -128,16 +115,17 @@ impl Watches {
 
     /// Watches the kinds of workloads, which are optional.
     pub fn start_workloads(&self, tasks: &mut JoinSet<()>) -> WorkloadStores {
-        let stores = WorkloadStores { pods: self.mapper.caches.pods.clone(), ..WorkloadStores::default() };
+        let (pods, controllers) = (self.mapper.caches.pods.clone(), self.mapper.caches.controllers.clone());
+        let stores = WorkloadStores { pods, controllers, ..WorkloadStores::default() };
         let all = watcher::Config::default;
         let about_sandboxes = all().fields("involvedObject.kind=Pod,reason=FailedCreatePodSandBox");
         Starter { watches: self, tasks, need: Need::Optional }
             .watch(Api::<core::Pod>::all, all(), &stores.pods, EventMapper::pod)
             .watch(Api::<core::Event>::all, about_sandboxes, &stores.sandboxes, EventMapper::sandbox)
-            .watch(Api::<Deployment>::all, all(), &stores.deployments, EventMapper::controller)
-            .watch(Api::<StatefulSet>::all, all(), &stores.stateful_sets, EventMapper::controller)
-            .watch(Api::<DaemonSet>::all, all(), &stores.daemon_sets, EventMapper::controller)
-            .watch(Api::<Job>::all, all(), &stores.jobs, EventMapper::controller)
+            .watch(Api::<Deployment>::all, all(), &stores.controllers.deployments, EventMapper::controller)
+            .watch(Api::<StatefulSet>::all, all(), &stores.controllers.stateful_sets, EventMapper::controller)
+            .watch(Api::<DaemonSet>::all, all(), &stores.controllers.daemon_sets, EventMapper::controller)
+            .watch(Api::<Job>::all, all(), &stores.controllers.jobs, EventMapper::controller)
             .watch(Api::<LimitRange>::all, all(), &stores.limit_ranges, EventMapper::defaults);
         stores
     }

@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     kubernetes::quantity::Quantity,
+    release_labels,
     text::counted,
     workload::{
         Container, Controller, Pod, SchedulingState, System, Template, WorkloadIndex, WorkloadName,
@@ -285,6 +286,8 @@ fn snapshot_after(snapshot: &Snapshot, pool: &str, target: &Target) -> Option<Sn
         let mut upgraded = node.as_ref().clone();
         upgraded.os = Ok(OsVersion { build: *build, revision: None });
         upgraded.labels.insert(label::WINDOWS_BUILD.to_owned(), build.to_string());
+        upgraded.labels.retain(|key, _| !release_labels::is_release_label(key));
+        upgraded.labels.extend(upgraded.release_labels().into_iter().map(|key| (key, label::RUNS_VALUE.to_owned())));
         after.nodes.insert(upgraded);
     }
     let plan = Planner::new(&after).plan(pool)?;

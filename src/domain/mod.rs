@@ -14,6 +14,7 @@ pub mod pool;
 mod problem;
 pub mod profile;
 pub mod record;
+pub mod release_labels;
 pub mod render;
 pub mod revert;
 pub mod status;

@@ -1,13 +1,13 @@
 //! Windows nodes, parsed once when they are received.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint as NodeTaint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde::{Deserialize, Serialize};
 
-use super::{Named, kubernetes::quantity::Quantity, record::SignedRecord};
+use super::{Named, kubernetes::quantity::Quantity, record::SignedRecord, release_labels};
 use crate::{
     api::names::{annotation, label, manager},
     facts::{Build, ContainerRuntime, ContainerdVersion, KubeletVersion, Minor, OsVersion},
@@ -105,6 +105,12 @@ impl WindowsNode {
     /// The version of containerd, if the node runs containerd.
     pub fn containerd(&self) -> Option<ContainerdVersion> {
         self.runtime.as_ref().ok()?.containerd()
+    }
+
+    /// The keys of the labels for the releases whose images the node runs: see [`release_labels`]. None without a Windows
+    /// version that the kernel reports.
+    pub fn release_labels(&self) -> BTreeSet<String> {
+        self.os.as_ref().map(|os| release_labels::of_host(*os, self.containerd())).unwrap_or_default()
     }
 
     /// The RuntimeClass handlers of the node: see [`ContainerRuntime::handlers`].

@@ -254,7 +254,11 @@ mod tests {
     fn a_key_is_owned_if_the_verified_record_and_the_status_of_its_pool_have_it() {
         let (os, other): (TaintKey, TaintKey) = ("os:NoSchedule".parse().unwrap(), "os:NoExecute".parse().unwrap());
         let mut applied = AppliedKeys::default();
-        let keys = |taint: &str, label: &str| Applied { taints: vec![taint.into()], labels: vec![label.into()] };
+        let keys = |taint: &str, label: &str| Applied {
+            taints: vec![taint.into()],
+            labels: vec![label.into()],
+            taint_values: None,
+        };
         applied.add_status("web", &keys("os:NoSchedule", "team"));
         applied.add_status("batch", &keys("os:NoExecute", "rack"));
         let (web, batch) = (record("web"), record("batch"));

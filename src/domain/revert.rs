@@ -12,6 +12,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 
 use super::kubernetes::TaintKey;
+use crate::api::Taint;
 
 /// A kind of object that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,6 +85,11 @@ impl FieldWrite {
         Self { field: format!("taint {key}"), value: value.map(str::to_owned), on_revert: RevertPolicy::Retry }
     }
 
+    /// The removal of a taint of another component that the taints of a pool replace.
+    pub fn replaced_taint(taint: &Taint) -> Self {
+        Self { field: format!("replaced taint {taint}"), value: None, on_revert: RevertPolicy::Pause }
+    }
+
     /// The scheduling of a RuntimeClass.
     pub fn scheduling(value: String) -> Self {
         Self { field: "scheduling".to_owned(), value: Some(value), on_revert: RevertPolicy::Pause }
@@ -99,7 +105,7 @@ impl FieldWrite {
 /// What to do when a field is reverted repeatedly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RevertPolicy {
-    /// Do not write the field for [`WINDOW`]: labels and RuntimeClasses.
+    /// Do not write the field for [`WINDOW`]: labels, RuntimeClasses, and the removal of replaced taints.
     Pause,
     /// Continue to write the field, with a back-off of up to [`MAX_BACKOFF`]: taints, which exclude Linux pods, and
     /// objects that nodes and pods depend on.

@@ -19,6 +19,7 @@ pub mod runtimes;
 pub mod service_limits;
 pub mod skew;
 pub mod support;
+pub mod taints;
 pub mod version_compatibility;
 mod versions;
 
@@ -62,5 +63,6 @@ pub const TABLES: &[Table] = &[
     table("service_limits",        date(2026, 4, 22), &["kubernetes/website"]),
     table("skew",                  date(2026, 7, 24), &["kubernetes/website", "kubernetes/enhancements"]),
     table("support",               date(2026, 3, 26), &["kubernetes/website"]),
+    table("taints",                date(2026, 8, 22), &["kubernetes/website", "kubernetes/autoscaler", "kubernetes-sigs/karpenter", "kubernetes-sigs/cluster-api", "openshift/windows-machine-config-operator", "kubernetes/kubernetes", "MicrosoftDocs/azure-stack-docs"]),
     table("version_compatibility", date(2026, 8, 22), &["containerd/platforms", "containerd/containerd", "microsoft/hcsshim"]),
 ];

@@ -128,7 +128,7 @@ fn foreign(node: &Value) -> Value {
         .as_object()
         .unwrap()
         .iter()
-        .filter(|(key, _)| !own.contains(&key.as_str()))
+        .filter(|(key, _)| !own.contains(&key.as_str()) && !key.starts_with("runs.winpool.dev/"))
         .collect();
     let annotations: Vec<_> = node["metadata"]["annotations"]
         .as_object()

@@ -18,7 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["api"],
     &["domain::objects", "domain::problem", "domain::text"],
     &["domain::decode", "domain::json_path", "domain::kubernetes", "domain::tables"],
-    &["domain::profile", "domain::record", "domain::revert"],
+    &["domain::profile", "domain::record", "domain::release_labels", "domain::revert"],
     &["domain::node"],
     &["domain::ownership"],
     &["domain::operation"],

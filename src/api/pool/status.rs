@@ -270,6 +270,7 @@ pub struct Pending {
 
 /// Every key that a pool has set on nodes.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
 pub struct Applied {
     /// Taints, as key:Effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -279,12 +280,17 @@ pub struct Applied {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "applied_keys")]
     pub labels: Vec<String>,
+    /// Taints of the spec that the pool has begun to set, as key=value:Effect. They are set on new nodes too, without
+    /// another check of the pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "applied_keys")]
+    pub taint_values: Option<Vec<String>>,
 }
 
 impl Applied {
     /// Whether the pool has set nothing.
     pub fn is_empty(&self) -> bool {
-        self.taints.is_empty() && self.labels.is_empty()
+        self.taints.is_empty() && self.labels.is_empty() && self.taint_values.is_none()
     }
 }
 

@@ -1,20 +1,27 @@
 //! The data of a plan.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use serde::Serialize;
 
 use crate::{
-    api::names::{condition, reason},
+    api::{
+        Taint,
+        names::{condition, reason},
+    },
     domain::{
         node::WindowsNode,
         operation::{Done, Operation, Outcome, Parts},
         pool::{
             Pool, Snapshot,
             delivery::{self, PlannedRestart},
-            plan::{Plan, Planner},
+            plan::{Phase, Plan, Planner},
+            stranding::Remedy,
         },
         status::pool::report,
         text::counted,
         upgrade::{self, AffectedNodes},
+        workload::WorkloadName,
     },
     facts::Minor,
 };
@@ -46,6 +53,8 @@ pub struct PoolPreview {
     pub withheld: Vec<PlannedChange>,
     /// What the agents of the nodes would restart, node after node within the limits of the rollout.
     pub restarts: Vec<PlannedRestart>,
+    /// What to write in workloads before new taints can be added.
+    pub workloads: Vec<WorkloadChange>,
     /// The required conditions that would be False.
     pub held: Vec<ConditionPreview>,
     /// The conditions that report problems of the nodes.
@@ -73,6 +82,17 @@ pub struct PlannedChange {
     /// The name of the object.
     pub name: String,
     /// The description of the change.
+    pub change: String,
+}
+
+/// What to write in a workload so that it tolerates a new taint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WorkloadChange {
+    /// The kind, namespace and name of the workload.
+    pub workload: String,
+    /// The taint.
+    pub taint: String,
+    /// What to write.
     pub change: String,
 }
 
@@ -187,10 +207,24 @@ impl PoolPreview {
             held: reported(|condition, status| REQUIRED.contains(&condition) && status == "False"),
             flags: reported(|condition, status| FLAGS.contains(&(condition, status))),
             changes: plan.steps.iter().flatten().filter_map(PlannedChange::of).collect(),
+            workloads: workload_changes(&plan.phase),
             withheld: plan.withheld.iter().filter_map(PlannedChange::of).collect(),
             restarts: delivery::restarts(snapshot, plan),
         }
     }
+}
+
+fn workload_changes(phase: &Phase) -> Vec<WorkloadChange> {
+    let Phase::Active(active) = phase else { return Vec::new() };
+    let of_taint = |(taint, workloads): (&Taint, &BTreeMap<Arc<WorkloadName>, Remedy>)| {
+        let change = |(name, remedy): (&Arc<WorkloadName>, &Remedy)| WorkloadChange {
+            workload: name.to_string(),
+            taint: taint.to_string(),
+            change: remedy.instruction(taint),
+        };
+        workloads.iter().map(change).collect::<Vec<_>>()
+    };
+    active.taints.workloads.iter().flat_map(of_taint).collect()
 }
 
 impl Writes {

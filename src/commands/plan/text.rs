@@ -51,6 +51,11 @@ fn add_pool(pool: &PoolPreview, text: &mut String) {
     };
     add_columns(&grouped(pool.changes.iter().chain(&pool.withheld)), text);
     add_columns(&pool.restarts.iter().map(restart).collect::<Vec<_>>(), text);
+    let workloads = pool.workloads.iter();
+    add_columns(
+        &workloads.map(|one| (format!("write: {}", one.workload), one.change.clone())).collect::<Vec<_>>(),
+        text,
+    );
     add_columns(&[rows("held", &pool.held), rows("problem", &pool.flags)].concat(), text);
 }
 
@@ -124,7 +129,8 @@ mod tests {
 
     fn pool(name: &str, writes: Writes) -> PoolPreview {
         let name = name.into();
-        PoolPreview { name, writes, changes: vec![], withheld: vec![], restarts: vec![], held: vec![], flags: vec![] }
+        let (changes, withheld, restarts, workloads, held, flags) = (vec![], vec![], vec![], vec![], vec![], vec![]);
+        PoolPreview { name, writes, changes, withheld, restarts, workloads, held, flags }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::{
     api::{Taint, TaintEffect, names::label},
     domain::{
         image::{Host, Lookup, Reference, tag},
+        release_labels,
         workload::{
             SchedulingState, System, Template,
             placement::{EffectiveSpec, MatchingPool, Unschedulable},
@@ -260,8 +261,10 @@ fn any_windows_nodes() -> PoolState {
             (label::ARCH, ARCHITECTURE.to_owned()),
             (label::WINDOWS_BUILD, build.to_string()),
         ]
+        .into_iter()
         .map(|(key, value)| (key.to_owned(), value))
-        .into(),
+        .chain(release_labels::expected(build))
+        .collect(),
         individual: Arc::default(),
         taints: taints.clone(),
         withheld: Vec::new(),

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     api::{Toleration, TolerationOperator, names::label},
     domain::{
+        release_labels,
         text::some_of,
         workload::{
             System, Template,
@@ -102,7 +103,9 @@ fn no_pool(
     is_daemon_set: bool,
 ) -> Option<Finding> {
     let effective = unschedulable(template, placement, context)?;
-    let known = |key: &str| key == label::POOL || (key == label::WINDOWS_BUILD && !is_daemon_set);
+    let known = |key: &str| {
+        key == label::POOL || release_labels::is_release_label(key) || (key == label::WINDOWS_BUILD && !is_daemon_set)
+    };
     let pools = &context.state().pools;
     let groups = pools.iter().flat_map(|pool| pool.groups.iter().map(move |group| (pool, group)));
     let unmet = groups.map(|(pool, group)| (pool, effective.unmet(&group.labels, "", known)));

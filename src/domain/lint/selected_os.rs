@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use crate::{
     api::names::label,
-    domain::workload::{System, placement::EffectiveSpec},
+    domain::{
+        release_labels,
+        workload::{System, placement::EffectiveSpec},
+    },
 };
 
 /// The deprecated label of a node's processor architecture.
@@ -56,6 +59,7 @@ fn is_known(effective: &EffectiveSpec<'_>, system: System, key: &str) -> bool {
     match key {
         label::OS | label::BETA_OS => true,
         label::WINDOWS_BUILD | label::POOL => system == System::Linux,
+        key if release_labels::is_release_label(key) => system == System::Linux,
         // Known if all selected values are of the other system: these nodes have none of them.
         OS_SKU => {
             let mut values = effective.selected_values(OS_SKU).peekable();

@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 
 use super::unwritten::Unwritten;
 use crate::{
-    api::names::{annotation, label},
+    api::{
+        Taint,
+        names::{annotation, label},
+    },
     domain::{
         kubernetes::TaintKey,
         ownership::Ownership,
@@ -82,6 +85,8 @@ pub enum TaintEdit {
     Set(TaintKey, String),
     /// The taint is removed.
     Remove(TaintKey),
+    /// The taint of another component is removed, because those of the pool replace it.
+    RemoveReplaced(Taint),
 }
 
 /// The taints that can be written before some RuntimeClasses are changed.
@@ -134,6 +139,7 @@ impl fmt::Display for TaintEdit {
         match self {
             Self::Set(key, value) => write!(f, "taint {}", key.with_value(value)),
             Self::Remove(key) => write!(f, "remove taint {key}"),
+            Self::RemoveReplaced(taint) => write!(f, "remove taint {taint}"),
         }
     }
 }
@@ -143,6 +149,7 @@ impl TaintEdit {
         match self {
             Self::Set(key, value) => FieldWrite::taint(key, Some(value)),
             Self::Remove(key) => FieldWrite::taint(key, None),
+            Self::RemoveReplaced(taint) => FieldWrite::replaced_taint(taint),
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::{
         kubernetes::{TaintKey, duration, quantity::Quantity, syntax},
         profile::{self, Profile},
     },
-    facts::{Build, builds, containerd},
+    facts::{Build, builds, containerd, taints},
 };
 
 /// The maximum length of a pool's name, because it becomes a label value.
@@ -54,7 +54,8 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
     }
     let build = windows_build(&written.windows_version, &mut problems);
     let members = members(written.node_selector, written.fallback, &mut problems);
-    taints(&written.taints, &mut problems);
+    check_taints("spec.taints", &written.taints, &mut problems);
+    replaced_taints(&written.replaces_taints, &written.taints, &mut problems);
     labels(&written.labels, &mut problems);
     let runtime_classes =
         written.runtime_classes.unwrap_or_else(|| vec![default_class(build, &written.windows_version)]);
@@ -77,6 +78,8 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
             members,
             profile: written.profile_ref.map(|profile| profile.name),
             taints: written.taints,
+            replaces_taints: written.replaces_taints,
+            min_revision: written.min_revision,
             labels: written.labels,
             runtime_classes,
             rollout,
@@ -148,11 +151,11 @@ fn members(selector: Option<LabelSelector>, fallback: bool, problems: &mut Vec<P
     }
 }
 
-fn taints(taints: &[Taint], problems: &mut Vec<Problem>) {
+fn check_taints(field: &str, taints: &[Taint], problems: &mut Vec<Problem>) {
     let mut seen = BTreeSet::new();
     for (index, taint) in taints.iter().enumerate() {
-        let path = format!("spec.taints[{index}]");
-        check_key(&format!("{path}.key"), &taint.key, problems);
+        let path = format!("{field}[{index}]");
+        check_taint(&path, taint, problems);
         let key = TaintKey::from(taint);
         if seen.contains(&key) {
             problems.push(Problem::new(&path, format!("a node can have one taint {key}"), "remove the duplicate"));
@@ -161,11 +164,47 @@ fn taints(taints: &[Taint], problems: &mut Vec<Problem>) {
     }
 }
 
+/// Checks the key of a taint, which no other component may manage.
+fn check_taint(path: &str, taint: &Taint, problems: &mut Vec<Problem>) {
+    check_key(&format!("{path}.key"), &taint.key, problems);
+    if let Some(manager) = taints::manager(&taint.key) {
+        problems.push(Problem::new(
+            format!("{path}.key"),
+            format!("taints with the key {} are added and removed by {manager}", taint.key),
+            "use a key of your own, such as os",
+        ));
+    }
+}
+
+fn replaced_taints(replaced: &[Taint], own: &[Taint], problems: &mut Vec<Problem>) {
+    for (index, taint) in replaced.iter().enumerate() {
+        let path = format!("spec.replacesTaints[{index}]");
+        check_taint(&path, taint, problems);
+        if replaced[..index].contains(taint) {
+            problems.push(Problem::new(&path, format!("{taint} is a duplicate"), "remove it"));
+        }
+        if own.contains(taint) {
+            problems.push(Problem::new(
+                &path,
+                format!("{taint} is also in spec.taints, so it would be removed from the nodes"),
+                "remove it from one of the two",
+            ));
+        }
+    }
+    if own.is_empty() && !replaced.is_empty() {
+        problems.push(Problem::new(
+            "spec.replacesTaints",
+            "spec.taints is empty, so the nodes would have no taint, and Linux pods could be scheduled to them",
+            "write the new taint in spec.taints, or remove spec.replacesTaints",
+        ));
+    }
+}
+
 fn labels(labels: &BTreeMap<String, String>, problems: &mut Vec<Problem>) {
     for key in labels.keys() {
         let path = format!("spec.labels[{key}]");
         check_key(&path, key, problems);
-        if key.starts_with("winpool.dev/") || RESERVED_LABELS.contains(&key.as_str()) {
+        if key.starts_with("winpool.dev/") || key.starts_with(label::RUNS) || RESERVED_LABELS.contains(&key.as_str()) {
             problems.push(Problem::new(&path, format!("{key} is set by winpool or the kubelet"), "remove it"));
         }
     }

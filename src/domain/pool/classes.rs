@@ -3,12 +3,18 @@
 mod desired;
 mod diff;
 
+use std::sync::Arc;
+
 use self::desired::{ClassUser, DesiredClass};
 pub use self::diff::restored;
 use super::{Pool, RuntimeClassView, Snapshot, Spec, consents};
 use crate::{
-    api::{Mode, RuntimeClassState, names::label},
-    domain::{Explanation, Named, kubernetes::TaintKey, node::WindowsNode, operation::Operation, revert::FieldWrite},
+    api::{Mode, RuntimeClassScope, RuntimeClassState, names::label},
+    domain::{
+        Explanation, Named, kubernetes::TaintKey, node::WindowsNode, operation::Operation, release_labels,
+        revert::FieldWrite, text::some_of,
+    },
+    facts::Build,
 };
 
 /// The remedy for an existing class that winpool did not create.
@@ -95,19 +101,22 @@ fn users_seen_by<'a>(snapshot: &'a Snapshot, pool: &Pool, name: &str) -> Vec<Cla
 /// Whether a change of the classes to the new build would leave pods without a node: the pool has nodes of the build
 /// that its classes select, and no ready node of the new build.
 fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> bool {
-    let build = spec.build.to_string();
+    let compatible = spec.runtime_classes.iter().any(|class| class.scope == RuntimeClassScope::Compatible);
+    let label = release_labels::key_of(spec.build);
+    let runs =
+        |node: &WindowsNode| node.build() == Some(spec.build) || (compatible && node.release_labels().contains(&label));
     let managed = || snapshot.runtime_classes.values().filter(|class| class.is_managed());
     let mut present =
         managed().filter(|class| class.label(label::POOL) == Some(&pool.name)).filter_map(|class| class.build());
-    let has_nodes = |old: &str| members.iter().any(|node| node.build().is_some_and(|build| build.to_string() == old));
-    let is_ready = members.iter().any(|node| node.ready && node.build() == Some(spec.build));
+    let has_nodes = |old: Build| members.iter().any(|node| node.build() == Some(old));
+    let is_ready = members.iter().any(|node| node.ready && runs(node));
     // Only classes that the pool names now count: a class with a former name may select the new build.
     let is_changed = managed().any(|class| {
-        class.build() == Some(&build) && spec.runtime_classes.iter().any(|named| named.name == class.name())
+        class.build() == Some(spec.build) && spec.runtime_classes.iter().any(|named| named.name == class.name())
     });
     !is_changed
         && !is_ready
-        && present.any(|old| old != build && has_nodes(old))
+        && present.any(|old| old != spec.build && has_nodes(old))
         && !pool.consents.allow_strand(&spec.windows_version)
 }
 
@@ -156,8 +165,8 @@ fn retained_by<'a>(snapshot: &Snapshot, class: &'a RuntimeClassView) -> Option<&
 
 fn name_taken(name: &str, other: &str) -> ClassPlan {
     let problem = format!(
-        "RuntimeClass {name} belongs to pool {other}, and pools can share a class only with scope Build, the same build and \
-         the same handler"
+        "RuntimeClass {name} belongs to pool {other}, and pools can share a class only with the same scope Build or \
+         Compatible, the same build and the same handler"
     );
     ClassPlan::held(name, RuntimeClassState::NameTaken, problem, "Use another name in spec.runtimeClasses")
 }
@@ -232,6 +241,40 @@ fn strand_held(user: ClassUser, existing: Option<&RuntimeClassView>, mut desired
     plan
 }
 
+/// A class whose selector changes to a release waits until all nodes that run the images have the label, because its pods
+/// could not be scheduled to the others. Its tolerations are already added.
+fn waits_for_labels(snapshot: &Snapshot, existing: &RuntimeClassView, desired: &DesiredClass) -> Option<ClassPlan> {
+    let key = desired.selector.keys().find(|key| release_labels::is_release_label(key))?;
+    if existing.selector() == desired.selector {
+        return None;
+    }
+    let membership = snapshot.membership();
+    let enforces = |node: &WindowsNode| {
+        let pool = membership.assigner().assign(node).pool.and_then(|name| snapshot.pools.get(name));
+        pool.is_some_and(|pool| pool.enforces())
+    };
+    let lacks = |node: &&Arc<WindowsNode>| {
+        !node.labels.contains_key(key) && node.release_labels().contains(key) && enforces(node)
+    };
+    let unlabelled: Vec<&str> = snapshot.nodes.values().filter(lacks).map(|node| node.name.as_str()).collect();
+    if unlabelled.is_empty() {
+        return None;
+    }
+    let problem = format!(
+        "RuntimeClass {} is not changed to select {key}, because nodes that run these images do not have the label yet: {}",
+        desired.name,
+        some_of(unlabelled)
+    );
+    let remedy = "No action required; if this lasts, see NodesTainted of the pools of these nodes";
+    let mut plan = ClassPlan::held(desired.name, RuntimeClassState::Pending, problem, remedy);
+    let mut wider = desired.clone();
+    wider.widen(existing);
+    if existing.is_managed() && !wider.differences(existing).is_empty() {
+        plan.widen = Some(wider.apply_widened(existing));
+    }
+    Some(plan)
+}
+
 /// First widens the class, then applies the desired one: tolerations are added before the taints that need them, and
 /// the selector is changed after the nodes have its labels.
 fn change(snapshot: &Snapshot, existing: &RuntimeClassView, desired: DesiredClass) -> ClassPlan {
@@ -255,6 +298,9 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, desired: DesiredClas
         );
         let remedy = "Stop that client from writing the class, or change spec.runtimeClasses";
         return ClassPlan::held(desired.name, RuntimeClassState::Contested, problem, remedy);
+    }
+    if let Some(plan) = waits_for_labels(snapshot, existing, &desired) {
+        return plan;
     }
     let mut wider = desired.clone();
     wider.widen(existing);

@@ -20,6 +20,8 @@ pub struct Consents {
     strand: Option<String>,
     /// The NoExecute taints that may evict pods, as `key=value` or `key`, separated by commas.
     evict: Option<String>,
+    /// The taints that may leave pods Pending, in the same format.
+    pending: Option<String>,
 }
 
 impl Consents {
@@ -30,6 +32,7 @@ impl Consents {
             release: value(annotation::ALLOW_RELEASE),
             strand: value(annotation::ALLOW_STRAND),
             evict: value(annotation::ALLOW_EVICT),
+            pending: value(annotation::ALLOW_PENDING),
         }
     }
 
@@ -40,6 +43,7 @@ impl Consents {
             release: either(&self.release, &others.release),
             strand: either(&self.strand, &others.strand),
             evict: either(&self.evict, &others.evict),
+            pending: either(&self.pending, &others.pending),
         }
     }
 
@@ -55,8 +59,12 @@ impl Consents {
 
     /// Whether a taint may evict pods.
     pub fn allow_evict(&self, taint: &Taint) -> bool {
-        let allowed = self.evict.iter().flat_map(|list| list.split(',')).map(str::trim);
-        allowed.into_iter().any(|allowed| allowed == value_of(taint) || allowed == taint.key)
+        names(self.evict.as_deref(), taint)
+    }
+
+    /// Whether a taint may leave pods Pending.
+    pub fn allow_pending(&self, taint: &Taint) -> bool {
+        names(self.pending.as_deref(), taint)
     }
 }
 
@@ -74,6 +82,18 @@ pub fn strand_command(pool: &str, windows_version: &str) -> String {
 pub fn evict_command<'a>(pool: &str, taints: impl IntoIterator<Item = &'a Taint>) -> String {
     let taints: Vec<String> = taints.into_iter().map(value_of).collect();
     command(pool, annotation::ALLOW_EVICT, &taints.join(","))
+}
+
+/// The command that allows these taints to leave pods Pending.
+pub fn pending_command<'a>(pool: &str, taints: impl IntoIterator<Item = &'a Taint>) -> String {
+    let taints: Vec<String> = taints.into_iter().map(value_of).collect();
+    command(pool, annotation::ALLOW_PENDING, &taints.join(","))
+}
+
+/// Whether a list of taints, as `key=value` or `key` and separated by commas, has this one.
+fn names(list: Option<&str>, taint: &Taint) -> bool {
+    let mut allowed = list.into_iter().flat_map(|list| list.split(',')).map(str::trim);
+    allowed.any(|allowed| allowed == value_of(taint) || allowed == taint.key)
 }
 
 fn value_of(taint: &Taint) -> String {

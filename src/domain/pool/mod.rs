@@ -20,6 +20,8 @@ pub mod rollout;
 mod scheduling_state;
 mod selector;
 mod snapshot;
+pub mod stranding;
+pub mod taint_replacement;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -72,6 +74,8 @@ pub struct Spec {
     pub members: Members,
     pub profile: Option<String>,
     pub taints: Vec<Taint>,
+    pub replaces_taints: Vec<Taint>,
+    pub min_revision: u32,
     pub labels: BTreeMap<String, String>,
     pub runtime_classes: Vec<RuntimeClass>,
     /// How agents apply the configurations; `None` without agents.

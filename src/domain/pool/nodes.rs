@@ -2,11 +2,15 @@
 
 mod desired;
 mod inputs;
+mod selected_releases;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 pub use self::desired::{DesiredConfig, DesiredNode, NodePlan, RevertedField, ValueConflict};
-use self::inputs::Inputs;
+use self::{inputs::Inputs, selected_releases::SelectedReleases};
 use super::Snapshot;
 use crate::{
     api::names::label,
@@ -15,6 +19,7 @@ use crate::{
         node::WindowsNode,
         operation::NodePatch,
         ownership::{AppliedKeys, Evidence, Ownership},
+        release_labels,
         revert::ObjectId,
     },
 };
@@ -29,6 +34,7 @@ pub struct NodePlanner<'a> {
     snapshot: &'a Snapshot,
     applied: &'a AppliedKeys,
     desired: Option<DesiredNode<'a>>,
+    selected: SelectedReleases<'a>,
     reusable: VecDeque<ReusablePlan<'a>>,
 }
 
@@ -39,6 +45,8 @@ struct ReusablePlan<'a> {
     config: DesiredConfig<'a>,
     configured: bool,
     evicting: Vec<TaintKey>,
+    /// The labels for releases that pods on the node select.
+    selected: BTreeSet<String>,
     /// The labels that the plan depends on, with their values on the node.
     labels: Vec<(&'a str, Option<&'a String>)>,
     plan: Arc<NodePlan>,
@@ -47,13 +55,15 @@ struct ReusablePlan<'a> {
 impl<'a> NodePlanner<'a> {
     /// Creates the planner of one pool.
     pub fn new(snapshot: &'a Snapshot, applied: &'a AppliedKeys, desired: Option<DesiredNode<'a>>) -> Self {
-        Self { snapshot, applied, desired, reusable: VecDeque::new() }
+        let selected = SelectedReleases::new(snapshot, desired.is_some());
+        Self { snapshot, applied, desired, selected, reusable: VecDeque::new() }
     }
 
     /// Plans one node. `configured`: whether the kubelet registered with a rendered configuration, which has the taints.
     pub fn plan(&mut self, node: &'a WindowsNode, config: DesiredConfig<'a>, configured: bool) -> Arc<NodePlan> {
         let evidence = self.snapshot.ownership.evidence(node);
         let evicting = self.desired.as_ref().map(|desired| desired.evictions.of(node)).unwrap_or_default();
+        let selected = self.selected.on(node);
         // Reverts and refusals are specific to one node.
         let reusable = !self.snapshot.reverts.any_conflict(&ObjectId::Uid(node.uid.as_str().into()), self.snapshot.now)
             && !self.snapshot.refusals.contains_key(&node.name);
@@ -62,13 +72,14 @@ impl<'a> NodePlanner<'a> {
                 && other.config == config
                 && other.evidence == evidence
                 && other.evicting == evicting
+                && other.selected == selected
                 && other.has_equal_node(node)
         };
         if let Some(equal) = self.reusable.iter().find(is_equal).filter(|_| reusable) {
             return equal.plan.clone();
         }
-        let inputs =
-            Inputs { snapshot: self.snapshot, applied: self.applied, node, evidence, evicting: &evicting, configured };
+        let (snapshot, applied) = (self.snapshot, self.applied);
+        let inputs = Inputs { snapshot, applied, node, evidence, evicting: &evicting, configured, selected: &selected };
         let plan = Arc::new(match &self.desired {
             Some(desired) => inputs.apply(desired, config),
             None => inputs.release(),
@@ -76,7 +87,8 @@ impl<'a> NodePlanner<'a> {
         if reusable {
             let labels = self.relevant_labels(node).map(|key| (key, node.labels.get(key))).collect();
             let plan = plan.clone();
-            self.reusable.push_front(ReusablePlan { node, evidence, config, configured, evicting, labels, plan });
+            let reusable = ReusablePlan { node, evidence, config, configured, evicting, selected, labels, plan };
+            self.reusable.push_front(reusable);
             self.reusable.truncate(REUSED_PLANS);
         }
         plan
@@ -92,10 +104,17 @@ impl<'a> NodePlanner<'a> {
 impl ReusablePlan<'_> {
     fn has_equal_node(&self, node: &WindowsNode) -> bool {
         self.node.os == node.os
+            && self.node.runtime == node.runtime
             && self.node.config == node.config
             && self.node.taints == node.taints
             && self.labels.iter().all(|(key, value)| node.labels.get(*key) == *value)
+            && release_labels_of(self.node).eq(release_labels_of(node))
     }
+}
+
+/// The labels of a node for releases, with their values.
+fn release_labels_of(node: &WindowsNode) -> impl Iterator<Item = (&String, &String)> {
+    node.labels.iter().filter(|(key, _)| release_labels::is_release_label(key))
 }
 
 /// The write of a plan, if anything changes.

@@ -16,10 +16,12 @@ use super::{
     membership::{Membership, PoolNodes, SharedNode},
     nodes::{self, DesiredConfig, DesiredNode, NodePlanner},
     rollout::{FailureReason, NodeFailure},
+    stranding::HeldTaints,
+    taint_replacement::{self, MutualReplacement},
 };
 use crate::{
     api::{
-        Applied, DeletionPolicy, WindowsNodePoolStatus,
+        Applied, DeletionPolicy, Taint, WindowsNodePoolStatus,
         bounds::bounded,
         names::{FINALIZER, label},
     },
@@ -69,6 +71,15 @@ pub enum Phase {
     },
 }
 
+/// What keeps taints from being added to or removed from the nodes of a pool.
+#[derive(Clone, Copy)]
+struct Holds<'h> {
+    evictions: &'h Evictions<'h>,
+    taints: &'h HeldTaints,
+    /// The taints of others that are removed.
+    replaced: &'h [Taint],
+}
+
 /// The parts of a plan that reconciles a pool.
 #[derive(Clone, Debug)]
 pub struct ActivePool {
@@ -90,6 +101,10 @@ pub struct ActivePool {
     pub applied: Applied,
     /// The nodes that have the label of the pool without a valid record, and that the pool does not select.
     pub unverified: Vec<String>,
+    /// The taints that wait until pods tolerate them.
+    pub taints: HeldTaints,
+    /// Another pool and this one replace taints of each other.
+    pub mutual_replacement: Option<MutualReplacement>,
     /// Whether pods are unknown, so that any NoExecute taint may evict pods.
     pub pods_unknown: bool,
 }
@@ -174,10 +189,14 @@ impl<'a> Planner<'a> {
         let configs = configs::plan(snapshot, pool, spec, &nodes, &self.expected_nodes);
         let classes = classes::plan(snapshot, pool, spec, &nodes);
         let evictions = Evictions::of_pool(snapshot, pool, spec);
-        let members = self.plan_members(&of_pool.members, (pool, spec), &configs, &classes, &evictions);
+        let taints = HeldTaints::of_pool(snapshot, (pool, spec), of_pool, &classes, &self.applied);
+        let mutual_replacement = taint_replacement::mutual(snapshot, pool, spec);
+        let replaced = if mutual_replacement.is_some() { &[] } else { spec.replaces_taints.as_slice() };
+        let holds = Holds { evictions: &evictions, taints: &taints, replaced };
+        let members = self.plan_members(&of_pool.members, (pool, spec), &configs, &classes, holds);
         let written = members.iter().filter_map(|member| nodes::patch(&member.node, &member.plan, &snapshot.ownership));
         let patches: Vec<_> = written.chain(self.released(&of_pool.released)).collect();
-        let applied = self.applied(spec, &members, &of_pool.recorded);
+        let applied = self.applied(pool, spec, &members, &of_pool.recorded, &taints);
         let delivery = delivery::plan(snapshot, (pool, spec), &members, &configs, |node| self.has_agent(node));
         let machines = machines::plan(snapshot, (pool, spec), &nodes);
         // A node that leaves the pool is patched after that.
@@ -209,9 +228,20 @@ impl<'a> Planner<'a> {
             machines,
             applied,
             unverified: of_pool.unverified.clone(),
+            taints,
+            mutual_replacement,
             pods_unknown: matches!(evictions, Evictions::Unknown(_)),
         };
         Plan::of(pool, steps, Phase::Active(Box::new(active)))
+    }
+
+    /// The taints of a pool that wait until pods tolerate them.
+    pub fn held_taints(&self, pool: &Pool, spec: &Spec) -> HeldTaints {
+        let none = PoolNodes::default();
+        let nodes = self.membership.of(&pool.name).unwrap_or(&none);
+        let members: Vec<&WindowsNode> = nodes.members.iter().map(|(node, _)| node.as_ref()).collect();
+        let classes = classes::plan(self.snapshot, pool, spec, &members);
+        HeldTaints::of_pool(self.snapshot, (pool, spec), nodes, &classes, &self.applied)
     }
 
     /// Whether the pool of a node has agents.
@@ -226,7 +256,7 @@ impl<'a> Planner<'a> {
         (pool, spec): (&Pool, &Spec),
         configs: &ConfigPlan,
         classes: &[ClassPlan],
-        evictions: &Evictions,
+        holds: Holds,
     ) -> Vec<Member> {
         let (widened, unchanged): (Vec<_>, Vec<_>) =
             classes.iter().filter(|class| !class.untolerated.is_empty()).partition(|class| class.widen.is_some());
@@ -239,7 +269,9 @@ impl<'a> Planner<'a> {
             untolerated: &untolerated,
             widened_classes: &widened.iter().map(|class| class.name.clone()).collect(),
             blocked: &blocked,
-            evictions,
+            evictions: holds.evictions,
+            held: &holds.taints.held,
+            replaced: holds.replaced,
         };
         let mut node_configs = NodeConfigs::new(self.snapshot, spec);
         let mut planner = NodePlanner::new(self.snapshot, &self.applied, Some(desired));
@@ -304,8 +336,15 @@ impl<'a> Planner<'a> {
     }
 
     /// The keys that the pool sets, and the keys that it has set before and that are still on a node.
-    fn applied(&self, spec: &Spec, members: &[Member], recorded: &[Arc<WindowsNode>]) -> Applied {
-        let desired: Vec<TaintKey> = spec.taints.iter().map(TaintKey::from).collect();
+    fn applied(
+        &self,
+        pool: &Pool,
+        spec: &Spec,
+        members: &[Member],
+        recorded: &[Arc<WindowsNode>],
+        held: &HeldTaints,
+    ) -> Applied {
+        let desired: Vec<TaintKey> = held.begun.iter().map(TaintKey::from).collect();
         let mut taints: BTreeSet<&TaintKey> = desired.iter().collect();
         let mut labels: BTreeSet<&str> = spec.labels.keys().map(String::as_str).collect();
         let ownership = &self.snapshot.ownership;
@@ -324,7 +363,12 @@ impl<'a> Planner<'a> {
             labels.extend(removable.map(String::as_str));
         }
         let taints: BTreeSet<String> = taints.into_iter().map(ToString::to_string).collect();
-        Applied { taints: taints.into_iter().collect(), labels: labels.into_iter().map(str::to_owned).collect() }
+        let begun = || held.begun.iter().map(ToString::to_string).collect();
+        Applied {
+            taints: taints.into_iter().collect(),
+            labels: labels.into_iter().map(str::to_owned).collect(),
+            taint_values: if pool.enforces() { Some(begun()) } else { pool.status.applied.taint_values.clone() },
+        }
     }
 }
 
@@ -378,11 +422,14 @@ fn applied_keys(snapshot: &Snapshot, membership: &Membership) -> AppliedKeys {
 /// that the pool does not own.
 fn record(pool: &Pool, applied: &Applied) -> Option<Operation> {
     let before = &pool.status.applied;
-    let grows = applied.taints.iter().any(|key| !before.taints.contains(key))
+    let begun = |applied: &Applied| applied.taint_values.clone().unwrap_or_default();
+    let grows = begun(applied).iter().any(|taint| !begun(before).contains(taint))
+        || applied.taints.iter().any(|key| !before.taints.contains(key))
         || applied.labels.iter().any(|key| !before.labels.contains(key));
     let mut all = before.clone();
     all.taints.extend(applied.taints.iter().filter(|key| !before.taints.contains(key)).cloned());
     all.labels.extend(applied.labels.iter().filter(|key| !before.labels.contains(key)).cloned());
+    all.taint_values.clone_from(&applied.taint_values);
     let status = WindowsNodePoolStatus { applied: all, ..pool.status.clone() };
     grows.then(|| Operation::RecordApplied {
         pool: pool.name.clone(),

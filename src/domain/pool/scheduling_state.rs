@@ -7,13 +7,16 @@ use std::{
 
 use super::{
     Members, Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec, config_in_effect::NodeConfigs, plan::Planner,
+    stranding::HeldTaints,
 };
 use crate::{
     api::{RuntimeClassIsolation, Taint, names::label},
     domain::{
         Named,
         image::Host,
+        kubernetes::TaintKey,
         node::WindowsNode,
+        release_labels,
         render::reserve::ConfigState,
         workload::{
             Scheduling, SchedulingState,
@@ -24,35 +27,15 @@ use crate::{
     facts::{
         ContainerdVersion, OsVersion,
         containerd::HYPERV_HANDLER,
+        taints,
         version_compatibility::{Isolation, UtilityVm},
     },
 };
 
 /// The architecture of a node without the label: the only one of Windows Server in Kubernetes.
 const ARCHITECTURE: &str = "amd64";
-/// Prefixes of taints that follow the state of a node and are removed with it, so that they exclude no workload from a pool.
-/// [`OS_TAINT`] is not one of them. Sources: kubernetes/website, "Taints and Tolerations"; kubernetes/autoscaler,
-/// `cluster-autoscaler/utils/taints/taints.go` (2025-11); kubernetes-sigs/karpenter, `pkg/apis/v1/taints.go` (2025-11).
-const TRANSIENT_TAINTS: [&str; 10] = [
-    "node.kubernetes.io/",
-    "node.cloudprovider.kubernetes.io/",
-    "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-    "startup-taint.cluster-autoscaler.kubernetes.io/",
-    "status-taint.cluster-autoscaler.kubernetes.io/",
-    "cloud.google.com/impending-node-termination",
-    "NodeWithImpairedVolumes",
-    "karpenter.sh/",
-];
-
 /// Labels that the rules read in any case.
 const ALWAYS_READ: [&str; 5] = [label::OS, label::BETA_OS, label::ARCH, label::WINDOWS_BUILD, label::POOL];
-
-/// The key of the taint that some clouds keep on their Windows nodes: `node.kubernetes.io/os=windows:NoSchedule` (Google
-/// Distributed Cloud, "Diagnose cluster issues", and Google Kubernetes Engine), `=Windows` (Azure Kubernetes Service on Azure
-/// Stack HCI). It is permanent: a pod must tolerate it.
-const OS_TAINT: &str = "node.kubernetes.io/os";
 
 /// A label with more values than this identifies single nodes, such as the name of a machine, and not groups of nodes.
 const MOST_VALUES: usize = 32;
@@ -84,6 +67,7 @@ impl SchedulingState {
                 spec,
                 labels: GroupLabels::of(planner.members(&pool.name), relevant),
                 configs: NodeConfigs::new(snapshot, spec),
+                holds: planner.held_taints(pool, spec),
                 by_traits: HashMap::new(),
             };
             for node in planner.members(&pool.name) {
@@ -143,6 +127,7 @@ struct NodeGroups<'a> {
     spec: &'a Spec,
     labels: GroupLabels<'a>,
     configs: NodeConfigs<'a>,
+    holds: HeldTaints,
     by_traits: HashMap<Traits<'a>, Arc<NodeGroup>>,
 }
 
@@ -172,7 +157,7 @@ impl<'a> NodeGroups<'a> {
         if let Some(group) = self.by_traits.get(&traits) {
             return Some(group.clone());
         }
-        let group = Arc::new(node_group(&traits, self.pool, self.spec, self.labels.individual.clone()));
+        let group = Arc::new(node_group(&traits, (self.pool, self.spec), &self.holds, self.labels.individual.clone()));
         self.by_traits.insert(traits, group.clone());
         Some(group)
     }
@@ -258,26 +243,38 @@ fn unassigned_nodes(node: &WindowsNode, labels: &GroupLabels) -> UnassignedNodes
 
 /// The taints of a node that do not follow its state, in order.
 fn lasting_taints(node: &WindowsNode) -> Vec<Taint> {
-    let transient = |key: &str| key != OS_TAINT && TRANSIENT_TAINTS.iter().any(|prefix| key.starts_with(prefix));
-    let lasting = node.taints.iter().filter(|taint| !transient(&taint.key)).filter_map(Taint::of_node);
+    let lasting = node.taints.iter().filter(|taint| taints::manager(&taint.key).is_none()).filter_map(Taint::of_node);
     let mut taints: Vec<Taint> = lasting.collect();
     taints.sort();
     taints
 }
 
 /// The group of nodes after their pool was reconciled.
-fn node_group(traits: &Traits, pool: &Pool, spec: &Spec, individual: Arc<BTreeSet<String>>) -> NodeGroup {
+fn node_group(
+    traits: &Traits,
+    (pool, spec): (&Pool, &Spec),
+    holds: &HeldTaints,
+    individual: Arc<BTreeSet<String>>,
+) -> NodeGroup {
     let mut labels: BTreeMap<String, String> =
         traits.labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let mut taints = traits.taints.clone();
+    if pool.enforces() && holds.held.is_empty() {
+        taints.retain(|taint| !spec.replaces_taints.contains(taint));
+    }
     // A taint of the same key and effect stays until it is replaced.
     let present = |taint: &Taint| taints.iter().any(|own| (&own.key, own.effect) == (&taint.key, taint.effect));
     let mut withheld: Vec<Taint> = spec.taints.iter().filter(|taint| !present(taint)).cloned().collect();
     if pool.enforces() {
         labels.insert(label::POOL.to_owned(), pool.name.clone());
         labels.insert(label::WINDOWS_BUILD.to_owned(), traits.os.build.to_string());
+        labels.retain(|key, _| !release_labels::is_release_label(key));
+        let releases = release_labels::of_host(traits.os, traits.containerd).into_iter();
+        labels.extend(releases.map(|key| (key, label::RUNS_VALUE.to_owned())));
         labels.extend(spec.labels.clone());
-        taints.append(&mut withheld);
+        let (held, added) = withheld.into_iter().partition(|taint| holds.held.contains(&TaintKey::from(taint)));
+        withheld = held;
+        taints.extend::<Vec<Taint>>(added);
         taints.sort();
     }
     let (os, architecture) = (traits.os, traits.architecture.to_owned());
@@ -301,6 +298,7 @@ fn expected_group(pool: &Pool, spec: &Spec) -> NodeGroup {
         (label::POOL, pool.name.clone()),
     ];
     let mut labels: BTreeMap<String, String> = own.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    labels.extend(release_labels::expected(spec.build));
     labels.extend(spec.labels.clone());
     if let Members::Selector(selector) = &spec.members {
         labels.extend(selector.match_labels.clone());

@@ -19,10 +19,11 @@ use crate::{
         operation::Operation,
         ownership::Ownership,
         profile::Profile,
+        release_labels,
         revert::RevertDetector,
-        workload::{Pod, Workloads},
+        workload::{Controllers, Pod, Workloads},
     },
-    facts::Minor,
+    facts::{Build, Minor},
 };
 
 /// The length of the part of a digest that is in the name of a ConfigMap, in hexadecimal digits.
@@ -59,6 +60,8 @@ pub struct Snapshot {
     pub workloads: Workloads,
     /// All pods, by namespace and name; `None` if they are not read or not synced.
     pub pods: Option<Objects<Pod>>,
+    /// All objects that create pods; empty if they are not read or not synced.
+    pub controllers: Controllers,
     /// All WindowsNodeConfigs, by name; `None` if the kind is not installed or its first list is not complete.
     pub node_configs: Option<Objects<NodeConfigView>>,
     /// What is known of Cluster API.
@@ -161,10 +164,11 @@ impl RuntimeClassView {
         self.object.metadata.annotations.as_ref()?.get(annotation::ADOPTED).map(String::as_str)
     }
 
-    /// The Windows build that the class selects.
-    pub fn build(&self) -> Option<&str> {
-        let scheduling = self.object.scheduling.as_ref()?;
-        scheduling.node_selector.as_ref()?.get(label::WINDOWS_BUILD).map(String::as_str)
+    /// The Windows build that the class selects, by the label of the build or that of the release.
+    pub fn build(&self) -> Option<Build> {
+        let selector = self.object.scheduling.as_ref()?.node_selector.as_ref()?;
+        let by_build = selector.get(label::WINDOWS_BUILD).and_then(|build| build.parse().ok());
+        by_build.or_else(|| selector.keys().find_map(|key| release_labels::build_of(key)))
     }
 
     /// Whether the classes are equal except for `resourceVersion`.

@@ -39,6 +39,7 @@ use crate::{
         operation::{Done, Operation, Outcome, status_body},
         pool::{
             Pool, Snapshot, Spec,
+            classes::ClassPlan,
             configs::{self, RenderedConfig},
             plan::{ActivePool, Member, Phase, Plan},
         },
@@ -54,8 +55,10 @@ const GRACE_PERIOD: SignedDuration = SignedDuration::from_secs(30);
 const RESYNC: Duration = Duration::from_secs(6 * 60 * 60);
 /// When to reconcile again if writes are delayed because another client reverts or deletes objects.
 const DELAYED: Duration = Duration::from_secs(30);
-/// When to reconcile again if a NoExecute taint is held because of pods.
-const EVICTION_HELD: Duration = Duration::from_secs(30);
+/// When to reconcile again if taints are held because of pods.
+const TAINTS_HELD: Duration = Duration::from_secs(30);
+/// When to reconcile again if a RuntimeClass waits for labels that other pools set.
+const LABELS_AWAITED: Duration = Duration::from_secs(2);
 /// The number of pending changes in status.
 const LISTED: usize = 5;
 
@@ -228,10 +231,12 @@ fn delayed_writes(case: &Case) -> Option<Duration> {
     let contested = case.active.classes.iter().any(|class| class.state == RuntimeClassState::Contested);
     let on_nodes = case.active.members.iter().filter_map(|member| member.plan.retry_at).min();
     let on_nodes = on_nodes.map(|at| Duration::try_from(at.duration_since(case.snapshot.now)).unwrap_or_default());
-    let evicts = case.active.members.iter().any(|member| !member.plan.would_evict.is_empty());
-    let eviction = evicts.then_some(EVICTION_HELD);
+    let holds = |member: &Member| !member.plan.would_evict.is_empty() || !member.plan.would_strand.is_empty();
+    let held = case.active.members.iter().any(holds).then_some(TAINTS_HELD);
+    let waits = |class: &ClassPlan| class.state == RuntimeClassState::Pending && class.explanation.is_some();
+    let labels = case.active.classes.iter().any(waits).then_some(LABELS_AWAITED);
     let delayed = contested || !case.active.configs.delayed.is_empty();
-    delayed.then_some(DELAYED).into_iter().chain(on_nodes).chain(eviction).min()
+    delayed.then_some(DELAYED).into_iter().chain(on_nodes).chain(held).chain(labels).min()
 }
 
 /// When the rollout goes on without an event: at a deadline, or when pods and heartbeats are checked again.

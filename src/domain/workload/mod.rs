@@ -1,6 +1,7 @@
 //! Checks workloads against the nodes that they can be scheduled to: which pods cannot start or run on wrong nodes.
 
 pub mod check;
+mod controllers;
 mod defaults;
 mod fields;
 pub mod index;
@@ -11,6 +12,7 @@ pub mod scheduling_state;
 mod template;
 
 pub use crate::domain::kubernetes::WorkloadName;
+pub use controllers::{ControllerView, Controllers};
 pub use defaults::MemoryDefaults;
 pub use fields::{FieldIssue, FieldIssueKind, field_paths, is_host_process, issues as field_issues, windows_option};
 pub use index::{AffectedWorkloads, ImageRequest, PoolWorkloads, WorkloadIndex, Workloads};

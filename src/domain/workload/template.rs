@@ -7,7 +7,7 @@ use k8s_openapi::{api::core::v1 as core, apimachinery::pkg::api::resource};
 use super::fields;
 use crate::{
     api::{Taint, Toleration, names::label},
-    domain::kubernetes::quantity::Quantity,
+    domain::{kubernetes::quantity::Quantity, release_labels},
     facts::{
         containerd::{HYPERV_HANDLER, PROCESS_HANDLER},
         support,
@@ -287,8 +287,9 @@ impl Scheduling {
     /// The operating system that the selector requires.
     pub fn system(&self) -> Option<System> {
         let os = [label::OS, label::BETA_OS].into_iter().find_map(|key| self.node_selector.get(key));
-        let by_build = self.node_selector.contains_key(label::WINDOWS_BUILD).then_some(System::Windows);
-        os.and_then(|name| System::named(name)).or(by_build)
+        let of_windows = |key: &String| key == label::WINDOWS_BUILD || release_labels::is_release_label(key);
+        let by_build = || self.node_selector.keys().any(of_windows).then_some(System::Windows);
+        os.and_then(|name| System::named(name)).or_else(by_build)
     }
 
     /// Whether a taint is tolerated.

@@ -39,6 +39,18 @@ pub fn pools() -> Vec<(String, &'static str)> {
             "spec.taints: a node can have only one taint per key and effect: remove the duplicate",
         ),
         (
+            "replacesTaints: [{key: os, value: Windows, effect: NoSchedule}, {key: os, value: Windows, effect: NoSchedule}]",
+            "spec.replacesTaints: remove the duplicate from spec.replacesTaints",
+        ),
+        (
+            "replacesTaints: [{key: os, value: windows, effect: NoSchedule}]",
+            "spec: spec.replacesTaints names a taint of spec.taints, which would be removed from the nodes: remove it from one of the two",
+        ),
+        (
+            "taints: [], replacesTaints: [{key: os, value: Windows, effect: NoSchedule}]",
+            "spec: spec.replacesTaints needs a taint in spec.taints: without one Linux pods could be scheduled to the nodes",
+        ),
+        (
             "profileRef: {name: standard}, delivery: {method: ClusterAPI}",
             "spec.delivery: write clusterAPI with method: ClusterAPI, and only with it",
         ),
@@ -56,7 +68,7 @@ pub fn pools() -> Vec<(String, &'static str)> {
         ),
         (
             "labels: {kubernetes.io/os: windows}",
-            "spec.labels: winpool.dev/ labels, kubernetes.io/os, kubernetes.io/arch, kubernetes.io/hostname and node.kubernetes.io/windows-build are set by the operator and the kubelet: remove them here",
+            "spec.labels: labels of winpool.dev/ and runs.winpool.dev/, kubernetes.io/os, kubernetes.io/arch, kubernetes.io/hostname and node.kubernetes.io/windows-build are set by the operator and the kubelet: remove them here",
         ),
         (
             "runtimeClasses: [{name: a}, {name: b}, {name: a}]",

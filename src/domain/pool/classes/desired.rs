@@ -18,9 +18,9 @@ use crate::{
         node::WindowsNode,
         operation::Operation,
         pool::{Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec},
+        release_labels,
         revert::FieldWrite,
     },
-    facts::Build,
 };
 
 /// A pool that names a class.
@@ -34,9 +34,24 @@ pub struct ClassUser<'a> {
 impl ClassUser<'_> {
     /// Whether both pools can share a class.
     pub fn can_share(&self, other: &ClassUser) -> bool {
-        [self, other].iter().all(|user| user.class.scope == RuntimeClassScope::Build)
-            && self.spec.build == other.spec.build
+        [self, other].iter().all(|user| user.class.scope != RuntimeClassScope::Pool)
+            && self.selector() == other.selector()
             && self.class.handler == other.class.handler
+    }
+
+    /// The selector of the class.
+    fn selector(&self) -> BTreeMap<String, String> {
+        let build = self.spec.build;
+        let scope = match self.class.scope {
+            RuntimeClassScope::Build | RuntimeClassScope::Pool => (label::WINDOWS_BUILD.to_owned(), build.to_string()),
+            RuntimeClassScope::Compatible => (release_labels::key_of(build), label::RUNS_VALUE.to_owned()),
+        };
+        let system = [(label::OS.to_owned(), "windows".to_owned()), (label::ARCH.to_owned(), "amd64".to_owned())];
+        let mut labels: BTreeMap<String, String> = system.into_iter().chain([scope]).collect();
+        if self.class.scope == RuntimeClassScope::Pool {
+            labels.insert(label::POOL.to_owned(), self.pool.name.clone());
+        }
+        labels
     }
 }
 
@@ -63,7 +78,7 @@ impl<'a> DesiredClass<'a> {
             pool,
             handler: &first.class.handler,
             overhead: Cow::Borrowed(&first.class.overhead),
-            selector: selector(first.spec.build, (first.class.scope == RuntimeClassScope::Pool).then_some(pool)),
+            selector: first.selector(),
             tolerations: tolerations(users),
             adopted: None,
         }
@@ -179,17 +194,6 @@ impl<'a> DesiredClass<'a> {
     }
 }
 
-/// The selector of a class: the nodes of a build, or of a pool.
-fn selector(build: Build, pool: Option<&String>) -> BTreeMap<String, String> {
-    let mut labels = BTreeMap::from([
-        (label::OS.to_owned(), "windows".to_owned()),
-        (label::ARCH.to_owned(), "amd64".to_owned()),
-        (label::WINDOWS_BUILD.to_owned(), build.to_string()),
-    ]);
-    labels.extend(pool.map(|pool| (label::POOL.to_owned(), pool.clone())));
-    labels
-}
-
 /// The tolerations for the taints of the pools, and those in their specs.
 fn tolerations(users: &[ClassUser]) -> Vec<core::Toleration> {
     let mut all: Vec<core::Toleration> = Vec::new();
@@ -201,9 +205,11 @@ fn tolerations(users: &[ClassUser]) -> Vec<core::Toleration> {
     };
     for user in users {
         // Pools that share a class usually have the same taints.
-        user.spec.taints.iter().filter(|taint| tolerated.insert(*taint)).for_each(|taint| {
-            add(toleration_of(&taint.key, &taint.value, taint.effect.as_str()));
-        });
+        user.spec.taints.iter().chain(&user.spec.replaces_taints).filter(|taint| tolerated.insert(*taint)).for_each(
+            |taint| {
+                add(toleration_of(&taint.key, &taint.value, taint.effect.as_str()));
+            },
+        );
         user.class.tolerations.iter().for_each(|toleration| add(written(toleration)));
     }
     all

@@ -8,6 +8,7 @@ use crate::{
     domain::{
         pool::{Members, Spec},
         profile::Profile,
+        release_labels,
     },
     facts::{
         Build,
@@ -61,6 +62,7 @@ pub fn labels(
 ) -> BTreeMap<String, String> {
     let mut labels = labels_at_registration(spec, machine_labels, node_labels);
     labels.extend(spec.labels.clone());
+    labels.extend(release_labels::expected(spec.build));
     labels.insert(label::POOL.to_owned(), pool.to_owned());
     labels
 }

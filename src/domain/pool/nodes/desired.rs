@@ -22,6 +22,10 @@ pub struct DesiredNode<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// The taints of the spec.
     pub taints: &'a [Taint],
+    /// The taints of others that are removed once those of the spec are on the node.
+    pub replaced: &'a [Taint],
+    /// The taints that are not added yet, because pods would stay Pending.
+    pub held: &'a BTreeSet<TaintKey>,
     /// The taints that a RuntimeClass of the pool tolerates only after this plan has changed it.
     pub untolerated: &'a BTreeSet<TaintKey>,
     /// These RuntimeClasses.
@@ -54,6 +58,8 @@ pub struct NodePlan {
     pub label_conflicts: Vec<ValueConflict<String>>,
     /// NoExecute taints that are held because they would evict pods.
     pub would_evict: Vec<TaintKey>,
+    /// Taints that are held because pods would stay Pending.
+    pub would_strand: Vec<TaintKey>,
     /// Taints that are held because a RuntimeClass of the pool does not tolerate them.
     pub untolerated: Vec<TaintKey>,
     /// Fields that another client repeatedly reverts.
@@ -94,6 +100,7 @@ impl NodePlan {
         self.taint_conflicts.is_empty()
             && self.label_conflicts.is_empty()
             && self.would_evict.is_empty()
+            && self.would_strand.is_empty()
             && self.untolerated.is_empty()
             && self.reverted.is_empty()
             && self.refused.is_none()
@@ -117,8 +124,8 @@ impl fmt::Display for RevertedField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is reverted by {} and ", self.field, self.writer.as_deref().unwrap_or("another client"))?;
         match self.paused_until {
-            Some(until) => write!(f, "not set again before {until:.0}"),
-            None => write!(f, "set again after at most {} s", MAX_BACKOFF.as_secs()),
+            Some(until) => write!(f, "not written again before {until:.0}"),
+            None => write!(f, "written again after at most {} s", MAX_BACKOFF.as_secs()),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The plan of a single node.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
 
@@ -14,6 +17,7 @@ use crate::{
         ownership::{AppliedKeys, Evidence},
         pool::Snapshot,
         record::{Origin, Record},
+        release_labels,
         revert::{FieldWrite, ObjectId, RevertPolicy, WINDOW},
     },
 };
@@ -28,6 +32,8 @@ pub struct Inputs<'a> {
     pub evicting: &'a [TaintKey],
     /// Whether the kubelet registered with a rendered configuration.
     pub configured: bool,
+    /// The labels for releases that pods on the node select.
+    pub selected: &'a BTreeSet<String>,
 }
 
 /// The edits of the labels, and the labels in the next record.
@@ -98,6 +104,10 @@ impl Inputs<'_> {
         if self.node.labelled_pool().is_some() {
             labels.edits.insert(label::POOL.to_owned(), None);
         }
+        // Unknown pods may select them.
+        let unselected = self.present_release_labels().filter(|key| !self.selected.contains(*key));
+        let removable = unselected.filter(|_| self.snapshot.pods.is_some());
+        labels.edits.extend(removable.map(|key| (key.clone(), None)));
         let record = if self.node.owned.is_some() { Edit::Remove } else { Edit::Keep };
         let change = NodeChange {
             labels: labels.edits,
@@ -126,7 +136,29 @@ impl Inputs<'_> {
             self.desired_label(label::WINDOWS_BUILD, &version.build.to_string(), &mut labels, plan);
         }
         self.remove_labels(&mut labels, |key| self.may_write(&FieldWrite::label(key, None), plan));
+        self.release_labels(&mut labels, plan);
         labels
+    }
+
+    /// Sets the labels for the releases whose images the node runs. Like the label with the name of the pool they are not
+    /// recorded. A label is not removed while pods on the node select it: a kubelet that restarts would reject them.
+    fn release_labels(&self, labels: &mut EditedLabels, plan: &mut NodePlan) {
+        let runs = self.node.release_labels();
+        let is_set = |key: &str| self.node.labels.get(key).map(String::as_str) == Some(label::RUNS_VALUE);
+        for key in runs.iter().filter(|key| !is_set(key)) {
+            if self.may_write(&FieldWrite::label(key, Some(label::RUNS_VALUE)), plan) {
+                labels.edits.insert(key.clone(), Some(label::RUNS_VALUE.to_owned()));
+            }
+        }
+        for key in self.present_release_labels().filter(|key| !runs.contains(*key) && !self.selected.contains(*key)) {
+            if self.may_write(&FieldWrite::label(key, None), plan) {
+                labels.edits.insert(key.clone(), None);
+            }
+        }
+    }
+
+    fn present_release_labels(&self) -> impl Iterator<Item = &String> {
+        self.node.labels.keys().filter(|key| release_labels::is_release_label(key))
     }
 
     fn desired_label(&self, key: &str, value: &str, labels: &mut EditedLabels, plan: &mut NodePlan) {
@@ -173,12 +205,17 @@ impl Inputs<'_> {
         let mut taints = self.present_taints();
         for taint in desired.taints {
             let key = TaintKey::from(taint);
-            let (writable, blocked) = (writable(&key), desired.blocked.contains(&key));
-            self.desired_taint(taint, key, writable, blocked, &mut taints, plan);
+            let writable = writable(&key);
+            self.desired_taint(desired, taint, key, writable, &mut taints, plan);
         }
+        // While a taint of the spec is missing, the former ones keep Linux pods off the node.
+        let complete = desired.taints.iter().all(|taint| taints.has(taint));
         self.remove_taints(&mut taints, |key| {
-            writable(key) && self.may_write_taint(&FieldWrite::taint(key, None), plan)
+            complete && writable(key) && self.may_write_taint(&FieldWrite::taint(key, None), plan)
         });
+        if complete {
+            self.remove_replaced(desired, &mut taints, plan);
+        }
         taints
     }
 
@@ -188,10 +225,10 @@ impl Inputs<'_> {
 
     fn desired_taint(
         &self,
+        desired: &DesiredNode,
         taint: &Taint,
         key: TaintKey,
         writable: bool,
-        blocked: bool,
         taints: &mut EditedTaints,
         plan: &mut NodePlan,
     ) {
@@ -200,6 +237,8 @@ impl Inputs<'_> {
         let present = present.map(|present| present.value.clone().unwrap_or_default());
         let evicts = taint.effect == TaintEffect::NoExecute && self.evicting.contains(&key);
         let write = FieldWrite::taint(&key, Some(&taint.value));
+        let is_replaced =
+            |present: &String| desired.replaced.contains(&Taint { value: present.clone(), ..taint.clone() });
         match present {
             Some(value) if value == taint.value => {
                 self.report_conflict(&write, plan);
@@ -209,13 +248,14 @@ impl Inputs<'_> {
                 taints.record.insert(key, origin);
                 return;
             }
-            Some(present) if !self.applied.owns_taint(self.evidence, &key) => {
+            Some(present) if !self.applied.owns_taint(self.evidence, &key) && !is_replaced(&present) => {
                 plan.taint_conflicts.push(ValueConflict { key: key.clone(), present, desired: taint.value.clone() });
             }
             _ if evicts => plan.would_evict.push(key.clone()),
+            _ if desired.held.contains(&key) => plan.would_strand.push(key.clone()),
             // A taint that was removed from the node is added again, so that nobody can remove the taint of a node by
             // making a RuntimeClass unchangeable.
-            _ if blocked && (present.is_some() || recorded != Some(Origin::Added)) => {
+            _ if desired.blocked.contains(&key) && (present.is_some() || recorded != Some(Origin::Added)) => {
                 plan.untolerated.push(key.clone());
             }
             _ if writable && self.may_write_taint(&write, plan) => return taints.set(key, &taint.value),
@@ -237,6 +277,20 @@ impl Inputs<'_> {
                 taints.edits.push(TaintEdit::Remove(key.clone()));
             } else {
                 taints.record.insert(key.clone(), self.carried(*origin));
+            }
+        }
+    }
+
+    /// Removes the taints of others that those of the pool replace.
+    fn remove_replaced(&self, desired: &DesiredNode, taints: &mut EditedTaints, plan: &mut NodePlan) {
+        for taint in desired.replaced {
+            let write = FieldWrite::replaced_taint(taint);
+            if taints.has(taint) && self.may_write_taint(&write, plan) {
+                taints.all.retain(|present| Taint::of_node(present).as_ref() != Some(taint));
+                taints.record.remove(&TaintKey::from(taint));
+                taints.edits.push(TaintEdit::RemoveReplaced(taint.clone()));
+            } else {
+                self.report_conflict(&write, plan);
             }
         }
     }
@@ -319,6 +373,11 @@ impl Inputs<'_> {
 }
 
 impl EditedTaints {
+    /// Whether the node has exactly this taint.
+    fn has(&self, taint: &Taint) -> bool {
+        self.all.iter().any(|present| Taint::of_node(present).as_ref() == Some(taint))
+    }
+
     fn set(&mut self, key: TaintKey, value: &str) {
         let text = (!value.is_empty()).then(|| value.to_owned());
         match self.all.iter_mut().find(|present| TaintKey::from(&**present) == key) {

@@ -65,6 +65,8 @@ fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
         widened_classes: &no_classes,
         blocked: &none,
         evictions: &evictions,
+        held: &none,
+        replaced: &[],
     };
     for desired in [Some(desired), None] {
         let mut shared = NodePlanner::new(&snapshot, &applied, desired.clone());

@@ -1,16 +1,19 @@
 //! The conditions that `Ready` requires.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use super::case::{Case, NodeMessages, names};
 use crate::{
     api::{
-        RuntimeClassState, Taint,
+        RuntimeClassScope, RuntimeClassState, Taint,
         names::{OWNERSHIP_SECRET, condition, label, reason},
     },
     domain::{
         Problem,
-        kubernetes::TaintKey,
+        kubernetes::{TaintKey, WorkloadName},
         operation::{Operation, Outcome, Purpose, Shortfall},
         ownership::Evidence,
         pool::{
@@ -19,6 +22,7 @@ use crate::{
             configs::{self, Rendering},
             consents,
             plan::Member,
+            stranding::Remedy,
         },
         render::reserve,
         status::condition::ComputedCondition,
@@ -26,6 +30,10 @@ use crate::{
     },
     facts::node_restriction::kubelet_may_set,
 };
+
+/// That new taints do not wait for pods.
+const NOT_CHECKED: &str =
+    "Pods are not read (--workloads=off), so new taints are added without a check that pods tolerate them";
 
 /// `SpecValid` of a valid spec.
 pub fn spec_valid(case: &Case) -> ComputedCondition {
@@ -166,6 +174,11 @@ pub fn runtime_class_ready(case: &Case, states: &BTreeMap<String, RuntimeClassSt
             return condition(false, reason, some_messages(explanations)).about(wrong.len());
         }
     }
+    let waiting = case.active.classes.iter().filter(|plan| plan.state == RuntimeClassState::Pending);
+    let waiting: Vec<String> = waiting.filter_map(|plan| plan.explanation.as_ref()).map(ToString::to_string).collect();
+    if !waiting.is_empty() {
+        return condition(false, reason::PROGRESSING, some_messages(&waiting)).about(waiting.len());
+    }
     let in_state =
         |wanted: RuntimeClassState| states.iter().filter(move |(_, state)| **state == wanted).map(|(name, _)| name);
     let pending: Vec<_> = in_state(RuntimeClassState::Pending).collect();
@@ -178,11 +191,26 @@ pub fn runtime_class_ready(case: &Case, states: &BTreeMap<String, RuntimeClassSt
     let ready: Vec<_> = in_state(RuntimeClassState::Applied).chain(in_state(RuntimeClassState::Found)).collect();
     let message = match ready.len() {
         0 => "the pool has no RuntimeClass".to_owned(),
-        count => {
-            format!("RuntimeClass {} {} build {}", some_of(&ready), agree(count, "selects", "select"), case.spec.build)
-        }
+        _ => selected_by(case, &ready),
     };
     condition(true, reason::APPLIED, message)
+}
+
+/// Which nodes the RuntimeClasses with these names select.
+fn selected_by(case: &Case, ready: &[&String]) -> String {
+    let is_compatible = |name: &&String| {
+        let class = case.spec.runtime_classes.iter().find(|class| class.name == **name);
+        class.is_some_and(|class| class.scope == RuntimeClassScope::Compatible)
+    };
+    let (compatible, exact): (Vec<&String>, Vec<&String>) = ready.iter().copied().partition(is_compatible);
+    let build = case.spec.build;
+    let parts =
+        [(exact, format!("build {build}")), (compatible, format!("the nodes that run images of build {build}"))];
+    let parts = parts.into_iter().filter(|(names, _)| !names.is_empty());
+    let parts = parts.map(|(names, selected)| {
+        format!("RuntimeClass {} {} {selected}", some_of(&names), agree(names.len(), "selects", "select"))
+    });
+    parts.collect::<Vec<_>>().join(", and ")
 }
 
 /// Why planned changes are not written yet.
@@ -207,7 +235,7 @@ struct Cause<'a> {
     detail: Box<dyn Fn(&Member) -> Option<String> + 'a>,
 }
 
-fn causes<'a>(case: &'a Case<'a>) -> [Cause<'a>; 6] {
+fn causes<'a>(case: &'a Case<'a>) -> [Cause<'a>; 7] {
     let refused = |member: &Member| match case.nodes_done.get(member.node.name.as_str()) {
         Some(Outcome::Partly { why: Shortfall::Refused(error), .. }) => Some(error.message.clone()),
         _ => member.plan.refused.clone(),
@@ -238,6 +266,11 @@ fn causes<'a>(case: &'a Case<'a>) -> [Cause<'a>; 6] {
             detail: Box::new(|member| member.plan.would_evict.first().map(ToString::to_string)),
         },
         Cause {
+            reason: reason::WOULD_STRAND_PODS,
+            text: would_strand_pods(case),
+            detail: Box::new(|member| member.plan.would_strand.first().map(ToString::to_string)),
+        },
+        Cause {
             reason: reason::CONTESTED,
             text: "another client repeatedly reverts labels or taints of the pool. Stop that client, or change the pool".to_owned(),
             detail: Box::new(|member| member.plan.reverted.first().map(ToString::to_string)),
@@ -264,12 +297,43 @@ fn would_evict(case: &Case) -> String {
     )
 }
 
+/// Why new taints wait for pods, with what to write in each workload.
+fn would_strand_pods(case: &Case) -> String {
+    let taints = &case.active.taints;
+    if taints.workloads.is_empty() {
+        return "new taints wait until the pods are read. If this lasts, allow this operator to list and watch pods and their \
+                controllers, or run it with --workloads=off"
+            .to_owned();
+    }
+    let instruction = |taint: &Taint| {
+        let taint = taint.clone();
+        move |(name, remedy): (&Arc<WorkloadName>, &Remedy)| format!("{name}: {}", remedy.instruction(&taint))
+    };
+    let workloads = taints.workloads.iter().flat_map(|(taint, workloads)| workloads.iter().map(instruction(taint)));
+    let names: BTreeSet<&Arc<WorkloadName>> = taints.workloads.values().flat_map(BTreeMap::keys).collect();
+    format!(
+        "{} {} not tolerate it, and their next pods would stay Pending. {}. Or allow it: {}",
+        counted(names.len(), "workload"),
+        agree(names.len(), "does", "do"),
+        some_messages(workloads),
+        consents::pending_command(&case.pool.name, taints.workloads.keys()),
+    )
+}
+
 /// `NodesTainted`.
 pub fn nodes_tainted(case: &Case) -> ComputedCondition {
     let problem = |reason, message: String, count| {
         let message = format!("{message}. {}", case.list());
         ComputedCondition::new(condition::NODES_TAINTED, false, reason, message).about(count)
     };
+    if let Some(mutual) = &case.active.mutual_replacement {
+        let message = format!(
+            "pool {} replaces a taint of this pool, and this pool replaces its taint {}, so neither taint is removed. Remove the \
+             taint from spec.replacesTaints of one of them",
+            mutual.pool, mutual.taint
+        );
+        return ComputedCondition::new(condition::NODES_TAINTED, false, reason::TAINT_CONFLICT, message);
+    }
     for Cause { reason, text, detail } in causes(case) {
         let members = case.active.members.iter();
         let wrong: Vec<String> = members
@@ -303,7 +367,8 @@ pub fn nodes_tainted(case: &Case) -> ComputedCondition {
         0 => "the pool has no nodes".to_owned(),
         _ => format!("{} {} {what}", counted(count, "node"), agree(count, "has its", "have their")),
     };
-    let message = [message].into_iter().chain(unverified_records(case)).collect::<Vec<_>>().join(". ");
+    let unchecked = (case.pods_are_off() && !case.spec.taints.is_empty() && count > 0).then(|| NOT_CHECKED.to_owned());
+    let message = [message].into_iter().chain(unchecked).chain(unverified_records(case)).collect::<Vec<_>>().join(". ");
     ComputedCondition::new(condition::NODES_TAINTED, true, reason::APPLIED, message)
 }
 
