@@ -1,5 +1,6 @@
 //! Laws of the planner, for any pools and nodes: plans are run against a model of the API server.
 
+mod adoption;
 mod bounds;
 mod membership;
 mod relevance;
@@ -74,7 +75,7 @@ fn any_selector() -> impl Strategy<Value = Value> {
 
 fn any_spec() -> impl Strategy<Value = Value> {
     let version = select(vec!["ltsc2019", "ltsc2022", "ltsc2025"]);
-    let class = (select(vec!["shared", "own"]), select(vec!["Build", "Pool"]));
+    let class = (select(vec!["shared", "own"]), select(vec!["Build", "Pool", "Compatible"]));
     let rest = (any::<bool>(), any::<bool>(), select(vec!["Retain", "Cleanup"]), 0..8);
     (version, any_selector(), any_taints(), class, rest).prop_map(
         |(version, selector, taints, (name, scope), (named, profiled, policy, fallback))| {

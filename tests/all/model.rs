@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use serde_json::{Map, Value, json};
 use winpool::{
     domain::{
@@ -15,7 +16,7 @@ use winpool::{
         },
         record::OwnershipKey,
         status::pool::{Report, report},
-        workload::{Pod, Shared},
+        workload::{ControllerView, Controllers, Pod, PodController, Shared},
     },
     facts::Minor,
 };
@@ -40,6 +41,8 @@ pub const NODE: &str = "Node";
 pub const CLASS: &str = "RuntimeClass";
 pub const CONFIG: &str = "ConfigMap";
 pub const POD: &str = "Pod";
+pub const DEPLOYMENT: &str = "Deployment";
+pub const DAEMON_SET: &str = "DaemonSet";
 pub const NODE_CONFIG: &str = "WindowsNodeConfig";
 
 impl Model {
@@ -151,6 +154,11 @@ impl Model {
             ownership: Arc::new(Ownership::signed(OwnershipKey::new(&[self.key; OwnershipKey::LENGTH]))),
             node_configs: Some(self.all(NODE_CONFIG).map(|config| NodeConfigView::from_object(read(config))).collect()),
             pods: Some(self.all(POD).map(read_pod).collect()),
+            controllers: Controllers {
+                deployments: self.all(DEPLOYMENT).map(read_controller::<Deployment>).collect(),
+                daemon_sets: self.all(DAEMON_SET).map(read_controller::<DaemonSet>).collect(),
+                ..Controllers::default()
+            },
             ..Snapshot::default()
         }
     }
@@ -322,6 +330,10 @@ impl Model {
 
 fn read_pod(pod: &Value) -> Pod {
     Pod::read(serde_json::from_value(pod.clone()).unwrap(), &mut Shared::default())
+}
+
+fn read_controller<T: PodController + serde::de::DeserializeOwned>(object: &Value) -> ControllerView<T> {
+    ControllerView::read(serde_json::from_value(object.clone()).unwrap(), &mut Shared::default())
 }
 
 /// A pod on a node.
