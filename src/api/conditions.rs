@@ -285,8 +285,12 @@ pub const CONDITIONS: &[ConditionType] = &[
             "set `spec.pauseImage.tag` of the profile to a tag with that entry, or remove it"),
         row(reason::IMAGES_CANNOT_RUN, TRUE,
             "an image of a workload cannot run on the pool's nodes, according to the container runtime, the registry \
-             or the image name (\"probably\"); or it has a later revision than the node (\"may fail to start\")",
+             or the image name (\"probably\")",
             "follow the message: rebuild the image, update the node, or use the pool that it names"),
+        row(reason::REVISION_TOO_OLD, TRUE,
+            "a node runs an earlier revision than `spec.minRevision`, or an image has a later revision than the nodes \
+             that it runs on, so that it may fail to start",
+            "install the Windows update that the message names on the nodes, or replace them"),
         row(reason::UNKNOWN_VERSION, UNKNOWN,
             "a node reports no Windows version, or one that this operator does not know",
             "check the kubelet, or upgrade winpool"),

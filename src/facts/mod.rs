@@ -22,6 +22,7 @@ pub mod support;
 pub mod taints;
 pub mod version_compatibility;
 mod versions;
+pub mod windows_updates;
 
 use jiff::civil::{Date, date};
 
@@ -65,4 +66,5 @@ pub const TABLES: &[Table] = &[
     table("support",               date(2026, 3, 26), &["kubernetes/website"]),
     table("taints",                date(2026, 8, 22), &["kubernetes/website", "kubernetes/autoscaler", "kubernetes-sigs/karpenter", "kubernetes-sigs/cluster-api", "openshift/windows-machine-config-operator", "kubernetes/kubernetes", "MicrosoftDocs/azure-stack-docs"]),
     table("version_compatibility", date(2026, 8, 22), &["containerd/platforms", "containerd/containerd", "microsoft/hcsshim"]),
+    table("windows_updates",       date(2026, 11, 19), &["altrhombus/DataForGeeks", "MaineK00n/msrc-cvrf-watch", "future-architect/vuls", "Azure/AgentBaker", "CVEProject/cvelistV5"]),
 ];

@@ -300,3 +300,25 @@ fn nodes_that_run_the_images_count_for_a_class_that_selects_compatible_nodes() {
         assert_eq!(condition(&model, "web", "RuntimeClassReady").0, expected, "{scope}");
     }
 }
+
+#[test]
+fn a_node_below_the_lowest_revision_is_reported_with_the_update_to_install() {
+    for (revision, expected) in [
+        (0, None),
+        (1000, None),
+        (
+            2402,
+            Some(
+                "1 node runs an earlier revision than 10.0.20348.2402 (2024-04, KB5036909) of spec.minRevision: win-1 (10.0.20348.1000). Install Windows updates on it, or replace it",
+            ),
+        ),
+    ] {
+        let mut model = model(json!({"minRevision": revision}), json!([]));
+        model.settle();
+        let (reason, message) = condition(&model, "web", "OSMismatch");
+        match expected {
+            Some(expected) => assert!(reason == "RevisionTooOld" && message.starts_with(expected), "{message}"),
+            None => assert_eq!(reason, "Matched", "{revision}"),
+        }
+    }
+}

@@ -13,15 +13,16 @@ use crate::{
     facts::{
         Build, ContainerdVersion, OsVersion,
         builds::{self, Channel},
-        version_compatibility,
+        version_compatibility, windows_updates,
     },
 };
 
-/// The kinds of problems, worst first. Each is a reason of the condition `WorkloadsPlaced`, the first of `OSMismatch`.
+/// The kinds of problems, worst first. Each is a reason of the condition `WorkloadsPlaced`, or of `OSMismatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // the table of conditions explains each
 pub enum IssueKind {
     ImagesCannotRun,
+    RevisionTooOld,
     Unschedulable,
     DaemonSetNotTolerating,
     DaemonSetIgnoresRuntimeClass,
@@ -39,6 +40,7 @@ impl IssueKind {
     pub fn reason(self) -> &'static str {
         match self {
             Self::ImagesCannotRun => reason::IMAGES_CANNOT_RUN,
+            Self::RevisionTooOld => reason::REVISION_TOO_OLD,
             Self::Unschedulable => reason::UNSCHEDULABLE,
             Self::DaemonSetNotTolerating => reason::DAEMON_SET_NOT_TOLERATING,
             Self::DaemonSetIgnoresRuntimeClass => reason::DAEMON_SET_IGNORES_CLASS,
@@ -50,6 +52,11 @@ impl IssueKind {
             Self::MemoryNotReserved => reason::MEMORY_NOT_RESERVED,
             Self::FieldsWithoutEffect => reason::FIELDS_WITHOUT_EFFECT,
         }
+    }
+
+    /// Whether it is a reason of `OSMismatch`.
+    pub fn is_os_mismatch(self) -> bool {
+        matches!(self, Self::ImagesCannotRun | Self::RevisionTooOld)
     }
 
     /// Whether it is a warning only: nothing fails because of it today.
@@ -139,9 +146,8 @@ impl WorkloadIssue {
     /// The kind of the problem.
     pub fn kind(&self) -> IssueKind {
         match self {
-            Self::SandboxCannotStart { .. } | Self::ImageCannotRun(_) | Self::ImageNewerThanHost { .. } => {
-                IssueKind::ImagesCannotRun
-            }
+            Self::SandboxCannotStart { .. } | Self::ImageCannotRun(_) => IssueKind::ImagesCannotRun,
+            Self::ImageNewerThanHost { .. } => IssueKind::RevisionTooOld,
             Self::Unschedulable(_) => IssueKind::Unschedulable,
             Self::DaemonSetNotTolerating { .. } => IssueKind::DaemonSetNotTolerating,
             Self::DaemonSetIgnoresRuntimeClass { .. } => IssueKind::DaemonSetIgnoresRuntimeClass,
@@ -168,8 +174,9 @@ impl fmt::Display for WorkloadIssue {
             Self::ImageCannotRun(issue) => write!(f, "{issue}"),
             Self::ImageNewerThanHost { image, os, host } => write!(
                 f,
-                "{image} may fail to start on {host}: according to its registry it is for {os}, a later update of the same \
-                 Windows. Install Windows updates on the node, or use an earlier image"
+                "{image} may fail to start on {host}: according to its registry it is for {}, a later update of the same \
+                 Windows. Install Windows updates on the node, or use an earlier image",
+                windows_updates::described(*os)
             ),
             Self::Unschedulable(reason) => write!(f, "new pods cannot be scheduled to any pool: {reason}"),
             Self::DaemonSetNotTolerating { pool, taint } => write!(

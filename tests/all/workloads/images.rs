@@ -172,7 +172,8 @@ fn images_are_checked_against_the_compatibility_matrix() {
     for (version, build, runtime, image, expected) in table {
         let platform = format!("windows/amd64 {image}");
         let cluster = with_image(pool_of(version, build, runtime, json!({})), APP, &[&platform], json!({}));
-        let expected: Vec<_> = expected.iter().map(|end| ("web ImagesCannotRun", *end)).collect();
+        let reason = |end: &str| if end.contains("updates") { "web RevisionTooOld" } else { "web ImagesCannotRun" };
+        let expected: Vec<_> = expected.iter().map(|end| (reason(end), *end)).collect();
         cluster.assert_issues(&expected, &format!("{image} on {version} with {runtime}"));
     }
 }

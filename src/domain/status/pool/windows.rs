@@ -6,7 +6,7 @@ use jiff::civil::Date;
 
 use super::{
     case::{Case, NodeMessages, unreadable, worst_of},
-    workloads::images_that_cannot_run,
+    workloads::image_mismatches,
 };
 use crate::{
     api::conditions::ConditionStatus,
@@ -21,7 +21,7 @@ use crate::{
     },
     facts::{
         Build, ContainerRuntime, ContainerdVersion, Minor, OsVersion, builds, containerd::HYPERV_HANDLER, pause,
-        support,
+        support, windows_updates,
     },
 };
 
@@ -32,12 +32,13 @@ pub fn is_mismatched(spec: &Spec, node: &WindowsNode) -> bool {
 
 /// `OSMismatch`.
 pub fn os_mismatch(case: &Case) -> ComputedCondition {
-    let of_nodes = [builds_that_differ(case), pause_images_that_cannot_run(case)];
+    let of_nodes = [builds_that_differ(case), pause_images_that_cannot_run(case), revisions_too_old(case)];
     let unknown = unknown_builds(case);
     let about_nodes = of_nodes.iter().chain([&unknown]).any(Option::is_some);
-    let images = images_that_cannot_run(case)
-        .map(|(message, count)| mismatch(ConditionStatus::True, reason::IMAGES_CANNOT_RUN, message).about(count));
-    match worst_of(of_nodes.into_iter().chain([images, unknown]).flatten().collect()) {
+    let images = image_mismatches(case).into_iter();
+    let images =
+        images.map(|(kind, message, count)| mismatch(ConditionStatus::True, kind.reason(), message).about(count));
+    match worst_of(of_nodes.into_iter().flatten().chain(images).chain(unknown).collect()) {
         Some(worst) if about_nodes => {
             ComputedCondition { message: format!("{}. {}", worst.message, case.list()), ..worst }
         }
@@ -115,6 +116,30 @@ fn unfit_for_vm(profile: &Profile, kubelet: Minor, host: Build, containerd: Cont
     // Version 23H2 has no images of its own, so it needs no entry.
     let has_images = builds::release(host).is_some_and(|release| release.channel != builds::Channel::Annual);
     (has_images && pause::has_build(repository, tag, host) == Some(false)).then_some(image)
+}
+
+/// Nodes with an earlier revision than `spec.minRevision`.
+fn revisions_too_old(case: &Case) -> Option<ComputedCondition> {
+    let wanted = case.spec.min_revision;
+    let too_old = case.active.members.iter().filter_map(|Member { node, .. }| {
+        let os = node.os.as_ref().ok().filter(|os| os.build == case.spec.build)?;
+        os.revision.is_some_and(|revision| revision < wanted).then(|| format!("{} ({os})", node.name))
+    });
+    let too_old: Vec<String> = too_old.collect();
+    let message = || {
+        let wanted = OsVersion { build: case.spec.build, revision: Some(wanted) };
+        format!(
+            "{} {} an earlier revision than {} of spec.minRevision: {}. Install Windows updates on {}, or replace {}",
+            counted(too_old.len(), "node"),
+            agree(too_old.len(), "runs", "run"),
+            windows_updates::described(wanted),
+            some_of(&too_old),
+            agree(too_old.len(), "it", "them"),
+            agree(too_old.len(), "it", "them"),
+        )
+    };
+    (!too_old.is_empty())
+        .then(|| mismatch(ConditionStatus::True, reason::REVISION_TOO_OLD, message()).about(too_old.len()))
 }
 
 fn unknown_builds(case: &Case) -> Option<ComputedCondition> {

@@ -63,7 +63,7 @@ pub fn workloads_placed(case: &Case) -> ComputedCondition {
         .workloads()
         .into_iter()
         .flat_map(|workloads| &workloads.issues)
-        .filter(|(kind, _)| **kind != IssueKind::ImagesCannotRun)
+        .filter(|(kind, _)| !kind.is_os_mismatch())
         .map(|(kind, affected)| (*kind, affected))
         .collect();
     let Some((worst, affected)) = issues.first() else {
@@ -79,10 +79,11 @@ pub fn workloads_placed(case: &Case) -> ComputedCondition {
     condition(ConditionStatus::False, worst.reason(), message).about(affected.count)
 }
 
-/// The message about images that cannot run, with the number of workloads.
-pub fn images_that_cannot_run(case: &Case) -> Option<(String, usize)> {
-    let affected = case.workloads()?.issues.get(&IssueKind::ImagesCannotRun)?;
-    Some((messages(affected), affected.count))
+/// The problems of images that concern `OSMismatch`, each with its message and the number of workloads.
+pub fn image_mismatches(case: &Case) -> Vec<(IssueKind, String, usize)> {
+    let issues = case.workloads().into_iter().flat_map(|workloads| &workloads.issues);
+    let of_images = issues.filter(|(kind, _)| kind.is_os_mismatch());
+    of_images.map(|(kind, affected)| (*kind, messages(affected), affected.count)).collect()
 }
 
 /// The first five workloads with their issues. Workloads with an equal issue are grouped.
