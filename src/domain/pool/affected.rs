@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Pool, RuntimeClassView, assignment::Assigner, membership::may_have};
+use super::{Pool, RuntimeClassView, Spec, assignment::Assigner, membership::may_have};
 use crate::{
-    api::names::label,
+    api::{Taint, names::label},
     domain::{Objects, node::WindowsNode, ownership::Ownership},
 };
 
@@ -30,8 +30,9 @@ pub struct Observed<'a> {
 }
 
 impl<'a> PoolChange<'a> {
-    /// The other pools that the change affects: those that share nodes with the pool if its membership changes, and
-    /// those that share a RuntimeClass with it if the desired classes change. Its status affects no other pool.
+    /// The other pools that the change affects: those that share nodes with the pool if its membership changes, those
+    /// that share a RuntimeClass with it if the desired classes change, and those that replace its taints, or the reverse.
+    /// Its status affects no other pool.
     pub fn affected_pools(self, observed: &Observed<'_>) -> BTreeSet<String> {
         let mut affected = BTreeSet::new();
         if self.membership_differs() {
@@ -39,6 +40,7 @@ impl<'a> PoolChange<'a> {
         }
         if self.differs(desired_classes) {
             affected.extend(self.sharing_classes(observed));
+            affected.extend(self.replacing(observed));
         }
         affected.retain(|pool| pool != self.name());
         affected
@@ -94,6 +96,14 @@ impl<'a> PoolChange<'a> {
         sharing
     }
 
+    /// The pools that replace a taint of this pool, or whose taints it replaces, before or after.
+    fn replacing(&self, observed: &Observed<'_>) -> BTreeSet<String> {
+        let specs: Vec<&Spec> = self.states().filter_map(|pool| pool.spec.as_ref().ok()).collect();
+        let is_replacing =
+            |pool: &&Arc<Pool>| pool.spec.as_ref().is_ok_and(|spec| specs.iter().any(|own| replaces(own, spec)));
+        observed.pools.values().filter(is_replacing).map(|pool| pool.name.clone()).collect()
+    }
+
     /// The pools that name a class that this pool names or named, and those for which such a class was created.
     fn sharing_classes(self, observed: &Observed<'_>) -> BTreeSet<String> {
         let names: BTreeSet<&str> = self.states().flat_map(class_names).collect();
@@ -104,6 +114,12 @@ impl<'a> PoolChange<'a> {
     }
 }
 
+/// Whether one of the pools replaces a taint of the other.
+fn replaces(one: &Spec, other: &Spec) -> bool {
+    let has = |replaced: &[Taint], taints: &[Taint]| replaced.iter().any(|taint| taints.contains(taint));
+    has(&one.replaces_taints, &other.taints) || has(&other.replaces_taints, &one.taints)
+}
+
 /// The fields that the assignment of nodes depends on.
 fn membership(pool: &Pool) -> impl PartialEq + '_ {
     let members = pool.spec.as_ref().ok().map(|spec| &spec.members);
@@ -112,7 +128,8 @@ fn membership(pool: &Pool) -> impl PartialEq + '_ {
 
 /// The fields that the desired RuntimeClasses of a pool depend on.
 fn desired_classes(pool: &Pool) -> impl PartialEq + '_ {
-    let classes = pool.spec.as_ref().ok().map(|spec| (spec.build, &spec.runtime_classes, &spec.taints));
+    let classes = pool.spec.as_ref().ok();
+    let classes = classes.map(|spec| (spec.build, &spec.runtime_classes, &spec.taints, &spec.replaces_taints));
     (&pool.uid, pool.created, pool.deleting, pool.enforces(), classes)
 }
 
