@@ -19,10 +19,10 @@ pub fn has_taint(node: &Node, key: &str, value: &str) -> bool {
     taints(node).iter().any(|taint| taint.key == key && taint.value.as_deref().unwrap_or_default() == value)
 }
 
-/// The taints of a node as `key=value:Effect`, without those that Kubernetes itself sets.
+/// The taints of a node as `key=value:Effect`, without those that other components manage.
 #[must_use]
 pub fn taints_of(node: &Node) -> Vec<String> {
-    let others = taints(node).iter().filter(|taint| !taint.key.starts_with("node.kubernetes.io/"));
+    let others = taints(node).iter().filter(|taint| winpool::facts::taints::manager(&taint.key).is_none());
     others.map(|taint| format!("{}={}:{}", taint.key, taint.value.clone().unwrap_or_default(), taint.effect)).collect()
 }
 

@@ -8,6 +8,7 @@
 // clippy.toml allows these in tests, but not in the helper functions of tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod adoption;
 mod agents;
 mod cluster_api;
 mod cluster_wide;

@@ -1,5 +1,6 @@
 //! `make run`: runs the operator with its shipped RBAC on a real control plane with simulated Windows nodes.
 
+mod adopted;
 mod fleet;
 mod machines;
 mod pools;
@@ -92,7 +93,7 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     let Fleet { nodes, workloads, mistakes } = fleet(control_plane.version().minor);
     let delivered = nodes.iter().map(|node| u32::from(node.takes_configuration)).sum();
 
-    let _kubelets = step("registering nodes", async {
+    let kubelets = step("registering nodes", async {
         let result = format!("{} nodes registered by simulated kubelets, 8 of them with Windows", nodes.len());
         let kubelets = Kubelets::start(client.clone(), nodes).await?;
         kubelets.refuse(Mistakes::IMAGE, Refusal::Image(Mistakes::REFUSAL.to_owned()));
@@ -123,6 +124,9 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     demonstration.settle(&samples).await?;
     let _rollout = Rollout::show(&demonstration.control_plane, &demonstration.client).await?;
     machines::show(&demonstration.control_plane, &demonstration.client).await?;
+    if demonstration.schedules_pods() {
+        adopted::show(&demonstration.control_plane, &demonstration.client, &kubelets).await?;
+    }
     demonstration.check_requests()?;
     if arguments.once {
         return Ok(());

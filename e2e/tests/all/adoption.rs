@@ -1,0 +1,41 @@
+//! The adoption of a fleet that others have tainted: in each dialect, with Deployments, DaemonSets and RuntimeClasses made
+//! by hand. A watch of all pods and nodes shows that no pod was ever Pending because of winpool.
+
+mod classes;
+mod fleet;
+mod steps;
+
+use anyhow::Result;
+use e2e::{
+    assets::{Component, skipped},
+    cluster::Cluster,
+    control_plane::Options,
+    fixture::SharedCluster,
+};
+use tokio::sync::OnceCell;
+
+/// Every test needs a scheduler and a controller manager.
+const NEEDED: [Component; 2] = Component::ALL;
+/// Windows Server 2022.
+const SERVER_2022: &str = "10.0.20348.2700";
+
+async fn shared() -> &'static SharedCluster {
+    static SHARED: OnceCell<SharedCluster> = OnceCell::const_new();
+    // The images are in no registry.
+    SHARED.get_or_init(async || SharedCluster::start(Options::default(), &["--registry=off"]).await.unwrap()).await
+}
+
+/// A cluster whose operator does not read workloads.
+async fn without_workloads() -> &'static SharedCluster {
+    static SHARED: OnceCell<SharedCluster> = OnceCell::const_new();
+    SHARED.get_or_init(async || SharedCluster::start(Options::default(), &["--workloads=off"]).await.unwrap()).await
+}
+
+async fn connect(shared: &SharedCluster) -> Result<Cluster> {
+    Cluster::connect(shared.control_plane.clone()).await
+}
+
+/// Whether a test must be skipped; prints a line if so.
+fn is_skipped(test: &str) -> bool {
+    skipped(test, &NEEDED).unwrap()
+}

@@ -1,0 +1,146 @@
+//! The steps of an adoption, each followed by a revert in Git.
+
+use std::time::Duration;
+
+use e2e::{
+    cluster::edit,
+    wait::{eventually, stays},
+};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::{
+    fleet::{DIALECTS, Dialect, Fleet},
+    is_skipped, shared, without_workloads,
+};
+
+/// How long to check that nothing happens.
+const A_WHILE: Duration = Duration::from_millis(1500);
+const NEW: &str = "os=windows:NoSchedule";
+
+/// Whether workloads of a dialect tolerate the new taint at the start, themselves or by the adopted class.
+fn all_tolerate(dialect: Dialect) -> bool {
+    dialect.taint == Some(("os", "windows"))
+}
+
+#[tokio::test]
+async fn a_fleet_in_every_dialect_is_adopted_and_reverted_without_a_pending_pod() {
+    if is_skipped("a_fleet_in_every_dialect_is_adopted_and_reverted_without_a_pending_pod") {
+        return;
+    }
+    let fleet = Fleet::new(shared().await, "fleet").await.unwrap();
+    let dialects = || DIALECTS.into_iter();
+
+    // Observe: nothing is written to nodes, the pools are ready, and the conditions say what would happen.
+    fleet.apply_pools(|dialect| dialect.pool("fleet", "Observe")).await.unwrap();
+    for dialect in dialects() {
+        fleet.cluster.until_condition(&dialect.object("fleet"), "Ready", "True", "Observing").await.unwrap();
+        assert_eq!(fleet.taints(dialect).await.unwrap(), dialect.taint_text().into_iter().collect());
+    }
+    fleet.restart_pods().await.unwrap();
+    fleet.check().await.unwrap();
+
+    // Enforce: the taint waits for the workloads that do not tolerate it.
+    fleet.apply_pools(|dialect| dialect.pool("fleet", "Enforce")).await.unwrap();
+    for dialect in dialects() {
+        let name = dialect.object("fleet");
+        if all_tolerate(dialect) {
+            fleet.cluster.until_ready(&name).await.unwrap();
+        } else {
+            let held = fleet.cluster.until_condition(&name, "NodesTainted", "False", "WouldStrandPods").await.unwrap();
+            let daemon_set = format!("DaemonSet fleet/{name}-logs: add toleration {{key: os, value: \"windows\"");
+            assert!(held.message.contains(&daemon_set), "{}", held.message);
+            // The adopted class tolerates both taints now, so its Deployment need not be changed.
+            let deployment = format!("Deployment fleet/{name}-web: add toleration");
+            assert_eq!(held.message.contains(&deployment), !dialect.has_class, "{}", held.message);
+        }
+        fleet.until_tainted(dialect, dialect.taint_text()).await.unwrap();
+    }
+    fleet.restart_pods().await.unwrap();
+
+    // A revert of that commit, and the commit again.
+    fleet.apply_pools(|dialect| dialect.pool("fleet", "Observe")).await.unwrap();
+    fleet.restart_pods().await.unwrap();
+    fleet.apply_pools(|dialect| dialect.pool("fleet", "Enforce")).await.unwrap();
+    fleet.restart_pods().await.unwrap();
+    fleet.check().await.unwrap();
+
+    // The workloads tolerate both taints: the new one replaces the other.
+    fleet.tolerate_both_taints().await.unwrap();
+    for dialect in dialects() {
+        fleet.until_tainted(dialect, Some(NEW.to_owned())).await.unwrap();
+        fleet.cluster.until_ready(&dialect.object("fleet")).await.unwrap();
+    }
+    fleet.restart_pods().await.unwrap();
+    fleet.check().await.unwrap();
+
+    // A revert to the former dialect, and the commit again.
+    fleet.apply_pools(|dialect| dialect.reverted_pool("fleet")).await.unwrap();
+    for dialect in dialects() {
+        let former = dialect.taint_text().unwrap_or_else(|| NEW.to_owned());
+        fleet.until_tainted(dialect, Some(former)).await.unwrap();
+    }
+    fleet.restart_pods().await.unwrap();
+    fleet.apply_pools(|dialect| dialect.pool("fleet", "Enforce")).await.unwrap();
+    for dialect in dialects() {
+        fleet.until_tainted(dialect, Some(NEW.to_owned())).await.unwrap();
+    }
+    fleet.restart_pods().await.unwrap();
+    fleet.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_workloads_the_taint_is_added_and_the_condition_says_that_pods_were_not_checked() {
+    if is_skipped("without_workloads_the_taint_is_added_and_the_condition_says_that_pods_were_not_checked") {
+        return;
+    }
+    let fleet = Fleet::new(without_workloads().await, "unread").await.unwrap();
+    fleet.tolerate_both_taints().await.unwrap();
+    fleet.apply_pools(|dialect| dialect.pool("unread", "Enforce")).await.unwrap();
+    for dialect in DIALECTS {
+        fleet.until_tainted(dialect, Some(NEW.to_owned())).await.unwrap();
+        let name = dialect.object("unread");
+        let applied = fleet.cluster.until_condition(&name, "NodesTainted", "True", "Applied").await.unwrap();
+        assert!(applied.message.contains("Pods are not read (--workloads=off)"), "{}", applied.message);
+    }
+    fleet.restart_pods().await.unwrap();
+    fleet.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_component_that_restores_a_replaced_taint_is_named_and_the_removal_pauses() {
+    if is_skipped("a_component_that_restores_a_replaced_taint_is_named_and_the_removal_pauses") {
+        return;
+    }
+    let fixture = e2e::fixture::Fixture::with_one_node(shared().await, "restored").await.unwrap();
+    let former = json!({ "key": "node.kubernetes.io/os", "value": "windows", "effect": "NoSchedule" });
+    let spec = e2e::fixture::spec("restored", json!({ "replacesTaints": [former] }));
+    fixture.apply_pool_and_wait("restored", spec).await.unwrap();
+    fixture.until_taints("restored-1", &[NEW]).await.unwrap();
+    for _ in 0..7 {
+        let restored = || async {
+            let node: Node = fixture.node("restored-1").await?;
+            let mut taints = serde_json::to_value(node.spec.clone().unwrap_or_default().taints)?;
+            let all = taints.as_array_mut().expect("a list");
+            if !all.iter().any(|taint| taint["key"] == former["key"]) {
+                all.push(former.clone());
+            }
+            let patch =
+                json!({ "metadata": { "resourceVersion": node.resource_version() }, "spec": { "taints": taints } });
+            edit(&fixture.nodes(), "restored-1", patch).await
+        };
+        eventually("the taint is restored", e2e::cluster::SOON, restored).await.unwrap();
+        let conflicting = fixture.condition("restored", "NodesTainted").await.unwrap().reason == "Contested";
+        if conflicting {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    let contested = fixture.until_condition("restored", "NodesTainted", "False", "Contested").await.unwrap();
+    let text = "replaced taint node.kubernetes.io/os=windows:NoSchedule is reverted by";
+    assert!(contested.message.contains(text), "{}", contested.message);
+    let taints = || fixture.taints("restored-1");
+    let both = |taints: &Vec<String>| taints.len() == 2;
+    stays("the taint is not removed again", A_WHILE, taints, both).await.unwrap();
+}
