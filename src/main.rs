@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use winpool::commands::Cli;
 
 fn main() -> ExitCode {
-    Cli::parse().run()
+    Cli::of_process().run()
 }

@@ -45,6 +45,14 @@ pub(super) fn throttled(client: Client, metrics: &Metrics) -> Client {
     wrapped(client, move |client, request| limiters.clone().send(client, request))
 }
 
+/// The same client, which calls a function after each answered request.
+pub fn observed(client: Client, on_answer: impl Fn() + Clone + Send + 'static) -> Client {
+    wrapped(client, move |client, request| {
+        let on_answer = on_answer.clone();
+        async move { client.send(request).await.inspect(|_| on_answer()) }
+    })
+}
+
 /// The same client, which sends no request after the deadline.
 pub(super) fn with_deadline(client: &Client, deadline: Instant) -> Client {
     wrapped(client.clone(), move |client, mut request| async move {

@@ -21,7 +21,7 @@ mod writer;
 use std::error::Error;
 
 pub use caches::{Caches, ClusterApiCache, ControllerStores};
-pub use client::{client, operator_client};
+pub use client::{client, observed, operator_client};
 pub use events::Events;
 pub use key::{KeyError, OwnershipKeyStore, read as read_key};
 pub use leases::Leases;

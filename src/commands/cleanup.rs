@@ -1,10 +1,14 @@
 //! `winpool cleanup`: removes what winpool added to the cluster, after the operator was uninstalled.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    io::{self, IsTerminal as _},
+    sync::Arc,
+};
 
 use kube::Client;
 
-use super::{Failure, connect, input, workloads};
+use super::{Failure, connect, input, progress::Progress, workloads};
 use crate::{
     admin::Metrics,
     api::names::{DEFAULT_NAMESPACE, OWNERSHIP_SECRET, label},
@@ -26,6 +30,9 @@ use crate::{
 const ATTEMPTS: usize = 10;
 /// How many writes are made before their progress is printed.
 const BATCH: usize = 50;
+/// The refusal where nobody can be asked.
+const NO_TERMINAL: &str = "cleanup asks before it removes anything, and standard input is not a terminal. Use --dry-run to \
+                           see what it would remove, and --yes to remove it";
 
 /// What follows if the workloads cannot be read.
 const KEPT_LABELS: &str = "the labels of runs.winpool.dev/ are not removed, because pods may select them";
@@ -55,19 +62,31 @@ pub(super) struct Args {
     /// The namespace of the operator
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
+    /// Do not ask before removing anything
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    cluster: connect::Args,
 }
 
 /// Removes what the pools added, or prints what would be removed.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let Args { pool, dry_run, force, trust_records, namespace } = args;
+    let Args { pool, dry_run, force, trust_records, namespace, yes, cluster } = args;
     let namespace = input::namespace(namespace)?;
+    let asks = !yes && !dry_run;
+    if asks && !io::stdin().is_terminal() {
+        return Err(Failure::Usage(NO_TERMINAL.to_owned()));
+    }
     let requested = pool.into_iter().collect();
     connect::runtime()?.block_on(async {
-        let client = connect::client().await?;
+        let client = cluster.client().await?;
         let ownership = ownership(&client, &namespace, trust_records).await;
-        let snapshot = cluster::list_snapshot(&client, &namespace).await.map_err(unreachable)?;
+        let progress = Progress::start("reading the cluster", "request");
+        let reader = progress.counting(client.clone());
+        let snapshot = cluster::list_snapshot(&reader, &namespace).await.map_err(unreachable)?;
         let snapshot = Snapshot { ownership, ..snapshot };
-        let snapshot = workloads::added(&client, snapshot, KEPT_LABELS).await;
+        let snapshot = workloads::added(&reader, snapshot, KEPT_LABELS).await;
+        drop(progress);
         let pools = selected_pools(&snapshot, &requested)?;
         let unverified = unverified_records(&snapshot, &requested);
         unverified.iter().for_each(|record| println!("not verified: {record}"));
@@ -77,10 +96,16 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         }
         let plans = clean_up(&snapshot, &pools);
         if dry_run {
-            return print_plans(&plans).and(fail_on_unverified(unverified.len()));
+            return fail_on_writes(&plans, print_plans(&plans)).and(fail_on_unverified(unverified.len()));
         }
         if !force && cluster::is_operator_running(&client, &namespace).await.map_err(unreachable)? {
             fail_on_enforced_pools(&snapshot, &pools, &namespace)?;
+        }
+        if asks {
+            let writes = print_plans(&plans);
+            if writes > 0 {
+                confirm(writes, io::stdin().lock(), io::stderr())?;
+            }
         }
         remove(&client, snapshot, &pools).await?;
         fail_on_unverified(unverified.len())
@@ -167,8 +192,8 @@ fn fail_on_enforced_pools(snapshot: &Snapshot, pools: &BTreeSet<String>, namespa
     )))
 }
 
-/// Prints what would be done.
-fn print_plans(plans: &[Plan]) -> Result<(), Failure> {
+/// Prints what would be done. Returns the number of writes.
+fn print_plans(plans: &[Plan]) -> usize {
     let mut count = 0;
     for plan in plans {
         for operation in plan.steps.iter().flatten() {
@@ -179,10 +204,29 @@ fn print_plans(plans: &[Plan]) -> Result<(), Failure> {
     let handed_over = handed_over(plans);
     if count == 0 && handed_over.is_empty() {
         println!("nothing to remove");
-        return Ok(());
     }
     handed_over.iter().for_each(|text| input::note(text));
-    Err(Failure::Problems(format!("{} would be made without --dry-run", counted(count, "write"))))
+    count
+}
+
+/// The result of a dry run.
+fn fail_on_writes(plans: &[Plan], writes: usize) -> Result<(), Failure> {
+    if writes == 0 && handed_over(plans).is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Problems(format!("{} would be made without --dry-run", counted(writes, "write"))))
+}
+
+/// Asks whether to make the listed writes. Only `y` and `yes` continue.
+fn confirm(writes: usize, mut input: impl io::BufRead, mut out: impl io::Write) -> Result<(), Failure> {
+    let failure = |error: io::Error| Failure::Usage(format!("cannot ask: {error}. Use --yes"));
+    write!(out, "Make {}? [y/N] ", counted(writes, "write")).and_then(|()| out.flush()).map_err(failure)?;
+    let mut answer = String::new();
+    input.read_line(&mut answer).map_err(failure)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::Problems("nothing is removed".to_owned())),
+    }
 }
 
 /// Runs the plans, and plans again while other clients change the same objects.
@@ -335,6 +379,17 @@ mod tests {
         let snapshot = snapshot(&[("web", json!({"windowsVersion": "ltsc2022", "fallback": true}))]);
         let plans = clean_up(&snapshot, &names(&["web"]));
         assert_eq!(plans.iter().flat_map(|plan| &plan.steps).count(), 0, "not even a finalizer that does not exist");
-        assert_eq!(print_plans(&plans), Ok(()));
+        assert_eq!(print_plans(&plans), 0);
+        assert_eq!(fail_on_writes(&plans, 0), Ok(()));
+    }
+
+    #[test]
+    fn only_yes_confirms_the_writes() {
+        let table = [("y\n", true), ("Yes\r\n", true), ("\n", false), ("n\n", false), ("yet\n", false), ("", false)];
+        for (answer, expected) in table {
+            let mut out = Vec::new();
+            assert_eq!(confirm(2, answer.as_bytes(), &mut out).is_ok(), expected, "{answer:?}");
+            assert_eq!(String::from_utf8(out).unwrap(), "Make 2 writes? [y/N] ");
+        }
     }
 }

@@ -1,33 +1,119 @@
 //! Connections to the cluster.
 
-use std::io;
+use std::{io, path::PathBuf};
 
-use kube::{Client, Config};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
 use tokio::runtime::{Builder, Runtime};
 
 use super::Failure;
-use crate::cluster::{self, with_sources};
+use crate::{
+    cluster::{self, with_sources},
+    domain::text::some_of,
+};
 
-/// The current context of the kubeconfig, else the ServiceAccount of the Pod.
-pub(super) async fn config() -> Result<Config, Failure> {
-    Config::infer().await.map_err(|error| {
-        let error = with_sources(&error);
-        Failure::Cluster(format!(
-            "no cluster: {error}. Set KUBECONFIG to a kubeconfig with a current context, or run in a Pod with a ServiceAccount"
-        ))
-    })
+/// Which cluster, as typed: the same options as those of kubectl.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(id = "cluster")]
+pub(super) struct Args {
+    /// The kubeconfig to use [default: the files in KUBECONFIG, else ~/.kube/config, else the ServiceAccount of the Pod]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig to use [default: its current context]
+    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    context: Option<String>,
 }
 
-/// A client for a command that runs once.
-pub(super) async fn client() -> Result<Client, Failure> {
-    cluster::client(config().await?).map_err(|error| {
-        let error = with_sources(&error);
-        Failure::Cluster(format!("invalid kubeconfig: {error}. Correct it, or choose another context"))
-    })
+impl Args {
+    /// The configuration of a client.
+    pub(super) async fn config(&self) -> Result<Config, Failure> {
+        if self.kubeconfig.is_none() && self.context.is_none() {
+            return Config::infer().await.map_err(|error| {
+                let error = with_sources(&error);
+                Failure::Cluster(format!(
+                    "no cluster: {error}. Use --kubeconfig, set KUBECONFIG to a kubeconfig with a current context, or run \
+                     in a Pod with a ServiceAccount"
+                ))
+            });
+        }
+        let invalid = |error: KubeconfigError| {
+            let source = self.kubeconfig.as_ref().map_or("KUBECONFIG".to_owned(), |file| file.display().to_string());
+            Failure::Usage(format!("invalid kubeconfig: {source}: {}. Correct --kubeconfig", with_sources(&error)))
+        };
+        let kubeconfig = self.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+        let kubeconfig = kubeconfig.map_err(invalid)?;
+        if let Some(context) = &self.context {
+            check_context(&kubeconfig, context)?;
+        }
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(invalid)
+    }
+
+    /// A client for a command that runs once.
+    pub(super) async fn client(&self) -> Result<Client, Failure> {
+        cluster::client(self.config().await?).map_err(|error| {
+            let error = with_sources(&error);
+            Failure::Cluster(format!("invalid kubeconfig: {error}. Correct it, or choose another --context"))
+        })
+    }
+}
+
+fn check_context(kubeconfig: &Kubeconfig, context: &str) -> Result<(), Failure> {
+    let known: Vec<_> = kubeconfig.contexts.iter().map(|known| known.name.as_str()).collect();
+    if known.contains(&context) {
+        return Ok(());
+    }
+    let known = if known.is_empty() { "none".to_owned() } else { some_of(known) };
+    Err(Failure::Usage(format!("--context: the kubeconfig has no context {context}. Existing contexts: {known}")))
 }
 
 /// The asynchronous runtime. Two threads are enough, because the work is I/O.
 pub(super) fn runtime() -> Result<Runtime, Failure> {
     let failure = |error: io::Error| Failure::Usage(format!("cannot start threads: {error}"));
     Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const TWO_CLUSTERS: &str = "
+apiVersion: v1
+kind: Config
+current-context: first
+clusters:
+- {name: a, cluster: {server: 'https://a.example'}}
+- {name: b, cluster: {server: 'https://b.example'}}
+contexts:
+- {name: first, context: {cluster: a, user: me}}
+- {name: second, context: {cluster: b, user: me}}
+users:
+- {name: me, user: {}}
+";
+
+    #[tokio::test]
+    async fn the_options_select_file_and_context() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kubeconfig");
+        fs::write(&file, TWO_CLUSTERS).unwrap();
+        let server = async |context: Option<&str>| {
+            let args = Args { kubeconfig: Some(file.clone()), context: context.map(str::to_owned) };
+            args.config().await.map(|config| config.cluster_url.to_string())
+        };
+        assert_eq!(server(None).await, Ok("https://a.example/".to_owned()));
+        assert_eq!(server(Some("second")).await, Ok("https://b.example/".to_owned()));
+        let unknown = "--context: the kubeconfig has no context third. Existing contexts: first, second";
+        assert_eq!(server(Some("third")).await, Err(Failure::Usage(unknown.to_owned())));
+    }
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_cannot_be_read_is_a_usage_error() {
+        let args = Args { kubeconfig: Some("missing/kubeconfig".into()), context: None };
+        let failure = args.config().await.unwrap_err();
+        assert!(matches!(&failure, Failure::Usage(text) if text.contains("missing/kubeconfig")), "{failure}");
+    }
 }

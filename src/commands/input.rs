@@ -2,11 +2,33 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use super::{
+    Failure,
+    progress::{self, Progress},
+};
 use crate::{
     domain::{kubernetes::syntax, text::counted},
     manifests::{BootstrapTemplates, Budget, KUBEADM_CONFIG_TEMPLATE, LocatedProblem, Manifests, ReadError, Resources},
 };
+
+/// The files to read, as typed: as arguments, with `-f` as in kubectl, or both.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(id = "input", multiple = true)]
+pub(super) struct Paths {
+    /// A file or directory with WindowsNodePools and WindowsRuntimeProfiles (*.yaml, *.yml, *.json, recursively); - reads
+    /// standard input
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// The same as PATH, as in kubectl; may be repeated
+    #[arg(short, long, value_name = "PATH")]
+    filename: Vec<PathBuf>,
+}
+
+impl From<Paths> for Vec<PathBuf> {
+    fn from(Paths { paths, filename }: Paths) -> Self {
+        [paths, filename].concat()
+    }
+}
 
 /// The pools and profiles in files.
 ///
@@ -53,6 +75,8 @@ pub(super) fn read_within(files: &[PathBuf], budget: &mut Budget) -> Result<Mani
     if files.iter().filter(|path| path.as_path() == Path::new("-")).count() > 1 {
         return Err(stdin_twice());
     }
+    let reads_stdin = files.iter().any(|path| path.as_path() == Path::new("-"));
+    let _progress = (!reads_stdin).then(|| Progress::start("reading files", "file"));
     Manifests::read(files, budget).map_err(|error: ReadError| Failure::Usage(error.to_string()))
 }
 
@@ -79,5 +103,6 @@ pub(super) fn namespace(name: String) -> Result<String, Failure> {
 
 /// Prints a note to stderr.
 pub(super) fn note(text: &str) {
+    progress::interrupt();
     eprintln!("winpool: {text}");
 }

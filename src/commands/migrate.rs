@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Failure, connect, input,
     output::{self, ReportFormat},
+    progress::Progress,
     registry,
 };
 use crate::{
@@ -45,6 +46,8 @@ pub(super) struct Args {
     registry: bool,
     #[command(flatten)]
     registries: registry::Args,
+    #[command(flatten)]
+    cluster: connect::Args,
 }
 
 /// Prints the outcome for each workload.
@@ -52,11 +55,12 @@ pub(super) struct Args {
 /// # Errors
 /// A workload would not run or is unknown, or the capacity is not sufficient.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let Args { pool, to, namespace, output: format, registry, registries } = args;
+    let Args { pool, to, namespace, output: format, registry, registries, cluster } = args;
     let namespace = input::namespace(namespace)?;
     let runtime = connect::runtime()?;
     let (snapshot, (pods, controllers)) = runtime.block_on(async {
-        let client = connect::client().await?;
+        let progress = Progress::start("reading the cluster", "request");
+        let client = progress.counting(cluster.client().await?);
         let failure = |error: cluster::ListError| Failure::Cluster(error.to_string());
         let snapshot = cluster::list_snapshot(&client, &namespace).await.map_err(failure)?;
         let workloads = cluster::list_workloads(&client).await.map_err(failure)?;

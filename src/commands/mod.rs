@@ -4,13 +4,17 @@
 
 mod agent;
 mod cleanup;
+mod completions;
 mod connect;
 mod crds;
+mod explain;
 mod input;
 pub mod lint;
 mod migrate;
 pub mod output;
 mod plan;
+mod program;
+mod progress;
 mod registry;
 pub mod render;
 mod run;
@@ -19,7 +23,7 @@ mod workloads;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
 use jiff::{Zoned, civil::Date, tz::TimeZone};
 
 use crate::domain::tables;
@@ -53,9 +57,21 @@ enum Command {
     Migrate(migrate::Args),
     /// Remove the labels, taints and objects that winpool added, after it was uninstalled
     Cleanup(cleanup::Args),
+    /// Explain a code of winpool lint, a condition or a reason
+    Explain(explain::Args),
+    /// Print the completion script of a shell
+    Completions(completions::Args),
+    /// Write the manual pages
+    Man(completions::ManArgs),
 }
 
 impl Cli {
+    /// The arguments of this process. Invalid ones end it, with the reason on stderr and exit status 2.
+    pub fn of_process() -> Self {
+        let matches = program::command().get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// Runs the command, prints its failure to stderr and returns the exit status.
     pub fn run(self) -> ExitCode {
         // The operator logs the warning.
@@ -70,6 +86,9 @@ impl Cli {
             Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
             Command::Migrate(args) => migrate::run(args),
             Command::Cleanup(args) => cleanup::run(args),
+            Command::Explain(args) => explain::run(args),
+            Command::Completions(args) => completions::run(&args),
+            Command::Man(args) => completions::write_manual(&args),
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,

@@ -6,7 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::ValueEnum;
+use anstream::AutoStream;
+use clap::{
+    ValueEnum,
+    builder::styling::{AnsiColor, Style},
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -107,6 +111,19 @@ pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     ignore_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
+
+/// Prints a report to stdout. Its styles are removed unless stdout is a terminal and NO_COLOR is not set.
+pub fn print_styled(text: &str) -> Result<(), Failure> {
+    let mut out = AutoStream::auto(io::stdout().lock());
+    ignore_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// The style of headings.
+pub const BOLD: Style = Style::new().bold();
+/// The style of problems.
+pub const RED: Style = AnsiColor::Red.on_default();
+/// The style of what needs attention.
+pub const YELLOW: Style = AnsiColor::Yellow.on_default();
 
 fn ignore_closed_pipe(result: io::Result<()>) -> Result<(), Failure> {
     match result {

@@ -3,11 +3,12 @@
 mod preview;
 mod text;
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     Failure, connect, input,
     output::{self, ReportFormat},
+    progress::Progress,
     render, workloads,
 };
 use crate::{
@@ -25,14 +26,13 @@ use preview::Preview;
 /// The options as typed.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The exit status is 0 if nothing would change, and 1 if something would change, if a pool would not be as \
+    after_help = "Without PATH the plan is for the resources in the cluster, else as if those in the files were applied. The \
+                        exit status is 0 if nothing would change, and 1 if something would change, if a pool would not be as \
                         specified, or if the upgrade has breaking issues."
 )]
 pub(super) struct Args {
-    /// Plan as if the WindowsNodePools and WindowsRuntimeProfiles in this file or directory were applied; - reads standard
-    /// input. May be repeated
-    #[arg(short, long, value_name = "PATH")]
-    filename: Vec<PathBuf>,
+    #[command(flatten)]
+    paths: input::Paths,
     /// Also report what an upgrade of the control plane and the kubelets to this version would break, such as 1.36
     #[arg(long, value_name = "VERSION")]
     kubernetes: Option<String>,
@@ -42,6 +42,8 @@ pub(super) struct Args {
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     output: ReportFormat,
+    #[command(flatten)]
+    cluster: connect::Args,
 }
 
 /// Prints the plan.
@@ -49,28 +51,31 @@ pub(super) struct Args {
 /// # Errors
 /// Anything would change or break.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let Args { filename: files, kubernetes, namespace, output: format } = args;
+    let Args { paths, kubernetes, namespace, output: format, cluster } = args;
+    let files = Vec::from(paths);
     let upgrade = kubernetes.as_deref().map(render::minor).transpose()?;
     let namespace = input::namespace(namespace)?;
     let given = if files.is_empty() { None } else { Some(input::resources(&files)?) };
-    let mut snapshot = connect::runtime()?.block_on(read_cluster(&namespace))?;
+    let mut snapshot = connect::runtime()?.block_on(read_cluster(&cluster, &namespace))?;
     if let Some(given) = &given {
         apply(&mut snapshot, given);
     }
     let preview = Preview::new(&snapshot, upgrade);
-    output::print(&match format {
-        ReportFormat::Text => text::text(&preview),
-        ReportFormat::Json => format!("{:#}\n", serde_json::json!(preview)),
-    })?;
+    match format {
+        ReportFormat::Text => output::print_styled(&text::text(&preview)),
+        ReportFormat::Json => output::print(&format!("{:#}\n", serde_json::json!(preview))),
+    }?;
     preview.summary().map_or(Ok(()), |summary| Err(Failure::Problems(summary)))
 }
 
-async fn read_cluster(namespace: &str) -> Result<Snapshot, Failure> {
-    let client = connect::client().await?;
+async fn read_cluster(cluster: &connect::Args, namespace: &str) -> Result<Snapshot, Failure> {
+    let progress = Progress::start("reading the cluster", "request");
+    let client = progress.counting(cluster.client().await?);
     let snapshot = cluster::list_snapshot(&client, namespace).await;
     let snapshot = snapshot.map_err(|error| Failure::Cluster(error.to_string()))?;
     let snapshot =
         workloads::added(&client, snapshot, "new taints are planned without a check that pods tolerate them").await;
+    drop(progress);
     match cluster::read_key(&client, namespace).await {
         Ok(key) => Ok(Snapshot { ownership: Arc::new(Ownership::signed(key)), ..snapshot }),
         Err(error) => {

@@ -9,7 +9,7 @@ use std::{
 use futures::{StreamExt, stream};
 use tracing::warn;
 
-use super::Failure;
+use super::{Failure, progress::Progress};
 use crate::{
     domain::image::{Lookup, Reference},
     registry::{Registry, Settings},
@@ -58,10 +58,15 @@ pub(super) async fn look_up(
     images: BTreeSet<String>,
     mirrors: impl Fn(&Reference) -> Arc<[String]>,
 ) -> HashMap<String, Arc<Lookup>> {
+    let progress = &Progress::start("looking up images in their registries", "image");
     let references = images.into_iter().filter_map(|image| Some((image.parse::<Reference>().ok()?, image)));
     let lookups = references.map(|(reference, image)| {
         let mirrors = mirrors(&reference);
-        async move { (image, Arc::new(registry.lookup(&reference, &mirrors, None).await)) }
+        async move {
+            let lookup = registry.lookup(&reference, &mirrors, None).await;
+            progress.add_one();
+            (image, Arc::new(lookup))
+        }
     });
     stream::iter(lookups.collect::<Vec<_>>()).buffer_unordered(CONCURRENT_LOOKUPS).collect().await
 }

@@ -47,11 +47,10 @@ use tool::{ClusterApiVersion, MachineTarget, NodeTool};
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]
+#[command(mut_group("input", |group| group.required(true)))]
 pub(super) struct Args {
-    /// Render the WindowsNodePools and WindowsRuntimeProfiles in this file or directory (*.yaml, *.yml, *.json,
-    /// recursively); - reads standard input. May be repeated
-    #[arg(short, long, value_name = "PATH", required = true)]
-    filename: Vec<PathBuf>,
+    #[command(flatten)]
+    paths: input::Paths,
     /// Render for the nodes in this file, the output of kubectl get nodes -o yaml or json, and print their patches; -
     /// reads standard input
     #[arg(long, value_name = "PATH")]
@@ -163,12 +162,13 @@ impl TryFrom<Args> for Settings {
         let expected_nodes = expected_nodes(&args.kubernetes, &args.containerd)?;
         let node_files = args.node_files();
         let namespace = input::namespace(args.namespace)?;
+        let files = Vec::from(args.paths);
         let stdin = |path: &PathBuf| path.as_os_str() == "-";
-        if args.nodes.as_ref().is_some_and(stdin) && args.filename.iter().any(stdin) {
+        if args.nodes.as_ref().is_some_and(stdin) && files.iter().any(stdin) {
             return Err(input::stdin_twice());
         }
         Ok(Self {
-            files: args.filename,
+            files,
             nodes: args.nodes,
             expected_nodes,
             has_default_versions,

@@ -54,6 +54,8 @@ pub(super) struct Args {
     /// The format of log lines
     #[arg(long, env = "WINPOOL_LOG_FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
+    #[command(flatten)]
+    cluster: connect::Args,
 }
 
 /// On or off.
@@ -74,17 +76,18 @@ pub(super) struct Settings {
     admin_address: SocketAddr,
     log: String,
     log_format: LogFormat,
+    cluster: connect::Args,
 }
 
 impl TryFrom<Args> for Settings {
     type Error = Failure;
 
     fn try_from(args: Args) -> Result<Self, Failure> {
-        let Args { admin_address, log, log_format, pull_secrets, .. } = args;
+        let Args { admin_address, log, log_format, pull_secrets, cluster, .. } = args;
         let namespace = input::namespace(args.namespace)?;
         let workloads = args.workloads == Switch::On;
         let registry = (workloads && args.registry == Switch::On).then_some(args.registries);
-        Ok(Self { namespace, admin_address, log, log_format, workloads, registry, pull_secrets })
+        Ok(Self { namespace, admin_address, log, log_format, workloads, registry, pull_secrets, cluster })
     }
 }
 
@@ -110,7 +113,7 @@ async fn with_telemetry(settings: Settings) -> Result<(), Failure> {
 
 async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failure> {
     let signals = Signals::listen()?;
-    let config = connect::config().await?;
+    let config = settings.cluster.config().await?;
     let address = settings.admin_address;
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Failure::Usage(format!("cannot listen on {address}: {error}. Choose another --admin-address"))

@@ -1,5 +1,7 @@
 //! The built binary, offline: its output and its exit status.
 
+mod habits;
+
 use std::{
     fs,
     io::Write as _,

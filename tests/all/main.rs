@@ -27,6 +27,7 @@ mod layers;
 mod lint;
 mod model;
 mod ownership;
+mod platforms;
 mod policies;
 mod pools;
 mod powershell;

@@ -2,6 +2,7 @@
 //! those of the operator.
 
 mod cleanup;
+mod options;
 mod plan;
 mod takeover;
 mod upgrade;

@@ -2,9 +2,12 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+use clap::builder::styling::Style;
+
 use super::preview::{ConditionPreview, PlannedChange, PoolPreview, Preview, UpgradeFinding, UpgradePreview, Writes};
 use crate::{
     api::Disruption,
+    commands::output::{BOLD, RED, YELLOW},
     domain::{
         pool::delivery::PlannedRestart,
         text::{counted, some_of},
@@ -42,21 +45,21 @@ fn add_pool(pool: &PoolPreview, text: &mut String) {
         Writes::Paused => count(&pool.withheld, ", withheld while paused"),
         Writes::Deleting => format!("{}, being deleted", count(&pool.changes, "")),
     };
-    let _ = writeln!(text, "Pool {}: {summary}", pool.name);
+    let _ = writeln!(text, "{BOLD}Pool {}{BOLD:#}: {summary}", pool.name);
     let rows = |heading: &'static str, conditions: &[ConditionPreview]| -> Vec<(String, String)> {
         let row = |condition: &ConditionPreview| {
             (format!("{heading}: {}/{}", condition.condition, condition.reason), condition.message.clone())
         };
         conditions.iter().map(row).collect()
     };
-    add_columns(&grouped(pool.changes.iter().chain(&pool.withheld)), text);
-    add_columns(&pool.restarts.iter().map(restart).collect::<Vec<_>>(), text);
+    add_columns(&unstyled(grouped(pool.changes.iter().chain(&pool.withheld))), text);
+    add_columns(&unstyled(pool.restarts.iter().map(restart).collect()), text);
     let workloads = pool.workloads.iter();
-    add_columns(
-        &workloads.map(|one| (format!("write: {}", one.workload), one.change.clone())).collect::<Vec<_>>(),
-        text,
-    );
-    add_columns(&[rows("held", &pool.held), rows("problem", &pool.flags)].concat(), text);
+    let workloads = workloads.map(|one| (format!("write: {}", one.workload), one.change.clone()));
+    add_columns(&unstyled(workloads.collect()), text);
+    let held = rows("held", &pool.held).into_iter().map(|row| (YELLOW, row));
+    let problems = rows("problem", &pool.flags).into_iter().map(|row| (RED, row));
+    add_columns(&held.chain(problems).collect::<Vec<_>>(), text);
 }
 
 fn restart(preview: &PlannedRestart) -> (String, String) {
@@ -106,21 +109,29 @@ fn add_upgrade(upgrade: &UpgradePreview, text: &mut String) {
         [] => finding.message.clone(),
         nodes => format!("{}: {}", some_of(nodes), finding.message),
     };
-    let rows: Vec<_> = upgrade.findings.iter().map(|finding| (left(finding), right(finding))).collect();
+    let style = |finding: &UpgradeFinding| if finding.breaks { RED } else { Style::new() };
+    let row = |finding| (style(finding), (left(finding), right(finding)));
+    let rows: Vec<_> = upgrade.findings.iter().map(row).collect();
     add_columns(&rows, text);
 }
 
-/// Two columns, aligned.
-fn add_columns(rows: &[(String, String)], text: &mut String) {
-    let widths = rows.iter().map(|(left, _)| left.chars().count());
+fn unstyled(rows: Vec<(String, String)>) -> Vec<(Style, (String, String))> {
+    rows.into_iter().map(|row| (Style::new(), row)).collect()
+}
+
+/// Two columns, aligned, the first with a style.
+fn add_columns(rows: &[(Style, (String, String))], text: &mut String) {
+    let widths = rows.iter().map(|(_, (left, _))| left.chars().count());
     let width = widths.filter(|width| *width <= MAX_WIDTH).max().unwrap_or(0);
-    for (left, right) in rows {
-        let _ = writeln!(text, "  {left:<width$}  {right}");
+    for (style, (left, right)) in rows {
+        let _ = writeln!(text, "  {style}{left:<width$}{style:#}  {right}");
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use anstream::adapter::strip_str;
+
     use super::*;
 
     fn change(kind: &str, name: &str, change: &str) -> PlannedChange {
@@ -189,7 +200,9 @@ mod tests {
                 ],
             }),
         };
-        insta::assert_snapshot!(text(&preview), @r"
+        let styled = text(&preview);
+        assert!(styled.contains("\u{1b}["), "{styled:?}");
+        insta::assert_snapshot!(strip_str(&styled), @r"
         Pool batch: 1 change, withheld in mode Observe
           Node win-4  config batch-1
         Pool idle: no changes
@@ -217,7 +230,7 @@ mod tests {
     #[test]
     fn a_plan_without_changes_has_no_summary() {
         let preview = Preview { pools: vec![pool("web", Writes::Paused)], nodes_in_no_pool: vec![], upgrade: None };
-        assert_eq!(text(&preview), "Pool web: no changes\n");
+        assert_eq!(strip_str(&text(&preview)).to_string(), "Pool web: no changes\n");
         assert_eq!(preview.summary(), None);
     }
 }

@@ -151,18 +151,18 @@ async fn cleanup_restores_the_cluster() {
 
     // The command fails while an operator runs, and for an unknown pool.
     operators_ready(&cluster, 1).await;
-    let refused = run(&cluster, &["cleanup"]);
+    let refused = run(&cluster, &["cleanup", "--yes"]);
     assert_eq!((refused.status, refused.stdout.as_str()), (1, ""), "{}", refused.stderr);
     let message = "an operator is running in namespace winpool-system and would apply these pools again: batch, web. ";
     assert!(refused.stderr.contains(message), "{}", refused.stderr);
-    assert_eq!(run(&cluster, &["cleanup", "--pool", "wbe", "--force"]).status, 2);
-    assert_eq!(run_without_server(&cluster.control_plane, &["cleanup"]).status, 3);
+    assert_eq!(run(&cluster, &["cleanup", "--pool", "wbe", "--force", "-y"]).status, 2);
+    assert_eq!(run_without_server(&cluster.control_plane, &["cleanup", "--yes"]).status, 3);
     let none: Vec<Request> = Vec::new();
     assert_eq!(writes(&cluster), none, "nothing is written so far");
     assert_eq!(nodes(&cluster).await, settled);
 
     // One pool.
-    let output = run(&cluster, &["cleanup", "--pool", "batch", "--force"]);
+    let output = run(&cluster, &["cleanup", "--pool", "batch", "--force", "-y"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     let (last, done) = output.lines().split_last().map(|(last, done)| (*last, done.to_vec())).unwrap();
     assert_eq!((last, &done), ("done", &lines_of(&planned, "batch")), "it does what the dry run listed");
@@ -174,7 +174,7 @@ async fn cleanup_restores_the_cluster() {
 
     // The other pool.
     operators_ready(&cluster, 0).await;
-    let output = run(&cluster, &["cleanup"]);
+    let output = run(&cluster, &["cleanup", "--yes"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     let (last, done) = output.lines().split_last().map(|(last, done)| (*last, done.to_vec())).unwrap();
     assert_eq!((last, &done), ("done", &lines_of(&planned, "web")), "it does what the dry run listed");
@@ -195,7 +195,7 @@ async fn cleanup_restores_the_cluster() {
     let before = writes(&cluster).len();
     let output = run(&cluster, &["cleanup", "--dry-run"]);
     assert_eq!((output.status, output.stdout.as_str()), (0, "nothing to remove\n"), "{}", output.stderr);
-    assert_eq!(run(&cluster, &["cleanup"]).status, 0);
+    assert_eq!(run(&cluster, &["cleanup", "--yes"]).status, 0);
     assert_eq!(writes(&cluster).len(), before);
 }
 
@@ -234,7 +234,7 @@ async fn cleanup_preserves_concurrent_changes_of_the_same_nodes() {
         let config = cluster.control_plane.kubeconfig(User::OtherA);
         move || {
             CommandOutput::from(
-                Command::new(binary().unwrap()).arg("cleanup").env("KUBECONFIG", config).output().unwrap(),
+                Command::new(binary().unwrap()).args(["cleanup", "--yes"]).env("KUBECONFIG", config).output().unwrap(),
             )
         }
     });

@@ -29,7 +29,7 @@ async fn cleanup_does_not_untaint_a_node_that_another_pool_selects() {
     assert!(output.stderr.contains(message), "{}", output.stderr);
     assert_eq!(writes(&cluster).len(), 0);
 
-    let output = run(&cluster, &["cleanup", "--pool", "web"]);
+    let output = run(&cluster, &["cleanup", "--pool", "web", "--yes"]);
     assert_eq!(output.status, 1, "{}", output.stdout);
     assert!(output.stderr.contains(message), "{}", output.stderr);
     assert!(!output.lines().contains(&"done"), "{}", output.stdout);
@@ -45,7 +45,7 @@ async fn cleanup_does_not_untaint_a_node_that_another_pool_selects() {
     operator.stop().await.unwrap();
 
     // The cleanup of that pool restores the node.
-    let output = run(&cluster, &["cleanup"]);
+    let output = run(&cluster, &["cleanup", "--yes"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     assert_eq!(nodes(&cluster).await, found);
 }

@@ -96,7 +96,7 @@ async fn a_lost_key_removes_nothing_and_the_restored_key_verifies_the_records() 
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
-    let (code, out, err) = run(&["cleanup"]);
+    let (code, out, err) = run(&["cleanup", "--yes"]);
     assert_eq!(code, Some(1), "{out}{err}");
     assert!(out.contains("not verified: Node web-000 (pool web): taint os:NoSchedule"), "{out}");
     assert!(err.contains("--trust-records"), "{err}");
@@ -150,7 +150,7 @@ async fn a_cleanup_that_trusts_the_records_removes_what_they_claim() {
     cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
     let secrets: Api<Secret> = cluster.namespaced(OPERATOR_NAMESPACE);
     secrets.delete(SECRET, &DeleteParams::default()).await.unwrap();
-    let output = winpool(&cluster.control_plane, User::Admin, &["cleanup", "--trust-records"]).unwrap();
+    let output = winpool(&cluster.control_plane, User::Admin, &["cleanup", "--trust-records", "--yes"]).unwrap();
     assert!(output.status.success(), "{output:?}");
     let node = cluster.node("web-000").await.unwrap();
     assert_eq!((taints(&node), node.labels().get(TIER)), (&[][..], None));

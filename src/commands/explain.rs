@@ -1,0 +1,188 @@
+//! `winpool explain`: what a code of lint, a condition or a reason means, and what to do.
+
+use std::fmt::Write as _;
+
+use super::{
+    Failure,
+    output::{self, BOLD},
+};
+use crate::{
+    api::conditions::{CONDITIONS, ConditionType, Reason, Role},
+    domain::lint::Code,
+};
+
+/// How similar a name must be to be suggested, from 0 to 1.
+const SIMILAR: f64 = 0.8;
+
+/// The options as typed.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// A code of winpool lint, a type of condition, a reason, or TYPE/REASON [default: list all]
+    #[arg(value_name = "CODE")]
+    code: Option<String>,
+}
+
+/// Prints the explanation.
+///
+/// # Errors
+/// There is no such code.
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let text = args.code.map_or_else(|| Ok(list()), |name| explanation(&name).ok_or_else(|| unknown(&name)))?;
+    output::print_styled(&text)
+}
+
+/// What can be explained.
+#[derive(Clone, Copy)]
+enum Subject {
+    Code(Code),
+    Condition(&'static ConditionType),
+    Reason(&'static ConditionType, &'static Reason),
+}
+
+impl Subject {
+    fn all() -> impl Iterator<Item = Self> {
+        let conditions = CONDITIONS.iter().map(Self::Condition);
+        let reasons = CONDITIONS.iter().flat_map(|of| of.reasons.iter().map(move |reason| Self::Reason(of, reason)));
+        Code::ALL.iter().copied().map(Self::Code).chain(conditions).chain(reasons)
+    }
+
+    /// The names by which it is found.
+    fn names(self) -> Vec<String> {
+        match self {
+            Self::Code(code) => vec![code.name().to_owned()],
+            Self::Condition(condition) => vec![condition.name.to_owned()],
+            Self::Reason(of, reason) => vec![reason.name.to_owned(), format!("{}/{}", of.name, reason.name)],
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::Code(code) => {
+                let heading = format!("{BOLD}{code}{BOLD:#}: {} of winpool lint", code.severity());
+                paragraphs(&heading, &[code.title(), code.why()], code.remedy())
+            }
+            Self::Condition(condition) => {
+                let role = match condition.role {
+                    Role::Summary => "a summary",
+                    Role::Required => "required for Ready",
+                    Role::Flag => "not part of Ready",
+                };
+                let problem = condition.problem_when.as_str();
+                let heading = format!("{BOLD}{}{BOLD:#}: condition, {role}, a problem if {problem}", condition.name);
+                let rows = condition.reasons.iter().map(|reason| (reason.name, plain(reason.meaning)));
+                format!("{heading}\n  True: {}\n\nReasons:\n{}", plain(condition.meaning), columns(rows))
+            }
+            Self::Reason(of, reason) => {
+                let status: Vec<_> = reason.status.iter().map(|status| status.as_str()).collect();
+                let heading = format!("{BOLD}{}/{}{BOLD:#}: status {}", of.name, reason.name, status.join(" or "));
+                paragraphs(&heading, &[reason.meaning], reason.action)
+            }
+        }
+    }
+}
+
+fn paragraphs(heading: &str, about: &[&str], remedy: &str) -> String {
+    let about = about.iter().map(|text| format!("  {}.\n", plain(text).trim_end_matches('.')));
+    format!("{heading}\n{}  To do: {}.\n", about.collect::<String>(), plain(remedy))
+}
+
+/// All explanations with this name, in any case; `None` if there is none.
+fn explanation(name: &str) -> Option<String> {
+    let is_named = |subject: &Subject| subject.names().iter().any(|known| known.eq_ignore_ascii_case(name));
+    let texts: Vec<_> = Subject::all().filter(is_named).map(Subject::text).collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+fn unknown(name: &str) -> Failure {
+    let similarity = |known: &str| strsim::jaro_winkler(&known.to_lowercase(), &name.to_lowercase());
+    let similar = Subject::all()
+        .flat_map(Subject::names)
+        .map(|known| (similarity(&known), known))
+        .filter(|(similarity, _)| *similarity >= SIMILAR)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other));
+    let remedy = match similar {
+        Some((_, known)) => format!("Did you mean {known}?"),
+        None => "Without CODE, winpool explain lists all".to_owned(),
+    };
+    Failure::Usage(format!("{name} is no code, condition or reason. {remedy}"))
+}
+
+/// All codes and conditions, with the first line of each.
+fn list() -> String {
+    let codes = columns(Code::ALL.iter().map(|code| (code.name(), format!("{}: {}", code.severity(), code.title()))));
+    let mut text =
+        format!("{BOLD}Codes of winpool lint{BOLD:#}\n{codes}\n{BOLD}Conditions, and their reasons{BOLD:#}\n");
+    for condition in CONDITIONS {
+        let _ = writeln!(text, "  {BOLD}{}{BOLD:#}: {}", condition.name, plain(condition.meaning));
+        let reasons: Vec<_> = condition.reasons.iter().map(|reason| reason.name).collect();
+        let _ = writeln!(text, "    {}", reasons.join(", "));
+    }
+    text
+}
+
+fn columns<'a>(rows: impl Iterator<Item = (&'a str, String)> + Clone) -> String {
+    let width = rows.clone().map(|(left, _)| left.len()).max().unwrap_or(0);
+    rows.map(|(left, right)| format!("  {left:<width$}  {right}\n")).collect()
+}
+
+/// A text of the documentation for a terminal: `[text](page)` becomes text (docs/page), and code loses its marks.
+fn plain(markdown: &str) -> String {
+    let mut parts = markdown.split("](");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        if let Some(begin) = text.rfind('[') {
+            text.remove(begin);
+        }
+        let (page, rest) = part.split_once(')').unwrap_or((part, ""));
+        let _ = write!(text, " (docs/{page}){rest}");
+    }
+    text.replace('`', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use anstream::adapter::strip_str;
+
+    use super::*;
+
+    #[test]
+    fn every_code_condition_and_reason_is_explained() {
+        let subjects: Vec<_> = Subject::all().collect();
+        assert!(subjects.len() > 150, "{}", subjects.len());
+        for name in subjects.into_iter().flat_map(Subject::names) {
+            let text = strip_str(&explanation(&name).unwrap()).to_string();
+            assert!(text.starts_with(&name) || text.contains(&format!("/{name}: ")), "{name}: {text}");
+            assert!(!text.contains("](") && !text.contains('`') && !text.contains(".."), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reason_of_several_conditions_is_explained_for_each() {
+        let text = strip_str(&explanation("contested").unwrap()).to_string();
+        let headings: Vec<_> = text.lines().filter_map(|line| line.split_once("/Contested: ")).collect();
+        let conditions: Vec<_> = headings.into_iter().map(|(condition, _)| condition).collect();
+        assert_eq!(conditions, ["RuntimeClassReady", "NodesTainted", "ConfigRendered"]);
+        let one = strip_str(&explanation("NodesTainted/WouldEvict").unwrap()).to_string();
+        assert!(one.starts_with("NodesTainted/WouldEvict: status False\n  a NoExecute taint"), "{one}");
+    }
+
+    #[test]
+    fn a_misspelt_name_gets_a_suggestion() {
+        let table = [
+            ("host-netwrok", "Did you mean host-network?"),
+            ("WouldStand", "Did you mean WouldStrand?"),
+            ("nodestained", "Did you mean NodesTainted?"),
+            ("qqq", "Without CODE, winpool explain lists all"),
+        ];
+        for (name, remedy) in table {
+            assert_eq!(explanation(name), None);
+            let text = format!("{name} is no code, condition or reason. {remedy}");
+            assert_eq!(unknown(name), Failure::Usage(text));
+        }
+    }
+
+    #[test]
+    fn links_become_names_of_pages() {
+        assert_eq!(plain("the [key](security.md#the-key) of `a`"), "the key (docs/security.md#the-key) of a");
+    }
+}

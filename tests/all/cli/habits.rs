@@ -1,0 +1,155 @@
+//! The built binary as people call it: as a plugin of kubectl, with paths as arguments, through pipes and in shells.
+
+use std::{
+    fs,
+    os::unix::process::CommandExt as _,
+    process::{Command, Stdio},
+};
+
+use super::{POOLS, folder, names, winpool, winpool_reading};
+
+/// The output of the binary under another name.
+fn called(name: &str, args: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_winpool"))
+        .arg0(name)
+        .args(args)
+        .stdin(Stdio::null())
+        .env("KUBECONFIG", "no-kubeconfig")
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn the_binary_is_a_plugin_of_kubectl_under_its_name() {
+    let (status, help, _) = called("/usr/local/bin/kubectl-winpool", &["render", "--help"]);
+    assert_eq!(status, 0);
+    for expected in ["Usage: kubectl winpool render ", "  kubectl winpool render pools/\n"] {
+        assert!(help.contains(expected), "{help}");
+    }
+    let (status, _, error) = called("kubectl-winpool", &["render"]);
+    assert_eq!(status, 2);
+    assert!(error.contains("Usage: kubectl winpool render <PATH|--filename <PATH>>"), "{error}");
+    let (_, help, _) = called("winpool", &["render", "--help"]);
+    assert!(help.contains("Usage: winpool render ") && !help.contains("kubectl winpool"), "{help}");
+}
+
+#[test]
+fn paths_are_arguments_or_follow_f_or_both() {
+    let (profile, pools) = POOLS.split_once("---\n").unwrap();
+    let folder = folder(&[("profile.yaml", profile), ("pools/pools.yaml", pools)]);
+    let render = |args: &[&str]| {
+        let output = winpool(folder.path(), &[&["render"], args, &["--kubernetes", "1.34"]].concat());
+        assert_eq!(output.status, 0, "{args:?}: {}", output.stderr);
+        names(&output.stdout)
+    };
+    let expected = ["RuntimeClass windows-ltsc2022", "ConfigMap web-2022"];
+    for args in [
+        &["profile.yaml", "pools"][..],
+        &["-f", "profile.yaml", "-f", "pools"],
+        &["profile.yaml", "-f", "pools"],
+        &["--filename=pools", "profile.yaml"],
+        &["."],
+    ] {
+        assert_eq!(render(args), expected, "{args:?}");
+    }
+    let twice = winpool_reading(folder.path(), &["render", "-", "-f", "-"], POOLS);
+    assert_eq!(twice.stderr, "winpool: standard input can be read only once. Write - for one path only\n");
+    assert_eq!(winpool(folder.path(), &["render"]).status, 2);
+}
+
+#[test]
+fn every_shell_gets_completions_with_all_commands() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let (status, script, error) = called("winpool", &["completions", shell]);
+        assert_eq!((status, error.as_str()), (0, ""), "{shell}");
+        for expected in ["winpool", "cleanup", "kubeconfig", "migrate"] {
+            assert!(script.contains(expected), "{shell}: no {expected}");
+        }
+    }
+    let (_, script, _) = called("kubectl-winpool", &["completions", "bash"]);
+    let registered = script.lines().filter(|line| line.contains("complete -F") && line.ends_with(" kubectl-winpool"));
+    assert_eq!(registered.count(), 2);
+}
+
+#[test]
+fn bash_completes_commands() {
+    let script = format!(
+        "source <({} completions bash)\nCOMP_WORDS=(winpool cl)\nCOMP_CWORD=1\n_winpool winpool cl winpool\n\
+         echo \"${{COMPREPLY[@]}}\"",
+        env!("CARGO_BIN_EXE_winpool")
+    );
+    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "cleanup\n", "{output:?}");
+}
+
+#[test]
+fn the_manual_has_one_page_for_each_command() {
+    let folder = folder(&[]);
+    let pages = || {
+        let output = winpool(folder.path(), &["man", "--out", "man/man1"]);
+        assert_eq!((output.status, output.stderr.as_str()), (0, ""));
+        let mut pages: Vec<_> = fs::read_dir(folder.path().join("man/man1"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(path).unwrap()))
+            .collect();
+        pages.sort();
+        pages
+    };
+    let first = pages();
+    assert_eq!(pages(), first, "bytes are stable");
+    for (name, expected) in [
+        ("winpool.1", ".SH SUBCOMMANDS"),
+        ("winpool-plan.1", "winpool plan pools/"),
+        ("winpool-agent-run.1", "\\-\\-node"),
+        ("winpool-cleanup.1", "\\-\\-yes"),
+    ] {
+        let (_, text) = first.iter().find(|(known, _)| known == name).unwrap_or_else(|| panic!("no {name}"));
+        assert!(text.contains(expected), "{name}: {text}");
+    }
+}
+
+#[test]
+fn explain_lists_all_explains_one_and_corrects_spelling() {
+    let (status, list, _) = called("winpool", &["explain"]);
+    assert_eq!(status, 0);
+    for expected in ["host-network ", "NodesTainted: ", "WouldStrand"] {
+        assert!(list.contains(expected), "{list}");
+    }
+    let (status, text, _) = called("winpool", &["explain", "wouldstrand"]);
+    assert_eq!(status, 0);
+    assert!(text.starts_with("RuntimeClassReady/WouldStrand: status False\n"), "{text}");
+    let (status, text, error) = called("winpool", &["explain", "WouldStand"]);
+    let expected = "winpool: WouldStand is no code, condition or reason. Did you mean WouldStrand?\n";
+    assert_eq!((status, text.as_str(), error.as_str()), (2, "", expected));
+}
+
+/// The output of the binary on a terminal of its own, which `script` of Debian makes.
+fn on_terminal(command: &str, environment: &[(&str, &str)]) -> String {
+    let line = format!("{} {command}", env!("CARGO_BIN_EXE_winpool"));
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--command", &line, "/dev/null"]).env("TERM", "xterm").env_remove("NO_COLOR");
+    let output = script.envs(environment.iter().copied()).stdin(Stdio::null()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn colours_are_only_for_terminals() {
+    let escape = '\u{1b}';
+    for args in [&["explain", "host-network"][..], &["--help"], &["plna"]] {
+        let (_, out, error) = called("winpool", args);
+        assert!(!out.contains(escape) && !error.contains(escape), "{args:?}");
+        assert!(on_terminal(&args.join(" "), &[]).contains(escape), "{args:?}");
+        assert!(!on_terminal(&args.join(" "), &[("NO_COLOR", "1")]).contains(escape), "{args:?}");
+    }
+}
+
+#[test]
+fn cleanup_refuses_where_it_cannot_ask() {
+    let (status, out, error) = called("winpool", &["cleanup"]);
+    let expected = "winpool: cleanup asks before it removes anything, and standard input is not a terminal. Use --dry-run to \
+                    see what it would remove, and --yes to remove it\n";
+    assert_eq!((status, out.as_str(), error.as_str()), (2, "", expected));
+}
