@@ -30,7 +30,7 @@ pub(super) fn register(registry: &mut Registry) {
 }
 
 /// The start of a day, in seconds since 1970.
-fn seconds(day: Date) -> i64 {
+pub(super) fn seconds(day: Date) -> i64 {
     day.to_zoned(TimeZone::UTC).map_or(0, |start| start.timestamp().as_second())
 }
 

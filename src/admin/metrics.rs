@@ -16,10 +16,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use crate::{
-    api::{NodeConfigPhase, NodeCounts},
-    domain::pool::rollout::FailureReason,
-};
+use super::pools::{PoolReport, Pools};
+use crate::domain::workload::LookupCounts;
 
 /// How a reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,26 +76,8 @@ struct RequestsLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct NodesLabels {
-    pool: String,
+struct StateLabel {
     state: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PhaseLabels {
-    pool: String,
-    phase: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PoolLabel {
-    pool: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct FailureLabels {
-    pool: String,
-    reason: &'static str,
 }
 
 type DurationByController = Family<ControllerLabel, Histogram, fn() -> Histogram>;
@@ -110,11 +90,8 @@ pub struct Metrics {
     durations: DurationByController,
     operations: Family<OperationLabels, Counter>,
     objects: Family<KindLabel, Gauge>,
-    nodes: Family<NodesLabels, Gauge>,
-    node_configs: Family<PhaseLabels, Gauge>,
-    rollout_failures: Family<FailureLabels, Gauge>,
-    rollout_start: Family<PoolLabel, Gauge>,
-    node_config_rollbacks: Family<FailureLabels, Counter>,
+    pools: Arc<Pools>,
+    images: Family<StateLabel, Gauge>,
     unassigned: Gauge,
     watch_errors: Family<KindLabel, Counter>,
     watch_stalls: Family<KindLabel, Counter>,
@@ -136,15 +113,8 @@ impl Default for Metrics {
             durations: durations.clone(),
             operations: family(&mut registry, "operations", "Requests that write to the API server"),
             objects: family(&mut registry, "cache_objects", "Objects in a cache"),
-            nodes: family(&mut registry, "nodes", "Nodes of a pool, by state; a node can have several states"),
-            node_configs: family(&mut registry, "node_configs", "WindowsNodeConfigs of a pool, by phase"),
-            rollout_failures: family(&mut registry, "rollout_failures", "Nodes where the desired configuration failed"),
-            rollout_start: Family::default(),
-            node_config_rollbacks: family(
-                &mut registry,
-                "node_config_rollbacks",
-                "Configurations that agents rolled back",
-            ),
+            pools: Arc::default(),
+            images: family(&mut registry, "registry_images", "Images of pods, by the state of their registry lookup"),
             unassigned: Gauge::default(),
             watch_errors: family(&mut registry, "watch_errors", "Interruptions of a watch"),
             watch_stalls: family(&mut registry, "watch_stalls", "Watches closed because they received no data"),
@@ -163,8 +133,7 @@ impl Default for Metrics {
             Unit::Seconds,
             metrics.watch_activity.clone(),
         );
-        let start = "When the first node of a rollout that has not ended began, in seconds since 1970";
-        registry.register_with_unit("rollout_start_timestamp", start, Unit::Seconds, metrics.rollout_start.clone());
+        registry.register_collector(Box::new(metrics.pools.clone()));
         registry.register("unassigned_nodes", "Windows nodes in no pool", metrics.unassigned.clone());
         super::facts::register(&mut registry);
         registry.register("build", "The running version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
@@ -233,64 +202,26 @@ impl Metrics {
         self.request_limit.get_or_create(&RequestsLabel { requests }).set(i64::try_from(limit).unwrap_or(i64::MAX));
     }
 
-    /// Sets the numbers of nodes of a pool.
-    pub fn pool_nodes(&self, pool: &str, counts: &NodeCounts) {
-        for (state, count) in states(counts) {
-            self.nodes.get_or_create(&NodesLabels { pool: pool.to_owned(), state }).set(count.into());
-        }
-    }
-
-    /// Sets the numbers of WindowsNodeConfigs of a pool by phase, and of failures by kind. A pool without agents has no
-    /// such metrics.
-    pub fn rollout(&self, pool: &str, phases: [(&'static str, usize); 7], failures: [(&'static str, usize); 4]) {
-        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let has_agents = phases.iter().any(|(_, count)| *count > 0);
-        for (phase, count) in phases {
-            let labels = PhaseLabels { pool: pool.to_owned(), phase };
-            if has_agents {
-                self.node_configs.get_or_create(&labels).set(number(count));
-            } else {
-                self.node_configs.remove(&labels);
-            }
-        }
-        for (reason, count) in failures {
-            let labels = FailureLabels { pool: pool.to_owned(), reason };
-            if has_agents {
-                self.rollout_failures.get_or_create(&labels).set(number(count));
-            } else {
-                self.rollout_failures.remove(&labels);
-            }
-        }
-    }
-
-    /// Sets when the running rollout of a pool began, in seconds since 1970; without one, the pool has no such metric.
-    pub fn rollout_start(&self, pool: &str, seconds: Option<i64>) {
-        let label = PoolLabel { pool: pool.to_owned() };
-        if let Some(seconds) = seconds {
-            self.rollout_start.get_or_create(&label).set(seconds);
-        } else {
-            self.rollout_start.remove(&label);
-        }
+    /// Replaces the metrics of a pool.
+    pub fn pool(&self, pool: &str, report: PoolReport) {
+        self.pools.set(pool, report);
     }
 
     /// Counts a configuration that an agent rolled back.
     pub fn node_config_rollback(&self, pool: &str, reason: &'static str) {
-        self.node_config_rollbacks.get_or_create(&FailureLabels { pool: pool.to_owned(), reason }).inc();
+        self.pools.add_rollback(pool, reason);
     }
 
-    /// Removes the metrics of a deleted pool. `rollback_reasons` are all that are counted.
-    pub fn remove_pool(&self, pool: &str, rollback_reasons: impl IntoIterator<Item = &'static str>) {
-        self.rollout(
-            pool,
-            NodeConfigPhase::ALL.map(|phase| (phase.name(), 0)),
-            FailureReason::KINDS.map(|kind| (kind, 0)),
-        );
-        self.rollout_start(pool, None);
-        for reason in rollback_reasons {
-            self.node_config_rollbacks.remove(&FailureLabels { pool: pool.to_owned(), reason });
-        }
-        for (state, _) in states(&NodeCounts::default()) {
-            self.nodes.remove(&NodesLabels { pool: pool.to_owned(), state });
+    /// Removes the metrics of a deleted pool.
+    pub fn remove_pool(&self, pool: &str) {
+        self.pools.remove(pool);
+    }
+
+    /// Sets the numbers of images by the state of their registry lookup.
+    pub fn images(&self, counts: LookupCounts) {
+        let LookupCounts { found, failed, pending } = counts;
+        for (state, count) in [("found", found), ("failed", failed), ("pending", pending)] {
+            self.images.get_or_create(&StateLabel { state }).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
     }
 
@@ -308,24 +239,10 @@ impl Metrics {
     }
 }
 
-fn states(counts: &NodeCounts) -> [(&'static str, u32); 9] {
-    let NodeCounts { matched, ready, tainted, configured, mismatched, skewed, behind, contested, pending } = *counts;
-    [
-        ("matched", matched),
-        ("ready", ready),
-        ("tainted", tainted),
-        ("configured", configured),
-        ("mismatched", mismatched),
-        ("skewed", skewed),
-        ("behind", behind),
-        ("contested", contested),
-        ("pending", pending),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::NodeCounts;
 
     #[test]
     fn the_names_and_labels_of_the_metrics_are_stable() {
@@ -341,13 +258,11 @@ mod tests {
         metrics.throttled("write");
         metrics.request_limit("write", 4);
         metrics.unassigned(2);
-        metrics.pool_nodes("web", &NodeCounts { matched: 3, ready: 2, ..NodeCounts::default() });
-        let phases =
-            NodeConfigPhase::ALL.map(|phase| (phase.name(), usize::from(phase == NodeConfigPhase::Applied) * 2));
-        metrics.rollout("web", phases, FailureReason::KINDS.map(|kind| (kind, usize::from(kind == "RolledBack"))));
-        metrics.rollout_start("web", Some(1_700_000_001));
-        metrics.rollout_start("batch", None);
-        metrics.node_config_rollback("web", "NotHealthy");
+        metrics.pool(
+            "web",
+            PoolReport { nodes: NodeCounts { matched: 3, ..NodeCounts::default() }, ..PoolReport::default() },
+        );
+        metrics.images(LookupCounts { found: 5, failed: 1, pending: 0 });
         let text = metrics.text();
         for line in [
             "winpool_reconciles_total{controller=\"pool\",outcome=\"changed\"} 1",
@@ -362,35 +277,15 @@ mod tests {
             "winpool_task_restarts_total{task=\"workloads\"} 1",
             "winpool_throttled_requests_total{requests=\"write\"} 1",
             "winpool_request_limit{requests=\"write\"} 4",
-            "winpool_node_configs{pool=\"web\",phase=\"Applied\"} 2",
-            "winpool_rollout_failures{pool=\"web\",reason=\"RolledBack\"} 1",
-            "winpool_rollout_start_timestamp_seconds{pool=\"web\"} 1700000001",
-            "winpool_node_config_rollbacks_total{pool=\"web\",reason=\"NotHealthy\"} 1",
+            "winpool_registry_images{state=\"found\"} 5",
+            "winpool_registry_images{state=\"failed\"} 1",
+            "winpool_registry_images{state=\"pending\"} 0",
             "winpool_unassigned_nodes 2",
             "winpool_nodes{pool=\"web\",state=\"matched\"} 3",
-            "winpool_nodes{pool=\"web\",state=\"ready\"} 2",
-            "winpool_nodes{pool=\"web\",state=\"pending\"} 0",
             concat!("winpool_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
-    }
-
-    #[test]
-    fn the_metrics_of_a_deleted_pool_are_removed() {
-        let metrics = Metrics::default();
-        metrics.pool_nodes("web", &NodeCounts::default());
-        metrics.pool_nodes("batch", &NodeCounts::default());
-        metrics.rollout(
-            "web",
-            NodeConfigPhase::ALL.map(|phase| (phase.name(), 1)),
-            FailureReason::KINDS.map(|kind| (kind, 1)),
-        );
-        metrics.rollout_start("web", Some(1_700_000_001));
-        metrics.node_config_rollback("web", "NotHealthy");
-        metrics.remove_pool("web", ["NotHealthy", "Rebooted"]);
-        let text = metrics.text();
-        assert!(!text.contains("pool=\"web\"") && text.contains("pool=\"batch\""), "{text}");
     }
 }

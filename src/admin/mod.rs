@@ -2,6 +2,7 @@
 
 mod facts;
 mod metrics;
+mod pools;
 mod ready;
 mod server;
 
@@ -18,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use metrics::{Metrics, ReconcileOutcome};
+pub use pools::PoolReport;
 pub use ready::{KindReadiness, Readiness};
 
 use crate::telemetry::LogFilter;
@@ -132,7 +134,8 @@ mod tests {
     #[tokio::test]
     async fn metrics_are_open_metrics() {
         let (address, admin, ..) = start().await;
-        admin.metrics.pool_nodes("web", &NodeCounts { matched: 3, ..NodeCounts::default() });
+        let nodes = NodeCounts { matched: 3, ..NodeCounts::default() };
+        admin.metrics.pool("web", PoolReport { nodes, ..PoolReport::default() });
         let (status, answer) = send(address, "GET", "/metrics", "").await;
         assert_eq!(status, 200);
         assert!(answer.contains(OPEN_METRICS), "{answer}");

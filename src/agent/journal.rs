@@ -139,12 +139,7 @@ impl FailureReason {
 
     /// The name in the API if it is one, else `Other`: an agent can write any text.
     pub fn known_name(name: &str) -> &'static str {
-        Self::known_names().find(|known| *known == name).unwrap_or(OTHER)
-    }
-
-    /// All results of [`Self::known_name`].
-    pub fn known_names() -> impl Iterator<Item = &'static str> {
-        Self::ALL.into_iter().map(Self::name).chain([OTHER])
+        Self::ALL.into_iter().map(Self::name).find(|known| *known == name).unwrap_or(OTHER)
     }
 
     /// As in the API.

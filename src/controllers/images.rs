@@ -61,6 +61,11 @@ impl Images {
         Self { lookups, secrets, attempts: BTreeMap::new() }
     }
 
+    /// Whether registries may be contacted.
+    pub fn are_looked_up(&self) -> bool {
+        self.lookups.is_some()
+    }
+
     /// Whether pods need lookups.
     pub fn are_needed(&self) -> bool {
         !self.attempts.is_empty()

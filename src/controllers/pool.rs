@@ -1,15 +1,20 @@
 //! The pool controller: snapshot, plan, writes, status.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tracing::info_span;
 
 use super::context::{Context, ReconcileResult, StatusUpdate};
 use crate::{
+    admin::PoolReport,
     agent::journal,
+    api::WindowsNodePoolStatus,
     cluster::Resource,
     domain::{
         pool::{Snapshot, delivery, plan::Plan, plan::plan, rollout::FailureReason},
         status::{event::Event, pool::report, rollout},
+        workload::Workloads,
     },
+    facts::builds::{self, Release},
 };
 
 /// Applies the spec of the pool, and reports differences in its status.
@@ -20,15 +25,13 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
         snapshot.lease_renewals = context.leases.renewals(verified).await;
     }
     let Some(plan) = info_span!("plan").in_scope(|| plan(&snapshot, pool)) else {
-        context.metrics.remove_pool(pool, journal::FailureReason::known_names());
+        context.metrics.remove_pool(pool);
         context.failed_nodes.update(pool, Vec::new());
         return ReconcileResult::not_found();
     };
     let done = context.write(&plan).await;
     let report = report(&snapshot, &plan, &done);
-    context.metrics.pool_nodes(pool, &report.status.nodes);
-    context.metrics.rollout(pool, delivery::phases(&snapshot, pool), plan.rollout_failures());
-    context.metrics.rollout_start(pool, plan.rollout_start());
+    context.metrics.pool(pool, metrics(&snapshot, &plan, &report.status));
     let mut events = report.events;
     events.extend(rollout::confirmed(&snapshot, &done));
     events.extend(new_failures(&context, &snapshot, &plan));
@@ -41,6 +44,28 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
         requeue_after: report.requeue_after,
     };
     context.finish(&done, update).await
+}
+
+/// The metrics of the pool.
+fn metrics(snapshot: &Snapshot, plan: &Plan, status: &WindowsNodePoolStatus) -> PoolReport {
+    let pool = &plan.pool.name;
+    let phases = delivery::phases(snapshot, pool);
+    let has_agents = phases.iter().any(|(_, count)| *count > 0);
+    let if_agents = |counts: &[(&'static str, usize)]| if has_agents { counts.to_vec() } else { Vec::new() };
+    let triple = |condition: &Condition| [&condition.type_, &condition.status, &condition.reason].map(Clone::clone);
+    let build = plan.pool.spec.as_ref().ok().map(|spec| spec.build);
+    PoolReport {
+        nodes: status.nodes,
+        conditions: status.conditions.iter().map(triple).collect(),
+        support_end: build.and_then(builds::release).map(Release::final_end),
+        workloads: match &snapshot.workloads {
+            Workloads::Known(summaries) => Some(summaries.get(pool).cloned().unwrap_or_default()),
+            Workloads::Off | Workloads::Waiting => None,
+        },
+        node_configs: if_agents(&phases),
+        rollout_failures: if_agents(&plan.rollout_failures()),
+        rollout_start: plan.rollout_start(),
+    }
 }
 
 /// Counts the rollbacks that were not there at the last reconcile, and returns the events about all such failures.

@@ -108,6 +108,9 @@ impl WorkloadController {
             self.update_state().await;
         }
         self.images.look_up(&mut self.index, &self.context.caches);
+        if self.images.are_looked_up() {
+            self.context.metrics.images(self.index.lookup_counts());
+        }
         let mut changed = self.index.take_changed();
         changed.append(&mut self.publications.delayed);
         let first = *self.context.caches.workloads.borrow() == Workloads::Waiting;

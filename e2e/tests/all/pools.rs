@@ -9,6 +9,7 @@
 mod rejected;
 
 mod classes;
+mod columns;
 mod configs;
 mod deletion;
 mod holds;

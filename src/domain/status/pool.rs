@@ -215,10 +215,8 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
             kubelet: kubelet_range(active),
             problem,
             runtime_class: spec.runtime_classes.iter().map(|class| class.name.as_str()).collect::<Vec<_>>().join(","),
-            support: builds::release(spec.build).map_or_else(
-                || "unknown".to_owned(),
-                |release| builds::support_on(release, case.today()).until.to_string(),
-            ),
+            support: builds::release(spec.build)
+                .map_or_else(|| "unknown".to_owned(), |release| release.final_end().to_string()),
         },
         omitted: BTreeMap::new(),
     };

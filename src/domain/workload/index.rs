@@ -67,6 +67,15 @@ pub struct ImageRequest {
     pub pull_secrets: Vec<String>,
 }
 
+/// How many images need a registry lookup, by its state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
+pub struct LookupCounts {
+    pub found: usize,
+    pub failed: usize,
+    pub pending: usize,
+}
+
 /// The sort key of requests: whether there are no secrets, the secrets, the namespace, and the pool.
 type RequestKey<'e> = (bool, &'e [String], &'e str, Option<&'e str>);
 
@@ -176,6 +185,19 @@ impl WorkloadIndex {
         self.lookups.insert(image.to_owned(), lookup);
         let pods = self.by_image.get(image).cloned().unwrap_or_default();
         self.recheck_pods(pods);
+    }
+
+    /// How many images need a registry lookup, by its state.
+    pub fn lookup_counts(&self) -> LookupCounts {
+        let mut counts = LookupCounts::default();
+        for image in self.by_image.keys() {
+            *match self.lookups.get(image).map(AsRef::as_ref) {
+                Some(Lookup::Found(_)) => &mut counts.found,
+                Some(Lookup::Failed(_)) => &mut counts.failed,
+                None => &mut counts.pending,
+            } += 1;
+        }
+        counts
     }
 
     /// Removes the lookups of images that no pod needs.

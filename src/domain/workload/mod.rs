@@ -15,7 +15,7 @@ pub use crate::domain::kubernetes::WorkloadName;
 pub use controllers::{ControllerView, Controllers};
 pub use defaults::MemoryDefaults;
 pub use fields::{FieldIssue, FieldIssueKind, field_paths, is_host_process, issues as field_issues, windows_option};
-pub use index::{AffectedWorkloads, ImageRequest, PoolWorkloads, WorkloadIndex, Workloads};
+pub use index::{AffectedWorkloads, ImageRequest, LookupCounts, PoolWorkloads, WorkloadIndex, Workloads};
 pub use issue::{ImageIssue, ImageRemedy, IssueKind, WorkloadIssue};
 pub use pod::{Controller, Pod, PodController, Shared};
 pub use scheduling_state::SchedulingState;

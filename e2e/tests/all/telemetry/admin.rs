@@ -58,6 +58,32 @@ fn samples(page: &str) -> Result<Vec<(String, f64)>> {
     Ok(samples)
 }
 
+/// Every condition in the status of the pool has one series with 1, for its status and reason.
+async fn assert_conditions(cluster: &Cluster, samples: &[(String, f64)]) {
+    let status = cluster.pool(POOL).await.unwrap()["status"].clone();
+    let mut expected: Vec<String> = status["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|condition| {
+            let part = |field: &str| condition[field].as_str().unwrap();
+            let status = part("status").to_lowercase();
+            format!(
+                "winpool_pool_condition{{pool=\"{POOL}\",condition=\"{}\",status=\"{status}\",reason=\"{}\"}}",
+                part("type"),
+                part("reason")
+            )
+        })
+        .collect();
+    let of_conditions = |(name, _): &&(String, f64)| name.starts_with("winpool_pool_condition{");
+    assert_eq!(samples.iter().filter(of_conditions).count(), expected.len() * 3);
+    let mut present: Vec<String> =
+        samples.iter().filter(of_conditions).filter(|(_, value)| *value > 0.5).map(|(name, _)| name.clone()).collect();
+    present.sort();
+    expected.sort();
+    assert_eq!(present, expected);
+}
+
 #[tokio::test]
 async fn metrics_count_reconciles_operations_caches_and_the_nodes_of_each_pool() {
     let cluster = Cluster::start().await.unwrap();
@@ -87,9 +113,17 @@ async fn metrics_count_reconciles_operations_caches_and_the_nodes_of_each_pool()
         ("winpool_nodes{pool=\"web\",state=\"tainted\"}", count),
         ("winpool_nodes{pool=\"web\",state=\"mismatched\"}", 0.0),
         ("winpool_unassigned_nodes", 1.0),
+        ("winpool_pods{pool=\"web\",state=\"matched\"}", 0.0),
+        ("winpool_workload_issues{pool=\"web\",issue=\"Unschedulable\"}", 0.0),
+        ("winpool_registry_images{state=\"pending\"}", 0.0),
+        ("winpool_pool_condition{pool=\"web\",condition=\"Ready\",status=\"true\",reason=\"AsSpecified\"}", 1.0),
+        ("winpool_pool_condition{pool=\"web\",condition=\"Ready\",status=\"false\",reason=\"AsSpecified\"}", 0.0),
+        ("winpool_pool_condition{pool=\"web\",condition=\"OSMismatch\",status=\"false\",reason=\"Matched\"}", 1.0),
     ] {
         assert!((value(series) - expected).abs() < f64::EPSILON, "{series} is {}, not {expected}", value(series));
     }
+    assert_conditions(&cluster, &read).await;
+    assert!(value("winpool_pool_support_end_timestamp_seconds{pool=\"web\"}") > 1_700_000_000.0);
     assert!(value("winpool_reconciles_total{controller=\"pool\",outcome=\"changed\"}") >= 1.0);
     assert!(value("winpool_reconcile_duration_seconds_count{controller=\"pool\"}") >= 1.0);
 
