@@ -18,10 +18,7 @@ use prometheus_client::{
 };
 
 use super::facts::seconds;
-use crate::{
-    api::NodeCounts,
-    domain::workload::{IssueKind, PoolWorkloads},
-};
+use crate::{api::NodeCounts, domain::workload::PoolWorkloads};
 
 /// The statuses of a condition, as in the API and as label.
 const STATUSES: [(&str, &str); 3] = [("True", "true"), ("False", "false"), ("Unknown", "unknown")];
@@ -171,8 +168,7 @@ fn pods(report: &PoolReport) -> Vec<Series> {
 
 fn issues(report: &PoolReport) -> Vec<Series> {
     let Some(workloads) = report.workloads.as_deref() else { return Vec::new() };
-    let count = |kind| workloads.issues.get(&kind).map_or(0, |affected| affected.count);
-    by("issue", IssueKind::ALL.map(|kind| (kind.reason(), count(kind))))
+    by("issue", workloads.issues.iter().map(|(kind, affected)| (kind.reason(), affected.count)))
 }
 
 fn states(counts: &NodeCounts) -> [(&'static str, usize); 9] {
@@ -221,7 +217,7 @@ mod tests {
     use prometheus_client::{encoding::text, registry::Registry};
 
     use super::*;
-    use crate::domain::workload::AffectedWorkloads;
+    use crate::domain::workload::{AffectedWorkloads, IssueKind};
 
     fn samples(pools: &Arc<Pools>) -> Vec<String> {
         let mut registry = Registry::with_prefix("winpool");
@@ -276,7 +272,6 @@ mod tests {
             r#"winpool_pods{pool="web",state="matched"} 7"#,
             r#"winpool_pods{pool="web",state="cannot_run"} 1"#,
             r#"winpool_workload_issues{pool="web",issue="Unschedulable"} 2"#,
-            r#"winpool_workload_issues{pool="web",issue="MemoryOvercommitted"} 0"#,
             r#"winpool_node_configs{pool="web",phase="Applied"} 2"#,
             r#"winpool_rollout_failures{pool="web",reason="RolledBack"} 1"#,
             r#"winpool_rollout_start_timestamp_seconds{pool="web"} 1700000001"#,

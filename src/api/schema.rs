@@ -1,7 +1,7 @@
 //! Schemas that several types share, and the postprocessing of generated CRDs.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -185,10 +185,18 @@ pub fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
             });
             if let Some(status) = root.properties.as_mut().and_then(|properties| properties.get_mut("status")) {
                 visit(status, &|schema| schema.default = None);
+                never_observed(status);
             }
         }
     }
     crd
+}
+
+/// Before its first reconcile an object has observed no generation. Without this, kstatus takes it for current. The resources
+/// of Flux have the same default (fluxcd/helm-controller, `api/v2/helmrelease_types.go`).
+fn never_observed(status: &mut JSONSchemaProps) {
+    let is_observed = status.properties.as_ref().is_some_and(|fields| fields.contains_key("observedGeneration"));
+    status.default = is_observed.then(|| JSON(serde_json::json!({"observedGeneration": -1})));
 }
 
 /// Changes a schema and all schemas in it.

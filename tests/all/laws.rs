@@ -2,6 +2,7 @@
 
 mod adoption;
 mod bounds;
+mod health;
 mod membership;
 mod relevance;
 mod reverts;

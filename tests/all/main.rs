@@ -15,6 +15,7 @@ mod delivery;
 mod dependencies;
 mod docs;
 mod facts;
+mod gitops;
 mod golden;
 mod golden_cluster_api;
 mod golden_containerd;

@@ -36,21 +36,6 @@ pub enum IssueKind {
 }
 
 impl IssueKind {
-    /// All kinds.
-    pub const ALL: [Self; 11] = [
-        Self::ImagesCannotRun,
-        Self::Unschedulable,
-        Self::DaemonSetNotTolerating,
-        Self::DaemonSetIgnoresRuntimeClass,
-        Self::LinuxPodOnWindowsNode,
-        Self::LinuxPodMayLand,
-        Self::NotReschedulable,
-        Self::RuntimeClassChanged,
-        Self::MemoryOvercommitted,
-        Self::MemoryNotReserved,
-        Self::FieldsWithoutEffect,
-    ];
-
     /// The stable reason.
     pub fn reason(self) -> &'static str {
         match self {

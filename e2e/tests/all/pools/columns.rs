@@ -5,13 +5,16 @@ use serde_json::json;
 
 use super::{shared, with_nodes};
 
-/// The cells of the header and of a pool, in `kubectl get wnp`.
+/// The names of the columns and the cells of a pool, in `kubectl get wnp`. A column begins where its name does.
 async fn cells(pool: &str, more: &[&str]) -> Vec<(String, String)> {
     let arguments = [&["get", "wnp", pool], more].concat();
     let table = kubectl(&shared().await.control_plane, User::Admin, &arguments).unwrap();
-    let mut lines = table.lines().map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()));
-    let (header, row) = (lines.next().unwrap(), lines.next().unwrap());
-    header.zip(row).map(|(name, cell)| (name.to_owned(), cell.to_owned())).collect()
+    let (header, row) = table.trim_end().split_once('\n').unwrap();
+    let begins = |at: &usize| !header[*at..].starts_with(' ') && (*at == 0 || header[..*at].ends_with(' '));
+    let starts: Vec<usize> = (0..header.len()).filter(begins).collect();
+    let ends = starts.iter().skip(1).copied().chain([usize::MAX]);
+    let part = |line: &str, start: usize, end: usize| line[start..end.min(line.len())].trim().to_owned();
+    starts.iter().zip(ends).map(|(start, end)| (part(header, *start, end), part(row, *start, end))).collect()
 }
 
 #[tokio::test]
@@ -38,6 +41,9 @@ async fn kubectl_get_shows_ready_nodes_versions_support_and_the_worst_problem() 
         ["columns", "True", "Enforce", "3/3", "3/3", "10.0.20348", "2031-10-14", "NodeBuildDiffers(1)"]
     );
     let wide = cells("columns", &["-o", "wide"]).await;
-    assert_eq!(cells_of(&wide, &["RUNTIMECLASS", "SKEWED", "MISMATCHED"])[2], "1");
+    assert_eq!(
+        cells_of(&wide, &["PROFILE", "RUNTIMECLASS", "SKEWED", "MISMATCHED", "MESSAGE"]),
+        ["", "columns", "0", "1", "3 nodes belong to this pool alone"]
+    );
     fixture.nothing_was_forbidden().unwrap();
 }

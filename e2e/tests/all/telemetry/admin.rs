@@ -114,7 +114,6 @@ async fn metrics_count_reconciles_operations_caches_and_the_nodes_of_each_pool()
         ("winpool_nodes{pool=\"web\",state=\"mismatched\"}", 0.0),
         ("winpool_unassigned_nodes", 1.0),
         ("winpool_pods{pool=\"web\",state=\"matched\"}", 0.0),
-        ("winpool_workload_issues{pool=\"web\",issue=\"Unschedulable\"}", 0.0),
         ("winpool_registry_images{state=\"pending\"}", 0.0),
         ("winpool_pool_condition{pool=\"web\",condition=\"Ready\",status=\"true\",reason=\"AsSpecified\"}", 1.0),
         ("winpool_pool_condition{pool=\"web\",condition=\"Ready\",status=\"false\",reason=\"AsSpecified\"}", 0.0),
