@@ -60,8 +60,10 @@ async fn plan_lists_what_the_operator_does_and_nothing_afterwards() {
     let planned = changes(&plan, "web");
     let config = planned[1].1.clone();
     assert!(config.starts_with("web-"), "{planned:?}");
-    let description =
-        format!("label team=web, label winpool.dev/pool=web, config {config}, taint os=windows:NoSchedule");
+    let description = format!(
+        "label team=web, label winpool.dev/pool=web, label runs.winpool.dev/ltsc2019=true, config {config}, \
+         taint os=windows:NoSchedule"
+    );
     let sorted = |description: &str| {
         let mut parts: Vec<String> = description.split(", ").map(str::to_owned).collect();
         parts.sort();

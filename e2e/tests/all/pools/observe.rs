@@ -22,7 +22,8 @@ async fn assert_changes_are_reported_and_not_written(
     let status = fixture.status(name).await.unwrap();
     assert_eq!(status.pending.count, 2, "{:?}", status.pending);
     assert_eq!(status.pending.first[0], format!("RuntimeClass {name}: create"));
-    let expected = format!("Node {name}-1: label winpool.dev/pool={name}, taint os=windows:NoSchedule");
+    let labels = format!("label winpool.dev/pool={name}, label runs.winpool.dev/ltsc2022=true");
+    let expected = format!("Node {name}-1: {labels}, taint os=windows:NoSchedule");
     assert!(status.pending.first[1].starts_with(&expected), "{:?}", status.pending);
     assert_eq!(status.applied.taints, [""; 0]);
     let ready = fixture.condition(name, "Ready").await.unwrap();
