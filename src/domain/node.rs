@@ -9,8 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Named, kubernetes::quantity::Quantity, record::SignedRecord, release_labels};
 use crate::{
-    api::names::{annotation, label, manager},
-    facts::{Build, ContainerRuntime, ContainerdVersion, KubeletVersion, Minor, OsVersion},
+    api::{
+        Taint,
+        names::{annotation, label, manager},
+    },
+    facts::{Build, ContainerRuntime, ContainerdVersion, KubeletVersion, Minor, OsVersion, taints},
 };
 
 /// A Windows node.
@@ -111,6 +114,11 @@ impl WindowsNode {
     /// version that the kernel reports.
     pub fn release_labels(&self) -> BTreeSet<String> {
         self.os.as_ref().map(|os| release_labels::of_host(*os, self.containerd())).unwrap_or_default()
+    }
+
+    /// The taints that do not follow the state of the node.
+    pub fn lasting_taints(&self) -> impl Iterator<Item = Taint> {
+        self.taints.iter().filter(|taint| taints::manager(&taint.key).is_none()).filter_map(Taint::of_node)
     }
 
     /// The RuntimeClass handlers of the node: see [`ContainerRuntime::handlers`].

@@ -118,6 +118,17 @@ fn a_new_taint_waits_for_windows_pods_that_do_not_tolerate_it() {
 }
 
 #[test]
+fn a_workload_without_pods_counts_if_its_pods_could_be_scheduled_to_the_nodes_now() {
+    let tolerating = json!([{"key": "os", "value": "Windows"}]);
+    for (tolerations, held) in [(json!([]), false), (tolerating, true)] {
+        let mut model = model(json!({"replacesTaints": old_taint()}), old_taint());
+        model.put(DAEMON_SET, "logs", controller(json!({"tolerations": tolerations})));
+        model.settle();
+        assert_eq!(taints_of(&model, "win-1"), if held { [OLD] } else { [NEW] }, "{tolerations}");
+    }
+}
+
+#[test]
 fn the_condition_says_what_to_write_in_each_workload_and_how_to_allow_it() {
     let mut model = model(json!({}), json!([]));
     model.put(POD, "api-1", pod(json!({})));

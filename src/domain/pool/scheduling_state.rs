@@ -27,7 +27,6 @@ use crate::{
     facts::{
         ContainerdVersion, OsVersion,
         containerd::HYPERV_HANDLER,
-        taints,
         version_compatibility::{Isolation, UtilityVm},
     },
 };
@@ -243,8 +242,7 @@ fn unassigned_nodes(node: &WindowsNode, labels: &GroupLabels) -> UnassignedNodes
 
 /// The taints of a node that do not follow its state, in order.
 fn lasting_taints(node: &WindowsNode) -> Vec<Taint> {
-    let lasting = node.taints.iter().filter(|taint| taints::manager(&taint.key).is_none()).filter_map(Taint::of_node);
-    let mut taints: Vec<Taint> = lasting.collect();
+    let mut taints: Vec<Taint> = node.lasting_taints().collect();
     taints.sort();
     taints
 }

@@ -178,7 +178,7 @@ impl<'a> Check<'a> {
         name.and_then(|name| self.class(name)).map(|class| Scheduling::of_class(&class.object)).unwrap_or_default()
     }
 
-    /// Whether the pods are for Windows and match a node of the pool.
+    /// Whether the pods are for Windows and can be scheduled to a node of the pool with its present taints.
     fn selects_member(&self, created: Created) -> bool {
         let template = created.template;
         if self.system(template) != Some(System::Windows) {
@@ -186,9 +186,11 @@ impl<'a> Check<'a> {
         }
         let of_class = self.class_scheduling(created).node_selector;
         let selector = || template.scheduling.node_selector.iter().chain(&of_class);
+        let tolerates = |taint: &Taint| taint.effect == TaintEffect::PreferNoSchedule || self.tolerates(created, taint);
         let matches = |node: &WindowsNode| {
             selector().all(|(key, value)| node.labels.get(key) == Some(value))
                 && template.affinity_matches(&node.labels, &node.name, |_| true)
+                && node.lasting_taints().all(|taint| tolerates(&taint))
         };
         self.members.values().any(|node| matches(node))
     }
