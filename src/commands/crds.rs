@@ -1,13 +1,16 @@
 //! `winpool crds`: the CustomResourceDefinitions.
 
-use std::path::PathBuf;
+mod json_schema;
 
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
 use super::{
     Failure,
-    output::{self, Destination, Format},
+    output::{self, Format},
 };
 use crate::{api, facts::Minor};
 
@@ -21,9 +24,9 @@ const FIRST_WITH_CEL: Minor = Minor(25);
 pub(super) struct Args {
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: CrdFormat,
     /// Write one file for each CRD into this directory instead of printing them
-    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// The version of the API server, such as 1.20: omits validation rules (CEL) before 1.25, which does not support
     /// them. The operator checks the same rules itself
@@ -31,19 +34,44 @@ pub(super) struct Args {
     kubernetes: Option<String>,
 }
 
+/// The format of CRDs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum CrdFormat {
+    /// YAML documents
+    #[default]
+    Yaml,
+    /// One v1 List
+    Json,
+    /// JSON schemas of the resources, for editors and kubeconform: files with --out
+    JsonSchema,
+}
+
 /// Prints the CRDs or writes their files.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let rules = supports_rules(args.kubernetes.as_deref())?;
     let crds = api::custom_resource_definitions().into_iter();
-    let mut crds = crds.map(|(file, crd)| (file, manifest(&crd, rules)));
-    match Destination::new(args.out, args.output) {
-        Destination::Stdout(format) => {
-            output::print(&output::text(&crds.map(|(_, crd)| crd).collect::<Vec<_>>(), format))
+    let mut manifests = crds.clone().map(|(file, crd)| (file, manifest(&crd, rules)));
+    let list = |manifests: &mut dyn Iterator<Item = (&str, Value)>, format| {
+        output::print(&output::text(&manifests.map(|(_, crd)| crd).collect::<Vec<_>>(), format))
+    };
+    match (args.output, args.out) {
+        (CrdFormat::Yaml, None) => list(&mut manifests, Format::Yaml),
+        (CrdFormat::Json, None) => list(&mut manifests, Format::Json),
+        (CrdFormat::Yaml, Some(directory)) => {
+            manifests.try_for_each(|(file, crd)| output::write(&directory, file, &output::yaml(&crd)))
         }
-        Destination::Directory(directory) => {
-            crds.try_for_each(|(file, crd)| output::write(&directory, file, &output::yaml(&crd)))
+        (CrdFormat::JsonSchema, Some(directory)) => {
+            crds.filter_map(|(_, crd)| json_schema::file(&crd)).try_for_each(|file| write_schema(&directory, file))
+        }
+        (CrdFormat::Json, Some(_)) => Err(Failure::Usage("--out writes YAML or JSON schemas: omit -o json".to_owned())),
+        (CrdFormat::JsonSchema, None) => {
+            Err(Failure::Usage("-o json-schema writes a file for each kind: add --out DIR".to_owned()))
         }
     }
+}
+
+fn write_schema(directory: &Path, (file, schema): (String, Value)) -> Result<(), Failure> {
+    output::write(directory, &file, &format!("{schema:#}\n"))
 }
 
 /// Whether an API server of the version in `--kubernetes` supports validation rules.

@@ -8,7 +8,9 @@ use super::{
 };
 use crate::{
     domain::{kubernetes::syntax, text::counted},
-    manifests::{BootstrapTemplates, Budget, KUBEADM_CONFIG_TEMPLATE, LocatedProblem, Manifests, ReadError, Resources},
+    manifests::{
+        BootstrapTemplates, Budget, KUBEADM_CONFIG_TEMPLATE, LocatedProblem, Manifests, ReadError, Resources, Selection,
+    },
 };
 
 /// The files to read, as typed: as arguments, with `-f` as in kubectl, or both.
@@ -67,17 +69,21 @@ fn resources_among(files: &[PathBuf], manifests: Manifests, also_read: Option<&s
 
 /// The objects in files of any size, such as the nodes of a large cluster.
 pub(super) fn read(files: &[PathBuf]) -> Result<Manifests, Failure> {
-    read_within(files, &mut Budget::unbounded())
+    read_within(files, &mut Budget::unbounded(), Selection::default())
 }
 
-/// The objects in files within a budget.
-pub(super) fn read_within(files: &[PathBuf], budget: &mut Budget) -> Result<Manifests, Failure> {
+/// The objects in some files within a budget.
+pub(super) fn read_within(
+    files: &[PathBuf],
+    budget: &mut Budget,
+    selection: Selection<'_>,
+) -> Result<Manifests, Failure> {
     if files.iter().filter(|path| path.as_path() == Path::new("-")).count() > 1 {
         return Err(stdin_twice());
     }
     let reads_stdin = files.iter().any(|path| path.as_path() == Path::new("-"));
     let _progress = (!reads_stdin).then(|| Progress::start("reading files", "file"));
-    Manifests::read(files, budget).map_err(|error: ReadError| Failure::Usage(error.to_string()))
+    Manifests::read_selected(files, budget, selection).map_err(|error: ReadError| Failure::Usage(error.to_string()))
 }
 
 /// The failure for `-` as the path of two inputs.

@@ -49,6 +49,14 @@ pub fn distinct(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     texts.into_iter().filter(|text| seen.insert(text.clone())).collect()
 }
 
+/// The known name that a misspelled one probably stands for: at most a third of its letters differ, apart from case.
+pub fn closest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let lower = name.to_lowercase();
+    let distance = |known: &'n str| (strsim::damerau_levenshtein(&lower, &known.to_lowercase()), known);
+    let (distance, known) = known.into_iter().map(distance).min()?;
+    (distance <= known.chars().count() / 3).then_some(known)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +67,22 @@ mod tests {
         assert_eq!(some_of(["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
         assert_eq!(some_messages(["a: b, c", "d: e"]), "a: b, c. d: e");
         assert_eq!(some_of_many(&[1, 2, 3, 4, 5, 6], u32::to_string), "1, 2, 3, 4, 5 and 1 more");
+    }
+    #[test]
+    fn a_misspelled_name_stands_for_the_closest_one() {
+        let known = ["effect", "hostProcess", "key", "operator", "runAsUserName"];
+        let table = [
+            ("Effect", Some("effect")),
+            ("hostprocess", Some("hostProcess")),
+            ("runAsUsername", Some("runAsUserName")),
+            ("efect", Some("effect")),
+            ("kye", Some("key")),
+            ("value", None),
+            ("", None),
+        ];
+        for (name, expected) in table {
+            assert_eq!(closest(name, known), expected, "{name}");
+        }
+        assert_eq!(closest("a", []), None);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The rules in [`crate::domain`] read builds, versions and tags from these tables.
 
+pub mod api_versions;
 pub mod builds;
 pub mod cluster_api;
 pub mod containerd;
@@ -47,6 +48,7 @@ const fn table(name: &'static str, as_of: Date, sources: &'static [&'static str]
 /// Every table, sorted by name.
 #[rustfmt::skip]
 pub const TABLES: &[Table] = &[
+    table("api_versions",          date(2026, 8, 22), &["kubernetes/website", "Arnavion/k8s-openapi"]),
     table("builds",                date(2026, 8, 22), &["endoflife-date/endoflife.date", "MicrosoftDocs/Virtualization-Documentation"]),
     table("cluster_api",           date(2026, 8, 22), &["kubernetes-sigs/cluster-api", "kubernetes/autoscaler", "kubernetes-sigs/image-builder"]),
     table("containerd",            date(2026, 8, 22), &["containerd/containerd"]),

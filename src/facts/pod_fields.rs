@@ -10,7 +10,13 @@
 //! request 138367), which fix it on Windows, while those pages still list it as unsupported; NFS and file modes from
 //! `windows-storage.md`; resizePolicy from kubernetes/kubernetes issue 128617 and pull request 129216 (1.32: "Resizing
 //! Windows pods is not supported"); resourceClaims from `pkg/kubelet/cm/container_manager_windows.go` of v1.36.2, which
-//! prepares no resources. [`STOP_SIGNAL`]: `validateStopSignal` in `pkg/apis/core/validation/validation.go` of v1.36.2.
+//! prepares no resources; iSCSI from kubernetes/kubernetes issue 57548 and the list of volume plugins in
+//! `windows-storage.md`, which does not have it. [`MIN_MEMORY_LIMIT`]: `ParseAnnotationsMemory` in `internal/oci/uvm.go` of
+//! microsoft/hcsshim (2025), which divides the limit of the kubelet (`kuberuntime_container_windows.go`) by 1024 twice, and
+//! `internal/hcsoci/hcsdoc_wcow.go`, which sets no limit if the result is zero. [`USER_NAME`] and the names of
+//! credential specs: `validateWindowsSecurityContextOptions` in `pkg/apis/core/validation/validation.go` (1.16 to 1.36).
+//! [`HOST_PROCESS_USERS`]: kubernetes/website, `docs/tasks/configure-pod-container/create-hostprocess-pod.md` (1.26 to
+//! 1.36). [`STOP_SIGNAL`]: `validateStopSignal` in `pkg/apis/core/validation/validation.go` of v1.36.2.
 
 use super::Minor;
 
@@ -118,6 +124,8 @@ pub enum Feature {
     SubPath,
     /// NFS volumes.
     Nfs,
+    /// iSCSI volumes.
+    Iscsi,
     /// File modes.
     FileMode,
     /// In-place resize of a container's resources.
@@ -162,6 +170,7 @@ pub const UNSUPPORTED: &[UnsupportedField] = &[
     unsupported(Feature::SubPath,          "containers[].volumeMounts[].subPath",             ValueMatch::NonEmpty),
     unsupported(Feature::SubPath,          "containers[].volumeMounts[].subPathExpr",         ValueMatch::NonEmpty),
     unsupported(Feature::Nfs,              "volumes[].nfs",                                   ValueMatch::Any),
+    unsupported(Feature::Iscsi,            "volumes[].iscsi",                                 ValueMatch::Any),
     unsupported(Feature::FileMode,         "volumes[].configMap.defaultMode",                 ValueMatch::NumberExcept(DEFAULT_MODE)),
     unsupported(Feature::FileMode,         "volumes[].secret.defaultMode",                    ValueMatch::NumberExcept(DEFAULT_MODE)),
     unsupported(Feature::FileMode,         "volumes[].projected.defaultMode",                 ValueMatch::NumberExcept(DEFAULT_MODE)),
@@ -185,6 +194,41 @@ pub const STOP_SIGNAL: &str = "containers[].lifecycle.stopSignal";
 pub const STOP_SIGNAL_SINCE: Minor = Minor(33);
 /// The signals that the API server accepts for Windows.
 pub const STOP_SIGNALS: [&str; 2] = ["SIGTERM", "SIGKILL"];
+
+/// The least memory limit of a container in bytes; lower ones are no limit.
+pub const MIN_MEMORY_LIMIT: i64 = 1 << 20;
+
+/// The rules of the API server for `runAsUserName`, which is `USER` or `DOMAIN\USER`. Lengths are in bytes.
+pub struct UserNameRules {
+    /// The length that a domain is shorter than.
+    pub domain_below: usize,
+    /// The greatest length of a user.
+    pub max_user: usize,
+    /// The greatest number of characters of a NetBIOS domain.
+    pub max_netbios: usize,
+    /// The characters that a NetBIOS domain does not have.
+    pub not_in_netbios: &'static str,
+    /// The characters that a user does not have.
+    pub not_in_user: &'static str,
+}
+
+/// The rules for `runAsUserName`.
+pub const USER_NAME: UserNameRules = UserNameRules {
+    domain_below: 256,
+    max_user: 104,
+    max_netbios: 15,
+    not_in_netbios: "\\/:*?\"<>|",
+    not_in_user: "\"/\\:;|=,+*?<>@[]",
+};
+
+/// The greatest length of `gmsaCredentialSpec`, in bytes.
+pub const MAX_CREDENTIAL_SPEC: usize = 64 << 10;
+
+/// The users of Windows containers, which do not exist on a host.
+pub const CONTAINER_USERS: [&str; 2] = ["ContainerAdministrator", "ContainerUser"];
+/// The users of the host that every HostProcess container can run as. Local groups are possible too.
+pub const HOST_PROCESS_USERS: [&str; 3] =
+    [r"NT AUTHORITY\SYSTEM", r"NT AUTHORITY\Local service", r"NT AUTHORITY\NetworkService"];
 
 /// The first minor with which several subPath mounts work in one Windows pod.
 pub const SEVERAL_SUB_PATHS_SINCE: Minor = Minor(37);

@@ -13,6 +13,15 @@ const VALUES: usize = 2_000_000;
 /// The greatest depth: serde_json reads less than 128 levels.
 const DEPTH: usize = 120;
 
+/// Why the text of a file cannot be read.
+#[derive(Debug)]
+pub(super) enum TextProblem {
+    /// It is larger than the budget.
+    TooLarge(Problem),
+    /// It is neither UTF-8 nor UTF-16.
+    NotText(Problem),
+}
+
 /// The remaining budget.
 #[derive(Clone, Debug)]
 pub struct Budget {
@@ -20,6 +29,8 @@ pub struct Budget {
     bytes: u64,
     /// The limits of serde-saphyr; repeated parts count each time.
     yaml: serde_saphyr::Budget,
+    /// Whether a file exceeded it.
+    is_exceeded: bool,
 }
 
 impl Budget {
@@ -32,7 +43,7 @@ impl Budget {
         yaml.max_documents = usize::MAX;
         yaml.max_total_scalar_bytes = usize::MAX;
         yaml.max_total_comment_bytes = usize::MAX;
-        Self { bytes: u64::MAX, yaml }
+        Self { bytes: u64::MAX, yaml, is_exceeded: false }
     }
 
     /// The budget for untrusted files: 32 MiB of text with two million values.
@@ -41,22 +52,40 @@ impl Budget {
         yaml.max_nodes = VALUES;
         // Twice the size, because strings may be repeated.
         yaml.max_total_scalar_bytes = 2 * BYTES as usize;
-        Self { bytes: BYTES, yaml }
+        Self { bytes: BYTES, yaml, is_exceeded: false }
     }
 
-    /// Reads a text; the inner error reports that it is too large.
+    /// Whether a file exceeded it, so that the rest is not read.
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.is_exceeded
+    }
+
+    /// Marks it as exceeded.
+    pub(super) fn exceed(&mut self) {
+        self.is_exceeded = true;
+    }
+
+    /// Reads a text in UTF-8, or in UTF-16 with a byte order mark.
     ///
     /// # Errors
-    /// The text cannot be read, or is not UTF-8.
-    pub(super) fn read(&mut self, reader: impl Read) -> io::Result<Result<String, Problem>> {
+    /// The text cannot be read.
+    pub(super) fn read(&mut self, reader: impl Read) -> io::Result<Result<String, TextProblem>> {
         let mut bytes = Vec::new();
         let read = reader.take(self.bytes.saturating_add(1)).read_to_end(&mut bytes)? as u64;
         if read > self.bytes {
+            self.exceed();
             let wrong = format!("the input is larger than {} MiB in total", BYTES >> 20);
-            return Ok(Err(Problem::new("", wrong, "pass the files in several runs")));
+            return Ok(Err(TextProblem::TooLarge(Problem::new("", wrong, "pass the files in several runs"))));
         }
         self.bytes -= read;
-        String::from_utf8(bytes).map(Ok).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        Ok(decode(bytes).ok_or_else(|| {
+            TextProblem::NotText(Problem::new("", "the file is not text in UTF-8 or UTF-16", "save it in UTF-8"))
+        }))
+    }
+
+    /// Returns the bytes of a text that is not decoded.
+    pub(super) fn refund(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes as u64);
     }
 
     /// Whether a text is within the budget, for a JSON reader without limits: each value except the first follows one
@@ -77,6 +106,20 @@ impl Budget {
     }
 }
 
+/// A text in UTF-8, or in UTF-16 with a byte order mark; `None` if it is neither.
+fn decode(bytes: Vec<u8>) -> Option<String> {
+    let utf_16 = |unit: fn([u8; 2]) -> u16| {
+        let (units, rest) = bytes.as_chunks::<2>();
+        let units: Vec<_> = units.iter().skip(1).map(|pair| unit(*pair)).collect();
+        String::from_utf16(&units).ok().filter(|_| rest.is_empty())
+    };
+    match bytes.as_slice() {
+        [0xff, 0xfe, ..] => utf_16(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => utf_16(u16::from_be_bytes),
+        _ => String::from_utf8(bytes).ok(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,8 +129,26 @@ mod tests {
         let mut budget = Budget { bytes: 10, ..Budget::bounded() };
         assert_eq!(budget.read(&b"123456"[..]).unwrap().unwrap(), "123456");
         assert_eq!(budget.read(&b"1234"[..]).unwrap().unwrap(), "1234");
-        let wrong = budget.read(&b"1"[..]).unwrap().unwrap_err().wrong;
-        assert_eq!(wrong, "the input is larger than 32 MiB in total");
+        assert!(!budget.is_exceeded());
+        let Err(TextProblem::TooLarge(problem)) = budget.read(&b"1"[..]).unwrap() else { panic!("it is too large") };
+        assert_eq!(problem.wrong, "the input is larger than 32 MiB in total");
+        assert!(budget.is_exceeded());
         assert_eq!(Budget::unbounded().read(&b"12345678901"[..]).unwrap().unwrap().len(), 11);
+    }
+
+    #[test]
+    fn a_text_is_in_utf_8_or_in_utf_16_with_a_mark() {
+        let utf_16 = |text: &str, bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect::<Vec<u8>>();
+        let table = [
+            ("kind: ü".as_bytes().to_vec(), Some("kind: ü")),
+            (utf_16("\u{feff}kind: ü", u16::to_le_bytes), Some("kind: ü")),
+            (utf_16("\u{feff}kind: ü", u16::to_be_bytes), Some("kind: ü")),
+            (b"kind: \xe9".to_vec(), None),
+            (vec![0xff, 0xfe, 0x61], None),
+            (Vec::new(), Some("")),
+        ];
+        for (bytes, expected) in table {
+            assert_eq!(decode(bytes.clone()).as_deref(), expected, "{bytes:?}");
+        }
     }
 }

@@ -4,8 +4,10 @@
 
 mod bootstrap;
 mod budget;
+mod document;
 mod object;
 mod positions;
+mod quoted;
 mod reader;
 mod resources;
 mod schema;
@@ -21,14 +23,19 @@ use std::{
 };
 
 use self::{
+    budget::TextProblem,
     object::Document,
     positions::Positions,
     reader::{Contents, Part},
 };
-use crate::domain::Problem;
+use crate::domain::{
+    Problem,
+    text::{agree, counted},
+};
 
 pub use bootstrap::{BootstrapTemplate, BootstrapTemplates, KUBEADM_CONFIG_TEMPLATE};
 pub use budget::Budget;
+pub use document::Ignored;
 pub use object::Object;
 pub use resources::{Resources, nodes};
 pub use strict::problems_of_status;
@@ -45,8 +52,40 @@ pub struct Manifests {
     pub objects: Vec<Manifest>,
     /// Why documents could not be read.
     pub problems: Vec<LocatedProblem>,
-    /// Documents that are not Kubernetes objects, such as a kustomization.yaml without a kind.
-    pub ignored: Vec<String>,
+    /// Documents and files in directories that are for other programs.
+    pub ignored: Vec<Ignored>,
+    /// The number of CustomResourceDefinitions, which are not decoded.
+    pub definitions: usize,
+    /// The files that were read, as typed.
+    pub files: Vec<String>,
+    /// The paths without a manifest: empty directories, and empty standard input.
+    pub empty: Vec<String>,
+}
+
+/// The files to read below the paths of a command.
+#[derive(Clone, Copy)]
+pub struct Selection<'a> {
+    /// The files that are not read.
+    pub excluded: &'a dyn Fn(&Path) -> bool,
+    /// The files that may be for other programs.
+    pub others: Others,
+}
+
+/// The files that may be for other programs, so that they are no problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// None, except documents without a kind in directories.
+    None,
+    /// Those in directories.
+    InDirectories,
+    /// All except standard input.
+    Everywhere,
+}
+
+impl Default for Selection<'_> {
+    fn default() -> Self {
+        Self { excluded: &|_| false, others: Others::None }
+    }
 }
 
 /// An object and its location.
@@ -139,22 +178,54 @@ impl Manifests {
     /// # Errors
     /// A path cannot be read, or a directory contains no manifest.
     pub fn read(paths: &[PathBuf], budget: &mut Budget) -> Result<Self, ReadError> {
+        Self::read_selected(paths, budget, Selection::default())
+    }
+
+    /// The same for some of the files.
+    ///
+    /// # Errors
+    /// A path cannot be read, or a directory contains no manifest.
+    pub fn read_selected(paths: &[PathBuf], budget: &mut Budget, selection: Selection<'_>) -> Result<Self, ReadError> {
         let mut manifests = Self::default();
+        let directory = match selection.others {
+            Others::None => PathSource::Directory,
+            Others::InDirectories | Others::Everywhere => PathSource::OfAnyProgram,
+        };
+        let typed = if selection.others == Others::Everywhere { directory } else { PathSource::Argument };
+        let mut unread = 0;
         for path in paths {
             if path.as_os_str() == STDIN {
                 manifests.add_text(path, io::stdin(), PathSource::Argument, budget)?;
-            } else if path.is_dir() {
-                let mut files = Vec::new();
-                files_below(path, &mut files)?;
-                if files.is_empty() {
-                    return Err(ReadError { path: path.clone(), wrong: "has no .yaml, .yml or .json file".to_owned() });
-                }
-                for file in files {
-                    manifests.add_file(&file, PathSource::Directory, budget)?;
-                }
-            } else {
-                manifests.add_file(path, PathSource::Argument, budget)?;
+                continue;
             }
+            let mut files = Vec::new();
+            let source = if path.is_dir() { directory } else { typed };
+            if path.is_dir() {
+                files_below(path, &mut files)?;
+            } else {
+                files.push(path.clone());
+            }
+            if files.is_empty() {
+                let wrong = "has no .yaml, .yml or .json file".to_owned();
+                let error = ReadError { path: path.clone(), wrong };
+                if selection.others == Others::None {
+                    return Err(error);
+                }
+                manifests.empty.push(format!("{} {}", path.display(), error.wrong));
+            }
+            for file in files.into_iter().filter(|file| !(selection.excluded)(file)) {
+                if budget.is_exceeded() {
+                    unread += 1;
+                } else {
+                    manifests.add_file(&file, source, budget)?;
+                }
+            }
+        }
+        if unread > 0
+            && let Some(LocatedProblem { problem, .. }) = manifests.problems.last_mut()
+        {
+            let files = counted(unread, "more file");
+            problem.wrong = format!("{}, so {files} {} not read", problem.wrong, agree(unread, "is", "are"));
         }
         Ok(manifests)
     }
@@ -173,17 +244,31 @@ impl Manifests {
     ) -> Result<(), ReadError> {
         let text = budget.read(reader).map_err(|error| ReadError::new(path, &error))?;
         let name = path.display().to_string();
+        self.files.push(name.clone());
         match text {
             Ok(text) => self.add(&name, text, source, budget),
-            Err(problem) => self.problems.push(LocatedProblem { file: name, line: 1, problem }),
+            Err(TextProblem::NotText(_)) if source == PathSource::OfAnyProgram => {
+                self.ignored.push(Ignored::not_text(name))
+            }
+            Err(TextProblem::NotText(problem) | TextProblem::TooLarge(problem)) => {
+                self.problems.push(LocatedProblem { file: name, line: 1, problem });
+            }
         }
         Ok(())
     }
 
     fn add(&mut self, name: &str, text: String, source: PathSource, budget: &mut Budget) {
-        let Contents { documents, parts, problems } = reader::read(&text, budget);
-        let located = |(line, problem)| LocatedProblem { file: name.to_owned(), line, problem };
-        self.problems.extend(problems.into_iter().map(located));
+        if name == STDIN && text.trim().is_empty() {
+            self.empty.push("standard input is empty".to_owned());
+        }
+        let (text, Contents { documents, parts, problems, definitions }) = reader::read(text, budget);
+        for (line, problem) in problems {
+            match Ignored::of_unreadable(name, line, &text).filter(|_| source == PathSource::OfAnyProgram) {
+                Some(ignored) => self.ignored.push(ignored),
+                None => self.problems.push(LocatedProblem { file: name.to_owned(), line, problem }),
+            }
+        }
+        self.definitions += definitions;
         let file = Arc::new(SourceFile { name: name.to_owned(), text, parts, positions: OnceLock::new() });
         for (index, document) in documents.into_iter().enumerate() {
             self.add_document(document, &Location { file: file.clone(), document: index, item: None }, source);
@@ -200,8 +285,8 @@ impl Manifests {
     fn add_object(&mut self, manifest: Manifest, source: PathSource) {
         if !manifest.object.kind().is_empty() {
             self.objects.push(manifest);
-        } else if matches!(source, PathSource::Directory) {
-            self.ignored.push(format!("{} has no kind", manifest.location.start()));
+        } else if source != PathSource::Argument {
+            self.ignored.push(Ignored::without_kind(manifest.location.start()));
         } else {
             let problem = Problem::new("kind", "not a Kubernetes object", "write apiVersion and kind");
             self.problems.push(manifest.location.problem(problem));
@@ -209,13 +294,42 @@ impl Manifests {
     }
 }
 
+impl Manifest {
+    /// The only document of a file, of any format; `None` if the file is empty.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has several documents.
+    pub fn read_document(path: &Path) -> Result<Option<Self>, LocatedProblem> {
+        let name = path.display().to_string();
+        let problem = |line, problem| LocatedProblem { file: name.clone(), line, problem };
+        let unreadable = |wrong: String| problem(1, Problem::new("", wrong, "correct its path, or make it readable"));
+        let mut budget = Budget::bounded();
+        let text =
+            File::open(path).and_then(|file| budget.read(file)).map_err(|error| unreadable(error.to_string()))?;
+        let text = text.map_err(|(TextProblem::NotText(wrong) | TextProblem::TooLarge(wrong))| problem(1, wrong))?;
+        let (text, Contents { documents, parts, problems, .. }) = reader::read(text, &mut budget);
+        if let Some((line, wrong)) = problems.into_iter().next() {
+            return Err(problem(line, wrong));
+        }
+        let file = Arc::new(SourceFile { name: name.clone(), text, parts, positions: OnceLock::new() });
+        let mut objects = documents.into_iter().flat_map(|document| document.objects);
+        let (first, second) = (objects.next(), objects.next());
+        if second.is_some() {
+            return Err(problem(1, Problem::new("", "has several documents", "write one document")));
+        }
+        Ok(first.map(|object| Self { object, location: Location { file, document: 0, item: None } }))
+    }
+}
+
 /// Why a file is read. Some files in a directory are for other programs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum PathSource {
     /// Its path was typed.
     Argument,
     /// It is in a directory.
     Directory,
+    /// It may be for another program, whatever its format.
+    OfAnyProgram,
 }
 
 /// A path that cannot be read.
@@ -341,7 +455,8 @@ mod tests {
         let mut in_directory = Manifests::default();
         in_directory.add("kustomization.yaml", text.to_owned(), PathSource::Directory, &mut Budget::unbounded());
         assert_eq!(in_directory.problems, []);
-        assert_eq!(in_directory.ignored, ["kustomization.yaml:1 has no kind"]);
+        let ignored: Vec<_> = in_directory.ignored.iter().map(ToString::to_string).collect();
+        assert_eq!(ignored, ["kustomization.yaml:1 has no kind"]);
     }
 
     #[test]

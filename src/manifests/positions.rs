@@ -5,7 +5,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
-use serde_saphyr::granit_parser::{Event, Parser};
+use serde_saphyr::granit_parser::{self, Event, Parser};
 
 /// The lines of all fields, by document. Empty documents are omitted.
 #[derive(Debug, Default)]
@@ -27,7 +27,8 @@ impl Positions {
         let mut collector = Collector::default();
         for (before, text) in parts {
             collector.open.clear();
-            let mut parser = Parser::new_from_str(text);
+            let options = granit_parser::options! { emit_comments: false };
+            let mut parser = Parser::new_from_str_with_options(text, options);
             while let Some(Ok((event, span))) = parser.next_event() {
                 collector.add(&event, before + span.start.line());
             }

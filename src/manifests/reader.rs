@@ -4,11 +4,13 @@ use std::{cell::Cell, ops::Range, rc::Rc};
 
 use serde_saphyr::{DuplicateKeyPolicy, budget::BudgetReport};
 
-use super::{budget::Budget, object::Document};
+use super::{budget::Budget, object::Document, quoted::reindented};
 use crate::domain::Problem;
 
 /// The greatest number of problems that are reported for a text.
 const MAX_PROBLEMS: usize = 100;
+/// The kind of objects that no rule reads.
+const DEFINITION: &str = "CustomResourceDefinition";
 
 /// The contents of a text.
 #[derive(Default)]
@@ -19,6 +21,8 @@ pub struct Contents {
     pub parts: Vec<Part>,
     /// The problems, each with its line.
     pub problems: Vec<(usize, Problem)>,
+    /// The number of CustomResourceDefinitions, which are not decoded: no rule reads them, and they are large.
+    pub definitions: usize,
 }
 
 /// A part of a text: the whole text, or one document.
@@ -52,27 +56,63 @@ enum FailureCause {
     Other,
 }
 
-/// Reads the documents of a text, and the problems of those that cannot be read.
-pub fn read(text: &str, budget: &mut Budget) -> Contents {
+/// Reads the documents of a text, and the problems of those that cannot be read. The parts refer to the returned text.
+pub fn read(text: String, budget: &mut Budget) -> (String, Contents) {
+    let before = budget.clone();
+    let contents = read_exactly(&text, budget);
+    if contents.problems.is_empty() || budget.is_exceeded() {
+        return (text, contents);
+    }
+    let indented = reindented(&text);
+    if indented == text {
+        return (text, contents);
+    }
+    let mut budget_of_indented = before;
+    let contents_of_indented = read_exactly(&indented, &mut budget_of_indented);
+    if contents_of_indented.problems.len() >= contents.problems.len() {
+        return (text, contents);
+    }
+    *budget = budget_of_indented;
+    (indented, contents_of_indented)
+}
+
+fn read_exactly(text: &str, budget: &mut Budget) -> Contents {
+    if text.contains(DEFINITION) {
+        return one_by_one(text, budget);
+    }
     // A text that is read again is not counted twice.
     let mut rest = budget.clone();
     match documents(text, &mut rest, DuplicateKeyPolicy::Error) {
         Ok(documents) => {
             *budget = rest;
             let whole = Part { bytes: 0..text.len(), lines_before: 0 };
-            Contents { documents, parts: vec![whole], problems: Vec::new() }
+            Contents { documents, parts: vec![whole], ..Contents::default() }
         }
         Err(failure) if failure.cause == FailureCause::Budget => {
+            budget.exceed();
             Contents { problems: vec![(failure.line, failure.problem)], ..Contents::default() }
         }
         Err(_) => one_by_one(text, budget),
     }
 }
 
+/// Whether a document is a CustomResourceDefinition, by the line with its kind.
+fn is_definition(text: &str) -> bool {
+    let is_kind = |line: &str| {
+        line.strip_prefix("kind:").is_some_and(|kind| kind.trim_matches([' ', '"', '\'', '\r']) == DEFINITION)
+    };
+    text.contains(DEFINITION) && text.lines().any(is_kind)
+}
+
 /// Reads each document separately.
 fn one_by_one(text: &str, budget: &mut Budget) -> Contents {
     let mut contents = Contents::default();
     for part in parts(text) {
+        if is_definition(part.of(text)) {
+            contents.definitions += 1;
+            budget.refund(part.of(text).len());
+            continue;
+        }
         if contents.problems.len() == MAX_PROBLEMS {
             let wrong = format!("{MAX_PROBLEMS} documents before this could not be read, the rest is skipped");
             contents.problems.push((part.lines_before + 1, Problem::new("", wrong, "correct these first")));
@@ -95,7 +135,10 @@ fn one_by_one(text: &str, budget: &mut Budget) -> Contents {
                 contents.documents.extend(documents);
                 contents.parts.push(part);
             }
-            Err(FailureCause::Budget) => break,
+            Err(FailureCause::Budget) => {
+                budget.exceed();
+                break;
+            }
             Err(_) => {}
         }
     }
@@ -137,6 +180,7 @@ fn documents(text: &str, budget: &mut Budget, duplicates: DuplicateKeyPolicy) ->
         with_snippet: false,
         legacy_octal_numbers: true,
         duplicate_keys: duplicates,
+        emit_comments: false,
     };
     let options = options.with_budget_report(move |report| reported.set(report));
     let documents = serde_saphyr::from_multiple_with_options(text, options);
@@ -207,10 +251,38 @@ mod tests {
     }
 
     #[test]
+    fn what_kubectl_reads_is_read() {
+        let comments = "  # comment\n".repeat(200);
+        let table = [
+            (format!("kind: A\nspec:\n{comments}  a: b\n"), "b"),
+            ("kind: A\nspec:\n  a: \"b\n\tc\"\n".to_owned(), "b c"),
+            ("kind: A\nspec:\n  a: 'b\n\n\t\n  c\n'\n".to_owned(), "b\n\nc "),
+            ("kind: A\nspec:\n  a: \"b\n  c\n  \"\n".to_owned(), "b c "),
+            ("kind: A\nspec: {a: \"b\nc\n\"}\n".to_owned(), "b c "),
+        ];
+        for (text, expected) in table {
+            let (_, contents) = read(text.clone(), &mut Budget::bounded());
+            assert!(contents.problems.is_empty(), "{text:?}: {:?}", contents.problems);
+            assert_eq!(contents.documents[0].objects[0].value()["spec"]["a"], expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn custom_resource_definitions_do_not_use_the_budget() {
+        let definition = format!("kind: CustomResourceDefinition\nspec: [{}]\n---\n", "x, ".repeat(1_000));
+        let mut budget = with_values(100);
+        let contents = read_exactly(&format!("{}kind: A\n", definition.repeat(50)), &mut budget);
+        assert_eq!((contents.definitions, contents.documents.len(), contents.problems), (50, 1, Vec::new()));
+        let other = "kind: A\ntext: CustomResourceDefinition\n";
+        assert_eq!(read_exactly(other, &mut budget).documents.len(), 1);
+    }
+
+    #[test]
     fn valid_and_invalid_texts_share_the_budget() {
         let mut budget = with_values(9);
-        let too_many =
-            |text| read(text, &mut budget).problems.iter().any(|(_, problem)| problem.wrong.contains("too many"));
+        let too_many = |text| {
+            read_exactly(text, &mut budget).problems.iter().any(|(_, problem)| problem.wrong.contains("too many"))
+        };
         assert_eq!(["a: [1, 2]\n", "a: [1\n", "a: 1\n"].map(too_many), [false, false, true]);
     }
 
@@ -222,14 +294,14 @@ mod tests {
         };
         // 9^5 values, and then a syntax error.
         let broken = format!("a: &a [x, x]\n{}]\n---\n", (0..5).map(level).collect::<String>());
-        let contents = read(&broken.repeat(2 * MAX_PROBLEMS), &mut with_values(200_000));
+        let contents = read_exactly(&broken.repeat(2 * MAX_PROBLEMS), &mut with_values(200_000));
         assert!(contents.documents.is_empty());
         assert!(contents.problems.len() < 10, "{}", contents.problems.len());
     }
 
     #[test]
     fn the_number_of_reported_problems_is_limited() {
-        let contents = read(&"[\n---\n".repeat(2 * MAX_PROBLEMS), &mut Budget::bounded());
+        let contents = read_exactly(&"[\n---\n".repeat(2 * MAX_PROBLEMS), &mut Budget::bounded());
         assert_eq!(contents.problems.len(), MAX_PROBLEMS + 1);
     }
 }

@@ -46,7 +46,8 @@ impl Resources {
     /// All problems of the manifests, by file and line.
     pub fn new(manifests: Manifests) -> Result<Self, Vec<LocatedProblem>> {
         let mut problems = manifests.problems;
-        let resources = Self::read(&manifests.objects, &mut problems);
+        let mut resources = Self::read(&manifests.objects, &mut problems);
+        resources.other_kinds.extend((manifests.definitions > 0).then(|| "CustomResourceDefinition".to_owned()));
         problems.sort();
         if problems.is_empty() { Ok(resources) } else { Err(problems) }
     }

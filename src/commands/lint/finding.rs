@@ -1,9 +1,11 @@
 //! Findings with their locations.
 
+use std::path::{Component, Path, PathBuf};
+
 use serde_json::Value;
 
 use crate::{
-    domain::lint::{Code, Finding},
+    domain::lint::{Code, Finding, Severity},
     manifests::{LocatedProblem, Location},
 };
 
@@ -16,6 +18,8 @@ pub struct LocatedFinding {
     pub line: usize,
     /// The finding.
     pub finding: Finding,
+    /// The severity of its code, or what the configuration file sets.
+    pub severity: Severity,
     /// The object as `Kind namespace/name`; empty if there is none.
     pub object: String,
 }
@@ -23,14 +27,19 @@ pub struct LocatedFinding {
 impl LocatedFinding {
     /// A finding in the object at a location.
     pub fn new(location: &Location, finding: Finding, object: &Value) -> Self {
-        Self { file: location.file().to_owned(), line: location.line(&finding.path), finding, object: title(object) }
+        Self::at(location.file().to_owned(), location.line(&finding.path), finding, title(object))
     }
 
     /// A problem of a manifest as a finding.
     pub fn of_problem(code: Code, problem: LocatedProblem) -> Self {
         let LocatedProblem { file, line, problem } = problem;
-        let finding = Finding::with_message(code, problem.path, problem.wrong, problem.remedy);
-        Self { file, line, finding, object: String::new() }
+        let finding = Finding::new(code, problem.path, problem.wrong).with_remedy(problem.remedy);
+        Self::at(file, line, finding, String::new())
+    }
+
+    /// A finding in a line of a file, with the severity of its code.
+    pub fn at(file: String, line: usize, finding: Finding, object: String) -> Self {
+        Self { file, line, severity: finding.code.severity(), finding, object }
     }
 }
 
@@ -40,4 +49,53 @@ pub fn title(object: &Value) -> String {
     let namespace = metadata["namespace"].as_str().map(|name| format!("{name}/")).unwrap_or_default();
     let [kind, name] = [&object["kind"], &metadata["name"]].map(|text| text.as_str().unwrap_or_default());
     format!("{kind} {namespace}{name}")
+}
+
+/// A file as typed, relative to a directory and with forward slashes. Both are relative to the working directory
+/// `current` unless they are absolute. Links are not resolved.
+pub fn relative(file: &str, directory: &Path, current: &Path) -> String {
+    if file == "-" {
+        return file.to_owned();
+    }
+    let [file, directory] = [Path::new(file), directory].map(|path| normalized(&current.join(path)));
+    let common = file.components().zip(directory.components()).take_while(|(one, other)| one == other).count();
+    let up = directory.components().skip(common).map(|_| "..".to_owned());
+    let down = file.components().skip(common).map(|part| part.as_os_str().to_string_lossy().into_owned());
+    up.chain(down).collect::<Vec<_>>().join("/")
+}
+
+/// A path without `.` and `..`.
+fn normalized(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normalized.pop();
+            }
+            part => normalized.push(part),
+        }
+    }
+    normalized
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_relative_to_a_directory_however_it_was_typed() {
+        let table = [
+            ("deploy/app.yaml", "", "deploy/app.yaml"),
+            ("./deploy/../app.yaml", "", "app.yaml"),
+            ("/work/repository/app.yaml", "", "app.yaml"),
+            ("/elsewhere/app.yaml", "", "../../elsewhere/app.yaml"),
+            ("app.yaml", "ci", "../app.yaml"),
+            ("ci/app.yaml", "/work/repository/ci", "app.yaml"),
+            ("-", "ci", "-"),
+        ];
+        for (file, directory, expected) in table {
+            assert_eq!(relative(file, Path::new(directory), Path::new("/work/repository")), expected, "{file}");
+        }
+    }
 }

@@ -1,81 +1,246 @@
 //! Findings as text and as JSON.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{LocatedFinding, Report};
 use crate::domain::lint::{Code, Finding, Severity};
 
-/// One line for each finding.
+/// The greatest length of a line, in characters.
+const MAX_LINE: usize = 160;
+/// The least part of a line for the problem, however long the path of the file is.
+const MIN_PROBLEM: usize = 60;
+/// How many equal findings of a file are printed.
+const MAX_EQUAL: usize = 10;
+
+/// One line for each finding, and one for each code with its reason and remedy. A remedy of its own for which the line
+/// of a finding has no room follows its code.
 pub fn text(report: &Report) -> String {
-    let mut text = String::new();
-    for LocatedFinding { file, line, finding, .. } in &report.findings {
-        let (severity, code) = (finding.code.severity(), finding.code);
-        let _ = write!(text, "{file}:{line}: {severity} {code}: ");
-        if !finding.path.is_empty() {
-            let _ = write!(text, "{}: ", finding.path);
+    let mut lines = Vec::new();
+    let mut equal: HashMap<_, usize> = HashMap::new();
+    // The remedies for which a line had no room, each once.
+    let mut omitted = BTreeSet::new();
+    for found in &report.findings {
+        let count = equal.entry(kind(found)).or_default();
+        *count += 1;
+        if *count <= MAX_EQUAL {
+            let line = line(found);
+            let remedy = found.finding.own_remedy().filter(|remedy| !line.contains(remedy));
+            omitted.extend(remedy.map(|remedy| (found.finding.code, found.finding.problem.as_str(), remedy)));
+            lines.push(line);
         }
-        let _ = writeln!(text, "{} Remedy: {}", sentence(&finding.message), finding.remedy);
     }
-    text
+    lines.extend(more(report, &equal));
+    let codes: BTreeSet<_> = report.findings.iter().map(|found| found.finding.code).collect();
+    let explanation = |code: &Code| {
+        let own = omitted.iter().filter(|(of, ..)| of == code);
+        let own = own.map(|(_, problem, remedy)| format!("{code}: {problem}. Remedy: {remedy}."));
+        [format!("{code}: {}", code.explanation())].into_iter().chain(own).collect::<Vec<_>>()
+    };
+    let explanations: Vec<_> = codes.iter().flat_map(explanation).collect();
+    if !explanations.is_empty() {
+        lines.push(String::new());
+        lines.extend(explanations);
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// The text with a final period.
-pub(super) fn sentence(text: &str) -> String {
-    if text.ends_with('.') { text.to_owned() } else { format!("{text}.") }
+/// What equal findings of a file have in common.
+fn kind(found: &LocatedFinding) -> (&str, Code, &str) {
+    (&found.file, found.finding.code, &found.finding.problem)
+}
+
+/// A line for the findings that are not printed, for each kind in the order of the findings.
+fn more(report: &Report, equal: &HashMap<(&str, Code, &str), usize>) -> Vec<String> {
+    let mut told = BTreeSet::new();
+    let first = report.findings.iter().filter(|found| told.insert(kind(found)));
+    let summary = |found: &LocatedFinding| {
+        let more = equal.get(&kind(found))?.checked_sub(MAX_EQUAL).filter(|more| *more > 0)?;
+        let start = format!("{}: {} {}: ", found.file, found.severity, found.finding.code);
+        Some(shortened(&start, &format!("{more} more: {}", found.finding.problem)))
+    };
+    first.filter_map(summary).collect()
+}
+
+/// A finding in one line, with as much as fits: the field, the problem, and the reason and remedy if they differ from
+/// those of the code.
+fn line(found: &LocatedFinding) -> String {
+    let LocatedFinding { file, line, finding, severity, .. } = found;
+    let Finding { path, code, problem, reason, .. } = finding;
+    let start = format!("{file}:{line}: {severity} {code}: ");
+    let at = if path.is_empty() { String::new() } else { format!("{path}: ") };
+    let reason = reason.as_deref().map(|reason| format!(". {}", reason.trim_end_matches('.'))).unwrap_or_default();
+    let remedy = finding.own_remedy().map(|remedy| format!(". Remedy: {remedy}")).unwrap_or_default();
+    let texts = [
+        format!("{at}{problem}{reason}{remedy}"),
+        format!("{at}{problem}{remedy}"),
+        format!("{problem}{remedy}"),
+        format!("{at}{problem}"),
+    ];
+    let fits = |text: &&String| start.chars().count() + text.chars().count() <= MAX_LINE;
+    shortened(&start, texts.iter().find(fits).unwrap_or(problem))
+}
+
+/// A line of at most [`MAX_LINE`] characters, unless its start is long.
+fn shortened(start: &str, text: &str) -> String {
+    let room = MAX_LINE.saturating_sub(start.chars().count()).max(MIN_PROBLEM);
+    let text: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    if text.chars().count() <= room {
+        return format!("{start}{text}");
+    }
+    let kept: String = text.chars().take(room - 1).collect();
+    format!("{start}{}…", kept.trim_end())
 }
 
 /// One object with all findings.
 pub fn json(report: &Report) -> String {
-    let document = Document {
-        findings: report.findings.iter().map(FindingEntry::new).collect(),
-        summary: Summary {
-            errors: report.count(Severity::Error),
-            warnings: report.count(Severity::Warning),
-            notes: report.count(Severity::Note),
-            objects: report.objects,
-            passed_over: &report.skipped,
-            unanswered: &report.failed_lookups,
-        },
-    };
     // Strings and numbers can always be serialized.
-    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(&Document::new(report)).unwrap_or_default() + "\n"
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
+/// The output of winpool lint -o json.
+#[derive(Serialize, JsonSchema)]
+pub struct Document<'a> {
+    /// The findings, by file and line.
     findings: Vec<FindingEntry<'a>>,
+    /// What was checked and found.
     summary: Summary<'a>,
 }
 
-#[derive(Serialize)]
+/// A finding.
+#[derive(Serialize, JsonSchema)]
 struct FindingEntry<'a> {
+    /// The code, as in docs/lint.md.
+    #[schemars(with = "String")]
     code: Code,
+    /// The severity.
     severity: Severity,
+    /// The path of the file as typed, or - for standard input.
     file: &'a str,
+    /// The line, from 1.
     line: usize,
+    /// The object as "Kind namespace/name"; empty if there is none.
     object: &'a str,
+    /// The field, such as spec.template.spec.containers[0].image; empty if it is the whole object.
     path: &'a str,
-    message: &'a str,
+    /// The problem and the reason, in sentences.
+    message: String,
+    /// What to do.
     remedy: &'a str,
 }
 
-#[derive(Serialize)]
+/// What was checked and found.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Summary<'a> {
+    /// The number of errors.
     errors: usize,
+    /// The number of warnings.
     warnings: usize,
+    /// The number of notes.
     notes: usize,
+    /// The number of checked objects.
     objects: usize,
+    /// The number of objects of other kinds, by kind.
     passed_over: &'a BTreeMap<String, usize>,
+    /// The number of documents in directories that are not Kubernetes manifests.
+    other_documents: usize,
+    /// The errors of failed registry lookups, by image.
     unanswered: &'a BTreeMap<String, String>,
+    /// The number of findings that are in the baseline, and not in this output.
+    in_baseline: usize,
+    /// The number of findings of the baseline that no longer exist.
+    gone_from_baseline: usize,
+}
+
+impl<'a> Document<'a> {
+    fn new(report: &'a Report) -> Self {
+        Self {
+            findings: report.findings.iter().map(FindingEntry::new).collect(),
+            summary: Summary {
+                errors: report.count(Severity::Error),
+                warnings: report.count(Severity::Warning),
+                notes: report.count(Severity::Note),
+                objects: report.objects,
+                passed_over: &report.skipped,
+                other_documents: report.ignored.len(),
+                unanswered: &report.failed_lookups,
+                in_baseline: report.in_baseline,
+                gone_from_baseline: report.gone.len(),
+            },
+        }
+    }
 }
 
 impl<'a> FindingEntry<'a> {
     fn new(found: &'a LocatedFinding) -> Self {
-        let LocatedFinding { file, line, finding, object } = found;
-        let Finding { path, code, message, remedy } = finding;
-        Self { code: *code, severity: code.severity(), file, line: *line, object, path, message, remedy }
+        let LocatedFinding { file, line, finding, severity, object } = found;
+        let Finding { path, code, remedy, .. } = finding;
+        Self { code: *code, severity: *severity, file, line: *line, object, path, message: finding.message(), remedy }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(file: &str, line: usize, finding: Finding) -> LocatedFinding {
+        LocatedFinding::at(file.to_owned(), line, finding, String::new())
+    }
+
+    fn lines(findings: Vec<LocatedFinding>) -> Vec<String> {
+        let text = text(&Report { findings, ..Report::default() });
+        let (findings, explanations) = text.split_once("\n\n").unwrap();
+        assert!(!explanations.is_empty());
+        findings.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_line_has_as_much_of_a_finding_as_fits() {
+        let path = "spec.template.spec.containers[0].securityContext";
+        let finding = || Finding::new(Code::HostProcess, path, "the container differs from its pod");
+        let long = "remove one of the two values of hostProcess, and set hostNetwork: true";
+        let table = [
+            (finding(), format!("a.yaml:7: error host-process: {path}: the container differs from its pod")),
+            (
+                finding().with_remedy("remove it"),
+                format!("a.yaml:7: error host-process: {path}: the container differs from its pod. Remedy: remove it"),
+            ),
+            (
+                finding().with_remedy(long),
+                format!("a.yaml:7: error host-process: the container differs from its pod. Remedy: {long}"),
+            ),
+            (
+                finding().with_remedy(long.repeat(3)),
+                format!("a.yaml:7: error host-process: {path}: the container differs from its pod"),
+            ),
+            (
+                Finding::new(Code::HostProcess, path, "x\n".repeat(99)),
+                format!("a.yaml:7: error host-process: {}x…", "x ".repeat(64)),
+            ),
+        ];
+        for (finding, expected) in table {
+            let line = lines(vec![found("a.yaml", 7, finding)]).remove(0);
+            assert_eq!(line, expected);
+            assert!(line.chars().count() <= MAX_LINE, "{line}");
+        }
+    }
+
+    #[test]
+    fn equal_findings_of_a_file_are_summarized() {
+        let finding = |line| found("a.yaml", line, Finding::new(Code::HugePages, "", "the pod uses huge pages"));
+        let printed = lines((1..=4_080).map(finding).chain([found("b.yaml", 1, finding(1).finding)]).collect());
+        assert_eq!(printed.len(), MAX_EQUAL + 2);
+        assert_eq!(printed[10], "b.yaml:1: error huge-pages: the pod uses huge pages");
+        assert_eq!(printed[11], "a.yaml: error huge-pages: 4070 more: the pod uses huge pages");
+    }
+
+    #[test]
+    fn a_code_is_explained_once() {
+        let findings = (1..=3).map(|line| found("a.yaml", line, Finding::new(Code::HugePages, "", "x"))).collect();
+        let text = text(&Report { findings, ..Report::default() });
+        assert_eq!(text.matches(&Code::HugePages.explanation()).count(), 1);
     }
 }

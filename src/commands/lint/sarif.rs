@@ -1,16 +1,22 @@
 //! Findings as SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format", errata 01, 2023-08) for code review.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
-use super::{LocatedFinding, Report, report::sentence};
-use crate::domain::lint::Code;
+use super::{LocatedFinding, Report, finding::relative};
+use crate::domain::lint::{Code, Severity};
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-/// A log with one run, which lists all codes as rules.
-pub fn text(report: &Report) -> String {
+/// The page with a section for each code.
+const PAGE: &str = "https://winpool.dev/docs/lint";
+
+/// A log with one run, which lists all codes as rules. Files are relative to the working directory.
+pub fn text(report: &Report, current: &Path) -> String {
     let driver = json!({
         "name": "winpool",
+        "informationUri": PAGE,
         "version": env!("CARGO_PKG_VERSION"),
         "rules": Code::ALL.iter().map(rule).collect::<Vec<_>>(),
     });
@@ -20,7 +26,7 @@ pub fn text(report: &Report) -> String {
         "runs": [{
             "tool": {"driver": driver},
             "columnKind": "unicodeCodePoints",
-            "results": report.findings.iter().map(result).collect::<Vec<_>>(),
+            "results": report.findings.iter().map(|found| result(found, current)).collect::<Vec<_>>(),
         }],
     });
     format!("{log:#}\n")
@@ -31,16 +37,26 @@ fn rule(code: &Code) -> Value {
         "id": code.name(),
         "shortDescription": {"text": format!("{}.", code.title())},
         "fullDescription": {"text": code.why()},
-        "help": {"text": format!("Remedy: {}.", code.remedy())},
+        "help": {"text": code.explanation(), "markdown": format!("{}\n\n**Remedy:** {}.", code.why(), code.remedy())},
+        "helpUri": format!("{PAGE}#{code}"),
         "defaultConfiguration": {"level": code.severity()},
+        "properties": {"tags": ["kubernetes", "windows"], "problem.severity": problem_severity(code)},
     })
 }
 
-fn result(found: &LocatedFinding) -> Value {
-    let LocatedFinding { file, line, finding, object } = found;
+/// The severity in the terms of code scanning in GitHub.
+fn problem_severity(code: &Code) -> &'static str {
+    match code.severity() {
+        Severity::Note => "recommendation",
+        severity => severity.as_str(),
+    }
+}
+
+fn result(found: &LocatedFinding, current: &Path) -> Value {
+    let LocatedFinding { file, line, finding, severity, object } = found;
     let index = Code::ALL.iter().position(|code| *code == finding.code);
     let mut location = json!({
-        "physicalLocation": {"artifactLocation": {"uri": uri(file)}, "region": {"startLine": line}},
+        "physicalLocation": {"artifactLocation": {"uri": uri(&relative(file, Path::new(""), current))}, "region": {"startLine": line}},
     });
     if !object.is_empty() {
         location["logicalLocations"] = json!([{"fullyQualifiedName": format!("{object} {}", finding.path).trim_end()}]);
@@ -48,8 +64,8 @@ fn result(found: &LocatedFinding) -> Value {
     json!({
         "ruleId": finding.code,
         "ruleIndex": index,
-        "level": finding.code.severity(),
-        "message": {"text": format!("{} Remedy: {}.", sentence(&finding.message), finding.remedy)},
+        "level": severity,
+        "message": {"text": format!("{} Remedy: {}.", finding.message(), finding.remedy)},
         "locations": [location],
     })
 }
@@ -57,10 +73,7 @@ fn result(found: &LocatedFinding) -> Value {
 /// A file as a URI reference (RFC 3986) with percent-encoding.
 fn uri(file: &str) -> String {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=@".contains(&byte);
-    let name = match file {
-        "-" => "stdin",
-        _ => file.strip_prefix("./").unwrap_or(file),
-    };
+    let name = if file == "-" { "stdin" } else { file };
     let encoded = |byte: u8| if is_allowed(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     name.bytes().map(encoded).collect()
 }
@@ -73,7 +86,6 @@ mod tests {
     fn file_names_are_encoded_as_uri_references() {
         let table = [
             ("deploy/app.yaml", "deploy/app.yaml"),
-            ("./app.yaml", "app.yaml"),
             ("-", "stdin"),
             ("my app/ü:1%.yaml", "my%20app/%C3%BC%3A1%25.yaml"),
         ];

@@ -110,7 +110,7 @@ impl Suppression {
             Err(error) => error.to_string(),
         };
         let finding = Finding::new(Code::UnusedIgnore, self.path, problem);
-        LocatedFinding { file: self.file, line: self.line, finding, object: self.object }
+        LocatedFinding::at(self.file, self.line, finding, self.object)
     }
 }
 

@@ -2,10 +2,13 @@
 
 use std::{fmt, str::FromStr};
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use crate::domain::text::closest;
+
 /// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The API server rejects the object, or the pod cannot run.
@@ -17,6 +20,9 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// All severities, the most severe first.
+    pub const ALL: [Self; 3] = [Self::Error, Self::Warning, Self::Note];
+
     /// The name, as in SARIF.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -84,6 +90,12 @@ codes! {
     PodInvalid "pod-invalid" Error "The pod spec is missing, or a field has an invalid value"
         "The API server rejects the pod."
         "set the field as `kubectl explain pod.spec` describes it"
+    UnknownField "unknown-field" Error "A field that does not exist in the API"
+        "kubectl and server-side apply reject it. Other clients drop it without notice."
+        "correct the spelling, or remove the field"
+    ApiVersion "api-version" Error "An API version that the API server does not serve for this kind"
+        "The object is not created: no matches for kind."
+        "set the API version that `kubectl explain` shows"
     FieldRefused "field-refused" Error "A field that the API server rejects in a pod with spec.os.name: windows"
         "The pod is not created, and its Deployment or Job has no pods."
         "remove the field, or use the Windows equivalent"
@@ -94,9 +106,21 @@ codes! {
         "securityContext.windowsOptions in a pod with spec.os.name: linux"
         "The API server rejects the pod."
         "set os.name: windows, or remove windowsOptions"
+    WindowsOptionsIgnored "windows-options-ignored" Warning "securityContext.windowsOptions in a pod that selects Linux nodes"
+        "Linux nodes ignore windowsOptions."
+        "select Windows nodes with nodeSelector: {kubernetes.io/os: windows}, or remove windowsOptions"
+    WindowsOptionsInvalid "windows-options-invalid" Error "An invalid value in securityContext.windowsOptions"
+        "The API server rejects the pod."
+        "write a user as ContainerUser or 'DOMAIN\\user', and the name of a GMSACredentialSpec in lower case"
     HostProcess "host-process" Error "A HostProcess pod with other containers or without hostNetwork"
         "The API server rejects a pod that mixes HostProcess containers with others, or has them without hostNetwork: true."
         "set securityContext.windowsOptions.hostProcess: true and hostNetwork: true for the pod"
+    HostProcessUser "host-process-user" Warning "A HostProcess container without a user of the host"
+        "A HostProcess container is a process of the host. The users of containers do not exist there, and runAsNonRoot does not apply."
+        "set windowsOptions.runAsUserName: 'NT AUTHORITY\\Local service', another service account or a local group, and remove runAsNonRoot"
+    HostProcessPipe "host-process-pipe" Warning "A named pipe mounted into a HostProcess container"
+        "HostProcess containers do not support mounts of named pipes, and open those of the host by their path."
+        "remove the volume, and use \\\\.\\pipe\\name in the container"
     RunAsNonRootAdministrator "run-as-non-root-administrator" Error "runAsNonRoot with the user ContainerAdministrator"
         "The kubelet treats ContainerAdministrator as root and does not start the container."
         "set runAsUserName: ContainerUser, or remove runAsNonRoot"
@@ -124,6 +148,9 @@ codes! {
     NfsVolume "nfs-volume" Error "A volume of type nfs"
         "Windows nodes cannot mount NFS volumes."
         "use a CSI driver that supports Windows, such as the SMB driver"
+    IscsiVolume "iscsi-volume" Error "A volume of type iscsi"
+        "Windows nodes cannot mount iSCSI volumes."
+        "use a CSI driver that supports Windows, such as the SMB driver"
     FileMode "file-mode" Note "File modes in a volume"
         "Windows has no file modes, so they do not restrict who can read the files."
         "remove it"
@@ -139,6 +166,9 @@ codes! {
     OsSelectorMissing "os-selector-missing" Warning "A pod for Windows that can be scheduled to Linux nodes"
         "The scheduler ignores spec.os.name and images. Only a selector, an affinity or a RuntimeClass restricts a pod to Windows nodes."
         "set nodeSelector: {kubernetes.io/os: windows}, or runtimeClassName"
+    OsSelectorValue "os-selector-value" Error "A selector for a value of kubernetes.io/os that no node has"
+        "The values are lower case: windows and linux. With another one the pod stays Pending."
+        "write kubernetes.io/os: windows"
     OsNameMissing "os-name-missing" Note "A pod for Windows without spec.os.name"
         "With it the API server rejects fields that Windows does not support, and the restricted Pod Security Standard omits the requirements for Linux."
         "set os: {name: windows} in the pod spec"
@@ -161,6 +191,9 @@ codes! {
     NoPool "no-pool" Warning "A pod for Windows that selects a pool or a build that does not exist"
         "The pod stays Pending, because no pool in the manifests has this name or build."
         "use the name or the build of a pool, or add the manifest of the pool"
+    NoSuchNode "no-such-node" Error "A selector that no Windows node can match"
+        "The kubelet sets node.kubernetes.io/windows-build to a build without revision, and Windows nodes are amd64. The pod stays Pending."
+        "select the build of a release, such as 10.0.20348 for ltsc2022"
     ImageInvalid "image-invalid" Error "An image is missing or is not an image reference"
         "The kubelet cannot pull the image: InvalidImageName."
         "use registry/repository:tag, in lower case"
@@ -182,6 +215,9 @@ codes! {
     MixedSystems "mixed-systems" Warning "Images for Windows and for Linux in one pod"
         "All containers of a pod run on one node, with one operating system. The name of an image is no proof."
         "use a pod for each operating system"
+    MixedBuilds "mixed-builds" Warning "Images for several Windows versions in one pod"
+        "All containers of a pod run on one node, and no Windows version runs all of these images. The name of an image is no proof."
+        "use images for the same Windows version"
     HypervAnnotation "hyperv-annotation" Warning "The annotation experimental.windows.kubernetes.io/isolation-type"
         "Kubernetes 1.21 removed it, so the container runs with process isolation."
         "remove it, and set runtimeClassName to a class with the handler runhcs-wcow-hypervisor"
@@ -194,6 +230,9 @@ codes! {
     MemoryRequestDiffers "memory-request-differs" Warning "A memory request below the limit"
         "The scheduler counts requests. With higher limits a Windows node runs out of memory and uses the page file."
         "remove the memory request, or set it to the limit"
+    MemoryTiny "memory-tiny" Warning "A memory limit below one mebibyte"
+        "Windows counts the limit in mebibytes and rounds down, so the container has no limit. The suffix m stands for thousandths, and Mi for mebibytes."
+        "write the amount with Mi or Gi, such as 800Mi"
     MountPathEscape "mount-path-escape" Error "A path whose backslashes YAML reads differently"
         "YAML reads \\t in double quotes as a tab and \\n as a new line. Without quotes or in single quotes it keeps doubled backslashes, which are invalid in Docker and in names of pipes."
         "write C:\\data without quotes or in single quotes, or \"C:\\\\data\" in double quotes"
@@ -233,6 +272,13 @@ codes! {
         "remove it"
 }
 
+impl Code {
+    /// Why it matters and what to do, in sentences.
+    pub fn explanation(self) -> String {
+        format!("{} Remedy: {}.", self.why(), self.remedy())
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -247,14 +293,26 @@ impl Serialize for Code {
 
 /// A text that is not a code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown code `{0}`, see docs/lint.md for the codes")]
-pub struct UnknownCode(pub String);
+#[error("unknown code `{text}`, {}", self.advice())]
+pub struct UnknownCode {
+    text: String,
+}
+
+impl UnknownCode {
+    /// What to write instead.
+    pub fn advice(&self) -> String {
+        match closest(&self.text, Code::ALL.iter().map(|code| code.name())) {
+            Some(name) => format!("did you mean {name}?"),
+            None => "see docs/lint.md for the codes".to_owned(),
+        }
+    }
+}
 
 impl FromStr for Code {
     type Err = UnknownCode;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.iter().copied().find(|code| code.name() == text).ok_or_else(|| UnknownCode(text.to_owned()))
+        Self::ALL.iter().copied().find(|code| code.name() == text).ok_or_else(|| UnknownCode { text: text.to_owned() })
     }
 }
 
@@ -272,8 +330,9 @@ mod tests {
             assert_eq!(code.name().parse(), Ok(*code));
             assert!(code.name().bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{code}");
         }
-        let unknown = "field-refuse".parse::<Code>().unwrap_err().to_string();
-        assert_eq!(unknown, "unknown code `field-refuse`, see docs/lint.md for the codes");
+        let unknown = |text: &str| text.parse::<Code>().unwrap_err().to_string();
+        assert_eq!(unknown("field-refuse"), "unknown code `field-refuse`, did you mean field-refused?");
+        assert_eq!(unknown("DL3006"), "unknown code `DL3006`, see docs/lint.md for the codes");
     }
 
     #[test]

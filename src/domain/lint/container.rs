@@ -6,9 +6,13 @@ use super::{Code, Finding, Target};
 use crate::{
     domain::{
         json_path::fields as at,
+        kubernetes::quantity::Quantity,
         workload::{Container, Template},
     },
-    facts::{ContainerRuntime, Minor, pod_fields::ENV_COLON_SINCE},
+    facts::{
+        ContainerRuntime, Minor,
+        pod_fields::{ENV_COLON_SINCE, MIN_MEMORY_LIMIT},
+    },
 };
 
 /// Characters that are invalid in paths on Windows.
@@ -16,6 +20,7 @@ const FORBIDDEN: [char; 6] = ['*', '?', '"', '<', '>', '|'];
 
 pub fn check(template: &Template, spec: &Value, target: Target) -> Vec<Finding> {
     let mut findings = memory(template, spec);
+    findings.extend(tiny_memory(spec));
     let mounts = at(spec, "containers[].volumeMounts[].mountPath");
     findings.extend(mounts.iter().filter_map(|mount| mount_path(mount, target.runtime)));
     let sources = at(spec, "volumes[].hostPath.path");
@@ -31,6 +36,25 @@ fn memory(template: &Template, spec: &Value) -> Vec<Finding> {
     let containers = template.containers.iter().zip(&values);
     let lasting = containers.filter(|(container, _)| !container.host_process && !container.init);
     lasting.filter_map(|(container, (path, value))| memory_of(container, path, value)).collect()
+}
+
+/// Memory limits that Windows rounds down to none, and requests that stand for a few bytes.
+fn tiny_memory(spec: &Value) -> Vec<Finding> {
+    let fields = ["containers[].resources.limits[memory]", "containers[].resources.requests[memory]"];
+    let finding = |(path, value): (String, &Value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let bytes = text.parse::<Quantity>().ok()?.bytes();
+        // A request of zero is common, and changes nothing.
+        let is_tiny = bytes < MIN_MEMORY_LIMIT && !(bytes == 0 && path.contains("requests"));
+        let finding = || Finding::new(Code::MemoryTiny, path, format!("the amount {text} is less than 1Mi"));
+        let number = text.trim_end_matches(|char: char| char.is_ascii_alphabetic());
+        let meant = ["m", "", "k", "K"].into_iter().find(|suffix| text == format!("{number}{suffix}"));
+        is_tiny.then(|| match meant.filter(|_| bytes != 0) {
+            Some(_) => finding().with_remedy(format!("write {number}Mi")),
+            None => finding(),
+        })
+    };
+    fields.iter().flat_map(|field| at(spec, field)).filter_map(finding).collect()
 }
 
 fn memory_of(container: &Container, path: &str, value: &Value) -> Option<Finding> {
@@ -142,7 +166,7 @@ mod tests {
         ];
         for (path, expected) in table {
             let found = mount_path(&(String::new(), &json!(path)), ContainerRuntime::Containerd(()));
-            let message = found.map(|finding| finding.message).unwrap_or_default();
+            let message = found.map(|finding| finding.problem).unwrap_or_default();
             assert!(message.contains(expected), "{path}: {message}");
             assert_eq!(message.is_empty(), expected.is_empty(), "{path}: {message}");
         }
@@ -168,6 +192,26 @@ mod tests {
                 assert_eq!(found, expected, "{path} {runtime:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_limit_below_one_mebibyte_is_none() {
+        let table = [
+            (json!("800m"), Some("write 800Mi")),
+            (json!("512"), Some("write 512Mi")),
+            (json!(512), Some("write 512Mi")),
+            (json!("1000Ki"), Some("write the amount with Mi or Gi, such as 800Mi")),
+            (json!("0"), Some("write the amount with Mi or Gi, such as 800Mi")),
+            (json!("1Mi"), None),
+            (json!(1_048_576), None),
+            (json!("1GB"), None),
+        ];
+        for (amount, expected) in table {
+            let spec = json!({"containers": [{"resources": {"limits": {"memory": amount}}}]});
+            let remedy = tiny_memory(&spec).first().map(|finding| finding.remedy.clone());
+            assert_eq!(remedy.as_deref(), expected, "{amount}");
+        }
+        assert_eq!(tiny_memory(&json!({"containers": [{"resources": {"requests": {"memory": 0}}}]})), []);
     }
 
     #[test]

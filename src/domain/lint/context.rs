@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use super::{
     Target, Workload,
+    node_labels::ARCHITECTURE,
     selected_os::{OS_SKU, SelectedOs, WINDOWS_SKU},
-    workload::group,
+    workload::{PodSpec, group},
 };
 use crate::{
     api::{Taint, TaintEffect, names::label},
     domain::{
-        image::{Host, Lookup, Reference, tag},
+        image::{Host, Lookup, Reference},
         release_labels,
         workload::{
             SchedulingState, System, Template,
@@ -35,14 +36,9 @@ pub type LookupFn<'a> = dyn Fn(&Reference) -> Option<Lookup> + 'a;
 /// The namespace, key and value of a pod label.
 type PodLabel = (String, String, String);
 
-/// The only architecture of Windows Server in Kubernetes.
-const ARCHITECTURE: &str = "amd64";
 const NEWEST_BUILD: Build = builds::RELEASES[builds::RELEASES.len() - 1].build;
 /// The first build with a value of [`OS_SKU`].
 const FIRST_AZURE_BUILD: Build = Build(17763);
-/// The names of Windows base images, which images for other operating systems do not have.
-const BASE_IMAGES: [&str; 2] = ["nanoserver", "servercore"];
-
 /// The label of an EndpointSlice with the name of its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
@@ -56,6 +52,20 @@ pub struct LintContext<'a> {
     windows_workloads: HashMap<PodLabel, Vec<Arc<WindowsWorkload>>>,
     /// The number of endpoints of each Service, by namespace and name.
     endpoints: HashMap<(String, String), u64>,
+    /// The claims that workloads for Windows mount, by namespace and name, with the workload.
+    windows_claims: BTreeMap<(String, String), String>,
+    /// The claims in the manifests.
+    claims: Vec<Claim>,
+}
+
+/// A PersistentVolumeClaim.
+struct Claim {
+    /// Its namespace and name.
+    key: (String, String),
+    /// The name of its volume; empty if it has none.
+    volume: String,
+    /// The name of its storage class; empty if it has none.
+    class: String,
 }
 
 /// A workload for Windows, reduced to the data for the checks of Services.
@@ -74,7 +84,7 @@ pub struct PodPlacement<'w> {
     pub system: Option<System>,
     /// The operating system of the selected nodes.
     pub selected_os: SelectedOs,
-    /// Whether images or tolerations suggest Windows, and nothing determines the operating system.
+    /// Whether there is evidence of Windows, and nothing determines the operating system.
     pub seems_windows: bool,
     /// The spec with what its RuntimeClass adds.
     pub effective: Result<EffectiveSpec<'w>, Unschedulable>,
@@ -119,13 +129,23 @@ impl<'a> LintContext<'a> {
                 group.labels.entry(OS_SKU.to_owned()).or_insert(sku);
             }
         }
-        Self { target, state, has_pools, lookups, windows_workloads: HashMap::new(), endpoints: HashMap::new() }
+        Self {
+            target,
+            state,
+            has_pools,
+            lookups,
+            windows_workloads: HashMap::new(),
+            endpoints: HashMap::new(),
+            windows_claims: BTreeMap::new(),
+            claims: Vec::new(),
+        }
     }
 
     /// Adds a manifest.
     pub fn add(&mut self, object: &Value) {
         match (object["kind"].as_str().unwrap_or_default(), group(object)) {
             ("Endpoints", "") | ("EndpointSlice", "discovery.k8s.io") => self.add_endpoints(object),
+            ("PersistentVolumeClaim", "") => self.claims.push(Claim::of(object)),
             _ => Workload::of(object).into_iter().for_each(|workload| self.add_workload(workload)),
         }
     }
@@ -143,14 +163,16 @@ impl<'a> LintContext<'a> {
     }
 
     fn add_workload(&mut self, workload: Workload<'_>) {
-        let Ok(template) = workload.template() else { return };
-        let placement = self.placement(&template);
+        let PodSpec { template: Some(template), suggests_windows, .. } = workload.pod_spec() else { return };
+        let placement = self.placement(&template, suggests_windows);
         if !placement.is_windows() {
             return;
         }
         let host = placement.groups().map(|(_, group)| &group.host).min_by_key(|host| host.os).cloned();
         let labels = workload.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         let windows_workload = Arc::new(WindowsWorkload { labels, replicas: workload.replicas(), host });
+        let claims = workload.claims().map(|name| (workload.namespace().to_owned(), name));
+        self.windows_claims.extend(claims.map(|claim| (claim, workload.title())));
         for (key, value) in &windows_workload.labels {
             let label = (workload.namespace().to_owned(), key.clone(), value.clone());
             self.windows_workloads.entry(label).or_default().push(windows_workload.clone());
@@ -195,14 +217,29 @@ impl<'a> LintContext<'a> {
         candidates.filter(has_all).collect()
     }
 
-    /// The nodes that the pods of a template can be scheduled to.
-    pub fn placement<'w>(&'w self, template: &'w Template) -> PodPlacement<'w> {
+    /// The workload for Windows that uses a PersistentVolume: by its claim, or by the storage class of both.
+    pub(super) fn user_of_volume(&self, volume: &Value) -> Option<&str> {
+        let (name, spec) = (&volume["metadata"]["name"], &volume["spec"]);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let bound = (text(&spec["claimRef"]["namespace"]), text(&spec["claimRef"]["name"]));
+        let class = text(&spec["storageClassName"]);
+        let uses = |claim: &&Claim| match claim.volume.as_str() {
+            "" => bound.1.is_empty() && !class.is_empty() && claim.class == class,
+            volume => name == volume,
+        };
+        let mut users = self.claims.iter().filter(uses).map(|claim| &claim.key).chain([&bound]);
+        users.find_map(|claim| self.windows_claims.get(claim)).map(String::as_str)
+    }
+
+    /// The nodes that the pods of a template can be scheduled to; `suggests_windows` is whether other parts of the object
+    /// suggest Windows.
+    pub fn placement<'w>(&'w self, template: &'w Template, suggests_windows: bool) -> PodPlacement<'w> {
         let class = template.runtime_class.as_deref().and_then(|name| self.state.classes.get(name));
         let effective = EffectiveSpec::of(template, &self.state);
         let without_class = |_: &_| SelectedOs::of(&EffectiveSpec::without_class(template));
         let selected_os = effective.as_ref().map_or_else(without_class, SelectedOs::of);
         let system = template.system(|_| class.and_then(|class| class.system)).or(selected_os.system());
-        let seems_windows = system.is_none() && seems_windows(template);
+        let seems_windows = system.is_none() && suggests_windows;
         let selects_other = template.os.is_some_and(|os| selected_os.system().is_some_and(|selected| selected != os));
         let pools = is_windows(system, seems_windows).then(|| self.pools(template, &effective));
         // An unknown RuntimeClass may have Hyper-V isolation, with which more images run.
@@ -281,22 +318,14 @@ fn any_windows_nodes() -> PoolState {
     }
 }
 
-/// Whether an image or a toleration suggests Windows.
-fn seems_windows(template: &Template) -> bool {
-    let is_windows_image = |image: &str| image.parse().is_ok_and(|reference| is_windows_image(&reference));
-    let tolerations = &template.scheduling.tolerations;
-    template.containers.iter().any(|container| is_windows_image(&container.image))
-        || tolerations.iter().any(|toleration| toleration.value.eq_ignore_ascii_case("windows"))
-}
-
-/// Whether the name of an image has a Windows version or a Windows base image. The word Windows alone is not
-/// sufficient, because some images that manage Windows are for Linux.
-pub fn is_windows_image(image: &Reference) -> bool {
-    let (tag, repository) = (image.tag().unwrap_or_default().to_lowercase(), image.repository());
-    let has_base_image = |name: &str| BASE_IMAGES.iter().any(|base| name.contains(base));
-    let of_microsoft = image.registry() == "mcr.microsoft.com" && repository.starts_with("windows/");
-    of_microsoft
-        || has_base_image(&tag)
-        || has_base_image(repository)
-        || tag::suggested(image).is_some_and(|suggestion| suggestion.os.is_some())
+impl Claim {
+    fn of(object: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (metadata, spec) = (&object["metadata"], &object["spec"]);
+        Self {
+            key: (text(&metadata["namespace"]), text(&metadata["name"])),
+            volume: text(&spec["volumeName"]),
+            class: text(&spec["storageClassName"]),
+        }
+    }
 }

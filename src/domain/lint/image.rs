@@ -6,33 +6,25 @@ use serde_json::Value;
 
 use super::{
     Code, Finding, LintContext,
-    context::{PodPlacement, is_windows_image},
+    context::PodPlacement,
+    image_name::{is_windows_image, suggests_linux},
 };
-use crate::domain::{
-    image::{Compatibility, Content, EvidenceSource, Host, ImageEvidence, Incompatibility, Lookup, Reference},
-    json_path::CONTAINERS,
-    workload::{Container, System, Template, check::image_issue},
+use crate::{
+    domain::{
+        image::{Compatibility, Content, EvidenceSource, Host, ImageEvidence, Incompatibility, Lookup, Reference, tag},
+        json_path::CONTAINERS,
+        workload::{Container, System, Template, check::image_issue},
+    },
+    facts::{
+        Build, OsVersion,
+        builds::RELEASES,
+        version_compatibility::{self, VersionCompatibility},
+    },
 };
 
-/// Parts that only occur in names of Linux images: distributions and their releases.
-const LINUX_NAMES: [&str; 16] = [
-    "alpine",
-    "amazonlinux",
-    "azurelinux",
-    "bookworm",
-    "bullseye",
-    "buster",
-    "centos",
-    "debian",
-    "distroless",
-    "focal",
-    "jammy",
-    "linux",
-    "noble",
-    "trixie",
-    "ubi",
-    "ubuntu",
-];
+/// The directory of the test images of Kubernetes, which have entries for Windows whatever their names
+/// (kubernetes/kubernetes, `test/images/*/BASEIMAGE`, 2025).
+const E2E_IMAGES: &str = "e2e-test-images/";
 
 /// The image of a container, with a valid reference.
 struct Image<'t> {
@@ -52,6 +44,9 @@ pub fn check(
     let mut images = Vec::new();
     for (container, path) in template.containers.iter().zip(container_paths(spec)) {
         let path = format!("{path}.image");
+        if is_variable(&container.image) {
+            continue;
+        }
         match container.image.parse::<Reference>() {
             Ok(reference) => {
                 let lookup = context.lookup(&reference);
@@ -61,13 +56,17 @@ pub fn check(
         }
     }
     if placement.is_windows() {
-        findings.extend(images.iter().filter_map(unpinned));
+        // Images of HostProcess containers need no matching build.
+        findings.extend(images.iter().filter(|image| !image.container.host_process).filter_map(unpinned));
         findings.extend(images.iter().filter_map(node_problem_detector));
     }
     // The nodes of a contradictory spec are unknown.
     if !placement.is_contradictory {
         if placement.is_windows() {
-            findings.extend(images.iter().filter_map(|image| incompatible(image, placement, context)));
+            let incompatible: Vec<_> =
+                images.iter().filter_map(|image| incompatible(image, placement, context)).collect();
+            findings.extend(mixed_builds(&images, placement).filter(|_| incompatible.is_empty()));
+            findings.extend(incompatible);
         }
         findings.extend(systems(&images, placement));
     }
@@ -82,16 +81,41 @@ pub(super) fn container_paths(spec: &Value) -> impl Iterator<Item = String> {
     })
 }
 
+/// Whether another program replaces the image: a variable, a template, or ko, which builds Go packages.
+fn is_variable(image: &str) -> bool {
+    image.contains(['$', '{']) || image.starts_with("ko://")
+}
+
+/// The first image that runs on no Windows version together with an image before it.
+fn mixed_builds(images: &[Image<'_>], placement: &PodPlacement<'_>) -> Option<Finding> {
+    let version = |image: &Image<'_>| tag::suggested(&image.reference)?.os;
+    let versions = images.iter().filter(|image| !image.container.host_process);
+    let versions: Vec<_> = versions.filter_map(|image| Some((image, version(image)?))).collect();
+    let runs = |host: Build, image: OsVersion| {
+        let host = OsVersion { build: host, revision: None };
+        let image = OsVersion { revision: None, ..image };
+        let compatibility = version_compatibility::check(host, Some(image), placement.isolation, None);
+        compatibility == VersionCompatibility::Compatible
+    };
+    let mut hosts: Vec<_> = RELEASES.iter().map(|release| release.build).collect();
+    for (image, version) in &versions {
+        let remaining: Vec<_> = hosts.iter().copied().filter(|host| runs(*host, *version)).collect();
+        if remaining.is_empty() && hosts.len() < RELEASES.len() {
+            let (_, other) = versions.first()?;
+            let problem = format!("{} is for {version}, and another image is for {other}", image.container.image);
+            return Some(Finding::new(Code::MixedBuilds, &image.path, problem));
+        }
+        hosts = remaining;
+    }
+    None
+}
+
 fn invalid(path: String, image: &str, error: &str) -> Finding {
     let problem = match image {
         "" => "the container has no image".to_owned(),
         _ => format!("{image:?} is not an image reference: {error}"),
     };
-    let finding = Finding::new(Code::ImageInvalid, path, problem);
-    match ["{{", "${", "$("].iter().any(|start| image.contains(start)) {
-        true => finding.with_remedy("render the template first: helm template … | winpool lint -f -"),
-        false => finding,
-    }
+    Finding::new(Code::ImageInvalid, path, problem)
 }
 
 /// The image of node-problem-detector, unless it is its Windows build in a HostProcess container.
@@ -171,6 +195,7 @@ fn systems(images: &[Image<'_>], placement: &PodPlacement<'_>) -> Option<Finding
 fn system(image: &Image<'_>) -> Option<System> {
     match &image.lookup {
         Some(Lookup::Found(content)) => content_system(content),
+        _ if image.reference.repository().contains(E2E_IMAGES) => None,
         _ if is_windows_image(&image.reference) => Some(System::Windows),
         _ if suggests_linux(&image.reference) => Some(System::Linux),
         _ => None,
@@ -184,35 +209,5 @@ fn content_system(content: &Content) -> Option<System> {
         (true, false) => Some(System::Windows),
         (false, true) => Some(System::Linux),
         _ => None,
-    }
-}
-
-/// Whether a part of the tag, or of the last part of the repository, names a Linux distribution.
-fn suggests_linux(image: &Reference) -> bool {
-    let tag = image.tag().unwrap_or_default().to_lowercase();
-    let name = image.repository().rsplit('/').next().unwrap_or_default();
-    let mut parts = tag.split(['-', '_', '.', '+']).chain(name.split(['-', '_', '.']));
-    // A version may follow, as in alpine3 and ubi9.
-    parts.any(|part| LINUX_NAMES.contains(&part.trim_end_matches(|letter: char| letter.is_ascii_digit())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_distributions_suggest_linux() {
-        let table = [
-            ("nginx:1.27-alpine3.20", true),
-            ("python:3.13-slim-bookworm", true),
-            ("redhat/ubi9:9.4", true),
-            ("example.com/app-linux:7", true),
-            ("nginx:1.27", false),
-            ("mcr.microsoft.com/windows/nanoserver:ltsc2022", false),
-            ("example.com/linuxoid:1", false),
-        ];
-        for (image, expected) in table {
-            assert_eq!(suggests_linux(&image.parse().unwrap()), expected, "{image}");
-        }
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     Code, Finding, LintContext, Workload,
     context::PodPlacement,
+    node_labels,
     selected_os::{BETA_ARCH, OS_SKU, SelectedOs},
 };
 use crate::{
@@ -30,7 +31,9 @@ pub fn check(
     if placement.is_windows() {
         findings.extend(missing(template, placement, context.target().minor));
         findings.extend(beta_labels(template));
-        findings.extend(no_pool(template, placement, context, is_daemon_set));
+        let no_such_node = node_labels::check(template);
+        findings.extend(no_pool(template, placement, context, is_daemon_set).filter(|_| no_such_node.is_empty()));
+        findings.extend(no_such_node);
         findings.extend(if is_daemon_set {
             daemon_set(template, placement, context)
         } else {
@@ -205,12 +208,11 @@ fn daemon_set(template: &Template, placement: &PodPlacement<'_>, context: &LintC
     }
     let pools = selected_pools(effective, placement.selected_os, context);
     let taints = untolerated_taints(&alone, &pools).filter(|_| context.has_pools())?;
-    let message = format!(
-        "the template does not tolerate {taints}. The DaemonSet controller creates no pods for nodes with an untolerated \
-         taint, and ignores the tolerations of a RuntimeClass."
-    );
-    let remedy = "add the tolerations to the template of the DaemonSet";
-    Some(Finding::with_message(Code::UntoleratedTaint, "tolerations", message, remedy))
+    let problem = format!("the template does not tolerate {taints}");
+    let reason = "The DaemonSet controller creates no pods for nodes with an untolerated taint, and ignores the tolerations \
+                  of a RuntimeClass.";
+    let finding = Finding::new(Code::UntoleratedTaint, "tolerations", problem).with_reason(reason);
+    Some(finding.with_remedy("add the tolerations to the template of the DaemonSet"))
 }
 
 /// The tolerations of a RuntimeClass that a template does not have.

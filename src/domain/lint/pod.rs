@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Code, Finding, Target};
+use super::{Code, Finding, Target, host_process, windows_options};
 use crate::{
     domain::{
         json_path::fields as at,
-        workload::{self, FieldIssue, FieldIssueKind, field_paths, is_host_process, windows_option},
+        workload::{self, FieldIssue, FieldIssueKind, field_paths},
     },
     facts::{
         ContainerRuntime, Minor,
@@ -15,10 +15,6 @@ use crate::{
 };
 
 const WINDOWS_OPTIONS: [&str; 2] = ["securityContext.windowsOptions", "containers[].securityContext.windowsOptions"];
-/// The user that the kubelet treats as root (kubernetes/kubernetes, `pkg/kubelet/kuberuntime/security_context_windows.go`,
-/// 1.24 to 1.36). Case does not matter.
-const ADMINISTRATOR: &str = "ContainerAdministrator";
-
 /// The default of the API server (kubernetes/api, `core/v1/types.go`).
 const DEFAULT_GRACE_PERIOD: u64 = 30;
 
@@ -60,6 +56,7 @@ fn unsupported(feature: Feature) -> (Code, &'static str) {
         Feature::MountPropagation => (Code::MountPropagation, "mountPropagation is set"),
         Feature::SubPath => (Code::SubPath, "the mount has a subPath"),
         Feature::Nfs => (Code::NfsVolume, "the volume is an NFS volume"),
+        Feature::Iscsi => (Code::IscsiVolume, "the volume is an iSCSI volume"),
         Feature::FileMode => (Code::FileMode, "the volume has file modes"),
         Feature::Resize => (Code::ResizePolicy, "resizePolicy is set"),
         Feature::ResourceClaims => (Code::ResourceClaims, "the pod has resource claims"),
@@ -69,8 +66,8 @@ fn unsupported(feature: Feature) -> (Code, &'static str) {
 /// The findings about the fields of a pod for Windows.
 pub(super) fn check(spec: &Value, target: Target) -> Vec<Finding> {
     let mut findings = fields(spec, target.minor);
-    findings.extend(host_process(spec));
-    findings.extend(administrator(spec));
+    findings.extend(host_process::check(spec));
+    findings.extend(windows_options::check(spec));
     findings.extend(grace_period(spec, target.runtime));
     findings.extend(stop_signals(spec, target.minor));
     findings
@@ -105,47 +102,20 @@ pub(super) fn os_name(spec: &Value, minor: Minor) -> Option<Finding> {
     Some(Finding::new(Code::PodInvalid, "os.name", problem).with_remedy(remedy))
 }
 
-/// `windowsOptions` in a pod for Linux.
+/// `windowsOptions` in a pod with `spec.os.name: linux`.
 pub(super) fn windows_options_on_linux(spec: &Value, minor: Minor) -> Vec<Finding> {
-    let found = WINDOWS_OPTIONS.iter().flat_map(|pattern| field_paths(spec, pattern, ValueMatch::Any));
-    let found = found.filter(|_| minor >= OS_NAME_SINCE);
-    found.map(|path| Finding::new(Code::WindowsOptionsRefused, path, "os.name is linux")).collect()
+    let paths = windows_options(spec).filter(|_| minor >= OS_NAME_SINCE);
+    paths.map(|path| Finding::new(Code::WindowsOptionsRefused, path, "os.name is linux")).collect()
 }
 
-fn host_process(spec: &Value) -> Vec<Finding> {
-    let containers = at(spec, "containers[]");
-    let (host, other): (Vec<_>, Vec<_>) =
-        containers.into_iter().partition(|container| is_host_process(spec, container));
-    if host.is_empty() {
-        return Vec::new();
-    }
-    let mut findings: Vec<_> = other
-        .into_iter()
-        .map(|(path, _)| {
-            Finding::new(Code::HostProcess, path, "only some containers of the pod are HostProcess containers")
-        })
-        .collect();
-    if spec["hostNetwork"] != true {
-        findings.push(Finding::new(Code::HostProcess, "hostNetwork", "hostNetwork is not true"));
-    }
-    findings
+/// `windowsOptions` in a pod that selects Linux nodes.
+pub(super) fn windows_options_beside_linux_selector(spec: &Value) -> Vec<Finding> {
+    let finding = |path| Finding::new(Code::WindowsOptionsIgnored, path, "the pod selects Linux nodes");
+    windows_options(spec).map(finding).collect()
 }
 
-fn administrator(spec: &Value) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for container in at(spec, "containers[]") {
-        let own = &container.1["securityContext"]["runAsNonRoot"];
-        let effective = if own.is_null() { &spec["securityContext"]["runAsNonRoot"] } else { own };
-        let user = windows_option(spec, &container, "runAsUserName");
-        let Some((path, user)) = user.filter(|_| *effective == true) else { continue };
-        if user.as_str().is_some_and(|user| user.eq_ignore_ascii_case(ADMINISTRATOR)) {
-            let problem = "runAsNonRoot is true, and the user is ContainerAdministrator";
-            findings.push(Finding::new(Code::RunAsNonRootAdministrator, path, problem));
-        }
-    }
-    // Several containers may have the user of the pod.
-    findings.dedup();
-    findings
+fn windows_options(spec: &Value) -> impl Iterator<Item = String> {
+    WINDOWS_OPTIONS.iter().flat_map(|pattern| field_paths(spec, pattern, ValueMatch::Any))
 }
 
 fn grace_period(spec: &Value, runtime: ContainerRuntime) -> Option<Finding> {
@@ -216,7 +186,7 @@ mod tests {
         ];
         for (path, expected) in table {
             let found = fields(&with(path, json!(true)), Minor(22));
-            assert_eq!(found[0].message.contains("not protected"), expected, "{path}: {}", found[0].message);
+            assert_eq!(found[0].problem.contains("not protected"), expected, "{path}: {}", found[0].problem);
         }
     }
 
@@ -264,20 +234,5 @@ mod tests {
             "containers": [{"volumeDevices": [], "volumeMounts": [{"mountPropagation": "None", "subPath": ""}]}],
         });
         assert_eq!(fields(&defaults, Minor(37)), []);
-    }
-
-    #[test]
-    fn all_containers_of_a_host_process_pod_are_host_process_and_use_the_host_network() {
-        let paths = |spec: Value| host_process(&spec).into_iter().map(|finding| finding.path).collect::<Vec<_>>();
-        let own = |on: bool| json!({"securityContext": {"windowsOptions": {"hostProcess": on}}});
-        let of_pod = own(true)["securityContext"].clone();
-        let none: [&str; 0] = [];
-        assert_eq!(paths(json!({"containers": [{}]})), none);
-        assert_eq!(paths(json!({"hostNetwork": true, "securityContext": of_pod, "containers": [{}]})), none);
-        assert_eq!(paths(json!({"hostNetwork": true, "containers": [own(true), {}]})), ["containers[1]"]);
-        assert_eq!(
-            paths(json!({"securityContext": of_pod, "initContainers": [own(false)], "containers": [{}]})),
-            ["initContainers[0]", "hostNetwork"]
-        );
     }
 }

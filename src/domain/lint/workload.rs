@@ -4,24 +4,27 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Code, Finding, join, lenient_spec::LenientSpec};
-use crate::domain::{
-    json_path::fields,
-    kubernetes::quantity::Quantity,
-    workload::{System, Template},
+use super::{Code, Finding, evidence::suggests_windows, join, lenient_spec::LenientSpec, os_label};
+use crate::{
+    domain::{
+        json_path::fields,
+        kubernetes::quantity::Quantity,
+        workload::{System, Template},
+    },
+    facts::{Minor, api_versions::API_VERSIONS},
 };
 
-/// The kinds, their API groups, and the path of the pod template; a Pod is its own template.
-const KINDS: [(&str, &[&str], &str); 9] = [
-    ("Pod", &[""], ""),
-    ("PodTemplate", &[""], "template"),
-    ("ReplicationController", &[""], "spec.template"),
-    ("Deployment", &["apps", "extensions"], "spec.template"),
-    ("ReplicaSet", &["apps", "extensions"], "spec.template"),
-    ("DaemonSet", &["apps", "extensions"], "spec.template"),
-    ("StatefulSet", &["apps"], "spec.template"),
-    ("Job", &["batch"], "spec.template"),
-    ("CronJob", &["batch"], "spec.jobTemplate.spec.template"),
+/// The kinds, and the path of the pod template; a Pod is its own template.
+const KINDS: [(&str, &str); 9] = [
+    ("Pod", ""),
+    ("PodTemplate", "template"),
+    ("ReplicationController", "spec.template"),
+    ("Deployment", "spec.template"),
+    ("ReplicaSet", "spec.template"),
+    ("DaemonSet", "spec.template"),
+    ("StatefulSet", "spec.template"),
+    ("Job", "spec.template"),
+    ("CronJob", "spec.jobTemplate.spec.template"),
 ];
 
 const HYPERV_ANNOTATION: &str = "experimental.windows.kubernetes.io/isolation-type";
@@ -39,12 +42,56 @@ pub(super) fn group(object: &Value) -> &str {
     object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group)
 }
 
+/// An API version that the API server does not serve for the kind of an object; `None` if the version is served, or if
+/// the kind is unknown.
+pub(super) fn api_version(object: &Value, minor: Minor) -> Option<Finding> {
+    let kind = object["kind"].as_str()?;
+    let (_, versions) = API_VERSIONS.iter().find(|(known, _)| *known == kind)?;
+    let written = object["apiVersion"].as_str().unwrap_or_default();
+    let version = versions.iter().find(|version| version.api_version == written);
+    if version.is_some_and(|version| version.is_served_by(minor)) {
+        return None;
+    }
+    let served = versions.iter().find(|version| version.is_served_by(minor))?.api_version;
+    let problem = match version.and_then(|version| version.removed) {
+        Some(removed) => format!("Kubernetes {removed} and later do not serve {written} for {kind}"),
+        None if written.is_empty() => format!("the {kind} has no apiVersion"),
+        None => format!("Kubernetes {minor} does not serve {written} for {kind}"),
+    };
+    Some(Finding::new(Code::ApiVersion, "apiVersion", problem).with_remedy(format!("write {served}")))
+}
+
 impl<'a> Workload<'a> {
-    /// The object as a workload; `None` if its kind has no pods.
+    /// The object as a workload; `None` if its kind has no pods, or if its API group has a domain that is not that of
+    /// Kubernetes.
     pub fn of(object: &'a Value) -> Option<Self> {
         let kind = object["kind"].as_str()?;
-        let (_, groups, template) = KINDS.iter().find(|(known, ..)| *known == kind)?;
-        groups.contains(&group(object)).then_some(Self { object, kind, template })
+        let (_, template) = KINDS.iter().find(|(known, ..)| *known == kind)?;
+        (!group(object).contains('.')).then_some(Self { object, kind, template })
+    }
+
+    /// The object as JSON.
+    pub(super) fn object(&self) -> &'a Value {
+        self.object
+    }
+
+    /// Its kind and name.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.kind, self.object["metadata"]["name"].as_str().unwrap_or_default())
+    }
+
+    /// Whether it is a part of an object that another program completes, such as a patch of Kustomize: no container has
+    /// an image.
+    pub fn is_patch(&self) -> bool {
+        let containers = fields(self.spec(), "containers[]");
+        let is_complete = self.kind == "Pod" && containers.is_empty();
+        !is_complete && containers.iter().all(|(_, container)| container.get("image").is_none())
+    }
+
+    /// The names of the claims that its pods mount. Those of a StatefulSet have an index, and are omitted.
+    pub fn claims(&self) -> impl Iterator<Item = String> + use<'a> {
+        let claims = fields(self.spec(), "volumes[].persistentVolumeClaim.claimName").into_iter();
+        claims.filter_map(|(_, name)| Some(name.as_str()?.to_owned()))
     }
 
     /// Its kind.
@@ -109,11 +156,13 @@ impl<'a> Workload<'a> {
         let (path, spec) = (self.spec_path(), self.spec());
         if spec.is_null() {
             let finding = Finding::new(Code::PodInvalid, path, format!("the {} has no pod spec", self.kind));
-            return PodSpec { template: None, spec: Cow::Borrowed(spec), findings: vec![finding] };
+            let findings = if self.is_patch() { Vec::new() } else { vec![finding] };
+            return PodSpec { template: None, spec: Cow::Borrowed(spec), findings, suggests_windows: false };
         }
         let LenientSpec { decoded, value: spec, mut findings } = LenientSpec::decode(spec);
         if let Some(decoded) = decoded.as_ref().filter(|_| findings.is_empty())
             && decoded.containers.is_empty()
+            && !self.is_patch()
         {
             findings.push(Finding::new(Code::PodInvalid, "containers", "the pod has no containers"));
         }
@@ -123,10 +172,16 @@ impl<'a> Workload<'a> {
             // The rules for Windows also apply to a misspelled `windows`.
             let is_windows = decoded.os.is_some_and(|os| os.name.eq_ignore_ascii_case("windows"));
             template.os = if is_windows { Some(System::Windows) } else { template.os };
+            findings.extend(os_label::correct(&mut template));
             template
         });
+        let metadata = [&self.object["metadata"], &self.pod()["metadata"]];
+        let annotations = metadata.iter().filter_map(|metadata| metadata["annotations"].as_object()).flatten();
+        let annotations: Vec<_> = annotations.map(|(key, _)| key.as_str()).collect();
+        let suggests_windows =
+            template.as_ref().is_some_and(|template| suggests_windows(template, &spec, &annotations));
         let findings = findings.into_iter().map(|finding| finding.below(&path)).collect();
-        PodSpec { template, spec, findings }
+        PodSpec { template, spec, findings, suggests_windows }
     }
 
     /// The annotation for Hyper-V isolation of Kubernetes up to 1.20.
@@ -148,6 +203,8 @@ pub(super) struct PodSpec<'a> {
     pub spec: Cow<'a, Value>,
     /// The invalid values.
     pub findings: Vec<Finding>,
+    /// Whether there is evidence that the pod is for Windows, apart from its operating system and placement.
+    pub suggests_windows: bool,
 }
 
 /// Invalid quantities.
@@ -186,6 +243,7 @@ mod tests {
             ("apps/v1", "Deployment", Some("spec.template.spec")),
             ("extensions/v1beta1", "DaemonSet", Some("spec.template.spec")),
             ("batch/v1", "CronJob", Some("spec.jobTemplate.spec.template.spec")),
+            ("v1", "Deployment", Some("spec.template.spec")),
             ("example.com/v1", "Deployment", None),
             ("v1", "ConfigMap", None),
         ];
@@ -211,9 +269,61 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_api_version_is_one_that_the_minor_serves() {
+        let table = [
+            ("apps/v1", "Deployment", 34, None),
+            ("v1", "Deployment", 34, Some("Kubernetes 1.34 does not serve v1 for Deployment | write apps/v1")),
+            ("", "Pod", 34, Some("the Pod has no apiVersion | write v1")),
+            (
+                "extensions/v1beta1",
+                "DaemonSet",
+                16,
+                Some("Kubernetes 1.16 and later do not serve extensions/v1beta1 for DaemonSet | write apps/v1"),
+            ),
+            ("extensions/v1beta1", "DaemonSet", 15, None),
+            (
+                "batch/v1beta1",
+                "CronJob",
+                25,
+                Some("Kubernetes 1.25 and later do not serve batch/v1beta1 for CronJob | write batch/v1"),
+            ),
+            (
+                "batch/v1",
+                "CronJob",
+                20,
+                Some("Kubernetes 1.20 does not serve batch/v1 for CronJob | write batch/v1beta1"),
+            ),
+            ("v1", "ConfigMap", 34, None),
+        ];
+        for (version, kind, minor, expected) in table {
+            let object = json!({"apiVersion": version, "kind": kind});
+            let found = api_version(&object, Minor(minor));
+            let found = found.map(|finding| format!("{} | {}", finding.problem, finding.remedy));
+            assert_eq!(found.as_deref(), expected, "{kind} {version} in 1.{minor}");
+        }
+    }
+
+    #[test]
+    fn an_object_without_images_is_a_patch() {
+        let template = |spec: Value| json!({"kind": "Deployment", "spec": {"template": {"spec": spec}}});
+        let table = [
+            (json!({"kind": "Deployment", "spec": {"replicas": 3}}), true),
+            (template(json!({"nodeSelector": {}})), true),
+            (template(json!({"containers": [{"name": "a", "env": []}]})), true),
+            (template(json!({"containers": [{"name": "a", "image": ""}]})), false),
+            (json!({"kind": "Pod"}), false),
+            (json!({"kind": "Pod", "spec": {"containers": []}}), false),
+            (json!({"kind": "Pod", "spec": {"containers": [{"name": "a"}]}}), true),
+        ];
+        for (object, expected) in table {
+            assert_eq!(Workload::of(&object).unwrap().is_patch(), expected, "{object}");
+        }
+    }
+
     fn findings(object: &Value) -> Vec<String> {
         let findings = Workload::of(object).unwrap().pod_spec().findings;
-        findings.into_iter().map(|finding| format!("{}: {}", finding.path, finding.message)).collect()
+        findings.into_iter().map(|finding| format!("{}: {}", finding.path, finding.message())).collect()
     }
 
     #[test]

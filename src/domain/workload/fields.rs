@@ -56,8 +56,10 @@ pub fn issues(spec: &Value, minor: Minor) -> Vec<FieldIssue> {
         let kind = if is_rejected { FieldIssueKind::Rejected(field) } else { FieldIssueKind::Ignored(field) };
         field_paths(spec, field.path, field.values).map(move |path| FieldIssue { path, kind })
     });
-    let unsupported =
-        UNSUPPORTED.iter().filter(|field| field.feature != Feature::HostNetwork || !has_host_process(spec));
+    // HostProcess containers use the network of the host, and with it its names.
+    let of_host = |feature| matches!(feature, Feature::HostNetwork | Feature::HostNetworkDns);
+    let host_process = has_host_process(spec);
+    let unsupported = UNSUPPORTED.iter().filter(|field| !(host_process && of_host(field.feature)));
     let sub_paths = unsupported.clone().filter(|field| field.feature == Feature::SubPath);
     let several = sub_paths.flat_map(|field| field_paths(spec, field.path, field.values)).count() > 1;
     let several = several && minor < SEVERAL_SUB_PATHS_SINCE;
@@ -105,5 +107,6 @@ pub fn is_host_process(spec: &Value, container: &(String, &Value)) -> bool {
 }
 
 fn has_host_process(spec: &Value) -> bool {
-    at(spec, "containers[]").iter().any(|container| is_host_process(spec, container))
+    spec["securityContext"]["windowsOptions"]["hostProcess"] == true
+        || at(spec, "containers[]").iter().any(|container| is_host_process(spec, container))
 }

@@ -1,9 +1,14 @@
 //! Arbitrary input.
 
+use std::{
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{POD, check};
+use super::{POD, check, check_bytes};
 
 /// Names and values that the rules read, so that generated objects reach them.
 const NAMES: [&str; 40] = [
@@ -89,6 +94,13 @@ fn object() -> impl Strategy<Value = Value> {
     })
 }
 
+/// The files of the corpus.
+static CORPUS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lint-corpus");
+    let folders = ["missed", "recognized", "false"].map(|name| folder.join(name));
+    folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path()).collect()
+});
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
@@ -110,5 +122,22 @@ proptest! {
         let begin = begin.min(text.len());
         let end = (begin + length).min(text.len());
         check(&format!("{}{inserted}{}", &text[..begin], &text[end..]));
+    }
+
+    /// Cuts bytes out of a manifest of the corpus and inserts others, in any encoding.
+    #[test]
+    fn broken_files_of_the_corpus_never_panic(
+        file in prop::sample::select(CORPUS.as_slice()),
+        begin in any::<prop::sample::Index>(),
+        length in 0_usize..60,
+        inserted in prop::collection::vec(any::<u8>(), 0..8),
+        indentation in "[ \t]{0,3}",
+    ) {
+        let text = std::fs::read_to_string(file).unwrap_or_default().replace("\n  ", &format!("\n  {indentation}"));
+        let mut bytes = text.into_bytes();
+        let begin = begin.index(bytes.len() + 1);
+        let end = (begin + length).min(bytes.len());
+        bytes.splice(begin..end, inserted);
+        check_bytes(&bytes);
     }
 }

@@ -58,7 +58,7 @@ fn the_page_shows_the_printed_output() {
     let block = |begin: &str| page.split(begin).nth(1).unwrap().split("\n```").next().unwrap().to_owned();
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("app.yaml"), block("```yaml\n")).unwrap();
-    let ended = winpool(folder.path(), &["-f", "app.yaml", "--kubernetes", "1.34"], "");
+    let ended = winpool(folder.path(), &["app.yaml", "--kubernetes", "1.34"], "");
     let printed = format!("{}{}", ended.stdout, ended.stderr);
-    assert_eq!(block("$ winpool lint -f app.yaml --kubernetes 1.34\n"), printed.trim_end());
+    assert_eq!(block("$ winpool lint app.yaml --kubernetes 1.34\n"), printed.trim_end());
 }

@@ -10,7 +10,7 @@ fn the_placement_of_a_pod_is_read_from_all_its_fields_and_the_other_manifests() 
                 runtimeClasses: [{name: windows}, {name: isolated, isolation: HyperV}]\n";
     let windows = "os: {name: windows}";
     let selected = "os: {name: windows}, nodeSelector: {kubernetes.io/os: windows}";
-    let host_process = "hostNetwork: true, securityContext: {windowsOptions: {hostProcess: true}}";
+    let host_process = "hostNetwork: true, securityContext: {windowsOptions: {hostProcess: true, runAsUserName: NT AUTHORITY\\SYSTEM}}";
     let core_2019 = "mcr.microsoft.com/windows/servercore:ltsc2019";
     let build_2022 = "kubernetes.io/os: windows, node.kubernetes.io/windows-build: 10.0.20348";
     let table: [(&str, String, &[&str]); 20] = [
@@ -208,7 +208,7 @@ fn messages_about_placement_are_those_of_the_operator() {
     let messages = |text: &str| {
         let found = check(&(POOLS.to_owned() + text)).findings;
         let messages =
-            found.iter().map(|one| format!("{}: {} | {}", one.finding.code, one.finding.message, one.finding.remedy));
+            found.iter().map(|one| format!("{}: {} | {}", one.finding.code, one.finding.message(), one.finding.remedy));
         messages.collect::<Vec<_>>().join("\n")
     };
     let build = pod("Pod", &selects("kubernetes.io/os: windows, agentpool: web"), core_2019);

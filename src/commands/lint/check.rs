@@ -1,0 +1,222 @@
+//! Checks the objects of manifests, one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::node::v1::RuntimeClass;
+
+use super::{
+    finding::LocatedFinding,
+    suppression::{IndexedFinding, Suppressions},
+};
+use crate::{
+    api::names::{GROUP, annotation::LINT_IGNORE},
+    commands::render::{self, Rendered},
+    domain::{
+        Objects,
+        lint::{self, Code, LintContext, LookupFn, Severity, Target, Workload},
+        pool::{RuntimeClassView, configs::ExpectedNode},
+        text::{agree, counted, some_of},
+        workload::SchedulingState,
+    },
+    facts::Minor,
+    manifests::{Ignored, LocatedProblem, Manifest, Manifests, Object, Resources},
+};
+
+/// The result of a run.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The findings, by file and line.
+    pub findings: Vec<LocatedFinding>,
+    /// The number of checked objects.
+    pub objects: usize,
+    /// The number of skipped objects, by kind.
+    pub skipped: BTreeMap<String, usize>,
+    /// Documents in directories that are for other programs.
+    pub ignored: Vec<Ignored>,
+    /// The files that were read, as typed.
+    pub files: Vec<String>,
+    /// The paths without a manifest.
+    pub empty: Vec<String>,
+    /// The number of findings that are in the baseline.
+    pub in_baseline: usize,
+    /// The findings of the baseline that no longer exist.
+    pub gone: Vec<String>,
+    /// The errors of failed lookups, by image.
+    pub failed_lookups: BTreeMap<String, String>,
+}
+
+impl Report {
+    /// The number of findings of a severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|found| found.severity == severity).count()
+    }
+
+    /// The counts in one line.
+    pub fn summary(&self) -> String {
+        let [errors, warnings, notes] = [Severity::Error, Severity::Warning, Severity::Note]
+            .map(|severity| counted(self.count(severity), severity.as_str()));
+        let known = match self.in_baseline {
+            0 => String::new(),
+            count => format!(", and {} of the baseline", counted(count, "finding")),
+        };
+        format!("{errors}, {warnings}, {notes} in {}{known}", counted(self.objects, "object"))
+    }
+
+    /// What was not checked.
+    pub fn notes(&self) -> Vec<String> {
+        let kinds: Vec<_> = self.skipped.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let kinds = (!kinds.is_empty()).then(|| format!("skipped: {}", kinds.join(", ")));
+        let ignored = (!self.ignored.is_empty()).then(|| {
+            let count = counted(self.ignored.len(), "document");
+            format!("skipped: {count} of other formats: {}", some_of(self.ignored.iter().map(ToString::to_string)))
+        });
+        let empty = self.empty.iter().map(|text| format!("nothing to check: {text}"));
+        let gone = (!self.gone.is_empty()).then(|| {
+            let (count, verb) = (counted(self.gone.len(), "finding"), agree(self.gone.len(), "does", "do"));
+            let remedy = "Write the baseline again with --write-baseline";
+            format!("{count} of the baseline {verb} not exist any more: {}. {remedy}", some_of(&self.gone))
+        });
+        let lookups =
+            self.failed_lookups.iter().map(|(image, error)| format!("lookup of image {image} failed: {error}"));
+        empty.chain(ignored).chain(kinds).chain(lookups).chain(gone).collect()
+    }
+}
+
+/// Checks manifests; `lookups` returns what a registry reported about an image.
+pub fn check(manifests: Manifests, target: Target, lookups: &LookupFn<'_>) -> Report {
+    let own = OwnResources::read(&manifests.objects);
+    check_with(manifests, own, target, lookups)
+}
+
+pub(super) fn check_with(manifests: Manifests, own: OwnResources, target: Target, lookups: &LookupFn<'_>) -> Report {
+    let Manifests { objects, problems, ignored, definitions, files, empty } = manifests;
+    let skipped = (definitions > 0).then(|| ("CustomResourceDefinition".to_owned(), definitions));
+    let unreadable: BTreeSet<_> = problems.iter().map(|problem| problem.file.clone()).collect();
+    let (state, own_problems) = scheduling_state(&objects, own, target.minor);
+    let mut checker = Checker {
+        context: LintContext::new(target, &state, lookups),
+        report: Report { ignored, files, empty, skipped: skipped.into_iter().collect(), ..Report::default() },
+        findings: Vec::new(),
+        suppressions: Suppressions::default(),
+    };
+    checker.add_problems(Code::Unreadable, problems);
+    checker.add_problems(Code::ResourceInvalid, own_problems);
+    checker.suppressions.add_comments(&objects);
+    // Services and volumes are checked against all other objects.
+    let (last, others): (Vec<_>, Vec<_>) = objects
+        .iter()
+        .enumerate()
+        .partition(|(_, manifest)| is_service(&manifest.object) || is_volume(&manifest.object));
+    others.into_iter().chain(last).for_each(|(index, manifest)| checker.check(index, manifest));
+    let Checker { mut report, findings, suppressions, .. } = checker;
+    report.findings = suppressions.apply(findings);
+    // An unused comment may belong to a document that could not be read.
+    report.findings.retain(|found| found.finding.code != Code::UnusedIgnore || !unreadable.contains(&found.file));
+    report.findings.sort();
+    report.findings.dedup();
+    report
+}
+
+/// Checks one object after the other, each decoded only once.
+struct Checker<'a> {
+    context: LintContext<'a>,
+    report: Report,
+    findings: Vec<IndexedFinding>,
+    suppressions: Suppressions,
+}
+
+impl Checker<'_> {
+    fn add_problems(&mut self, code: Code, problems: Vec<LocatedProblem>) {
+        let findings = problems.into_iter().map(|problem| (None, LocatedFinding::of_problem(code, problem)));
+        self.findings.extend(findings);
+    }
+
+    fn check(&mut self, index: usize, Manifest { object, location }: &Manifest) {
+        let is_suppressed = object.contains(LINT_IGNORE);
+        if !is_suppressed && is_own(object) {
+            self.report.objects += 1;
+            return;
+        }
+        let value = object.value();
+        if is_suppressed {
+            self.suppressions.add_annotations(index, location, &value);
+        }
+        self.context.add(&value);
+        let findings = match Workload::of(&value) {
+            Some(workload) => lint::workload(&workload, &self.context),
+            None if is_service(object) => lint::service(&value, &self.context),
+            None if is_class(object) => lint::runtime_class(&value, &self.context),
+            None if is_volume(object) => lint::persistent_volume(&value, &self.context),
+            None if is_own(object) || is_endpoints(object) || is_claim(object) => Vec::new(),
+            None => {
+                *self.report.skipped.entry(object.kind().to_owned()).or_default() += 1;
+                return;
+            }
+        };
+        self.report.objects += 1;
+        let located = |finding| (Some(index), LocatedFinding::new(location, finding, &value));
+        self.findings.extend(findings.into_iter().map(located));
+    }
+}
+
+fn group_kind(object: &Object) -> (&str, &str) {
+    (object.group(), object.kind())
+}
+
+/// Any other group with a domain may have a Service too.
+fn is_service(object: &Object) -> bool {
+    object.kind() == "Service" && !object.group().contains('.')
+}
+
+fn is_volume(object: &Object) -> bool {
+    group_kind(object) == ("", "PersistentVolume")
+}
+
+fn is_claim(object: &Object) -> bool {
+    group_kind(object) == ("", "PersistentVolumeClaim")
+}
+
+fn is_endpoints(object: &Object) -> bool {
+    [("discovery.k8s.io", "EndpointSlice"), ("", "Endpoints")].contains(&group_kind(object))
+}
+
+fn is_class(object: &Object) -> bool {
+    group_kind(object) == ("node.k8s.io", "RuntimeClass")
+}
+
+fn is_own(object: &Object) -> bool {
+    [(GROUP, "WindowsNodePool"), (GROUP, "WindowsRuntimeProfile")].contains(&group_kind(object))
+}
+
+/// The winpool resources among manifests: all of them, or none if they have problems.
+pub(super) struct OwnResources {
+    pub resources: Resources,
+    pub problems: Vec<LocatedProblem>,
+}
+
+impl OwnResources {
+    pub fn read(objects: &[Manifest]) -> Self {
+        let mut problems = Vec::new();
+        let resources = Resources::read(objects, &mut problems);
+        Self { resources: if problems.is_empty() { resources } else { Resources::default() }, problems }
+    }
+}
+
+/// The pools and RuntimeClasses among manifests with the RuntimeClasses that the operator creates, and the problems of
+/// winpool resources that `render` reports.
+fn scheduling_state(objects: &[Manifest], own: OwnResources, minor: Minor) -> (SchedulingState, Vec<LocatedProblem>) {
+    let OwnResources { resources, mut problems } = own;
+    let mut snapshot = render::snapshot(&resources, Objects::default(), "");
+    let expected_nodes = [ExpectedNode { kubelet: minor, containerd: None }];
+    let rendered = render::render(&snapshot, &expected_nodes, &resources).unwrap_or_else(|found| {
+        problems.extend(found);
+        Rendered::default()
+    });
+    let written = objects.iter().map(|manifest| &manifest.object).filter(|object| is_class(object)).map(Object::value);
+    for class in rendered.runtime_classes.into_values().chain(written) {
+        if let Ok(class) = serde_json::from_value::<RuntimeClass>(class) {
+            snapshot.runtime_classes.insert(RuntimeClassView::from(class));
+        }
+    }
+    (SchedulingState::of(&snapshot), problems)
+}
