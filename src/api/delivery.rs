@@ -56,7 +56,7 @@ pub struct RolloutSettings {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1000))]
     pub max_failures: u32,
-    /// How long a node may take to drain, and then to apply and verify its configuration. Half of it is the time that the
+    /// How long, such as 10m, a node may take to drain, and then to apply and verify its configuration. Half of it is the time that the
     /// agent waits for the operator's confirmation before it rolls back. Minutes or hours, from 1m to 24h. Example: 10m.
     #[serde(default = "default_timeout")]
     #[schemars(length(min = 1, max = 32), regex(pattern = ROLLOUT_TIMEOUT.pattern))]

@@ -66,7 +66,7 @@ pub struct WindowsNodeConfigSpec {
     /// The ConfigMap with the configuration, in the namespace of the operator. Example: web-2022-3f9a1c0d2e.
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME.pattern))]
     pub config: String,
-    /// The SHA-256 of the data of the ConfigMap, in hexadecimal digits: for each key in order, the key and the value, each
+    /// The SHA-256 of the data of the ConfigMap, as 64 hexadecimal digits such as 3f9a1c…: for each key in order, the key and the value, each
     /// after its length in bytes as a big-endian integer of 64 bits. An agent refuses other data.
     #[schemars(length(min = 64, max = 64), regex(pattern = DIGEST.pattern))]
     pub digest: String,
@@ -79,7 +79,7 @@ pub struct WindowsNodeConfigSpec {
     #[serde(default = "first_attempt")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub attempt: u32,
-    /// The digest that the operator has verified on the node. Until it equals digest, the agent rolls back after
+    /// The digest, such as 3f9a1c…, that the operator has verified on the node. Until it equals digest, the agent rolls back after
     /// confirmTimeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 64, max = 64), regex(pattern = DIGEST.pattern))]
@@ -160,7 +160,7 @@ pub struct WindowsNodeConfigStatus {
     /// When the agent last restarted a service of the node, by the node's clock, which is that of its heartbeats too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_at: Option<Time>,
-    /// The conditions.
+    /// What the agent reports about the configuration: see docs/delivery/agent.md.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -218,7 +218,7 @@ pub struct ConfigReference {
     /// The name of the ConfigMap.
     #[schemars(length(max = 253))]
     pub config: String,
-    /// The digest of its data.
+    /// The SHA-256 of the data of its ConfigMap, in hexadecimal digits: see spec.digest.
     #[schemars(length(max = 64))]
     pub digest: String,
 }
@@ -226,7 +226,7 @@ pub struct ConfigReference {
 /// A configuration that failed on a node.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RejectedConfig {
-    /// The digest.
+    /// The SHA-256 of the data of the rejected ConfigMap, in hexadecimal digits.
     #[schemars(length(max = 64))]
     pub digest: String,
     /// The attempt that failed.

@@ -104,7 +104,7 @@ pub struct WindowsNodePoolSpec {
     #[schemars(range(max = 1_000_000))]
     pub min_revision: u32,
 
-    /// The labels of the nodes.
+    /// The labels that every node of the pool gets. A label with another value is not overwritten. Example: {team: web}.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::labels")]
     #[x_kube(
@@ -164,7 +164,7 @@ fn windows_version_message() -> String {
 /// Names a WindowsRuntimeProfile.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct ProfileRef {
-    /// The profile's name.
+    /// The name of a WindowsRuntimeProfile, such as standard.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 }
@@ -172,10 +172,10 @@ pub struct ProfileRef {
 /// A taint of a node.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Taint {
-    /// The taint's key: a name of at most 63 characters, with an optional DNS prefix.
+    /// The taint's key: a name of at most 63 characters, with an optional DNS prefix, such as os or example.com/team.
     #[schemars(length(min = 1, max = 317), regex(pattern = KEY.pattern))]
     pub key: String,
-    /// The taint's value; it may be empty.
+    /// The taint's value, such as windows; it may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63), regex(pattern = LABEL_VALUE.pattern))]
     pub value: String,
@@ -206,13 +206,13 @@ fn default_taints() -> Vec<Taint> {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeClassSpec {
-    /// The name that pods write as runtimeClassName.
+    /// The name that pods write as runtimeClassName. Example: windows-ltsc2022.
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME.pattern))]
     pub name: String,
     /// Process or HyperV: the isolation of the containers. It decides handler, compatibility rule and overhead.
     #[serde(default)]
     pub isolation: RuntimeClassIsolation,
-    /// The handler in the container runtime. Default: runhcs-wcow-process or runhcs-wcow-hypervisor by the isolation;
+    /// The handler in the container runtime, such as docker. Default: runhcs-wcow-process or runhcs-wcow-hypervisor by the isolation;
     /// use docker for dockershim and cri-dockerd. It is immutable.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63), regex(pattern = HANDLER.pattern))]
@@ -272,7 +272,7 @@ pub struct Toleration {
     /// Equal (the default) compares the value, Exists matches any value.
     #[serde(default)]
     pub operator: TolerationOperator,
-    /// The taint's value.
+    /// The taint's value, such as windows; only with operator Equal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63))]
     pub value: String,

@@ -43,13 +43,13 @@ use super::{
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WindowsRuntimeProfileSpec {
-    /// Settings of the kubelet.
+    /// Settings of the kubelet: reserved resources, eviction, priority class and others.
     #[serde(default)]
     pub kubelet: KubeletSettings,
-    /// The pause image.
+    /// The image of the sandbox of each pod, which must have an entry for the host's build.
     #[serde(default)]
     pub pause_image: PauseImageSettings,
-    /// Settings of containerd.
+    /// Settings of containerd: mirrors, CNI directories and the data directory.
     #[serde(default)]
     pub containerd: ContainerdSettings,
     /// Settings of kube-proxy. Without them, no configuration of kube-proxy is rendered.
@@ -95,7 +95,7 @@ pub struct KubeletSettings {
     /// Garbage collection of unused images.
     #[serde(default, rename = "imageGC")]
     pub image_gc: ImageGarbageCollection,
-    /// Rotation of container logs.
+    /// When the kubelet rotates the logs of a container, and how many files it keeps.
     #[serde(default)]
     pub container_logs: ContainerLogs,
     /// Feature gates of the kubelet. A gate that the kubelet's minor version does not know is rejected, because that
@@ -103,7 +103,7 @@ pub struct KubeletSettings {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::feature_gates")]
     pub feature_gates: BTreeMap<String, bool>,
-    /// Logging of the kubelet.
+    /// How much the kubelet writes to its own log.
     #[serde(default, skip_serializing_if = "KubeletLogging::is_empty")]
     pub logging: KubeletLogging,
     /// Other fields of KubeletConfiguration. Fields that have no effect or fail on Windows are rejected. Objects are
@@ -187,7 +187,7 @@ fn default_low_threshold() -> u8 {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerLogs {
-    /// The size at which a log file is rotated.
+    /// The size at which a log file is rotated, such as 50Mi.
     #[serde(default = "default_log_size")]
     pub max_size: QuantityText,
     /// The maximum number of log files of a container.
@@ -240,7 +240,7 @@ pub struct PauseImageSettings {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 255), regex(pattern = REPOSITORY.pattern))]
     pub repository: String,
-    /// The tag. The default is that of the kubelet's minor version, or the next later tag with an entry that the host
+    /// The tag, such as 3.10. The default is that of the kubelet's minor version, or the next later tag with an entry that the host
     /// can run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128), regex(pattern = TAG.pattern))]
@@ -269,7 +269,7 @@ pub struct ContainerdSettings {
     /// The directories of the CNI plugins and their configuration.
     #[serde(default)]
     pub cni: Cni,
-    /// The time without progress after which an image pull is cancelled. Unpacking the layers of Windows images takes
+    /// The time without progress, such as 30m, after which an image pull is cancelled. Unpacking the layers of Windows images takes
     /// minutes in which nothing is transferred. containerd has this setting from 1.7 on. With Docker Engine it is the
     /// deadline of dockershim or cri-dockerd.
     #[serde(default = "default_pull_progress_timeout")]
@@ -356,7 +356,7 @@ pub struct KubeProxySettings {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 256), regex(pattern = PLAIN.pattern))]
     pub network_name: String,
-    /// The source IP address of traffic to Services, for overlay networks. It differs between nodes: set it only in a
+    /// The source IP address, such as 10.244.3.2, of traffic to Services, for overlay networks. It differs between nodes: set it only in a
     /// profile for a single node.
     #[serde(default, rename = "sourceVIP", skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 45), regex(pattern = IP_ADDRESS.pattern))]
@@ -380,15 +380,15 @@ pub enum KubeProxyMode {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxySettings {
-    /// HTTP_PROXY: the address of the proxy for http, without credentials.
+    /// HTTP_PROXY: the address of the proxy for http, without credentials. Example: http://proxy.example:3128.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 512), regex(pattern = PROXY.pattern))]
     pub http_proxy: String,
-    /// HTTPS_PROXY: the address of the proxy for https, without credentials.
+    /// HTTPS_PROXY: the address of the proxy for https, without credentials. Example: http://proxy.example:3128.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 512), regex(pattern = PROXY.pattern))]
     pub https_proxy: String,
-    /// NO_PROXY: hosts, domains and address ranges that are reached without the proxy, separated by commas. Include the
+    /// NO_PROXY, such as .svc,10.0.0.0/8: hosts, domains and address ranges that are reached without the proxy, separated by commas. Include the
     /// API server and the addresses of pods and Services.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 4096), regex(pattern = PLAIN.pattern))]
@@ -412,7 +412,7 @@ pub struct WindowsRuntimeProfileStatus {
     /// The pools that use the profile.
     #[serde(default)]
     pub used_by: UsedBy,
-    /// The conditions: Valid.
+    /// Whether the profile is valid, in condition Valid, and Ready for tools that wait.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
+use super::conditions::CONDITIONS;
 use super::spelling::{ENDPOINT, LABEL_VALUE, QUANTITY, Spelling, THRESHOLD};
 
 /// A Kubernetes quantity such as `500m` or `2Gi`, a percentage (for thresholds), or a plain number.
@@ -150,6 +151,19 @@ pub fn addresses(_: &mut SchemaGenerator) -> Schema {
 
 /// Conditions as in Kubernetes, keyed by type.
 pub fn conditions(_: &mut SchemaGenerator) -> Schema {
+    conditions_of_types("What the condition is about.")
+}
+
+/// The conditions of a pool, whose types the description lists.
+pub fn pool_conditions(_: &mut SchemaGenerator) -> Schema {
+    let types = CONDITIONS.iter().map(|type_| format!("{}: {}.", type_.name, type_.meaning));
+    conditions_of_types(&format!(
+        "What the condition is about. When it is True: {}",
+        types.collect::<Vec<_>>().join(" ")
+    ))
+}
+
+fn conditions_of_types(types: &str) -> Schema {
     json_schema!({
         "type": "array",
         "maxItems": 32,
@@ -159,12 +173,28 @@ pub fn conditions(_: &mut SchemaGenerator) -> Schema {
             "type": "object",
             "required": ["type", "status", "lastTransitionTime", "reason", "message"],
             "properties": {
-                "type": {"type": "string", "maxLength": 316},
-                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-                "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
-                "lastTransitionTime": {"type": "string", "format": "date-time"},
-                "reason": {"type": "string", "minLength": 1, "maxLength": 1024},
-                "message": {"type": "string", "maxLength": 32768},
+                "type": {"type": "string", "maxLength": 316, "description": types},
+                "status": {
+                    "type": "string", "enum": ["True", "False", "Unknown"],
+                    "description": "Whether the condition holds. Unknown means that there is no evidence.",
+                },
+                "observedGeneration": {
+                    "type": "integer", "format": "int64", "minimum": 0,
+                    "description": "The generation of the spec that the condition is for.",
+                },
+                "lastTransitionTime": {
+                    "type": "string", "format": "date-time",
+                    "description": "When the status of the condition changed last, such as 2026-08-01T12:00:00Z.",
+                },
+                "reason": {
+                    "type": "string", "minLength": 1, "maxLength": 1024,
+                    "description": "Why the condition has its status, in one word that does not change between releases, such as \
+                                    AsSpecified. winpool explain REASON prints its meaning.",
+                },
+                "message": {
+                    "type": "string", "maxLength": 32768,
+                    "description": "What is wrong and where, and what to do, for people.",
+                },
             },
         },
     })

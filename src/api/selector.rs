@@ -51,7 +51,7 @@ pub struct LabelSelector {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SelectorRequirement {
-    /// The label's key.
+    /// The label's key, such as agentpool or example.com/team.
     #[schemars(length(min = 1, max = 317), regex(pattern = KEY.pattern))]
     pub key: String,
     /// How the label relates to the values: In, NotIn, Exists or DoesNotExist.

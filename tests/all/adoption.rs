@@ -136,7 +136,7 @@ fn the_condition_says_what_to_write_in_each_workload_and_how_to_allow_it() {
     model.settle();
     assert_eq!(
         condition(&model, "web", "NodesTainted").1,
-        "win-1 (os:NoSchedule): 2 workloads do not tolerate it, and their next pods would stay Pending. DaemonSet shop/logs: add \
+        "win-1 (os:NoSchedule): 2 workloads do not tolerate it, and new pods would stay Pending. DaemonSet shop/logs: add \
          toleration {key: os, value: \"windows\", effect: NoSchedule}. Deployment shop/api: add toleration {key: os, value: \
          \"windows\", effect: NoSchedule}, or runtimeClassName: windows-ltsc2022. Or allow it: kubectl annotate wnp web \
          winpool.dev/allow-pending=os=windows --overwrite. List the nodes: kubectl get nodes -l winpool.dev/pool=web"

@@ -63,6 +63,47 @@ fn every_schema_follows_the_schema_rules() {
 }
 
 #[test]
+fn every_field_has_a_description_that_adds_to_its_name_and_an_example_of_its_format() {
+    let mut poor = Vec::new();
+    for (_, crd) in crds() {
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap().to_owned();
+        let root = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+        for part in ["spec", "status"] {
+            poor.extend(poor_descriptions(&root[part], &format!("{kind}.{part}")));
+        }
+    }
+    assert!(poor.is_empty(), "{}", poor.join("\n"));
+}
+
+/// The fields below a schema without a sufficient description, each with its path.
+fn poor_descriptions(schema: &Value, path: &str) -> Vec<String> {
+    let mut poor = Vec::new();
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        let description = field["description"].as_str().unwrap_or_default();
+        let words = description.to_lowercase();
+        let in_name = name.to_lowercase();
+        let added = words.split(|c: char| !c.is_alphanumeric()).filter(|word| {
+            !["", "a", "an", "the", "of", "its", "in"].contains(word) && !in_name.contains(word.trim_end_matches('s'))
+        });
+        let has_example =
+            ["such as", "Example", "example", "`", "\"", "see "].iter().any(|mark| description.contains(mark));
+        if added.count() < 2 {
+            poor.push(format!("{path}: {description:?} does not add to the name"));
+        } else if field["pattern"].is_string() && !has_example {
+            poor.push(format!("{path}: {description:?} has no example"));
+        }
+        poor.extend(poor_descriptions(field, &path));
+    }
+    for nested in ["items", "additionalProperties"] {
+        if schema[nested].is_object() {
+            poor.extend(poor_descriptions(&schema[nested], &format!("{path}[]")));
+        }
+    }
+    poor
+}
+
+#[test]
 fn a_violation_of_a_schema_rule_is_reported_with_its_path() {
     let atomic = |name: &str| format!("x-kubernetes-{name}-type");
     let cases = [

@@ -31,7 +31,7 @@ pub struct WindowsNodePoolStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub kubelets: Vec<KubeletCount>,
-    /// The RuntimeClasses of the pool.
+    /// The RuntimeClasses that the pool names, each with its state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub runtime_classes: Vec<RuntimeClassStatus>,
@@ -53,7 +53,7 @@ pub struct WindowsNodePoolStatus {
     pub workloads: Option<WorkloadCounts>,
     /// The conditions; Ready comes first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schema::conditions")]
+    #[schemars(schema_with = "schema::pool_conditions")]
     pub conditions: Vec<Condition>,
     /// The cells of kubectl get.
     #[serde(default)]
@@ -76,7 +76,7 @@ fn omitted(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadCounts {
-    /// The pods.
+    /// The number of pods on the nodes of the pool, and of those that wait for one of them.
     pub pods: u32,
     /// Of these, pods with an image that cannot run there.
     pub cannot_run: u32,
@@ -93,7 +93,7 @@ pub struct WorkloadCounts {
 /// How many pods use a RuntimeClass.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeClassUse {
-    /// The RuntimeClass.
+    /// The RuntimeClass that the pods name.
     #[schemars(length(max = 253))]
     pub name: String,
     /// The pods that were created with it.
@@ -133,7 +133,7 @@ pub struct BuildCount {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32))]
     pub revisions: String,
-    /// The number of nodes.
+    /// The number of nodes of the pool with this version.
     pub nodes: u32,
 }
 
@@ -143,14 +143,14 @@ pub struct KubeletCount {
     /// The version, such as v1.34.2.
     #[schemars(length(max = 64))]
     pub version: String,
-    /// The number of nodes.
+    /// The number of nodes of the pool with this version.
     pub nodes: u32,
 }
 
 /// The state of a RuntimeClass.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeClassStatus {
-    /// The class's name.
+    /// The name of the RuntimeClass, such as windows-ltsc2022.
     #[schemars(length(max = 253))]
     pub name: String,
     /// Whether it is as specified.
@@ -179,7 +179,7 @@ pub enum RuntimeClassState {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigStatus {
-    /// The ConfigMap's name.
+    /// The name of the ConfigMap with the files, such as web-2022-3f9a1c0d2e.
     #[schemars(length(max = 253))]
     pub name: String,
     /// The kubelet minors that it is for, such as 1.34.
@@ -205,7 +205,7 @@ pub struct ClusterApiStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32))]
     pub version: String,
-    /// The machines.
+    /// The number of machines in all groups, in any state.
     pub machines: u32,
     /// Of these, machines that were created from the current template.
     pub up_to_date: u32,
@@ -219,7 +219,7 @@ pub struct ClusterApiStatus {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineGroupStatus {
-    /// Its name.
+    /// The name of the MachineDeployment or MachinePool.
     #[schemars(length(max = 253))]
     pub name: String,
     /// The Kubernetes minor of its machines, such as 1.36.
@@ -237,7 +237,7 @@ pub struct MachineGroupStatus {
     /// The template to refer to when its version becomes the next minor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<NextTemplate>,
-    /// Its machines.
+    /// The number of its machines, in any state.
     pub machines: u32,
     /// Of these, machines that were created from the template that it should refer to.
     pub up_to_date: u32,
@@ -252,7 +252,7 @@ pub struct NextTemplate {
     /// The minor, such as 1.37.
     #[schemars(length(max = 32))]
     pub kubernetes: String,
-    /// The template.
+    /// The name of the KubeadmConfigTemplate or KubeadmConfig.
     #[schemars(length(max = 253))]
     pub template: String,
 }
@@ -276,7 +276,7 @@ pub struct Applied {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "applied_keys")]
     pub taints: Vec<String>,
-    /// Keys of labels.
+    /// Keys of labels that the pool has set, such as team.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "applied_keys")]
     pub labels: Vec<String>,
@@ -307,7 +307,7 @@ fn applied_keys(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Columns {
-    /// Ready nodes / nodes.
+    /// Ready nodes / nodes of the pool, such as 11/12.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32))]
     pub nodes: String,

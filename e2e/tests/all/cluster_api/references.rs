@@ -157,7 +157,7 @@ async fn an_autoscaler_gets_labels_taints_and_the_capacity_that_the_provider_doe
         ("ephemeral-disk", "80Gi"),
         (
             "labels",
-            "agentpool=web,kubernetes.io/arch=amd64,kubernetes.io/os=windows,node.kubernetes.io/windows-build=10.0.20348,winpool.dev/pool=web",
+            "agentpool=web,kubernetes.io/arch=amd64,kubernetes.io/os=windows,node.kubernetes.io/windows-build=10.0.20348,runs.winpool.dev/ltsc2022=true,winpool.dev/pool=web",
         ),
         ("maxPods", "110"),
         ("memory", "16Gi"),

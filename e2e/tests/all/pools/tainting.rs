@@ -221,7 +221,12 @@ async fn changes_are_emitted_as_events() {
     fixture.apply_profile("events", json!({})).await.unwrap();
     fixture.apply_pool_and_wait("events", spec("events", json!({ "profileRef": { "name": "events" } }))).await.unwrap();
     let joined = fixture.until_event("events", "NodesTainted").await.unwrap();
-    assert!(joined.contains("events-1 (label winpool.dev/pool=events, taint os=windows:NoSchedule"), "{joined}");
+    assert!(
+        joined.contains(
+            "events-1 (label winpool.dev/pool=events, label runs.winpool.dev/ltsc2022=true, taint os=windows:NoSchedule"
+        ),
+        "{joined}"
+    );
     let class = fixture.until_event("events", "RuntimeClassApplied").await.unwrap();
     assert!(class.contains("RuntimeClass events: create"), "{class}");
     fixture.until_event("events", "ConfigRendered").await.unwrap();

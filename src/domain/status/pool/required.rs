@@ -312,7 +312,7 @@ fn would_strand_pods(case: &Case) -> String {
     let workloads = taints.workloads.iter().flat_map(|(taint, workloads)| workloads.iter().map(instruction(taint)));
     let names: BTreeSet<&Arc<WorkloadName>> = taints.workloads.values().flat_map(BTreeMap::keys).collect();
     format!(
-        "{} {} not tolerate it, and their next pods would stay Pending. {}. Or allow it: {}",
+        "{} {} not tolerate it, and new pods would stay Pending. {}. Or allow it: {}",
         counted(names.len(), "workload"),
         agree(names.len(), "does", "do"),
         some_messages(workloads),
