@@ -8,7 +8,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`commands`] | the command line: `run`, `agent`, `plan`, `render`, `lint`, `migrate`, `cleanup`, `crds` |
+//! | [`commands`] | the command line: `run`, `agent`, `plan`, `render`, `lint`, `migrate`, `adopt`, `cleanup`, `crds` |
 //! | [`controllers`] | one controller per concern: snapshot, plan, write, status; work queue, event mapping, supervision |
 //! | [`cluster`] | Kubernetes I/O: client, one watch per kind, stores, snapshot, writer, events |
 //! | [`agent`] | the node agent: layout, merge, preflight, and the cycle of a change, over the trait `Host` |

@@ -2,6 +2,7 @@
 //!
 //! Each command has `Args`, the options as typed, and validates them first: into `Settings` if it has many.
 
+pub mod adopt;
 mod agent;
 mod cleanup;
 mod completions;
@@ -55,6 +56,8 @@ enum Command {
     Lint(lint::Args),
     /// Check whether a pool's workloads would run on another Windows version or in another pool (read-only)
     Migrate(migrate::Args),
+    /// Write pools and profiles for the existing Windows nodes of a cluster, for review (read-only)
+    Adopt(adopt::Args),
     /// Remove the labels, taints and objects that winpool added, after it was uninstalled
     Cleanup(cleanup::Args),
     /// Explain a code of winpool lint, a condition or a reason
@@ -85,6 +88,7 @@ impl Cli {
             Command::Plan(args) => plan::run(args),
             Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
             Command::Migrate(args) => migrate::run(args),
+            Command::Adopt(args) => adopt::run(args),
             Command::Cleanup(args) => cleanup::run(args),
             Command::Explain(args) => explain::run(args),
             Command::Completions(args) => completions::run(&args),

@@ -38,6 +38,7 @@ use crate::{
 
 pub use cluster_api::{MachineObjects, machine_objects};
 pub use cluster_class::cluster_class_patches;
+pub use directory::write_files;
 use files::NodeFileFormat;
 pub use hints::autoscaler_hints;
 pub use machines::{Documents, Input};

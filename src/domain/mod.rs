@@ -1,5 +1,6 @@
 //! The rules, as pure functions of values: no async code, clock, logging, or client.
 
+pub mod adopt;
 mod decode;
 pub mod image;
 mod json_path;

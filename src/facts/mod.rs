@@ -11,6 +11,7 @@ pub mod feature_gates;
 pub mod kubelet_fields;
 pub mod kubelet_flags;
 pub mod layers;
+pub mod node_pools;
 pub mod node_restriction;
 pub mod pause;
 pub mod platforms;
@@ -57,6 +58,7 @@ pub const TABLES: &[Table] = &[
     table("kubelet_fields",        date(2026, 8, 22), &["kubernetes/kubelet", "kubernetes/kubernetes"]),
     table("kubelet_flags",         date(2026, 8, 22), &["kubernetes/kubernetes"]),
     table("layers",                date(2026, 8, 22), &["containerd/containerd", "kubernetes/kubelet", "kubernetes/component-base"]),
+    table("node_pools",            date(2026, 8, 22), &["eksctl-io/eksctl", "kubernetes-sigs/karpenter", "MicrosoftDocs/azure-aks-docs", "MicrosoftDocs/azure-stack-docs", "kubernetes-sigs/cluster-api"]),
     table("node_restriction",      date(2026, 8, 22), &["kubernetes/kubernetes"]),
     table("pause",                 date(2026, 8, 22), &["kubernetes/kubernetes"]),
     table("platforms",             date(2026, 8, 21), &["eksctl-io/eksctl", "aws/karpenter-provider-aws", "awsdocs/amazon-eks-user-guide", "MicrosoftDocs/azure-aks-docs", "Azure/AgentBaker", "Azure/azure-cli", "rancher/rke2", "rancher/rke2-docs", "kubernetes/website"]),

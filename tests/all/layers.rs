@@ -26,7 +26,7 @@ const LAYERS: &[&[&str]] = &[
     &["domain::workload"],
     &["domain::pool"],
     &["domain::status"],
-    &["domain::lint", "domain::migrate", "domain::upgrade"],
+    &["domain::adopt", "domain::lint", "domain::migrate", "domain::upgrade"],
     &["domain"],
     &["admin", "agent", "manifests", "registry"],
     &["cluster"],

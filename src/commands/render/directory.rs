@@ -9,7 +9,7 @@ use std::{
 use super::{Rendered, files::file_on_node};
 use crate::commands::{Failure, output};
 
-/// The list of the written files, which the next render may replace.
+/// The list of the written files, which the next run may replace.
 const LIST: &str = ".winpool-render";
 
 /// Writes the objects, and the files of each ConfigMap, into a directory.
@@ -51,7 +51,7 @@ fn files(rendered: &Rendered) -> BTreeMap<String, String> {
     files
 }
 
-/// Fails if the directory contains a file that winpool render did not write.
+/// Fails if the directory contains a file that winpool did not write.
 fn check_replaceable(directory: &Path) -> Result<(), Failure> {
     if !directory.exists() {
         return Ok(());
@@ -63,7 +63,7 @@ fn check_replaceable(directory: &Path) -> Result<(), Failure> {
     add_files(directory, "", &mut present).map_err(failure)?;
     match present.into_iter().find(|name| !listed.contains(name.as_str())) {
         Some(name) => Err(Failure::Usage(format!(
-            "--out {}: {name} was not written by winpool render. Choose another directory, or move the file",
+            "--out {}: {name} was not written by winpool. Choose another directory, or move the file",
             directory.display()
         ))),
         None => Ok(()),
@@ -151,7 +151,7 @@ mod tests {
         fs::write(directory.join("notes.txt"), "mine").unwrap();
         let before = names(&directory);
         let failure = write(&directory, &rendered("b")).unwrap_err().to_string();
-        assert!(failure.contains("notes.txt was not written by winpool render"), "{failure}");
+        assert!(failure.contains("notes.txt was not written by winpool"), "{failure}");
         assert_eq!(names(&directory), before);
         let file = parent.path().join("file");
         fs::write(&file, "").unwrap();

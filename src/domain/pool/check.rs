@@ -337,7 +337,7 @@ fn overhead(path: &str, class: &RuntimeClassSpec, problems: &mut Vec<Problem>) -
 /// The overhead of a pod with Hyper-V isolation.
 ///
 /// Source: kubernetes-sigs/windows-testing `helpers/helm/values-hyperv.yaml` (2026-07-29).
-fn hyperv_overhead() -> BTreeMap<String, QuantityText> {
+pub fn hyperv_overhead() -> BTreeMap<String, QuantityText> {
     BTreeMap::from([("cpu".to_owned(), "100m".into()), ("memory".to_owned(), "512Mi".into())])
 }
 

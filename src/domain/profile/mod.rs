@@ -107,6 +107,14 @@ impl Resource {
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|resource| resource.name() == name)
     }
+
+    /// An amount in thousandths of a processor or in bytes.
+    pub const fn quantity(self, units: i64) -> Quantity {
+        match self {
+            Self::Cpu => Quantity::of_milli(units),
+            Self::Memory | Self::EphemeralStorage => Quantity::of_bytes(units),
+        }
+    }
 }
 
 /// The pause image of a profile.

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// The tolerance in bytes for the rounding of kubelets and operating systems.
-const TOLERANCE: i64 = 1 << 20;
+pub const TOLERANCE: i64 = 1 << 20;
 /// The default of `maxPods`.
 const DEFAULT_MAX_PODS: i64 = 110;
 
@@ -42,6 +42,29 @@ fn allocatable_by_default(minor: Minor, capacity: &Resources) -> Resources {
         pods: Some(DEFAULT_MAX_PODS),
         ..less(capacity, |resource, capacity| by_default(minor, resource, capacity))
     }
+}
+
+/// What a node reserves of a resource, according to its reported resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// The resource.
+    pub resource: Resource,
+    /// Capacity minus allocatable, in the units of [`Resources`].
+    pub reserved: i64,
+    /// The eviction signal whose hard threshold is reserved too.
+    pub signal: Option<Signal>,
+    /// The default threshold of this signal.
+    pub by_default: i64,
+}
+
+/// What a node with a kubelet of a minor reserves of the resources that it reports.
+pub fn reservations(minor: Minor, capacity: &Resources, reported: &Resources) -> Vec<Reservation> {
+    let of_resource = |resource| {
+        let (has, left) = (amount(capacity, resource)?, amount(reported, resource)?);
+        let signal = Signal::ALL.into_iter().find(|signal| reserved_by(*signal) == Some(resource));
+        Some(Reservation { resource, reserved: has - left, signal, by_default: by_default(minor, resource, has) })
+    };
+    Resource::ALL.into_iter().filter_map(of_resource).collect()
 }
 
 /// The state of a node's configuration according to its reported resources.
@@ -116,7 +139,7 @@ pub fn capacity_problem(profile: &Profile, minor: Minor, capacity: &Resources) -
         let [system, kube] = reserved(&profile.kubelet, resource)
             .map(|quantity| quantity.map_or(0, |quantity| in_units(resource, quantity)));
         let field = if system >= kube { "systemReserved" } else { "kubeReserved" };
-        let [wanted, has] = [wanted, has].map(|units| written(resource, units));
+        let [wanted, has] = [wanted, has].map(|units| resource.quantity(units));
         let wrong = format!("{wanted} of {} are reserved, but the node has only {has}", resource.name());
         Some(Problem::new(
             format!("spec.kubelet.{field}.{}", resource.name()),
@@ -181,7 +204,7 @@ fn differences(expected: &Resources, reported: &Resources, is_exact: impl Fn(Res
         let may_be_less = !is_exact(resource);
         let differs = reported > expected.saturating_add(tolerance)
             || !may_be_less && reported < expected.saturating_sub(tolerance);
-        let [reported, expected] = [reported, expected].map(|units| written(resource, units));
+        let [reported, expected] = [reported, expected].map(|units| resource.quantity(units));
         differs.then(|| Difference { resource: resource.name(), reported, expected, may_be_less })
     };
     let pods = expected.pods.zip(reported.pods).filter(|(expected, reported)| expected != reported);
@@ -204,13 +227,6 @@ fn in_units(resource: Resource, quantity: Quantity) -> i64 {
     match resource {
         Resource::Cpu => quantity.milli(),
         Resource::Memory | Resource::EphemeralStorage => quantity.bytes(),
-    }
-}
-
-fn written(resource: Resource, units: i64) -> Quantity {
-    match resource {
-        Resource::Cpu => Quantity::of_milli(units),
-        Resource::Memory | Resource::EphemeralStorage => Quantity::of_bytes(units),
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::desired::DesiredClass;
 use crate::{
-    api::{Taint, names::label},
+    api::{Taint, TaintEffect, names::label},
     domain::{
         Named,
         kubernetes::{TaintKey, quantity::Quantity},
@@ -27,7 +27,7 @@ enum ClassMap {
 
 impl DesiredClass<'_> {
     /// The differences of the existing class, such as `no toleration for os=windows:NoSchedule`. Extra tolerations of
-    /// an unmanaged class are not a difference.
+    /// an unmanaged class are not a difference, nor is a toleration of the same taint in another form.
     pub fn differences(&self, existing: &RuntimeClassView) -> Vec<String> {
         let mut differences = Vec::new();
         let selector = existing.selector();
@@ -36,7 +36,13 @@ impl DesiredClass<'_> {
             differences.push(format!("nodeSelector {present} instead of {desired}"));
         }
         let tolerations = existing.tolerations();
-        let missing = self.tolerations.iter().filter(|toleration| !tolerations.contains(toleration));
+        let scheduling = Scheduling::of_class(&existing.object);
+        let tolerates = |toleration: &core::Toleration| {
+            let taint = taint_of(toleration).filter(|_| !existing.is_managed());
+            taint.is_some_and(|taint| scheduling.tolerates_without_limit(&taint))
+        };
+        let is_missing = |toleration: &&core::Toleration| !tolerations.contains(toleration) && !tolerates(toleration);
+        let missing = self.tolerations.iter().filter(is_missing);
         differences.extend(missing.map(|toleration| format!("no toleration for {}", toleration_text(toleration))));
         if existing.is_managed() {
             let extra = tolerations.iter().filter(|toleration| !self.tolerations.contains(toleration));
@@ -137,6 +143,14 @@ fn nulls<'k>(keys: impl Iterator<Item = &'k String>) -> Map<String, Value> {
 fn labels_text(labels: &BTreeMap<String, String>) -> String {
     let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     if labels.is_empty() { "(none)".to_owned() } else { labels.join(",") }
+}
+
+/// The taint that a toleration with operator Equal and an effect tolerates.
+fn taint_of(toleration: &core::Toleration) -> Option<Taint> {
+    let effect = TaintEffect::named(toleration.effect.as_ref()?)?;
+    let value = toleration.value.clone().unwrap_or_default();
+    let is_equal = toleration.operator.as_deref() == Some("Equal");
+    toleration.key.clone().filter(|_| is_equal).map(|key| Taint { key, value, effect })
 }
 
 fn toleration_text(toleration: &core::Toleration) -> String {

@@ -1,0 +1,109 @@
+//! `winpool adopt`: writes pools and profiles for the Windows nodes of a cluster that belong to no pool. Read-only.
+
+mod document;
+mod read;
+mod text;
+
+use std::path::PathBuf;
+
+use super::{
+    Failure, input,
+    output::{self, Destination, Format},
+    render,
+};
+use crate::{
+    api::names::DEFAULT_NAMESPACE,
+    domain::{
+        adopt::{self, Adoption},
+        kubernetes::syntax,
+        text::counted,
+    },
+};
+
+pub use read::snapshot_of;
+pub use text::{documents, objects, text};
+
+/// The options as typed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  winpool adopt > pools.yaml
+  winpool adopt --out pools
+  winpool adopt --pool-label team
+  kubectl get nodes,runtimeclasses -o yaml > cluster.yaml && winpool adopt --nodes cluster.yaml
+
+The exit status is 0 if each Windows node is in exactly one pool, and 1 if one is in none or in several.")]
+pub(super) struct Args {
+    /// Read nodes, RuntimeClasses and existing pools from this file instead of the cluster, as kubectl get prints them with
+    /// -o yaml or json; - reads standard input. May be repeated
+    #[arg(long, value_name = "PATH")]
+    nodes: Vec<PathBuf>,
+    /// A label that names the pool of a node. It takes precedence over those of platforms, such as agentpool. May be repeated
+    #[arg(long, value_name = "KEY")]
+    pool_label: Vec<String>,
+    /// Let the pools use the profiles: the operator then writes a configuration for each node, and its name into an annotation
+    #[arg(long)]
+    profiles: bool,
+    /// Write one file for each pool and profile into this directory instead of printing them. The directory must be empty or
+    /// written by winpool adopt, which replaces it
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    out: Option<PathBuf>,
+    /// The output format. JSON has no comments [default: yaml]
+    #[arg(short, long, value_enum)]
+    output: Option<Format>,
+    /// The namespace of the operator
+    #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
+    namespace: String,
+}
+
+/// Prints the pools and profiles, or writes their files.
+///
+/// # Errors
+/// There is no Windows node, or one is not in exactly one pool.
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let Args { nodes: files, pool_label, profiles, out, output, namespace } = args;
+    pool_label.iter().try_for_each(|key| check_label(key))?;
+    let namespace = input::namespace(namespace)?;
+    let snapshot = if files.is_empty() { read::cluster(&namespace)? } else { read::files(&files, &namespace)? };
+    if snapshot.nodes.is_empty() {
+        return Err(Failure::Problems("there is no node with label kubernetes.io/os=windows".to_owned()));
+    }
+    let adoption = adopt::adopt(&snapshot, &adopt::Options { pool_labels: pool_label, use_profiles: profiles });
+    if adoption.pools.is_empty() && adoption.problems.is_empty() {
+        input::note(&format!("nothing to write: {}", text::summary(&adoption)[0]));
+    }
+    write(&adoption, &Destination::new(out, output.unwrap_or_default()))?;
+    match adoption.problems.as_slice() {
+        [] => Ok(()),
+        problems => {
+            let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            let count = counted(problems.len(), "node");
+            Err(Failure::Problems(format!("{count} not in exactly one pool\n{}", lines.join("\n"))))
+        }
+    }
+}
+
+fn write(adoption: &Adoption, destination: &Destination) -> Result<(), Failure> {
+    match destination {
+        Destination::Stdout(Format::Yaml) => output::print(&text(adoption)),
+        Destination::Stdout(Format::Json) => {
+            let objects: Vec<_> = objects(adoption).into_iter().map(|(_, object)| object).collect();
+            output::print_objects(&objects, Format::Json)
+        }
+        Destination::Directory(directory) => {
+            text::summary(adoption).iter().for_each(|line| input::note(line));
+            render::write_files(directory, &documents(adoption))
+        }
+    }
+}
+
+fn check_label(key: &str) -> Result<(), Failure> {
+    if !syntax::is_qualified_name(key) {
+        let remedy = "Write a name of at most 63 characters, with an optional DNS prefix: example.com/team";
+        return Err(Failure::Usage(format!("--pool-label: `{key}` is not the key of a label. {remedy}")));
+    }
+    if key.starts_with("winpool.dev/") {
+        return Err(Failure::Usage(format!("--pool-label: {key} is set by winpool. Use another label")));
+    }
+    Ok(())
+}

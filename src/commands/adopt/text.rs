@@ -1,0 +1,321 @@
+//! The documents of adopted pools and profiles, with comments that say where each value comes from.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::document::Document;
+use crate::{
+    api::{Mode, RuntimeClassSpec, names::label},
+    domain::{
+        adopt::{
+            AdoptedClass, AdoptedPool, AdoptedProfile, Adoption, OmissionReason, OmittedClass, Origin, TaintUse,
+            platform, version_name,
+        },
+        text::{agree, counted, some_of},
+    },
+    facts::builds,
+};
+
+/// The objects with their file names, in the order of the output.
+pub fn objects(adoption: &Adoption) -> Vec<(String, Value)> {
+    let of_pool = |pool: &AdoptedPool| {
+        let mut spec = json!(pool.spec(Mode::Observe));
+        if let Some(fields) = spec.as_object_mut() {
+            ["fallback", "paused", "deletionPolicy"].iter().for_each(|field| drop(fields.remove(*field)));
+        }
+        let profile = pool.profile.as_ref().map(|profile| {
+            let spec = json!({ "kubelet": kubelet(profile) });
+            (profile_file(pool), object("WindowsRuntimeProfile", &pool.name, spec))
+        });
+        [(pool_file(pool), object("WindowsNodePool", &pool.name, spec))].into_iter().chain(profile)
+    };
+    adoption.pools.iter().flat_map(of_pool).collect()
+}
+
+/// The documents with comments by file name.
+pub fn documents(adoption: &Adoption) -> BTreeMap<String, String> {
+    let of_pool = |pool: &AdoptedPool| {
+        let profile = pool.profile.as_ref().map(|profile| (profile_file(pool), profile_document(pool, profile)));
+        [(pool_file(pool), pool_document(pool))].into_iter().chain(profile)
+    };
+    adoption.pools.iter().flat_map(of_pool).collect()
+}
+
+/// All documents as one text that begins with a summary.
+pub fn text(adoption: &Adoption) -> String {
+    let documents = documents(adoption);
+    let in_order = objects(adoption).into_iter().filter_map(|(file, _)| documents.get(&file).cloned());
+    let mut document = Document::default();
+    summary(adoption).iter().for_each(|line| document.comment(0, line));
+    let separator = if adoption.pools.is_empty() { "" } else { "\n" };
+    [document.text(), separator.to_owned(), in_order.collect::<Vec<_>>().join("---\n")].concat()
+}
+
+/// What was written, how to go on, and the problems.
+pub fn summary(adoption: &Adoption) -> Vec<String> {
+    let nodes: usize = adoption.pools.iter().map(|pool| pool.nodes.len()).sum();
+    let pools = counted(adoption.pools.len(), "pool");
+    let assigned = match adoption.assigned {
+        0 => String::new(),
+        count => format!(" {} already {} to a pool.", counted(count, "node"), agree(count, "belongs", "belong")),
+    };
+    let written = format!("Written by winpool adopt: {pools} for {}.{assigned}", counted(nodes, "Windows node"));
+    let next = "Review the comments and apply these resources: in mode Observe, winpool writes only their status. Then remove \
+                mode: Observe, pool by pool."
+        .to_owned();
+    let problems = adoption.problems.iter().map(|problem| format!("Problem: {problem}."));
+    [written, next].into_iter().chain(problems).collect()
+}
+
+fn pool_file(pool: &AdoptedPool) -> String {
+    format!("windowsnodepool-{}.yaml", pool.name)
+}
+
+fn profile_file(pool: &AdoptedPool) -> String {
+    format!("windowsruntimeprofile-{}.yaml", pool.name)
+}
+
+fn object(kind: &str, name: &str, spec: Value) -> Value {
+    json!({ "apiVersion": "winpool.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec })
+}
+
+fn head(document: &mut Document, kind: &str, name: &str) {
+    document.fields(0, &json!({ "apiVersion": "winpool.dev/v1alpha1" }));
+    document.fields(0, &json!({ "kind": kind }));
+    document.fields(0, &json!({ "metadata": { "name": name } }));
+    document.name(0, "spec");
+}
+
+fn pool_document(pool: &AdoptedPool) -> String {
+    let mut document = Document::default();
+    let release = builds::release(pool.build).map_or("Windows", |release| release.product);
+    let nodes = counted(pool.nodes.len(), "node");
+    let title = format!("Pool {}: {nodes} with {release} ({}): {}.", pool.name, pool.build, some_of(&pool.nodes));
+    document.comment(0, &title);
+    enforcing(&mut document, pool);
+    head(&mut document, "WindowsNodePool", &pool.name);
+    document.comment(2, &format!("From the build of {nodes}: {}.", pool.build));
+    document.quoted(2, "windowsVersion", &version_name(pool.build));
+    selector(&mut document, pool);
+    document.fields(2, &json!({ "mode": "Observe" }));
+    if pool.uses_profile && pool.profile.is_some() {
+        let comment = "The operator writes the configuration into a ConfigMap, and its name into an annotation of each node. \
+                       Nothing is delivered to the nodes, because spec.delivery is not set.";
+        document.comment(2, comment);
+        document.fields(2, &json!({ "profileRef": { "name": pool.name } }));
+    }
+    taints(&mut document, pool);
+    classes(&mut document, pool);
+    document.text()
+}
+
+/// What mode Enforce would change.
+fn enforcing(document: &mut Document, pool: &AdoptedPool) {
+    let changes = &pool.changes;
+    if changes.is_empty() {
+        let nothing = "In mode Enforce, winpool adds its own labels and annotations to the nodes, and changes no taint and no \
+                       RuntimeClass.";
+        return document.comment(0, nothing);
+    }
+    document.comment(0, "In mode Enforce, winpool would change, besides its own labels and annotations:");
+    for (edit, nodes) in &changes.edits {
+        document.comment(0, &format!("- {edit}: {} ({})", counted(nodes.len(), "node"), some_of(nodes)));
+    }
+    for (conflict, nodes) in &changes.conflicts {
+        let nodes = format!("{} ({})", counted(nodes.len(), "node"), some_of(nodes));
+        document.comment(0, &format!("- nothing because of a conflict (TaintConflict), {conflict}: {nodes}"));
+    }
+    let is_adopted =
+        |name: &String| pool.classes.iter().any(|adopted| adopted.class.name == *name && adopted.class.adopt);
+    for (name, change) in &changes.classes {
+        let change = if is_adopted(name) { "adopt, because it differs (see runtimeClasses)" } else { change };
+        document.comment(0, &format!("- RuntimeClass {name}: {change}"));
+    }
+}
+
+fn selector(document: &mut Document, pool: &AdoptedPool) {
+    let nodes = counted(pool.nodes.len(), "node");
+    match &pool.origin {
+        Origin::Label { key, .. } => {
+            let platform = platform(key).map(|platform| format!(" ({platform})")).unwrap_or_default();
+            document.comment(2, &format!("From label {key}{platform} of {nodes}."));
+            if pool.selector.match_labels.contains_key(label::WINDOWS_BUILD) {
+                document.comment(2, "Other nodes with the same label have another build.");
+            }
+        }
+        Origin::Build => {
+            document.comment(
+                2,
+                "These nodes have no label that names their node pool, so they are selected by their build.",
+            );
+        }
+    }
+    if !pool.divisible_by.is_empty() {
+        let labels = pool.divisible_by.join(", ");
+        let hint = format!("To get one pool for each value of a label, use --pool-label with one of: {labels}.");
+        document.comment(2, &hint);
+    }
+    if !pool.selector.match_expressions.is_empty() {
+        document.comment(2, "The expressions exclude nodes that a label assigns to another pool.");
+    }
+    document.fields(2, &json!({ "nodeSelector": pool.selector }));
+}
+
+fn taints(document: &mut Document, pool: &AdoptedPool) {
+    let all = pool.nodes.len();
+    for TaintUse { taint, nodes, .. } in &pool.taints.partial {
+        let (count, names) = (nodes.len(), some_of(nodes));
+        let unchanged = format!(
+            "{count} of {} {} taint {taint}, which is not listed and stays unchanged: {names}.",
+            counted(all, "node"),
+            agree(count, "has", "have")
+        );
+        document.comment(2, &unchanged);
+    }
+    if pool.taints.taints.is_empty() {
+        let nothing = format!(
+            "No taint is on all nodes, so Linux pods without a node selector may be scheduled to them. Without this line, \
+             winpool would add os=windows:NoSchedule to {}, once their pods tolerate it.",
+            counted(all, "node")
+        );
+        document.comment(2, &nothing);
+        return document.fields(2, &json!({ "taints": [] }));
+    }
+    document.name(2, "taints");
+    for TaintUse { taint, nodes, others } in &pool.taints.taints {
+        let count = format!("{} of {}", nodes.len(), counted(all, "node"));
+        let has = agree(nodes.len(), "has", "have");
+        match others.is_empty() {
+            true => document.comment(2, &format!("{count} {has} this taint.")),
+            false => document.comment(2, &format!("{count} {has} this taint. Others: {}.", some_of(others))),
+        }
+        document.taint(2, taint);
+    }
+    if pool.taints.replaced.is_empty() {
+        return;
+    }
+    document.comment(2, "Taints for the same purpose, which are removed once the nodes have those of the pool.");
+    document.name(2, "replacesTaints");
+    for TaintUse { taint, nodes, .. } in &pool.taints.replaced {
+        let has = agree(nodes.len(), "has", "have");
+        let count = format!("{} of {} {has} this taint: {}.", nodes.len(), counted(all, "node"), some_of(nodes));
+        document.comment(2, &count);
+        document.taint(2, taint);
+    }
+}
+
+fn classes(document: &mut Document, pool: &AdoptedPool) {
+    for OmittedClass { name, reason } in &pool.omitted_classes {
+        let because = match reason {
+            OmissionReason::Selector(selector) => {
+                let labels: Vec<_> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                format!("a pool cannot express its selector, {}", labels.join(","))
+            }
+            OmissionReason::Untolerated(taint) => format!(
+                "it does not tolerate {taint}, and a pool adds tolerations of its taints to the classes that it lists"
+            ),
+            OmissionReason::Taken(problem) => problem.clone(),
+            OmissionReason::TooMany => "a pool has at most 8".to_owned(),
+        };
+        document.comment(2, &format!("RuntimeClass {name} is not listed and stays unchanged: {because}."));
+    }
+    if pool.classes.is_empty() {
+        let default = format!("windows-{}", version_name(pool.build).to_lowercase());
+        let other = if pool.omitted_classes.is_empty() { "" } else { "other " };
+        let nothing =
+            format!("No {other}RuntimeClass selects these nodes. Without this line, winpool would create {default}.");
+        document.comment(2, &nothing);
+        return document.fields(2, &json!({ "runtimeClasses": [] }));
+    }
+    document.name(2, "runtimeClasses");
+    for AdoptedClass { class, difference, has_known_handler } in &pool.classes {
+        match difference {
+            None => document.comment(2, "This class exists and is as the pool needs it."),
+            Some(problem) if class.adopt => {
+                document.comment(2, &format!("{problem}. With adopt: true winpool changes it."))
+            }
+            Some(problem) => document.comment(2, &format!("{problem}.")),
+        }
+        if !has_known_handler {
+            let unknown = format!(
+                "The isolation is derived from the name of handler {}. Correct it if it is wrong.",
+                class.handler
+            );
+            document.comment(2, &unknown);
+        }
+        let RuntimeClassSpec { name, isolation, handler, scope, overhead, adopt, tolerations: _ } = class;
+        document.item(2, &json!({ "name": name }));
+        document.fields(4, &json!({ "isolation": isolation }));
+        if !handler.is_empty() {
+            document.fields(4, &json!({ "handler": handler }));
+        }
+        document.fields(4, &json!({ "scope": scope }));
+        if !overhead.is_empty() {
+            document.fields(4, &json!({ "overhead": overhead }));
+        }
+        if *adopt {
+            document.fields(4, &json!({ "adopt": true }));
+        }
+    }
+}
+
+fn profile_document(pool: &AdoptedPool, profile: &AdoptedProfile) -> String {
+    let mut document = Document::default();
+    let all = counted(pool.nodes.len(), "node");
+    document.comment(0, &format!("Profile {}: from the resources of {} of {all}.", pool.name, profile.nodes.len()));
+    if !profile.differing.is_empty() {
+        document.comment(0, &format!("Other resources are reported by: {}.", some_of(&profile.differing)));
+    }
+    if !profile.unknown.is_empty() {
+        document.comment(0, &format!("No resources are reported by: {}.", some_of(&profile.unknown)));
+    }
+    if !pool.uses_profile {
+        let unused = format!(
+            "No pool uses it. With profileRef: {{ name: {} }} in pool {0} (winpool adopt --profiles), the operator renders it \
+             and compares the nodes with it.",
+            pool.name
+        );
+        document.comment(0, &unused);
+    }
+    document.comment(
+        0,
+        "Nodes do not report other settings, such as the pause image: see the defaults in kubectl explain wrp.spec.",
+    );
+    head(&mut document, "WindowsRuntimeProfile", &pool.name);
+    document.name(2, "kubelet");
+    let settings = kubelet(profile);
+    let comments = [
+        (
+            "systemReserved",
+            "Capacity minus allocatable, minus the default of evictionHard: the sum of systemReserved and kubeReserved, \
+             which nodes do not report separately.",
+        ),
+        ("kubeReserved", "Zero, because it is in systemReserved."),
+        ("evictionHard", "Less than the default is reserved."),
+        ("maxPods", "From capacity.pods."),
+        ("containerLogs", "The default of Kubernetes. Nodes do not report it."),
+    ];
+    for (field, comment) in comments {
+        if let Some(value) = settings.get(field) {
+            document.comment(4, comment);
+            document.fields(4, &json!({ field: value }));
+        }
+    }
+    document.text()
+}
+
+/// The settings of a profile that differ from its defaults.
+fn kubelet(profile: &AdoptedProfile) -> Value {
+    let kubelet = &profile.spec.kubelet;
+    let mut settings = json!({
+        "systemReserved": kubelet.system_reserved,
+        "kubeReserved": kubelet.kube_reserved,
+        "maxPods": kubelet.max_pods,
+        "containerLogs": kubelet.container_logs,
+    });
+    if !kubelet.eviction_hard.is_empty() {
+        settings["evictionHard"] = json!(kubelet.eviction_hard);
+    }
+    settings
+}

@@ -1,0 +1,49 @@
+//! The labels with which platforms name the node pool of a node.
+//!
+//! Sources: at each row. Cluster API has no such label on nodes: `cluster.x-k8s.io/deployment-name` is a label of
+//! machines (cluster-api.sigs.k8s.io, reference/api/labels-and-annotations, 2026-08), and labels with the prefix
+//! `node.cluster.x-k8s.io` are chosen by users (kubernetes-sigs/cluster-api,
+//! `docs/proposals/20220927-label-sync-between-machine-and-nodes.md`).
+
+/// The label of a platform that names the node pool of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodePoolLabel {
+    /// The key of the label.
+    pub key: &'static str,
+    /// The platform.
+    pub platform: &'static str,
+    /// The source.
+    pub source: &'static str,
+}
+
+/// The labels, in the order in which they are looked up on a node: a node of eksctl's managed node groups has two.
+#[rustfmt::skip]
+pub const NODE_POOL_LABELS: &[NodePoolLabel] = &[
+    NodePoolLabel { key: "kubernetes.azure.com/agentpool", platform: "AKS",
+        source: "MicrosoftDocs/azure-aks-docs, articles/aks/use-labels.md (2024-06): reserved by AKS" },
+    NodePoolLabel { key: "agentpool", platform: "AKS",
+        source: "MicrosoftDocs/azure-aks-docs, articles/aks/use-labels.md (2024-06): deprecated" },
+    NodePoolLabel { key: "msft.microsoft/nodepool-name", platform: "AKS on Azure Local",
+        source: "MicrosoftDocs/azure-stack-docs, Deploy an AI model on AKS enabled by Azure Arc (2025-05)" },
+    NodePoolLabel { key: "eks.amazonaws.com/nodegroup", platform: "EKS managed node groups",
+        source: "eksctl-io/eksctl, pkg/apis/eksctl.io/v1alpha5/types.go (EKSNodeGroupNameLabel)" },
+    NodePoolLabel { key: "alpha.eksctl.io/nodegroup-name", platform: "eksctl",
+        source: "eksctl-io/eksctl, pkg/apis/eksctl.io/v1alpha5/types.go (NodeGroupNameLabel)" },
+    NodePoolLabel { key: "karpenter.sh/nodepool", platform: "Karpenter",
+        source: "kubernetes-sigs/karpenter, pkg/apis/v1/labels.go (NodePoolLabelKey)" },
+    NodePoolLabel { key: "cloud.google.com/gke-nodepool", platform: "GKE",
+        source: "docs.cloud.google.com, kubernetes-engine/docs/concepts/node-pools (2025-09)" },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_label_has_one_row() {
+        let keys: BTreeSet<_> = NODE_POOL_LABELS.iter().map(|label| label.key).collect();
+        assert_eq!(keys.len(), NODE_POOL_LABELS.len());
+    }
+}
