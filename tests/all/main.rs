@@ -5,6 +5,7 @@
 // clippy.toml allows these in tests, but not in the helper functions of tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod adopt;
 mod adoption;
 mod cel;
 mod cli;

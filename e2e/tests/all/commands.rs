@@ -1,6 +1,7 @@
 //! `winpool plan` and `winpool cleanup` against a real API server: their output, exit status and writes, compared to
 //! those of the operator.
 
+mod adopt;
 mod cleanup;
 mod options;
 mod plan;

@@ -24,6 +24,9 @@ pub fn objects(adoption: &Adoption) -> Vec<(String, Value)> {
         if let Some(fields) = spec.as_object_mut() {
             ["fallback", "paused", "deletionPolicy"].iter().for_each(|field| drop(fields.remove(*field)));
         }
+        for class in spec["runtimeClasses"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+            class.retain(|field, value| field != "adopt" || *value != false);
+        }
         let profile = pool.profile.as_ref().map(|profile| {
             let spec = json!({ "kubelet": kubelet(profile) });
             (profile_file(pool), object("WindowsRuntimeProfile", &pool.name, spec))

@@ -96,7 +96,7 @@ fn permanent(node: &WindowsNode) -> impl Iterator<Item = Taint> + '_ {
 }
 
 fn dialects(node: &WindowsNode) -> impl Iterator<Item = Taint> + '_ {
-    permanent(node).filter(|taint| is_for_windows(taint))
+    permanent(node).filter(is_for_windows)
 }
 
 /// Whether a taint keeps Linux pods off Windows nodes.

@@ -1,0 +1,288 @@
+//! The rules of `winpool adopt`, as tables of nodes and classes and what is written for them.
+
+use serde_json::{Value, json};
+
+use super::{adoption, apply};
+use crate::model::{CLASS, Model, NODE, POOL, node, pool};
+use winpool::{
+    api::Mode,
+    domain::adopt::{AdoptedPool, OmissionReason, TaintUse},
+};
+
+/// A cluster with these nodes, named `n0`, `n1` and so on: build, labels and taints as `key=value:Effect`.
+fn cluster(nodes: &[(u32, Value, &[&str])]) -> Model {
+    let mut model = Model::new();
+    for (index, (build, labels, taints)) in nodes.iter().enumerate() {
+        let taints: Vec<Value> = taints.iter().map(|text| taint(text)).collect();
+        model.put(NODE, &format!("n{index}"), node(*build, "containerd://1.7.27", labels, &json!(taints)));
+    }
+    model
+}
+
+fn taint(text: &str) -> Value {
+    let (key, effect) = text.rsplit_once(':').unwrap();
+    let (key, value) = key.split_once('=').unwrap_or((key, ""));
+    json!({"key": key, "value": value, "effect": effect})
+}
+
+fn class(handler: &str, selector: &Value, tolerations: &Value) -> Value {
+    json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {}, "handler": handler,
+        "scheduling": {"nodeSelector": selector, "tolerations": tolerations},
+    })
+}
+
+/// The pools as `name: selector: nodes`.
+fn pools(model: &Model) -> Vec<String> {
+    let text = |pool: &AdoptedPool| format!("{}: {}: {}", pool.name, pool.selector, pool.nodes.join(" "));
+    adoption(model).pools.iter().map(text).collect()
+}
+
+#[test]
+fn nodes_are_grouped_by_build_and_by_the_label_of_their_platform() {
+    let table: [(&[(u32, Value, &[&str])], &[&str]); 7] = [
+        (
+            &[(20348, json!({"agentpool": "web"}), &[]), (20348, json!({"agentpool": "web"}), &[])],
+            &["web: agentpool=web: n0 n1"],
+        ),
+        (
+            &[(20348, json!({"agentpool": "web"}), &[]), (26100, json!({"agentpool": "web"}), &[])],
+            &[
+                "web-ltsc2022: agentpool=web,node.kubernetes.io/windows-build=10.0.20348: n0",
+                "web-ltsc2025: agentpool=web,node.kubernetes.io/windows-build=10.0.26100: n1",
+            ],
+        ),
+        // A label that takes precedence is excluded by the others.
+        (
+            &[
+                (20348, json!({"kubernetes.azure.com/agentpool": "web", "agentpool": "web"}), &[]),
+                (20348, json!({"agentpool": "web"}), &[]),
+                (20348, json!({}), &[]),
+            ],
+            &[
+                "web-59ef94: kubernetes.azure.com/agentpool=web: n0",
+                "web-fe4dac: agentpool=web,!kubernetes.azure.com/agentpool: n1",
+                "windows-ltsc2022: node.kubernetes.io/windows-build=10.0.20348,!kubernetes.azure.com/agentpool,!agentpool: n2",
+            ],
+        ),
+        (
+            &[(17763, json!({}), &[]), (20348, json!({}), &[]), (30000, json!({}), &[])],
+            &[
+                "windows-ltsc2019: node.kubernetes.io/windows-build=10.0.17763: n0",
+                "windows-ltsc2022: node.kubernetes.io/windows-build=10.0.20348: n1",
+                "windows-30000: node.kubernetes.io/windows-build=10.0.30000: n2",
+            ],
+        ),
+        // Names are DNS labels, and unique.
+        (
+            &[
+                (20348, json!({"karpenter.sh/nodepool": "Web_2.x"}), &[]),
+                (20348, json!({"karpenter.sh/nodepool": ""}), &[]),
+            ],
+            &["web-2-x: karpenter.sh/nodepool=Web_2.x: n0", "windows-ltsc2022: karpenter.sh/nodepool=: n1"],
+        ),
+        (
+            &[(20348, json!({"agentpool": "web"}), &[]), (20348, json!({"eks.amazonaws.com/nodegroup": "WEB"}), &[])],
+            &["web-fe4dac: agentpool=web: n0", "web-952925: eks.amazonaws.com/nodegroup=WEB: n1"],
+        ),
+        (&[(20348, json!({"cloud.google.com/gke-nodepool": "existing"}), &[])], &[]),
+    ];
+    for (nodes, expected) in table {
+        let mut model = cluster(nodes);
+        let selector = json!({"matchLabels": {"cloud.google.com/gke-nodepool": "existing"}});
+        model.put(
+            POOL,
+            "existing",
+            pool(json!({"windowsVersion": "ltsc2022", "nodeSelector": selector, "mode": "Observe"})),
+        );
+        assert_eq!(pools(&model), expected, "{nodes:?}");
+        assert_eq!(adoption(&model).problems, []);
+    }
+}
+
+#[test]
+fn a_name_does_not_depend_on_the_number_of_other_pools() {
+    let long = "a".repeat(63);
+    let mut model = cluster(&[(20348, json!({"agentpool": long}), &[]), (26100, json!({"agentpool": long}), &[])]);
+    let names = |model: &Model| adoption(model).pools.into_iter().map(|pool| pool.name).collect::<Vec<_>>();
+    let first = names(&model);
+    assert!(first.iter().all(|name| name.len() == 63), "{first:?}");
+    model.put(NODE, "other", node(20348, "containerd://1.7.27", &json!({"agentpool": "web"}), &json!([])));
+    assert_eq!(names(&model)[..2], first);
+    // A pool with the name exists.
+    model.put(POOL, "web", pool(json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"a": "b"}}})));
+    assert_eq!(names(&model)[2], "web-fe4dac");
+}
+
+#[test]
+fn a_node_that_an_existing_pool_has_is_not_selected_again() {
+    let mut model = cluster(&[
+        (20348, json!({"agentpool": "web", "team": "a"}), &[]),
+        (20348, json!({"agentpool": "web", "team": "b"}), &[]),
+    ]);
+    let selector = json!({"matchLabels": {"team": "a"}});
+    model.put(POOL, "first", pool(json!({"windowsVersion": "ltsc2022", "nodeSelector": selector})));
+    let problems: Vec<_> = adoption(&model).problems.iter().map(ToString::to_string).collect();
+    assert_eq!(problems, ["node n0 is selected by several pools: first, web. Change their selectors"]);
+}
+
+/// The taints, `replaces` those that are replaced, and `not` those that stay on single nodes.
+fn taints(pool: &AdoptedPool) -> Vec<String> {
+    let texts = |prefix: &'static str, uses: &[TaintUse]| {
+        let text = |used: &TaintUse| format!("{prefix}{} {}", used.taint, used.nodes.join(" "));
+        uses.iter().map(text).collect::<Vec<_>>()
+    };
+    let all = [("", &pool.taints.taints), ("replaces ", &pool.taints.replaced), ("not ", &pool.taints.partial)];
+    all.into_iter().flat_map(|(prefix, uses)| texts(prefix, uses)).collect()
+}
+
+#[test]
+fn the_taints_of_a_pool_are_the_permanent_ones_that_its_nodes_have_in_common() {
+    let table: [(&[&[&str]], &[&str]); 11] = [
+        (&[&[], &[]], &[]),
+        (&[&["os=windows:NoSchedule"], &["os=windows:NoSchedule"]], &["os=windows:NoSchedule n0 n1"]),
+        (&[&["os=windows:NoSchedule"], &[]], &["os=windows:NoSchedule n0"]),
+        // The most frequent one that keeps Linux pods off, or the default.
+        (
+            &[&["os=Windows:NoSchedule"], &["os=windows:NoSchedule"], &["os=Windows:NoSchedule"]],
+            &["os=Windows:NoSchedule n0 n2", "replaces os=windows:NoSchedule n1"],
+        ),
+        (
+            &[&["os=Windows:NoSchedule"], &["os=windows:NoSchedule"]],
+            &["os=windows:NoSchedule n1", "replaces os=Windows:NoSchedule n0"],
+        ),
+        (
+            &[&["os=windows:NoSchedule", "sku=Windows:NoSchedule"], &["os=windows:NoSchedule"]],
+            &["os=windows:NoSchedule n0 n1", "replaces sku=Windows:NoSchedule n0"],
+        ),
+        (
+            &[&["os=windows:NoSchedule", "sku=Windows:NoSchedule"]],
+            &["os=windows:NoSchedule n0", "sku=Windows:NoSchedule n0"],
+        ),
+        // Another effect has another purpose.
+        (
+            &[&["os=windows:NoExecute"], &["os=windows:NoSchedule"]],
+            &["os=windows:NoSchedule n1", "not os=windows:NoExecute n0"],
+        ),
+        // Taints for other purposes.
+        (
+            &[&["team=a:NoSchedule", "gpu:NoSchedule"], &["team=a:NoSchedule"]],
+            &["team=a:NoSchedule n0 n1", "not gpu:NoSchedule n0"],
+        ),
+        // Taints that follow the state of the node, and those of other components.
+        (&[&["node.kubernetes.io/not-ready:NoSchedule", "karpenter.sh/disrupted:NoSchedule"]], &[]),
+        (&[&["node.kubernetes.io/os=windows:NoSchedule"]], &["node.kubernetes.io/os=windows:NoSchedule n0"]),
+    ];
+    for (nodes, expected) in table {
+        let nodes: Vec<_> = nodes.iter().map(|taints| (20348, json!({"agentpool": "a"}), *taints)).collect();
+        assert_eq!(taints(&adoption(&cluster(&nodes)).pools[0]), expected, "{nodes:?}");
+    }
+}
+
+#[test]
+fn no_two_pools_replace_the_taints_of_each_other() {
+    let (a, b) = (json!({"agentpool": "a"}), json!({"agentpool": "b"}));
+    let adoption = adoption(&cluster(&[
+        (20348, a.clone(), &["os=windows:NoSchedule"]),
+        (20348, a.clone(), &["os=windows:NoSchedule"]),
+        (20348, a, &["os=Windows:NoSchedule"]),
+        (20348, b.clone(), &["os=Windows:NoSchedule"]),
+        (20348, b.clone(), &["os=Windows:NoSchedule"]),
+        (20348, b.clone(), &["os=Windows:NoSchedule"]),
+        (20348, b, &["os=windows:NoSchedule"]),
+    ]));
+    let expected = ["os=Windows:NoSchedule n2", "replaces os=windows:NoSchedule n0 n1"];
+    assert_eq!(taints(&adoption.pools[0]), expected);
+    let expected = ["os=Windows:NoSchedule n3 n4 n5", "replaces os=windows:NoSchedule n6"];
+    assert_eq!(taints(&adoption.pools[1]), expected);
+}
+
+#[test]
+fn a_class_is_in_the_pool_if_a_pool_can_express_it_and_is_adopted_if_it_differs() {
+    let exact = json!({"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "node.kubernetes.io/windows-build": "10.0.20348"});
+    let with = |key: &str, value: &str| {
+        let mut selector = exact.clone();
+        selector[key] = json!(value);
+        selector
+    };
+    let tolerates = json!([{"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}]);
+    let process = "runhcs-wcow-process";
+    let runs =
+        json!({"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "runs.winpool.dev/ltsc2022": "true"});
+    let table = [
+        (class(process, &exact, &tolerates), "Process Build"),
+        (class("docker", &exact, &tolerates), "Process Build docker"),
+        // The same taint in another form.
+        (class(process, &exact, &json!([{"key": "os", "operator": "Exists"}])), "Process Build"),
+        (class(process, &exact, &json!([{"operator": "Exists"}])), "Process Build"),
+        (class(process, &runs, &tolerates), "Process Compatible"),
+        (class(process, &with("winpool.dev/pool", "web"), &tolerates), "Process Pool"),
+        (
+            class(process, &exact, &json!([])),
+            "Process Build adopt: RuntimeClass c was not created by winpool and differs from the spec: no toleration for \
+             os=windows:NoSchedule",
+        ),
+        (
+            class("runhcs-wcow-hypervisor", &exact, &tolerates),
+            "HyperV Build adopt: RuntimeClass c was not created by winpool and differs from the spec: different overhead",
+        ),
+        (
+            class(process, &json!({"node.kubernetes.io/windows-build": "10.0.20348"}), &tolerates),
+            "Process Build adopt: RuntimeClass c was not created by winpool and differs from the spec: nodeSelector \
+             node.kubernetes.io/windows-build=10.0.20348 instead of \
+             kubernetes.io/arch=amd64,kubernetes.io/os=windows,node.kubernetes.io/windows-build=10.0.20348",
+        ),
+        (class(process, &json!({"kubernetes.io/os": "windows"}), &tolerates), "not: kubernetes.io/os=windows"),
+        (class(process, &json!({"agentpool": "web"}), &tolerates), "not: agentpool=web"),
+        (class(process, &json!({}), &tolerates), "not: "),
+        // For other nodes.
+        (class(process, &with("node.kubernetes.io/windows-build", "10.0.17763"), &tolerates), ""),
+        (class(process, &json!({"agentpool": "batch"}), &tolerates), ""),
+        (class("runsc", &json!({}), &tolerates), ""),
+    ];
+    for (class, expected) in table {
+        let mut model = cluster(&[(20348, json!({"agentpool": "web"}), &["os=windows:NoSchedule"])]);
+        model.put(CLASS, "c", class.clone());
+        let adoption = adoption(&model);
+        assert_eq!(described(&adoption.pools[0]), expected, "{class}");
+        assert_eq!(adoption.pools[0].changes.is_empty(), !expected.contains("adopt"), "{class}");
+    }
+}
+
+/// The only class of a pool, or why there is none.
+fn described(pool: &AdoptedPool) -> String {
+    if let [adopted] = pool.classes.as_slice() {
+        let class = &adopted.class;
+        let handler = if class.handler.is_empty() { String::new() } else { format!(" {}", class.handler) };
+        let adopt = if class.adopt { " adopt: " } else { "" };
+        let difference = adopted.difference.as_deref().unwrap_or_default();
+        return format!("{:?} {:?}{handler}{adopt}{difference}", class.isolation, class.scope);
+    }
+    let reason = |reason: &OmissionReason| match reason {
+        OmissionReason::Selector(selector) => {
+            selector.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+        }
+        other => format!("{other:?}"),
+    };
+    pool.omitted_classes.iter().map(|omitted| format!("not: {}", reason(&omitted.reason))).collect()
+}
+
+#[test]
+fn a_class_whose_pods_must_not_run_on_the_nodes_of_a_pool_is_not_opened_for_them() {
+    let exact = json!({"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "node.kubernetes.io/windows-build": "10.0.20348"});
+    let tolerates = json!([{"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}]);
+    let mut model = cluster(&[
+        (20348, json!({"agentpool": "web"}), &["os=windows:NoSchedule"]),
+        (20348, json!({"agentpool": "batch"}), &["os=windows:NoSchedule", "team=batch:NoSchedule"]),
+    ]);
+    model.put(CLASS, "c", class("runhcs-wcow-process", &exact, &tolerates));
+    let adoption = adoption(&model);
+    let [batch, web] = adoption.pools.as_slice() else { panic!("two pools") };
+    assert_eq!(described(web), "Process Build");
+    assert!(batch.classes.is_empty());
+    assert!(matches!(&batch.omitted_classes[0].reason, OmissionReason::Untolerated(taint) if taint.key == "team"));
+    apply(&mut model, &adoption, Mode::Enforce);
+    let before = model.get(CLASS, "c").cloned();
+    model.settle();
+    assert_eq!(model.get(CLASS, "c").cloned(), before);
+}
