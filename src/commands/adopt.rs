@@ -7,7 +7,7 @@ mod text;
 use std::path::PathBuf;
 
 use super::{
-    Failure, input,
+    Failure, connect, input,
     output::{self, Destination, Format},
     render,
 };
@@ -25,14 +25,10 @@ pub use text::{documents, objects, text};
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  winpool adopt > pools.yaml
-  winpool adopt --out pools
-  winpool adopt --pool-label team
-  kubectl get nodes,runtimeclasses -o yaml > cluster.yaml && winpool adopt --nodes cluster.yaml
-
-The exit status is 0 if each Windows node is in exactly one pool, and 1 if one is in none or in several.")]
+#[command(
+    after_help = "The exit status is 0 if each Windows node is in exactly one pool, and 1 if one is in none or in several. For \
+                        --nodes: kubectl get nodes,runtimeclasses -o yaml > cluster.yaml"
+)]
 pub(super) struct Args {
     /// Read nodes, RuntimeClasses and existing pools from this file instead of the cluster, as kubectl get prints them with
     /// -o yaml or json; - reads standard input. May be repeated
@@ -54,6 +50,8 @@ pub(super) struct Args {
     /// The namespace of the operator
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
+    #[command(flatten)]
+    cluster: connect::Args,
 }
 
 /// Prints the pools and profiles, or writes their files.
@@ -61,10 +59,11 @@ pub(super) struct Args {
 /// # Errors
 /// There is no Windows node, or one is not in exactly one pool.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let Args { nodes: files, pool_label, profiles, out, output, namespace } = args;
+    let Args { nodes: files, pool_label, profiles, out, output, namespace, cluster } = args;
     pool_label.iter().try_for_each(|key| check_label(key))?;
     let namespace = input::namespace(namespace)?;
-    let snapshot = if files.is_empty() { read::cluster(&namespace)? } else { read::files(&files, &namespace)? };
+    let snapshot =
+        if files.is_empty() { read::cluster(&cluster, &namespace)? } else { read::files(&files, &namespace)? };
     if snapshot.nodes.is_empty() {
         return Err(Failure::Problems("there is no node with label kubernetes.io/os=windows".to_owned()));
     }

@@ -15,6 +15,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("render", &["pools/", "pools/ --nodes nodes.yaml", "-f pools/ --kubernetes 1.34 --out rendered"]),
     ("plan", &["", "pools/ --context staging", "--kubernetes 1.36"]),
     ("migrate", &["web-2022 --to ltsc2025", "web-2022 --to web-2025 --registry"]),
+    ("adopt", &["", "--out pools --pool-label team", "--nodes cluster.yaml -o json"]),
     ("cleanup", &["--dry-run", "--pool web-2022", "--yes"]),
     ("explain", &["", "WouldStrand", "NodesTainted/Contested", "host-network"]),
     ("completions", &["bash > /etc/bash_completion.d/winpool", "powershell"]),

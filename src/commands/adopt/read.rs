@@ -7,7 +7,7 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 
 use crate::{
     cluster,
-    commands::{Failure, connect, input},
+    commands::{Failure, connect, input, progress::Progress},
     domain::{
         Objects, decode,
         pool::{RuntimeClassView, Snapshot},
@@ -16,16 +16,17 @@ use crate::{
 };
 
 /// The objects of the cluster.
-pub fn cluster(namespace: &str) -> Result<Snapshot, Failure> {
+pub(super) fn cluster(args: &connect::Args, namespace: &str) -> Result<Snapshot, Failure> {
     connect::runtime()?.block_on(async {
-        let client = connect::client().await?;
+        let progress = Progress::start("reading the cluster", "request");
+        let client = progress.counting(args.client().await?);
         let snapshot = cluster::list_snapshot(&client, namespace).await;
         snapshot.map_err(|error| Failure::Cluster(error.to_string()))
     })
 }
 
 /// The objects in files.
-pub fn files(files: &[PathBuf], namespace: &str) -> Result<Snapshot, Failure> {
+pub(super) fn files(files: &[PathBuf], namespace: &str) -> Result<Snapshot, Failure> {
     snapshot_of(input::read(files)?, namespace).map_err(|problems| input::failure(&problems))
 }
 

@@ -79,7 +79,7 @@ fn nodes_are_grouped_by_build_and_by_the_label_of_their_platform() {
                 (20348, json!({"karpenter.sh/nodepool": "Web_2.x"}), &[]),
                 (20348, json!({"karpenter.sh/nodepool": ""}), &[]),
             ],
-            &["web-2-x: karpenter.sh/nodepool=Web_2.x: n0", "windows-ltsc2022: karpenter.sh/nodepool=: n1"],
+            &["windows-ltsc2022: karpenter.sh/nodepool=: n1", "web-2-x: karpenter.sh/nodepool=Web_2.x: n0"],
         ),
         (
             &[(20348, json!({"agentpool": "web"}), &[]), (20348, json!({"eks.amazonaws.com/nodegroup": "WEB"}), &[])],
