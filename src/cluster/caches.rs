@@ -31,7 +31,7 @@ use crate::{
             membership::Membership,
         },
         revert::RevertDetector,
-        workload::{ControllerView, Controllers, Pod, Workloads},
+        workload::{ControllerView, Controllers, Pod, PodController, Workloads},
     },
     facts::Minor,
 };
@@ -100,11 +100,15 @@ impl ControllerStores {
         );
     }
 
-    fn are_synced(&self) -> bool {
-        self.deployments.is_synced()
-            && self.stateful_sets.is_synced()
-            && self.daemon_sets.is_synced()
-            && self.jobs.is_synced()
+    /// Whether each kind is synced, or cannot be read.
+    fn are_known(&self) -> bool {
+        fn is_known<T: PodController + Send + 'static>(store: &Store<ControllerView<T>>) -> bool {
+            store.is_synced() || store.is_refused()
+        }
+        is_known(&self.deployments)
+            && is_known(&self.stateful_sets)
+            && is_known(&self.daemon_sets)
+            && is_known(&self.jobs)
     }
 
     /// All objects.
@@ -245,7 +249,8 @@ impl Caches {
             reverts: history.reverts.clone(),
             refusals: history.refusals_to_respect(now),
             workloads: self.workloads.borrow().clone(),
-            pods: (self.pods.is_synced() && self.controllers.are_synced()).then(|| self.pods.all()),
+            pods: (self.pods.is_synced() && self.controllers.are_known()).then(|| self.pods.all()),
+            pods_refused: self.pods.is_refused(),
             controllers: self.controllers.all(),
             node_configs: self.node_configs.is_synced().then(|| self.node_configs.all()),
             cluster_api: self.cluster_api.borrow().state(),

@@ -1,6 +1,12 @@
 //! The cache of one kind: the views of its objects, by name.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::sync::watch;
 
@@ -9,18 +15,18 @@ use crate::domain::{Named, Objects};
 
 /// The views of one kind's objects. Clones share them.
 #[derive(Debug)]
-pub struct Store<V>(Arc<watch::Sender<Option<Objects<V>>>>);
+pub struct Store<V>(Arc<watch::Sender<Option<Objects<V>>>>, Arc<AtomicBool>);
 
 impl<V> Clone for Store<V> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self(self.0.clone(), self.1.clone())
     }
 }
 
 impl<V> Default for Store<V> {
     /// A store that is not synced.
     fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(None)))
+        Self(Arc::new(watch::Sender::new(None)), Arc::default())
     }
 }
 
@@ -73,6 +79,16 @@ impl<V: View> Store<V> {
     /// Whether there is no object, or the store is not synced.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Records that the API server refuses the list.
+    pub fn refuse(&self) {
+        self.1.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the API server refused the list, and no list was received since the start.
+    pub fn is_refused(&self) -> bool {
+        self.1.load(Ordering::Relaxed) && !self.is_synced()
     }
 
     /// Whether the store received a complete list.

@@ -62,6 +62,7 @@ pub async fn run_watch<V: View>(
             Err(error) => {
                 metrics.watch_error(V::KIND);
                 if log_failure::<V>(&mut failure, &error).is_some_and(|code| REFUSED.contains(&code)) {
+                    store.refuse();
                     readiness.refused();
                 }
                 continue;

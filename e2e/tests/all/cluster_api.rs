@@ -5,10 +5,12 @@ mod templates;
 mod versions;
 
 use e2e::{
-    cluster::Cluster,
+    cluster::{Cluster, SOON},
     cluster_api::{CLUSTER, Machines, NAMESPACE, install_cluster_api, install_cluster_api_permissions},
     operator::Operator,
+    wait::until,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 use winpool::{
     api::{ClusterApiStatus, MachineGroupStatus},
@@ -64,6 +66,13 @@ impl World {
     /// Waits for a status and reason of `MachinesTemplated`, and returns the message.
     async fn until(&self, status: &str, reason: &str) -> String {
         self.cluster.until_condition(POOL, "MachinesTemplated", status, reason).await.unwrap().message
+    }
+
+    /// Waits until the condition has this status and reason, and a message with this part.
+    async fn until_message(&self, status: &str, reason: &str, part: &str) {
+        let read = || self.cluster.condition(POOL, "MachinesTemplated");
+        let holds = |now: &Condition| now.status == status && now.reason == reason && now.message.contains(part);
+        until(&format!("{reason}: {part}"), SOON, read, holds).await.unwrap();
     }
 
     /// The MachineDeployment in the status.

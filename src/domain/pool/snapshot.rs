@@ -60,6 +60,8 @@ pub struct Snapshot {
     pub workloads: Workloads,
     /// All pods, by namespace and name; `None` if they are not read or not synced.
     pub pods: Option<Objects<Pod>>,
+    /// Whether the API server refuses to list pods.
+    pub pods_refused: bool,
     /// All objects that create pods; empty if they are not read or not synced.
     pub controllers: Controllers,
     /// All WindowsNodeConfigs, by name; `None` if the kind is not installed or its first list is not complete.
@@ -75,6 +77,11 @@ impl Snapshot {
     pub fn membership(&self) -> Arc<Membership> {
         let assigner = Assigner::updated(self.membership.assigner(), &self.pools, &self.ownership);
         Membership::updated(&self.membership, &assigner, &self.nodes)
+    }
+
+    /// Whether pods are not known, and will not be: workloads are off, or the permission is missing.
+    pub fn pods_are_off(&self) -> bool {
+        self.pods.is_none() && (self.workloads == Workloads::Off || self.pods_refused)
     }
 
     /// The mirrors of a registry in the profile of a pool, in the order of their use.

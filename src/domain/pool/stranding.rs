@@ -17,7 +17,7 @@ use crate::{
         kubernetes::{TaintKey, WorkloadName},
         node::WindowsNode,
         ownership::AppliedKeys,
-        workload::{Pod, Scheduling, System, Template, Workloads, system_of_class},
+        workload::{Pod, Scheduling, System, Template, system_of_class},
     },
 };
 
@@ -63,8 +63,9 @@ impl HeldTaints {
             let check = Check { snapshot, spec, members: members(nodes), classes };
             decision.workloads = check.workloads(&new);
         }
-        let is_off = snapshot.pods.is_none() && snapshot.workloads == Workloads::Off;
-        let waits = |taint: &Taint| decision.workloads.contains_key(taint) || (snapshot.pods.is_none() && !is_off);
+        let waits = |taint: &Taint| {
+            decision.workloads.contains_key(taint) || (snapshot.pods.is_none() && !snapshot.pods_are_off())
+        };
         let (held, may_begin): (Vec<&Taint>, Vec<&Taint>) = new.into_iter().partition(|taint| waits(taint));
         decision.held = held.into_iter().map(TaintKey::from).collect();
         decision.begun.extend(may_begin.into_iter().cloned());

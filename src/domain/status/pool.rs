@@ -57,6 +57,8 @@ const RESYNC: Duration = Duration::from_secs(6 * 60 * 60);
 const DELAYED: Duration = Duration::from_secs(30);
 /// When to reconcile again if taints are held because of pods.
 const TAINTS_HELD: Duration = Duration::from_secs(30);
+/// When to reconcile again if taints wait for the first list of pods.
+const PODS_AWAITED: Duration = Duration::from_secs(2);
 /// When to reconcile again if a RuntimeClass waits for labels that other pools set.
 const LABELS_AWAITED: Duration = Duration::from_secs(2);
 /// The number of pending changes in status.
@@ -230,7 +232,8 @@ fn delayed_writes(case: &Case) -> Option<Duration> {
     let on_nodes = case.active.members.iter().filter_map(|member| member.plan.retry_at).min();
     let on_nodes = on_nodes.map(|at| Duration::try_from(at.duration_since(case.snapshot.now)).unwrap_or_default());
     let holds = |member: &Member| !member.plan.would_evict.is_empty() || !member.plan.would_strand.is_empty();
-    let held = case.active.members.iter().any(holds).then_some(TAINTS_HELD);
+    let unknown = case.snapshot.pods.is_none() && !case.snapshot.pods_are_off();
+    let held = case.active.members.iter().any(holds).then_some(if unknown { PODS_AWAITED } else { TAINTS_HELD });
     let waits = |class: &ClassPlan| class.state == RuntimeClassState::Pending && class.explanation.is_some();
     let labels = case.active.classes.iter().any(waits).then_some(LABELS_AWAITED);
     let delayed = contested || !case.active.configs.delayed.is_empty();

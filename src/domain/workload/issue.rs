@@ -109,7 +109,7 @@ pub enum WorkloadIssue {
     NotReschedulable {
         /// The taint that it does not tolerate.
         taint: Taint,
-        /// Whether the pool, which does not write now, would set the taint when it enforces.
+        /// Whether the pool has not set the taint yet: it does not write, or the taint waits for pods.
         withheld: bool,
     },
     /// The pod has the former selector of its RuntimeClass.
@@ -206,7 +206,7 @@ impl fmt::Display for WorkloadIssue {
                 f,
                 "is running and would not be scheduled here after a restart: it does not tolerate {taint}{}. Add the \
                  toleration, or use a RuntimeClass of the pool",
-                if *withheld { ", which the pool sets when it enforces" } else { "" }
+                if *withheld { ", which the pool has not set yet" } else { "" }
             ),
             Self::RuntimeClassChanged { class, key, before, now } => {
                 let before = before.as_ref().map_or_else(|| format!("no {key}"), |value| format!("{key}={value}"));

@@ -281,7 +281,7 @@ fn a_running_pod_that_is_not_reschedulable_is_reported() {
     // A pool in mode Observe does not set the taint.
     let mut observed = one_pool(json!({"mode": "Observe"}));
     observed.pod_on("app", "web-1", json!({"nodeSelector": windows()}), running());
-    let remedy = ", which the pool sets when it enforces. Add the toleration, or use a RuntimeClass of the pool";
+    let remedy = ", which the pool has not set yet. Add the toleration, or use a RuntimeClass of the pool";
     observed.assert_issues(&[(start, remedy)], &"withheld taints");
     observed.pod_on("app", "web-1", json!({"nodeSelector": windows(), "runtimeClassName": "mine"}), running());
     observed.assert_issues(

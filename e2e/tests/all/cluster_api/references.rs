@@ -31,8 +31,7 @@ async fn a_reference_is_switched_only_with_the_annotation_of_its_owner() {
 
     world.apply_profile(50).await;
     world.machines.until_template(DEPLOYMENT, |name| name != first).await.unwrap();
-    let message = world.until("False", "Rotating").await;
-    assert!(message.contains("web-md: 0 of 2 machines"), "{message}");
+    world.until_message("False", "Rotating", "web-md: 0 of 2 machines").await;
     world.machines.roll_out(DEPLOYMENT, ["c", "d"], "2.2.1").await.unwrap();
     world.until("Unknown", "ClusterIsElsewhere").await;
     world.stop().await;

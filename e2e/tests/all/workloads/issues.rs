@@ -142,14 +142,17 @@ async fn a_pod_that_could_not_be_rescheduled_is_reported_until_it_tolerates_the_
 
     let taint = |key: &str| json!({ "key": key, "value": "windows", "effect": "NoSchedule" });
     fixture.edit_pool("returns", json!({ "spec": { "taints": [taint("os"), taint("dedicated")] } })).await.unwrap();
+    // The taint waits for the pod.
+    let message = fixture.until_placed("False", "NotReschedulable").await;
+    let is_running = "Deployment returns/app: is running and would not be scheduled here after a restart";
+    assert!(message.contains(is_running), "{message}");
+    let taint = "it does not tolerate dedicated=windows:NoSchedule";
+    assert!(message.contains(&format!("{taint}, which the pool has not set yet")), "{message}");
+    fixture.until_condition("returns", "NodesTainted", "False", "WouldStrandPods").await.unwrap();
+    fixture.annotate_pool("returns", "winpool.dev/allow-pending", "dedicated").await.unwrap();
     let message = fixture.until_placed("False", "Unschedulable").await;
-    assert!(
-        message.contains(
-            "NotReschedulable: Deployment returns/app: is running and would not be scheduled here after a restart"
-        ),
-        "{message}"
-    );
-    assert!(message.contains("it does not tolerate dedicated=windows:NoSchedule"), "{message}");
+    assert!(message.contains(&format!("NotReschedulable: {is_running}")), "{message}");
+    assert!(message.contains(taint), "{message}");
     for reason in ["Unschedulable", "NotReschedulable"] {
         fixture.until_warned("app", reason).await;
     }
@@ -264,7 +267,7 @@ async fn a_taint_that_an_observing_pool_would_set_is_reported_beforehand() {
         .unwrap();
     let message = fixture.until_placed("False", "NotReschedulable").await;
     assert!(
-        message.contains("it does not tolerate dedicated=windows:NoSchedule, which the pool sets when it enforces"),
+        message.contains("it does not tolerate dedicated=windows:NoSchedule, which the pool has not set yet"),
         "{message}"
     );
     fixture.until_warned("app", "NotReschedulable").await;

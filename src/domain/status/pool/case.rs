@@ -74,11 +74,6 @@ impl Case<'_> {
         }
     }
 
-    /// Whether pods are not read at all.
-    pub fn pods_are_off(&self) -> bool {
-        self.snapshot.pods.is_none() && self.snapshot.workloads == Workloads::Off
-    }
-
     /// Whether a node has its labels and taints now.
     pub fn is_tainted(&self, member: &Member) -> bool {
         member.plan.complete() && (member.plan.change.is_none() || self.is_written(member))

@@ -31,9 +31,12 @@ use crate::{
     facts::node_restriction::kubelet_may_set,
 };
 
-/// That new taints do not wait for pods.
-const NOT_CHECKED: &str =
-    "Pods are not read (--workloads=off), so new taints are added without a check that pods tolerate them";
+/// That new taints do not wait for pods, if pods are not read.
+fn pods_not_checked(case: &Case) -> Option<String> {
+    let why = if case.snapshot.pods_refused { "the permission is missing" } else { "--workloads=off" };
+    let text = format!("Pods are not read ({why}), so new taints are added without a check that pods tolerate them");
+    case.snapshot.pods_are_off().then_some(text)
+}
 
 /// `SpecValid` of a valid spec.
 pub fn spec_valid(case: &Case) -> ComputedCondition {
@@ -301,9 +304,7 @@ fn would_evict(case: &Case) -> String {
 fn would_strand_pods(case: &Case) -> String {
     let taints = &case.active.taints;
     if taints.workloads.is_empty() {
-        return "new taints wait until the pods are read. If this lasts, allow this operator to list and watch pods and their \
-                controllers, or run it with --workloads=off"
-            .to_owned();
+        return "new taints wait until the pods are read".to_owned();
     }
     let instruction = |taint: &Taint| {
         let taint = taint.clone();
@@ -367,7 +368,7 @@ pub fn nodes_tainted(case: &Case) -> ComputedCondition {
         0 => "the pool has no nodes".to_owned(),
         _ => format!("{} {} {what}", counted(count, "node"), agree(count, "has its", "have their")),
     };
-    let unchecked = (case.pods_are_off() && !case.spec.taints.is_empty() && count > 0).then(|| NOT_CHECKED.to_owned());
+    let unchecked = pods_not_checked(case).filter(|_| !case.spec.taints.is_empty() && count > 0);
     let message = [message].into_iter().chain(unchecked).chain(unverified_records(case)).collect::<Vec<_>>().join(". ");
     ComputedCondition::new(condition::NODES_TAINTED, true, reason::APPLIED, message)
 }
