@@ -267,10 +267,13 @@ mod tests {
                 pool(json!({"taints": [{"key": "a"}]})),
                 "spec.taints[0].effect: is required: write one of NoSchedule, PreferNoSchedule, NoExecute",
             ),
-            (pool(json!({"profileRef": {}})), "spec.profileRef.name: is required: write it: The profile's name"),
+            (
+                pool(json!({"profileRef": {}})),
+                "spec.profileRef.name: is required: write it: The name of a WindowsRuntimeProfile, such as standard",
+            ),
             (
                 pool(json!({"profileRef": {"name": ""}})),
-                "spec.profileRef.name: must not be empty: write it: The profile's name",
+                "spec.profileRef.name: must not be empty: write it: The name of a WindowsRuntimeProfile, such as standard",
             ),
             (
                 pool(json!({"profileRef": {"name": "é".repeat(254)}})),
