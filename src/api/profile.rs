@@ -380,11 +380,11 @@ pub enum KubeProxyMode {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxySettings {
-    /// HTTP_PROXY: the address of the proxy for http, without credentials. Example: http://proxy.example:3128.
+    /// HTTP_PROXY: the address of the proxy for http, without credentials. Example: `http://proxy.example:3128`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 512), regex(pattern = PROXY.pattern))]
     pub http_proxy: String,
-    /// HTTPS_PROXY: the address of the proxy for https, without credentials. Example: http://proxy.example:3128.
+    /// HTTPS_PROXY: the address of the proxy for https, without credentials. Example: `http://proxy.example:3128`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 512), regex(pattern = PROXY.pattern))]
     pub https_proxy: String,

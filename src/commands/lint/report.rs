@@ -123,7 +123,7 @@ struct FindingEntry<'a> {
     line: usize,
     /// The object as "Kind namespace/name"; empty if there is none.
     object: &'a str,
-    /// The field, such as spec.template.spec.containers[0].image; empty if it is the whole object.
+    /// The field, such as `spec.template.spec.containers[0].image`; empty if it is the whole object.
     path: &'a str,
     /// The problem and the reason, in sentences.
     message: String,
