@@ -3,6 +3,8 @@
 
 CARGO ?= cargo
 IMAGE ?= winpool:dev
+# For `make release`: the name of the image, without a tag.
+REPOSITORY ?= registry.example/winpool
 ENGINE ?= $(firstword $(foreach engine,podman docker,$(if $(shell command -v $(engine)),$(engine))))
 
 # Arguments for `make run`.
@@ -17,10 +19,10 @@ PROGRAMS := $(TARGET)/debug
 WINDOWS := x86_64-pc-windows-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint crds facts bench image windows packages windows-packages
+.PHONY: help run test lint crds policies facts bench image install.yaml release windows packages windows-packages release-packages
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z.]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: packages ## a real control plane with simulated Windows nodes and the operator; ARGS=--once ends when it has settled
 	$(CARGO) build --workspace --bin winpool --bin demo
@@ -29,9 +31,11 @@ run: packages ## a real control plane with simulated Windows nodes and the opera
 test: packages windows-packages lint ## everything: lint, then all tests, those on a real control plane and under Wine too
 	@echo "== control plane"
 	@if [ -n "$$KUBEBUILDER_ASSETS" ]; then echo "$$KUBEBUILDER_ASSETS (KUBEBUILDER_ASSETS)"; \
-	else e2e/control-plane.sh --windows-kubelet --containerd --registry; fi
+	else e2e/control-plane.sh --windows-kubelet --containerd --registry --prometheus; fi
 	@echo "== Wine"
 	e2e/wine.sh
+	@echo "== Helm"
+	@command -v helm || e2e/helm.sh
 	@echo "== build"
 	$(CARGO) build --workspace --bin winpool
 	@echo "== test"
@@ -48,6 +52,10 @@ lint: packages ## formatting, clippy and documentation, without a warning
 crds: packages ## write crds/ from the types in src/api
 	$(CARGO) run --quiet --bin winpool -- crds --out crds
 
+policies: packages ## write config/policies from src/policies
+	$(CARGO) run --quiet --bin winpool -- policies --out config/policies
+	$(CARGO) run --quiet --bin winpool -- policies --mutating --out config/policies/mutating
+
 facts: packages ## compare src/facts with files of upstream in the folder DIR; docs/facts.md says where they come from
 	@$(CARGO) run --quiet --example facts -- "$(DIR)"
 
@@ -59,6 +67,13 @@ bench: packages ## the figures for speed and memory
 image: ## a static, non-root container image, named IMAGE
 	@[ -n "$(ENGINE)" ] || { echo "make image needs podman or docker"; exit 1; }
 	$(ENGINE) build -f Containerfile -t $(IMAGE) .
+
+install.yaml: packages ## namespace, CRDs and operator in one file, with the image named IMAGE
+	$(CARGO) run --quiet -p release -- install-yaml --image $(IMAGE) >$@
+
+release: release-packages ## all files of a release in dist/, for an image in REPOSITORY
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} CARGO=$(CARGO) TARGET=$(abspath $(TARGET)) \
+	  release/build.sh $(REPOSITORY)
 
 windows: windows-packages ## winpool.exe, the agent on Windows nodes; PROFILE=dev builds it for tests
 	$(CARGO) build --target $(WINDOWS) --profile $(PROFILE) --bin winpool
@@ -81,3 +96,12 @@ windows-packages: packages
 	  apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc-mingw-w64-x86-64; \
 	}
 	@rustup target list --installed | grep -qx $(WINDOWS) || rustup target add $(WINDOWS)
+
+# Compilers for static programs on amd64 and arm64, and Rust's libraries for them.
+release-packages: windows-packages
+	@command -v musl-gcc >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null || { \
+	  command -v apt-get >/dev/null || { echo "musl-gcc or aarch64-linux-gnu-gcc is missing: install both"; exit 1; }; \
+	  echo "== installing musl-tools and gcc-aarch64-linux-gnu from Debian"; \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends ca-certificates musl-tools gcc-aarch64-linux-gnu libc6-dev-arm64-cross; \
+	}
+	@rustup target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl

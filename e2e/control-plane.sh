@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds a real Kubernetes control plane (v1.20.2) from Debian 12's own packages, for tests that need a true API server.
 #
-#   control-plane.sh [--windows-kubelet] [--containerd] [--registry] [OUT]
+#   control-plane.sh [--windows-kubelet] [--containerd] [--registry] [--prometheus] [OUT]
 #
 # Leaves etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl in OUT, the layout that
 # KUBEBUILDER_ASSETS names, and prints OUT. Default: ~/.cache/winpool/control-plane/v1.20.2
@@ -9,6 +9,7 @@
 #   --containerd       also containerd of Debian 12 (1.6), and of the releases after it as containerd-trixie (1.7) and
 #                      containerd-forky (2.1 or later); no service is installed or started
 #   --registry         also Debian's docker-registry; no service is installed or started
+#   --prometheus       also Debian's prometheus and promtool; no service is installed or started
 # What is there already is not made again. Two runs at once do not disturb each other, and one that is interrupted leaves
 # nothing half-made in OUT.
 set -euo pipefail
@@ -17,9 +18,9 @@ version=1.20.2
 components=(kube-apiserver kube-controller-manager kube-scheduler kubectl)
 # The releases of Debian after this one whose containerd is wanted too.
 suites=(trixie forky)
-windows_kubelet= containerd= registry= out=
+windows_kubelet= containerd= registry= prometheus= out=
 
-usage() { sed -n '2,13s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; }
 say() { echo "$*" >&2; }
 fail() { say "control-plane.sh: $*"; exit 1; }
 
@@ -28,6 +29,7 @@ while (($#)); do
     --windows-kubelet) windows_kubelet=1 ;;
     --containerd) containerd=1 ;;
     --registry) registry=1 ;;
+    --prometheus) prometheus=1 ;;
     -h | --help) usage; exit 0 ;;
     -*) usage >&2; fail "unknown option $1" ;;
     *) [[ ! $out ]] || fail "more than one OUT: $out and $1"; out=$1 ;;
@@ -39,7 +41,7 @@ out=$(realpath -m -- "${out:-${XDG_CACHE_HOME:-$HOME/.cache}/winpool/control-pla
 missing() {
   local name
   for name in etcd "${components[@]}" ${windows_kubelet:+kubelet.exe} ${registry:+docker-registry} \
-    ${containerd:+containerd "${suites[@]/#/containerd-}"}; do
+    ${prometheus:+prometheus promtool} ${containerd:+containerd "${suites[@]/#/containerd-}"}; do
     [[ -x $out/$name ]] || echo "$name"
   done
 }
@@ -91,21 +93,27 @@ if wants etcd; then
   finish etcd
 fi
 
-# Debian's program, without installing its package: that would start a service.
+# Programs of one of Debian's packages, without installing it: that would start a service. The first has its name.
 fetch() {
-  if command -v "$1" >/dev/null; then
-    ln -s "$(command -v "$1")" "$work/bin/$1"
-  else
-    say "fetching $1 from Debian…"
-    (cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$1" 9>&- >&2)
-    dpkg-deb -x "$work/$1"_*.deb "$work/$1"
-    mv "$work/$1/usr/bin/$1" "$work/bin/$1"
-  fi
-  finish "$1"
+  local package=$1 name
+  for name; do
+    if command -v "$name" >/dev/null; then
+      ln -s "$(command -v "$name")" "$work/bin/$name"
+    else
+      if [[ ! -e $work/$package ]]; then
+        say "fetching $package from Debian…"
+        (cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$package" 9>&- >&2)
+        dpkg-deb -x "$work/$package"_*.deb "$work/$package"
+      fi
+      mv "$work/$package/usr/bin/$name" "$work/bin/$name"
+    fi
+    finish "$name"
+  done
 }
 for name in containerd docker-registry; do
   if wants "$name"; then fetch "$name"; fi
 done
+if wants prometheus || wants promtool; then fetch prometheus promtool; fi
 
 # containerd of later releases of Debian, from where this machine gets its own: with lists that are only for this.
 later=()

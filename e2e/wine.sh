@@ -24,8 +24,9 @@ case ${1:-} in
   -*) usage >&2; fail "unknown option $1" ;;
 esac
 (($# <= 1)) || { usage >&2; fail "more than one OUT"; }
+is_complete() { [[ -x $out/bin/wine64 && -e $out/share/wine/wine ]]; }
 out=$(realpath -m -- "${1:-${XDG_CACHE_HOME:-$HOME/.cache}/winpool/wine/$version}")
-if [[ -x $out/bin/wine64 ]]; then echo "$out"; exit 0; fi
+if is_complete; then echo "$out"; exit 0; fi
 
 . /etc/os-release 2>/dev/null || true
 [[ ${ID:-} == debian && ${VERSION_CODENAME:-} && $(uname -m) == x86_64 ]] \
@@ -36,7 +37,7 @@ exec 9>"$out.lock"
 if ! flock -n 9; then
   say "another run installs Wine in $out; waiting…"
   flock 9
-  if [[ -x $out/bin/wine64 ]]; then echo "$out"; exit 0; fi
+  if is_complete; then echo "$out"; exit 0; fi
 fi
 work=$(mktemp -d "$out.unpacking.XXXXXX")
 trap 'rm -rf -- "$work"' EXIT
@@ -94,6 +95,8 @@ mkdir -p "$new"/{bin,glibc,share,"lib/$arch"}
 cp -a "$usr/lib/wine" "$new/lib/"
 cp -a "$usr/lib/$arch/wine" "$new/lib/$arch/"
 cp -a "$usr/share/wine" "$new/share/"
+# wineserver searches share/wine/wine/nls, and then the folders of the system, which may have no Wine.
+ln -s . "$new/share/wine/wine"
 for name in "${libraries[@]}"; do cp -L "$usr/lib/$arch/$name" "$new/glibc/"; done
 
 # As the package of libwine does when it is installed: zlib gets the mark of Wine's own libraries.

@@ -8,12 +8,13 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`commands`] | the command line: `run`, `agent`, `plan`, `render`, `lint`, `migrate`, `adopt`, `cleanup`, `crds` |
+//! | [`commands`] | the command line: `run`, `agent`, `plan`, `render`, `lint`, `migrate`, `adopt`, `cleanup`, `crds`, `policies` |
 //! | [`controllers`] | one controller per concern: snapshot, plan, write, status; work queue, event mapping, supervision |
 //! | [`cluster`] | Kubernetes I/O: client, one watch per kind, stores, snapshot, writer, events |
 //! | [`agent`] | the node agent: layout, merge, preflight, and the cycle of a change, over the trait `Host` |
 //! | [`registry`] | the platforms of images, from container registries |
 //! | [`admin`], [`telemetry`] | health and metrics; logs and traces |
+//! | [`policies`] | the optional admission policies of `config/policies` |
 //! | [`manifests`] | objects from YAML files, with file, line and path of each problem |
 //! | [`domain`] | the rules: what to write, what to report |
 //! | [`api`] | the custom resources: types, schemas, names of labels, annotations, conditions and reasons |
@@ -53,5 +54,6 @@ pub mod controllers;
 pub mod domain;
 pub mod facts;
 pub mod manifests;
+pub mod policies;
 pub mod registry;
 pub mod telemetry;

@@ -2,7 +2,9 @@
 //!
 //! Traces are on when `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is set; the other variables
 //! of the OpenTelemetry specification (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, …) have
-//! their standard meaning. By default every reconcile is traced.
+//! their standard meaning. By default every reconcile is traced, and sent by gRPC.
+
+mod otlp;
 
 use std::{
     env, fmt,
@@ -11,14 +13,14 @@ use std::{
 };
 
 use clap::ValueEnum;
-use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
-use opentelemetry_otlp::{WithTonicConfig as _, tonic_types::transport::ClientTlsConfig};
+use opentelemetry::trace::{SpanContext, TraceContextExt as _, TracerProvider as _};
 use opentelemetry_sdk::{Resource, resource::EnvResourceDetector, trace::SdkTracerProvider};
 use tracing::{
-    Event, Metadata, Subscriber, dispatcher,
+    Event, Metadata, Span, Subscriber, dispatcher,
     field::{Field, Visit},
     level_filters::LevelFilter,
 };
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
     filter::{FilterExt as _, ParseError},
@@ -38,11 +40,24 @@ const TRACED: &str = "info,winpool=debug";
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people
+    /// Text on a terminal and outside of a cluster, JSON in a pod
     #[default]
+    Auto,
+    /// For people
     Text,
     /// One JSON object a line, for log collectors
     Json,
+}
+
+impl LogFormat {
+    /// Whether lines are JSON. A pod has the variable `KUBERNETES_SERVICE_HOST`.
+    fn is_json(self, in_pod: bool, on_terminal: bool) -> bool {
+        match self {
+            Self::Auto => in_pod && !on_terminal,
+            Self::Text => false,
+            Self::Json => true,
+        }
+    }
 }
 
 /// Why telemetry could not be started.
@@ -54,6 +69,12 @@ pub enum Error {
     /// The OTLP endpoint cannot be used.
     #[error("traces cannot be sent: {0}: correct the OTEL_EXPORTER_OTLP_… variables, or unset them")]
     Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
+    /// The protocol of OTLP is unknown.
+    #[error("traces cannot be sent: OTEL_EXPORTER_OTLP_PROTOCOL is `{0}`: write grpc or http/protobuf")]
+    Protocol(String),
+    /// The HTTP client for OTLP cannot be used.
+    #[error("traces cannot be sent: {0}")]
+    Http(#[from] reqwest::Error),
     /// Telemetry was started before in this process.
     #[error("telemetry is already started: {0}")]
     Started(#[from] TryInitError),
@@ -149,7 +170,8 @@ impl Telemetry {
     pub fn start(log: &str, format: LogFormat) -> Result<Self, Error> {
         let (filter, handle) = LogFilter::layer(log)?;
         let filter = filter.and(UnverifiedCertificateOnce::default());
-        let provider = traces_enabled(|name| env::var(name).ok()).then(provider).transpose()?;
+        let is_enabled = otlp::is_enabled(|name| env::var(name).ok());
+        let provider = is_enabled.then(|| otlp::provider(resource())).transpose()?;
         let traces = provider.as_ref().map(|provider| {
             let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer(SERVICE_NAME));
             layer.with_filter(EnvFilter::new(TRACED))
@@ -171,19 +193,6 @@ impl Telemetry {
     }
 }
 
-fn traces_enabled(variable: impl Fn(&str) -> Option<String>) -> bool {
-    ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]
-        .into_iter()
-        .any(|name| variable(name).is_some_and(|value| !value.is_empty()))
-}
-
-fn provider() -> Result<SdkTracerProvider, opentelemetry_otlp::ExporterBuildError> {
-    // The trusted certificates of the system, for an https endpoint.
-    let tls = ClientTlsConfig::new().with_enabled_roots();
-    let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_tls_config(tls).build()?;
-    Ok(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build())
-}
-
 /// The name and version of the service, overridden by the environment.
 fn resource() -> Resource {
     let builder = Resource::builder_empty()
@@ -201,23 +210,20 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
-    match log {
-        LogFormat::Text => {
-            let colours = io::stderr().is_terminal();
-            let lines = WithTraceId { inner: format().with_ansi(colours), log };
-            layer.with_ansi(colours).event_format(lines).boxed()
-        }
-        LogFormat::Json => {
-            let lines = WithTraceId { inner: format().json().flatten_event(true), log };
-            layer.json().event_format(lines).boxed()
-        }
+    let on_terminal = io::stderr().is_terminal();
+    if log.is_json(env::var_os("KUBERNETES_SERVICE_HOST").is_some(), on_terminal) {
+        let lines = WithTraceId { inner: format().json().flatten_event(true), is_json: true };
+        layer.json().event_format(lines).boxed()
+    } else {
+        let lines = WithTraceId { inner: format().with_ansi(on_terminal), is_json: false };
+        layer.with_ansi(on_terminal).event_format(lines).boxed()
     }
 }
 
 /// Adds the trace id to each line that is logged within a traced span.
 struct WithTraceId<F> {
     inner: F,
-    log: LogFormat,
+    is_json: bool,
 }
 
 impl<S, N, F> FormatEvent<S, N> for WithTraceId<F>
@@ -233,7 +239,7 @@ where
         };
         let mut line = String::new();
         self.inner.format_event(context, Writer::new(&mut line), event)?;
-        out.write_str(&join(self.log, line.trim_end(), &id))
+        out.write_str(&join(self.is_json, line.trim_end(), &id))
     }
 }
 
@@ -243,9 +249,26 @@ fn trace_id_of(span: &tracing::span::Id, dispatch: &dispatcher::Dispatch) -> Opt
     span.is_valid().then(|| span.trace_id().to_string())
 }
 
-fn join(log: LogFormat, line: &str, trace_id: &str) -> String {
-    match (log, line.strip_prefix('{')) {
-        (LogFormat::Json, Some(fields)) => format!("{{\"trace_id\":\"{trace_id}\",{fields}\n"),
+fn span_context(span: &Span) -> SpanContext {
+    span.context().span().span_context().clone()
+}
+
+/// The id of the current trace, if it is sent.
+pub fn trace_id() -> Option<String> {
+    let span = span_context(&Span::current());
+    (span.is_valid() && span.is_sampled()).then(|| span.trace_id().to_string())
+}
+
+/// The header `traceparent` of a request in a span; `None` if traces are off (W3C Trace Context, level 1).
+pub fn traceparent(span: &Span) -> Option<String> {
+    let span = span_context(span);
+    let flags = span.trace_flags().to_u8();
+    span.is_valid().then(|| format!("00-{}-{}-{flags:02x}", span.trace_id(), span.span_id()))
+}
+
+fn join(is_json: bool, line: &str, trace_id: &str) -> String {
+    match (is_json, line.strip_prefix('{')) {
+        (true, Some(fields)) => format!("{{\"trace_id\":\"{trace_id}\",{fields}\n"),
         _ => format!("{line} trace_id={trace_id}\n"),
     }
 }
@@ -255,20 +278,6 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-
-    #[test]
-    fn traces_are_off_unless_an_endpoint_is_given() {
-        for (set, expected) in [
-            (vec![], false),
-            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "")], false),
-            (vec![("OTEL_SERVICE_NAME", "a")], false),
-            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4317")], true),
-            (vec![("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://a:4317")], true),
-        ] {
-            let variable = |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-            assert_eq!(traces_enabled(variable), expected, "{set:?}");
-        }
-    }
 
     #[test]
     fn an_unverified_certificate_is_logged_once_and_other_warnings_always() {
@@ -319,11 +328,22 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_json_in_a_pod_unless_on_a_terminal_or_as_the_option_says() {
+        for (format, in_pod, on_terminal, is_json) in [
+            (LogFormat::Auto, true, false, true),
+            (LogFormat::Auto, true, true, false),
+            (LogFormat::Auto, false, false, false),
+            (LogFormat::Auto, false, true, false),
+            (LogFormat::Text, true, false, false),
+            (LogFormat::Json, false, true, true),
+        ] {
+            assert_eq!(format.is_json(in_pod, on_terminal), is_json, "{format:?} {in_pod} {on_terminal}");
+        }
+    }
+
+    #[test]
     fn a_line_has_its_trace_id_in_both_formats() {
-        assert_eq!(join(LogFormat::Text, "INFO done", "0af7"), "INFO done trace_id=0af7\n");
-        assert_eq!(
-            join(LogFormat::Json, "{\"level\":\"INFO\"}", "0af7"),
-            "{\"trace_id\":\"0af7\",\"level\":\"INFO\"}\n"
-        );
+        assert_eq!(join(false, "INFO done", "0af7"), "INFO done trace_id=0af7\n");
+        assert_eq!(join(true, "{\"level\":\"INFO\"}", "0af7"), "{\"trace_id\":\"0af7\",\"level\":\"INFO\"}\n");
     }
 }

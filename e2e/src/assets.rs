@@ -226,6 +226,25 @@ pub fn docker_registry() -> Result<Option<PathBuf>> {
     }
 }
 
+/// `helm`: the one on the PATH, or else `e2e/helm.sh`, which installs one when it runs for the first time.
+#[must_use]
+pub fn helm() -> PathBuf {
+    on_path("helm").unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("helm.sh"))
+}
+
+/// Finds `prometheus` or `promtool`, or downloads Debian's.
+///
+/// `None` if `KUBEBUILDER_ASSETS` is set and it is neither there, nor downloaded before, nor on the PATH.
+///
+/// # Errors
+/// When fetching fails.
+pub fn prometheus(program: &str) -> Result<Option<PathBuf>> {
+    match on_path(program) {
+        Some(path) => Ok(Some(path)),
+        None => extra(program, "--prometheus"),
+    }
+}
+
 fn extra(name: &str, option: &str) -> Result<Option<PathBuf>> {
     let folders = given_folder().into_iter().chain([cache_folder()?]);
     let found = folders.into_iter().find_map(|folder| program(&folder, name));

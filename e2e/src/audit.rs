@@ -32,6 +32,8 @@ pub struct Request {
     pub uri: String,
     /// When the API server received it.
     pub received: Timestamp,
+    /// The header `User-Agent`.
+    pub agent: String,
 }
 
 impl Request {
@@ -170,6 +172,8 @@ struct Event {
     uri: String,
     #[serde(rename = "requestReceivedTimestamp")]
     received: Timestamp,
+    #[serde(default, rename = "userAgent")]
+    agent: String,
     user: Username,
     #[serde(default)]
     object_ref: ObjectRef,
@@ -215,6 +219,7 @@ impl From<Event> for Request {
             code: event.response_status.code,
             uri: event.uri,
             received: event.received,
+            agent: event.agent,
         }
     }
 }

@@ -6,7 +6,10 @@ use std::{
 };
 
 use anyhow::Result;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
 
 /// A private certificate authority.
 pub struct Authority {
@@ -45,6 +48,20 @@ impl Authority {
         self.folder.path().join("ca.crt")
     }
 
+    /// A certificate for a client, with its name. It expired in 2020.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn issue_expired(&self, client: &str) -> Result<Certificate> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, client);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        (params.not_before, params.not_after) = (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(Certificate { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+
     /// A certificate for servers on loopback: `127.0.0.1`, `127.0.0.2` and `localhost`.
     ///
     /// # Errors
@@ -63,11 +80,24 @@ impl Authority {
     /// # Errors
     /// When TLS cannot be set up.
     pub fn client(&self) -> Result<reqwest::Client> {
-        // Only the first call in a process has an effect; every caller in this process installs ring.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        install_ring();
         let authority = reqwest::Certificate::from_pem(self.issuer.pem().as_bytes())?;
         Ok(reqwest::Client::builder().no_proxy().tls_certs_only([authority]).build()?)
     }
+}
+
+/// A client that verifies no certificate, for servers whose certificate is self-signed.
+///
+/// # Errors
+/// When TLS cannot be set up.
+pub fn unverified_client() -> Result<reqwest::Client> {
+    install_ring();
+    Ok(reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build()?)
+}
+
+/// Only the first call in a process has an effect; every caller in this process installs ring.
+fn install_ring() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 impl Certificate {

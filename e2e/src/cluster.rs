@@ -14,7 +14,8 @@ use anyhow::{Context, Result};
 use k8s_openapi::{
     ClusterResourceScope, NamespaceResourceScope,
     api::{
-        core::v1::{ConfigMap, Node},
+        authentication::v1::TokenRequest,
+        core::v1::{ConfigMap, Node, ServiceAccount},
         node::v1::RuntimeClass,
     },
 };
@@ -121,6 +122,14 @@ impl Cluster {
         K::DynamicType: Default,
     {
         Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// A token of a ServiceAccount.
+    pub async fn token(&self, namespace: &str, account: &str) -> Result<String> {
+        let accounts = self.namespaced::<ServiceAccount>(namespace);
+        let request = TokenRequest::default();
+        let answer = accounts.create_token_request(account, &PostParams::default(), &request).await?;
+        Ok(answer.status.context("the token")?.token)
     }
 
     /// The Nodes.

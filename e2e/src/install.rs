@@ -1,4 +1,4 @@
-//! Installing the operator's resources as a user does: `crds/`, then `config/default`.
+//! Installing the operator's resources as a user does: `crds/` and the namespace, then `config/default`.
 
 use std::{
     path::Path,
@@ -22,7 +22,7 @@ pub const CRDS: [&str; 3] = [
 const ALLOWED_TIMEOUT: Duration = Duration::from_secs(10);
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Applies `crds/` and `config/default`, and waits until the operator has its permissions.
+/// Applies `crds/`, the namespace and `config/default`, and waits until the operator has its permissions.
 ///
 /// The shipped Deployment is scaled to 0 replicas, because the operator runs as a separate process, with the
 /// permissions of the shipped RBAC.
@@ -31,7 +31,16 @@ const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 /// When `kubectl` fails, or the shipped RBAC lets the operator neither list pools nor write ConfigMaps.
 pub fn install(control_plane: &ControlPlane) -> Result<()> {
     install_crds(control_plane)?;
+    apply(control_plane, &["-f", &path("config/namespace.yaml")])?;
     apply(control_plane, &["-k", &path("config/default")])?;
+    wait_for_operator_permissions(control_plane)
+}
+
+/// Waits until the operator has its permissions, and scales its Deployment to 0 replicas.
+///
+/// # Errors
+/// As [`install`].
+pub fn wait_for_operator_permissions(control_plane: &ControlPlane) -> Result<()> {
     let scale = ["-n", OPERATOR_NAMESPACE, "scale", "deployment", "--all", "--replicas=0"];
     kubectl(control_plane, User::Admin, &scale)?;
     wait_until_allowed(control_plane, User::Operator, &["list", "windowsnodepools.winpool.dev"])?;
@@ -121,7 +130,11 @@ pub fn apply_samples(control_plane: &ControlPlane) -> Result<String> {
     Ok(folder.to_owned())
 }
 
-fn apply(control_plane: &ControlPlane, what: &[&str]) -> Result<()> {
+/// Runs `kubectl apply` with further arguments, without validation where kubectl does not know the rules in CRDs.
+///
+/// # Errors
+/// When `kubectl` fails.
+pub fn apply(control_plane: &ControlPlane, what: &[&str]) -> Result<()> {
     let mut arguments = vec!["apply"];
     if control_plane.version().minor < 25 {
         // Before CEL, kubectl rejects `x-kubernetes-validations` in a CRD as unknown; the API server ignores it.
@@ -131,6 +144,7 @@ fn apply(control_plane: &ControlPlane, what: &[&str]) -> Result<()> {
     kubectl(control_plane, User::Admin, &arguments).map(drop)
 }
 
-fn path(relative: impl AsRef<Path>) -> String {
+/// The absolute path of a file or folder of the repository.
+pub fn path(relative: impl AsRef<Path>) -> String {
     workspace().join(relative).display().to_string()
 }

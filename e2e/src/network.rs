@@ -1,8 +1,13 @@
 //! Loopback: free ports, and HTTP requests for health checks.
 
 use std::{
+    hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -11,26 +16,51 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A port on 127.0.0.1 that nothing listens on.
+use crate::wait::eventually;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A listener on a free port of 127.0.0.1, for a server in this process: nothing else can take the port before it.
 ///
-/// It is below the range of ports for outgoing connections: otherwise a client's connection could occupy the port of a
-/// server that is being restarted.
+/// The port is below the range of ports for outgoing connections: otherwise a client's connection could occupy the port
+/// of a server that is being restarted. The first one is random, so that processes that start at the same time rarely
+/// try the same ports.
+///
+/// # Errors
+/// When no port is free.
+pub fn listener() -> Result<TcpListener> {
+    const FIRST: u16 = 12_000;
+    const COUNT: u16 = 18_000;
+    static START: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(()));
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    for _ in 0..COUNT {
+        let offset = START.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % u64::from(COUNT);
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", FIRST + u16::try_from(offset)?)) {
+            listener.set_nonblocking(true)?;
+            return Ok(listener);
+        }
+    }
+    bail!("no free port between {FIRST} and {}", FIRST + COUNT)
+}
+
+/// A listener on this port of 127.0.0.1, as soon as nothing else listens there: a process that is being started has the
+/// closed sockets of its parent for a moment.
+///
+/// # Errors
+/// When the port does not become free.
+pub async fn listener_on(port: u16) -> Result<TcpListener> {
+    let bind = || async { Ok(TcpListener::bind(("127.0.0.1", port))?) };
+    let listener = eventually("the port is free", LIMIT, bind).await?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// A free port of 127.0.0.1, for a server in a process of its own; see [`listener`].
 ///
 /// # Errors
 /// When no port is free.
 pub fn free_port() -> Result<u16> {
-    const FIRST: u32 = 12_000;
-    const COUNT: u32 = 18_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let start = std::process::id().wrapping_mul(97);
-    for _ in 0..COUNT {
-        let offset = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
-        let port = u16::try_from(FIRST + offset)?;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(port);
-        }
-    }
-    bail!("no free port between {FIRST} and {}", FIRST + COUNT)
+    Ok(listener()?.local_addr()?.port())
 }
 
 /// Succeeds if a server accepts connections on 127.0.0.1:`port`.

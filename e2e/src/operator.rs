@@ -52,6 +52,8 @@ impl Operator {
             .args(["run", "--admin-address", &admin.to_string()])
             .args(arguments)
             .env("KUBECONFIG", control_plane.kubeconfig(User::Operator))
+            // A restarted operator would wait for the Lease of a killed one. Tests of the election set it.
+            .env("WINPOOL_LEADER_ELECTION", "off")
             .envs(environment.iter().copied());
         let log = control_plane.log_of(&format!("operator-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
         Ok(Self { process: Process::spawn("winpool", command, &log)?, admin })

@@ -113,6 +113,16 @@ impl Process {
         self.state().wait()
     }
 
+    /// Sends SIGSTOP: it is frozen until [`Self::thaw`].
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Sends SIGCONT.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Waits until `probe` succeeds.
     ///
     /// # Errors

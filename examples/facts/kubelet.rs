@@ -3,14 +3,19 @@
 
 use std::collections::BTreeSet;
 
-use winpool::facts::{Minor, kubelet_fields::FIELDS, kubelet_flags::FLAGS};
+use winpool::facts::{
+    Minor,
+    kubelet_defaults::{DefaultValue, default_value},
+    kubelet_fields::FIELDS,
+    kubelet_flags::FLAGS,
+};
 
 use super::Comparison;
 
 /// The flags that only Windows has.
 const OF_WINDOWS: [&str; 2] = ["windows-priorityclass", "windows-service"];
 
-/// Compares the fields of KubeletConfiguration.
+/// Compares the fields of KubeletConfiguration, and their defaults.
 pub fn fields(minor: Minor, text: &str) -> Comparison {
     let start = text.find("type KubeletConfiguration struct {").ok_or("no KubeletConfiguration")?;
     let body = text[start..].split("\n}").next().unwrap_or_default();
@@ -20,7 +25,36 @@ pub fn fields(minor: Minor, text: &str) -> Comparison {
     let own: BTreeSet<&str> = own.map(|field| field.name).collect();
     let missing = upstream.difference(&own).map(|name| format!("the field {name} is missing"));
     let removed = own.difference(&upstream).map(|name| format!("the field {name} does not exist upstream"));
-    Ok(missing.chain(removed).collect())
+    Ok(missing.chain(removed).chain(defaults(minor, body)).collect())
+}
+
+/// The defaults in the comments of fields that differ from the table. They have no common format, so only the first word
+/// is compared, without quotes and capitals.
+fn defaults(minor: Minor, body: &str) -> Vec<String> {
+    let (mut differences, mut documented) = (Vec::new(), None);
+    for line in body.lines() {
+        if let Some(default) = line.trim_start().strip_prefix("// Default: ") {
+            documented = default.split_whitespace().next().map(|word| word.trim_matches('"').to_lowercase());
+        } else if let Some(name) = json_name(line) {
+            let (own, upstream) = (default_value(name, minor).map(written), documented.take());
+            if let (Some(own), Some(upstream)) = (own, upstream)
+                && own != upstream
+            {
+                differences.push(format!("the default of {name} is {upstream} upstream, not {own}"));
+            }
+        }
+    }
+    differences
+}
+
+/// A default as the comments write it.
+fn written(default: DefaultValue) -> String {
+    match default {
+        DefaultValue::Bool(value) => value.to_string(),
+        DefaultValue::Integer(value) => value.to_string(),
+        DefaultValue::Text(value) => value.to_lowercase(),
+        DefaultValue::Unset => "nil".to_owned(),
+    }
 }
 
 /// The name in the tag ``json:"name,omitempty"`` of a field.
@@ -76,6 +110,15 @@ mod tests {
             ["the field brandNew is missing", "the field maxPods does not exist upstream"].map(str::to_owned);
         assert_eq!(fields(Minor(36), &text), Ok(expected.to_vec()));
         assert!(fields(Minor(36), "package v1beta1").is_err());
+    }
+
+    #[test]
+    fn a_default_in_a_comment_is_compared() {
+        let field = |default: &str| format!("\t// Text.\n\t// Default: {default}\n\tA int `json:\"eventBurst\"`\n");
+        assert_eq!(defaults(Minor(36), &field("100")), Vec::<String>::new());
+        assert_eq!(defaults(Minor(26), &field("10 (events)")), Vec::<String>::new());
+        let expected = "the default of eventBurst is 200 upstream, not 100".to_owned();
+        assert_eq!(defaults(Minor(36), &field("200")), [expected]);
     }
 
     #[test]

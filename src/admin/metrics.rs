@@ -2,21 +2,25 @@
 //!
 //! The label values are constants, except the names of pools, which are few.
 
-use std::sync::Arc;
+use std::{hash::Hash, sync::Arc, time::SystemTime};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{
         counter::Counter,
+        exemplar::HistogramWithExemplars,
         family::Family,
         gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
         info::Info,
     },
-    registry::{Registry, Unit},
+    registry::{Metric, Registry, Unit},
 };
 
-use super::pools::{PoolReport, Pools};
+use super::{
+    pools::{PoolReport, Pools},
+    queues::Queues,
+};
 use crate::domain::workload::LookupCounts;
 
 /// How a reconcile ended.
@@ -33,6 +37,8 @@ pub enum ReconcileOutcome {
 }
 
 impl ReconcileOutcome {
+    const ALL: [Self; 4] = [Self::Unchanged, Self::Changed, Self::Held, Self::Failed];
+
     const fn name(self) -> &'static str {
         match self {
             Self::Unchanged => "unchanged",
@@ -80,14 +86,50 @@ struct StateLabel {
     state: &'static str,
 }
 
-type DurationByController = Family<ControllerLabel, Histogram, fn() -> Histogram>;
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerbLabel {
+    verb: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    verb: &'static str,
+    code: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PoolLabel {
+    pool: String,
+}
+
+/// The trace of an exemplar.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TraceLabel {
+    trace_id: String,
+}
+
+type TracedHistogram = HistogramWithExemplars<TraceLabel>;
+type Histograms<L, H = Histogram> = Family<L, H, fn() -> H>;
+
+/// The code of a request that was not answered, as in client-go (`tools/metrics`, rest_client_requests_total).
+const NO_ANSWER: &str = "<error>";
+/// The help of the histogram.
+const READY_BEFORE_TAINT: &str =
+    "How long new nodes of a pool were Ready before it set its taints; 0 for nodes that were not Ready yet";
+/// How long nodes were Ready before they were tainted: 0 is its own bucket, and the last one is a day.
+const READY_BUCKETS: [f64; 10] = [0.0, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0, 86_400.0];
 
 /// The metrics of this process. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
     reconciles: Family<ReconcileLabels, Counter>,
-    durations: DurationByController,
+    durations: Histograms<ControllerLabel, TracedHistogram>,
+    queues: Arc<Queues>,
+    leader: Gauge,
+    api_requests: Family<RequestLabels, Counter>,
+    api_durations: Histograms<VerbLabel>,
+    ready_before_taint: Histograms<PoolLabel>,
     operations: Family<OperationLabels, Counter>,
     objects: Family<KindLabel, Gauge>,
     pools: Arc<Pools>,
@@ -105,27 +147,37 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("winpool");
-        // From 1 ms, more than a reconcile without writes takes, to 16 s, for one that writes many nodes.
-        let durations: DurationByController =
-            Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 15)));
+        let all = &mut registry;
         let metrics = Self {
-            reconciles: family(&mut registry, "reconciles", "Reconciles of an object"),
-            durations: durations.clone(),
-            operations: family(&mut registry, "operations", "Requests that write to the API server"),
-            objects: family(&mut registry, "cache_objects", "Objects in a cache"),
+            reconciles: counted(all, "reconciles", "Reconciles of an object"),
+            // From 1 ms, more than a reconcile without writes takes, to 16 s, for one that writes many nodes.
+            durations: timed(all, "reconcile_duration", "The duration of a reconcile", || {
+                TracedHistogram::new(exponential_buckets(0.001, 2.0, 15))
+            }),
+            queues: Arc::default(),
+            leader: Gauge::default(),
+            operations: counted(all, "operations", "Requests that write to the API server"),
+            api_requests: counted(all, "api_requests", "Requests to the API server; each watch counts once"),
+            // From 5 ms to 20 s, longer than the API server may take to answer a write.
+            api_durations: timed(all, "api_request_duration", "The time until the API server answered", || {
+                Histogram::new(exponential_buckets(0.005, 2.0, 13))
+            }),
+            objects: counted(all, "cache_objects", "Objects in a cache"),
             pools: Arc::default(),
-            images: family(&mut registry, "registry_images", "Images of pods, by the state of their registry lookup"),
+            ready_before_taint: timed(all, "node_ready_before_taint", READY_BEFORE_TAINT, || {
+                Histogram::new(READY_BUCKETS)
+            }),
+            images: counted(all, "registry_images", "Images of pods, by the state of their registry lookup"),
             unassigned: Gauge::default(),
-            watch_errors: family(&mut registry, "watch_errors", "Interruptions of a watch"),
-            watch_stalls: family(&mut registry, "watch_stalls", "Watches closed because they received no data"),
+            watch_errors: counted(all, "watch_errors", "Interruptions of a watch"),
+            watch_stalls: counted(all, "watch_stalls", "Watches closed because they received no data"),
             watch_activity: Family::default(),
-            synced: family(&mut registry, "cache_synced", "Whether the first list of a kind is complete"),
-            task_restarts: family(&mut registry, "task_restarts", "Restarts of a task after a panic"),
-            throttled: family(&mut registry, "throttled_requests", "Requests that the API server answered with 429"),
-            request_limit: family(&mut registry, "request_limit", "The limit for concurrent requests"),
+            synced: counted(all, "cache_synced", "Whether the first list of a kind is complete"),
+            task_restarts: counted(all, "task_restarts", "Restarts of a task after a panic"),
+            throttled: counted(all, "throttled_requests", "Requests that the API server answered with 429"),
+            request_limit: counted(all, "request_limit", "The limit for concurrent requests"),
             registry: Arc::default(),
         };
-        registry.register_with_unit("reconcile_duration", "The duration of a reconcile", Unit::Seconds, durations);
         let activity = "When a watch last received data from the API server, in seconds since 1970";
         registry.register_with_unit(
             "watch_last_activity_timestamp",
@@ -133,6 +185,8 @@ impl Default for Metrics {
             Unit::Seconds,
             metrics.watch_activity.clone(),
         );
+        registry.register("leader", "Whether this replica writes: 1, or 0 as a standby", metrics.leader.clone());
+        registry.register_collector(Box::new(metrics.queues.clone()));
         registry.register_collector(Box::new(metrics.pools.clone()));
         registry.register("unassigned_nodes", "Windows nodes in no pool", metrics.unassigned.clone());
         super::facts::register(&mut registry);
@@ -141,25 +195,64 @@ impl Default for Metrics {
     }
 }
 
-fn family<L, M>(registry: &mut Registry, name: &str, help: &str) -> Family<L, M>
+/// Registers counters or gauges.
+fn counted<L, M>(registry: &mut Registry, name: &str, help: &str) -> Family<L, M>
 where
-    Family<L, M>: prometheus_client::registry::Metric + Default + Clone,
+    Family<L, M>: Metric + Default + Clone,
 {
     let family = Family::<L, M>::default();
     registry.register(name, help, family.clone());
     family
 }
 
+/// Registers histograms of durations.
+fn timed<L: Clone + Eq + Hash, H>(registry: &mut Registry, name: &str, help: &str, new: fn() -> H) -> Histograms<L, H>
+where
+    Histograms<L, H>: Metric + Clone,
+{
+    let family = Histograms::<L, H>::new_with_constructor(new);
+    registry.register_with_unit(name, help, Unit::Seconds, family.clone());
+    family
+}
+
 impl Metrics {
-    /// Counts a reconcile, with its duration in seconds.
-    pub fn reconcile(&self, controller: &'static str, outcome: ReconcileOutcome, seconds: f64) {
+    /// Adds the series of a controller, whose queue has the returned depth at every scrape.
+    pub fn controller(&self, controller: &'static str, depth: impl Fn() -> usize + Send + Sync + 'static) {
+        self.queues.add(controller, depth);
+        for outcome in ReconcileOutcome::ALL {
+            let _ = self.reconciles.get_or_create(&ReconcileLabels { controller, outcome: outcome.name() });
+        }
+    }
+
+    /// Counts a reconcile, with its duration in seconds and the id of its trace, if it is traced.
+    pub fn reconcile(
+        &self,
+        controller: &'static str,
+        outcome: ReconcileOutcome,
+        seconds: f64,
+        trace_id: Option<String>,
+    ) {
         self.reconciles.get_or_create(&ReconcileLabels { controller, outcome: outcome.name() }).inc();
-        self.durations.get_or_create(&ControllerLabel { controller }).observe(seconds);
+        let trace = trace_id.map(|trace_id| TraceLabel { trace_id });
+        self.durations.get_or_create(&ControllerLabel { controller }).observe(seconds, trace, Some(SystemTime::now()));
+    }
+
+    /// Sets whether this replica writes.
+    pub fn leader(&self, is_leader: bool) {
+        self.leader.set(is_leader.into());
     }
 
     /// Counts a write.
     pub fn operation(&self, operation: &'static str, result: &'static str) {
         self.operations.get_or_create(&OperationLabels { operation, result }).inc();
+    }
+
+    /// Counts a request to the API server, with the time until its answer in seconds. `code` is the status code of the
+    /// answer; `None` without one.
+    pub fn api_request(&self, verb: &'static str, code: Option<u16>, seconds: f64) {
+        let code = code.map_or_else(|| NO_ANSWER.to_owned(), |code| code.to_string());
+        self.api_requests.get_or_create(&RequestLabels { verb, code }).inc();
+        self.api_durations.get_or_create(&VerbLabel { verb }).observe(seconds);
     }
 
     /// Sets the number of objects in a cache.
@@ -182,9 +275,29 @@ impl Metrics {
         self.watch_activity.get_or_create(&KindLabel { kind }).set(seconds);
     }
 
-    /// Sets whether the first list of a kind is complete.
+    /// Sets whether the first list of a kind is complete. The counters of its watch begin with 0.
     pub fn synced(&self, kind: &'static str, synced: bool) {
-        self.synced.get_or_create(&KindLabel { kind }).set(synced.into());
+        let kind = KindLabel { kind };
+        self.synced.get_or_create(&kind).set(synced.into());
+        for counters in [&self.watch_errors, &self.watch_stalls] {
+            let _ = counters.get_or_create(&kind);
+        }
+    }
+
+    /// Removes the series of a kind that is no longer watched.
+    pub fn remove_kind(&self, kind: &'static str) {
+        let kind = KindLabel { kind };
+        for gauges in [&self.objects, &self.watch_activity, &self.synced] {
+            gauges.remove(&kind);
+        }
+        for counters in [&self.watch_errors, &self.watch_stalls] {
+            counters.remove(&kind);
+        }
+    }
+
+    /// Adds the series of a task.
+    pub fn task(&self, task: &'static str) {
+        let _ = self.task_restarts.get_or_create(&TaskLabel { task });
     }
 
     /// Counts the restart of a task.
@@ -207,6 +320,11 @@ impl Metrics {
         self.pools.set(pool, report);
     }
 
+    /// Records how long a node of a pool was Ready before its taints were set, in seconds.
+    pub fn ready_before_taint(&self, pool: &str, seconds: f64) {
+        self.ready_before_taint.get_or_create(&PoolLabel { pool: pool.to_owned() }).observe(seconds);
+    }
+
     /// Counts a configuration that an agent rolled back.
     pub fn node_config_rollback(&self, pool: &str, reason: &'static str) {
         self.pools.add_rollback(pool, reason);
@@ -215,6 +333,7 @@ impl Metrics {
     /// Removes the metrics of a deleted pool.
     pub fn remove_pool(&self, pool: &str) {
         self.pools.remove(pool);
+        self.ready_before_taint.remove(&PoolLabel { pool: pool.to_owned() });
     }
 
     /// Sets the numbers of images by the state of their registry lookup.
@@ -247,7 +366,13 @@ mod tests {
     #[test]
     fn the_names_and_labels_of_the_metrics_are_stable() {
         let metrics = Metrics::default();
-        metrics.reconcile("pool", ReconcileOutcome::Changed, 0.003);
+        metrics.controller("pool", || 3);
+        metrics.reconcile("pool", ReconcileOutcome::Changed, 0.003, Some("0af7".into()));
+        metrics.leader(true);
+        metrics.api_request("patch", Some(409), 0.03);
+        metrics.api_request("watch", None, 15.0);
+        metrics.ready_before_taint("web", 0.0);
+        metrics.ready_before_taint("web", 3.5);
         metrics.operation("patch-node", "ok");
         metrics.cache("nodes", 12);
         metrics.watch_error("nodes");
@@ -267,7 +392,14 @@ mod tests {
         for line in [
             "winpool_reconciles_total{controller=\"pool\",outcome=\"changed\"} 1",
             "winpool_reconcile_duration_seconds_count{controller=\"pool\"} 1",
-            "winpool_reconcile_duration_seconds_bucket{le=\"0.004\",controller=\"pool\"} 1",
+            "winpool_reconciles_total{controller=\"pool\",outcome=\"failed\"} 0",
+            "winpool_queue_depth{controller=\"pool\"} 3",
+            "winpool_leader 1",
+            "winpool_api_requests_total{verb=\"patch\",code=\"409\"} 1",
+            "winpool_api_requests_total{verb=\"watch\",code=\"<error>\"} 1",
+            "winpool_api_request_duration_seconds_bucket{le=\"0.04\",verb=\"patch\"} 1",
+            "winpool_node_ready_before_taint_seconds_bucket{le=\"0.0\",pool=\"web\"} 1",
+            "winpool_node_ready_before_taint_seconds_bucket{le=\"5.0\",pool=\"web\"} 2",
             "winpool_operations_total{operation=\"patch-node\",result=\"ok\"} 1",
             "winpool_cache_objects{kind=\"nodes\"} 12",
             "winpool_watch_errors_total{kind=\"nodes\"} 1",
@@ -287,5 +419,21 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
+        let traced = "winpool_reconcile_duration_seconds_bucket{le=\"0.004\",controller=\"pool\"} 1 # {trace_id=\"0af7\"} 0.003 ";
+        assert!(text.lines().any(|line| line.starts_with(traced)), "{traced} is not in\n{text}");
+    }
+
+    #[test]
+    fn a_deleted_pool_and_a_kind_that_is_not_watched_have_no_series() {
+        let metrics = Metrics::default();
+        metrics.pool("web", PoolReport::default());
+        metrics.ready_before_taint("web", 1.0);
+        metrics.cache("Machine", 1);
+        metrics.synced("Machine", true);
+        metrics.watch_activity("Machine", 1);
+        metrics.remove_pool("web");
+        metrics.remove_kind("Machine");
+        let text = metrics.text();
+        assert!(!text.contains("\"web\"") && !text.contains("\"Machine\""), "{text}");
     }
 }

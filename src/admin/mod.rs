@@ -1,26 +1,36 @@
-//! The HTTP server for administrators: `/livez`, `/readyz`, `/metrics` and `/log`.
+//! The HTTP server for administrators: `/livez` and `/readyz` for every client; `/metrics` and `/log` for clients on
+//! loopback, and by HTTPS for those that RBAC permits it.
 
+mod access;
+mod certificate;
+mod classic;
 mod facts;
 mod metrics;
 mod pools;
+mod queues;
 mod ready;
 mod server;
 
-use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{ConnectInfo, DefaultBodyLimit, State},
+    extract::{DefaultBodyLimit, State},
+    middleware,
     response::IntoResponse,
     routing::{get, put},
 };
-use http::{StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+pub use access::{Review, Verdict};
+pub use certificate::{Certificate, CertificateError, CertificateSource};
 pub use metrics::{Metrics, ReconcileOutcome};
 pub use pools::PoolReport;
 pub use ready::{KindReadiness, Readiness};
+
+use access::{Access, Reviews};
 
 use crate::telemetry::LogFilter;
 
@@ -41,16 +51,39 @@ pub struct Admin {
 /// The largest request body, which is a log filter, in bytes.
 const MAX_BODY: usize = 4096;
 
-/// Serves requests until `stop` is cancelled.
+/// Serves requests by HTTP until `stop` is cancelled: `/metrics` and `/log` for clients on loopback.
 pub async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken) {
-    let routes = Router::new()
-        .route("/livez", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz))
+    server::serve(listener, None, routes(admin, Access::Loopback), stop).await;
+}
+
+/// Serves requests by HTTPS until `stop` is cancelled: `/metrics` and `/log` for clients whom the reviews allow them.
+///
+/// # Errors
+/// If TLS cannot be set up.
+pub async fn serve_secure(
+    listener: TcpListener,
+    certificate: Certificate,
+    review: Box<dyn Review>,
+    admin: Admin,
+    stop: CancellationToken,
+) -> Result<(), CertificateError> {
+    let routes = routes(admin, Access::Authorized(Reviews::new(review)));
+    tokio::select! {
+        () = server::serve(listener, Some(certificate.acceptor()?), routes, stop) => {}
+        () = certificate.run() => {}
+    }
+    Ok(())
+}
+
+fn routes(admin: Admin, access: Access) -> Router {
+    Router::new()
         .route("/metrics", get(metrics_text))
         .route("/log", put(set_log))
+        .route_layer(middleware::from_fn_with_state(Arc::new(access), access::authorize))
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .with_state(admin);
-    server::serve(listener, routes, stop).await;
+        .with_state(admin)
 }
 
 async fn readyz(State(admin): State<Admin>) -> (StatusCode, String) {
@@ -58,20 +91,19 @@ async fn readyz(State(admin): State<Admin>) -> (StatusCode, String) {
     (status, admin.ready.to_string())
 }
 
-async fn metrics_text(State(admin): State<Admin>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], admin.metrics.text())
+/// OpenMetrics for clients that accept it, such as Prometheus; else the Prometheus text format.
+async fn metrics_text(State(admin): State<Admin>, headers: HeaderMap) -> impl IntoResponse {
+    let text = admin.metrics.text();
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    if accepted.into_iter().any(|types| types.contains("application/openmetrics-text")) {
+        ([(header::CONTENT_TYPE, OPEN_METRICS)], text)
+    } else {
+        ([(header::CONTENT_TYPE, classic::MEDIA_TYPE)], classic::from_open_metrics(&text))
+    }
 }
 
-/// Replaces the log filter by the body. Only for clients on loopback, such as through `kubectl port-forward`: a verbose
-/// log may contain names that not every client in the cluster's network may see.
-async fn set_log(
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    State(admin): State<Admin>,
-    filter: String,
-) -> (StatusCode, String) {
-    if !peer.ip().to_canonical().is_loopback() {
-        return (StatusCode::FORBIDDEN, "allowed from loopback only: use kubectl port-forward\n".to_owned());
-    }
+/// Replaces the log filter by the body.
+async fn set_log(State(admin): State<Admin>, filter: String) -> (StatusCode, String) {
     match admin.log.set(filter.trim()) {
         Ok(()) => {
             tracing::info!(filter = filter.trim(), "log filter set");
@@ -83,7 +115,11 @@ async fn set_log(
 
 #[cfg(test)]
 mod tests {
-    use std::{io::ErrorKind::WouldBlock, net::Ipv4Addr, time::Duration};
+    use std::{
+        io::ErrorKind::WouldBlock,
+        net::{Ipv4Addr, SocketAddr},
+        time::Duration,
+    };
 
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -106,10 +142,15 @@ mod tests {
 
     /// Sends one request. Returns the status code and the whole response.
     async fn send(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
+        send_with(address, method, path, "x: y", body).await
+    }
+
+    /// The same with a further header.
+    async fn send_with(address: SocketAddr, method: &str, path: &str, header: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let length = body.len();
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{header}\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut response = String::new();
@@ -132,32 +173,30 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn metrics_are_open_metrics() {
+    async fn metrics_are_open_metrics_for_a_client_that_accepts_it_and_else_the_prometheus_text_format() {
         let (address, admin, ..) = start().await;
         let nodes = NodeCounts { matched: 3, ..NodeCounts::default() };
         admin.metrics.pool("web", PoolReport { nodes, ..PoolReport::default() });
-        let (status, answer) = send(address, "GET", "/metrics", "").await;
-        assert_eq!(status, 200);
-        assert!(answer.contains(OPEN_METRICS), "{answer}");
-        assert!(answer.contains("winpool_nodes{pool=\"web\",state=\"matched\"} 3"), "{answer}");
-        assert!(answer.ends_with("# EOF\n"), "{answer}");
+        let open = "accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
+        for (accept, media_type, has_end) in [
+            (open, OPEN_METRICS, true),
+            ("accept: */*", classic::MEDIA_TYPE, false),
+            ("x: y", classic::MEDIA_TYPE, false),
+        ] {
+            let (status, answer) = send_with(address, "GET", "/metrics", accept, "").await;
+            assert_eq!(status, 200);
+            assert!(answer.contains(media_type), "{answer}");
+            assert!(answer.contains("winpool_nodes{pool=\"web\",state=\"matched\"} 3"), "{answer}");
+            assert_eq!(answer.ends_with("# EOF\n"), has_end, "{answer}");
+        }
     }
 
     #[tokio::test]
-    async fn the_log_filter_is_replaced_from_loopback_only() {
-        let (_layer, log) = LogFilter::layer("info").unwrap();
-        let admin = Admin { metrics: Metrics::default(), ready: Readiness::default(), log };
-        let put = |peer: &str, filter: &str| {
-            let peer = ConnectInfo(SocketAddr::new(peer.parse().unwrap(), 1));
-            set_log(peer, State(admin.clone()), filter.to_owned())
-        };
-        assert_eq!(put("10.1.2.3", "debug").await.0, StatusCode::FORBIDDEN);
-        assert_eq!(put("::ffff:10.1.2.3", "debug").await.0, StatusCode::FORBIDDEN);
-        assert_eq!(put("127.0.0.1", "debug\n").await.0, StatusCode::OK);
-        assert_eq!(put("::1", "debug").await.0, StatusCode::OK);
-        assert_eq!(put("::ffff:127.0.0.1", "debug").await.0, StatusCode::OK);
-        let (status, answer) = put("127.0.0.1", "winpool=loud").await;
-        assert!(status == StatusCode::BAD_REQUEST && answer.contains("write a level"), "{answer}");
+    async fn the_log_filter_is_replaced_by_a_valid_one() {
+        let (address, ..) = start().await;
+        assert_eq!(send(address, "PUT", "/log", "debug\n").await.0, 200);
+        let (status, answer) = send(address, "PUT", "/log", "winpool=loud").await;
+        assert!(status == 400 && answer.contains("write a level"), "{answer}");
     }
 
     #[tokio::test]

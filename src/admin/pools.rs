@@ -28,6 +28,10 @@ const STATUSES: [(&str, &str); 3] = [("True", "true"), ("False", "false"), ("Unk
 pub struct PoolReport {
     /// The counts of nodes.
     pub nodes: NodeCounts,
+    /// The number of nodes that are Ready without the taints of the pool, which writes.
+    pub ready_untainted: usize,
+    /// The number of changes that are held, by reason.
+    pub holds: Vec<(&'static str, usize)>,
     /// Type, status and reason of each condition.
     pub conditions: Vec<[String; 3]>,
     /// The last day with security updates for the Windows of the pool, if it is known.
@@ -99,7 +103,15 @@ const FAMILIES: &[Family] = &[
         name: "nodes",
         help: "Nodes of a pool, by state; a node can have several states",
         unit: None,
-        series: |report| by("state", states(&report.nodes)),
+        series: |report| {
+            by("state", states(&report.nodes).into_iter().chain([("ready_untainted", report.ready_untainted)]))
+        },
+    },
+    Family {
+        name: "holds",
+        help: "Changes that a pool holds, by reason",
+        unit: None,
+        series: |report| by("reason", report.holds.iter().copied()),
     },
     Family {
         name: "pods",
@@ -236,6 +248,8 @@ mod tests {
         let issues = [(IssueKind::Unschedulable, AffectedWorkloads { count: 2, first: Vec::new() })];
         PoolReport {
             nodes: NodeCounts { matched: 3, ready: 2, ..NodeCounts::default() },
+            ready_untainted: 1,
+            holds: vec![("WouldEvict", 2), ("WouldStrand", 0)],
             conditions: vec![
                 condition("Ready", "False", "TaintConflict"),
                 condition("OSMismatch", "Unknown", "UnknownVersion"),
@@ -269,6 +283,9 @@ mod tests {
             r#"winpool_pool_support_end_timestamp_seconds{pool="web"} 1949788800"#,
             r#"winpool_nodes{pool="web",state="matched"} 3"#,
             r#"winpool_nodes{pool="web",state="pending"} 0"#,
+            r#"winpool_nodes{pool="web",state="ready_untainted"} 1"#,
+            r#"winpool_holds{pool="web",reason="WouldEvict"} 2"#,
+            r#"winpool_holds{pool="web",reason="WouldStrand"} 0"#,
             r#"winpool_pods{pool="web",state="matched"} 7"#,
             r#"winpool_pods{pool="web",state="cannot_run"} 1"#,
             r#"winpool_workload_issues{pool="web",issue="Unschedulable"} 2"#,

@@ -7,10 +7,12 @@ use http::Request;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::debug;
@@ -21,7 +23,7 @@ pub(super) const MAX_CONNECTIONS: usize = 128;
 const MAX_HEAD: usize = 16 * 1024;
 /// The most header fields of a request.
 const MAX_HEADERS: usize = 64;
-/// How long a client may take to send the head of a request, and a connection may be idle.
+/// How long a client may take for the TLS handshake, and to send the head of a request, and a connection may be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection may be open, also with a slow request or response.
 const MAX_LIFETIME: Duration = Duration::from_secs(30);
@@ -30,8 +32,8 @@ const GRACE_PERIOD: Duration = Duration::from_millis(500);
 /// The pause after a connection could not be accepted, for instance because there are no file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
-/// Serves requests until `stop` is cancelled, and then waits for running responses.
-pub(super) async fn serve(listener: TcpListener, routes: Router, stop: CancellationToken) {
+/// Serves requests, by HTTPS with a TLS acceptor, until `stop` is cancelled, and then waits for running responses.
+pub(super) async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, routes: Router, stop: CancellationToken) {
     let mut open = OpenConnections::default();
     loop {
         let accepted: io::Result<_> = tokio::select! {
@@ -39,7 +41,7 @@ pub(super) async fn serve(listener: TcpListener, routes: Router, stop: Cancellat
             () = stop.cancelled() => break,
         };
         match accepted {
-            Ok((stream, peer)) => open.add(serve_connection(stream, peer, routes.clone(), stop.clone())),
+            Ok((stream, peer)) => open.add(serve_connection(stream, peer, tls.clone(), routes.clone(), stop.clone())),
             Err(error) => {
                 debug!(%error, "cannot accept connections");
                 sleep(ACCEPT_RETRY).await;
@@ -70,7 +72,27 @@ impl OpenConnections {
     }
 }
 
-async fn serve_connection(stream: TcpStream, peer: SocketAddr, routes: Router, stop: CancellationToken) {
+async fn serve_connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    routes: Router,
+    stop: CancellationToken,
+) {
+    let Some(tls) = tls else { return serve_http(stream, peer, routes, stop).await };
+    match timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
+        Ok(Ok(stream)) => serve_http(stream, peer, routes, stop).await,
+        Ok(Err(error)) => debug!(%peer, %error, "TLS handshake failed"),
+        Err(_) => debug!(%peer, "TLS handshake timed out"),
+    }
+}
+
+async fn serve_http(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: SocketAddr,
+    routes: Router,
+    stop: CancellationToken,
+) {
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
         routes.clone().oneshot(request)

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::kubernetes::{duration, quantity::Quantity};
+use crate::domain::kubernetes::kubelet_value::is_same;
 
 /// Fields that name the type of the file, and one that the kubelet reads only when it registers its Node.
 const IGNORED: [&str; 3] = ["apiVersion", "kind", "registerWithTaints"];
@@ -27,33 +27,6 @@ fn add(expected: &Map<String, Value>, used: &Value, prefix: &str, found: &mut Ve
             _ if used.is_null() => found.push(format!("{path} is not set, and should be {value}")),
             _ => found.push(format!("{path} is {used}, not {value}")),
         }
-    }
-}
-
-/// The kubelet omits empty values, and prints durations and quantities in a form of its own, such as `1m0s` and `2Gi`.
-fn is_same(expected: &Value, used: &Value) -> bool {
-    let is_empty = match expected {
-        Value::Null | Value::Bool(false) => true,
-        Value::String(text) => text.is_empty(),
-        Value::Number(number) => number.as_i64() == Some(0),
-        Value::Array(list) => list.is_empty(),
-        Value::Object(_) | Value::Bool(true) => false,
-    };
-    match (expected, used) {
-        (expected, used) if expected == used => true,
-        (_, Value::Null) => is_empty,
-        (Value::Array(expected), Value::Array(used)) => {
-            expected.len() == used.len() && expected.iter().zip(used).all(|(expected, used)| is_same(expected, used))
-        }
-        (Value::Object(expected), used) => expected.iter().all(|(name, value)| is_same(value, &used[name])),
-        (Value::String(expected), Value::String(used)) => {
-            let [durations, quantities] = [
-                duration::parse(expected).is_some_and(|nanos| duration::parse(used) == Some(nanos)),
-                expected.parse::<Quantity>().is_ok_and(|quantity| used.parse() == Ok(quantity)),
-            ];
-            durations || quantities
-        }
-        _ => false,
     }
 }
 

@@ -146,7 +146,7 @@ pub const CONDITIONS: &[ConditionType] = &[
         row(reason::DELETING, FALSE, "the pool is being deleted; a cleanup is in progress",
             "the message names what it waits for"),
         row(reason::WRITE_FAILED, FALSE, "a request to the API server failed and is retried",
-            "read the message: check the API server, `config/rbac`, the CRDs and admission policies"),
+            "read the message: check the API server, `config/default`, the CRDs and admission policies"),
         row(reason::INVALID, FALSE, "the spec has mistakes", "see `SpecValid`"),
     ]),
     condition(condition::RECONCILING, Role::Summary, ConditionStatus::Unknown,
@@ -159,7 +159,7 @@ pub const CONDITIONS: &[ConditionType] = &[
     condition(condition::STALLED, Role::Summary, ConditionStatus::True,
         "the operator cannot continue without a change to the pool or the cluster (kstatus); reason and message are \
          those of `Ready`", &[
-        row(reason::AS_SPECIFIED, FALSE, "no action required", NOTHING),
+        row(reason::AS_SPECIFIED, FALSE, "nothing keeps the operator from continuing", NOTHING),
     ]),
     condition(condition::SPEC_VALID, Role::Required, ConditionStatus::False, "the spec is valid", &[
         row(reason::VALID, TRUE, "the spec is valid",
@@ -405,7 +405,7 @@ pub const CONDITIONS: &[ConditionType] = &[
             "pods run on matching nodes, with warnings: `MemoryNotReserved` or `FieldsWithoutEffect`",
             "read the message"),
         row(reason::NOT_CHECKED, UNKNOWN, "the operator runs with `--workloads=off`, or has not read the pods yet",
-            "no action required; if it persists, apply `config/rbac/workloads.yaml`"),
+            "no action required; if it persists, apply `config/default/workloads.yaml`"),
         row(reason::UNSCHEDULABLE, FALSE,
             "pods cannot be scheduled to any pool: the RuntimeClass does not exist, or contradicts the pod's selector; no node has the \
              labels; a taint is not tolerated; the container runtime does not have the handler",

@@ -4,6 +4,8 @@
 pub const GROUP: &str = "winpool.dev";
 /// The default namespace of the operator and its ConfigMaps.
 pub const DEFAULT_NAMESPACE: &str = "winpool-system";
+/// The ServiceAccount of the operator.
+pub const SERVICE_ACCOUNT: &str = "winpool";
 /// The Secret in the operator's namespace with the key that signs the ownership records on nodes.
 pub const OWNERSHIP_SECRET: &str = "winpool-ownership";
 /// The finalizer of a pool whose `deletionPolicy` is `Cleanup`.
@@ -27,6 +29,8 @@ pub mod label {
     pub const MANAGED_BY_VALUE: &str = "winpool";
     /// The pool of a node or an object.
     pub const POOL: &str = "winpool.dev/pool";
+    /// On a namespace, set by its owner: the RuntimeClass that an optional admission policy gives to Windows pods.
+    pub const DEFAULT_RUNTIME_CLASS: &str = "winpool.dev/default-runtime-class";
     /// The prefix of the labels of a node for the releases whose images it runs in process isolation, such as
     /// `runs.winpool.dev/ltsc2022`. The value is [`RUNS_VALUE`].
     pub const RUNS: &str = "runs.winpool.dev/";
@@ -42,8 +46,12 @@ pub mod annotation {
     pub const CORDONED: &str = "winpool.dev/cordoned";
     /// On a node: the signed record of the taints and labels that winpool added, and of those that existed before.
     pub const OWNED: &str = "winpool.dev/owned";
+    /// On a new node: the pool whose taints an optional admission policy has set at its creation. The operator removes it.
+    pub const REGISTERED_WITH: &str = "winpool.dev/registered-with";
     /// On an adopted RuntimeClass: its previous content.
     pub const ADOPTED: &str = "winpool.dev/adopted";
+    /// On a pool: its name, if an optional admission policy may let it be deleted although it has nodes.
+    pub const ALLOW_DELETION: &str = "winpool.dev/allow-deletion";
     /// On a pool: the selector whose held nodes may be released.
     pub const ALLOW_RELEASE: &str = "winpool.dev/allow-release";
     /// On a pool: the windowsVersion that may leave pods without nodes.

@@ -8,7 +8,12 @@ use kube::{Client, Config, client::Body};
 use tokio::time::Instant;
 use tower::service_fn;
 
-use super::{deadline::Deadline, throttle::Limiters};
+use super::{
+    Claim,
+    deadline::Deadline,
+    requests,
+    throttle::{Limiters, WRITE_TIMEOUT},
+};
 use crate::admin::Metrics;
 
 /// How long a connection of the operator may be idle while a response is read. Longer than the timeout of a watch
@@ -21,28 +26,68 @@ const READ_TIMEOUT: Duration = Duration::from_secs(25);
 /// # Errors
 /// If the configuration is invalid, for instance because its certificates cannot be read.
 pub fn client(config: Config) -> kube::Result<Client> {
-    throttled_client(config, &Metrics::default())
+    Ok(throttled(unlimited_client(config)?, &Metrics::default()))
 }
 
-/// The client of the operator. It closes idle connections, because the other side may have lost them.
+/// The client of the operator. It closes idle connections, because the other side may have lost them, and sends no write
+/// that the claim does not permit.
 ///
 /// # Errors
 /// As [`client`].
-pub fn operator_client(mut config: Config, metrics: &Metrics) -> kube::Result<Client> {
-    config.read_timeout = Some(READ_TIMEOUT);
-    config.reset_reader_on_write = true;
-    throttled_client(config, metrics)
+pub fn operator_client(config: Config, metrics: &Metrics, claim: Claim) -> kube::Result<Client> {
+    // The claim is checked below every wait, last before the connection.
+    Ok(throttled(claimed(closing_client(config)?, claim), metrics))
 }
 
-fn throttled_client(mut config: Config, metrics: &Metrics) -> kube::Result<Client> {
+/// The client for one request of a probe, which is not sent again.
+///
+/// # Errors
+/// As [`client`].
+pub(super) fn probe_client(config: Config, metrics: &Metrics) -> kube::Result<Client> {
+    Ok(recorded(unlimited_client(config)?, metrics))
+}
+
+/// A client whose requests wait for no others and need no claim: for the Lease of the leader, and for reviews.
+///
+/// # Errors
+/// As [`client`].
+pub(super) fn direct_client(config: Config, metrics: &Metrics) -> kube::Result<Client> {
+    Ok(recorded(closing_client(config)?, metrics))
+}
+
+/// A client that closes idle connections.
+fn closing_client(mut config: Config) -> kube::Result<Client> {
+    config.read_timeout = Some(READ_TIMEOUT);
+    config.reset_reader_on_write = true;
+    unlimited_client(config)
+}
+
+fn unlimited_client(mut config: Config) -> kube::Result<Client> {
     config.default_retry = false;
-    Ok(throttled(Client::try_from(config)?, metrics))
+    Client::try_from(config)
+}
+
+/// The same client, which sends a write only if the claim lasts for the time that the write may take.
+fn claimed(client: Client, claim: Claim) -> Client {
+    wrapped(client, move |client, request| {
+        let permission = claim.check(&request, WRITE_TIMEOUT);
+        async move {
+            permission?;
+            client.send(request).await
+        }
+    })
 }
 
 /// The same client with limits for concurrent requests, which adapt to 429 answers.
 pub(super) fn throttled(client: Client, metrics: &Metrics) -> Client {
     let limiters = Limiters::new(metrics);
-    wrapped(client, move |client, request| limiters.clone().send(client, request))
+    wrapped(recorded(client, metrics), move |client, request| limiters.clone().send(client, request))
+}
+
+/// The same client, which records each request in metrics and traces.
+pub(super) fn recorded(client: Client, metrics: &Metrics) -> Client {
+    let metrics = metrics.clone();
+    wrapped(client, move |client, request| requests::send(client, request, metrics.clone()))
 }
 
 /// The same client, which calls a function after each answered request.

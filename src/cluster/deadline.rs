@@ -23,10 +23,3 @@ impl Deadline {
         }
     }
 }
-
-impl DeadlineExceeded {
-    /// Whether a request failed for this reason.
-    pub(super) fn is(error: &kube::Error) -> bool {
-        matches!(error, kube::Error::Service(error) if error.is::<Self>())
-    }
-}

@@ -7,13 +7,10 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, PostParams},
 };
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, time::sleep};
 use tracing::{info, warn};
 
-use super::explain;
+use super::limited;
 use crate::{
     api::names::{OWNERSHIP_SECRET, label},
     domain::{ownership::Ownership, record::OwnershipKey},
@@ -61,21 +58,15 @@ pub async fn read(client: &Client, namespace: &str) -> Result<OwnershipKey, KeyE
 type Bytes = [u8; OwnershipKey::LENGTH];
 
 async fn read_bytes(client: &Client, namespace: &str) -> Result<Bytes, KeyError> {
-    let request = async { secrets(client, namespace).get_opt(OWNERSHIP_SECRET).await };
-    let secret = limited(request).await?.ok_or(KeyError::Missing)?;
+    let secrets = secrets(client, namespace);
+    let secret = limited(LIMIT, secrets.get_opt(OWNERSHIP_SECRET)).await.map_err(KeyError::Request)?;
+    let secret = secret.ok_or(KeyError::Missing)?;
     let bytes = secret.data.unwrap_or_default().remove(ENTRY).ok_or(KeyError::Unusable)?;
     bytes.0.try_into().map_err(|_| KeyError::Unusable)
 }
 
 fn secrets(client: &Client, namespace: &str) -> Api<Secret> {
     Api::namespaced(client.clone(), namespace)
-}
-
-async fn limited<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, KeyError> {
-    match timeout(LIMIT, request).await {
-        Ok(answer) => answer.map_err(|error| KeyError::Request(explain(&error))),
-        Err(_) => Err(KeyError::Request(format!("no answer within {LIMIT:?}"))),
-    }
 }
 
 /// Publishes the key of the Secret, and a temporary key of this process until the Secret can be read.
@@ -162,18 +153,17 @@ impl OwnershipKeyStore {
             data: Some(BTreeMap::from([(ENTRY.to_owned(), ByteString(self.bytes.to_vec()))])),
             ..Secret::default()
         };
-        let request = async { secrets(&self.client, &self.namespace).create(&PostParams::default(), &secret).await };
-        match timeout(LIMIT, request).await {
-            Ok(Ok(_)) => {
-                info!(secret = OWNERSHIP_SECRET, remedy = BACK_UP, "key that signs the records on nodes created");
-                Ok(self.bytes)
+        let request = async {
+            match secrets(&self.client, &self.namespace).create(&PostParams::default(), &secret).await {
+                Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(false),
+                answer => answer.map(|_| true),
             }
-            Ok(Err(kube::Error::Api(status))) if status.is_already_exists() => {
-                read_bytes(&self.client, &self.namespace).await
-            }
-            Ok(Err(error)) => Err(KeyError::Request(explain(&error))),
-            Err(_) => Err(KeyError::Request(format!("no answer within {LIMIT:?}"))),
+        };
+        if !limited(LIMIT, request).await.map_err(KeyError::Request)? {
+            return read_bytes(&self.client, &self.namespace).await;
         }
+        info!(secret = OWNERSHIP_SECRET, remedy = BACK_UP, "key that signs the records on nodes created");
+        Ok(self.bytes)
     }
 
     fn publish(&self, key: Arc<OwnershipKey>, not_stored: Option<String>) {
@@ -190,5 +180,5 @@ impl OwnershipKeyStore {
 }
 
 const REMEDY: &str =
-    "apply the Role from config/rbac. Until the key is stored, the records cannot be verified after a restart";
+    "apply the Role from config/default. Until the key is stored, the records cannot be verified after a restart";
 const BACK_UP: &str = "back up the Secret: without it, the records cannot be verified";

@@ -18,7 +18,9 @@ use tracing::debug;
 use super::{
     Served, View, WatchBackoff,
     caches::{has_agents, uses_cluster_api},
-    cluster_api_resource, explain, infrastructure, served, status_code, version,
+    cluster_api_resource,
+    configuration::configuration_remedy,
+    explain, infrastructure, served, status_code, version,
 };
 use crate::{
     api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::label},
@@ -53,13 +55,13 @@ pub struct ListError {
 
 impl ListError {
     fn new(what: &'static str, error: &kube::Error) -> Self {
-        let remedy = match status_code(error) {
-            Some(401) => "log in to the cluster again: the credentials of the kubeconfig are not valid",
+        let code = status_code(error);
+        let remedy = configuration_remedy(error, code).unwrap_or(match code {
             Some(403) => "use a kubeconfig with the permission to list it",
             Some(404) => "upgrade the cluster: winpool needs Kubernetes 1.20 or later, which serves this kind",
             Some(_) => "check the API server",
             None => "check the server of the kubeconfig's current context, and the network",
-        };
+        });
         Self { what, why: explain(error), remedy }
     }
 }

@@ -2,14 +2,21 @@
 //!
 //! One watch for each kind feeds a [`Store`]; the rules read a snapshot of the [`Caches`]. Only the [`Writer`] writes.
 
+mod access;
 mod caches;
+mod claim;
 mod client;
+mod configuration;
+mod configz;
 mod deadline;
+mod election;
 mod events;
+mod identity;
 mod key;
 mod leases;
 mod list;
 mod machines;
+mod requests;
 mod stall;
 mod store;
 mod throttle;
@@ -18,11 +25,19 @@ mod views;
 mod watch;
 mod writer;
 
-use std::error::Error;
+use std::{error::Error, time::Duration};
 
+use tokio::time::timeout;
+
+pub use access::Reviewer;
 pub use caches::{Caches, ClusterApiCache, ControllerStores};
+pub use claim::Claim;
 pub use client::{client, observed, operator_client};
+pub use configuration::check_configuration;
+pub use configz::{ReadConfiguration, kubelet_configurations};
+pub use election::{Elector, LeadershipLost};
 pub use events::Events;
+pub use identity::{identified, identity};
 pub use key::{KeyError, OwnershipKeyStore, read as read_key};
 pub use leases::Leases;
 pub use list::{ListError, is_operator_running, list_snapshot, list_workloads, wait_for_node_configs};
@@ -33,6 +48,19 @@ pub use version::VersionProbe;
 pub use views::{SandboxEvent, View};
 pub use watch::{WatchBackoff, run_watch};
 pub use writer::{Resource, Writer, WrittenVersion};
+
+/// Whether a request failed with an error of type `E`, of a service in this module.
+fn is<E: Error + 'static>(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Service(error) if error.is::<E>())
+}
+
+/// The answer to a request, or why there is none after this time.
+async fn limited<T>(limit: Duration, request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
+    match timeout(limit, request).await {
+        Ok(answer) => answer.map_err(|error| explain(&error)),
+        Err(_) => Err(format!("the API server did not answer within {limit:?}")),
+    }
+}
 
 /// The HTTP status code of an answer; `None` without an answer.
 fn status_code(error: &kube::Error) -> Option<u16> {

@@ -19,6 +19,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
     client::wrapped,
+    is,
     throttle::{ResponseTimeout, is_watch},
 };
 use crate::admin::Metrics;
@@ -61,7 +62,7 @@ async fn send(client: Client, request: Request<Body>, activity: Activity) -> kub
         return Ok(client.send(request).await?.map(WatchBody::unlimited));
     }
     let response = client.send(request).await.inspect_err(|error| {
-        if ResponseTimeout::is(error) {
+        if is::<ResponseTimeout>(error) {
             activity.stalled();
         }
     })?;

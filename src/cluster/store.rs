@@ -1,12 +1,6 @@
 //! The cache of one kind: the views of its objects, by name.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
@@ -15,18 +9,38 @@ use crate::domain::{Named, Objects};
 
 /// The views of one kind's objects. Clones share them.
 #[derive(Debug)]
-pub struct Store<V>(Arc<watch::Sender<Option<Objects<V>>>>, Arc<AtomicBool>);
+pub struct Store<V>(Arc<watch::Sender<Contents<V>>>);
+
+/// What the watch has received since the start.
+#[derive(Debug)]
+enum Contents<V> {
+    /// No answer yet.
+    Awaited,
+    /// The API server refuses the list.
+    Refused,
+    /// The objects of a complete list, and the changes since.
+    Synced(Objects<V>),
+}
+
+impl<V> Contents<V> {
+    fn synced(&self) -> Option<&Objects<V>> {
+        match self {
+            Self::Synced(objects) => Some(objects),
+            Self::Awaited | Self::Refused => None,
+        }
+    }
+}
 
 impl<V> Clone for Store<V> {
     fn clone(&self) -> Self {
-        Self(self.0.clone(), self.1.clone())
+        Self(self.0.clone())
     }
 }
 
 impl<V> Default for Store<V> {
     /// A store that is not synced.
     fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(None)), Arc::default())
+        Self(Arc::new(watch::Sender::new(Contents::Awaited)))
     }
 }
 
@@ -63,17 +77,17 @@ impl<V: View> Change<V> {
 impl<V: View> Store<V> {
     /// One object.
     pub fn get(&self, name: &str) -> Option<Arc<V>> {
-        self.0.borrow().as_ref()?.get(name).cloned()
+        self.0.borrow().synced()?.get(name).cloned()
     }
 
     /// All objects, by name. The list is shared: the next change copies it if it is still in use (copy-on-write).
     pub fn all(&self) -> Objects<V> {
-        self.0.borrow().clone().unwrap_or_default()
+        self.0.borrow().synced().cloned().unwrap_or_default()
     }
 
     /// The number of objects.
     pub fn len(&self) -> usize {
-        self.0.borrow().as_ref().map_or(0, Objects::len)
+        self.0.borrow().synced().map_or(0, Objects::len)
     }
 
     /// Whether there is no object, or the store is not synced.
@@ -81,39 +95,45 @@ impl<V: View> Store<V> {
         self.len() == 0
     }
 
-    /// Records that the API server refuses the list.
+    /// Records that the API server refuses the list. A list that was received before stays.
     pub fn refuse(&self) {
-        self.1.store(true, Ordering::Relaxed);
+        self.0.send_if_modified(|contents| {
+            let is_awaited = matches!(contents, Contents::Awaited);
+            if is_awaited {
+                *contents = Contents::Refused;
+            }
+            is_awaited
+        });
     }
 
     /// Whether the API server refused the list, and no list was received since the start.
     pub fn is_refused(&self) -> bool {
-        self.1.load(Ordering::Relaxed) && !self.is_synced()
+        matches!(*self.0.borrow(), Contents::Refused)
     }
 
     /// Whether the store received a complete list.
     pub fn is_synced(&self) -> bool {
-        self.0.borrow().is_some()
+        self.0.borrow().synced().is_some()
     }
 
     /// Waits for the first complete list.
     pub async fn wait_for_sync(&self) {
         // The channel cannot close: its sender is in `self`.
-        let _ = self.0.subscribe().wait_for(Option::is_some).await;
+        let _ = self.0.subscribe().wait_for(|contents| contents.synced().is_some()).await;
     }
 
     /// Waits for a complete list for which something holds.
     pub async fn wait_until(&self, holds: impl Fn(&Objects<V>) -> bool) {
-        let _ = self.0.subscribe().wait_for(|objects| objects.as_ref().is_some_and(&holds)).await;
+        let _ = self.0.subscribe().wait_for(|contents| contents.synced().is_some_and(&holds)).await;
     }
 
     /// Waits until the store has the objects in these versions, by name (`None`: deleted), for at most `limit`. Returns
     /// whether it has them.
     pub async fn wait_for_versions(&self, mut versions: Vec<(&str, Option<&str>)>, limit: Duration) -> bool {
         let mut receiver = self.0.subscribe();
-        let reached = receiver.wait_for(|objects| {
+        let reached = receiver.wait_for(|contents| {
             // Only the last one is checked for each change, because there may be thousands.
-            while versions.last().is_some_and(|(name, version)| has_version(objects.as_ref(), name, *version)) {
+            while versions.last().is_some_and(|(name, version)| has_version(contents.synced(), name, *version)) {
                 versions.pop();
             }
             versions.is_empty()
@@ -125,8 +145,11 @@ impl<V: View> Store<V> {
     pub(crate) fn put(&self, view: V) -> Option<Change<V>> {
         let after = Arc::new(view);
         let mut before = None;
-        self.0.send_modify(|objects| {
-            before = objects.get_or_insert_default().insert(after.clone());
+        self.0.send_modify(|contents| match contents {
+            Contents::Synced(objects) => before = objects.insert(after.clone()),
+            Contents::Awaited | Contents::Refused => {
+                *contents = Contents::Synced([after.clone()].into_iter().collect())
+            }
         });
         difference(before, Some(after))
     }
@@ -134,14 +157,19 @@ impl<V: View> Store<V> {
     /// Removes an object; `None` if there was none.
     pub(crate) fn remove(&self, name: &str) -> Option<Change<V>> {
         let mut before = None;
-        self.0.send_modify(|objects| before = objects.as_mut().and_then(|objects| objects.remove(name)));
+        self.0.send_modify(|contents| {
+            if let Contents::Synced(objects) = contents {
+                before = objects.remove(name);
+            }
+        });
         difference(before, None)
     }
 
     /// Replaces all objects by a complete list.
     pub(crate) fn replace(&self, list: Vec<V>) -> Vec<Change<V>> {
         let now: Objects<V> = list.into_iter().collect();
-        let before = self.0.send_replace(Some(now.clone())).unwrap_or_default();
+        let before = self.0.send_replace(Contents::Synced(now.clone()));
+        let before = before.synced().cloned().unwrap_or_default();
         let listed = now.values().map(|after| (before.get(after.name()).cloned(), Some(after.clone())));
         let deleted = before.values().filter(|object| !now.contains(object.name()));
         let deleted = deleted.map(|object| (Some(object.clone()), None));

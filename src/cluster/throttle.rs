@@ -36,7 +36,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 /// How many times a request is sent before its 429 is returned.
 const ATTEMPTS: usize = 10;
 /// How long the API server may take to answer a write, without the time that the write waited for a permit.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the API server may take to begin its response to a watch, which may be sent over a half-open connection.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -44,13 +44,6 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(15);
 #[derive(Debug, thiserror::Error)]
 #[error("the API server did not answer within {0:?}")]
 pub(super) struct ResponseTimeout(Duration);
-
-impl ResponseTimeout {
-    /// Whether a request failed for this reason.
-    pub(super) fn is(error: &kube::Error) -> bool {
-        matches!(error, kube::Error::Service(error) if error.is::<Self>())
-    }
-}
 
 /// The limits for the reads and the writes of a client.
 #[derive(Clone)]

@@ -6,12 +6,12 @@ use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Config;
 use tokio::{
     sync::watch,
-    time::{Instant, MissedTickBehavior, interval, timeout},
+    time::{Instant, MissedTickBehavior, interval},
 };
 use tracing::debug;
 
-use super::{client, explain};
-use crate::facts::Minor;
+use super::{client::probe_client, explain, limited};
+use crate::{admin::Metrics, facts::Minor};
 
 /// The time between two probes.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -23,23 +23,23 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Probes the versions of the API servers and publishes the lowest of the last 15 minutes, which decides the skew policy.
 pub struct VersionProbe {
     config: Config,
+    metrics: Metrics,
     recent: RecentVersions,
     lowest: watch::Sender<Option<Minor>>,
 }
 
 impl VersionProbe {
     /// Creates the probe and the channel on which the lowest minor is published; `None` without a recent answer.
-    pub fn new(config: Config) -> (Self, watch::Receiver<Option<Minor>>) {
+    pub fn new(config: Config, metrics: Metrics) -> (Self, watch::Receiver<Option<Minor>>) {
         let (lowest, receiver) = watch::channel(None);
-        (Self { config, recent: RecentVersions::default(), lowest }, receiver)
+        (Self { config, metrics, recent: RecentVersions::default(), lowest }, receiver)
     }
 
     /// Probes once. A failure is logged at debug level only, because the watches report an unreachable API server.
     pub async fn probe(&mut self) {
-        match timeout(LIMIT, self.fetch()).await {
-            Ok(Ok(minor)) => self.recent.add(minor, Instant::now()),
-            Ok(Err(error)) => debug!(error, "API server version is unknown"),
-            Err(_) => debug!("API server version is unknown: no answer within {LIMIT:?}"),
+        match self.fetch().await {
+            Ok(minor) => self.recent.add(minor, Instant::now()),
+            Err(error) => debug!(error, "API server version is unknown"),
         }
         let lowest = self.recent.lowest(Instant::now());
         self.lowest.send_if_modified(|published| std::mem::replace(published, lowest) != lowest);
@@ -57,9 +57,8 @@ impl VersionProbe {
     }
 
     async fn fetch(&self) -> Result<Minor, String> {
-        let client = client(self.config.clone()).map_err(|error| explain(&error))?;
-        let info = client.apiserver_version().await.map_err(|error| explain(&error))?;
-        minor(&info)
+        let client = probe_client(self.config.clone(), &self.metrics).map_err(|error| explain(&error))?;
+        minor(&limited(LIMIT, client.apiserver_version()).await?)
     }
 }
 

@@ -10,7 +10,7 @@ use kube_runtime::{
 use tokio::time::Instant;
 use tracing::{debug, info, info_span, warn};
 
-use super::{Change, Store, View, explain, status_code, with_sources};
+use super::{Change, Store, View, configuration::configuration_remedy, explain, status_code, with_sources};
 use crate::{
     admin::{KindReadiness, Metrics},
     domain::operation::ErrorCause,
@@ -113,10 +113,13 @@ fn log_failure<V: View>(last: &mut Option<LoggedFailure>, error: &watcher::Error
         debug!(kind = V::KIND, "watch expired, listing again");
         return code;
     }
+    // The credentials of the operator are those of its ServiceAccount, so that the remedy for them is another one.
+    let untrusted = configuration_remedy(error, code).filter(|_| code.is_none());
+    let remedy = untrusted.unwrap_or_else(|| remedy(V::KIND, code));
     let status = |code| ErrorCause::Status { code, reason, fields: BTreeSet::new() };
     let cause = code.map_or(ErrorCause::NoResponse, status);
     if !last.as_ref().is_some_and(|last| last.cause == cause && last.at.elapsed() < LOG_INTERVAL) {
-        warn!(kind = V::KIND, error = message, remedy = remedy(V::KIND, code), "watch failed, retrying");
+        warn!(kind = V::KIND, error = message, remedy, "watch failed, retrying");
         *last = Some(LoggedFailure { cause, at: Instant::now() });
     }
     code
@@ -132,7 +135,7 @@ fn status_reason(error: &kube::Error) -> String {
 fn remedy(kind: &str, code: Option<u16>) -> &'static str {
     match (kind, code) {
         ("WindowsNodePool" | "WindowsRuntimeProfile", Some(404)) => {
-            "install the CustomResourceDefinitions: kubectl apply -k crds/ (before Kubernetes 1.25 with --validate=false)"
+            "install the CustomResourceDefinitions of this version: kubectl apply -k crds/ (before Kubernetes 1.25 with --validate=false)"
         }
         ("WindowsNodeConfig", Some(404)) => {
             "pools with delivery.method: Agent need this CustomResourceDefinition: kubectl apply -k crds/"
@@ -147,9 +150,9 @@ fn remedy(kind: &str, code: Option<u16>) -> &'static str {
             | "KubeadmConfig",
             Some(403 | 404),
         ) => "pools with delivery.method: ClusterAPI need Cluster API, and config/cluster-api",
-        ("WindowsNodeConfig", Some(403)) => "the ClusterRole of config/rbac allows it",
+        ("WindowsNodeConfig", Some(403)) => "the ClusterRole of config/default allows it",
         (_, Some(401)) => "check the ServiceAccount or kubeconfig of the operator: its credentials are not valid",
-        (_, Some(403)) => "apply the ClusterRole, the Role and their bindings from config/rbac",
+        (_, Some(403)) => "apply the ClusterRole, the Role and their bindings from config/default",
         (_, Some(404)) => "upgrade the cluster: winpool needs Kubernetes 1.20 or later, which serves this kind",
         _ => "check the API server and the network",
     }
@@ -319,7 +322,7 @@ mod tests {
     fn the_remedy_depends_on_the_kind_and_the_status_code() {
         assert!(remedy("WindowsNodePool", Some(404)).contains("kubectl apply -k crds/"));
         assert!(remedy("RuntimeClass", Some(404)).contains("1.20"));
-        assert!(remedy("Node", Some(403)).contains("config/rbac"));
+        assert!(remedy("Node", Some(403)).contains("config/default"));
         assert!(remedy("Node", None).contains("network"));
     }
 

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument, field::Empty, info_span};
 
-use super::{View, client::with_deadline, deadline::DeadlineExceeded, explain, status_code};
+use super::{View, claim::NotLeader, client::with_deadline, deadline::DeadlineExceeded, explain, is, status_code};
 use crate::{
     admin::Metrics,
     api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::manager},
@@ -358,7 +358,7 @@ fn succeeded(outcome: &Outcome) -> bool {
 const PATCH_FORBIDDEN: &str = "cannot patch resource \"nodes\"";
 
 fn outcome_of(error: &kube::Error, on_not_found: OnNotFound) -> Outcome {
-    if DeadlineExceeded::is(error) {
+    if is::<DeadlineExceeded>(error) || is::<NotLeader>(error) {
         return Outcome::Conflict;
     }
     match (status_code(error), on_not_found) {

@@ -4,7 +4,7 @@ mod document;
 mod read;
 mod text;
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use super::{
     Failure, connect, input,
@@ -40,6 +40,10 @@ pub(super) struct Args {
     /// Let the pools use the profiles: the operator then writes a configuration for each node, and its name into an annotation
     #[arg(long)]
     profiles: bool,
+    /// Read the configuration of each kubelet too, for the profiles. It requires the permission to get nodes/proxy, which also
+    /// permits to run commands in the pods of a node: use the credentials of an administrator
+    #[arg(long, conflicts_with = "nodes")]
+    configz: bool,
     /// Write one file for each pool and profile into this directory instead of printing them. The directory must be empty or
     /// written by winpool adopt, which replaces it
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
@@ -59,17 +63,20 @@ pub(super) struct Args {
 /// # Errors
 /// There is no Windows node, or one is not in exactly one pool.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let Args { nodes: files, pool_label, profiles, out, output, namespace, cluster } = args;
+    let Args { nodes: files, pool_label, profiles, configz, out, output, namespace, cluster } = args;
     pool_label.iter().try_for_each(|key| check_label(key))?;
     let namespace = input::namespace(namespace)?;
-    let snapshot =
-        if files.is_empty() { read::cluster(&cluster, &namespace)? } else { read::files(&files, &namespace)? };
+    let (snapshot, kubelets) = match files.as_slice() {
+        [] => read::cluster(&cluster, &namespace, configz)?,
+        files => (read::files(files, &namespace)?, BTreeMap::new()),
+    };
     if snapshot.nodes.is_empty() {
         return Err(Failure::Problems("there is no node with label kubernetes.io/os=windows".to_owned()));
     }
-    let adoption = adopt::adopt(&snapshot, &adopt::Options { pool_labels: pool_label, use_profiles: profiles });
+    let options = adopt::Options { pool_labels: pool_label, use_profiles: profiles, kubelets };
+    let adoption = adopt::adopt(&snapshot, &options);
     if adoption.pools.is_empty() && adoption.problems.is_empty() {
-        input::note(&format!("nothing to write: {}", text::summary(&adoption)[0]));
+        input::note(&format!("nothing to write: {}", text::assigned(&adoption)));
     }
     write(&adoption, &Destination::new(out, output.unwrap_or_default()))?;
     match adoption.problems.as_slice() {

@@ -30,7 +30,7 @@ use crate::{
 const ATTEMPTS: usize = 10;
 /// How many writes are made before their progress is printed.
 const BATCH: usize = 50;
-/// The refusal where nobody can be asked.
+/// The refusal without a terminal to ask on.
 const NO_TERMINAL: &str = "cleanup asks before it removes anything, and standard input is not a terminal. Use --dry-run to \
                            see what it would remove, and --yes to remove it";
 

@@ -31,7 +31,7 @@ impl Args {
     pub(super) async fn config(&self) -> Result<Config, Failure> {
         if self.kubeconfig.is_none() && self.context.is_none() {
             return Config::infer().await.map_err(|error| {
-                let error = with_sources(&error);
+                let error = first_line(&with_sources(&error));
                 Failure::Cluster(format!(
                     "no cluster: {error}. Use --kubeconfig, set KUBECONFIG to a kubeconfig with a current context, or run \
                      in a Pod with a ServiceAccount"
@@ -40,7 +40,8 @@ impl Args {
         }
         let invalid = |error: KubeconfigError| {
             let source = self.kubeconfig.as_ref().map_or("KUBECONFIG".to_owned(), |file| file.display().to_string());
-            Failure::Usage(format!("invalid kubeconfig: {source}: {}. Correct --kubeconfig", with_sources(&error)))
+            let error = first_line(&with_sources(&error));
+            Failure::Usage(format!("invalid kubeconfig: {source}: {error}. Correct --kubeconfig"))
         };
         let kubeconfig = self.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
         let kubeconfig = kubeconfig.map_err(invalid)?;
@@ -53,11 +54,29 @@ impl Args {
 
     /// A client for a command that runs once.
     pub(super) async fn client(&self) -> Result<Client, Failure> {
-        cluster::client(self.config().await?).map_err(|error| {
-            let error = with_sources(&error);
-            Failure::Cluster(format!("invalid kubeconfig: {error}. Correct it, or choose another --context"))
-        })
+        client_of(self.config().await?)
     }
+
+    /// The configuration of the client of the operator. An API server that cannot be reached now is no failure, because the
+    /// operator waits for it.
+    pub(super) async fn operator_config(&self) -> Result<Config, Failure> {
+        let config = self.config().await?;
+        let checked = cluster::check_configuration(&client_of(config.clone())?).await;
+        checked.map_err(|why| Failure::Cluster(format!("cannot use {}: {why}", config.cluster_url)))?;
+        Ok(config)
+    }
+}
+
+fn client_of(config: Config) -> Result<Client, Failure> {
+    cluster::client(config).map_err(|error| {
+        let error = first_line(&with_sources(&error));
+        Failure::Usage(format!("invalid kubeconfig: {error}. Correct it, or choose another --context"))
+    })
+}
+
+/// The parser of YAML adds a picture of the lines.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn check_context(kubeconfig: &Kubeconfig, context: &str) -> Result<(), Failure> {

@@ -14,6 +14,7 @@ pub mod lint;
 mod migrate;
 pub mod output;
 mod plan;
+mod policies;
 mod program;
 mod progress;
 mod registry;
@@ -48,6 +49,8 @@ enum Command {
     Agent(agent::Args),
     /// Print the CustomResourceDefinitions
     Crds(crds::Args),
+    /// Print the optional admission policies
+    Policies(policies::Args),
     /// Print what the operator would apply for the resources in files (works offline)
     Render(render::Args),
     /// Print what would change in the cluster, or what an upgrade would break (read-only)
@@ -84,6 +87,7 @@ impl Cli {
             Command::Run(args) => run::Settings::try_from(args).and_then(run::run),
             Command::Agent(args) => agent::run(args),
             Command::Crds(args) => crds::run(args),
+            Command::Policies(args) => policies::run(args),
             Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
             Command::Plan(args) => plan::run(args),
             Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
@@ -122,6 +126,9 @@ pub enum Failure {
     /// The cluster could not be reached or refused a request: exit status 3.
     #[error("{0}")]
     Cluster(String),
+    /// Another replica of the operator may write now: exit status 4.
+    #[error("{0}")]
+    NotLeader(String),
     /// A bug in winpool: exit status 101, as after a panic.
     #[error("{0}")]
     Internal(String),
@@ -137,6 +144,7 @@ impl Failure {
             Self::Problems(_) => 1,
             Self::Usage(_) => 2,
             Self::Cluster(_) => 3,
+            Self::NotLeader(_) => 4,
             Self::Internal(_) => 101,
             Self::Interrupted(_) => 130,
         })

@@ -1,16 +1,21 @@
 //! `winpool run`: the operator.
 
-use std::{future::Future, net::SocketAddr, time::Duration};
+use std::{future::Future, net::SocketAddr, path::PathBuf, time::Duration};
 
-use tokio::{net::TcpListener, task::spawn_blocking, time::timeout};
+use futures::FutureExt as _;
+use tokio::{
+    net::TcpListener,
+    task::{JoinSet, spawn_blocking},
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Failure, connect, input, registry, signals::Signals};
 use crate::{
-    admin::{self, Admin, Metrics, Readiness},
+    admin::{self, Admin, Certificate, CertificateError, CertificateSource, Metrics, Readiness},
     api::names::DEFAULT_NAMESPACE,
-    cluster::with_sources,
+    cluster::{Reviewer, with_sources},
     controllers,
     domain::tables,
     telemetry::{self, LogFormat, Telemetry},
@@ -27,10 +32,12 @@ pub(super) struct Args {
     /// The namespace of the operator, where it stores ConfigMaps
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
-    /// The address to serve /livez, /readyz, /metrics and /log on. In a Pod use 0.0.0.0, so that the kubelet can probe
-    /// it. Port 0 selects a free port, which is logged
+    /// The address to serve /livez and /readyz on, and /metrics and /log for clients on loopback. In a Pod use 0.0.0.0, so
+    /// that the kubelet can probe it. Port 0 selects a free port, which is logged
     #[arg(long, env = "WINPOOL_ADMIN_ADDRESS", value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
     admin_address: SocketAddr,
+    #[command(flatten)]
+    secure: SecureArgs,
     /// The log level (error, warn, info, debug, trace), or levels by module such as info,winpool=debug
     #[arg(
         long,
@@ -51,11 +58,57 @@ pub(super) struct Args {
     /// Use the pull secrets of pods for private registries. Requires permission to read them: apply config/pull-secrets
     #[arg(long, env = "WINPOOL_PULL_SECRETS")]
     pull_secrets: bool,
+    /// Write only as the holder of Lease winpool in the namespace of the operator, so that several replicas can run. Without
+    /// it, only one process may run
+    #[arg(long, env = "WINPOOL_LEADER_ELECTION", value_enum, value_name = "ON|OFF", default_value_t)]
+    leader_election: Switch,
     /// The format of log lines
     #[arg(long, env = "WINPOOL_LOG_FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
     #[command(flatten)]
     cluster: connect::Args,
+}
+
+/// The options of the HTTPS server as typed.
+#[derive(Debug, clap::Args)]
+struct SecureArgs {
+    /// The address to serve the same on by HTTPS: /metrics and /log for clients with the bearer token of a user who may get
+    /// /metrics or put /log (ClusterRole winpool-metrics-reader)
+    #[arg(long = "secure-address", env = "WINPOOL_SECURE_ADDRESS", value_name = "IP:PORT")]
+    address: Option<SocketAddr>,
+    /// The certificate for --secure-address, as PEM. A changed file is read without a restart. Without it, the certificate
+    /// is self-signed
+    #[arg(
+        long = "tls-cert-file",
+        env = "WINPOOL_TLS_CERT_FILE",
+        value_name = "FILE",
+        requires = "key",
+        requires = "address"
+    )]
+    certificate: Option<PathBuf>,
+    /// The private key of the certificate, as PEM
+    #[arg(
+        long = "tls-private-key-file",
+        env = "WINPOOL_TLS_PRIVATE_KEY_FILE",
+        value_name = "FILE",
+        requires = "certificate"
+    )]
+    key: Option<PathBuf>,
+}
+
+impl SecureArgs {
+    /// The address and the certificate; `None` without an address.
+    fn read(self) -> Result<Option<(SocketAddr, Certificate)>, Failure> {
+        let Some(address) = self.address else { return Ok(None) };
+        let source = match (self.certificate, self.key) {
+            (Some(certificate), Some(key)) => CertificateSource::Files { certificate, key },
+            _ => CertificateSource::SelfSigned,
+        };
+        let certificate = Certificate::new(source).map_err(|error| {
+            Failure::Usage(format!("{error}. Check --tls-cert-file and --tls-private-key-file, or omit both"))
+        })?;
+        Ok(Some((address, certificate)))
+    }
 }
 
 /// On or off.
@@ -73,7 +126,9 @@ pub(super) struct Settings {
     workloads: bool,
     registry: Option<registry::Args>,
     pull_secrets: bool,
+    leader_election: bool,
     admin_address: SocketAddr,
+    secure: Option<(SocketAddr, Certificate)>,
     log: String,
     log_format: LogFormat,
     cluster: connect::Args,
@@ -85,9 +140,22 @@ impl TryFrom<Args> for Settings {
     fn try_from(args: Args) -> Result<Self, Failure> {
         let Args { admin_address, log, log_format, pull_secrets, cluster, .. } = args;
         let namespace = input::namespace(args.namespace)?;
+        let secure = args.secure.read()?;
         let workloads = args.workloads == Switch::On;
         let registry = (workloads && args.registry == Switch::On).then_some(args.registries);
-        Ok(Self { namespace, admin_address, log, log_format, workloads, registry, pull_secrets, cluster })
+        let leader_election = args.leader_election == Switch::On;
+        Ok(Self {
+            namespace,
+            admin_address,
+            secure,
+            log,
+            log_format,
+            workloads,
+            registry,
+            pull_secrets,
+            leader_election,
+            cluster,
+        })
     }
 }
 
@@ -113,16 +181,20 @@ async fn with_telemetry(settings: Settings) -> Result<(), Failure> {
 
 async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failure> {
     let signals = Signals::listen()?;
-    let config = settings.cluster.config().await?;
-    let address = settings.admin_address;
-    let listener = TcpListener::bind(address).await.map_err(|error| {
-        Failure::Usage(format!("cannot listen on {address}: {error}. Choose another --admin-address"))
-    })?;
+    let config = settings.cluster.operator_config().await?;
+    let registry = settings.registry.map(registry::Args::registry_if_any).transpose()?.flatten();
+    let listener = listen(settings.admin_address, "--admin-address").await?;
+    let secure = match settings.secure {
+        Some((address, certificate)) => Some((listen(address, "--secure-address").await?, certificate)),
+        None => None,
+    };
+    let address = |listener: &TcpListener| listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
     info!(
         version = env!("CARGO_PKG_VERSION"),
         api_server = %config.cluster_url,
         namespace = settings.namespace,
-        admin = %listener.local_addr().unwrap_or(address),
+        admin = address(&listener),
+        secure = secure.as_ref().map(|(listener, _)| address(listener)),
         "winpool started"
     );
     if let Some(text) = tables::old(super::today()) {
@@ -130,6 +202,13 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
     }
 
     let admin = Admin { metrics: Metrics::default(), ready: Readiness::default(), log: telemetry.filter() };
+    let mut servers = Servers::default();
+    if let Some((listener, certificate)) = secure {
+        let reviewer = Reviewer::new(config.clone(), &admin.metrics);
+        let reviewer = reviewer.map_err(|error| Failure::Internal(with_sources(&error)))?;
+        servers.add(|stop| admin::serve_secure(listener, certificate, Box::new(reviewer), admin.clone(), stop));
+    }
+    servers.add(|stop| admin::serve(listener, admin.clone(), stop).map(Ok));
     let stop = CancellationToken::new();
     let controllers = controllers::run(
         controllers::Settings {
@@ -138,34 +217,58 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
             metrics: admin.metrics.clone(),
             readiness: admin.ready.clone(),
             workloads: settings.workloads,
-            registry: settings.registry.map(registry::Args::registry_if_any).transpose()?.flatten(),
+            registry,
             pull_secrets: settings.pull_secrets,
+            leader_election: settings.leader_election,
         },
         stop.clone(),
     );
-    let controllers = async { controllers.await.map_err(|error| Failure::Internal(with_sources(&error))) };
-    let result = with_admin_server(listener, admin, run_until_signal(controllers, signals, stop)).await;
+    let controllers = async {
+        controllers.await.map_err(|error| match error {
+            controllers::Error::Lost(error) => Failure::NotLeader(error.to_string()),
+            error => Failure::Internal(with_sources(&error)),
+        })
+    };
+    let result = servers.serve_during(run_until_signal(controllers, signals, stop)).await;
     info!("winpool stopped");
     result
 }
 
-/// Runs an operator while the admin server is serving.
-async fn with_admin_server(
-    listener: TcpListener,
-    admin: Admin,
-    operator: impl Future<Output = Result<(), Failure>>,
-) -> Result<(), Failure> {
-    let stop = CancellationToken::new();
-    let mut server = tokio::spawn(admin::serve(listener, admin, stop.clone()));
-    let result = tokio::select! {
-        result = operator => result,
-        result = &mut server => return Err(Failure::Internal(format!("the admin server stopped unexpectedly: {result:?}"))),
-    };
-    stop.cancel();
-    if timeout(ADMIN_SHUTDOWN, server).await.is_err() {
-        warn!("admin server did not shut down, a client is still connected");
+async fn listen(address: SocketAddr, option: &str) -> Result<TcpListener, Failure> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|error| Failure::Usage(format!("cannot listen on {address}: {error}. Choose another {option}")))
+}
+
+/// The running admin servers.
+#[derive(Default)]
+struct Servers {
+    tasks: JoinSet<Result<(), CertificateError>>,
+    stop: CancellationToken,
+}
+
+impl Servers {
+    /// Starts a server, which ends when its token is cancelled.
+    fn add<F>(&mut self, serve: impl FnOnce(CancellationToken) -> F)
+    where
+        F: Future<Output = Result<(), CertificateError>> + Send + 'static,
+    {
+        self.tasks.spawn(serve(self.stop.clone()));
     }
-    result
+
+    /// Runs an operator, and stops the servers when it ends.
+    async fn serve_during(mut self, operator: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+        let result = tokio::select! {
+            result = operator => result,
+            ended = self.tasks.join_next() => {
+                return Err(Failure::Internal(format!("an admin server stopped unexpectedly: {ended:?}")));
+            }
+        };
+        self.stop.cancel();
+        if timeout(ADMIN_SHUTDOWN, self.tasks.join_all()).await.is_err() {
+            warn!("admin server did not shut down, a client is still connected");
+        }
+        result
+    }
 }
 
 /// Runs the controllers until the first signal, then waits for running reconciles.
@@ -211,7 +314,24 @@ mod tests {
         assert_eq!(settings.namespace, "winpool-system");
         assert!(settings.admin_address.ip().is_loopback());
         assert_eq!(settings.log, "info,kube_client=error,kube_runtime=error");
-        assert_eq!(settings.log_format, LogFormat::Text);
+        assert_eq!(settings.log_format, LogFormat::Auto);
+    }
+
+    #[test]
+    fn a_certificate_requires_its_key_and_an_address() {
+        let parse = |args: &[&str]| CommandLine::try_parse_from([&["run"], args].concat()).is_ok();
+        for (args, is_valid) in [
+            (&["--secure-address=0.0.0.0:1", "--tls-cert-file=a", "--tls-private-key-file=b"][..], true),
+            (&["--secure-address=0.0.0.0:1"], true),
+            (&["--secure-address=0.0.0.0:1", "--tls-cert-file=a"], false),
+            (&["--secure-address=0.0.0.0:1", "--tls-private-key-file=b"], false),
+            (&["--tls-cert-file=a", "--tls-private-key-file=b"], false),
+        ] {
+            assert_eq!(parse(args), is_valid, "{args:?}");
+        }
+        let failure = settings(&["--secure-address=0.0.0.0:1", "--tls-cert-file=/a", "--tls-private-key-file=/b"]);
+        let text = failure.unwrap_err().to_string();
+        assert!(text.starts_with("/a: No such file or directory") && text.contains("--tls-cert-file"), "{text}");
     }
 
     #[test]

@@ -19,8 +19,11 @@ use super::{
 };
 use crate::{
     api::names::label,
-    cluster::{ClusterApiCache, ClusterApiStores, Served, cluster_api_resource, explain, infrastructure, served},
-    domain::pool::machines::described_infrastructure,
+    cluster::{ClusterApiCache, ClusterApiStores, Served, View, cluster_api_resource, explain, infrastructure, served},
+    domain::pool::machines::{
+        ClusterView, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
+        described_infrastructure,
+    },
     facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP},
 };
 
@@ -30,6 +33,17 @@ const INTERVAL: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long one check may take.
 const LIMIT: Duration = Duration::from_secs(20);
+
+/// The kinds of [`watch_all`].
+const KINDS: [&str; 7] = [
+    ClusterView::KIND,
+    MachineGroup::KIND,
+    MachinePoolView::KIND,
+    MachineSetView::KIND,
+    MachineView::KIND,
+    TemplateView::KIND,
+    KubeadmConfigView::KIND,
+];
 
 /// Follows Cluster API from the time when a pool uses it.
 pub fn start(watches: &Watches, tasks: &mut JoinSet<()>) {
@@ -49,6 +63,7 @@ async fn follow(watches: Watches) {
             Ok(Ok(found)) if current.as_ref() != Some(&found) => {
                 info!(served = ?found, "Cluster API");
                 tasks.shutdown().await;
+                KINDS.into_iter().for_each(|kind| watches.supervisor.metrics.remove_kind(kind));
                 is_synced = false;
                 let cache = match &found {
                     Served::Nothing => ClusterApiCache::NotInstalled,

@@ -125,7 +125,9 @@ impl Context {
     /// Writes the status, publishes the events, logs, and returns when to reconcile again.
     pub async fn finish(&self, done: &Done, update: StatusUpdate<'_>) -> ReconcileResult {
         let status = self.write_status(&update).instrument(info_span!("status")).await;
-        self.events.publish(&update.events).await;
+        if !update.events.is_empty() {
+            self.events.publish(&update.events).instrument(info_span!("events")).await;
+        }
         log_changes(done, status.as_ref());
         self.log_failures(done, &update, status.as_ref());
         let outcomes: Vec<&Outcome> = done.results.iter().map(|(_, outcome)| outcome).chain(&status).collect();
@@ -155,14 +157,16 @@ impl Context {
     }
 }
 
-/// Logs one line for a reconcile with writes.
+/// Logs one line for a reconcile that wrote something.
 fn log_changes(done: &Done, status: Option<&Outcome>) {
     let conflicts = done.results.iter().filter(|(_, outcome)| *outcome == Outcome::Conflict).count();
     let written: Vec<_> = done.results.iter().filter(|(_, outcome)| wrote(outcome)).collect();
-    if written.is_empty() {
-        debug!(conflicts, status = status.is_some(), "nothing changed");
-    } else {
-        info!(written = written.len(), conflicts, complete = done.complete, changes = changes(&written), "changed");
+    let status = status.is_some_and(wrote);
+    let (count, changes) = (written.len(), changes(&written));
+    match (count, status) {
+        (0, false) => debug!(conflicts, "nothing changed"),
+        (0, true) => info!(conflicts, "status changed"),
+        _ => info!(written = count, conflicts, complete = done.complete, status, changes, "changed"),
     }
 }
 

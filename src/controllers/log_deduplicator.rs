@@ -75,7 +75,7 @@ impl FailureReport {
         match self.key.taints_only {
             true => "allow the taints of the operator in the admission policy or webhook that rejects them",
             false => {
-                "check config/rbac, the installed CRDs and admission policies if the write is refused. It is retried"
+                "check config/default, the installed CRDs and admission policies if the write is refused. It is retried"
             }
         }
     }

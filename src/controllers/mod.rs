@@ -46,10 +46,14 @@ use self::{
 };
 use crate::{
     admin::{Metrics, Readiness, ReconcileOutcome},
-    cluster::{Caches, Events, Leases, OwnershipKeyStore, VersionProbe, View, Writer, operator_client},
+    cluster::{
+        Caches, Claim, Elector, Events, LeadershipLost, Leases, OwnershipKeyStore, VersionProbe, View, Writer,
+        identified, identity, operator_client,
+    },
     domain::{ownership::Ownership, pool::NodeConfigView, workload::Workloads},
     facts::Minor,
     registry::Registry,
+    telemetry,
 };
 
 /// The settings of the operator.
@@ -68,6 +72,8 @@ pub struct Settings {
     pub registry: Option<Registry>,
     /// Whether the pull secrets of pods are used for registries.
     pub pull_secrets: bool,
+    /// Whether other processes of the operator may run: only the one with the Lease writes.
+    pub leader_election: bool,
 }
 
 /// Why the operator cannot start.
@@ -79,16 +85,29 @@ pub enum Error {
     /// No key can be generated.
     #[error("the system has no source of random numbers")]
     Random(#[source] getrandom::Error),
+    /// Another process may write.
+    #[error(transparent)]
+    Lost(#[from] LeadershipLost),
 }
 
 /// Runs the operator until the shutdown.
 ///
-/// Reconciles start after the caches are synced and the version of the API server was probed.
+/// Reconciles start after the caches are synced, the version of the API server was probed, and this process is the leader.
 ///
 /// # Errors
-/// If the client cannot be built, or no key can be generated.
-pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
-    let client = operator_client(settings.config.clone(), &settings.metrics);
+/// If the client cannot be built, no key can be generated, or this process is no longer the leader.
+pub async fn run(mut settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
+    let identity = identity().map_err(Error::Random)?;
+    settings.config = identified(settings.config, &identity);
+    let Settings { config, namespace, metrics, .. } = &settings;
+    let elector = settings.leader_election.then(|| {
+        let elector = Elector::new(config.clone(), namespace.clone(), identity, metrics.clone());
+        elector.map_err(|error| Error::Client(Box::new(error)))
+    });
+    let elector = elector.transpose()?;
+    settings.metrics.leader(elector.is_none());
+    let claim = elector.as_ref().map_or_else(Claim::unlimited, Elector::claim);
+    let client = operator_client(settings.config.clone(), &settings.metrics, claim.clone());
     let client = client.map_err(|error| Error::Client(Box::new(error)))?;
     let mut probes = Probes::new(&settings, &client)?;
     let (version, ownership) = (probes.version.clone(), probes.ownership.clone());
@@ -102,32 +121,56 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
     watches.start(&mut background, &settings.namespace);
     watches.start_agents(&mut background);
     cluster_api::start(&watches, &mut background);
+    let workloads = settings.workloads.then(|| watches.start_workloads(&mut background));
     tokio::select! {
-        _ = async { tokio::join!(caches.wait_for_sync(), probes.first()) } => {}
+        _ = async { tokio::join!(caches.wait_for_sync(), probes.versions.probe()) } => {}
         () = shutdown.cancelled() => return Ok(()),
     }
     info!(nodes = caches.nodes.len(), pools = caches.pools.len(), "caches synced");
-    probes.start(&mut background, &supervisor, &mapper);
-    let context = context(&settings, &client, caches.clone());
-    if settings.workloads {
-        let task = WorkloadTask {
-            stores: watches.start_workloads(&mut background),
-            changes: mapper.workloads,
-            context: context.clone(),
-            pools: mapper.pools,
-            registry: settings.registry.map(Arc::new),
-            secrets: settings.pull_secrets.then_some(client),
-        };
-        caches.workloads.send_replace(Workloads::Waiting);
-        background.spawn(supervisor.run("workloads", move || task.clone().run()));
+
+    let lead = async {
         tokio::select! {
-            () = wait_for_workloads(caches.workloads.subscribe(), WORKLOADS_TIMEOUT) => {}
-            () = settings.readiness.wait_for_refusal(NodeConfigView::KIND) => {}
-            () = shutdown.cancelled() => return Ok(()),
+            () = async { claim.wait().await; probes.keys.start().await } => {}
+            () = shutdown.cancelled() => return,
         }
+        probes.start(&mut background, &supervisor, &mapper);
+        let context = context(&settings, &client, caches.clone());
+        if let Some(stores) = workloads {
+            let task = WorkloadTask {
+                stores,
+                changes: mapper.workloads,
+                context: context.clone(),
+                pools: mapper.pools,
+                registry: settings.registry.map(Arc::new),
+                secrets: settings.pull_secrets.then_some(client),
+            };
+            caches.workloads.send_replace(Workloads::Waiting);
+            background.spawn(supervisor.run("workloads", move || task.clone().run()));
+            tokio::select! {
+                () = wait_for_workloads(caches.workloads.subscribe(), WORKLOADS_TIMEOUT) => {}
+                () = settings.readiness.wait_for_refusal(NodeConfigView::KIND) => {}
+                () = shutdown.cancelled() => return,
+            }
+        }
+        queues.run(&context, &shutdown).await;
+    };
+    with_election(elector, lead).await
+}
+
+/// Does the work of the leader while the election goes on, and releases the Lease afterwards.
+async fn with_election(elector: Option<Elector>, work: impl Future<Output = ()>) -> Result<(), Error> {
+    let Some(elector) = elector else {
+        work.await;
+        return Ok(());
+    };
+    let release = CancellationToken::new();
+    let election = elector.run(release.clone());
+    tokio::pin!(election);
+    tokio::select! {
+        ended = &mut election => return ended.map_err(Error::Lost),
+        () = work => release.cancel(),
     }
-    queues.run(&context, &shutdown).await;
-    Ok(())
+    election.await.map_err(Error::Lost)
 }
 
 fn context(settings: &Settings, client: &Client, caches: Arc<Caches>) -> Context {
@@ -154,14 +197,10 @@ struct Probes {
 
 impl Probes {
     fn new(settings: &Settings, client: &Client) -> Result<Self, Error> {
-        let (versions, version) = VersionProbe::new(settings.config.clone());
+        let (versions, version) = VersionProbe::new(settings.config.clone(), settings.metrics.clone());
         let keys = OwnershipKeyStore::new(client.clone(), settings.namespace.clone());
         let (keys, ownership) = keys.map_err(Error::Random)?;
         Ok(Self { versions, version, keys, ownership })
-    }
-
-    async fn first(&mut self) {
-        tokio::join!(self.versions.probe(), self.keys.start());
     }
 
     /// Starts the periodic reads, and enqueues the objects that depend on a changed value.
@@ -260,6 +299,7 @@ async fn run_controller<F>(
 ) where
     F: Future<Output = ReconcileResult> + Send + 'static,
 {
+    context.metrics.controller(controller, queue.depth());
     let traced = |object: String, trigger: Option<Trigger>| {
         let description = trigger.as_ref().map_or("requeued", |trigger| trigger.description.as_str());
         let span = info_span!("reconcile", controller, object, trigger = description);
@@ -298,7 +338,8 @@ impl ReconcileTimer {
 
 impl Drop for ReconcileTimer {
     fn drop(&mut self) {
-        self.metrics.reconcile(self.controller, self.outcome, self.start.elapsed().as_secs_f64());
+        let seconds = self.start.elapsed().as_secs_f64();
+        self.metrics.reconcile(self.controller, self.outcome, seconds, telemetry::trace_id());
     }
 }
 

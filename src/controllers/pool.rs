@@ -1,5 +1,6 @@
 //! The pool controller: snapshot, plan, writes, status.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tracing::info_span;
 
@@ -10,8 +11,9 @@ use crate::{
     api::WindowsNodePoolStatus,
     cluster::Resource,
     domain::{
+        operation::Done,
         pool::{Snapshot, delivery, plan::Plan, plan::plan, rollout::FailureReason},
-        status::{event::Event, pool::report, rollout},
+        status::{event::Event, figures, pool::report, rollout},
         workload::Workloads,
     },
     facts::builds::{self, Release},
@@ -31,7 +33,10 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
     };
     let done = context.write(&plan).await;
     let report = report(&snapshot, &plan, &done);
-    context.metrics.pool(pool, metrics(&snapshot, &plan, &report.status));
+    context.metrics.pool(pool, metrics(&snapshot, &plan, &done, &report.status));
+    for seconds in figures::ready_before_taint(&plan, &done, Timestamp::now()) {
+        context.metrics.ready_before_taint(pool, seconds);
+    }
     let mut events = report.events;
     events.extend(rollout::confirmed(&snapshot, &done));
     events.extend(new_failures(&context, &snapshot, &plan));
@@ -47,7 +52,7 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
 }
 
 /// The metrics of the pool.
-fn metrics(snapshot: &Snapshot, plan: &Plan, status: &WindowsNodePoolStatus) -> PoolReport {
+fn metrics(snapshot: &Snapshot, plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> PoolReport {
     let pool = &plan.pool.name;
     let phases = delivery::phases(snapshot, pool);
     let has_agents = phases.iter().any(|(_, count)| *count > 0);
@@ -56,6 +61,8 @@ fn metrics(snapshot: &Snapshot, plan: &Plan, status: &WindowsNodePoolStatus) -> 
     let build = plan.pool.spec.as_ref().ok().map(|spec| spec.build);
     PoolReport {
         nodes: status.nodes,
+        ready_untainted: figures::ready_untainted(plan, done),
+        holds: figures::holds(plan),
         conditions: status.conditions.iter().map(triple).collect(),
         support_end: build.and_then(builds::release).map(Release::final_end),
         workloads: match &snapshot.workloads {

@@ -97,6 +97,12 @@ pub fn queue<T>() -> (Enqueuer<T>, Queue<T>) {
 }
 
 impl<T: Send + 'static> Queue<T> {
+    /// Counts the objects that wait for a reconcile.
+    pub fn depth(&self) -> impl Fn() -> usize + Send + Sync + 'static {
+        let shared = self.0.clone();
+        move || shared.schedule().depth(Instant::now())
+    }
+
     /// Reconciles the objects until the shutdown, and then waits for the running reconciles.
     ///
     /// A reconcile gets the object and the first cause since its last reconcile; `None` if it was requeued.
@@ -208,6 +214,11 @@ impl<T> Schedule<T> {
     /// When the next reconcile is due.
     fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
+    }
+
+    /// The number of objects that are due, also those with a running reconcile.
+    fn depth(&self, now: Instant) -> usize {
+        self.objects.values().filter(|entry| entry.due.is_some_and(|due| due <= now)).count()
     }
 
     /// Removes an object that is due, for its reconcile. Returns it with the cause.
@@ -486,8 +497,11 @@ mod tests {
         let mut schedule = Schedule::default();
         schedule.enqueue("a", "first", now);
         schedule.enqueue("a", "second", now);
+        assert_eq!(schedule.depth(now), 1);
         assert_eq!(schedule.take(now), Some(("a".into(), Some("first"))));
+        assert_eq!(schedule.depth(now), 0);
         schedule.enqueue("a", "third", now);
+        assert_eq!((schedule.depth(now), schedule.depth(now + MIN_INTERVAL)), (0, 1));
         schedule.requeue("a", Requeue::Wait, now);
         assert_eq!(schedule.take(now), None, "not before the minimum interval");
         assert_eq!(schedule.take(now + MIN_INTERVAL), Some(("a".into(), Some("third"))));

@@ -36,6 +36,7 @@ impl Supervisor {
         F: Future<Output = ()> + Send + 'static,
     {
         let mut failures = 0_u32;
+        self.metrics.task(task);
         loop {
             let mut running = AbortOnDropHandle::new(spawn(start()));
             let ended = match timeout(RECOVERY, &mut running).await {

@@ -20,6 +20,7 @@ use super::{
     trigger::Trigger,
 };
 use crate::domain::{
+    pool::stranding::has_new_taints,
     status::event::{Event, Regarding},
     text::some_of,
     workload::{IssueKind, PoolWorkloads, SchedulingState, WorkloadIndex, WorkloadIssue, WorkloadName, Workloads},
@@ -43,6 +44,7 @@ pub async fn run(changes: Changes, context: Context, pools: Enqueuer<Trigger>, i
         images,
         index: WorkloadIndex::default(),
         state_changed: true,
+        workloads_changed: true,
         publications: Publications::default(),
     };
     loop {
@@ -60,6 +62,8 @@ struct WorkloadController {
     index: WorkloadIndex,
     /// Whether the scheduling state changed since the last update.
     state_changed: bool,
+    /// Whether pods or objects that create them changed since the last update.
+    workloads_changed: bool,
     publications: Publications,
 }
 
@@ -85,6 +89,7 @@ impl WorkloadController {
     async fn apply(&mut self, changed: Changed) {
         self.state_changed |= changed.scheduling_state;
         self.state_changed |= changed.labels.iter().any(|label| self.index.selects_by(label));
+        self.workloads_changed |= !changed.pods.is_empty() || !changed.controllers.is_empty();
         for ((namespace, key), now) in changed.defaults {
             self.index.set_memory_defaults(&namespace, &key, now);
             consume_budget().await;
@@ -104,6 +109,9 @@ impl WorkloadController {
     }
 
     async fn update(&mut self) {
+        if std::mem::take(&mut self.workloads_changed) {
+            self.enqueue_waiting();
+        }
         if std::mem::take(&mut self.state_changed) || self.index.needs_more_labels() {
             self.update_state().await;
         }
@@ -131,6 +139,14 @@ impl WorkloadController {
         if first || !summaries.is_empty() {
             self.publish(summaries);
             self.context.events.publish(&events).await;
+        }
+    }
+
+    /// Enqueues the pools with taints that wait for workloads: their summaries may be unchanged.
+    fn enqueue_waiting(&self) {
+        let pools = self.context.caches.pools.all();
+        for pool in pools.values().filter(|pool| has_new_taints(pool)) {
+            self.pools.enqueue(&pool.name, Trigger::new("workloads changed".to_owned()));
         }
     }
 

@@ -286,8 +286,8 @@ fn snapshot_after(snapshot: &Snapshot, pool: &str, target: &Target) -> Option<Sn
         let mut upgraded = node.as_ref().clone();
         upgraded.os = Ok(OsVersion { build: *build, revision: None });
         upgraded.labels.insert(label::WINDOWS_BUILD.to_owned(), build.to_string());
-        upgraded.labels.retain(|key, _| !release_labels::is_release_label(key));
-        upgraded.labels.extend(upgraded.release_labels().into_iter().map(|key| (key, label::RUNS_VALUE.to_owned())));
+        let releases = upgraded.release_labels();
+        release_labels::replace(&mut upgraded.labels, releases);
         after.nodes.insert(upgraded);
     }
     let plan = Planner::new(&after).plan(pool)?;

@@ -2,6 +2,7 @@
 
 pub mod adopt;
 mod decode;
+pub mod election;
 pub mod image;
 mod json_path;
 pub mod kubernetes;

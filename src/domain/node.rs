@@ -32,8 +32,12 @@ pub struct WindowsNode {
     pub config: Option<String>,
     /// The record in its annotation. [`super::ownership`] verifies it.
     pub owned: Option<SignedRecord>,
+    /// The pool whose taints an admission policy has set at the creation of the node, from its annotation.
+    pub registered_with: Option<String>,
     /// Whether the condition Ready is True.
     pub ready: bool,
+    /// Since when the condition Ready has its status, by the clock of the kubelet, or of the node controller.
+    pub ready_since: Option<Timestamp>,
     /// The last heartbeat of the condition Ready, by the node's clock. It causes no reconcile.
     pub heartbeat: Option<Timestamp>,
     /// `spec.unschedulable`: whether the node is cordoned.
@@ -157,7 +161,9 @@ impl WindowsNode {
             taints,
             config,
             owned,
+            registered_with,
             ready,
+            ready_since: _,
             heartbeat: _,
             unschedulable,
             cordon,
@@ -169,7 +175,7 @@ impl WindowsNode {
             taints_writer: _,
             labels_writer: _,
         } = self;
-        let cordoned = (unschedulable, cordon);
+        let (cordoned, owned) = ((unschedulable, cordon), (owned, registered_with));
         (name, uid, created, taints, config, owned, ready, cordoned, os, kubelet, runtime, (capacity, allocatable))
     }
 }
@@ -198,7 +204,9 @@ impl From<Node> for WindowsNode {
             taints: spec.taints.unwrap_or_default(),
             config: annotations.get(annotation::CONFIG).cloned(),
             owned: annotations.get(annotation::OWNED).map(|text| SignedRecord::read(text)),
+            registered_with: annotations.get(annotation::REGISTERED_WITH).cloned(),
             ready: ready.is_some_and(|ready| ready.status == "True"),
+            ready_since: ready.and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0),
             heartbeat: ready.and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0),
             unschedulable: spec.unschedulable == Some(true),
             cordon: annotations.get(annotation::CORDONED).and_then(|text| serde_json::from_str(text).ok()),

@@ -17,7 +17,8 @@ use super::kubernetes::TaintKey;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Added by the operator, or by a kubelet that registered with a rendered configuration.
+    /// Added by the operator, by a kubelet that registered with a rendered configuration, or by the admission policy for new
+    /// nodes.
     Added,
     /// Present with the desired value before the operator wrote to the node.
     Found,

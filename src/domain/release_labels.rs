@@ -33,22 +33,29 @@ pub fn is_release_label(key: &str) -> bool {
 /// The keys of the labels of a host. Only containerd selects images of other builds; for another container runtime, or an
 /// unknown one, the host runs the images of its own build.
 pub fn of_host(host: OsVersion, containerd: Option<ContainerdVersion>) -> BTreeSet<String> {
-    let runs = |build: &Build| {
-        let image = OsVersion { build: *build, revision: None };
-        containerd.is_some()
-            && check(host, Some(image), Isolation::Process, containerd) == VersionCompatibility::Compatible
-    };
-    let others = builds::RELEASES.iter().map(|release| release.build).filter(runs);
+    let others = containerd.into_iter().flat_map(|containerd| other_builds(host, Some(containerd)));
     others.chain([host.build]).map(key_of).collect()
 }
 
-/// The labels of the hosts of a build that run a current containerd.
-pub fn expected(build: Build) -> BTreeMap<String, String> {
-    let current = builds::RELEASES.iter().map(|release| release.build).filter(|image| {
-        let (host, image) = (OsVersion { build, revision: None }, OsVersion { build: *image, revision: None });
-        check(host, Some(image), Isolation::Process, None) == VersionCompatibility::Compatible
-    });
-    current.chain([build]).map(|build| (key_of(build), RUNS_VALUE.to_owned())).collect()
+/// The keys of the labels of the hosts of a build that run a current containerd.
+pub fn expected(build: Build) -> BTreeSet<String> {
+    let others = other_builds(OsVersion { build, revision: None }, None);
+    others.chain([build]).map(key_of).collect()
+}
+
+/// Replaces the labels for releases among the labels of a node by those with these keys.
+pub fn replace(labels: &mut BTreeMap<String, String>, keys: BTreeSet<String>) {
+    labels.retain(|key, _| !is_release_label(key));
+    labels.extend(keys.into_iter().map(|key| (key, RUNS_VALUE.to_owned())));
+}
+
+/// The builds of other releases whose images a host runs in process isolation.
+fn other_builds(host: OsVersion, containerd: Option<ContainerdVersion>) -> impl Iterator<Item = Build> {
+    let builds = builds::RELEASES.iter().map(|release| release.build).filter(move |build| *build != host.build);
+    builds.filter(move |build| {
+        let image = OsVersion { build: *build, revision: None };
+        check(host, Some(image), Isolation::Process, containerd) == VersionCompatibility::Compatible
+    })
 }
 
 #[cfg(test)]

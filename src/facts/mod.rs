@@ -8,6 +8,7 @@ pub mod cluster_api;
 pub mod containerd;
 pub mod eviction;
 pub mod feature_gates;
+pub mod kubelet_defaults;
 pub mod kubelet_fields;
 pub mod kubelet_flags;
 pub mod layers;
@@ -55,6 +56,7 @@ pub const TABLES: &[Table] = &[
     table("containerd",            date(2026, 8, 22), &["containerd/containerd"]),
     table("eviction",              date(2026, 8, 22), &["kubernetes/kubernetes"]),
     table("feature_gates",         date(2026, 7, 23), &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base"]),
+    table("kubelet_defaults",      date(2026, 8, 22), &["kubernetes/kubelet", "kubernetes/kubernetes"]),
     table("kubelet_fields",        date(2026, 8, 22), &["kubernetes/kubelet", "kubernetes/kubernetes"]),
     table("kubelet_flags",         date(2026, 8, 22), &["kubernetes/kubernetes"]),
     table("layers",                date(2026, 8, 22), &["containerd/containerd", "kubernetes/kubelet", "kubernetes/component-base"]),

@@ -61,9 +61,9 @@ pub const DIALECTS: &[Dialect] = &[
         source: "learn.microsoft.com, aks/aksarc/adapt-apps-mixed-os-clusters (2024)" },
 ];
 
-/// Whether a taint with this key and value is one of [`DIALECTS`].
-pub fn is_dialect(key: &str, value: &str) -> bool {
-    DIALECTS.iter().any(|dialect| (dialect.key, dialect.value) == (key, value))
+/// The position of the taint with this key and value in [`DIALECTS`].
+pub fn dialect(key: &str, value: &str) -> Option<usize> {
+    DIALECTS.iter().position(|dialect| (dialect.key, dialect.value) == (key, value))
 }
 
 #[cfg(test)]
@@ -88,6 +88,7 @@ mod tests {
 
     #[test]
     fn a_dialect_has_key_and_value() {
+        let is_dialect = |key, value| dialect(key, value).is_some();
         assert!(is_dialect("os", "Windows") && is_dialect("node.kubernetes.io/os", "windows"));
         assert!(!is_dialect("os", "linux") && !is_dialect("team", "windows"));
     }

@@ -90,7 +90,7 @@ fn a_label_of_the_user_divides_the_nodes_first() {
 }
 
 #[test]
-fn bad_input_is_told_with_its_exit_status() {
+fn bad_input_is_reported_with_its_exit_status() {
     let folder = tempfile::tempdir().unwrap();
     let node = |labels: &str, kernel: &str| {
         format!(

@@ -172,14 +172,18 @@ fn a_taint_that_the_pool_has_begun_to_set_is_set_on_new_nodes_without_another_ch
 }
 
 #[test]
-fn without_pods_a_taint_is_added_if_workloads_are_off_and_held_until_they_are_known() {
-    let model = model(json!({}), json!([]));
-    for (workloads, held) in [(Workloads::Off, false), (Workloads::Waiting, true)] {
-        let snapshot = Snapshot { pods: None, workloads: workloads.clone(), ..model.snapshot() };
+fn without_pods_a_taint_is_added_if_they_cannot_be_read_and_held_until_they_are_known() {
+    let mut model = model(json!({}), json!([]));
+    // Its pods do not tolerate the taint, but it is not checked without the pods that count beside it.
+    model.put(DEPLOYMENT, "api", controller(json!({})));
+    for (workloads, pods_refused, held) in
+        [(Workloads::Off, false, false), (Workloads::Waiting, true, false), (Workloads::Waiting, false, true)]
+    {
+        let snapshot = Snapshot { pods: None, pods_refused, workloads: workloads.clone(), ..model.snapshot() };
         let plan = plan(&snapshot, "web").unwrap();
         let tainted = plan.steps.iter().flatten().filter_map(|operation| operation.summary());
         let tainted = tainted.filter(|summary| summary.contains("taint")).count();
-        assert_eq!(tainted == 0, held, "{workloads:?}");
+        assert_eq!(tainted == 0, held, "{workloads:?}, refused: {pods_refused}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The built binary, offline: its output and its exit status.
 
+mod bad_input;
 mod habits;
 
 use std::{

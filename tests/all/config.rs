@@ -7,6 +7,12 @@ use std::{
 };
 
 use clap::CommandFactory;
+use k8s_openapi::api::{
+    admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+    apps::v1::DaemonSet,
+    policy::v1::PodDisruptionBudget,
+};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use winpool::{
     api::{WindowsNodePool, WindowsRuntimeProfile, names::DEFAULT_NAMESPACE},
@@ -30,15 +36,20 @@ fn listed(folder: &Path, key: &str) -> Vec<PathBuf> {
     names.map(|name| folder.join(name)).collect()
 }
 
-/// Every document of a kustomization and its bases.
+/// Every document of a kustomization.
 fn kustomized(folder: &Path) -> Vec<Value> {
-    let own = listed(folder, "resources").into_iter().flat_map(|file| documents(&file));
-    own.chain(listed(folder, "bases").iter().flat_map(|base| kustomized(base))).collect()
+    listed(folder, "resources").into_iter().flat_map(|file| documents(&file)).collect()
 }
 
 /// The documents of a kind in `config/default`.
 fn shipped(kind: &str) -> Vec<Value> {
     kustomized(&folder("config/default")).into_iter().filter(|object| object["kind"] == kind).collect()
+}
+
+/// The roles of the operator among those of `config/default`.
+fn operator_roles(kind: &str) -> Vec<Value> {
+    let of_users = documents(&folder("config/default/user_roles.yaml"));
+    shipped(kind).into_iter().filter(|role| !of_users.contains(role)).collect()
 }
 
 fn folders_below(folder: &Path) -> Vec<PathBuf> {
@@ -47,30 +58,47 @@ fn folders_below(folder: &Path) -> Vec<PathBuf> {
     std::iter::once(folder.to_owned()).chain(inner).collect()
 }
 
+/// The fields of a kustomization that are used. Every version from kubectl 1.20 on supports them.
+const FIELDS: [&str; 6] = ["apiVersion", "configMapGenerator", "generatorOptions", "images", "kind", "resources"];
+
 #[test]
-fn every_file_is_listed_once_with_fields_that_old_kustomize_supports() {
+fn every_file_is_listed_once_with_fields_that_every_kustomize_supports() {
     for folder in folders_below(&folder("config")).iter().filter(|path| path.join("kustomization.yaml").exists()) {
         let kustomization = &documents(&folder.join("kustomization.yaml"))[0];
         let keys = kustomization.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
-        assert!(
-            keys.into_iter().all(|key| ["apiVersion", "kind", "bases", "resources"].contains(&key)),
-            "{}",
-            folder.display()
-        );
+        assert!(keys.into_iter().all(|key| FIELDS.contains(&key)), "{}", folder.display());
         let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let files = files.filter(|path| path.is_file() && !path.ends_with("kustomization.yaml"));
-        let resources = listed(folder, "resources");
-        assert_eq!(files.collect::<BTreeSet<_>>(), resources.into_iter().collect(), "{}", folder.display());
-        assert!(listed(folder, "bases").iter().all(|base| base.is_dir()), "{}", folder.display());
+        let generators = kustomization["configMapGenerator"].as_array().into_iter().flatten();
+        let sources = generators.flat_map(|generator| generator["files"].as_array().into_iter().flatten());
+        let sources = sources.map(|name| folder.join(name.as_str().unwrap()));
+        let all = listed(folder, "resources").into_iter().chain(sources).collect();
+        assert_eq!(files.collect::<BTreeSet<_>>(), all, "{}", folder.display());
     }
 }
 
 #[test]
-fn removing_the_operator_leaves_the_crds_and_every_pool() {
-    let kinds =
-        kustomized(&folder("config/default")).iter().map(|object| object["kind"].to_string()).collect::<Vec<_>>();
-    assert!(kinds.len() >= 8, "{kinds:?}");
-    assert!(!kinds.iter().any(|kind| kind.contains("CustomResourceDefinition")), "{kinds:?}");
+fn the_objects_that_the_removal_of_the_operator_deletes_have_its_label_and_others_do_not() {
+    let label = |object: &Value| object["metadata"]["labels"]["app.kubernetes.io/name"].clone();
+    let operator = kustomized(&folder("config/default"));
+    for object in &operator {
+        let kind = object["kind"].as_str().unwrap();
+        assert!(!["CustomResourceDefinition", "Namespace"].contains(&kind), "{object}");
+        assert_eq!(label(object), "winpool", "{object}");
+    }
+    assert!(operator.len() >= 8);
+    for object in kustomized(&folder("crds")).iter().chain(&documents(&folder("config/namespace.yaml"))) {
+        assert_eq!(label(object), Value::Null, "{object}");
+    }
+}
+
+#[test]
+fn the_image_has_the_version_of_the_program() {
+    let kustomization = &documents(&folder("config/default/kustomization.yaml"))[0];
+    let image =
+        json!([{"name": "winpool", "newName": "registry.example/winpool", "newTag": env!("CARGO_PKG_VERSION")}]);
+    assert_eq!(kustomization["images"], image);
+    assert_eq!(pods()[0]["containers"][0]["image"], "winpool");
 }
 
 #[test]
@@ -85,9 +113,13 @@ fn the_operator_has_exactly_these_permissions() {
         ("*", "winpool.dev", "windowsnodeconfigs", read.to_vec()),
         ("*", "winpool.dev", "windowsnodepools/status", vec!["patch"]),
         ("*", "winpool.dev", "windowsruntimeprofiles/status", vec!["patch"]),
+        ("*", "authentication.k8s.io", "tokenreviews", vec!["create"]),
+        ("*", "authorization.k8s.io", "subjectaccessreviews", vec!["create"]),
         (DEFAULT_NAMESPACE, "", "configmaps", all.to_vec()),
         (DEFAULT_NAMESPACE, "", "secrets", vec!["create"]),
         (DEFAULT_NAMESPACE, "", "secrets/winpool-ownership alone", vec!["get"]),
+        (DEFAULT_NAMESPACE, "coordination.k8s.io", "leases", vec!["create"]),
+        (DEFAULT_NAMESPACE, "coordination.k8s.io", "leases/winpool alone", vec!["get", "update"]),
         ("default", "", "events", vec!["create", "patch"]),
         ("*", "", "limitranges", vec!["list", "watch"]),
         ("*", "", "pods", vec!["list", "watch"]),
@@ -97,9 +129,62 @@ fn the_operator_has_exactly_these_permissions() {
         ("*", "batch", "jobs", vec!["list", "watch"]),
         ("*", "", "events", vec!["list", "watch", "create", "patch"]),
     ];
-    let granted = granted(shipped("ClusterRole").iter().chain(&shipped("Role")));
+    let roles = [operator_roles("ClusterRole"), operator_roles("Role")].concat();
+    let granted = granted(&roles);
     let wanted = wanted.map(|(namespace, group, resource, verbs)| json!([namespace, group, resource, verbs]));
     assert_eq!(sorted(granted), sorted(wanted.to_vec()));
+}
+
+#[test]
+fn users_can_view_all_resources_and_edit_those_that_people_write() {
+    let roles = documents(&folder("config/default/user_roles.yaml"));
+    let found: Vec<Value> =
+        roles.iter().map(|role| json!([role["metadata"]["name"], role["metadata"]["labels"], role["rules"]])).collect();
+    let labels = |aggregate: &str| json!({"app.kubernetes.io/name": "winpool", aggregate: "true"});
+    let view = json!({
+        "apiGroups": ["winpool.dev"],
+        "resources": ["windowsnodepools", "windowsruntimeprofiles", "windowsnodeconfigs"],
+        "verbs": ["get", "list", "watch"],
+    });
+    let edit = json!({
+        "apiGroups": ["winpool.dev"],
+        "resources": ["windowsnodepools", "windowsruntimeprofiles"],
+        "verbs": ["create", "update", "patch", "delete", "deletecollection"],
+    });
+    let expected = [
+        json!(["winpool-view", labels("rbac.authorization.k8s.io/aggregate-to-view"), [view]]),
+        json!(["winpool-edit", labels("rbac.authorization.k8s.io/aggregate-to-edit"), [edit]]),
+        json!([
+            "winpool-metrics-reader",
+            {"app.kubernetes.io/name": "winpool"},
+            [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+        ]),
+    ];
+    assert_eq!(found, expected);
+}
+
+/// The name of a container's port, and its number.
+fn ports(container: &Value) -> Vec<(&str, u64)> {
+    let ports = container["ports"].as_array().into_iter().flatten();
+    ports.filter_map(|port| Some((port["name"].as_str()?, port["containerPort"].as_u64()?))).collect()
+}
+
+#[test]
+fn prometheus_reads_the_port_that_requires_a_token_as_a_user_who_may_only_read_metrics() {
+    assert_eq!(ports(&pods()[0]["containers"][0]), [("admin", 8080), ("metrics", 8443)]);
+    let all = kustomized(&folder("config/prometheus"));
+    let of = |kind: &str| all.iter().find(|object| object["kind"] == kind).unwrap();
+    assert_eq!(of("Service")["spec"]["ports"], json!([{"name": "metrics", "port": 8443, "targetPort": "metrics"}]));
+    let [endpoint] = of("ServiceMonitor")["spec"]["endpoints"].as_array().unwrap().as_slice() else { panic!() };
+    assert_eq!((&endpoint["port"], &endpoint["scheme"]), (&json!("metrics"), &json!("https")));
+    let name = json!("winpool-metrics-reader");
+    assert_eq!(endpoint["authorization"]["credentials"], json!({"name": name, "key": "token"}));
+    assert_eq!(of("Secret")["metadata"]["annotations"]["kubernetes.io/service-account.name"], name);
+    for object in [of("ServiceAccount"), of("Secret"), of("ClusterRoleBinding")] {
+        assert_eq!(object["metadata"]["name"], name);
+    }
+    assert_eq!(of("ClusterRoleBinding")["roleRef"]["name"], name);
+    assert_eq!(of("ClusterRoleBinding")["subjects"][0]["name"], name);
 }
 
 fn sorted(rules: Vec<Value>) -> BTreeSet<String> {
@@ -132,8 +217,8 @@ fn granted<'r>(roles: impl IntoIterator<Item = &'r Value>) -> Vec<Value> {
 fn every_role_is_bound_only_to_the_service_account_of_the_operator() {
     let account = json!([{"kind": "ServiceAccount", "name": "winpool", "namespace": DEFAULT_NAMESPACE}]);
     for (role, binding) in [("ClusterRole", "ClusterRoleBinding"), ("Role", "RoleBinding")] {
-        let names = |kind| shipped(kind).iter().map(|object| object["metadata"].clone()).collect::<Vec<_>>();
-        assert_eq!(names(role), names(binding));
+        let names = |objects: &[Value]| objects.iter().map(|object| object["metadata"].clone()).collect::<Vec<_>>();
+        assert_eq!(names(&operator_roles(role)), names(&shipped(binding)));
         for object in shipped(binding) {
             assert_eq!(object["subjects"], account);
             assert_eq!(
@@ -153,7 +238,7 @@ fn pods() -> Vec<Value> {
 
 #[test]
 fn the_operator_runs_under_the_restricted_pod_security_standard() {
-    let [namespace] = &shipped("Namespace")[..] else { panic!("one Namespace") };
+    let [namespace] = &documents(&folder("config/namespace.yaml"))[..] else { panic!("one Namespace") };
     assert_eq!(namespace["metadata"]["name"], DEFAULT_NAMESPACE);
     assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "restricted");
     for pod in pods() {
@@ -176,10 +261,9 @@ fn the_operator_runs_under_the_restricted_pod_security_standard() {
 }
 
 #[test]
-fn the_operator_runs_only_on_linux_and_with_one_replica() {
+fn the_operator_runs_only_on_linux_and_with_two_replicas() {
     let [deployment] = &shipped("Deployment")[..] else { panic!("one Deployment") };
-    assert_eq!(deployment["spec"]["replicas"], 1);
-    assert_eq!(deployment["spec"]["strategy"], json!({"type": "Recreate"}));
+    assert_eq!(deployment["spec"]["replicas"], 2);
     assert_eq!(deployment["spec"]["template"]["spec"]["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
     let service = &documents(&folder("config/prometheus/service.yaml"))[0];
     assert_eq!(service["spec"]["selector"], deployment["spec"]["selector"]["matchLabels"]);
@@ -243,6 +327,32 @@ fn contains(whole: &Value, part: &Value) -> bool {
     }
 }
 
+/// The fields that the type `K` of the Kubernetes API has.
+fn typed<K: DeserializeOwned + Serialize>(object: &Value) -> Value {
+    let name = &object["metadata"]["name"];
+    json!(serde_json::from_value::<K>(object.clone()).unwrap_or_else(|error| panic!("{name}: {error}")))
+}
+
+/// Kinds that the oldest supported API server does not know, or not with all fields: end-to-end tests check the others there.
+#[test]
+fn objects_for_newer_api_servers_have_only_fields_of_their_types() {
+    let types: [(&str, fn(&Value) -> Value); 4] = [
+        ("DaemonSet", typed::<DaemonSet>),
+        ("PodDisruptionBudget", typed::<PodDisruptionBudget>),
+        ("ValidatingAdmissionPolicy", typed::<ValidatingAdmissionPolicy>),
+        ("ValidatingAdmissionPolicyBinding", typed::<ValidatingAdmissionPolicyBinding>),
+    ];
+    let objects: Vec<_> =
+        ["config/agent", "config/disruption-budget"].into_iter().flat_map(|name| kustomized(&folder(name))).collect();
+    for (kind, typed) in types {
+        let of_kind: Vec<_> = objects.iter().filter(|object| object["kind"] == kind).collect();
+        assert!(!of_kind.is_empty(), "{kind}");
+        for object in of_kind {
+            assert!(contains(&typed(object), object), "{kind}: a field that the type does not have:\n{object}");
+        }
+    }
+}
+
 #[test]
 fn a_missing_or_changed_field_is_detected() {
     let whole = json!({"a": [{"b": 1, "c": 2}]});
@@ -261,11 +371,11 @@ fn of_agents(kind: &str) -> Vec<Value> {
 fn agents_and_the_operator_get_these_rights_in_the_overlay_and_nothing_else() {
     let wanted = [
         // The agents.
-        ("*", "winpool.dev", "windowsnodeconfigs", vec!["get", "list", "watch"]),
+        ("*", "winpool.dev", "windowsnodeconfigs", vec!["list", "watch"]),
         ("*", "winpool.dev", "windowsnodeconfigs/status", vec!["patch"]),
         ("*", "", "nodes", vec!["get"]),
         ("*", "", "nodes/configz", vec!["get"]),
-        ("*", "", "pods", vec!["get", "list"]),
+        ("*", "", "pods", vec!["list"]),
         (DEFAULT_NAMESPACE, "", "configmaps", vec!["get"]),
         ("kube-node-lease", "coordination.k8s.io", "leases", vec!["get"]),
         // The operator.

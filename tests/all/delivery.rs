@@ -465,7 +465,7 @@ fn without_the_kind_of_node_configs_nothing_is_delivered_and_the_status_says_why
     let plan = plan(&snapshot, "web").unwrap();
     assert_eq!(plan.steps, Vec::<Vec<Operation>>::new());
     let status = report(&snapshot, &plan, &Done { complete: true, ..Done::default() }).status;
-    let message = "WindowsNodeConfigs cannot be read, so no configuration is delivered. Apply crds and config/rbac";
+    let message = "WindowsNodeConfigs cannot be read, so no configuration is delivered. Apply crds and config/default";
     assert_eq!(config_in_effect(&status), ("Unknown".into(), "NotDelivered".into(), message.into()));
 }
 
@@ -491,7 +491,7 @@ fn a_pool_that_observes_assigns_nothing() {
 }
 
 #[test]
-fn a_config_map_that_somebody_replaced_is_not_assigned_before_it_is_restored() {
+fn a_replaced_config_map_is_not_assigned_before_it_is_restored() {
     let mut cluster = Cluster::new(2, never_drain());
     cluster.settle();
     let name = cluster.model.names(CONFIG).remove(0);

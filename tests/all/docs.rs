@@ -1,41 +1,177 @@
-//! The pages of the documentation: their links exist, and their examples are valid.
+//! The pages of the documentation: their links exist, and their examples are valid. `e2e/tests/all/documents.rs` runs their
+//! commands.
 
 use std::{
-    fs,
-    path::{Path, PathBuf},
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
     process::Command,
 };
 
+use pulldown_cmark::{Event, Tag, TagEnd};
 use serde_json::Value;
 use winpool::api::{WindowsNodePool, WindowsRuntimeProfile};
+
+use self::pages::{Page, pages};
+
+mod pages;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn pages() -> Vec<(PathBuf, String)> {
-    let below = |folder: &str| fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
-    let docs = below("docs").chain(below("docs/delivery")).chain([root().join("README.md")]);
-    let pages = docs.filter(|path| path.extension().is_some_and(|end| end == "md"));
-    pages.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+/// The anchors that GitHub gives to headings, in their order.
+///
+/// Source: github-slugger (`test/fixtures.json`, generated from pages of GitHub, read 2026-11): letters become lower case; letters, digits,
+/// `-` and `_` are kept, a space becomes `-`, and everything else is removed. A repeated anchor gets the next number that is
+/// not in use.
+fn anchors<'a>(headings: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut uses: BTreeMap<String, usize> = BTreeMap::new();
+    let unique = |heading: &str| {
+        let kept = heading.chars().flat_map(char::to_lowercase);
+        let kept = kept.filter(|one| one.is_alphanumeric() || [' ', '-', '_'].contains(one));
+        let base: String = kept.map(|one| if one == ' ' { '-' } else { one }).collect();
+        let mut anchor = base.clone();
+        while uses.contains_key(&anchor) {
+            let count = uses.entry(base.clone()).or_default();
+            *count += 1;
+            anchor = format!("{base}-{count}");
+        }
+        uses.insert(anchor.clone(), 0);
+        anchor
+    };
+    headings.into_iter().map(unique).collect()
+}
+
+#[test]
+fn anchors_are_those_of_github() {
+    for (headings, expected) in [
+        (&["The first pool"][..], &["the-first-pool"][..]),
+        (&["What is a pool?"], &["what-is-a-pool"]),
+        (&["`/readyz`, /livez and spec.mode"], &["readyz-livez-and-specmode"]),
+        (&["Upgrade: 1.24 - 1.25"], &["upgrade-124---125"]),
+        (&["A & B", "snake_case"], &["a--b", "snake_case"]),
+        (&["Größe", "it’s"], &["größe", "its"]),
+        (&["echo", "echo", "echo 1", "echo-1", "echo"], &["echo", "echo-1", "echo-1-1", "echo-1-2", "echo-2"]),
+        (&["foxtrot-1", "foxtrot", "foxtrot"], &["foxtrot-1", "foxtrot", "foxtrot-2"]),
+    ] {
+        assert_eq!(anchors(headings.iter().copied()), expected, "{headings:?}");
+    }
+}
+
+/// The anchors of a page: those of its headings, and the ids in its HTML.
+fn anchors_of(page: &Page) -> BTreeSet<String> {
+    let (mut headings, mut open, mut ids) = (Vec::new(), None, BTreeSet::new());
+    for event in page.events() {
+        match event {
+            Event::Start(Tag::Heading { .. }) => open = Some(String::new()),
+            Event::Text(text) | Event::Code(text) => open.iter_mut().for_each(|heading| heading.push_str(&text)),
+            Event::End(TagEnd::Heading(_)) => headings.extend(open.take()),
+            Event::InlineHtml(html) | Event::Html(html) => {
+                let id = html.strip_prefix("<a id=\"").and_then(|rest| rest.split('"').next());
+                ids.extend(id.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    ids.extend(anchors(headings.iter().map(String::as_str)));
+    ids
+}
+
+/// The targets of the links and images of a page.
+fn targets(page: &Page) -> Vec<String> {
+    let target = |event| match event {
+        Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => Some(dest_url.to_string()),
+        _ => None,
+    };
+    page.events().filter_map(target).collect()
+}
+
+/// The links of a page that lead to nothing.
+fn broken(page: &Page, anchors: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let is_broken = |target: &String| {
+        let (file, anchor) = target.split_once('#').map_or((target.as_str(), None), |(file, at)| (file, Some(at)));
+        let file = match file {
+            "" => root().join(&page.name),
+            file => root().join(&page.name).parent().unwrap().join(file),
+        };
+        let Ok(file) = file.canonicalize() else { return true };
+        let Ok(name) = file.strip_prefix(root()) else { return true };
+        let known = anchors.get(&name.display().to_string());
+        anchor.is_some_and(|anchor| !known.is_some_and(|anchors| anchors.contains(anchor)))
+    };
+    targets(page).into_iter().filter(|target| !target.starts_with("https://")).filter(is_broken).collect()
 }
 
 #[test]
 fn links_are_valid() {
-    for (path, page) in pages() {
-        let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-        for target in targets.filter(|target| !target.starts_with("https://")) {
-            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-            let file = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
-            assert!(file.exists(), "{}: {target} does not exist", path.display());
-            if !heading.is_empty() {
-                let text = fs::read_to_string(&file).unwrap();
-                let anchor = |line: &str| {
-                    line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-").replace(['?', ':'], "")
-                };
-                let found = text.lines().any(|line| line.starts_with('#') && anchor(line) == heading);
-                assert!(found, "{}: no heading {heading} in {}", path.display(), file.display());
-            }
+    let pages = pages(root());
+    let anchors = pages.iter().map(|page| (page.name.clone(), anchors_of(page))).collect();
+    let broken: Vec<_> = pages.iter().map(|page| (&page.name, broken(page, &anchors))).collect();
+    let broken: Vec<_> = broken.into_iter().filter(|(_, targets)| !targets.is_empty()).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+    let links: usize = pages.iter().map(|page| targets(page).len()).sum();
+    assert!(links > 100, "{links} links in {} pages", pages.len());
+}
+
+#[test]
+fn a_link_or_an_image_that_leads_to_nothing_is_found() {
+    let page = |text: &str| Page { name: "docs/page.md".to_owned(), text: text.to_owned() };
+    let anchors =
+        BTreeMap::from([("docs/install.md".to_owned(), anchors_of(&page("# Verify\n\nText <a id=\"x.y\"></a>")))]);
+    for (text, expected) in [
+        (
+            "[a](install.md) [b](install.md#verify) [c](install.md#x.y) [d](../README.md) [e](https://example.com/x)",
+            None,
+        ),
+        ("[a](missing.md)", Some("missing.md")),
+        ("[a](install.md#verified)", Some("install.md#verified")),
+        ("[a](#here)", Some("#here")),
+        ("![a](images/missing.svg)", Some("images/missing.svg")),
+        ("[a](install.md \"the title\") [b]\n\n[b]: missing.md", Some("missing.md")),
+        ("[a](../../outside.md)", Some("../../outside.md")),
+    ] {
+        let expected: Vec<_> = expected.map(str::to_owned).into_iter().collect();
+        assert_eq!(broken(&page(text), &anchors), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_report_of_the_page_about_platforms_is_that_of_the_samples() {
+    let page = pages(root()).into_iter().find(|page| page.name == "docs/delivery/platforms.md").unwrap();
+    let shown = page.blocks().into_iter().find(|block| block.language == "text").unwrap().text;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_winpool"));
+    let output =
+        command.args(["render", "-f", "config/samples", "--target", "aks-nodepool"]).current_dir(root()).output();
+    let printed = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(printed.contains(&shown), "{printed}");
+}
+
+#[test]
+fn every_page_is_linked_from_another_one() {
+    let pages = pages(root());
+    let linked: BTreeSet<_> = pages
+        .iter()
+        .flat_map(|page| {
+            let folder = root().join(&page.name).parent().unwrap().to_owned();
+            let file =
+                move |target: String| folder.join(target.split('#').next().unwrap_or_default()).canonicalize().ok();
+            let own = root().join(&page.name);
+            targets(page).into_iter().filter_map(file).filter(move |file| *file != own)
+        })
+        .collect();
+    let alone: Vec<_> =
+        pages.iter().map(|page| &page.name).filter(|name| !linked.contains(&root().join(name))).collect();
+    assert_eq!(alone, ["README.md"]);
+}
+
+#[test]
+fn every_block_names_its_language() {
+    const LANGUAGES: [&str; 10] =
+        ["console", "diff", "dockerfile", "json", "lua", "powershell", "sh", "text", "toml", "yaml"];
+    for page in pages(root()) {
+        for block in page.blocks() {
+            let known = LANGUAGES.contains(&block.language.as_str());
+            assert!(known, "{}: a block has the language `{}`:\n{}", page.name, block.language, block.text);
         }
     }
 }
@@ -43,67 +179,18 @@ fn links_are_valid() {
 #[test]
 fn examples_of_resources_are_valid() {
     let mut seen = 0;
-    for (path, page) in pages() {
-        for block in page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
-            for object in serde_saphyr::from_multiple::<Value>(block).unwrap() {
+    for page in pages(root()) {
+        for block in page.blocks().into_iter().filter(|block| block.language == "yaml") {
+            for object in serde_saphyr::from_multiple::<Value>(&block.text).unwrap() {
                 let problem = match object["kind"].as_str() {
                     Some("WindowsNodePool") => serde_json::from_value::<WindowsNodePool>(object).err(),
                     Some("WindowsRuntimeProfile") => serde_json::from_value::<WindowsRuntimeProfile>(object).err(),
                     _ => continue,
                 };
-                assert!(problem.is_none(), "{}: {problem:?}", path.display());
+                assert!(problem.is_none(), "{}: {problem:?}", page.name);
                 seen += 1;
             }
         }
     }
     assert!(seen >= 3);
-}
-
-/// The arguments of a command line; single quotes group one.
-fn arguments(line: &str) -> Vec<String> {
-    let parts = line.split('\'').enumerate();
-    let arguments = parts.flat_map(|(index, part)| match index % 2 {
-        0 => part.split_whitespace().map(str::to_owned).collect(),
-        _ => vec![part.to_owned()],
-    });
-    arguments.collect()
-}
-
-/// What a command reads: the samples, or the file that the page shows before the words "in `FILE`:".
-fn input<'a>(line: &str, page: &'a str) -> Option<Option<(String, &'a str)>> {
-    if line.contains("config/samples") {
-        return Some(None);
-    }
-    let file = line.split("-f ").nth(1)?.split(' ').next()?;
-    let (before, _) = page.split_once(&format!("in `{file}`:"))?;
-    let text = before.rsplit("```yaml\n").next()?.split("```").next()?;
-    Some(Some((file.to_owned(), text)))
-}
-
-#[test]
-fn every_documented_render_command_works_on_the_samples() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut seen = 0;
-    for (path, page) in pages() {
-        for line in page.lines().filter(|line| line.starts_with("winpool render ")) {
-            let Some(input) = input(line, &page) else { continue };
-            if let Some((name, text)) = input {
-                fs::write(folder.path().join(name), text).unwrap();
-            }
-            let line = line.split(" #").next().unwrap();
-            let arguments = arguments(&line.replace("config/samples", root().join("config/samples").to_str().unwrap()));
-            let output =
-                Command::new(env!("CARGO_BIN_EXE_winpool")).args(&arguments[1..]).current_dir(&folder).output();
-            let output = output.unwrap();
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{}: {line}: {stderr}", path.display());
-            seen += 1;
-        }
-    }
-    assert!(seen >= 15, "{seen} commands");
-    for rendered in
-        ["rendered", "whole/web-2022/kubelet-1.36-containerd-2.3-10.0.20348", "for-kubeadm", "for-cluster-api"]
-    {
-        assert!(folder.path().join(rendered).is_dir(), "{rendered}");
-    }
 }

@@ -2,6 +2,7 @@
 
 mod adoption;
 mod bounds;
+mod guard_rails;
 mod health;
 mod membership;
 mod relevance;

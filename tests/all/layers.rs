@@ -28,7 +28,7 @@ const LAYERS: &[&[&str]] = &[
     &["domain::status"],
     &["domain::adopt", "domain::lint", "domain::migrate", "domain::upgrade"],
     &["domain"],
-    &["admin", "agent", "manifests", "registry"],
+    &["admin", "agent", "manifests", "policies", "registry"],
     &["cluster"],
     &["controllers"],
     &["commands"],
@@ -74,9 +74,9 @@ const RULES: &[Rule] = &[
     Rule { below: "domain", except: &[], forbidden: CLIENTS, because: "the rules return a plan and write nothing" },
     Rule {
         below: "cluster",
-        except: &["cluster::writer", "cluster::events", "cluster::key"],
+        except: &["cluster::writer", "cluster::events", "cluster::key", "cluster::election", "cluster::access"],
         forbidden: WRITES,
-        because: "only the writer writes objects other than events and the Secret of the ownership key",
+        because: "only the writer writes objects other than events, the Secret of the ownership key, the Lease and reviews",
     },
     Rule { below: "controllers", except: &[], forbidden: WRITES, because: "controllers pass operations to the writer" },
     Rule {

@@ -7,7 +7,9 @@
 
 mod adopt;
 mod adoption;
+mod api_page;
 mod cel;
+mod chart;
 mod cli;
 mod conditions;
 mod config;
@@ -15,7 +17,9 @@ mod crds;
 mod delivery;
 mod dependencies;
 mod docs;
+mod election;
 mod facts;
+mod figures;
 mod gitops;
 mod golden;
 mod golden_cluster_api;
@@ -28,6 +32,7 @@ mod laws;
 mod layers;
 mod lint;
 mod model;
+mod monitoring;
 mod ownership;
 mod platforms;
 mod policies;

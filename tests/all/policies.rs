@@ -1,9 +1,10 @@
-//! The ValidatingAdmissionPolicies of `config/agent`, evaluated in process as an API server does: which policy a request
-//! matches, and what its CEL expressions say.
+//! The ValidatingAdmissionPolicies of `config/agent`, evaluated in process, and the guard rails of `config/policies`.
+
+pub mod evaluator;
+pub mod guard_rails;
 
 use std::{fs, path::Path};
 
-use kube::core::cel::cel::{Context, Program, Value as CelValue};
 use serde_json::{Value, json};
 
 const OPERATOR: &str = "system:serviceaccount:winpool-system:winpool";
@@ -41,72 +42,36 @@ impl Request {
         Self { user, token_of: None, operation, resource, namespace, old, new }
     }
 
-    fn group(&self) -> &'static str {
-        if self.resource == MAP { "" } else { "winpool.dev" }
-    }
-
-    /// The variables of the expressions.
-    fn variables(&self) -> [(&'static str, Value); 3] {
-        let mut user = json!({"username": self.user, "groups": ["system:authenticated"]});
-        match self.token_of {
-            Some(node) => user["extra"] = json!({"authentication.kubernetes.io/node-name": [node]}),
-            None if self.user == AGENT => user["extra"] = json!({"authentication.kubernetes.io/pod-name": ["agent-1"]}),
-            None => {}
+    fn attributes(&self) -> evaluator::Request {
+        let extra = match self.token_of {
+            Some(node) => json!({"authentication.kubernetes.io/node-name": [node]}),
+            None if self.user == AGENT => json!({"authentication.kubernetes.io/pod-name": ["agent-1"]}),
+            None => Value::Null,
+        };
+        evaluator::Request {
+            user: self.user.to_owned(),
+            extra,
+            operation: self.operation,
+            group: if self.resource == MAP { "" } else { "winpool.dev" },
+            resource: self.resource,
+            name: "win-1".to_owned(),
+            namespace: Some(json!({"kubernetes.io/metadata.name": self.namespace})),
+            old: self.old.clone(),
+            new: self.new.clone(),
         }
-        let request = json!({"name": "win-1", "operation": self.operation, "userInfo": user});
-        [("request", request), ("object", self.new.clone()), ("oldObject", self.old.clone())]
     }
 }
 
-fn policies() -> Vec<Value> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/agent/admission_policy.yaml");
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&fs::read_to_string(file).unwrap()).unwrap();
-    documents.into_iter().filter(|object| object["kind"] == "ValidatingAdmissionPolicy").collect()
-}
-
-fn selects(selector: &Value, labels: &Value) -> bool {
-    selector["matchLabels"].as_object().into_iter().flatten().all(|(key, value)| labels[key] == *value)
-}
-
-/// Whether the constraints of a policy match a request; those on objects hold before or after it.
-fn matches(policy: &Value, request: &Request) -> bool {
-    let constraints = &policy["spec"]["matchConstraints"];
-    let contains = |list: &Value, item: &str| list.as_array().unwrap().contains(&json!(item));
-    let matches = |rule: &Value| {
-        contains(&rule["apiGroups"], request.group())
-            && contains(&rule["operations"], request.operation)
-            && contains(&rule["resources"], request.resource)
-    };
-    let namespace = json!({"kubernetes.io/metadata.name": request.namespace});
-    constraints["resourceRules"].as_array().unwrap().iter().any(matches)
-        && selects(&constraints["namespaceSelector"], &namespace)
-        && [&request.old, &request.new]
-            .into_iter()
-            .any(|object| selects(&constraints["objectSelector"], &object["metadata"]["labels"]))
-}
-
-/// Whether an expression is true. An error is a denial, because of failurePolicy Fail.
-fn holds(expression: &Value, request: &Request) -> bool {
-    let program = Program::compile(expression.as_str().unwrap()).unwrap();
-    let mut context = Context::default();
-    for (name, value) in request.variables() {
-        context.add_variable(name, value).unwrap();
-    }
-    program.execute(&context).is_ok_and(|value| value == CelValue::Bool(true))
+/// The objects in a file of `config`.
+fn documents(file: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config").join(file);
+    serde_saphyr::from_multiple(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// The policy that denies a request; empty if it is allowed.
 fn denied_by(request: &Request) -> String {
-    let denies = |policy: &&Value| {
-        let spec = &policy["spec"];
-        assert_eq!(spec["failurePolicy"], "Fail");
-        let mut conditions = spec["matchConditions"].as_array().into_iter().flatten();
-        matches(policy, request)
-            && conditions.all(|condition| holds(&condition["expression"], request))
-            && !spec["validations"].as_array().unwrap().iter().all(|one| holds(&one["expression"], request))
-    };
-    let denying: Vec<_> = policies().iter().filter(denies).map(|policy| policy["metadata"]["name"].clone()).collect();
-    denying.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
+    let objects = documents("agent/admission_policy.yaml");
+    evaluator::evaluate(&objects, &[], &request.attributes()).rejected_by()
 }
 
 fn config(digest: &str) -> Value {

@@ -1,5 +1,6 @@
 //! The changes of nodes and RuntimeClasses by pools, on a model of the API server.
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use winpool::{
     api::{RuntimeClassState, WindowsNodePoolStatus},
@@ -148,6 +149,30 @@ fn a_taint_of_a_kubelet_that_registered_with_the_rendered_configuration_is_added
     model.settle();
     assert_eq!(taints(win(&model)), Vec::<String>::new());
     assert_eq!(taints(model.get(NODE, "win-2").unwrap()), ["os=windows:NoSchedule"]);
+}
+
+#[test]
+fn a_taint_that_the_admission_policy_set_for_the_pool_is_added_and_its_mark_is_removed() {
+    let taint = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
+    for (registered_with, minutes, origin, remaining) in [
+        ("web", 9, "added", vec![]),
+        ("batch", 9, "found", vec!["os=windows:NoSchedule"]),
+        // A kubelet may have written the annotation.
+        ("web", 11, "found", vec!["os=windows:NoSchedule"]),
+    ] {
+        let mut registered = web_node(taint.clone());
+        registered["metadata"]["annotations"] = json!({"winpool.dev/registered-with": registered_with});
+        let mut model = Model::new();
+        model.put(NODE, "win-1", registered);
+        model.now += SignedDuration::from_mins(minutes);
+        model.put(POOL, "web", web(json!({"deletionPolicy": "Cleanup"})));
+        model.settle();
+        assert_eq!(owned(win(&model))["taints"], json!({"os:NoSchedule": origin}), "{registered_with} {minutes}");
+        assert_eq!(win(&model)["metadata"]["annotations"].get("winpool.dev/registered-with"), None);
+        model.delete(POOL, "web");
+        model.settle();
+        assert_eq!(taints(win(&model)), remaining, "{registered_with} {minutes}");
+    }
 }
 
 #[test]

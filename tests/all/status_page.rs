@@ -2,8 +2,10 @@
 
 use std::{env, fs, path::Path};
 
+use syn::{Item, parse_file};
+use winpool::agent::report::CHANGED_ON_NODE;
 use winpool::api::{
-    conditions::{ConditionType, Role, condition_type, of_role},
+    conditions::{CONDITIONS, ConditionType, Role, condition_type, of_role},
     names::condition,
 };
 
@@ -46,4 +48,47 @@ fn the_page_has_every_condition_and_reason() {
         return;
     }
     assert!(page == expected, "docs/status.md differs: write it with UPDATE_DOCS=1 cargo test --test all status_page");
+}
+
+#[test]
+fn every_reason_has_a_cause_and_a_cure() {
+    for of in CONDITIONS {
+        assert!(!of.reasons.is_empty(), "{} has no reason", of.name);
+        for reason in of.reasons {
+            for text in [reason.meaning, reason.action] {
+                assert!(text.split(' ').count() > 1 && !text.contains('|'), "{}/{}: {text}", of.name, reason.name);
+            }
+            assert_ne!(reason.meaning, reason.action, "{}/{}", of.name, reason.name);
+        }
+    }
+}
+
+/// The names of the variants of an enum in a file below `src/agent`.
+fn variants(file: &str, name: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agent").join(file);
+    let items = parse_file(&fs::read_to_string(path).unwrap()).unwrap().items;
+    let of = |item| match item {
+        Item::Enum(item) if item.ident == name => Some(item),
+        _ => None,
+    };
+    let item = items.into_iter().find_map(of).unwrap_or_else(|| panic!("{file} has no {name}"));
+    item.variants.iter().map(|variant| variant.ident.to_string()).collect()
+}
+
+#[test]
+fn the_page_of_the_agent_has_every_reason_of_its_status_with_cause_and_cure() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/delivery/agent.md")).unwrap();
+    let section = page.split("\n## ").find(|section| section.starts_with("Reasons\n")).unwrap();
+    let rows: Vec<Vec<&str>> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| "))
+        .skip(1)
+        .map(|line| line.trim_end_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    assert!(rows.iter().all(|row| row.len() == 4 && row[1..].iter().all(|cell| !cell.is_empty())), "{rows:?}");
+    let listed: Vec<_> = rows.iter().map(|row| row[1].trim_matches('`').to_owned()).collect();
+    let mut expected = vec![CHANGED_ON_NODE.to_owned()];
+    expected.extend(variants("node_plan.rs", "RefusalReason"));
+    expected.extend(variants("journal.rs", "FailureReason"));
+    assert_eq!(listed, expected);
 }

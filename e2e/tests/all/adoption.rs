@@ -4,6 +4,7 @@
 mod classes;
 mod fleet;
 mod steps;
+mod triggers;
 
 use anyhow::Result;
 use e2e::{

@@ -99,7 +99,7 @@ async fn the_operator_keeps_the_taints_without_its_crds_and_recovers_when_they_a
     assert_eq!(fixture.operator.process().exit_status(), None);
     assert_eq!(fixture.operator.get("/livez").await.unwrap().0, 200);
     assert!(
-        fixture.operator.log().unwrap().contains("install the CustomResourceDefinitions: "),
+        fixture.operator.log().unwrap().contains("install the CustomResourceDefinitions of this version: "),
         "the log contains the reason"
     );
 

@@ -10,12 +10,18 @@
 
 mod adoption;
 mod agents;
+mod bad_input;
 mod cluster_api;
 mod cluster_wide;
 mod commands;
 mod containerd;
 mod control_plane;
+mod documents;
 mod images;
+mod installation;
+mod leadership;
+mod permissions;
+mod policies;
 mod pools;
 mod registry;
 mod robustness;

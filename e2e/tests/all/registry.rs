@@ -5,7 +5,7 @@ mod bounds;
 mod images;
 mod lookups;
 mod mirrors;
-mod server;
+pub mod server;
 mod tokens;
 
 use std::{path::Path, time::Duration};

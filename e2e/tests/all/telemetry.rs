@@ -1,13 +1,18 @@
-//! The telemetry of the operator: traces, logs, readiness and metrics.
+//! The telemetry of the operator: traces, logs, readiness and metrics, and who may read them.
 
+mod access;
 mod admin;
 mod collector;
+mod prometheus;
 mod traces;
 
 use e2e::{
     cluster::{Cluster, NODE_LABEL, OS_WINDOWS},
     kubelet::SimulatedNode,
 };
+
+/// A short delay of the export of traces, so that a test need not wait for a full batch.
+const AT_ONCE: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "100");
 
 const POOL: &str = "web";
 const NODES: [&str; 3] = ["win-1", "win-2", "win-3"];

@@ -1,28 +1,59 @@
 //! Reads the objects that pools are made from.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use jiff::Timestamp;
 use k8s_openapi::api::node::v1::RuntimeClass;
 
 use crate::{
-    cluster,
+    cluster::{self, ReadConfiguration},
     commands::{Failure, connect, input, progress::Progress},
     domain::{
-        Objects, decode,
+        Objects,
+        adopt::KubeletConfiguration,
+        decode,
         pool::{RuntimeClassView, Snapshot},
+        text::{counted, some_of},
     },
     manifests::{self, LocatedProblem, Manifest, Manifests, Resources},
 };
 
-/// The objects of the cluster.
-pub(super) fn cluster(args: &connect::Args, namespace: &str) -> Result<Snapshot, Failure> {
+/// The configurations of kubelets, by the names of their nodes.
+type Kubelets = BTreeMap<String, KubeletConfiguration>;
+
+/// The objects of the cluster, and with `configz` the configurations of the kubelets of nodes that belong to no pool.
+pub(super) fn cluster(args: &connect::Args, namespace: &str, configz: bool) -> Result<(Snapshot, Kubelets), Failure> {
     connect::runtime()?.block_on(async {
         let progress = Progress::start("reading the cluster", "request");
         let client = progress.counting(args.client().await?);
         let snapshot = cluster::list_snapshot(&client, namespace).await;
-        snapshot.map_err(|error| Failure::Cluster(error.to_string()))
+        let snapshot = snapshot.map_err(|error| Failure::Cluster(error.to_string()))?;
+        let nodes =
+            if configz { snapshot.membership().unassigned().map(|node| node.name.clone()).collect() } else { vec![] };
+        let read = cluster::kubelet_configurations(&client, nodes).await;
+        drop(progress);
+        Ok((snapshot, known(read)))
     })
+}
+
+/// The configurations that could be read. A note says which could not, and why.
+fn known(read: Vec<(String, ReadConfiguration)>) -> Kubelets {
+    let (mut known, mut unread) = (Kubelets::new(), Vec::new());
+    for (node, result) in read {
+        match result {
+            Ok(configuration) => drop(known.insert(node, configuration)),
+            Err(why) => unread.push(format!("{node}: {why}")),
+        }
+    }
+    if !unread.is_empty() {
+        let count = counted(unread.len(), "kubelet");
+        input::note(&format!(
+            "the configuration of {count} could not be read: {}. Get the permission to get nodes/proxy and check the \
+             nodes, or review the profiles, which show less without it",
+            some_of(unread)
+        ));
+    }
+    known
 }
 
 /// The objects in files.

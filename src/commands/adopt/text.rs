@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::document::Document;
 use crate::{
-    api::{Mode, RuntimeClassSpec, names::label},
+    api::{ImageGarbageCollection, Mode, RuntimeClassSpec, names::label},
     domain::{
         adopt::{
-            AdoptedClass, AdoptedPool, AdoptedProfile, Adoption, OmissionReason, OmittedClass, Origin, TaintUse,
-            platform, version_name,
+            AdoptedClass, AdoptedPool, AdoptedProfile, Adoption, OmissionReason, OmittedClass, Origin, SettingsSource,
+            TaintUse, platform, version_name,
         },
         text::{agree, counted, some_of},
     },
@@ -55,14 +55,17 @@ pub fn text(adoption: &Adoption) -> String {
     [document.text(), separator.to_owned(), in_order.collect::<Vec<_>>().join("---\n")].concat()
 }
 
+/// How many nodes are left out.
+pub(super) fn assigned(adoption: &Adoption) -> String {
+    let count = adoption.assigned;
+    format!("{} already {} to a pool", counted(count, "node"), agree(count, "belongs", "belong"))
+}
+
 /// What was written, how to go on, and the problems.
 pub fn summary(adoption: &Adoption) -> Vec<String> {
     let nodes: usize = adoption.pools.iter().map(|pool| pool.nodes.len()).sum();
     let pools = counted(adoption.pools.len(), "pool");
-    let assigned = match adoption.assigned {
-        0 => String::new(),
-        count => format!(" {} already {} to a pool.", counted(count, "node"), agree(count, "belongs", "belong")),
-    };
+    let assigned = if adoption.assigned == 0 { String::new() } else { format!(" {}.", assigned(adoption)) };
     let written = format!("Written by winpool adopt: {pools} for {}.{assigned}", counted(nodes, "Windows node"));
     let next = "Review the comments and apply these resources: in mode Observe, winpool writes only their status. Then remove \
                 mode: Observe, pool by pool."
@@ -234,6 +237,9 @@ fn classes(document: &mut Document, pool: &AdoptedPool) {
     document.name(2, "runtimeClasses");
     for AdoptedClass { class, difference, has_known_handler } in &pool.classes {
         match difference {
+            None if pool.changes.classes.contains_key(&class.name) => {
+                document.comment(2, "This class exists, and winpool would change it (see above).")
+            }
             None => document.comment(2, "This class exists and is as the pool needs it."),
             Some(problem) if class.adopt => {
                 document.comment(2, &format!("{problem}. With adopt: true winpool changes it."))
@@ -266,12 +272,16 @@ fn classes(document: &mut Document, pool: &AdoptedPool) {
 fn profile_document(pool: &AdoptedPool, profile: &AdoptedProfile) -> String {
     let mut document = Document::default();
     let all = counted(pool.nodes.len(), "node");
-    document.comment(0, &format!("Profile {}: from the resources of {} of {all}.", pool.name, profile.nodes.len()));
+    let source = match profile.source {
+        SettingsSource::Resources => "the resources",
+        SettingsSource::Configz => "the configuration in use (configz)",
+    };
+    document.comment(0, &format!("Profile {}: from {source} of {} of {all}.", pool.name, profile.nodes.len()));
     if !profile.differing.is_empty() {
-        document.comment(0, &format!("Other resources are reported by: {}.", some_of(&profile.differing)));
+        document.comment(0, &format!("Other settings are in use on: {}.", some_of(&profile.differing)));
     }
     if !profile.unknown.is_empty() {
-        document.comment(0, &format!("No resources are reported by: {}.", some_of(&profile.unknown)));
+        document.comment(0, &format!("The settings are unknown of: {}.", some_of(&profile.unknown)));
     }
     if !pool.uses_profile {
         let unused = format!(
@@ -281,44 +291,55 @@ fn profile_document(pool: &AdoptedPool, profile: &AdoptedProfile) -> String {
         );
         document.comment(0, &unused);
     }
-    document.comment(
-        0,
-        "Nodes do not report other settings, such as the pause image: see the defaults in kubectl explain wrp.spec.",
-    );
+    let unreported = match profile.source {
+        SettingsSource::Resources => "Nodes do not report other settings, such as the pause image",
+        SettingsSource::Configz => {
+            "Flags of the kubelet, such as its priority class, and the pause image are not reported"
+        }
+    };
+    document.comment(0, &format!("{unreported}: see the defaults in kubectl explain wrp.spec."));
     head(&mut document, "WindowsRuntimeProfile", &pool.name);
     document.name(2, "kubelet");
     let settings = kubelet(profile);
-    let comments = [
-        (
-            "systemReserved",
-            "Capacity minus allocatable, minus the default of evictionHard: the sum of systemReserved and kubeReserved, \
-             which nodes do not report separately.",
-        ),
-        ("kubeReserved", "Zero, because it is in systemReserved."),
-        ("evictionHard", "Less than the default is reserved."),
-        ("maxPods", "From capacity.pods."),
-        ("containerLogs", "The default of Kubernetes. Nodes do not report it."),
-    ];
-    for (field, comment) in comments {
-        if let Some(value) = settings.get(field) {
+    let fields = settings.as_object().into_iter().flatten();
+    for (field, value) in fields {
+        if let Some(comment) = profile_comment(profile.source, field) {
             document.comment(4, comment);
-            document.fields(4, &json!({ field: value }));
         }
+        document.fields(4, &json!({ field: value }));
     }
     document.text()
 }
 
-/// The settings of a profile that differ from its defaults.
+/// Where the value of a field is from. A value of the configuration in use needs no comment.
+fn profile_comment(source: SettingsSource, field: &str) -> Option<&'static str> {
+    Some(match (source, field) {
+        (SettingsSource::Resources, "systemReserved") => {
+            "Capacity minus allocatable, minus the default of evictionHard: the sum of systemReserved and kubeReserved, \
+             which nodes do not report separately."
+        }
+        (SettingsSource::Resources, "kubeReserved") => "Zero, because it is in systemReserved.",
+        (SettingsSource::Resources, "evictionHard") => "Less than the default is reserved.",
+        (SettingsSource::Resources, "maxPods") => "From capacity.pods.",
+        (SettingsSource::Resources, "containerLogs") => "The default of Kubernetes. Nodes do not report it.",
+        (SettingsSource::Configz, "evictionHard") => "The thresholds that differ from the defaults. 0% is none.",
+        (SettingsSource::Configz, "extra") => {
+            "Other fields that differ from the defaults. Those that connect a node to the cluster, such as clusterDNS, stay as \
+             they are on the nodes."
+        }
+        _ => return None,
+    })
+}
+
+/// The settings of a profile whose values are known.
 fn kubelet(profile: &AdoptedProfile) -> Value {
     let kubelet = &profile.spec.kubelet;
-    let mut settings = json!({
-        "systemReserved": kubelet.system_reserved,
-        "kubeReserved": kubelet.kube_reserved,
-        "maxPods": kubelet.max_pods,
-        "containerLogs": kubelet.container_logs,
-    });
-    if !kubelet.eviction_hard.is_empty() {
-        settings["evictionHard"] = json!(kubelet.eviction_hard);
+    let mut settings = json!(kubelet);
+    if let Some(fields) = settings.as_object_mut() {
+        fields.remove("priorityClass");
+        if kubelet.image_gc == ImageGarbageCollection::default() {
+            fields.remove("imageGC");
+        }
     }
     settings
 }

@@ -88,14 +88,14 @@ mod tests {
         let table = [
             ("deploy/app.yaml", "", "deploy/app.yaml"),
             ("./deploy/../app.yaml", "", "app.yaml"),
-            ("/work/repository/app.yaml", "", "app.yaml"),
-            ("/elsewhere/app.yaml", "", "../../elsewhere/app.yaml"),
+            ("/home/user/repository/app.yaml", "", "app.yaml"),
+            ("/elsewhere/app.yaml", "", "../../../elsewhere/app.yaml"),
             ("app.yaml", "ci", "../app.yaml"),
-            ("ci/app.yaml", "/work/repository/ci", "app.yaml"),
+            ("ci/app.yaml", "/home/user/repository/ci", "app.yaml"),
             ("-", "ci", "-"),
         ];
         for (file, directory, expected) in table {
-            assert_eq!(relative(file, Path::new(directory), Path::new("/work/repository")), expected, "{file}");
+            assert_eq!(relative(file, Path::new(directory), Path::new("/home/user/repository")), expected, "{file}");
         }
     }
 }

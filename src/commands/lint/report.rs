@@ -54,8 +54,8 @@ fn kind(found: &LocatedFinding) -> (&str, Code, &str) {
 
 /// A line for the findings that are not printed, for each kind in the order of the findings.
 fn more(report: &Report, equal: &HashMap<(&str, Code, &str), usize>) -> Vec<String> {
-    let mut told = BTreeSet::new();
-    let first = report.findings.iter().filter(|found| told.insert(kind(found)));
+    let mut explained = BTreeSet::new();
+    let first = report.findings.iter().filter(|found| explained.insert(kind(found)));
     let summary = |found: &LocatedFinding| {
         let more = equal.get(&kind(found))?.checked_sub(MAX_EQUAL).filter(|more| *more > 0)?;
         let start = format!("{}: {} {}: ", found.file, found.severity, found.finding.code);

@@ -1,25 +1,30 @@
 //! Pools and profiles in mode Observe for the Windows nodes that belong to no pool, from their labels, taints and resources,
-//! and from the existing RuntimeClasses.
+//! from the existing RuntimeClasses, and from the configurations of kubelets.
 //!
 //! On a consistent cluster, these pools change nothing in mode Enforce, besides labels and annotations of winpool. What they
 //! would change otherwise is computed with the planner of the operator.
 
 mod changes;
 mod classes;
+mod configz;
 mod groups;
 mod pool;
 mod profile;
 mod selection;
 mod taints;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 pub use self::{
     changes::Changes,
     classes::{AdoptedClass, OmissionReason, OmittedClass},
+    configz::KubeletConfiguration,
     groups::{Origin, platform, version_name},
     pool::AdoptedPool,
-    profile::AdoptedProfile,
+    profile::{AdoptedProfile, SettingsSource},
     selection::SelectionProblem,
     taints::{GroupTaints, TaintUse},
 };
@@ -43,6 +48,8 @@ pub struct Options {
     pub pool_labels: Vec<String>,
     /// Whether the pools refer to the profiles. They then write a configuration for each node.
     pub use_profiles: bool,
+    /// The configurations that kubelets use, by the names of their nodes, as far as they are known.
+    pub kubelets: BTreeMap<String, KubeletConfiguration>,
 }
 
 /// The pools for the nodes of a cluster.
@@ -80,7 +87,7 @@ pub fn adopt(snapshot: &Snapshot, options: &Options) -> Adoption {
 fn adopted_pool(snapshot: &Snapshot, group: &Group, preference: &Preference, options: &Options) -> AdoptedPool {
     let taints = GroupTaints::of(group, preference);
     let classes = classes::of_group(snapshot, group, &taints);
-    let (profile, uses_profile) = (AdoptedProfile::of(&group.nodes), options.use_profiles);
+    let (profile, uses_profile) = (AdoptedProfile::of(&group.nodes, &options.kubelets), options.use_profiles);
     AdoptedPool { profile, uses_profile, ..AdoptedPool::new(group, taints, classes) }
 }
 

@@ -1,11 +1,12 @@
-//! A profile from the resources that the nodes of a group report.
+//! A profile from the configuration that the kubelets of a group use, or from the resources that the nodes report.
 //!
-//! Capacity minus allocatable is the sum of `systemReserved`, `kubeReserved` and the hard eviction threshold, which cannot
-//! be told apart. What exceeds the default threshold becomes `systemReserved`, and `kubeReserved` zero, so that the sum
-//! stays the same on a node where the profile is applied.
+//! Without the configuration, capacity minus allocatable is the sum of `systemReserved`, `kubeReserved` and the hard eviction
+//! threshold, which cannot be distinguished. What exceeds the default threshold becomes `systemReserved`, and `kubeReserved`
+//! zero, so that the sum stays the same on a node where the profile is applied.
 
 use std::collections::BTreeMap;
 
+use super::configz::{self, KubeletConfiguration};
 use crate::{
     api::{ContainerLogs, KubeletSettings, QuantityText, WindowsRuntimeProfileSpec},
     domain::{
@@ -26,16 +27,27 @@ const DEFAULT_LOG_SIZE: &str = "10Mi";
 pub struct AdoptedProfile {
     /// The spec of the profile.
     pub spec: WindowsRuntimeProfileSpec,
-    /// The names of the nodes that report these resources.
+    /// What the settings were read from.
+    pub source: SettingsSource,
+    /// The names of the nodes with these settings.
     pub nodes: Vec<String>,
-    /// The names of the nodes that report others.
+    /// The names of the nodes with others.
     pub differing: Vec<String>,
-    /// The names of the nodes that report none, or an unknown kubelet.
+    /// The names of the nodes whose settings are unknown.
     pub unknown: Vec<String>,
 }
 
+/// What the settings of nodes were read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettingsSource {
+    /// Capacity and allocatable in the status of each node.
+    Resources,
+    /// The configuration that each kubelet uses.
+    Configz,
+}
+
 /// The settings that the resources of a node show.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Default)]
 struct Shown {
     /// What is reserved in addition to the eviction threshold, in the units of the resource.
     reserved: BTreeMap<Resource, i64>,
@@ -45,24 +57,39 @@ struct Shown {
 }
 
 impl AdoptedProfile {
-    /// The profile of nodes; `None` if none reports its resources.
-    pub fn of(nodes: &[&WindowsNode]) -> Option<Self> {
-        let mut by_settings: BTreeMap<Shown, Vec<String>> = BTreeMap::new();
+    /// The profile of nodes, sorted by name; `None` if no settings are known. With the configuration of at least one kubelet,
+    /// resources are not used, because they show less.
+    pub fn of(nodes: &[&WindowsNode], kubelets: &BTreeMap<String, KubeletConfiguration>) -> Option<Self> {
+        let configured = |node: &WindowsNode| Some(configz::settings(kubelets.get(&node.name)?, node.kubelet_minor()?));
+        Self::most_frequent(nodes, SettingsSource::Configz, configured).or_else(|| {
+            Self::most_frequent(nodes, SettingsSource::Resources, |node| Shown::on(node).map(Shown::settings))
+        })
+    }
+
+    fn most_frequent(
+        nodes: &[&WindowsNode],
+        source: SettingsSource,
+        settings: impl Fn(&WindowsNode) -> Option<KubeletSettings>,
+    ) -> Option<Self> {
+        let mut by_settings: Vec<(KubeletSettings, Vec<String>)> = Vec::new();
         let mut unknown = Vec::new();
         for node in nodes {
-            match Shown::on(node) {
-                Some(shown) => by_settings.entry(shown).or_default().push(node.name.clone()),
-                None => unknown.push(node.name.clone()),
+            let name = node.name.clone();
+            match settings(node) {
+                None => unknown.push(name),
+                Some(settings) => match by_settings.iter_mut().find(|(known, _)| *known == settings) {
+                    Some((_, nodes)) => nodes.push(name),
+                    None => by_settings.push((settings, vec![name])),
+                },
             }
         }
-        // Of equally frequent ones the first, so that the result does not depend on the order of the nodes.
-        let most = by_settings.values().map(Vec::len).max()?;
-        let (shown, _) = by_settings.iter().find(|(_, nodes)| nodes.len() == most)?;
-        let shown = shown.clone();
-        let nodes = by_settings.remove(&shown)?;
-        let differing = by_settings.into_values().flatten().collect();
-        let spec = WindowsRuntimeProfileSpec { kubelet: shown.settings(), ..WindowsRuntimeProfileSpec::default() };
-        Some(Self { spec, nodes, differing, unknown })
+        // Of equally frequent ones the first.
+        let most = by_settings.iter().map(|(_, nodes)| nodes.len()).max()?;
+        let position = by_settings.iter().position(|(_, nodes)| nodes.len() == most)?;
+        let (kubelet, nodes) = by_settings.remove(position);
+        let differing = by_settings.into_iter().flat_map(|(_, nodes)| nodes).collect();
+        let spec = WindowsRuntimeProfileSpec { kubelet, ..WindowsRuntimeProfileSpec::default() };
+        Some(Self { spec, source, nodes, differing, unknown })
     }
 }
 

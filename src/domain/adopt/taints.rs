@@ -6,7 +6,7 @@ use super::groups::Group;
 use crate::{
     api::{Taint, TaintEffect},
     domain::node::WindowsNode,
-    facts::taints::{DIALECTS, Dialect, manager},
+    facts::taints::dialect,
 };
 
 /// The taints of a pool.
@@ -34,7 +34,7 @@ pub struct TaintUse {
 /// The preference among taints that keep Linux pods off Windows nodes.
 ///
 /// It is the same for all pools, so that no two pools replace the taints of each other: first the most frequent one on the
-/// nodes of groups that have several, then the order of [`DIALECTS`].
+/// nodes of groups that have several, then the order of [`DIALECTS`](crate::facts::taints::DIALECTS).
 #[derive(Clone, Debug, Default)]
 pub struct Preference {
     counts: BTreeMap<Taint, usize>,
@@ -62,7 +62,7 @@ impl Preference {
 impl GroupTaints {
     /// The taints of a group.
     pub fn of(group: &Group, preference: &Preference) -> Self {
-        let found: BTreeSet<Taint> = group.nodes.iter().flat_map(|node| permanent(node)).collect();
+        let found: BTreeSet<Taint> = group.nodes.iter().flat_map(|node| node.lasting_taints()).collect();
         let preferred = found.iter().filter(|taint| is_for_windows(taint)).min_by_key(|taint| preference.rank(taint));
         let mut taints = Self::default();
         for taint in &found {
@@ -82,7 +82,7 @@ impl GroupTaints {
 
 impl TaintUse {
     fn of(taint: &Taint, group: &Group) -> Self {
-        let has_taint = |node: &&&WindowsNode| permanent(node).any(|present| present == *taint);
+        let has_taint = |node: &&&WindowsNode| node.lasting_taints().any(|present| present == *taint);
         let (with, without): (Vec<&WindowsNode>, Vec<&WindowsNode>) =
             group.nodes.iter().partition(|node| has_taint(node));
         let names = |nodes: Vec<&WindowsNode>| nodes.into_iter().map(|node| node.name.clone()).collect();
@@ -90,13 +90,8 @@ impl TaintUse {
     }
 }
 
-/// The taints of a node that no component adds and removes by the state of the node.
-fn permanent(node: &WindowsNode) -> impl Iterator<Item = Taint> + '_ {
-    node.taints.iter().filter(|taint| manager(&taint.key).is_none()).filter_map(Taint::of_node)
-}
-
 fn dialects(node: &WindowsNode) -> impl Iterator<Item = Taint> + '_ {
-    permanent(node).filter(is_for_windows)
+    node.lasting_taints().filter(is_for_windows)
 }
 
 /// Whether a taint keeps Linux pods off Windows nodes.
@@ -104,8 +99,7 @@ pub fn is_for_windows(taint: &Taint) -> bool {
     position(taint).is_some()
 }
 
-/// The position of a taint in [`DIALECTS`]; `None` for a taint for another purpose.
+/// The position of a taint in [`DIALECTS`](crate::facts::taints::DIALECTS); `None` for a taint for another purpose.
 fn position(taint: &Taint) -> Option<usize> {
-    let is_same = |dialect: &Dialect| (dialect.key, dialect.value) == (&taint.key, &taint.value);
-    DIALECTS.iter().position(is_same).filter(|_| taint.effect == TaintEffect::NoSchedule)
+    dialect(&taint.key, &taint.value).filter(|_| taint.effect == TaintEffect::NoSchedule)
 }

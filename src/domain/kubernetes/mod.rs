@@ -1,6 +1,7 @@
 //! Values of the Kubernetes API with their meaning: taints, tolerations, selectors, quantities, names.
 
 pub mod duration;
+pub mod kubelet_value;
 pub mod quantity;
 mod selector;
 pub mod syntax;

@@ -53,10 +53,23 @@ impl TaintEffect {
 }
 
 impl Taint {
+    /// Whether pods that do not tolerate the taint are not scheduled to the node.
+    pub fn excludes_pods(&self) -> bool {
+        self.effect != TaintEffect::PreferNoSchedule
+    }
+
     /// The taint of a node; `None` if its effect is not known.
     pub fn of_node(taint: &NodeTaint) -> Option<Self> {
         let effect = TaintEffect::named(&taint.effect)?;
         Some(Self { key: taint.key.clone(), value: taint.value.clone().unwrap_or_default(), effect })
+    }
+}
+
+impl PartialEq<NodeTaint> for Taint {
+    /// Whether the taint of a node has the same key, value and effect.
+    fn eq(&self, other: &NodeTaint) -> bool {
+        let value = other.value.as_deref().unwrap_or_default();
+        (self.key.as_str(), self.value.as_str(), self.effect.as_str()) == (&other.key, value, &other.effect)
     }
 }
 

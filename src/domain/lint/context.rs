@@ -300,7 +300,7 @@ fn any_windows_nodes() -> PoolState {
         ]
         .into_iter()
         .map(|(key, value)| (key.to_owned(), value))
-        .chain(release_labels::expected(build))
+        .chain(release_labels::expected(build).into_iter().map(|key| (key, label::RUNS_VALUE.to_owned())))
         .collect(),
         individual: Arc::default(),
         taints: taints.clone(),

@@ -51,6 +51,8 @@ pub struct NodeChange {
     pub tolerated: Option<TolerationDependency>,
     /// The record to write if no taints are written; `None` if nothing may be written without the taints.
     pub record_without_taints: Option<Edit<Record>>,
+    /// Whether the record replaces the annotation of the admission policy that set the taints of the new node.
+    pub replaces_registration: bool,
     /// The purpose of the change.
     pub purpose: Purpose,
 }
@@ -243,7 +245,10 @@ impl NodePatch {
         let record = record
             .filter(|_| parts.metadata)
             .and_then(|record| patched(record, |record| self.ownership.write(&self.uid, record)));
-        for (name, value) in [(annotation::CONFIG, config), (annotation::OWNED, record)] {
+        let registration = (self.change.replaces_registration && record.is_some()).then_some(None);
+        let annotations =
+            [(annotation::CONFIG, config), (annotation::OWNED, record), (annotation::REGISTERED_WITH, registration)];
+        for (name, value) in annotations {
             if let Some(value) = value {
                 metadata["annotations"][name] = json!(value);
             }

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Pool, RuntimeClassView, Spec, assignment::Assigner, membership::may_have};
+use super::{Pool, RuntimeClassView, Spec, assignment::Assigner, membership::may_have, taint_replacement::replaced};
 use crate::{
-    api::{Taint, names::label},
+    api::names::label,
     domain::{Objects, node::WindowsNode, ownership::Ownership},
 };
 
@@ -99,8 +99,9 @@ impl<'a> PoolChange<'a> {
     /// The pools that replace a taint of this pool, or whose taints it replaces, before or after.
     fn replacing(&self, observed: &Observed<'_>) -> BTreeSet<String> {
         let specs: Vec<&Spec> = self.states().filter_map(|pool| pool.spec.as_ref().ok()).collect();
+        let is_related = |own: &Spec, other: &Spec| replaced(own, other).or_else(|| replaced(other, own)).is_some();
         let is_replacing =
-            |pool: &&Arc<Pool>| pool.spec.as_ref().is_ok_and(|spec| specs.iter().any(|own| replaces(own, spec)));
+            |pool: &&Arc<Pool>| pool.spec.as_ref().is_ok_and(|spec| specs.iter().any(|own| is_related(own, spec)));
         observed.pools.values().filter(is_replacing).map(|pool| pool.name.clone()).collect()
     }
 
@@ -112,12 +113,6 @@ impl<'a> PoolChange<'a> {
         let created_for = classes.filter_map(|class| class.label(label::POOL).map(str::to_owned));
         named.map(|pool| pool.name.clone()).chain(created_for).collect()
     }
-}
-
-/// Whether one of the pools replaces a taint of the other.
-fn replaces(one: &Spec, other: &Spec) -> bool {
-    let has = |replaced: &[Taint], taints: &[Taint]| replaced.iter().any(|taint| taints.contains(taint));
-    has(&one.replaces_taints, &other.taints) || has(&other.replaces_taints, &one.taints)
 }
 
 /// The fields that the assignment of nodes depends on.

@@ -40,6 +40,11 @@ pub struct ClassPlan {
 }
 
 impl ClassPlan {
+    /// Whether the plan changes the class to tolerate the taints of its pools.
+    pub fn adds_tolerations(&self) -> bool {
+        self.widen.is_some() || self.settle.is_some()
+    }
+
     fn unchanged(name: &str, state: RuntimeClassState) -> Self {
         let (name, untolerated) = (name.to_owned(), Vec::new());
         Self { name, state, explanation: None, widen: None, settle: None, strip: None, untolerated }
@@ -231,18 +236,23 @@ fn strand_held(user: ClassUser, existing: Option<&RuntimeClassView>, mut desired
     let remedy = format!("Add nodes with build {build}, or allow the change with: {command}");
     let mut plan = ClassPlan::held(desired.name, RuntimeClassState::WouldStrand, problem, remedy);
     let has_handler = |existing: &&RuntimeClassView| existing.object.handler == *desired.handler;
-    if let Some(existing) = existing.filter(|existing| existing.is_managed()).filter(has_handler) {
+    plan.widen = existing.filter(has_handler).and_then(|existing| {
         desired.keep_adopted(existing);
-        desired.widen(existing);
-        if !desired.differences(existing).is_empty() {
-            plan.widen = Some(desired.apply_widened(existing));
-        }
-    }
+        widened(existing, &desired)
+    });
     plan
 }
 
+/// Adds tolerations to a managed class whose selector does not change yet; `None` if it has them.
+fn widened(existing: &RuntimeClassView, desired: &DesiredClass) -> Option<Operation> {
+    let mut wider = desired.clone();
+    wider.widen(existing);
+    let differs = existing.is_managed() && !wider.differences(existing).is_empty();
+    differs.then(|| wider.apply_widened(existing))
+}
+
 /// A class whose selector changes to a release waits until all nodes that run the images have the label, because its pods
-/// could not be scheduled to the others. Its tolerations are already added.
+/// could not be scheduled to the others. Tolerations are added before.
 fn waits_for_labels(snapshot: &Snapshot, existing: &RuntimeClassView, desired: &DesiredClass) -> Option<ClassPlan> {
     let key = desired.selector.keys().find(|key| release_labels::is_release_label(key))?;
     if existing.selector() == desired.selector {
@@ -266,13 +276,8 @@ fn waits_for_labels(snapshot: &Snapshot, existing: &RuntimeClassView, desired: &
         some_of(unlabelled)
     );
     let remedy = "No action required; if this lasts, see NodesTainted of the pools of these nodes";
-    let mut plan = ClassPlan::held(desired.name, RuntimeClassState::Pending, problem, remedy);
-    let mut wider = desired.clone();
-    wider.widen(existing);
-    if existing.is_managed() && !wider.differences(existing).is_empty() {
-        plan.widen = Some(wider.apply_widened(existing));
-    }
-    Some(plan)
+    let plan = ClassPlan::held(desired.name, RuntimeClassState::Pending, problem, remedy);
+    Some(ClassPlan { widen: widened(existing, desired), ..plan })
 }
 
 /// First widens the class, then applies the desired one: tolerations are added before the taints that need them, and

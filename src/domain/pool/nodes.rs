@@ -106,6 +106,8 @@ impl ReusablePlan<'_> {
         self.node.os == node.os
             && self.node.runtime == node.runtime
             && self.node.config == node.config
+            && self.node.registered_with == node.registered_with
+            && (node.registered_with.is_none() || self.node.created == node.created)
             && self.node.taints == node.taints
             && self.labels.iter().all(|(key, value)| node.labels.get(*key) == *value)
             && release_labels_of(self.node).eq(release_labels_of(node))

@@ -1,6 +1,6 @@
 //! The plan of a pool: the ordered operations that result in its desired state.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{cell::LazyCell, collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -189,7 +189,8 @@ impl<'a> Planner<'a> {
         let configs = configs::plan(snapshot, pool, spec, &nodes, &self.expected_nodes);
         let classes = classes::plan(snapshot, pool, spec, &nodes);
         let evictions = Evictions::of_pool(snapshot, pool, spec);
-        let taints = HeldTaints::of_pool(snapshot, (pool, spec), of_pool, &classes, &self.applied);
+        let taints =
+            HeldTaints::of_pool(snapshot, (pool, spec), of_pool, &self.applied, &|name| will_tolerate(&classes, name));
         let mutual_replacement = taint_replacement::mutual(snapshot, pool, spec);
         let replaced = if mutual_replacement.is_some() { &[] } else { spec.replaces_taints.as_slice() };
         let holds = Holds { evictions: &evictions, taints: &taints, replaced };
@@ -239,9 +240,10 @@ impl<'a> Planner<'a> {
     pub fn held_taints(&self, pool: &Pool, spec: &Spec) -> HeldTaints {
         let none = PoolNodes::default();
         let nodes = self.membership.of(&pool.name).unwrap_or(&none);
-        let members: Vec<&WindowsNode> = nodes.members.iter().map(|(node, _)| node.as_ref()).collect();
-        let classes = classes::plan(self.snapshot, pool, spec, &members);
-        HeldTaints::of_pool(self.snapshot, (pool, spec), nodes, &classes, &self.applied)
+        let members = || nodes.members.iter().map(|(node, _)| node.as_ref()).collect::<Vec<_>>();
+        // Needed only while a taint is new.
+        let classes = LazyCell::new(|| classes::plan(self.snapshot, pool, spec, &members()));
+        HeldTaints::of_pool(self.snapshot, (pool, spec), nodes, &self.applied, &|name| will_tolerate(&classes, name))
     }
 
     /// Whether the pool of a node has agents.
@@ -403,6 +405,11 @@ impl Plan {
     fn of(pool: &Arc<Pool>, steps: Vec<Vec<Operation>>, phase: Phase) -> Self {
         Self { pool: pool.clone(), steps, after_failure: AfterFailure::Continue, withheld: Vec::new(), phase }
     }
+}
+
+/// Whether the RuntimeClass of this name is changed to tolerate the taints of the pool.
+fn will_tolerate(classes: &[ClassPlan], name: &str) -> bool {
+    classes.iter().any(|class| class.name == name && class.adds_tolerations())
 }
 
 /// The keys that pools have applied, from their status. A pool without a status may have been deleted with Retain and

@@ -266,9 +266,7 @@ fn node_group(
     if pool.enforces() {
         labels.insert(label::POOL.to_owned(), pool.name.clone());
         labels.insert(label::WINDOWS_BUILD.to_owned(), traits.os.build.to_string());
-        labels.retain(|key, _| !release_labels::is_release_label(key));
-        let releases = release_labels::of_host(traits.os, traits.containerd).into_iter();
-        labels.extend(releases.map(|key| (key, label::RUNS_VALUE.to_owned())));
+        release_labels::replace(&mut labels, release_labels::of_host(traits.os, traits.containerd));
         labels.extend(spec.labels.clone());
         let (held, added) = withheld.into_iter().partition(|taint| holds.held.contains(&TaintKey::from(taint)));
         withheld = held;
@@ -296,7 +294,7 @@ fn expected_group(pool: &Pool, spec: &Spec) -> NodeGroup {
         (label::POOL, pool.name.clone()),
     ];
     let mut labels: BTreeMap<String, String> = own.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    labels.extend(release_labels::expected(spec.build));
+    release_labels::replace(&mut labels, release_labels::expected(spec.build));
     labels.extend(spec.labels.clone());
     if let Members::Selector(selector) = &spec.members {
         labels.extend(selector.match_labels.clone());

@@ -84,6 +84,11 @@ impl Snapshot {
         self.pods.is_none() && (self.workloads == Workloads::Off || self.pods_refused)
     }
 
+    /// Whether pods are not known yet.
+    pub fn pods_are_awaited(&self) -> bool {
+        self.pods.is_none() && !self.pods_are_off()
+    }
+
     /// The mirrors of a registry in the profile of a pool, in the order of their use.
     pub fn mirrors(&self, pool: &str, registry: &str) -> Arc<[String]> {
         let profile = self.pools.get(pool).and_then(|pool| pool.spec.as_ref().ok()?.profile.as_ref());

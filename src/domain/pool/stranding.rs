@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Pool, RuntimeClassView, Snapshot, Spec, classes::ClassPlan, membership::PoolNodes};
+use super::{Pool, RuntimeClassView, Snapshot, Spec, membership::PoolNodes};
 use crate::{
     api::{Taint, TaintEffect},
     domain::{
@@ -44,33 +44,37 @@ pub enum Remedy {
 }
 
 impl HeldTaints {
-    /// Decides for the taints of a pool. `classes` has the plans of its RuntimeClasses.
+    /// Decides for the taints of a pool. `will_tolerate`: whether the plan changes the RuntimeClass of this name to tolerate
+    /// them.
     pub fn of_pool(
         snapshot: &Snapshot,
         (pool, spec): (&Pool, &Spec),
         nodes: &PoolNodes,
-        classes: &[ClassPlan],
         applied: &AppliedKeys,
+        will_tolerate: &dyn Fn(&str) -> bool,
     ) -> Self {
-        let has_begun = |taint: &&Taint| {
-            taint.effect == TaintEffect::PreferNoSchedule
-                || has_begun(snapshot, pool, nodes, applied, taint)
-                || is_allowed(pool, taint)
+        let is_new = |taint: &&Taint| {
+            taint.excludes_pods() && !has_begun(snapshot, pool, nodes, applied, taint) && !is_allowed(pool, taint)
         };
-        let (begun, new): (Vec<&Taint>, Vec<&Taint>) = spec.taints.iter().partition(has_begun);
-        let mut decision = Self { begun: begun.into_iter().cloned().collect(), ..Self::default() };
-        if snapshot.pods.is_some() {
-            let check = Check { snapshot, spec, members: members(nodes), classes };
-            decision.workloads = check.workloads(&new);
+        let new: Vec<&Taint> = spec.taints.iter().filter(is_new).collect();
+        if new.is_empty() {
+            return Self { begun: spec.taints.iter().cloned().collect(), ..Self::default() };
         }
-        let waits = |taint: &Taint| {
-            decision.workloads.contains_key(taint) || (snapshot.pods.is_none() && !snapshot.pods_are_off())
-        };
-        let (held, may_begin): (Vec<&Taint>, Vec<&Taint>) = new.into_iter().partition(|taint| waits(taint));
-        decision.held = held.into_iter().map(TaintKey::from).collect();
-        decision.begun.extend(may_begin.into_iter().cloned());
-        decision
+        let check = || Check { snapshot, spec, members: members(nodes), will_tolerate }.workloads(&new);
+        let workloads = if snapshot.pods.is_some() { check() } else { BTreeMap::new() };
+        let waits =
+            |taint: &&Taint| new.contains(taint) && (snapshot.pods_are_awaited() || workloads.contains_key(*taint));
+        let (held, begun): (Vec<&Taint>, Vec<&Taint>) = spec.taints.iter().partition(waits);
+        let (held, begun) = (held.into_iter().map(TaintKey::from).collect(), begun.into_iter().cloned().collect());
+        Self { begun, held, workloads }
     }
+}
+
+/// Whether a pool has taints that it has not begun to set, which may wait for workloads.
+pub fn has_new_taints(pool: &Pool) -> bool {
+    let begun = pool.status.applied.taint_values.as_ref();
+    let is_new = |taint: &Taint| taint.excludes_pods() && begun.is_none_or(|begun| !begun.contains(&taint.to_string()));
+    pool.enforces() && pool.spec.as_ref().is_ok_and(|spec| spec.taints.iter().any(is_new))
 }
 
 /// Whether the pool has begun to set a taint. A pool that was created again, or that an earlier version of the operator
@@ -82,7 +86,7 @@ fn has_begun(snapshot: &Snapshot, pool: &Pool, nodes: &PoolNodes, applied: &Appl
     let key = TaintKey::from(taint);
     let has_added = |node: &Arc<WindowsNode>| {
         applied.owns_taint(snapshot.ownership.evidence(node), &key)
-            && node.taints.iter().any(|present| Taint::of_node(present).as_ref() == Some(taint))
+            && node.taints.iter().any(|present| taint == present)
     };
     nodes.recorded.iter().any(has_added)
 }
@@ -102,7 +106,7 @@ struct Check<'a> {
     snapshot: &'a Snapshot,
     spec: &'a Spec,
     members: BTreeMap<&'a str, &'a WindowsNode>,
-    classes: &'a [ClassPlan],
+    will_tolerate: &'a dyn Fn(&str) -> bool,
 }
 
 /// A pod template, and how its pods are created.
@@ -113,13 +117,17 @@ struct Created<'t> {
     by_daemon_set: bool,
 }
 
+impl<'t> Created<'t> {
+    /// The RuntimeClass that counts when the pods are created.
+    fn class(self) -> Option<&'t str> {
+        self.template.runtime_class.as_deref().filter(|_| !self.by_daemon_set)
+    }
+}
+
 impl<'a> Check<'a> {
     /// The workloads whose next pods would not tolerate the taints.
     fn workloads(&self, taints: &[&Taint]) -> BTreeMap<Taint, BTreeMap<Arc<WorkloadName>, Remedy>> {
         let mut stranded: BTreeMap<Taint, BTreeMap<Arc<WorkloadName>, Remedy>> = BTreeMap::new();
-        if taints.is_empty() {
-            return stranded;
-        }
         // Most pods share the template of others.
         let mut untolerated: HashMap<(*const Template, bool), Vec<&Taint>> = HashMap::new();
         for (name, created) in self.pods().chain(self.controllers()) {
@@ -175,8 +183,8 @@ impl<'a> Check<'a> {
 
     /// The scheduling of the RuntimeClass of a pod.
     fn class_scheduling(&self, created: Created) -> Scheduling {
-        let name = created.template.runtime_class.as_deref().filter(|_| !created.by_daemon_set);
-        name.and_then(|name| self.class(name)).map(|class| Scheduling::of_class(&class.object)).unwrap_or_default()
+        let class = created.class().and_then(|name| self.class(name));
+        class.map(|class| Scheduling::of_class(&class.object)).unwrap_or_default()
     }
 
     /// Whether the pods are for Windows and can be scheduled to a node of the pool with its present taints.
@@ -187,7 +195,7 @@ impl<'a> Check<'a> {
         }
         let of_class = self.class_scheduling(created).node_selector;
         let selector = || template.scheduling.node_selector.iter().chain(&of_class);
-        let tolerates = |taint: &Taint| taint.effect == TaintEffect::PreferNoSchedule || self.tolerates(created, taint);
+        let tolerates = |taint: &Taint| !taint.excludes_pods() || self.tolerates(created, taint);
         let matches = |node: &WindowsNode| {
             selector().all(|(key, value)| node.labels.get(key) == Some(value))
                 && template.affinity_matches(&node.labels, &node.name, |_| true)
@@ -198,16 +206,9 @@ impl<'a> Check<'a> {
 
     /// Whether the next pods tolerate a taint, after the RuntimeClasses of the pool were changed.
     fn tolerates(&self, created: Created, taint: &Taint) -> bool {
-        let by_class = || {
-            let name = created.template.runtime_class.as_deref().filter(|_| !created.by_daemon_set);
-            name.is_some_and(|name| self.will_tolerate(name)) || self.class_scheduling(created).tolerates(taint)
-        };
+        let by_class =
+            || created.class().is_some_and(self.will_tolerate) || self.class_scheduling(created).tolerates(taint);
         created.template.scheduling.tolerates(taint) || by_class()
-    }
-
-    /// Whether the plan changes a RuntimeClass to tolerate the taints of the pool.
-    fn will_tolerate(&self, class: &str) -> bool {
-        self.classes.iter().any(|plan| plan.name == class && (plan.widen.is_some() || plan.settle.is_some()))
     }
 
     fn remedy(&self, created: Created) -> Remedy {

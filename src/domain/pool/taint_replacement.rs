@@ -3,7 +3,7 @@
 use super::{Pool, Snapshot, Spec};
 use crate::api::Taint;
 
-/// Two pools that replace taints of each other, which nobody can intend: neither does.
+/// Two pools that replace taints of each other, which can only be a mistake: neither does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MutualReplacement {
     /// The other pool.
@@ -12,13 +12,17 @@ pub struct MutualReplacement {
     pub taint: Taint,
 }
 
+/// The first taint of the second pool that the first pool replaces.
+pub fn replaced<'s>(by: &'s Spec, of: &Spec) -> Option<&'s Taint> {
+    by.replaces_taints.iter().find(|taint| of.taints.contains(taint))
+}
+
 /// The first pool whose taints this one replaces, and that replaces a taint of this one.
 pub fn mutual(snapshot: &Snapshot, pool: &Pool, spec: &Spec) -> Option<MutualReplacement> {
-    let others = snapshot.pools.values().filter(|other| other.name != pool.name && !other.deleting);
-    others.into_iter().find_map(|other| {
+    let mut others = snapshot.pools.values().filter(|other| other.name != pool.name && !other.deleting);
+    others.find_map(|other| {
         let of_other = other.spec.as_ref().ok()?;
-        let taint = spec.replaces_taints.iter().find(|taint| of_other.taints.contains(taint))?;
-        let replaces_own = of_other.replaces_taints.iter().any(|taint| spec.taints.contains(taint));
-        replaces_own.then(|| MutualReplacement { pool: other.name.clone(), taint: taint.clone() })
+        let taint = replaced(spec, of_other).filter(|_| replaced(of_other, spec).is_some())?;
+        Some(MutualReplacement { pool: other.name.clone(), taint: taint.clone() })
     })
 }

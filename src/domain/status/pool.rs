@@ -232,8 +232,11 @@ fn delayed_writes(case: &Case) -> Option<Duration> {
     let on_nodes = case.active.members.iter().filter_map(|member| member.plan.retry_at).min();
     let on_nodes = on_nodes.map(|at| Duration::try_from(at.duration_since(case.snapshot.now)).unwrap_or_default());
     let holds = |member: &Member| !member.plan.would_evict.is_empty() || !member.plan.would_strand.is_empty();
-    let unknown = case.snapshot.pods.is_none() && !case.snapshot.pods_are_off();
-    let held = case.active.members.iter().any(holds).then_some(if unknown { PODS_AWAITED } else { TAINTS_HELD });
+    let held = case.active.members.iter().any(holds).then_some(if case.snapshot.pods_are_awaited() {
+        PODS_AWAITED
+    } else {
+        TAINTS_HELD
+    });
     let waits = |class: &ClassPlan| class.state == RuntimeClassState::Pending && class.explanation.is_some();
     let labels = case.active.classes.iter().any(waits).then_some(LABELS_AWAITED);
     let delayed = contested || !case.active.configs.delayed.is_empty();

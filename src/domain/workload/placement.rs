@@ -7,7 +7,7 @@ use super::{
     scheduling_state::{ClassState, NodeGroup, PoolState, SchedulingState},
 };
 use crate::{
-    api::{Taint, TaintEffect, names::label},
+    api::{Taint, names::label},
     facts::runtimes::HANDLERS,
 };
 
@@ -206,7 +206,7 @@ impl<'a> EffectiveSpec<'a> {
 
     /// The first taint that is not tolerated and keeps the pod from being scheduled.
     pub fn untolerated<'k>(&self, taints: &'k [Taint]) -> Option<&'k Taint> {
-        let hard = taints.iter().filter(|taint| taint.effect != TaintEffect::PreferNoSchedule);
+        let hard = taints.iter().filter(|taint| taint.excludes_pods());
         hard.into_iter().find(|taint| !self.scheduling.tolerates(taint))
     }
 

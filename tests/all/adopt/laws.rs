@@ -1,5 +1,5 @@
 //! Laws of `winpool adopt`, for any nodes and RuntimeClasses: what it writes changes nothing in a consistent cluster, and it
-//! tells what changes in another one.
+//! reports what changes in another one.
 
 use std::collections::BTreeMap;
 

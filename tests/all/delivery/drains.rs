@@ -71,7 +71,7 @@ fn the_cordon_of_others_is_kept() {
 }
 
 #[test]
-fn a_record_of_a_cordon_that_somebody_removed_is_deleted() {
+fn a_record_of_a_removed_cordon_is_deleted() {
     let mut cluster = Cluster::new(1, never_drain());
     cluster.settle();
     cluster.take_log();

@@ -69,7 +69,7 @@ fn findings_of_the_baseline_are_not_counted() {
     let more = run(&["-o", "json"]);
     assert_eq!((more.status, more.found()), (1, vec!["13 field-ignored".to_owned()]));
     assert_eq!(more.json()["summary"]["inBaseline"], 3);
-    // A finding that no longer exists is told, unless its file was not checked.
+    // A finding that no longer exists is reported, unless its file was not checked.
     write(folder.path(), "deploy/pod.yaml", &text.replace(":latest", ":7"));
     let gone = run(&[]).stderr;
     let expected = "1 finding of the baseline does not exist any more: deploy/pod.yaml image-latest Pod web \

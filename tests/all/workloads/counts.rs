@@ -163,7 +163,9 @@ fn the_worst_issue_is_the_reason_and_the_message_has_all() {
 #[test]
 fn unchecked_workloads_are_unknown() {
     let cluster = two_pools();
-    for (workloads, part) in [(Workloads::Off, "--workloads=off"), (Workloads::Waiting, "config/rbac/workloads.yaml")] {
+    for (workloads, part) in
+        [(Workloads::Off, "--workloads=off"), (Workloads::Waiting, "config/default/workloads.yaml")]
+    {
         let status = status(&cluster, "web", workloads);
         let (truth, reason, message) = condition(&status, "WorkloadsPlaced");
         assert_eq!((truth.as_str(), reason.as_str()), ("Unknown", "NotChecked"));

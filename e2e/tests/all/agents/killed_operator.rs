@@ -4,16 +4,18 @@ use std::time::Duration;
 
 use anyhow::bail;
 use e2e::{
-    cluster::{Cluster, SOON, create},
+    cluster::{Cluster, SOON, create, edit},
+    control_plane::User,
+    permissions::unused,
     rollout::Step,
-    wait::eventually,
+    wait::{eventually, until},
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use serde_json::json;
 use winpool::api::NodeConfigPhase::{Applied, Applying, Verifying};
 
-use super::{Fleet, is_assignment};
+use super::{Fleet, POOL, is_assignment};
 
 /// What is counted in the audit log.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +119,17 @@ async fn a_rollout_survives_ten_kills_of_the_operator_at_ten_points() {
     let cordoned =
         nodes.items.iter().filter(|node| node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true)));
     assert_eq!(cordoned.count(), 0);
+
+    edit(&fleet.cluster.pools(), POOL, json!({ "spec": { "delivery": { "method": "None" } } })).await.unwrap();
+    let assigned = async || Ok(fleet.phases().await.len());
+    until("nothing is assigned", SOON, assigned, |count| *count == 0).await.unwrap();
+    let of_operator = unused("config/agent/operator_role.yaml", &fleet.cluster.requests().unwrap()).unwrap();
+    assert_eq!(of_operator, [], "the role of the operator has no permission that a rollout does not need");
+    let of_agents = fleet.cluster.control_plane.requests_of(User::Agent).unwrap();
+    let of_agents = unused("config/agent/agent_role.yaml", &of_agents).unwrap();
+    let of_agents: Vec<_> = of_agents.iter().map(|unused| (unused.resource.as_str(), unused.verb.as_str())).collect();
+    // A simulated agent lists at intervals instead of a watch, and has no kubelet that shows its configuration.
+    assert_eq!(of_agents, [("windowsnodeconfigs", "watch"), ("nodes/configz", "get")]);
     fleet.cluster.nothing_was_forbidden().unwrap();
     operator.stop().await.unwrap();
     fleet.stop().await;

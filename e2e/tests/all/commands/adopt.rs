@@ -2,11 +2,22 @@
 
 use std::{collections::BTreeMap, fs};
 
-use e2e::{audit::Request, cluster::Cluster, kubelet::SimulatedNode};
-use kube::{ResourceExt, api::ListParams};
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use e2e::{
+    audit::Request, certificates::Authority, cluster::Cluster, control_plane::User, kubelet::SimulatedNode,
+    network::free_port, operator::winpool,
+};
+use kube::{
+    ResourceExt,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 
-use super::{run, writes};
+use super::{CommandOutput, run, writes};
+use crate::registry::server::Server;
 
 const SERVER_2022: &str = "10.0.20348.4529";
 const SERVER_2019: &str = "10.0.17763.5329";
@@ -165,4 +176,98 @@ async fn what_adopted_pools_would_change_is_what_plan_lists_and_the_operator_doe
     let tolerations = cluster.tolerations("windows-2022").await.unwrap();
     assert_eq!(tolerations, ["os=windows:NoSchedule", "os=Windows:NoSchedule"]);
     operator.stop().await.unwrap();
+}
+
+/// The configuration in use that each of these kubelets shows at `/configz`, by the path of a request.
+fn configz(path: &str) -> Response {
+    let configuration = json!({
+        "kind": "KubeletConfiguration",
+        "maxPods": 60,
+        "systemReserved": { "memory": "3Gi" },
+        "kubeReserved": { "memory": "1Gi" },
+        "evictionHard": { "imagefs.available": "15%", "memory.available": "500Mi", "nodefs.available": "10%" },
+        "imageGCHighThresholdPercent": 85,
+        "imageGCLowThresholdPercent": 80,
+        "containerLogMaxSize": "10Mi",
+        "containerLogMaxFiles": 5,
+        "serializeImagePulls": false,
+        "syncFrequency": "1m0s",
+        "clusterDNS": ["10.0.0.10"],
+    });
+    match path {
+        "/configz" => json!({ "kubeletconfig": configuration }).to_string().into_response(),
+        _ => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+/// Creates a Windows node whose kubelet has this port on loopback.
+async fn node_with_kubelet(cluster: &Cluster, name: &str, port: u16) {
+    let labels = json!({ "kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "agentpool": "web" });
+    let node = json!({ "metadata": { "name": name, "labels": labels } });
+    let nodes = cluster.nodes();
+    nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    let resources = json!({ "cpu": "4", "memory": "16777216Ki", "pods": "110" });
+    let status = json!({ "status": {
+        "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
+        "daemonEndpoints": { "kubeletEndpoint": { "Port": port } },
+        "capacity": resources, "allocatable": resources,
+        "nodeInfo": {
+            "kernelVersion": SERVER_2022, "operatingSystem": "windows", "architecture": "amd64", "machineID": "",
+            "systemUUID": "", "bootID": "", "osImage": "", "kubeProxyVersion": "",
+            "kubeletVersion": "v1.34.2", "containerRuntimeVersion": "containerd://2.1.4",
+        },
+    }});
+    nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+}
+
+// A second thread serves the kubelets while the command runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn profiles_have_the_configuration_that_the_kubelets_show_where_it_can_be_read() {
+    let cluster = Cluster::start().await.unwrap();
+    let kubelet = Server::with_handler(&Authority::new().unwrap(), configz).await.unwrap();
+    for name in ["web-1", "web-2"] {
+        node_with_kubelet(&cluster, name, kubelet.address.port()).await;
+    }
+    node_with_kubelet(&cluster, "web-3", free_port().unwrap()).await;
+
+    let output = run(&cluster, &["adopt", "--configz"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("the configuration of 1 kubelet could not be read: web-3: "), "{}", output.stderr);
+    for line in [
+        "# Profile web: from the configuration in use (configz) of 2 of 3 nodes.",
+        "# The settings are unknown of: web-3.",
+    ] {
+        assert!(output.stdout.contains(line), "{line} in {}", output.stdout);
+    }
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&output.stdout).unwrap();
+    let profile = documents.iter().find(|document| document["kind"] == "WindowsRuntimeProfile").unwrap();
+    let expected = json!({
+        "containerLogs": { "maxFiles": 5, "maxSize": "10Mi" },
+        "extra": { "serializeImagePulls": false },
+        "kubeReserved": { "memory": "1Gi" },
+        "maxPods": 60,
+        "systemReserved": { "memory": "3Gi" },
+    });
+    assert_eq!(profile["spec"]["kubelet"], expected);
+
+    let requests = kubelet.seen();
+    assert_eq!(requests.len(), 2, "{requests:?}");
+    let none: Vec<Request> = Vec::new();
+    assert_eq!(writes(&cluster), none, "winpool adopt writes nothing");
+
+    let file = cluster.control_plane.directory().join("adopted.yaml");
+    fs::write(&file, &output.stdout).unwrap();
+    cluster.kubectl(&["apply", "-f", file.to_str().unwrap()]).unwrap();
+}
+
+#[tokio::test]
+async fn without_the_permission_for_configz_profiles_have_what_the_nodes_report() {
+    let cluster = Cluster::start().await.unwrap();
+    let kubelet = Server::with_handler(&Authority::new().unwrap(), configz).await.unwrap();
+    node_with_kubelet(&cluster, "web-1", kubelet.address.port()).await;
+    let output = winpool(&cluster.control_plane, User::Operator, &["adopt", "--configz"]).unwrap();
+    let output = CommandOutput::from(output);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("cannot get resource \"nodes/proxy\""), "{}", output.stderr);
+    assert!(output.stdout.contains("# Profile web: from the resources of 1 of 1 node."), "{}", output.stdout);
 }

@@ -47,7 +47,7 @@ impl Seen {
 
 /// A server. Dropping it ends it.
 pub struct Server {
-    address: SocketAddr,
+    pub address: SocketAddr,
     scheme: &'static str,
     seen: Arc<Mutex<Vec<Seen>>>,
     task: JoinHandle<()>,

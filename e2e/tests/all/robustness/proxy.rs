@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result};
 use e2e::{
     control_plane::{ControlPlane, User},
-    network::free_port,
+    network,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split},
@@ -27,8 +27,8 @@ impl Proxy {
     pub async fn start(control_plane: &ControlPlane) -> Result<Self> {
         let url = control_plane.url();
         let target = url.strip_prefix("https://").context("an https URL")?.parse()?;
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
-        let listener = TcpListener::bind(address).await?;
+        let listener = TcpListener::from_std(network::listener()?)?;
+        let address = listener.local_addr()?;
         let lost = watch::Sender::new(0);
         let server = tokio::spawn(serve(listener, target, lost.clone()));
         Ok(Self { address, lost, server })

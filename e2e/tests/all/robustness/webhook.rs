@@ -1,13 +1,13 @@
 //! A validating admission webhook.
 
-use std::{fs, net::SocketAddr, sync::Arc};
+use std::{fs, sync::Arc};
 
 use anyhow::{Context, Result, anyhow};
 use axum::{Router, routing::post};
 use e2e::{
     cluster::{Cluster, SOON},
     control_plane::User,
-    network::free_port,
+    network,
     wait::eventually,
 };
 use k8s_openapi::api::{admissionregistration::v1::ValidatingWebhookConfiguration, core::v1::Node};
@@ -57,8 +57,9 @@ impl Webhook {
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(certificates.collect::<Result<_, _>>()?, key)?;
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
-        let listener = Tls { tcp: TcpListener::bind(address).await?, acceptor: TlsAcceptor::from(Arc::new(tls)) };
+        let tcp = TcpListener::from_std(network::listener()?)?;
+        let address = tcp.local_addr()?;
+        let listener = Tls { tcp, acceptor: TlsAcceptor::from(Arc::new(tls)) };
         let server = tokio::spawn(async move {
             let review = move |body: String| async move { review(&body, refuses) };
             let _ = axum::serve(listener, Router::new().route("/", post(review))).await;

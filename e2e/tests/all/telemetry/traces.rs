@@ -10,19 +10,17 @@ use anyhow::Result;
 use e2e::{
     certificates::Authority,
     cluster::{Cluster, OS_WINDOWS, SOON},
-    network::free_port,
+    network::{self, free_port},
     wait::{stays, until},
 };
 use serde_json::Value;
+use tokio::{net::TcpListener, task::JoinHandle};
 
 use super::{
-    NODES, POOL, apply_pool,
-    collector::{Collector, Span},
+    AT_ONCE, NODES, POOL, apply_pool,
+    collector::{Collector, Protocol, Span},
     nodes,
 };
-
-/// A short export delay, so that a test need not wait for a full batch.
-const AT_ONCE: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "100");
 
 fn children<'a>(spans: &'a [Span], parent: &'a Span) -> impl Iterator<Item = &'a Span> {
     spans.iter().filter(|span| span.parent == parent.id && span.trace == parent.trace)
@@ -32,9 +30,11 @@ fn children<'a>(spans: &'a [Span], parent: &'a Span) -> impl Iterator<Item = &'a
 async fn a_reconcile_is_a_trace_from_the_watch_event_to_each_request() {
     let cluster = Cluster::start().await.unwrap();
     let _kubelets = cluster.start_kubelets(nodes()).await.unwrap();
-    let collector = Collector::start().await.unwrap();
-    let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()), AT_ONCE];
-    let arguments = ["--log-format", "json", "--log", "info,winpool=debug"];
+    let collector = Collector::start().unwrap();
+    // As in a pod, where the log is JSON.
+    let environment =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()), AT_ONCE, ("KUBERNETES_SERVICE_HOST", "127.0.0.1")];
+    let arguments = ["--log", "info,winpool=debug"];
     let operator = cluster.start_operator(&arguments, &environment).await.unwrap();
     apply_pool(&cluster).await;
 
@@ -56,14 +56,23 @@ async fn a_reconcile_is_a_trace_from_the_watch_event_to_each_request() {
 
     let below: Vec<&Span> = children(&spans, reconcile).collect();
     let names: BTreeSet<&str> = below.iter().map(|span| span.name.as_str()).collect();
-    assert_eq!(names, ["plan", "snapshot", "status", "write"].into());
+    assert_eq!(names, ["events", "plan", "snapshot", "status", "write"].into());
     let requests = below.iter().filter(|span| span.name == "write");
     let requests: BTreeSet<_> = requests.map(|span| (span.attribute("operation"), span.attribute("object"))).collect();
     let mut expected: BTreeSet<(&str, String)> = NODES.map(|node| ("patch-node", format!("Node {node}"))).into();
     expected.insert(("record-applied", format!("WindowsNodePool {POOL}")));
     expected.insert(("apply-runtime-class", "RuntimeClass windows-ltsc2022".to_owned()));
     assert_eq!(requests, expected.iter().map(|(operation, object)| (*operation, object.as_str())).collect());
-    assert!(below.iter().filter(|span| span.name == "write").all(|span| span.attribute("outcome") == "done"));
+    for write in below.iter().filter(|span| span.name == "write") {
+        assert_eq!(write.attribute("outcome"), "done");
+        let request = children(&spans, write).map(|span| {
+            let [method, status] =
+                ["http.request.method", "http.response.status_code"].map(|key| span.attribute(key).to_owned());
+            (span.name.as_str(), method, status)
+        });
+        let status = if write.attribute("operation") == "apply-runtime-class" { "201" } else { "200" };
+        assert_eq!(request.collect::<Vec<_>>(), [("request", "PATCH".to_owned(), status.to_owned())], "{write:?}");
+    }
     let status = below.iter().find(|span| span.name == "status").unwrap();
     let written: Vec<_> = children(&spans, status).map(|span| span.attribute("operation")).collect();
     assert_eq!(written, ["write-status"]);
@@ -77,23 +86,78 @@ async fn a_reconcile_is_a_trace_from_the_watch_event_to_each_request() {
     let traced: Vec<&str> = lines.iter().filter_map(|line| line["trace_id"].as_str()).collect();
     assert!(traced.contains(&reconcile.trace.as_str()), "the reconcile is in the log:\n{log}");
     assert!(traced.iter().all(|trace| traces.contains(*trace)), "each is the id of a trace that was sent");
+    let changed = |line: &&Value| line["message"] == "changed" && line["trace_id"] == reconcile.trace.as_str();
+    let changed: Vec<&Value> = lines.iter().filter(changed).collect();
+    assert!(changed.len() == 1 && changed[0]["level"] == "INFO" && changed[0]["written"] == 5, "{changed:#?}");
     for line in &lines {
         assert!(line["timestamp"].is_string() && line["level"].is_string() && line["target"].is_string(), "{line}");
     }
     cluster.nothing_was_forbidden().unwrap();
 }
 
-#[tokio::test]
-async fn an_unreachable_collector_delays_neither_the_work_nor_the_shutdown() {
+/// A port of loopback that accepts connections, and never answers.
+async fn never_answers(port: u16) -> JoinHandle<()> {
+    let listener = TcpListener::from_std(network::listener_on(port).await.unwrap()).unwrap();
+    tokio::spawn(async move {
+        let mut connections = Vec::new();
+        while let Ok((connection, _)) = listener.accept().await {
+            connections.push(connection);
+        }
+    })
+}
+
+/// With a receiver that is gone, back, slow, and gone again, the operator works; it logs when spans are lost, and sends those
+/// of later reconciles.
+async fn a_receiver_may_be_gone_or_slow(protocol: Protocol) {
     let cluster = Cluster::start().await.unwrap();
-    let _kubelets = cluster.start_kubelets(nodes()).await.unwrap();
-    let nobody = format!("http://127.0.0.1:{}", free_port().unwrap());
-    let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", nobody.as_str()), AT_ONCE];
+    let kubelets = cluster.start_kubelets(nodes()).await.unwrap();
+    let port = free_port().unwrap();
+    let endpoint = format!("http://127.0.0.1:{port}");
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol.name()),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
+        AT_ONCE,
+    ];
     let operator = cluster.start_operator(&[], &environment).await.unwrap();
+    let logged = |part: &'static str, count: usize| {
+        let operator = &operator;
+        let lines = move || async move { Ok(operator.log()?.lines().filter(|line| line.contains(part)).count()) };
+        until(part, SOON, lines, move |found| *found == count)
+    };
+    // Reconciles the pool, whose status then has one more or one less ready node.
+    let reconcile = async |ready: bool| {
+        kubelets.set_ready(NODES[0], ready).await.unwrap();
+        let expected = if ready { 3.0 } else { 2.0 };
+        let count = async || operator.metric("winpool_nodes", &[("pool", POOL), ("state", "ready")]).await;
+        until("the node is counted", SOON, count, |count: &f64| (*count - expected).abs() < 0.5).await.unwrap();
+    };
+
     apply_pool(&cluster).await;
-    cluster.until_idle().await.unwrap();
+    logged("traces cannot be sent", 1).await.unwrap();
+    let collector = Collector::start_on(port, protocol).await.unwrap();
+    reconcile(false).await;
+    let received = || async { Ok(collector.spans().iter().any(|span| span.name == "reconcile")) };
+    until("a reconcile arrives", SOON, received, |received| *received).await.unwrap();
+    logged("traces are sent again", 1).await.unwrap();
+
+    drop(collector);
+    let slow = never_answers(port).await;
+    reconcile(true).await;
+    logged("traces cannot be sent", 2).await.unwrap();
     assert!(operator.stop().await.unwrap().success(), "{}", operator.log().unwrap());
+    slow.abort();
     cluster.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn a_receiver_of_traces_by_grpc_may_be_gone_or_slow() {
+    a_receiver_may_be_gone_or_slow(Protocol::Grpc).await;
+}
+
+#[tokio::test]
+async fn a_receiver_of_traces_by_http_may_be_gone_or_slow() {
+    a_receiver_may_be_gone_or_slow(Protocol::Http).await;
 }
 
 /// The TCP sockets in the network namespace of a process: inode and remote port.
@@ -133,7 +197,7 @@ fn connections(pid: u32) -> Result<(BTreeSet<u16>, usize)> {
 async fn traces_go_over_tls_to_a_collector_that_the_system_trusts() {
     let cluster = Cluster::start().await.unwrap();
     let authority = Authority::new().unwrap();
-    let collector = Collector::start_with_tls(&authority.issue().unwrap()).await.unwrap();
+    let collector = Collector::start_with_tls(&authority.issue().unwrap()).unwrap();
     let trusted = authority.file();
     let environment =
         [("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()), ("SSL_CERT_FILE", trusted.to_str().unwrap()), AT_ONCE];

@@ -63,7 +63,7 @@ async fn without_the_role_for_workloads_the_nodes_are_tainted_and_with_it_issues
     let operator = Operator::spawn(&cluster.control_plane, &["--registry=off"], &[]).unwrap();
     cluster.until_tainted("web", OS_WINDOWS, 1).await.unwrap();
     let found = cluster.until_condition("web", "WorkloadsPlaced", "Unknown", "NotChecked").await.unwrap();
-    assert!(found.message.contains("config/rbac/workloads.yaml"), "{}", found.message);
+    assert!(found.message.contains("config/default/workloads.yaml"), "{}", found.message);
     cluster.until_ready("web").await.unwrap();
     assert!(of_workloads(&cluster).iter().all(Request::is_forbidden));
     assert_eq!(operator.get("/livez").await.unwrap().0, 200);
@@ -77,7 +77,7 @@ async fn without_the_role_for_workloads_the_nodes_are_tainted_and_with_it_issues
         log.lines().filter(|line| line.contains("watch failed, retrying") && line.contains("kind=\"Pod\"")).count();
     assert_eq!(count, 1, "{log}");
 
-    let role = workspace().join("config/rbac/workloads.yaml");
+    let role = workspace().join("config/default/workloads.yaml");
     cluster.kubectl(&["apply", "-f", &role.display().to_string()]).unwrap();
     let found = cluster.until_condition("web", "WorkloadsPlaced", "False", "Unschedulable").await.unwrap();
     assert!(

@@ -62,7 +62,7 @@ pub fn labels(
 ) -> BTreeMap<String, String> {
     let mut labels = labels_at_registration(spec, machine_labels, node_labels);
     labels.extend(spec.labels.clone());
-    labels.extend(release_labels::expected(spec.build));
+    release_labels::replace(&mut labels, release_labels::expected(spec.build));
     labels.insert(label::POOL.to_owned(), pool.to_owned());
     labels
 }

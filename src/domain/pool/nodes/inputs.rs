@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
 
 use super::desired::{DesiredConfig, DesiredNode, NodePlan, RevertedField, ValueConflict};
@@ -21,6 +22,10 @@ use crate::{
         revert::{FieldWrite, ObjectId, RevertPolicy, WINDOW},
     },
 };
+
+/// The age of a node up to which its annotation counts that names the pool with whose taints it was created. A kubelet can
+/// write the annotation later, when an administrator may have set the taints.
+const REGISTRATION: SignedDuration = SignedDuration::from_mins(10);
 
 /// The inputs of the plan of one node, in addition to the desired state.
 pub struct Inputs<'a> {
@@ -89,8 +94,15 @@ impl Inputs<'_> {
             Purpose::Repair
         };
         let config = self.edit_of_config(config);
-        let change =
-            NodeChange { labels: labels.edits, config, taints: all, tolerated, record_without_taints, purpose };
+        let change = NodeChange {
+            labels: labels.edits,
+            config,
+            taints: all,
+            tolerated,
+            record_without_taints,
+            replaces_registration: self.evidence == Evidence::None && self.node.registered_with.is_some(),
+            purpose,
+        };
         plan.change = change.has(Parts::ALL).then(|| Arc::new(change));
         plan
     }
@@ -115,6 +127,7 @@ impl Inputs<'_> {
             taints: TaintChange { record, ..self.taint_change(taints) },
             tolerated: None,
             record_without_taints: None,
+            replaces_registration: false,
             purpose: Purpose::Release,
         };
         NodePlan { change: change.has(Parts::ALL).then(|| Arc::new(change)), ..NodePlan::default() }
@@ -242,8 +255,9 @@ impl Inputs<'_> {
         match present {
             Some(value) if value == taint.value => {
                 self.report_conflict(&write, plan);
-                // A kubelet that registered with a rendered configuration has added the taint.
-                let registered = self.evidence == Evidence::None && self.configured;
+                // A kubelet that registered with a rendered configuration, or an admission policy, has added the taint.
+                let registered =
+                    self.evidence == Evidence::None && (self.configured || self.was_tainted_for(desired.pool));
                 let origin = recorded.unwrap_or(if registered { Origin::Added } else { Origin::Found });
                 taints.record.insert(key, origin);
                 return;
@@ -253,7 +267,7 @@ impl Inputs<'_> {
             }
             _ if evicts => plan.would_evict.push(key.clone()),
             _ if desired.held.contains(&key) => plan.would_strand.push(key.clone()),
-            // A taint that was removed from the node is added again, so that nobody can remove the taint of a node by
+            // A taint that was removed from the node is added again, so that the taint of a node cannot be removed by
             // making a RuntimeClass unchangeable.
             _ if desired.blocked.contains(&key) && (present.is_some() || recorded != Some(Origin::Added)) => {
                 plan.untolerated.push(key.clone());
@@ -286,7 +300,7 @@ impl Inputs<'_> {
         for taint in desired.replaced {
             let write = FieldWrite::replaced_taint(taint);
             if taints.has(taint) && self.may_write_taint(&write, plan) {
-                taints.all.retain(|present| Taint::of_node(present).as_ref() != Some(taint));
+                taints.all.retain(|present| taint != present);
                 taints.record.remove(&TaintKey::from(taint));
                 taints.edits.push(TaintEdit::RemoveReplaced(taint.clone()));
             } else {
@@ -317,6 +331,13 @@ impl Inputs<'_> {
             Some(name) => Edit::Set(name.to_owned()),
             None => Edit::Remove,
         }
+    }
+
+    /// Whether an admission policy has set the taints of the pool at the creation of the node.
+    fn was_tainted_for(&self, pool: &str) -> bool {
+        let created = self.node.created;
+        self.node.registered_with.as_deref() == Some(pool)
+            && created.is_some_and(|created| self.snapshot.now.duration_since(created) < REGISTRATION)
     }
 
     fn recorded(&self) -> Option<&Record> {
@@ -375,7 +396,7 @@ impl Inputs<'_> {
 impl EditedTaints {
     /// Whether the node has exactly this taint.
     fn has(&self, taint: &Taint) -> bool {
-        self.all.iter().any(|present| Taint::of_node(present).as_ref() == Some(taint))
+        self.all.iter().any(|present| taint == present)
     }
 
     fn set(&mut self, key: TaintKey, value: &str) {

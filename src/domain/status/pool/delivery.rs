@@ -40,7 +40,8 @@ pub fn config_in_effect(case: &Case) -> Option<ComputedCondition> {
         ComputedCondition::new(condition::CONFIG_IN_EFFECT, status, reason, message)
     };
     if matches!(case.active.delivery.state, DeliveryState::Unknown) && !case.withheld {
-        let message = "WindowsNodeConfigs cannot be read, so no configuration is delivered. Apply crds and config/rbac";
+        let message =
+            "WindowsNodeConfigs cannot be read, so no configuration is delivered. Apply crds and config/default";
         return Some(condition(ConditionStatus::Unknown, reason::NOT_DELIVERED, message.to_owned()));
     }
     let rollout = rollout(case)?;

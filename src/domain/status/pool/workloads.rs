@@ -55,7 +55,7 @@ pub fn workloads_placed(case: &Case) -> ComputedCondition {
     match case.snapshot.workloads {
         Workloads::Off => return unknown("workloads are not checked (--workloads=off)"),
         Workloads::Waiting => {
-            return unknown("the pods are not read yet. If this persists, apply config/rbac/workloads.yaml");
+            return unknown("the pods are not read yet. If this persists, apply config/default/workloads.yaml");
         }
         Workloads::Known(_) => {}
     }

@@ -227,7 +227,7 @@ fn each_machine_pool_has_its_own_kubeadm_config_which_cluster_api_changes() {
 }
 
 #[test]
-fn a_template_that_somebody_changed_is_a_problem() {
+fn a_changed_template_is_a_problem() {
     let mut world = World::new(json!({})).with(deployment("base", json!({})));
     let Operation::CreateMachineObject { mut body, .. } = world.plan().create.remove(0) else { panic!() };
     body["metadata"]["generation"] = json!(2);

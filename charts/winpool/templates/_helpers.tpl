@@ -1,0 +1,29 @@
+{{/* The objects of a folder of config/, in the namespace of the release: dict "root" $ "folder" name "without" list-of-files */}}
+{{- define "winpool.folder" -}}
+{{- $root := .root -}}
+{{- $without := concat (list "kustomization.yaml") (default list .without) -}}
+{{- range $path, $_ := $root.Files.Glob (printf "files/config/%s/*.yaml" .folder) }}
+{{- if not (has (base $path) $without) }}
+---
+{{ $root.Files.Get $path | replace "winpool-system" $root.Release.Namespace }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "winpool.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end -}}
+{{- end }}
+
+{{/* Removes the validation rules from a schema, which Helm rejects before Kubernetes 1.25. The operator checks the same rules. */}}
+{{- define "winpool.withoutRules" -}}
+{{- if kindIs "map" . }}
+{{- $_ := unset . "x-kubernetes-validations" }}
+{{- end }}
+{{- if or (kindIs "map" .) (kindIs "slice" .) }}
+{{- range . }}
+{{- include "winpool.withoutRules" . }}
+{{- end }}
+{{- end }}
+{{- end }}

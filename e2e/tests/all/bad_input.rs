@@ -1,0 +1,217 @@
+//! Mistakes in what the operator and the commands are given: one line says what to do, with the exit status of the kind of
+//! mistake, and what is corrected in the cluster is picked up without a restart.
+
+use std::{
+    fs,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use anyhow::ensure;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use e2e::{
+    certificates::Authority,
+    cluster::{Cluster, SOON},
+    control_plane::{ControlPlane, OPERATOR_NAMESPACE, Options, User},
+    install::{apply, install, install_crds, operator_may, path, wait_for_operator_permissions},
+    kubectl::{kubectl, kubectl_with_input},
+    operator::{Operator, binary},
+    wait::{eventually, until},
+};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+/// Longer than the back-off of a watch.
+const AFTER_A_BACK_OFF: Duration = Duration::from_secs(60);
+
+/// The commands that use a cluster.
+const COMMANDS: [&[&str]; 5] =
+    [&["run"], &["plan"], &["adopt"], &["migrate", "web", "--to", "ltsc2025"], &["cleanup", "--dry-run"]];
+
+/// The kubeconfig of the administrator with changes, as a file.
+fn kubeconfig(control_plane: &ControlPlane, name: &str, change: impl Fn(&mut Value)) -> String {
+    let text = fs::read_to_string(control_plane.kubeconfig(User::Admin)).unwrap();
+    let mut config: Value = serde_saphyr::from_str(&text).unwrap();
+    change(&mut config);
+    let file = control_plane.directory().join(format!("{name}.kubeconfig"));
+    fs::write(&file, config.to_string()).unwrap();
+    file.display().to_string()
+}
+
+/// Runs a command that ends by itself. The operator uses a free port.
+fn run(arguments: &[&str], kubeconfig: &str) -> Output {
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(binary().unwrap()).args(arguments).args(["--kubeconfig", kubeconfig]);
+    command.env("WINPOOL_ADMIN_ADDRESS", "127.0.0.1:0").env("WINPOOL_LOG_FORMAT", "text").output().unwrap()
+}
+
+#[tokio::test]
+async fn credentials_or_certificates_that_are_not_accepted_end_every_command_with_the_remedy() {
+    let authority = Authority::new().unwrap();
+    let client_authority = format!("--client-ca-file={}", authority.file().display());
+    let options = Options { api_server_arguments: vec![client_authority], ..Options::api_server_only() };
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    install(&control_plane).unwrap();
+    let expired = authority.issue_expired("admin").unwrap();
+    let user = json!({
+        "client-certificate-data": STANDARD.encode(&expired.certificate),
+        "client-key-data": STANDARD.encode(&expired.key),
+    });
+    let credentials = "log in to the cluster again: the credentials of the kubeconfig are wrong or have expired";
+    let certificate = "correct certificate-authority and server in the kubeconfig";
+    let file = |name, change: &dyn Fn(&mut Value)| kubeconfig(&control_plane, name, change);
+    for (name, kubeconfig, remedy) in [
+        ("token", file("token", &|config| config["users"][0]["user"]["token"] = json!("expired")), credentials),
+        ("client", file("client", &|config| config["users"][0]["user"] = user.clone()), credentials),
+        (
+            "authority",
+            file("authority", &|config| {
+                config["clusters"][0]["cluster"]["certificate-authority"] = json!(authority.file());
+            }),
+            certificate,
+        ),
+        (
+            "name",
+            file("name", &|config| config["clusters"][0]["cluster"]["tls-server-name"] = json!("other.example")),
+            certificate,
+        ),
+    ] {
+        for command in COMMANDS {
+            let output = run(command, &kubeconfig);
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(3), "{name}: {command:?}: {stderr}");
+            assert!(stderr.lines().all(|line| line.contains("winpool: ")), "{name}: {command:?}: {stderr}");
+            assert!(stderr.trim_end().lines().last().unwrap().contains(remedy), "{name}: {command:?}: {stderr}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_the_permission_for_a_kind_it_is_named_and_the_permission_is_picked_up_when_it_is_granted() {
+    let cluster = Cluster::start().await.unwrap();
+    for (kind, resource, role, ready) in [
+        ("Node", "nodes", "winpool", 503),
+        ("RuntimeClass", "runtimeclasses", "winpool", 503),
+        ("Pod", "pods", "winpool-workloads", 200),
+    ] {
+        let roles = cluster.api::<ClusterRole>();
+        let shipped = roles.get(role).await.unwrap();
+        let mut narrow = shipped.clone();
+        for rule in narrow.rules.iter_mut().flatten() {
+            rule.resources.iter_mut().for_each(|resources| resources.retain(|name| name != resource));
+        }
+        narrow
+            .rules
+            .iter_mut()
+            .for_each(|rules| rules.retain(|rule| rule.resources.as_ref().is_some_and(|all| !all.is_empty())));
+        set_role(&cluster, &narrow, resource, false).await;
+
+        let operator = Operator::spawn(&cluster.control_plane, &[], &[]).unwrap();
+        let named = || async {
+            let (status, body) = operator.get("/readyz").await?;
+            let line = body.lines().find(|line| line.ends_with(kind)).map(str::to_owned);
+            ensure!(status == ready && line.is_some(), "{kind}: {status}: {body}");
+            Ok(())
+        };
+        eventually("/readyz names the kind", SOON, named).await.unwrap();
+        let log = operator.log().unwrap();
+        let warning = log.lines().find(|line| line.contains(&format!("kind=\"{kind}\"")) && line.contains("WARN"));
+        let warning = warning.unwrap_or_else(|| panic!("{kind}: {log}"));
+        for part in [&format!("cannot list resource \\\"{resource}\\\""), "remedy=\"apply the ClusterRole"] {
+            assert!(warning.contains(part), "{kind}: {warning}");
+        }
+
+        set_role(&cluster, &shipped, resource, true).await;
+        let synced = || async {
+            let answer = operator.get("/readyz").await?;
+            ensure!(answer == (200, "ok\n".to_owned()), "{answer:?}");
+            Ok(())
+        };
+        eventually("the permission is picked up", AFTER_A_BACK_OFF, synced).await.unwrap();
+        operator.stop().await.unwrap();
+    }
+}
+
+/// Sets the rules of a ClusterRole, and waits until they are in effect.
+async fn set_role(cluster: &Cluster, role: &ClusterRole, resource: &str, allowed: bool) {
+    let roles = cluster.api::<ClusterRole>();
+    let name = role.metadata.name.as_deref().unwrap();
+    let mut now = roles.get(name).await.unwrap();
+    now.rules.clone_from(&role.rules);
+    roles.replace(name, &PostParams::default(), &now).await.unwrap();
+    let may = || async { Ok(operator_may(&cluster.control_plane, &["list", resource])) };
+    until("the rules are in effect", SOON, may, |may| *may == allowed).await.unwrap();
+}
+
+#[tokio::test]
+async fn crds_of_another_version_are_reported_as_missing_and_the_right_ones_are_picked_up() {
+    let control_plane = ControlPlane::start(Options::api_server_only()).await.unwrap();
+    let other = Command::new(binary().unwrap()).args(["crds", "-o", "json"]).output().unwrap();
+    let mut other: Value = serde_json::from_slice(&other.stdout).unwrap();
+    for crd in other["items"].as_array_mut().unwrap() {
+        crd["spec"]["versions"][0]["name"] = json!("v1beta1");
+    }
+    let create = ["create", "--validate=false", "-f", "-"];
+    kubectl_with_input(&control_plane, User::Admin, &create, &other.to_string()).unwrap();
+    apply(&control_plane, &["-f", &path("config/namespace.yaml")]).unwrap();
+    apply(&control_plane, &["-k", &path("config/default")]).unwrap();
+    wait_for_operator_permissions(&control_plane).unwrap();
+
+    let operator = Operator::spawn(&control_plane, &[], &[]).unwrap();
+    let waits = || async {
+        let (status, body) = operator.get("/readyz").await?;
+        ensure!(status == 503 && body.contains("WindowsNodePool, WindowsRuntimeProfile"), "{status}: {body}");
+        let log = operator.log()?;
+        ensure!(
+            log.contains("remedy=\"install the CustomResourceDefinitions of this version: kubectl apply -k crds"),
+            "{log}"
+        );
+        Ok(())
+    };
+    eventually("/readyz and the log name the kinds", SOON, waits).await.unwrap();
+
+    let names =
+        ["windowsnodepools.winpool.dev", "windowsruntimeprofiles.winpool.dev", "windowsnodeconfigs.winpool.dev"];
+    kubectl(&control_plane, User::Admin, &[&["delete", "crd"][..], &names].concat()).unwrap();
+    install_crds(&control_plane).unwrap();
+    operator.wait_ready(AFTER_A_BACK_OFF).await.unwrap();
+    operator.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_its_namespace_the_leader_ends_and_the_next_one_works_when_the_namespace_is_created() {
+    let cluster = Cluster::start_with(Options::default()).await.unwrap();
+    let election = [("WINPOOL_LEADER_ELECTION", "on")];
+    let operator = cluster.start_operator(&[], &election).await.unwrap();
+    let is_leader = |operator: &Operator| {
+        let admin = operator.admin_address();
+        move || async move {
+            e2e::network::http_get(admin, "/metrics").await.map(|(_, text)| text.contains("winpool_leader 1"))
+        }
+    };
+    until("the operator is the leader", SOON, is_leader(&operator), |is_leader| *is_leader).await.unwrap();
+    cluster.kubectl(&["delete", "namespace", OPERATOR_NAMESPACE]).unwrap();
+    let ended = || async { Ok(operator.process().exit_status()) };
+    let status = until("the leader has ended", SOON, ended, Option::is_some).await.unwrap().unwrap();
+    let log = operator.log().unwrap();
+    assert_eq!(status.code(), Some(4), "{log}");
+    assert!(log.contains("remedy=\"create the namespace of the operator, apply its roles"), "{log}");
+    assert!(
+        log.trim_end()
+            .ends_with("winpool: this process is no longer the leader: the Lease was not renewed for 20 seconds"),
+        "{log}"
+    );
+
+    let next = Operator::spawn(&cluster.control_plane, &[], &election).unwrap();
+    let warns = || async {
+        let log = next.log()?;
+        ensure!(log.contains("remedy=\"create the namespace of the operator"), "{log}");
+        Ok(())
+    };
+    eventually("the log has the remedy", SOON, warns).await.unwrap();
+    install(&cluster.control_plane).unwrap();
+    until("it is the leader", AFTER_A_BACK_OFF, is_leader(&next), |is_leader| *is_leader).await.unwrap();
+    next.wait_ready(AFTER_A_BACK_OFF).await.unwrap();
+    next.stop().await.unwrap();
+}

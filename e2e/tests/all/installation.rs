@@ -1,0 +1,86 @@
+//! Installation and removal by each of the ways in docs/install.md, and the objects that they have in common.
+
+use std::{collections::BTreeMap, path::Path, process::Command};
+
+use e2e::{
+    assets::{self, Assets},
+    control_plane::{ControlPlane, User},
+    operator::workspace,
+};
+use serde_json::Value;
+
+mod objects;
+mod removal;
+mod upgrade;
+mod ways;
+
+/// Objects by kind, namespace and name.
+type Objects = BTreeMap<String, Value>;
+
+/// The objects in YAML documents.
+fn parsed(yaml: &str) -> Objects {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(yaml).unwrap();
+    let documents = documents.into_iter().filter(|document| !document.is_null()).map(with_integers);
+    let key = |object: &Value| {
+        let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
+        [&object["kind"], &object["metadata"]["namespace"], &object["metadata"]["name"]].map(text).join("/")
+    };
+    let objects: Vec<_> = documents.map(|object| (key(&object), object)).collect();
+    let count = objects.len();
+    let objects: Objects = objects.into_iter().collect();
+    assert_eq!(objects.len(), count, "an object is there twice");
+    objects
+}
+
+/// Old kustomize writes 1000000 as 1e+06.
+fn with_integers(value: Value) -> Value {
+    match value {
+        #[allow(clippy::cast_possible_truncation)]
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 => (float as i64).into(),
+            _ => number.into(),
+        },
+        Value::Array(list) => list.into_iter().map(with_integers).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, with_integers(value))).collect(),
+        other => other,
+    }
+}
+
+/// The objects of a folder of the repository, as the kubectl of the control plane builds them.
+fn kustomized(folder: &str) -> Objects {
+    let output = Command::new(&Assets::locate().unwrap().kubectl)
+        .arg("kustomize")
+        .arg(workspace().join(folder))
+        .output()
+        .unwrap();
+    let warnings = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && warnings.is_empty(), "{folder}: {warnings}");
+    parsed(&String::from_utf8(output.stdout).unwrap())
+}
+
+fn helm(arguments: &[&str]) -> Command {
+    let mut command = Command::new(assets::helm());
+    command.current_dir(workspace()).args(arguments);
+    command
+}
+
+/// What helm prints; its errors if it fails.
+fn run_helm(mut command: Command) -> Result<String, String> {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+/// Runs helm in a cluster.
+fn helm_in(control_plane: &ControlPlane, arguments: &[&str]) {
+    let mut command = helm(arguments);
+    command.env("KUBECONFIG", control_plane.kubeconfig(User::Admin));
+    run_helm(command).unwrap();
+}
+
+/// `install.yaml`, as a file below the folder of a control plane.
+fn install_yaml(control_plane: &ControlPlane) -> String {
+    let file = control_plane.directory().join("install.yaml");
+    std::fs::write(&file, release::manifest::install_yaml(Path::new(workspace()), None).unwrap()).unwrap();
+    file.display().to_string()
+}

@@ -1,0 +1,250 @@
+//! The chart, the kustomizations and `install.yaml` have the same objects, which the API server knows.
+
+use std::collections::BTreeSet;
+
+use e2e::{
+    control_plane::{ControlPlane, Options, User},
+    kubectl::kubectl_with_input,
+    operator::workspace,
+};
+use serde_json::{Value, json};
+
+use super::{Objects, helm, kustomized, parsed, run_helm};
+
+/// The objects of the chart with these options.
+fn rendered(options: &[&str]) -> Objects {
+    let arguments = [&["template", "winpool", "charts/winpool", "--namespace", "winpool-system"], options].concat();
+    parsed(&run_helm(helm(&arguments)).unwrap_or_else(|error| panic!("{options:?}: {error}")))
+}
+
+fn namespace() -> Objects {
+    parsed(&std::fs::read_to_string(workspace().join("config/namespace.yaml")).unwrap())
+}
+
+/// Without the annotation by which helm keeps the CRDs.
+fn without_policy(mut objects: Objects) -> Objects {
+    for object in objects.values_mut().filter(|object| object["kind"] == "CustomResourceDefinition") {
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        assert_eq!(metadata.remove("annotations"), Some(json!({"helm.sh/resource-policy": "keep"})));
+    }
+    objects
+}
+
+#[track_caller]
+fn assert_same(found: &Objects, expected: &Objects, what: &str) {
+    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{what}");
+    for (name, object) in found {
+        assert_eq!(object, &expected[name], "{what}: {name}");
+    }
+}
+
+#[test]
+fn chart_kustomization_and_file_have_the_same_objects() {
+    let operator = kustomized("config/default");
+    let crds = kustomized("crds");
+    assert!(operator.len() >= 10 && crds.len() == 3);
+    let all: Objects = operator.into_iter().chain(crds).collect();
+    assert_same(&without_policy(rendered(&[])), &all, "the chart");
+    let all: Objects = all.into_iter().chain(namespace()).collect();
+    let file = release::manifest::install_yaml(workspace(), None).unwrap();
+    assert_same(&parsed(&file), &all, "install.yaml");
+}
+
+const AGENT: &str = "agent.image=registry.example/winpool-agent@sha256:0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The folders of `config/` that are applied in addition, and the values of the chart for the same objects.
+const OPTIONS: [(&str, &[&str]); 9] = [
+    ("config/agent", &["agent.enabled=true", AGENT]),
+    ("config/cluster-api", &["clusterAPI.enabled=true"]),
+    ("config/disruption-budget", &["podDisruptionBudget.enabled=true"]),
+    ("config/grafana", &["grafana.enabled=true"]),
+    ("config/network-policy", &["networkPolicy.enabled=true"]),
+    ("config/policies", &["policies.validating=true"]),
+    ("config/policies/mutating", &["policies.mutating=true"]),
+    ("config/prometheus", &["prometheus.enabled=true"]),
+    ("config/pull-secrets", &["pullSecrets=true"]),
+];
+
+#[test]
+fn each_option_of_the_chart_adds_the_objects_of_a_folder() {
+    let default = rendered(&[]);
+    for (folder, values) in OPTIONS {
+        let options: Vec<_> = values.iter().flat_map(|value| ["--set", value]).collect();
+        let mut added = rendered(&options);
+        added.retain(|name, _| !default.contains_key(name));
+        assert_same(&added, &kustomized(folder), folder);
+    }
+    let known = OPTIONS.iter().map(|(folder, _)| *folder).chain(["config/default"]);
+    assert_eq!(kustomizations_of_the_chart(), known.map(str::to_owned).collect());
+}
+
+/// The kustomizations in `config/` that the chart contains.
+fn kustomizations_of_the_chart() -> BTreeSet<String> {
+    let ignored = std::fs::read_to_string(workspace().join("charts/winpool/.helmignore")).unwrap();
+    let below = |name: &str| {
+        let entries = std::fs::read_dir(workspace().join(name)).unwrap().map(|entry| entry.unwrap());
+        let folders = entries.filter(|folder| folder.path().join("kustomization.yaml").exists());
+        folders.map(|folder| format!("{name}/{}", folder.file_name().into_string().unwrap())).collect::<Vec<_>>()
+    };
+    let folders = below("config").into_iter().flat_map(|folder| [below(&folder), vec![folder]].concat());
+    folders.filter(|folder| !ignored.lines().any(|line| format!("config/{line}") == *folder)).collect()
+}
+
+#[test]
+fn the_objects_are_in_the_namespace_of_the_release() {
+    let every_option: Vec<_> =
+        OPTIONS.iter().flat_map(|(_, values)| *values).flat_map(|value| ["--set", value]).collect();
+    let arguments = [&["template", "winpool", "charts/winpool", "--namespace", "windows"], &every_option[..]].concat();
+    let text = run_helm(helm(&arguments)).unwrap();
+    assert!(!text.contains("winpool-system"), "{text}");
+    let namespaces =
+        parsed(&text).into_values().filter_map(|object| Some(object["metadata"]["namespace"].as_str()?.to_owned()));
+    let mut namespaces: Vec<_> = namespaces.collect();
+    namespaces.sort();
+    namespaces.dedup();
+    assert_eq!(namespaces, ["default", "kube-node-lease", "windows", "winpool-agent"]);
+}
+
+/// The Deployment with these values, in parts: replicas, pod, container.
+fn deployment(values: &[&str]) -> (Value, Value, Value) {
+    let options: Vec<_> = values.iter().flat_map(|value| ["--set-json", value]).collect();
+    let spec = rendered(&options)["Deployment/winpool-system/winpool"]["spec"].clone();
+    let pod = spec["template"]["spec"].clone();
+    let container = pod["containers"][0].clone();
+    (spec["replicas"].clone(), pod, container)
+}
+
+/// The value of an environment variable of the container.
+fn variable(container: &Value, name: &str) -> Value {
+    let all = container["env"].as_array().unwrap();
+    all.iter().find(|variable| variable["name"] == name).map_or(Value::Null, |variable| variable["value"].clone())
+}
+
+#[test]
+fn values_change_the_deployment() {
+    let (replicas, pod, container) = deployment(&[
+        "replicas=3",
+        r#"image={"repository":"r.example/w","tag":"1.2.3","pullPolicy":"Always"}"#,
+        r#"imagePullSecrets=[{"name":"pull"}]"#,
+        r#"resources={"limits":{"memory":"1Gi"}}"#,
+        r#"nodeSelector={"disk":"fast"}"#,
+        "tolerations=[]",
+        r#"affinity={"nodeAffinity":{}}"#,
+        r#"priorityClassName="system-cluster-critical""#,
+        r#"log={"format":"text","level":"debug"}"#,
+        r#"otlp={"endpoint":"http://collector:4317"}"#,
+        r#"env=[{"name":"HTTPS_PROXY","value":"http://proxy:3128"}]"#,
+        "registry=false",
+        "pullSecrets=true",
+    ]);
+    assert_eq!(replicas, 3);
+    assert_eq!((&container["image"], &container["imagePullPolicy"]), (&json!("r.example/w:1.2.3"), &json!("Always")));
+    assert_eq!(pod["imagePullSecrets"], json!([{"name": "pull"}]));
+    // Helm merges maps: a value replaces the default of the same key.
+    let resources = json!({"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}});
+    assert_eq!(container["resources"], resources);
+    assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "linux", "disk": "fast"}));
+    assert_eq!(pod["tolerations"], Value::Null);
+    assert_eq!(pod["affinity"], json!({"nodeAffinity": {}}));
+    assert_eq!(pod["priorityClassName"], "system-cluster-critical");
+    for (name, expected) in [
+        ("WINPOOL_LOG_FORMAT", json!("text")),
+        ("WINPOOL_LOG", json!("debug")),
+        ("WINPOOL_REGISTRY", json!("off")),
+        ("WINPOOL_WORKLOADS", Value::Null),
+        ("WINPOOL_PULL_SECRETS", json!("true")),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", json!("http://collector:4317")),
+        ("HTTPS_PROXY", json!("http://proxy:3128")),
+    ] {
+        assert_eq!(variable(&container, name), expected, "{name}");
+    }
+    let digest = format!("sha256:{}", "a1".repeat(32));
+    let (_, _, container) = deployment(&[&format!(r#"image={{"tag":"1.2.3","digest":"{digest}"}}"#)]);
+    assert_eq!(container["image"], format!("registry.example/winpool@{digest}"));
+}
+
+#[test]
+fn without_workload_checks_the_operator_gets_no_permission_to_read_pods() {
+    let objects = rendered(&["--set", "workloads=false"]);
+    assert!(!objects.contains_key("ClusterRole//winpool-workloads"));
+    assert!(!objects.contains_key("ClusterRoleBinding//winpool-workloads"));
+    let (_, _, container) = deployment(&["workloads=false"]);
+    assert_eq!(variable(&container, "WINPOOL_WORKLOADS"), "off");
+}
+
+#[test]
+fn without_crds_the_chart_has_none() {
+    let objects = rendered(&["--set", "crds.enabled=false"]);
+    assert!(objects.values().all(|object| object["kind"] != "CustomResourceDefinition"));
+}
+
+#[test]
+fn wrong_values_are_rejected() {
+    let image = r#"agent={"enabled":true,"image":"registry.example/winpool-agent:latest"}"#;
+    for (value, part) in [
+        ("replica=2", "replica"),
+        ("replicas=\"two\"", "/replicas"),
+        ("log={\"format\":\"yaml\"}", "/log/format"),
+        ("otlp={\"endpoint\":\"collector:4317\"}", "/otlp/endpoint"),
+        ("clusterAPI={\"enabled\":true,\"namespaces\":[]}", "/clusterAPI/namespaces"),
+        (image, "/agent/image"),
+        ("agent={\"enabled\":true}", "agent.enabled requires agent.image"),
+    ] {
+        let error = run_helm(helm(&["template", "winpool", "charts/winpool", "--set-json", value])).unwrap_err();
+        assert!(error.contains(part), "{value}: {error}");
+    }
+}
+
+#[test]
+fn the_package_of_a_release_is_the_chart_with_the_image_of_the_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("winpool.tgz");
+    let package = |repository| release::chart::package(workspace(), repository, 1_700_000_000).unwrap();
+    std::fs::write(&file, package("registry.example/winpool")).unwrap();
+    let arguments = ["template", "winpool", file.to_str().unwrap(), "--namespace", "winpool-system"];
+    assert_same(&parsed(&run_helm(helm(&arguments)).unwrap()), &rendered(&[]), "the package");
+    std::fs::write(&file, package("ghcr.io/example/winpool")).unwrap();
+    let objects = parsed(&run_helm(helm(&arguments)).unwrap());
+    let container = &objects["Deployment/winpool-system/winpool"]["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["image"], format!("ghcr.io/example/winpool:{}", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn helm_lint_accepts_the_chart() {
+    run_helm(helm(&["lint", "charts/winpool", "--strict"])).unwrap();
+}
+
+#[tokio::test]
+async fn every_object_has_only_fields_that_the_api_server_knows() {
+    let control_plane = ControlPlane::start(Options::api_server_only()).await.unwrap();
+    let minor = control_plane.version().minor;
+    // In a dry run the server checks that namespaces exist.
+    let apply = |object: &Value, options: &[&str]| {
+        let arguments = [&["apply", "--validate=true", "-f", "-"], options].concat();
+        kubectl_with_input(&control_plane, User::Admin, &arguments, &object.to_string())
+    };
+    let folders = OPTIONS.iter().map(|(folder, _)| *folder).chain(["config/default"]);
+    let objects: Objects = folders.flat_map(kustomized).chain(namespace()).collect();
+    for namespace in objects.values().filter(|object| object["kind"] == "Namespace") {
+        apply(namespace, &[]).unwrap();
+    }
+    let unknown = |object: &Value| match object["kind"].as_str().unwrap() {
+        "PodDisruptionBudget" => minor < 21,
+        // With a HostProcess container.
+        "DaemonSet" => minor < 22,
+        "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding" => minor < 30,
+        "MutatingAdmissionPolicy" | "MutatingAdmissionPolicyBinding" => minor < 36,
+        _ => object["apiVersion"].as_str().unwrap().starts_with("monitoring.coreos.com/"),
+    };
+    let mut checked = 0;
+    for (name, object) in objects.iter().filter(|(_, object)| !unknown(object)) {
+        apply(object, &["--dry-run=server"]).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        checked += 1;
+    }
+    assert!(checked >= 25, "{checked}");
+
+    let mut wrong = objects["Deployment/winpool-system/winpool"].clone();
+    wrong["spec"]["template"]["spec"]["containers"][0]["livenesProbe"] = json!({});
+    let error = apply(&wrong, &["--dry-run=server"]).unwrap_err().to_string();
+    assert!(error.contains("livenesProbe"), "{error}");
+}

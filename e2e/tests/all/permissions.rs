@@ -1,0 +1,238 @@
+//! The roles of the operator have no rule that it does not need, and none is missing.
+
+use std::net::SocketAddr;
+
+use anyhow::ensure;
+use e2e::{
+    assets::{self, Component},
+    audit::Request,
+    certificates::unverified_client,
+    cluster::{Cluster, OS_WINDOWS, SOON, create, edit},
+    control_plane::{OPERATOR_NAMESPACE, Options},
+    fixture::{spec, windows},
+    install,
+    network::free_port,
+    operator::Operator,
+    permissions::{Permission, Rule, rules, unused},
+    prometheus::metrics_reader,
+    wait::{eventually, until},
+};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    coordination::v1::Lease,
+    core::v1::Secret,
+    rbac::v1::{ClusterRole, Role},
+};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+const POOL: &str = "web";
+
+/// The roles of the operator in `config/default`.
+const ROLES: [&str; 4] = [
+    "config/default/cluster_role.yaml",
+    "config/default/role.yaml",
+    "config/default/events_role.yaml",
+    "config/default/workloads.yaml",
+];
+
+/// An operator as the Deployment runs it, with its port for metrics.
+fn spawn(cluster: &Cluster) -> (Operator, SocketAddr) {
+    let metrics = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+    let arguments = ["--leader-election=on", "--secure-address", &metrics.to_string()];
+    (Operator::spawn(&cluster.control_plane, &arguments, &[]).unwrap(), metrics)
+}
+
+/// Reads the metrics as Prometheus does.
+async fn read_metrics(metrics: SocketAddr, token: &str) {
+    let client = unverified_client().unwrap();
+    // Without the permission to review tokens the answer is an error.
+    let _ = client.get(format!("https://{metrics}/metrics")).bearer_auth(token).send().await;
+}
+
+/// Applies a profile and a pool that removes what it added when it is deleted, and a Deployment with an issue.
+async fn apply(cluster: &Cluster) {
+    cluster.apply_profile(POOL, json!({ "kubelet": { "maxPods": 42 } })).await.unwrap();
+    let fields = json!({ "profileRef": { "name": POOL }, "deletionPolicy": "Cleanup" });
+    cluster.apply_pool(POOL, spec(POOL, fields)).await.unwrap();
+    let deployments = cluster.namespaced::<Deployment>("default");
+    if deployments.get_opt("lost").await.unwrap().is_none() {
+        let template = json!({ "metadata": { "labels": { "app": "lost" } }, "spec": {
+            "runtimeClassName": "windows-lost",
+            "containers": [{ "name": "app", "image": "example.test/app:1" }],
+            "nodeSelector": { "kubernetes.io/os": "windows" },
+            "tolerations": [{ "key": OS_WINDOWS.0, "value": OS_WINDOWS.1, "effect": "NoSchedule" }],
+        }});
+        let spec = json!({ "selector": { "matchLabels": { "app": "lost" } }, "template": template });
+        create(&deployments, json!({ "metadata": { "name": "lost" }, "spec": spec })).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn each_permission_of_the_operator_is_used_and_no_other_is_missing() {
+    let cluster = Cluster::start().await.unwrap();
+    let token = metrics_reader(&cluster).await.unwrap();
+    let _kubelets = cluster.start_kubelets(vec![windows(POOL, 1, "10.0.20348.1")]).await.unwrap();
+    // WindowsNodeConfigs are watched if there is one.
+    let config = json!({
+        "apiVersion": "winpool.dev/v1alpha1",
+        "kind": "WindowsNodeConfig",
+        "metadata": { "name": "former" },
+        "spec": {
+            "assignedAt": "2026-01-01T00:00:00Z",
+            "config": "former",
+            "confirmTimeout": "10m",
+            "digest": "0".repeat(64),
+            "nodeUID": "former",
+            "pool": "former",
+        },
+    });
+    cluster.kubectl_with_input(&["create", "-f", "-"], &config).unwrap();
+    let (_leader, metrics) = spawn(&cluster);
+    apply(&cluster).await;
+    cluster.until_tainted(POOL, OS_WINDOWS, 1).await.unwrap();
+    // Another replica reads the key that the first one has stored.
+    let (standby, _) = spawn(&cluster);
+    standby.wait_ready(SOON).await.unwrap();
+
+    // Another configuration, of which no node uses the former; a RuntimeClass without its toleration.
+    edit(&cluster.profiles(), POOL, json!({ "spec": { "kubelet": { "maxPods": 60 } } })).await.unwrap();
+    let class = cluster.classes().list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
+    edit(&cluster.classes(), &class, json!({ "scheduling": { "tolerations": null } })).await.unwrap();
+    let used_but_deletions = || async {
+        read_metrics(metrics, &token).await;
+        // A profile that is missing from time to time: the event about the pool is repeated.
+        for (name, status, reason) in [("missing", "False", "NotFound"), (POOL, "True", "Resolved")] {
+            cluster.edit_pool(POOL, json!({ "spec": { "profileRef": { "name": name } } })).await?;
+            cluster.until_condition(POOL, "ProfileResolved", status, reason).await?;
+        }
+        let requests = cluster.requests()?;
+        let unused: Vec<Permission> = ROLES.iter().flat_map(|file| unused(file, &requests).unwrap()).collect();
+        let others: Vec<_> = unused.iter().filter(|permission| permission.verb != "delete").collect();
+        ensure!(others.is_empty(), "{others:#?}");
+        Ok(())
+    };
+    eventually("every permission but those to delete is used", SOON, used_but_deletions).await.unwrap();
+    cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
+    let unused = || async {
+        let requests = cluster.requests()?;
+        Ok(ROLES.iter().flat_map(|file| unused(file, &requests).unwrap()).collect::<Vec<_>>())
+    };
+    until("every permission is used", SOON, unused, Vec::is_empty).await.unwrap();
+    cluster.nothing_was_forbidden().unwrap();
+}
+
+/// The rules of a role, and the role.
+async fn read_rules(cluster: &Cluster, rule: &Rule) -> Vec<Value> {
+    let rules = match rule.kind.as_str() {
+        "ClusterRole" => cluster.api::<ClusterRole>().get(&rule.role).await.unwrap().rules,
+        _ => cluster.namespaced::<Role>(&rule.namespace).get(&rule.role).await.unwrap().rules,
+    };
+    rules.into_iter().flatten().map(|rule| json!(rule)).collect()
+}
+
+async fn remove(cluster: &Cluster, rule: &Rule) {
+    let mut rules = read_rules(cluster, rule).await;
+    rules.remove(rule.index);
+    let (patch, params) = (Patch::Merge(json!({ "rules": rules })), PatchParams::default());
+    match rule.kind.as_str() {
+        "ClusterRole" => drop(cluster.api::<ClusterRole>().patch(&rule.role, &params, &patch).await.unwrap()),
+        _ => drop(cluster.namespaced::<Role>(&rule.namespace).patch(&rule.role, &params, &patch).await.unwrap()),
+    }
+}
+
+fn restore(cluster: &Cluster) {
+    for file in ROLES {
+        install::apply(&cluster.control_plane, &["-f", &install::path(file)]).unwrap();
+    }
+}
+
+/// Whether two rules permit the same, at least in one namespace.
+fn overlap(one: &Rule, other: &Rule) -> bool {
+    let anywhere = |rule: &Rule| {
+        let permissions = rule.permissions().into_iter();
+        permissions.map(|permission| Permission { namespace: String::new(), ..permission }).collect::<Vec<_>>()
+    };
+    let others = anywhere(other);
+    anywhere(one).iter().any(|permission| others.contains(permission))
+}
+
+#[tokio::test]
+async fn without_any_rule_a_request_of_the_operator_is_refused_and_reported() {
+    let cluster = Cluster::start().await.unwrap();
+    let token = metrics_reader(&cluster).await.unwrap();
+    let _kubelets = cluster.start_kubelets(vec![windows(POOL, 1, "10.0.20348.1")]).await.unwrap();
+    let rules: Vec<Rule> = ROLES.iter().flat_map(|file| rules(file).unwrap()).collect();
+    assert!(rules.len() > 15);
+    for rule in &rules {
+        // Events are permitted in one namespace, and in all for the checks of workloads.
+        for same in rules.iter().filter(|other| overlap(rule, other)) {
+            remove(&cluster, same).await;
+        }
+        // So that the operator creates them.
+        let secrets = cluster.namespaced::<Secret>(OPERATOR_NAMESPACE);
+        let leases = cluster.namespaced::<Lease>(OPERATOR_NAMESPACE);
+        let _ = secrets.delete("winpool-ownership", &DeleteParams::default()).await;
+        let _ = leases.delete("winpool", &DeleteParams::default()).await;
+        let before = cluster.requests().unwrap().len();
+        let (operator, metrics) = spawn(&cluster);
+        apply(&cluster).await;
+        let refused = || async {
+            read_metrics(metrics, &token).await;
+            let requests = cluster.requests()?.split_off(before);
+            let permissions = rule.permissions();
+            let is_of_rule = |request: &Request| permissions.iter().any(|permission| permission.permits(request));
+            ensure!(
+                requests.iter().any(|request| request.is_forbidden() && is_of_rule(request)),
+                "no refusal: {rule:?}"
+            );
+            let (log, resource) = (operator.log()?, &permissions[0].resource);
+            ensure!(log.contains("is forbidden: User"), "{rule:?}: {resource} is not in {log}");
+            Ok(())
+        };
+        eventually("a request is refused and reported", SOON, refused).await.unwrap();
+        drop(operator);
+        restore(&cluster);
+    }
+}
+
+#[tokio::test]
+async fn the_roles_of_kubernetes_for_users_include_the_resources() {
+    let cluster = Cluster::start_with(Options::default()).await.unwrap();
+    if !cluster.control_plane.runs(Component::ControllerManager) {
+        assets::print_skipped("the_roles_of_kubernetes_for_users_include_the_resources", &"kube-controller-manager");
+        return;
+    }
+    for role in ["view", "edit", "admin"] {
+        let binding = ["create", "clusterrolebinding", &format!("all-{role}"), "--clusterrole", role, "--user", role];
+        cluster.kubectl(&binding).unwrap();
+        let binding = ["create", "rolebinding", role, "--clusterrole", role, "--user", &format!("{role}-of-default")];
+        cluster.kubectl(&binding).unwrap();
+    }
+    // In all namespaces, since kubectl otherwise asks about the default one, also for a cluster-scoped resource.
+    let may = |user: &str, verb: &str, resource: &str| {
+        let resource = format!("{resource}.winpool.dev");
+        cluster.kubectl(&["auth", "can-i", verb, &resource, "--all-namespaces", "--as", user]).is_ok()
+    };
+    let aggregated = || async {
+        ensure!(may("view", "list", "windowsnodepools") && may("admin", "patch", "windowsnodepools"));
+        Ok(())
+    };
+    eventually("the roles are aggregated", SOON, aggregated).await.unwrap();
+    for (user, verb, resource, expected) in [
+        ("view", "get", "windowsnodepools", true),
+        ("view", "watch", "windowsnodeconfigs", true),
+        ("view", "patch", "windowsnodepools", false),
+        ("edit", "list", "windowsruntimeprofiles", true),
+        ("edit", "create", "windowsruntimeprofiles", true),
+        ("edit", "delete", "windowsnodepools", true),
+        ("edit", "create", "windowsnodeconfigs", false),
+        ("admin", "update", "windowsnodepools", true),
+        ("admin", "delete", "windowsnodeconfigs", false),
+        // The resources are cluster-scoped.
+        ("view-of-default", "get", "windowsnodepools", false),
+        ("admin-of-default", "create", "windowsnodepools", false),
+    ] {
+        assert_eq!(may(user, verb, resource), expected, "{user} {verb} {resource}");
+    }
+}

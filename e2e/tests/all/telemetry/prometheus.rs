@@ -1,0 +1,79 @@
+//! The alerts and the dashboard, with the programs of Prometheus and the metrics of a running operator.
+
+use std::{collections::BTreeSet, net::SocketAddr};
+
+use anyhow::ensure;
+use e2e::{
+    cluster::{Cluster, SOON},
+    network::free_port,
+    prometheus::{Prometheus, panels, promtool, rules},
+    wait::{eventually, until},
+};
+
+use super::{AT_ONCE, apply_pool, collector::Collector, nodes};
+
+#[test]
+fn promtool_accepts_the_rules() {
+    let test = "promtool_accepts_the_rules";
+    let Some(output) = promtool(test, &["check", "rules", "rules.yaml"], "").unwrap() else { return };
+    assert!(output.contains("SUCCESS"), "{output}");
+}
+
+#[test]
+fn every_alert_fires_in_its_test_and_not_before_its_time() {
+    let test = "every_alert_fires_in_its_test_and_not_before_its_time";
+    let Some(output) = promtool(test, &["test", "rules", "alerts_test.yaml"], "").unwrap() else { return };
+    assert!(output.contains("SUCCESS"), "{output}");
+}
+
+/// The names of winpool's metrics in a text.
+fn names(text: &str) -> BTreeSet<&str> {
+    let is_name = |one: char| one.is_ascii_lowercase() || one == '_';
+    text.split(|one| !is_name(one)).filter(|name| name.starts_with("winpool_")).collect()
+}
+
+#[tokio::test]
+async fn the_metrics_pass_the_check_of_promtool_and_answer_every_query_of_alerts_and_dashboard() {
+    let test = "the_metrics_pass_the_check_of_promtool_and_answer_every_query_of_alerts_and_dashboard";
+    let cluster = Cluster::start().await.unwrap();
+    let collector = Collector::start().unwrap();
+    let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()), AT_ONCE];
+    let metrics = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+    let secure = ["--secure-address", &metrics.to_string()];
+    let operator = cluster.start_operator(&secure, &environment).await.unwrap();
+    let Some(prometheus) = Prometheus::start(test, &cluster, metrics).await.unwrap() else { return };
+    let _kubelets = cluster.start_kubelets(nodes()).await.unwrap();
+    apply_pool(&cluster).await;
+
+    let page = operator.metrics().await.unwrap();
+    promtool(test, &["check", "metrics"], &page).unwrap();
+    let (rules, exposed) = (rules().unwrap(), names(&page));
+    let unknown: Vec<&str> = names(&rules).difference(&exposed).copied().collect();
+    assert!(unknown.is_empty(), "the alerts use metrics that the operator does not expose: {unknown:?}");
+
+    let panels = panels("10s").unwrap();
+    assert!(panels.len() > 15);
+    for panel in &panels {
+        for (query, _) in &panel.queries {
+            let answered = || async {
+                let series = prometheus.query(query).await?;
+                ensure!(!series.is_empty(), "no series");
+                Ok(())
+            };
+            eventually(&format!("{} has data: {query}", panel.title), SOON, answered).await.unwrap();
+        }
+    }
+    let traced = "/api/v1/query_exemplars?query=winpool_reconcile_duration_seconds_bucket&start=0&end=9999999999";
+    let exemplars = || async { Ok(prometheus.get(traced).await?.to_string()) };
+    let exemplars =
+        until("durations have exemplars", SOON, exemplars, |found| found.contains("trace_id")).await.unwrap();
+    let sent = || async { Ok(collector.spans().iter().any(|span| exemplars.contains(&span.trace))) };
+    until("an exemplar names a trace that was sent", SOON, sent, |sent| *sent).await.unwrap();
+
+    let alerts = prometheus.get("/api/v1/rules").await.unwrap();
+    let groups = alerts["groups"][0]["rules"].as_array().unwrap();
+    assert_eq!(groups.len(), 8);
+    for rule in groups {
+        assert_eq!((&rule["health"], &rule["state"]), (&"ok".into(), &"inactive".into()), "{rule:#}");
+    }
+}

@@ -1,0 +1,8 @@
+//! The files of a release, from the repository and the built programs. The same inputs give the same bytes: times are the
+//! time of the release, owners are root, and files are in order.
+
+pub mod archive;
+pub mod chart;
+pub mod checksums;
+pub mod image;
+pub mod manifest;

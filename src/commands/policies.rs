@@ -1,0 +1,57 @@
+//! `winpool policies`: the optional admission policies.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::{
+    Failure, input,
+    output::{self, Format},
+};
+use crate::{
+    api::names::DEFAULT_NAMESPACE,
+    facts::Minor,
+    policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, FIRST_WITH_VALIDATING, Policy, mutating, validating},
+};
+
+/// The options as typed.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+    /// Print the MutatingAdmissionPolicies instead of the ValidatingAdmissionPolicies
+    #[arg(long)]
+    mutating: bool,
+    /// Write one file for each policy into this directory instead of printing them
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The version of the API server, such as 1.34: before 1.36, MutatingAdmissionPolicies are in version v1beta1
+    #[arg(long, value_name = "VERSION", default_value_t = FIRST_WITH_MUTATING)]
+    kubernetes: Minor,
+    /// The namespace of the operator
+    #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
+    namespace: String,
+}
+
+/// Prints the policies or writes their files.
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let Args { output: format, mutating: is_mutating, out, kubernetes, namespace } = args;
+    let namespace = input::namespace(namespace)?;
+    let (policies, first) = match is_mutating {
+        true => (mutating(), FIRST_WITH_MUTATING_BETA),
+        false => (validating(&namespace), FIRST_WITH_VALIDATING),
+    };
+    if kubernetes < first {
+        return Err(Failure::Usage(format!(
+            "--kubernetes {kubernetes}: these policies require Kubernetes {first} or later"
+        )));
+    }
+    let objects = |policy: &Policy| policy.objects(kubernetes);
+    match out {
+        None => output::print_objects(&policies.iter().flat_map(objects).collect::<Vec<Value>>(), format),
+        Some(directory) => policies
+            .iter()
+            .try_for_each(|policy| output::write(&directory, policy.file, &output::text(&objects(policy), format))),
+    }
+}

@@ -1,0 +1,194 @@
+//! The exporter of traces over OTLP, by gRPC or HTTP.
+
+use std::{
+    env,
+    fmt::{self, Debug},
+    pin::Pin,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{
+    SpanExporter, WithHttpConfig as _, WithTonicConfig as _, tonic_types::transport::ClientTlsConfig,
+};
+use opentelemetry_sdk::{
+    Resource,
+    error::OTelSdkResult,
+    trace::{BatchSpanProcessor, SdkTracerProvider, SpanData},
+};
+use tokio::runtime::Handle;
+use tracing::{info, warn};
+
+use super::Error;
+
+/// How long one export may take, unless the environment has another time (OpenTelemetry specification, "Protocol Exporter").
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest answer of a receiver, in bytes. It is empty unless spans are rejected.
+const MAX_ANSWER: usize = 64 * 1024;
+
+/// How spans are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Grpc,
+    HttpProtobuf,
+}
+
+impl Protocol {
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        match first(variable, ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]).as_deref() {
+            None | Some("grpc") => Ok(Self::Grpc),
+            Some("http/protobuf") => Ok(Self::HttpProtobuf),
+            Some(other) => Err(Error::Protocol(other.to_owned())),
+        }
+    }
+}
+
+/// The value of the first of these variables that is not empty.
+fn first(variable: impl Fn(&str) -> Option<String>, names: [&str; 2]) -> Option<String> {
+    names.into_iter().find_map(|name| variable(name).filter(|value| !value.is_empty()))
+}
+
+/// Whether the environment enables traces.
+pub(super) fn is_enabled(variable: impl Fn(&str) -> Option<String>) -> bool {
+    first(variable, ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]).is_some()
+}
+
+/// The provider of traces, as the environment says. Call it in a tokio runtime, which sends the spans.
+pub(super) fn provider(resource: Resource) -> Result<SdkTracerProvider, Error> {
+    let variable = |name: &str| env::var(name).ok();
+    let exporter = match Protocol::read(variable)? {
+        Protocol::Grpc => {
+            // The trusted certificates of the system, for an https endpoint.
+            let tls = ClientTlsConfig::new().with_enabled_roots();
+            SpanExporter::builder().with_tonic().with_tls_config(tls).build()?
+        }
+        Protocol::HttpProtobuf => SpanExporter::builder().with_http().with_http_client(http(variable)?).build()?,
+    };
+    let exporter = LoggedExporter { inner: exporter, is_failing: AtomicBool::new(false) };
+    let processor = BatchSpanProcessor::builder(exporter).build();
+    Ok(SdkTracerProvider::builder().with_resource(resource).with_span_processor(processor).build())
+}
+
+/// An HTTP client whose connections belong to the tokio runtime: the exporter calls it from a thread of its own.
+struct HttpOnRuntime {
+    client: reqwest::Client,
+    runtime: Handle,
+}
+
+fn http(variable: impl Fn(&str) -> Option<String>) -> Result<HttpOnRuntime, Error> {
+    let limit = first(variable, ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
+    let limit = limit.and_then(|text| text.parse().ok()).map_or(DEFAULT_TIMEOUT, Duration::from_millis);
+    // An error means that a provider is installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().timeout(limit).redirect(reqwest::redirect::Policy::none());
+    Ok(HttpOnRuntime { client: client.build()?, runtime: Handle::current() })
+}
+
+impl Debug for HttpOnRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpOnRuntime").finish_non_exhaustive()
+    }
+}
+
+impl HttpClient for HttpOnRuntime {
+    fn send_bytes<'c, 'f>(
+        &'c self,
+        request: Request<Bytes>,
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'f>>
+    where
+        'c: 'f,
+        Self: 'f,
+    {
+        let answer = self.runtime.spawn(send(self.client.clone(), request));
+        Box::pin(async move { answer.await? })
+    }
+}
+
+async fn send(client: reqwest::Client, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+    let mut answer = client.execute(request.try_into()?).await?;
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        if body.len() + chunk.len() > MAX_ANSWER {
+            return Err(format!("the answer is longer than {MAX_ANSWER} bytes").into());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Response::builder().status(answer.status()).body(body.into())?)
+}
+
+/// Logs when spans cannot be sent, and when they are sent again. Those of a failed export are lost.
+#[derive(Debug)]
+struct LoggedExporter<E> {
+    inner: E,
+    is_failing: AtomicBool,
+}
+
+impl<E: opentelemetry_sdk::trace::SpanExporter> opentelemetry_sdk::trace::SpanExporter for LoggedExporter<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let result = self.inner.export(batch).await;
+        let failed_before = self.is_failing.swap(result.is_err(), Ordering::Relaxed);
+        match &result {
+            Err(error) if !failed_before => {
+                let remedy = "check the OTEL_EXPORTER_OTLP_… variables and the receiver";
+                warn!(%error, remedy, "traces cannot be sent, dropping them");
+            }
+            Ok(()) if failed_before => info!("traces are sent again"),
+            _ => {}
+        }
+        result
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.inner.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inner.set_resource(resource);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(set: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+        |name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn traces_are_off_unless_an_endpoint_is_given() {
+        for (set, expected) in [
+            (vec![], false),
+            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "")], false),
+            (vec![("OTEL_SERVICE_NAME", "a")], false),
+            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4317")], true),
+            (vec![("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://a:4317")], true),
+        ] {
+            assert_eq!(is_enabled(variables(&set)), expected, "{set:?}");
+        }
+    }
+
+    #[test]
+    fn the_protocol_is_grpc_unless_the_environment_has_another_one() {
+        let (general, traces) = ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL");
+        for (set, expected) in [
+            (vec![], Ok(Protocol::Grpc)),
+            (vec![(general, "")], Ok(Protocol::Grpc)),
+            (vec![(general, "grpc")], Ok(Protocol::Grpc)),
+            (vec![(general, "http/protobuf")], Ok(Protocol::HttpProtobuf)),
+            (vec![(general, "grpc"), (traces, "http/protobuf")], Ok(Protocol::HttpProtobuf)),
+            (vec![(general, "http/json")], Err("http/json")),
+        ] {
+            let read = Protocol::read(variables(&set)).map_err(|error| error.to_string());
+            match expected {
+                Ok(expected) => assert_eq!(read, Ok(expected), "{set:?}"),
+                Err(part) => assert!(read.as_ref().is_err_and(|text| text.contains(part)), "{set:?}: {read:?}"),
+            }
+        }
+    }
+}
