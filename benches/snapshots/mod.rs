@@ -58,7 +58,7 @@ pub fn new_and_settled(pools: usize, nodes: usize) -> (Snapshot, Snapshot) {
                 let class = read::<k8s_openapi::api::node::v1::RuntimeClass>(&body);
                 settled.runtime_classes.insert(RuntimeClassView::from(class));
             }
-            Operation::ApplyConfigMap { body, .. } => {
+            Operation::CreateConfigMap { body, .. } => {
                 let map = read::<k8s_openapi::api::core::v1::ConfigMap>(&body);
                 settled.config_maps.insert(ConfigMapView::from(map));
             }

@@ -2,7 +2,7 @@
 
 mod machines;
 
-use std::{fmt::Debug, future::Future, time::Duration};
+use std::{borrow::Cow, fmt::Debug, future::Future, time::Duration};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::{
@@ -12,7 +12,7 @@ use k8s_openapi::api::{
 use kube::{
     Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
-    core::ObjectMeta,
+    core::{ObjectMeta, PartialObjectMeta, Request, request},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -97,27 +97,23 @@ impl Writer {
 
     /// Runs the steps of a plan in order, and the operations of one step concurrently.
     ///
-    /// After a failure, later steps skip the object that could not be written, and operations that depend on it.
-    pub async fn run(&self, steps: &[Vec<Operation>], after_failure: AfterFailure) -> Done {
-        self.run_with_versions(steps, after_failure).await.0
-    }
-
-    /// Like [`Self::run`], with the versions of the objects after the writes.
-    pub async fn run_with_versions(
+    /// After a failure, later steps skip the object that could not be written, and operations that depend on it. `written` has
+    /// the versions that earlier steps of the plan have left, and gets those of these steps.
+    pub async fn run(
         &self,
         steps: &[Vec<Operation>],
         after_failure: AfterFailure,
-    ) -> (Done, Vec<WrittenVersion>) {
+        written: &mut Vec<WrittenVersion>,
+    ) -> Done {
         let mut done = Done { results: Vec::new(), complete: true };
-        let mut versions = Vec::new();
         let mut unwritten = Unwritten::default();
         for step in steps {
             let mut operations = step.clone();
             operations.retain(|operation| operation.is_permitted(&unwritten));
             let requests = operations.into_iter().enumerate().map(|(position, operation)| {
-                let (writer, unwritten) = (self, &unwritten);
+                let (writer, unwritten, written) = (self, &unwritten, written.as_slice());
                 async move {
-                    let (outcome, version) = writer.perform(&operation, unwritten).await;
+                    let (outcome, version) = writer.perform(&operation, unwritten, written).await;
                     (position, operation, outcome, version)
                 }
             });
@@ -130,88 +126,102 @@ impl Writer {
                     unwritten.add(operation.target(), operation.object());
                 }
                 done.results.push((operation, outcome));
-                versions.extend(version);
+                written.extend(version);
             }
             if !done.complete && after_failure == AfterFailure::Stop {
                 break;
             }
         }
-        (done, versions)
+        done
     }
 
-    /// Applies the status of a custom resource of winpool.
-    pub async fn write_status(&self, resource: Resource, name: &str, body: &Value) -> Written {
-        let request = self.apply_status(resource, name, body);
-        self.send("write-status", resource.kind(), name, OnNotFound::NotFound, request).await
+    /// Applies the status of a custom resource of winpool to the version in the body, or to the one that these writes left.
+    pub async fn write_status(
+        &self,
+        resource: Resource,
+        name: &str,
+        body: &Value,
+        written: &[WrittenVersion],
+    ) -> Written {
+        let body = with_own_version(body, resource.kind(), name, written);
+        let request = self.apply_status(resource, name, &body);
+        self.send("write-status", resource.kind(), name, Intent::Change, request).await
     }
 
-    async fn perform(&self, operation: &Operation, unwritten: &Unwritten) -> Written {
+    async fn perform(&self, operation: &Operation, unwritten: &Unwritten, written: &[WrittenVersion]) -> Written {
         let label = operation.kind();
         match operation {
             Operation::AddFinalizer { pool, resource_version, finalizers } => {
                 let request = self.set_finalizers(pool, resource_version, finalizers);
-                self.send(label, Pool::KIND, pool, OnNotFound::NotFound, request).await
+                self.send(label, Pool::KIND, pool, Intent::Change, request).await
             }
             Operation::RemoveFinalizer { pool, resource_version, finalizers } => {
                 let request = self.set_finalizers(pool, resource_version, finalizers);
                 // The pool may be deleted with its last finalizer, so there may be no version to wait for.
-                (self.send(label, Pool::KIND, pool, OnNotFound::NotFound, request).await.0, None)
+                (self.send(label, Pool::KIND, pool, Intent::Change, request).await.0, None)
             }
             Operation::RecordApplied { pool, body } => {
-                let request = self.apply_status(Resource::Pool, pool, body);
-                self.send(label, Pool::KIND, pool, OnNotFound::NotFound, request).await
+                let body = with_own_version(body, Pool::KIND, pool, written);
+                let request = self.apply_status(Resource::Pool, pool, &body);
+                self.send(label, Pool::KIND, pool, Intent::Change, request).await
             }
             Operation::ApplyRuntimeClass { name, body, force, .. } => {
-                let request = apply(self.runtime_classes(), name, body, *force);
-                self.send(label, RuntimeClassView::KIND, name, OnNotFound::Fail, request).await
+                let body = with_own_version(body, RuntimeClassView::KIND, name, written);
+                let request = apply(self.runtime_classes(), name, &body, *force);
+                self.send(label, RuntimeClassView::KIND, name, Intent::Create, request).await
             }
             Operation::StripRuntimeClass { name, body } => {
-                let request = merge(self.runtime_classes(), manager::OBJECTS, name, body);
-                self.send(label, RuntimeClassView::KIND, name, OnNotFound::NotFound, request).await
+                let body = with_own_version(body, RuntimeClassView::KIND, name, written);
+                let request = merge(self.runtime_classes(), manager::OBJECTS, name, &body);
+                self.send(label, RuntimeClassView::KIND, name, Intent::Change, request).await
             }
             Operation::DeleteRuntimeClass { name, uid } => {
                 let request = delete(self.runtime_classes(), name, uid);
-                self.send(label, RuntimeClassView::KIND, name, OnNotFound::NotFound, request).await
+                self.send(label, RuntimeClassView::KIND, name, Intent::Change, request).await
             }
-            Operation::ApplyConfigMap { name, body } => {
-                let request = apply(self.config_maps(), name, body, true);
-                self.send(label, ConfigMapView::KIND, name, OnNotFound::Fail, request).await
+            Operation::CreateConfigMap { name, body } => {
+                let request = create(&self.client, self.config_maps(), body);
+                self.send(label, ConfigMapView::KIND, name, Intent::CreateNew, request).await
             }
             Operation::DeleteConfigMap { name, uid } => {
                 let request = delete(self.config_maps(), name, uid);
-                self.send(label, ConfigMapView::KIND, name, OnNotFound::NotFound, request).await
+                self.send(label, ConfigMapView::KIND, name, Intent::Change, request).await
             }
             Operation::PatchNode(patch) => self.patch_node(label, patch, unwritten).await,
+            Operation::ApplyNodeConfig { name, body, .. } if body["metadata"]["resourceVersion"].is_null() => {
+                let request = create(&self.client, self.node_configs(), body);
+                self.send(label, NodeConfigView::KIND, name, Intent::Create, request).await
+            }
             Operation::ApplyNodeConfig { name, body, .. } => {
                 let request = apply(self.node_configs(), name, body, true);
-                self.send(label, NodeConfigView::KIND, name, OnNotFound::Fail, request).await
+                self.send(label, NodeConfigView::KIND, name, Intent::Create, request).await
             }
             Operation::DeleteNodeConfig { name, uid } => {
                 let request = delete(self.node_configs(), name, uid);
-                self.send(label, NodeConfigView::KIND, name, OnNotFound::NotFound, request).await
+                self.send(label, NodeConfigView::KIND, name, Intent::Change, request).await
             }
             Operation::CordonNode { node, body } | Operation::UncordonNode { node, body } => {
                 let api: Api<Node> = Api::all(self.client.clone());
                 let request = merge(api, manager::NODES, node, body);
-                self.send(label, WindowsNode::KIND, node, OnNotFound::NotFound, request).await
+                self.send(label, WindowsNode::KIND, node, Intent::Change, request).await
             }
             Operation::CreateMachineObject { object, body } => {
                 let request = machines::create(&self.client, object, body);
-                self.send(label, machines::kind(object), &object.key, OnNotFound::Fail, request).await
+                self.send(label, machines::kind(object), &object.key, Intent::Create, request).await
             }
             Operation::PatchMachineObject { object, body, .. } => {
                 let api = machines::api(&self.client, object);
                 let request = merge(api, manager::MACHINES, &object.name, body);
-                self.send(label, machines::kind(object), &object.key, OnNotFound::NotFound, request).await
+                self.send(label, machines::kind(object), &object.key, Intent::Change, request).await
             }
             Operation::DeleteMachineObject { object, uid } => {
                 let request = machines::delete(&self.client, object, uid.as_deref());
-                self.send(label, machines::kind(object), &object.key, OnNotFound::NotFound, request).await
+                self.send(label, machines::kind(object), &object.key, Intent::Change, request).await
             }
             Operation::EvictPod(pod) => {
                 let request = self.evict(pod);
                 // Pods are not waited for: one that is evicted terminates first.
-                (self.send(label, workload::Pod::KIND, &pod.key, OnNotFound::Eviction, request).await.0, None)
+                (self.send(label, workload::Pod::KIND, &pod.key, Intent::Evict, request).await.0, None)
             }
         }
     }
@@ -235,7 +245,7 @@ impl Writer {
             let body = patch.body(parts);
             let api: Api<Node> = Api::all(self.client.clone());
             let request = merge(api, manager::NODES, &patch.node, &body);
-            self.send(label, WindowsNode::KIND, &patch.node, OnNotFound::NotFound, request).await
+            self.send(label, WindowsNode::KIND, &patch.node, Intent::Change, request).await
         };
         let (parts, dependency) = patch.writable(unwritten);
         let done = match dependency {
@@ -300,14 +310,14 @@ impl Writer {
         label: &'static str,
         kind: &'static str,
         name: &str,
-        on_not_found: OnNotFound,
+        intent: Intent,
         request: impl Future<Output = kube::Result<Option<String>>>,
     ) -> Written {
         let span = info_span!("write", operation = label, object = %format_args!("{kind} {name}"), outcome = Empty);
         let answer = timeout(LIMIT, request).instrument(span.clone()).await;
         let (outcome, version) = match answer {
             Ok(Ok(version)) => (Outcome::Done, Some(WrittenVersion { kind, name: name.to_owned(), version })),
-            Ok(Err(error)) => (outcome_of(&error, on_not_found), None),
+            Ok(Err(error)) => (outcome_of(&error, intent), None),
             Err(_) => (Outcome::Failed(format!("the API server did not answer within {LIMIT:?}").into()), None),
         };
         span.record("outcome", outcome_label(&outcome));
@@ -319,15 +329,17 @@ impl Writer {
 /// How a write ended, and the version of the object afterwards.
 type Written = (Outcome, Option<WrittenVersion>);
 
-/// The meaning of a 404, and for an eviction of a 429.
+/// What a write is for. It decides the meaning of 404, 409 and 429.
 #[derive(Clone, Copy)]
-enum OnNotFound {
-    /// The object does not exist.
-    NotFound,
-    /// The write creates the object, so its namespace or its kind does not exist.
-    Fail,
-    /// The pod does not exist. 429: a PodDisruptionBudget does not allow the eviction now.
-    Eviction,
+enum Intent {
+    /// To change an object. 404: it does not exist.
+    Change,
+    /// To create an object, unless it exists. 404: its namespace or its kind does not exist.
+    Create,
+    /// To create an object, like `Create`. 409: the caches do not have the object of this name, because another client wrote it.
+    CreateNew,
+    /// To evict a pod. 404: it does not exist. 429: a PodDisruptionBudget does not allow the eviction now.
+    Evict,
 }
 
 /// The outcome of a write, for metrics and traces.
@@ -357,14 +369,15 @@ fn succeeded(outcome: &Outcome) -> bool {
 /// rejects the taints returns the same code and reason.
 const PATCH_FORBIDDEN: &str = "cannot patch resource \"nodes\"";
 
-fn outcome_of(error: &kube::Error, on_not_found: OnNotFound) -> Outcome {
+fn outcome_of(error: &kube::Error, intent: Intent) -> Outcome {
     if is::<DeadlineExceeded>(error) || is::<NotLeader>(error) {
         return Outcome::Conflict;
     }
-    match (status_code(error), on_not_found) {
-        (Some(404), OnNotFound::NotFound | OnNotFound::Eviction) => Outcome::NotFound,
+    match (status_code(error), intent) {
+        (Some(404), Intent::Change | Intent::Evict) => Outcome::NotFound,
+        (Some(409), Intent::CreateNew) => Outcome::Refused(write_error(error)),
         (Some(409), _) => Outcome::Conflict,
-        (Some(429), OnNotFound::Eviction) => Outcome::Delayed,
+        (Some(429), Intent::Evict) => Outcome::Delayed,
         (Some(400 | 403 | 422), _) => Outcome::Refused(write_error(error)),
         _ => Outcome::Failed(write_error(error)),
     }
@@ -388,6 +401,26 @@ fn write_error(error: &kube::Error) -> WriteError {
 /// The version after a write; empty if the answer has none, which is not waited for.
 fn version(metadata: ObjectMeta) -> kube::Result<Option<String>> {
     Ok(Some(metadata.resource_version.unwrap_or_default()))
+}
+
+/// The body with the version that an earlier write of the same run left, which the plan could not know.
+fn with_own_version<'b>(body: &'b Value, kind: &str, name: &str, written: &[WrittenVersion]) -> Cow<'b, Value> {
+    let own = written.iter().rev().find(|written| written.kind == kind && written.name == name);
+    let Some(version) = own.and_then(|written| written.version.as_ref()) else { return Cow::Borrowed(body) };
+    let mut body = body.clone();
+    body["metadata"]["resourceVersion"] = json!(version);
+    Cow::Owned(body)
+}
+
+/// Creates an object. The API server rejects unknown fields; [`PostParams`] cannot ask for it.
+async fn create<K: kube::Resource>(client: &Client, api: Api<K>, body: &Value) -> kube::Result<Option<String>> {
+    let params = PostParams { field_manager: Some(manager::OBJECTS.to_owned()), ..PostParams::default() };
+    let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+    let mut request = Request::new(api.resource_url()).create(&params, body).map_err(kube::Error::BuildRequest)?;
+    let strict = http::Uri::try_from(format!("{}&fieldValidation=Strict", request.uri()));
+    *request.uri_mut() =
+        strict.map_err(|error| kube::Error::BuildRequest(request::Error::BuildRequest(error.into())))?;
+    version(client.request::<PartialObjectMeta>(request).await?.metadata)
 }
 
 /// Sends a merge patch.

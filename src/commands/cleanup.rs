@@ -12,7 +12,7 @@ use super::{Failure, connect, input, progress::Progress, workloads};
 use crate::{
     admin::Metrics,
     api::names::{DEFAULT_NAMESPACE, OWNERSHIP_SECRET, label},
-    cluster::{self, ListError, Writer},
+    cluster::{self, ListError, Writer, WrittenVersion},
     domain::{
         node::WindowsNode,
         operation::{AfterFailure, Done, Operation, Outcome},
@@ -237,9 +237,9 @@ async fn remove(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String
     let writer = Writer::new(client.clone(), namespace.clone(), Metrics::default());
     for _ in 0..ATTEMPTS {
         let plans = clean_up(&snapshot, pools);
-        let mut has_conflict = false;
+        let (mut has_conflict, mut written) = (false, Vec::new());
         for plan in &plans {
-            has_conflict |= run_plan(&writer, plan).await?;
+            has_conflict |= run_plan(&writer, plan, &mut written).await?;
         }
         if !has_conflict {
             return finish(&plans, &remaining);
@@ -255,11 +255,11 @@ async fn remove(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String
 }
 
 /// Runs a plan up to the first step with a conflict. Returns whether there was one.
-async fn run_plan(writer: &Writer, plan: &Plan) -> Result<bool, Failure> {
+async fn run_plan(writer: &Writer, plan: &Plan, written: &mut Vec<WrittenVersion>) -> Result<bool, Failure> {
     for step in &plan.steps {
         let mut has_conflict = false;
         for batch in step.chunks(BATCH) {
-            let done = writer.run(&[batch.to_vec()], AfterFailure::Stop).await;
+            let done = writer.run(&[batch.to_vec()], AfterFailure::Stop, written).await;
             has_conflict |= print_outcomes(plan, &done)?;
         }
         if has_conflict {

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     admin::{Metrics, ReconcileOutcome},
     api::bounds::shortened,
-    cluster::{Caches, Events, Leases, Resource, Writer},
+    cluster::{Caches, Events, Leases, Resource, Writer, WrittenVersion},
     domain::{
         operation::{Done, Operation, Outcome},
         pool::{Snapshot, plan::Plan},
@@ -67,6 +67,15 @@ impl ReconcileResult {
     }
 }
 
+/// What a reconcile has written before its status.
+#[derive(Default)]
+pub struct Writes {
+    /// The outcome of each write.
+    pub done: Done,
+    /// The versions that the writes left.
+    versions: Vec<WrittenVersion>,
+}
+
 /// The report of a reconcile on its object.
 pub struct StatusUpdate<'a> {
     /// The kind of the object.
@@ -115,16 +124,18 @@ impl Context {
     }
 
     /// Runs a plan, and waits until the caches contain its writes.
-    pub async fn write(&self, plan: &Plan) -> Done {
-        let (done, versions) = self.writer.run_with_versions(&plan.steps, plan.after_failure).await;
+    pub async fn write(&self, plan: &Plan) -> Writes {
+        let mut versions = Vec::new();
+        let done = self.writer.run(&plan.steps, plan.after_failure, &mut versions).await;
         self.caches.record(&done);
         self.caches.wait_for_versions(&versions).await;
-        done
+        Writes { done, versions }
     }
 
     /// Writes the status, publishes the events, logs, and returns when to reconcile again.
-    pub async fn finish(&self, done: &Done, update: StatusUpdate<'_>) -> ReconcileResult {
-        let status = self.write_status(&update).instrument(info_span!("status")).await;
+    pub async fn finish(&self, writes: &Writes, update: StatusUpdate<'_>) -> ReconcileResult {
+        let Writes { done, versions } = writes;
+        let status = self.write_status(&update, versions).instrument(info_span!("status")).await;
         if !update.events.is_empty() {
             self.events.publish(&update.events).instrument(info_span!("events")).await;
         }
@@ -149,9 +160,9 @@ impl Context {
         }
     }
 
-    async fn write_status(&self, update: &StatusUpdate<'_>) -> Option<Outcome> {
+    async fn write_status(&self, update: &StatusUpdate<'_>, written: &[WrittenVersion]) -> Option<Outcome> {
         let body = update.status.as_ref()?;
-        let (outcome, version) = self.status_writer.write_status(update.resource, update.name, body).await;
+        let (outcome, version) = self.status_writer.write_status(update.resource, update.name, body, written).await;
         self.caches.wait_for_versions(version.as_slice()).await;
         Some(outcome)
     }

@@ -31,14 +31,15 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
         context.failed_nodes.update(pool, Vec::new());
         return ReconcileResult::not_found();
     };
-    let done = context.write(&plan).await;
-    let report = report(&snapshot, &plan, &done);
-    context.metrics.pool(pool, metrics(&snapshot, &plan, &done, &report.status));
-    for seconds in figures::ready_before_taint(&plan, &done, Timestamp::now()) {
+    let writes = context.write(&plan).await;
+    let done = &writes.done;
+    let report = report(&snapshot, &plan, done);
+    context.metrics.pool(pool, metrics(&snapshot, &plan, done, &report.status));
+    for seconds in figures::ready_before_taint(&plan, done, Timestamp::now()) {
         context.metrics.ready_before_taint(pool, seconds);
     }
     let mut events = report.events;
-    events.extend(rollout::confirmed(&snapshot, &done));
+    events.extend(rollout::confirmed(&snapshot, done));
     events.extend(new_failures(&context, &snapshot, &plan));
     let update = StatusUpdate {
         resource: Resource::Pool,
@@ -48,7 +49,7 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
         events,
         requeue_after: report.requeue_after,
     };
-    context.finish(&done, update).await
+    context.finish(&writes, update).await
 }
 
 /// The metrics of the pool.

@@ -2,11 +2,8 @@
 
 use tracing::info_span;
 
-use super::context::{Context, ReconcileResult, StatusUpdate};
-use crate::{
-    cluster::Resource,
-    domain::{operation::Done, status::profile::report},
-};
+use super::context::{Context, ReconcileResult, StatusUpdate, Writes};
+use crate::{cluster::Resource, domain::status::profile::report};
 
 /// Reports in the profile's status whether it is valid and which pools use it.
 pub async fn reconcile(context: Context, profile: &str) -> ReconcileResult {
@@ -22,5 +19,5 @@ pub async fn reconcile(context: Context, profile: &str) -> ReconcileResult {
         events: report.events,
         requeue_after: report.requeue_after,
     };
-    context.finish(&Done::default(), update).await
+    context.finish(&Writes::default(), update).await
 }

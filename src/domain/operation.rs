@@ -57,13 +57,13 @@ pub enum Operation {
     /// Records in the status of a pool the keys that it is about to set on nodes.
     RecordApplied {
         pool: String,
-        /// The object with the whole status, for server-side apply.
+        /// The object with the whole status and `metadata.resourceVersion`, for server-side apply.
         body: Value,
     },
     /// Applies a RuntimeClass.
     ApplyRuntimeClass {
         name: String,
-        /// The object, for server-side apply.
+        /// The object, for server-side apply, with `metadata.resourceVersion` if it exists.
         body: Value,
         /// Whether to take over fields of other managers: only for a class that winpool manages or adopts.
         force: bool,
@@ -77,15 +77,15 @@ pub enum Operation {
     /// Removes keys of other managers from the maps of a managed RuntimeClass, because an apply does not remove them.
     StripRuntimeClass {
         name: String,
-        /// The merge patch, with `metadata.uid`.
+        /// The merge patch, with `metadata.resourceVersion`.
         body: Value,
     },
     /// Deletes a managed RuntimeClass.
     DeleteRuntimeClass { name: String, uid: String },
-    /// Applies the ConfigMap of a configuration in the operator's namespace.
-    ApplyConfigMap {
+    /// Creates the ConfigMap of a configuration in the operator's namespace.
+    CreateConfigMap {
         name: String,
-        /// The object, for server-side apply.
+        /// The object.
         body: Value,
     },
     /// Deletes the ConfigMap of a configuration in the operator's namespace.
@@ -114,10 +114,10 @@ pub enum Operation {
         /// The uid; `None` for a Secret, which is not read.
         uid: Option<String>,
     },
-    /// Applies the spec of a WindowsNodeConfig, which has the name of its node.
+    /// Applies the spec of a WindowsNodeConfig, which has the name of its node, or creates it.
     ApplyNodeConfig {
         name: String,
-        /// The object, for server-side apply.
+        /// The object, for server-side apply, with `metadata.resourceVersion` if it exists.
         body: Value,
         /// What changes, as text.
         change: String,
@@ -141,9 +141,9 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Applies the spec of the WindowsNodeConfig of a node.
-    pub fn apply_node_config(node: &str, spec: &WindowsNodeConfigSpec) -> Self {
-        let (body, change) = (agent::node_config(node, spec), agent::node_config_change(spec));
+    /// Applies the spec of the WindowsNodeConfig of a node to its observed version; `None` creates it.
+    pub fn apply_node_config(node: &str, resource_version: Option<&str>, spec: &WindowsNodeConfigSpec) -> Self {
+        let (body, change) = (agent::node_config(node, resource_version, spec), agent::node_config_change(spec));
         Self::ApplyNodeConfig { name: node.to_owned(), body, change }
     }
 
@@ -167,7 +167,7 @@ impl Operation {
             Self::ApplyRuntimeClass { .. } => "apply-runtime-class",
             Self::StripRuntimeClass { .. } => "strip-runtime-class",
             Self::DeleteRuntimeClass { .. } => "delete-runtime-class",
-            Self::ApplyConfigMap { .. } => "apply-config-map",
+            Self::CreateConfigMap { .. } => "create-config-map",
             Self::DeleteConfigMap { .. } => "delete-config-map",
             Self::PatchNode(_) => "patch-node",
             Self::ApplyNodeConfig { .. } => "apply-node-config",
@@ -190,7 +190,7 @@ impl Operation {
             Self::ApplyRuntimeClass { name, .. }
             | Self::StripRuntimeClass { name, .. }
             | Self::DeleteRuntimeClass { name, .. }
-            | Self::ApplyConfigMap { name, .. }
+            | Self::CreateConfigMap { name, .. }
             | Self::DeleteConfigMap { name, .. }
             | Self::ApplyNodeConfig { name, .. }
             | Self::DeleteNodeConfig { name, .. } => name,
@@ -211,7 +211,7 @@ impl Operation {
             Self::ApplyRuntimeClass { .. } | Self::StripRuntimeClass { .. } | Self::DeleteRuntimeClass { .. } => {
                 Target::RuntimeClass
             }
-            Self::ApplyConfigMap { .. } | Self::DeleteConfigMap { .. } => Target::ConfigMap,
+            Self::CreateConfigMap { .. } | Self::DeleteConfigMap { .. } => Target::ConfigMap,
             Self::PatchNode(_) | Self::CordonNode { .. } | Self::UncordonNode { .. } => Target::Node,
             Self::ApplyNodeConfig { .. } | Self::DeleteNodeConfig { .. } => Target::NodeConfig,
             Self::EvictPod(_) => Target::Pod,
@@ -267,7 +267,7 @@ impl Operation {
             (Self::PatchNode(patch), Outcome::Done) => patch.change.field_writes(Parts::ALL),
             (Self::PatchNode(patch), Outcome::Partly { written, .. }) => patch.change.field_writes(*written),
             (Self::ApplyRuntimeClass { writes, .. }, Outcome::Done) => writes.clone(),
-            (Self::ApplyConfigMap { .. }, Outcome::Done) => vec![FieldWrite::existence(true)],
+            (Self::CreateConfigMap { .. }, Outcome::Done) => vec![FieldWrite::existence(true)],
             (Self::DeleteRuntimeClass { .. }, Outcome::Done) => vec![FieldWrite::existence(false)],
             _ => Vec::new(),
         }
@@ -281,7 +281,7 @@ impl Operation {
             Self::ApplyRuntimeClass { change, .. }
             | Self::ApplyNodeConfig { change, .. }
             | Self::PatchMachineObject { change, .. } => Some(change.clone()),
-            Self::ApplyConfigMap { .. } | Self::CreateMachineObject { .. } => Some("create".to_owned()),
+            Self::CreateConfigMap { .. } | Self::CreateMachineObject { .. } => Some("create".to_owned()),
             Self::DeleteRuntimeClass { .. }
             | Self::DeleteConfigMap { .. }
             | Self::DeleteNodeConfig { .. }
@@ -413,7 +413,12 @@ impl Done {
     }
 }
 
-/// The object that sets the status of a custom resource by server-side apply.
-pub fn status_body(kind: &str, name: &str, status: &impl Serialize) -> Value {
-    json!({"apiVersion": "winpool.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "status": status})
+/// The object that sets the status of this version of a custom resource by server-side apply.
+pub fn status_body(kind: &str, name: &str, resource_version: &str, status: &impl Serialize) -> Value {
+    json!({
+        "apiVersion": "winpool.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name, "resourceVersion": resource_version},
+        "status": status,
+    })
 }

@@ -115,7 +115,7 @@ fn the_operator_has_exactly_these_permissions() {
         ("*", "winpool.dev", "windowsruntimeprofiles/status", vec!["patch"]),
         ("*", "authentication.k8s.io", "tokenreviews", vec!["create"]),
         ("*", "authorization.k8s.io", "subjectaccessreviews", vec!["create"]),
-        (DEFAULT_NAMESPACE, "", "configmaps", all.to_vec()),
+        (DEFAULT_NAMESPACE, "", "configmaps", vec!["list", "watch", "create", "delete"]),
         (DEFAULT_NAMESPACE, "", "secrets", vec!["create"]),
         (DEFAULT_NAMESPACE, "", "secrets/winpool-ownership alone", vec!["get"]),
         (DEFAULT_NAMESPACE, "coordination.k8s.io", "leases", vec!["create"]),

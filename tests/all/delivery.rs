@@ -549,7 +549,7 @@ fn no_change_of_a_node_begins_while_a_confirmation_could_not_be_written() {
     let mut unwritten = Unwritten::default();
     let permitted = |unwritten: &Unwritten| {
         [("win-2", &assign), ("win-2", &confirm), ("win-1", &confirm)]
-            .map(|(node, spec)| Operation::apply_node_config(node, spec).is_permitted(unwritten))
+            .map(|(node, spec)| Operation::apply_node_config(node, None, spec).is_permitted(unwritten))
     };
     assert_eq!(permitted(&unwritten), [true, true, true]);
     unwritten.add(Target::Node, "win-3");

@@ -1,6 +1,6 @@
 //! A model of the API server with the semantics that plans need, without winpool's rules.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
@@ -26,6 +26,8 @@ use winpool::{
 pub struct Model {
     objects: BTreeMap<(&'static str, String), Value>,
     applied: BTreeMap<(&'static str, String), Value>,
+    /// The versions that operations have left since the last snapshot.
+    written: RefCell<BTreeMap<(&'static str, String), Value>>,
     version: u64,
     pub now: Timestamp,
     pub api_server: Minor,
@@ -51,6 +53,7 @@ impl Model {
         Self {
             objects: BTreeMap::new(),
             applied: BTreeMap::new(),
+            written: RefCell::default(),
             version: 0,
             now,
             api_server: Minor(34),
@@ -128,6 +131,7 @@ impl Model {
 
     /// The snapshot for a reconcile.
     pub fn snapshot(&self) -> Snapshot {
+        self.written.borrow_mut().clear();
         fn read<T: serde::de::DeserializeOwned>(object: &Value) -> T {
             serde_json::from_value(object.clone()).unwrap()
         }
@@ -183,10 +187,7 @@ impl Model {
             }
             Operation::RecordApplied { pool, body } => self.write_status(POOL, pool, body),
             Operation::ApplyRuntimeClass { name, body, force, .. } => {
-                let version =
-                    self.get(CLASS, name).map_or(Value::Null, |class| class["metadata"]["resourceVersion"].clone());
-                let seen = &body["metadata"]["resourceVersion"];
-                if *force != self.get(CLASS, name).is_some() || (!seen.is_null() && *seen != version) {
+                if *force != self.get(CLASS, name).is_some() || (*force && !self.is_current(CLASS, name, body)) {
                     return Outcome::Conflict;
                 }
                 if self.get(CLASS, name).is_some_and(|class| class["handler"] != body["handler"]) {
@@ -195,16 +196,25 @@ impl Model {
                 self.apply(CLASS, name, body)
             }
             Operation::StripRuntimeClass { name, body } => {
-                let Some(object) = self.get(CLASS, name) else { return Outcome::NotFound };
-                if object["metadata"]["uid"] != body["metadata"]["uid"] {
+                if self.get(CLASS, name).is_none() {
+                    return Outcome::NotFound;
+                }
+                if !self.is_current(CLASS, name, body) {
                     return Outcome::Conflict;
                 }
-                self.edit(CLASS, name, |object| merge(object, body));
+                self.edit(CLASS, name, |object| merge_fields(object, body));
+                self.keep_version(CLASS, name);
                 Outcome::Done
             }
-            Operation::ApplyConfigMap { name, body } => self.apply(CONFIG, name, body),
+            Operation::CreateConfigMap { name, .. } if self.get(CONFIG, name).is_some() => {
+                Outcome::Refused("already exists".into())
+            }
+            Operation::CreateConfigMap { name, body } => self.apply(CONFIG, name, body),
             Operation::DeleteRuntimeClass { name, uid } => self.delete_exactly(CLASS, name, uid),
             Operation::DeleteConfigMap { name, uid } => self.delete_exactly(CONFIG, name, uid),
+            Operation::ApplyNodeConfig { name, body, .. } if !self.is_current(NODE_CONFIG, name, body) => {
+                Outcome::Conflict
+            }
             Operation::ApplyNodeConfig { name, body, .. } => self.apply(NODE_CONFIG, name, body),
             Operation::DeleteNodeConfig { name, uid } => self.delete_exactly(NODE_CONFIG, name, uid),
             Operation::CordonNode { node, body } | Operation::UncordonNode { node, body } => {
@@ -227,13 +237,29 @@ impl Model {
         }
     }
 
+    /// Whether a body was planned from the stored version, or the object was only written since by the same reconcile. A body
+    /// without a version is for an object that does not exist.
+    fn is_current(&self, kind: &'static str, name: &str, body: &Value) -> bool {
+        let stored = self.get(kind, name).map(|object| &object["metadata"]["resourceVersion"]);
+        let written = self.written.borrow();
+        stored == body["metadata"].get("resourceVersion")
+            || stored.is_some_and(|stored| written.get(&(kind, name.to_owned())) == Some(stored))
+    }
+
+    /// Records the version that an operation has left.
+    fn keep_version(&self, kind: &'static str, name: &str) {
+        let version = self.get(kind, name).map(|object| object["metadata"]["resourceVersion"].clone());
+        self.written.borrow_mut().extend(version.map(|version| ((kind, name.to_owned()), version)));
+    }
+
     fn merge(&mut self, kind: &'static str, name: &str, patch: &Value) -> Outcome {
         let Some(object) = self.get(kind, name) else { return Outcome::NotFound };
         if patch["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
             return Outcome::Conflict;
         }
         let patch = patch.clone();
-        self.edit(kind, name, |object| merge(object, &patch));
+        self.edit(kind, name, |object| merge_fields(object, &patch));
+        self.keep_version(kind, name);
         Outcome::Done
     }
 
@@ -249,6 +275,7 @@ impl Model {
             });
         }
         self.applied.insert((kind, name.to_owned()), body.clone());
+        self.keep_version(kind, name);
         Outcome::Done
     }
 
@@ -256,8 +283,12 @@ impl Model {
         if self.get(kind, name).is_none() {
             return Outcome::NotFound;
         }
+        if !self.is_current(kind, name, body) {
+            return Outcome::Conflict;
+        }
         let status = body["status"].clone();
         self.edit(kind, name, |object| object["status"] = status);
+        self.keep_version(kind, name);
         Outcome::Done
     }
 
@@ -342,7 +373,7 @@ pub fn pod(node: &str, tolerations: &Value) -> Value {
 }
 
 /// JSON merge patch.
-fn merge(target: &mut Value, patch: &Value) {
+fn merge_fields(target: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
         *target = patch.clone();
         return;
@@ -354,7 +385,7 @@ fn merge(target: &mut Value, patch: &Value) {
         if value.is_null() {
             target.as_object_mut().unwrap().remove(key);
         } else {
-            merge(&mut target[key], value);
+            merge_fields(&mut target[key], value);
         }
     }
 }
@@ -394,7 +425,7 @@ fn prune(target: &mut Value, before: &Value, body: &Value) {
 /// A Windows node as registered by a kubelet.
 pub fn node(build: u32, runtime: &str, labels: &Value, taints: &Value) -> Value {
     let mut all = json!({"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "node.kubernetes.io/windows-build": format!("10.0.{build}")});
-    merge(&mut all, labels);
+    merge_fields(&mut all, labels);
     json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"labels": all, "annotations": {"example.com/note": "keep"}},

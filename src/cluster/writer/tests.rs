@@ -93,8 +93,12 @@ fn add_finalizer() -> Operation {
     }
 }
 
-fn apply_config_map() -> Operation {
-    Operation::ApplyConfigMap { name: "web-1".into(), body: json!({"kind": "ConfigMap"}) }
+fn create_config_map() -> Operation {
+    Operation::CreateConfigMap { name: "web-1".into(), body: json!({"kind": "ConfigMap"}) }
+}
+
+fn apply_node_config(metadata: Value) -> Operation {
+    Operation::ApplyNodeConfig { name: "win-1".into(), body: json!({"metadata": metadata}), change: String::new() }
 }
 
 fn apply_class(force: bool) -> Operation {
@@ -154,9 +158,9 @@ async fn each_operation_sends_one_request() {
             json!({"kind": "RuntimeClass"}),
         ),
         (
-            Operation::StripRuntimeClass { name: "win".into(), body: json!({"metadata": {"uid": "u-1"}}) },
+            Operation::StripRuntimeClass { name: "win".into(), body: json!({"metadata": {"resourceVersion": "7"}}) },
             ("PATCH", "/apis/node.k8s.io/v1/runtimeclasses/win?&fieldManager=winpool".to_owned(), MERGE),
-            json!({"metadata": {"uid": "u-1"}}),
+            json!({"metadata": {"resourceVersion": "7"}}),
         ),
         (
             Operation::DeleteRuntimeClass { name: "win".into(), uid: "u-1".into() },
@@ -164,12 +168,11 @@ async fn each_operation_sends_one_request() {
             delete.clone(),
         ),
         (
-            apply_config_map(),
+            create_config_map(),
             (
-                "PATCH",
-                "/api/v1/namespaces/winpool-system/configmaps/web-1?&force=true&fieldManager=winpool&fieldValidation=Strict"
-                    .to_owned(),
-                APPLY,
+                "POST",
+                "/api/v1/namespaces/winpool-system/configmaps?&fieldManager=winpool&fieldValidation=Strict".to_owned(),
+                JSON,
             ),
             json!({"kind": "ConfigMap"}),
         ),
@@ -187,14 +190,23 @@ async fn each_operation_sends_one_request() {
             }),
         ),
         (
-            Operation::ApplyNodeConfig { name: "win-1".into(), body: json!({"spec": {}}), change: String::new() },
+            apply_node_config(json!({})),
+            (
+                "POST",
+                "/apis/winpool.dev/v1alpha1/windowsnodeconfigs?&fieldManager=winpool&fieldValidation=Strict".to_owned(),
+                JSON,
+            ),
+            json!({"metadata": {}}),
+        ),
+        (
+            apply_node_config(json!({"resourceVersion": "7"})),
             (
                 "PATCH",
                 "/apis/winpool.dev/v1alpha1/windowsnodeconfigs/win-1?&force=true&fieldManager=winpool&fieldValidation=Strict"
                     .to_owned(),
                 APPLY,
             ),
-            json!({"spec": {}}),
+            json!({"metadata": {"resourceVersion": "7"}}),
         ),
         (
             Operation::DeleteNodeConfig { name: "win-1".into(), uid: "u-1".into() },
@@ -222,10 +234,11 @@ async fn each_operation_sends_one_request() {
     ];
     for (operation, (method, path, content), body) in table {
         let (writer, seen) = writer(|_, (method, ..)| match method.as_str() {
-            "DELETE" | "POST" => (200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})),
+            "DELETE" => (200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})),
             _ => (200, object()),
         });
-        let (done, versions) = writer.run_with_versions(&[vec![operation.clone()]], AfterFailure::Stop).await;
+        let mut versions = Vec::new();
+        let done = writer.run(&[vec![operation.clone()]], AfterFailure::Stop, &mut versions).await;
         assert_eq!(done.results, [(operation.clone(), Outcome::Done)]);
         assert!(done.complete);
         let request = (method.to_owned(), path, Some(content.to_owned()), body);
@@ -242,10 +255,23 @@ async fn each_operation_sends_one_request() {
 }
 
 #[tokio::test]
+async fn a_later_write_of_the_same_object_has_the_version_that_the_earlier_one_left() {
+    let status = |version: &str| json!({"metadata": {"resourceVersion": version}, "status": {}});
+    let record = |pool: &str| Operation::RecordApplied { pool: pool.into(), body: status("7") };
+    let (writer, seen) = writer(|_, _| (200, object()));
+    let steps = [vec![add_finalizer()], vec![record("web")], vec![record("other")]];
+    let mut versions = Vec::new();
+    writer.run(&steps, AfterFailure::Stop, &mut versions).await;
+    writer.write_status(Resource::Pool, "other", &status("7"), &versions).await;
+    let bodies: Vec<Value> = seen.lock().unwrap().iter().skip(1).map(|(.., body)| body.clone()).collect();
+    assert_eq!(bodies, [status("77"), status("7"), status("77")]);
+}
+
+#[tokio::test]
 async fn a_status_is_applied_unchanged() {
     let (writer, seen) = writer(|_, _| (200, object()));
     let body = json!({"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsRuntimeProfile", "status": {}});
-    let (outcome, version) = writer.write_status(Resource::Profile, "standard", &body).await;
+    let (outcome, version) = writer.write_status(Resource::Profile, "standard", &body, &[]).await;
     assert_eq!(outcome, Outcome::Done);
     let written = WrittenVersion { kind: "WindowsRuntimeProfile", name: "standard".into(), version: Some("77".into()) };
     assert_eq!(version, Some(written));
@@ -270,7 +296,9 @@ async fn the_status_code_decides_the_outcome() {
         (add_finalizer(), 401, failed(401)),
         (apply_class(false), 409, Outcome::Conflict),
         (apply_class(true), 404, failed(404)),
-        (apply_config_map(), 404, failed(404)),
+        (create_config_map(), 404, failed(404)),
+        (create_config_map(), 409, refused(409)),
+        (apply_node_config(json!({})), 409, Outcome::Conflict),
         (Operation::DeleteRuntimeClass { name: "win".into(), uid: "u".into() }, 404, Outcome::NotFound),
         (Operation::DeleteConfigMap { name: "web-1".into(), uid: "u".into() }, 409, Outcome::Conflict),
         (patch("win-1"), 404, Outcome::NotFound),
@@ -283,7 +311,8 @@ async fn the_status_code_decides_the_outcome() {
     ];
     for (operation, code, outcome) in table {
         let (writer, seen) = writer(move |_, _| failure(code, "because"));
-        let (done, versions) = writer.run_with_versions(&[vec![operation.clone()]], AfterFailure::Stop).await;
+        let mut versions = Vec::new();
+        let done = writer.run(&[vec![operation.clone()]], AfterFailure::Stop, &mut versions).await;
         let complete = [Outcome::NotFound, Outcome::Delayed].contains(&outcome);
         assert_eq!(done.results, [(operation, outcome)], "{code}");
         assert_eq!(done.complete, complete, "{code}");
@@ -302,7 +331,7 @@ async fn the_cause_of_a_failure_has_the_reason_and_the_fields_in_any_order() {
             answer["details"] = details(fields);
             (code, answer)
         });
-        let done = writer.run(&[vec![add_finalizer()]], AfterFailure::Stop).await;
+        let done = writer.run(&[vec![add_finalizer()]], AfterFailure::Stop, &mut Vec::new()).await;
         let fields = ["spec.a".to_owned(), "spec.b".to_owned()].into();
         let cause = ErrorCause::Status { code: 422, reason: "Invalid".into(), fields };
         assert_eq!(done.results[0].1, Outcome::Refused(WriteError { cause, message: "two mistakes".into() }));
@@ -322,7 +351,7 @@ async fn a_refused_patch_is_retried_without_the_taints() {
     ];
     for (first, second, outcome) in table {
         let (writer, seen) = writer(move |number, _| if number == 0 { first() } else { second() });
-        let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop).await;
+        let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop, &mut Vec::new()).await;
         assert_eq!(done.results, [(patch("win-1"), outcome)]);
         let seen = seen.lock().unwrap();
         assert!(seen[0].3.get("spec").is_some() && seen[1].3.get("spec").is_none());
@@ -335,7 +364,7 @@ async fn the_taints_are_written_alone_if_the_labels_are_refused() {
         Some(_) => failure(403, "denied"),
         None => (200, object()),
     });
-    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Continue).await;
+    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Continue, &mut Vec::new()).await;
     let outcome = Outcome::Partly { written: Parts::TAINTS, why: Shortfall::Refused(status(403, "denied")) };
     assert_eq!(done.results, [(patch("win-1"), outcome)]);
     let seen = seen.lock().unwrap();
@@ -346,7 +375,7 @@ async fn the_taints_are_written_alone_if_the_labels_are_refused() {
 async fn a_patch_that_must_not_be_written_without_its_taints_is_not_retried() {
     let operation = patch_with("win-1", NodeChange { record_without_taints: None, ..change() });
     let (writer, seen) = writer(|_, _| failure(403, "denied"));
-    let done = writer.run(&[vec![operation.clone()]], AfterFailure::Stop).await;
+    let done = writer.run(&[vec![operation.clone()]], AfterFailure::Stop, &mut Vec::new()).await;
     assert_eq!(done.results, [(operation, Outcome::Refused(status(403, "denied")))]);
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
@@ -355,7 +384,7 @@ async fn a_patch_that_must_not_be_written_without_its_taints_is_not_retried() {
 async fn a_patch_that_rbac_forbids_is_not_retried_without_the_taints() {
     let (writer, seen) =
         writer(|_, _| failure(403, "nodes \"win-1\" is forbidden: User \"x\" cannot patch resource \"nodes\""));
-    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop).await;
+    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop, &mut Vec::new()).await;
     assert!(matches!(done.results[0].1, Outcome::Refused(_)), "{:?}", done.results);
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
@@ -374,7 +403,7 @@ async fn after_a_failure_with_stop_no_further_step_begins() {
         path if path.contains("refuses") && body.get("spec").is_some() => failure(403, "denied"),
         _ => (200, object()),
     });
-    let done = writer.run(&steps, AfterFailure::Stop).await;
+    let done = writer.run(&steps, AfterFailure::Stop, &mut Vec::new()).await;
     assert!(!done.complete);
     let ends: Vec<_> = done.results.iter().map(|(operation, outcome)| (operation.object(), outcome.clone())).collect();
     assert_eq!(
@@ -408,16 +437,16 @@ async fn after_a_failure_with_go_on_only_dependent_parts_are_skipped() {
     let only_config = NodeChange { config: Edit::Set("web-1".into()), ..NodeChange::default() };
     let steps = [
         vec![add_finalizer()],
-        vec![apply_class(true), apply_config_map()],
+        vec![apply_class(true), create_config_map()],
         vec![patch_with("depends", depends), patch_with("only-config", only_config), patch("free")],
         vec![apply_class(true), Operation::DeleteConfigMap { name: "old".into(), uid: "u-1".into() }],
     ];
     let (writer, seen) = writer(|_, (method, path, ..)| match path {
-        path if path.contains("runtimeclasses") || path.contains("web-1") => failure(403, "denied"),
+        path if path.contains("runtimeclasses") || path.contains("configmaps?") => failure(403, "denied"),
         _ if method == "DELETE" => (200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})),
         _ => (200, object()),
     });
-    let done = writer.run(&steps, AfterFailure::Continue).await;
+    let done = writer.run(&steps, AfterFailure::Continue, &mut Vec::new()).await;
     let denied = || Outcome::Refused(status(403, "denied"));
     let waits = |taints, target, name: &str| Outcome::Partly {
         written: Parts { taints, config: false, metadata: true },
@@ -448,7 +477,7 @@ async fn after_a_failure_with_go_on_only_dependent_parts_are_skipped() {
 #[tokio::test]
 async fn a_plan_without_steps_sends_no_request() {
     let (writer, seen) = writer(|_, _| (200, object()));
-    assert_eq!(writer.run(&[], AfterFailure::Stop).await, Done { results: vec![], complete: true });
+    assert_eq!(writer.run(&[], AfterFailure::Stop, &mut Vec::new()).await, Done { results: vec![], complete: true });
     assert!(seen.lock().unwrap().is_empty());
 }
 
@@ -458,7 +487,7 @@ async fn a_write_fails_after_ten_seconds_without_an_answer() {
     let client = crate::cluster::client::throttled(Client::new(silent, "default"), &Metrics::default());
     let writer = Writer::new(client, "winpool-system".into(), Metrics::default());
     let begin = Instant::now();
-    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop).await;
+    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop, &mut Vec::new()).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
     let failures: Vec<_> = done.failures().collect();
     assert_eq!(failures, ["Node win-1: the API server did not answer within 10s"]);
@@ -481,7 +510,7 @@ async fn no_request_is_sent_after_the_deadline() {
     let writer = Writer::new(client, "winpool-system".into(), Metrics::default());
     let fresh = writer.with_deadline(Instant::now() + Duration::from_secs(30));
     let class = Operation::StripRuntimeClass { name: "windows-ltsc2022".into(), body: json!({}) };
-    let done = fresh.run(&[vec![patch("win-1")], vec![class.clone()]], AfterFailure::Stop).await;
+    let done = fresh.run(&[vec![patch("win-1")], vec![class.clone()]], AfterFailure::Stop, &mut Vec::new()).await;
     assert_eq!(sent.lock().unwrap().as_slice(), ["/api/v1/nodes/win-1"], "the write of the class is not sent");
     assert_eq!(done.results.last(), Some(&(class, Outcome::Conflict)));
     assert!(!done.complete);
@@ -506,7 +535,7 @@ async fn sixteen_requests_of_a_step_run_at_once() {
     });
     let writer = Writer::new(Client::new(server, "default"), "winpool-system".into(), Metrics::default());
     let step: Vec<_> = (0..50).map(|number| patch(&format!("win-{number}"))).collect();
-    let done = writer.run(std::slice::from_ref(&step), AfterFailure::Stop).await;
+    let done = writer.run(std::slice::from_ref(&step), AfterFailure::Stop, &mut Vec::new()).await;
     assert_eq!(now.lock().unwrap().1, most);
     assert_eq!(done.results.into_iter().map(|(operation, _)| operation).collect::<Vec<_>>(), step, "in order");
 }

@@ -87,7 +87,7 @@ impl Rendered {
             Operation::ApplyRuntimeClass { name, body, .. } => {
                 self.runtime_classes.entry(name).or_insert(body);
             }
-            Operation::ApplyConfigMap { name, body } => {
+            Operation::CreateConfigMap { name, body } => {
                 self.config_maps.insert(name, body);
             }
             Operation::PatchNode(patch) => {

@@ -30,14 +30,18 @@ impl EvictedPod {
     }
 }
 
-/// The object that sets the spec of a WindowsNodeConfig by server-side apply.
-pub(super) fn node_config(node: &str, spec: &WindowsNodeConfigSpec) -> Value {
-    json!({
+/// The object that sets the spec of a WindowsNodeConfig: of this version, or of a new one.
+pub(super) fn node_config(node: &str, resource_version: Option<&str>, spec: &WindowsNodeConfigSpec) -> Value {
+    let mut body = json!({
         "apiVersion": "winpool.dev/v1alpha1",
         "kind": "WindowsNodeConfig",
         "metadata": {"name": node},
         "spec": spec,
-    })
+    });
+    if let Some(version) = resource_version {
+        body["metadata"]["resourceVersion"] = json!(version);
+    }
+    body
 }
 
 /// What a spec changes, as text.

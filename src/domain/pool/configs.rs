@@ -210,7 +210,7 @@ impl ConfigPlan {
         };
         let missing = self.configs.iter().filter(|(name, config)| !exists(name, &config.digest));
         let operations =
-            missing.map(|(name, config)| apply(&snapshot.namespace, &pool.name, name, &config.configuration));
+            missing.map(|(name, config)| create(&snapshot.namespace, &pool.name, name, &config.configuration));
         let existence = FieldWrite::existence(true);
         let is_delayed = |operation: &Operation| {
             snapshot.reverts.delayed_until(&operation.identity(), &existence, snapshot.now).is_some()
@@ -248,7 +248,7 @@ impl ConfigPlan {
 }
 
 /// The ConfigMap of a configuration.
-fn apply(namespace: &str, pool: &str, name: &str, configuration: &Configuration) -> Operation {
+fn create(namespace: &str, pool: &str, name: &str, configuration: &Configuration) -> Operation {
     let body = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -260,5 +260,5 @@ fn apply(namespace: &str, pool: &str, name: &str, configuration: &Configuration)
         "immutable": true,
         "data": configuration.files,
     });
-    Operation::ApplyConfigMap { name: name.to_owned(), body }
+    Operation::CreateConfigMap { name: name.to_owned(), body }
 }

@@ -269,7 +269,8 @@ impl<'a> Inputs<'a> {
         let desired = self.configs.stored_for(self.snapshot, node);
         let current =
             self.config(node).filter(|config| config.is_for(&node.uid)).and_then(|config| config.spec.as_ref());
-        let apply = |spec: &WindowsNodeConfigSpec| Operation::apply_node_config(&node.name, spec);
+        let version = self.config(node).map(|config| config.resource_version.as_str());
+        let apply = |spec: &WindowsNodeConfigSpec| Operation::apply_node_config(&node.name, version, spec);
         match (action, desired, current) {
             (Some(Action::Assign(disruption)), Some(map), _) => vec![apply(&WindowsNodeConfigSpec {
                 pool: self.pool.name.clone(),

@@ -440,7 +440,7 @@ fn record(pool: &Pool, applied: &Applied) -> Option<Operation> {
     let status = WindowsNodePoolStatus { applied: all, ..pool.status.clone() };
     grows.then(|| Operation::RecordApplied {
         pool: pool.name.clone(),
-        body: status_body("WindowsNodePool", &pool.name, &bounded(status)),
+        body: status_body("WindowsNodePool", &pool.name, &pool.resource_version, &bounded(status)),
     })
 }
 

@@ -101,7 +101,8 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
     // After a conflict the reconcile is repeated at once, so the state in between is not reported.
     let write = status != pool.status && !conflict && !deleted;
     let events = events::events(plan, done, &status);
-    Report { body: write.then(|| status_body("WindowsNodePool", &pool.name, &status)), status, events, requeue_after }
+    let body = || status_body("WindowsNodePool", &pool.name, &pool.resource_version, &status);
+    Report { body: write.then(body), status, events, requeue_after }
 }
 
 /// The status of a pool with an invalid spec. Other parts of the stored status are kept.

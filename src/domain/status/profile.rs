@@ -54,7 +54,7 @@ pub fn report(snapshot: &Snapshot, name: &str) -> Option<Report> {
         action: "Check",
         message: valid.message.clone(),
     });
-    let body = status_body("WindowsRuntimeProfile", name, &status);
+    let body = status_body("WindowsRuntimeProfile", name, &view.resource_version, &status);
     Some(Report {
         body: (status != view.status).then_some(body),
         events: event.into_iter().collect(),

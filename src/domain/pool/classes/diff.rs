@@ -73,7 +73,7 @@ fn strip(existing: &RuntimeClassView, keeps: impl Fn(ClassMap, &str) -> bool) ->
     let (selector, overhead) = (existing.selector(), existing.overhead());
     let labels = nulls(selector.keys().filter(|key| !keeps(ClassMap::Selector, key)));
     let amounts = nulls(overhead.keys().filter(|key| !keeps(ClassMap::Overhead, key)));
-    let mut body = json!({"metadata": {"uid": existing.object.metadata.uid}});
+    let mut body = json!({"metadata": {"resourceVersion": existing.object.metadata.resource_version}});
     if labels.is_empty() && amounts.is_empty() {
         return None;
     }
@@ -100,7 +100,7 @@ pub fn restored(class: &RuntimeClassView) -> Option<(Option<Operation>, Operatio
     let mut body = json!({
         "apiVersion": "node.k8s.io/v1",
         "kind": "RuntimeClass",
-        "metadata": {"name": class.name()},
+        "metadata": {"name": class.name(), "resourceVersion": class.object.metadata.resource_version},
         "handler": class.object.handler,
     });
     for field in ["overhead", "scheduling"] {

@@ -88,7 +88,7 @@ fn object_changes(done: &Done) -> impl Iterator<Item = (&'static str, String)> {
         let reason = match operation {
             Operation::ApplyRuntimeClass { .. } => "RuntimeClassApplied",
             Operation::DeleteRuntimeClass { .. } => "RuntimeClassDeleted",
-            Operation::ApplyConfigMap { .. } => "ConfigRendered",
+            Operation::CreateConfigMap { .. } => "ConfigRendered",
             Operation::DeleteConfigMap { .. } => "ConfigDeleted",
             _ => return None,
         };

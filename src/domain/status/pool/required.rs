@@ -466,7 +466,7 @@ pub fn config_rendered(case: &Case) -> ComputedCondition {
 fn unwritten_config<'a>(case: &Case<'a>) -> Option<(&'a str, &'a str)> {
     case.done.results.iter().find_map(|(operation, outcome)| match (operation, outcome) {
         (
-            Operation::ApplyConfigMap { name, .. } | Operation::DeleteConfigMap { name, .. },
+            Operation::CreateConfigMap { name, .. } | Operation::DeleteConfigMap { name, .. },
             Outcome::Refused(error) | Outcome::Failed(error),
         ) => Some((name.as_str(), error.message.as_str())),
         _ => None,
