@@ -99,30 +99,36 @@ impl Readiness {
     /// process is starting, and not ready.
     pub fn is_ready(&self) -> bool {
         let state = self.0.borrow();
-        !state.kinds.is_empty() && state.pending().next().is_none() && state.failing.is_empty()
+        !state.kinds.is_empty() && !state.delays() && state.failing.is_empty()
     }
 
     /// Waits until an optional kind other than this one is refused.
     pub async fn wait_for_refusal(&self, except: &str) {
         // The channel cannot close: its sender is in `self`.
-        let _ = self.0.subscribe().wait_for(|state| state.refused().any(|kind| kind != except)).await;
+        let _ =
+            self.0.subscribe().wait_for(|state| state.refused(Requirement::Optional).any(|kind| kind != except)).await;
     }
 }
 
 impl State {
-    /// The kinds that delay readiness.
-    fn pending(&self) -> impl Iterator<Item = &'static str> {
-        let is_pending = |(requirement, list): &(Requirement, ListState)| match list {
+    /// Whether a kind delays readiness.
+    fn delays(&self) -> bool {
+        let delays = |(requirement, list): &(Requirement, ListState)| match list {
             ListState::Pending => true,
             ListState::Refused => *requirement == Requirement::Required,
             ListState::Synced => false,
         };
-        self.kinds.iter().filter(move |(_, kind)| is_pending(kind)).map(|(kind, _)| *kind)
+        self.kinds.values().any(delays)
     }
 
-    /// The optional kinds that are refused.
-    fn refused(&self) -> impl Iterator<Item = &'static str> {
-        let refused = (Requirement::Optional, ListState::Refused);
+    /// The kinds whose first list is not complete.
+    fn pending(&self) -> impl Iterator<Item = &'static str> {
+        self.kinds.iter().filter(|(_, (_, list))| *list == ListState::Pending).map(|(kind, _)| *kind)
+    }
+
+    /// The kinds whose list is refused.
+    fn refused(&self, requirement: Requirement) -> impl Iterator<Item = &'static str> {
+        let refused = (requirement, ListState::Refused);
         self.kinds.iter().filter(move |(_, kind)| **kind == refused).map(|(kind, _)| *kind)
     }
 }
@@ -133,7 +139,8 @@ impl fmt::Display for Readiness {
         let ready = self.is_ready();
         let state = self.0.borrow();
         let pending: Vec<_> = state.pending().collect();
-        let refused: Vec<_> = state.refused().collect();
+        let required: Vec<_> = state.refused(Requirement::Required).collect();
+        let optional: Vec<_> = state.refused(Requirement::Optional).collect();
         let failing: Vec<_> = state.failing.iter().copied().collect();
         if ready {
             writeln!(f, "ok")?;
@@ -142,8 +149,9 @@ impl fmt::Display for Readiness {
         }
         for (text, names) in [
             ("caches not yet synced", pending),
+            ("refused by the API server: a permission or a CustomResourceDefinition is missing, see the log", required),
             ("tasks that keep failing, see the log", failing),
-            ("not watched, because the API server denies access", refused),
+            ("not watched, because the API server denies access", optional),
         ] {
             if !names.is_empty() {
                 writeln!(f, "{text}: {}", names.join(", "))?;
@@ -169,7 +177,9 @@ mod tests {
         nodes.refused();
         pods.refused();
         let refused = "not watched, because the API server denies access: Pod\n";
-        expect((false, &format!("caches not yet synced: Node\n{refused}")));
+        let missing =
+            "refused by the API server: a permission or a CustomResourceDefinition is missing, see the log: Node\n";
+        expect((false, &format!("{missing}{refused}")));
         nodes.synced();
         expect((true, &format!("ok\n{refused}")));
         pods.synced();
