@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
+use http::uri::Authority;
 use tracing::warn;
 
 use super::{Failure, progress::Progress};
@@ -26,7 +27,7 @@ pub(super) struct Args {
     #[arg(long, env = "WINPOOL_REGISTRY_CA", value_name = "FILE")]
     registry_ca: Option<PathBuf>,
     /// Use plain HTTP for this registry, HOST or HOST:PORT; may be repeated
-    #[arg(long, env = "WINPOOL_REGISTRY_PLAIN_HTTP", value_name = "HOST", value_delimiter = ',')]
+    #[arg(long, env = "WINPOOL_REGISTRY_PLAIN_HTTP", value_name = "HOST", value_delimiter = ',', value_parser = host)]
     registry_plain_http: Vec<String>,
 }
 
@@ -50,6 +51,12 @@ impl Args {
             }
         }
     }
+}
+
+/// A host with an optional port, as in the name of an image.
+fn host(text: &str) -> Result<String, String> {
+    let is_host = text.parse::<Authority>().is_ok_and(|authority| !authority.as_str().contains('@'));
+    is_host.then(|| text.to_owned()).ok_or_else(|| "write HOST or HOST:PORT, such as registry.example:5000".to_owned())
 }
 
 /// Looks images up anonymously, first in the `mirrors` of their registries.

@@ -93,6 +93,11 @@ fn a_wrong_option_is_a_usage_error_that_names_it() {
         (&["run", "--context", "b"], "winpool: --context: the kubeconfig has no context b. Existing contexts: a"),
         (&["run", "--registry-ca", "none.crt"], "winpool: --registry-ca: none.crt: No such file"),
         (&["run", "--registry-ca", "kubeconfig"], "winpool: --registry-ca: kubeconfig: no certificate in this file"),
+        (&["run", "--registry-plain-http", "a b"], "error: invalid value 'a b' for '--registry-plain-http <HOST>'"),
+        (
+            &["run", "--registry-plain-http", "http://a"],
+            "error: invalid value 'http://a' for '--registry-plain-http <HOST>'",
+        ),
         (&["run", "--admin-address", &used], "winpool: cannot listen on 127.0.0.1:"),
         (&["run", "--admin-address", "192.0.2.1:8080"], "winpool: cannot listen on 192.0.2.1:8080: "),
         (&["plan", "--kubernetes", "1.x"], "winpool: --kubernetes: `1.x` is not a Kubernetes version such as 1.34"),
