@@ -1,5 +1,6 @@
 //! Machines of Cluster API: its real CustomResourceDefinitions on the real API server, and simulated controllers.
 
+mod permissions;
 mod references;
 mod templates;
 mod versions;

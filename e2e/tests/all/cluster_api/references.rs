@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{BASE, DEPLOYMENT, POOL, World, pool};
 
 /// Lets winpool switch the reference of the MachineDeployment.
-async fn allow(world: &World) {
+pub async fn allow(world: &World) {
     let patch = json!({"metadata": {"annotations": {"winpool.dev/manage-bootstrap": "true"}}});
     world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &patch).await.unwrap();
 }
@@ -192,9 +192,8 @@ async fn the_capacity_that_a_provider_reports_is_not_annotated() {
     world.stop().await;
 }
 
-#[tokio::test]
-async fn a_machine_pool_gets_a_kubeadm_config_to_which_cluster_api_adds_the_discovery() {
-    let world = World::v1beta2().await;
+/// Creates a MachinePool whose reference winpool may switch.
+pub async fn create_machine_pool(world: &World) {
     let spec = json!({
         "clusterName": "prod",
         "template": {"spec": {
@@ -208,6 +207,12 @@ async fn a_machine_pool_gets_a_kubeadm_config_to_which_cluster_api_adds_the_disc
         "labels": {"winpool": "web"}, "annotations": {"winpool.dev/manage-bootstrap": "true"},
     });
     world.machines.create("MachinePool", "web-mp", metadata, spec).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_machine_pool_gets_a_kubeadm_config_to_which_cluster_api_adds_the_discovery() {
+    let world = World::v1beta2().await;
+    create_machine_pool(&world).await;
     let selector = json!({"matchLabels": {"winpool": "web"}});
     world.apply_pool(json!({"machineDeployments": null, "machinePools": selector, "rotation": "Automatic"})).await;
     world.until("True", "UpToDate").await;

@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use e2e::{cluster::SOON, wait::until};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{BASE, DEPLOYMENT, POOL, World, pool};
 
@@ -67,12 +67,17 @@ async fn the_template_for_the_next_minor_exists_before_the_machines_are_upgraded
     world.stop().await;
 }
 
+/// The spec of a profile with a file of this letter that is longer than 10,240 characters, because content with a delimiter of
+/// Jinja is encoded.
+pub fn large_files(letter: &str) -> Value {
+    let extra = format!("[plugins.\"io.example\"]\nname = \"{{{{ x }}}}{}\"\n", letter.repeat(7900));
+    json!({"containerd": {"extraConfig": extra}})
+}
+
 #[tokio::test]
 async fn large_files_are_in_a_secret_that_goes_with_its_template() {
     let world = World::v1beta2().await;
-    // Content with a delimiter of Jinja is encoded, which makes it longer than 10,240 characters.
-    let extra = format!("[plugins.\"io.example\"]\nname = \"{{{{ x }}}}{}\"\n", "x".repeat(7900));
-    world.cluster.apply_profile("standard", json!({"containerd": {"extraConfig": extra}})).await.unwrap();
+    world.cluster.apply_profile("standard", large_files("x")).await.unwrap();
     world.apply_pool(json!({})).await;
     world.until("True", "RotationPending").await;
     let template = world.group().await.template;
