@@ -42,16 +42,16 @@ pub const CONTAINERD_CONFIG: &str = r"C:\Program Files\containerd\config.toml";
 const KUBELET: &str = "kubelet";
 const CONTAINERD: &str = "containerd";
 /// How long an agent may take to finish its action when it is stopped.
-const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest time between two renewals of a Lease. No node lifecycle controller runs that would need more of them, and the
 /// renewals of a thousand nodes would be most of the load.
 const LEASE_INTERVAL: Duration = Duration::from_secs(300);
-/// Short limits, because the services of a simulated node need no time.
+/// The services of a simulated node need no time; the other limits allow for a busy machine.
 const LIMITS: Limits = Limits {
-    service: Duration::from_secs(5),
+    service: Duration::from_secs(30),
     stable: Duration::from_millis(300),
-    verify: Duration::from_secs(5),
-    confirm: Duration::from_secs(60),
+    verify: Duration::from_secs(10),
+    confirm: Duration::from_secs(120),
 };
 
 /// The machine of a node, which outlives the processes of its agent.

@@ -36,8 +36,8 @@ use crate::{
     operator::Operator,
 };
 
-/// The time limit for a change by the operator; most changes take less than a second.
-pub const SOON: Duration = Duration::from_secs(60);
+/// The time limit for a change by the operator. Most changes take less than a second; a busy machine needs much longer.
+pub const SOON: Duration = Duration::from_secs(180);
 /// Key and value of the taint that pools set by default.
 pub const OS_WINDOWS: (&str, &str) = ("os", "windows");
 /// The taint that pools set by default.

@@ -24,7 +24,7 @@ pub const NAMESPACE: &str = "default";
 /// The name of the Cluster.
 pub const CLUSTER: &str = "prod";
 
-const INSTALLED: Duration = Duration::from_secs(60);
+const INSTALLED: Duration = Duration::from_secs(180);
 
 /// Installs the CustomResourceDefinitions with only these versions, and waits until they are served. Of several versions, the
 /// last is stored; there is no conversion between them.
@@ -222,7 +222,7 @@ impl Machines {
     /// Waits until a MachineDeployment refers to a template for which `holds` is true.
     ///
     /// # Errors
-    /// When it does not within a minute.
+    /// When it does not within three minutes.
     pub async fn until_template(&self, deployment: &str, holds: impl Fn(&str) -> bool) -> Result<String> {
         let read = || self.template_of(deployment);
         until("the MachineDeployment refers to the template", INSTALLED, read, |name| holds(name)).await

@@ -19,8 +19,8 @@ pub const CRDS: [&str; 3] = [
     "crd/windowsruntimeprofiles.winpool.dev",
     "crd/windowsnodeconfigs.winpool.dev",
 ];
-const ALLOWED_TIMEOUT: Duration = Duration::from_secs(10);
-const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
+const ALLOWED_TIMEOUT: Duration = Duration::from_secs(60);
+const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Applies `crds/`, the namespace and `config/default`, and waits until the operator has its permissions.
 ///
@@ -100,7 +100,7 @@ fn may(control_plane: &ControlPlane, user: User, action: &[&str]) -> bool {
 /// Applies `crds/` and waits until the API server serves them.
 ///
 /// # Errors
-/// When `kubectl` fails, or they are not served within half a minute.
+/// When `kubectl` fails, or they are not served within two minutes.
 pub fn install_crds(control_plane: &ControlPlane) -> Result<()> {
     apply(control_plane, &["-k", &path("crds")])?;
     let timeout = format!("--timeout={}s", ESTABLISHED_TIMEOUT.as_secs());

@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::wait::eventually;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A listener on a free port of 127.0.0.1, for a server in this process: nothing else can take the port before it.
 ///

@@ -20,7 +20,7 @@ use crate::{
     progress::say,
 };
 
-const READY_TIMEOUT: Duration = Duration::from_secs(60);
+const READY_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A running operator. Dropping it ends it.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Operator {
     /// Starts `winpool run` with further `arguments` and environment variables, and waits until it is ready.
     ///
     /// # Errors
-    /// When it ends, or is not ready within a minute; the message contains the end of its log.
+    /// When it ends, or is not ready within three minutes; the message contains the end of its log.
     pub async fn start(control_plane: &ControlPlane, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Self> {
         let operator = Self::spawn(control_plane, arguments, environment)?;
         operator.wait_ready(READY_TIMEOUT).await?;
@@ -133,9 +133,9 @@ impl Operator {
     /// Sends SIGTERM and waits until it has ended.
     ///
     /// # Errors
-    /// When it has not ended within 15 seconds.
+    /// When it has not ended within 30 seconds.
     pub async fn stop(&self) -> Result<ExitStatus> {
-        self.process.stop(Duration::from_secs(15)).await
+        self.process.stop(Duration::from_secs(30)).await
     }
 
     /// Sends SIGKILL.

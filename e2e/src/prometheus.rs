@@ -23,7 +23,7 @@ use crate::{
     process::Process,
 };
 
-const READY_TIMEOUT: Duration = Duration::from_secs(60);
+const READY_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The rule file for Prometheus: the groups of the shipped PrometheusRule.
 ///
@@ -85,7 +85,7 @@ impl Prometheus {
     /// Starts Prometheus for the port for metrics of an operator, as the shipped ServiceMonitor configures it; `None`, with a line that names the skipped `test`, where it is not installed.
     ///
     /// # Errors
-    /// When it cannot be started, or is not ready within a minute.
+    /// When it cannot be started, or is not ready within three minutes.
     pub async fn start(test: &str, cluster: &Cluster, target: SocketAddr) -> Result<Option<Self>> {
         let Some(program) = assets::prometheus("prometheus")? else {
             assets::print_skipped(test, &"prometheus");

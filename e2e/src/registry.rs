@@ -13,7 +13,7 @@ use crate::{
     process::Process,
 };
 
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The name and the password of the one user under [`Access::Basic`].
 pub const LOGIN: (&str, &str) = ("puller", "correct horse");

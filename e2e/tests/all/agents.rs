@@ -18,7 +18,7 @@ use e2e::{
     rollout::{RolloutLog, Step},
     wait::until,
 };
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{Api, Client, api::DeleteParams};
 use serde_json::{Value, json};
 use winpool::api::{NodeConfigPhase, WindowsNodeConfig};
@@ -135,7 +135,9 @@ impl Fleet {
 
     /// Waits until every node runs its configuration.
     async fn until_complete(&self) {
-        self.cluster.until_condition(POOL, "ConfigInEffect", "True", "InEffect").await.unwrap();
+        let condition = async || self.cluster.condition(POOL, "ConfigInEffect").await;
+        let complete = |found: &Condition| found.status == "True" && found.reason == "InEffect";
+        until("every node runs its configuration", SOON * 5, condition, complete).await.unwrap();
     }
 
     /// The course of the rollouts until now.

@@ -23,7 +23,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 
 /// Longer than the back-off of a watch.
-const AFTER_A_BACK_OFF: Duration = Duration::from_secs(60);
+const AFTER_A_BACK_OFF: Duration = Duration::from_secs(180);
 
 /// The commands that use a cluster.
 const COMMANDS: [&[&str]; 5] =

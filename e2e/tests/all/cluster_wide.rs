@@ -16,7 +16,7 @@ use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 
 /// Longer than the longest back-off of a watch.
-const AFTER_A_BACK_OFF: Duration = Duration::from_secs(90);
+const AFTER_A_BACK_OFF: Duration = Duration::from_secs(180);
 
 async fn shared() -> SharedCluster {
     SharedCluster::start(Options::api_server_only(), &[]).await.unwrap()

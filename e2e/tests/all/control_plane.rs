@@ -33,7 +33,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(180);
 
 /// One control plane for the tests that use different names and do not affect each other.
 async fn shared() -> &'static ControlPlane {

@@ -20,7 +20,7 @@ const POOL: &str = "web";
 const NODES: usize = 12;
 const NAMESPACE: &str = "winpool-system";
 /// The duration of the Lease, and the time for an election and the rest of the work.
-const TAKE_OVER: Duration = Duration::from_secs(60);
+const TAKE_OVER: Duration = Duration::from_secs(180);
 /// The duration of the Lease.
 const LEASE: Duration = Duration::from_secs(20);
 /// A convergence is interrupted after this many writes.

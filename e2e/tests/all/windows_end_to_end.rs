@@ -30,7 +30,7 @@ const NODE: &str = "win-1";
 /// The shortest timeout of a rollout. The agent waits half of it for the confirmation.
 const ROLLOUT_TIMEOUT: &str = "1m";
 /// The time limit for a change with its rollback.
-const CHANGE: Duration = Duration::from_secs(90);
+const CHANGE: Duration = Duration::from_secs(300);
 
 /// Behavior of a program, and the result: phase, one of these reasons, and a part of the message.
 type Case = (&'static str, NodeConfigPhase, &'static [&'static str], &'static str);

@@ -35,7 +35,7 @@ use winpool::{
 
 const MINOR: Minor = Minor(20);
 /// One run takes about a second, the first some more.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 /// The log message of the kubelet after it has read flags and configuration, without a cluster.
 const CONFIGURATION_READ: &str = "standalone mode, no API client";
 /// The log message of the kubelet when it ignores an unknown field.

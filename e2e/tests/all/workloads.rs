@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 /// The time limit for a status in which only counts change, which is written every half minute.
-const COUNTED: Duration = Duration::from_secs(90);
+const COUNTED: Duration = Duration::from_secs(240);
 /// Windows Server 2022.
 const SERVER_2022: &str = "10.0.20348.2700";
 /// Every test needs a scheduler and a controller manager.

@@ -32,7 +32,7 @@ use tokio::task::JoinHandle;
 use super::{SERVER_2022, connect};
 
 /// How long rollouts of Deployments may take.
-const ROLLED_OUT: Duration = Duration::from_secs(90);
+const ROLLED_OUT: Duration = Duration::from_secs(240);
 
 /// A part of the fleet with its own dialect.
 #[derive(Clone, Copy)]

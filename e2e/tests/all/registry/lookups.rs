@@ -29,7 +29,7 @@ use super::{
     trusting,
 };
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(120);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A cache, and the images whose lookups are complete.
