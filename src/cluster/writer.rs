@@ -168,7 +168,7 @@ impl Writer {
             Operation::ApplyRuntimeClass { name, body, force, .. } => {
                 let body = with_own_version(body, RuntimeClassView::KIND, name, written);
                 let request = apply(self.runtime_classes(), name, &body, *force);
-                self.send(label, RuntimeClassView::KIND, name, Intent::Create, request).await
+                self.send(label, RuntimeClassView::KIND, name, Intent::Apply, request).await
             }
             Operation::StripRuntimeClass { name, body } => {
                 let body = with_own_version(body, RuntimeClassView::KIND, name, written);
@@ -181,7 +181,7 @@ impl Writer {
             }
             Operation::CreateConfigMap { name, body } => {
                 let request = create(&self.client, self.config_maps(), body);
-                self.send(label, ConfigMapView::KIND, name, Intent::CreateNew, request).await
+                self.send(label, ConfigMapView::KIND, name, Intent::Create, request).await
             }
             Operation::DeleteConfigMap { name, uid } => {
                 let request = delete(self.config_maps(), name, uid);
@@ -190,11 +190,11 @@ impl Writer {
             Operation::PatchNode(patch) => self.patch_node(label, patch, unwritten).await,
             Operation::ApplyNodeConfig { name, body, .. } if body["metadata"]["resourceVersion"].is_null() => {
                 let request = create(&self.client, self.node_configs(), body);
-                self.send(label, NodeConfigView::KIND, name, Intent::Create, request).await
+                self.send(label, NodeConfigView::KIND, name, Intent::Apply, request).await
             }
             Operation::ApplyNodeConfig { name, body, .. } => {
                 let request = apply(self.node_configs(), name, body, true);
-                self.send(label, NodeConfigView::KIND, name, Intent::Create, request).await
+                self.send(label, NodeConfigView::KIND, name, Intent::Apply, request).await
             }
             Operation::DeleteNodeConfig { name, uid } => {
                 let request = delete(self.node_configs(), name, uid);
@@ -207,7 +207,7 @@ impl Writer {
             }
             Operation::CreateMachineObject { object, body } => {
                 let request = machines::create(&self.client, object, body);
-                self.send(label, machines::kind(object), &object.key, Intent::Create, request).await
+                self.send(label, machines::kind(object), &object.key, Intent::Apply, request).await
             }
             Operation::PatchMachineObject { object, body, .. } => {
                 let api = machines::api(&self.client, object);
@@ -334,10 +334,10 @@ type Written = (Outcome, Option<WrittenVersion>);
 enum Intent {
     /// To change an object. 404: it does not exist.
     Change,
-    /// To create an object, unless it exists. 404: its namespace or its kind does not exist.
+    /// To apply an object, or to create one that the caches would contain. 404: its namespace or its kind does not exist.
+    Apply,
+    /// To create an object. 404: as above. 409: another client has created it, and the caches do not contain those of others.
     Create,
-    /// To create an object, like `Create`. 409: the caches do not have the object of this name, because another client wrote it.
-    CreateNew,
     /// To evict a pod. 404: it does not exist. 429: a PodDisruptionBudget does not allow the eviction now.
     Evict,
 }
@@ -375,12 +375,18 @@ fn outcome_of(error: &kube::Error, intent: Intent) -> Outcome {
     }
     match (status_code(error), intent) {
         (Some(404), Intent::Change | Intent::Evict) => Outcome::NotFound,
-        (Some(409), Intent::CreateNew) => Outcome::Refused(write_error(error)),
+        (Some(409), Intent::Create) => Outcome::Refused(exists(write_error(error))),
         (Some(409), _) => Outcome::Conflict,
         (Some(429), Intent::Evict) => Outcome::Delayed,
         (Some(400 | 403 | 422), _) => Outcome::Refused(write_error(error)),
         _ => Outcome::Failed(write_error(error)),
     }
+}
+
+/// The error of a creation, with its remedy.
+fn exists(error: WriteError) -> WriteError {
+    let message = format!("{}. It was written by another client: delete it, and it is created again", error.message);
+    WriteError { message, ..error }
 }
 
 fn write_error(error: &kube::Error) -> WriteError {

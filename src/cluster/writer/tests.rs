@@ -297,7 +297,14 @@ async fn the_status_code_decides_the_outcome() {
         (apply_class(false), 409, Outcome::Conflict),
         (apply_class(true), 404, failed(404)),
         (create_config_map(), 404, failed(404)),
-        (create_config_map(), 409, refused(409)),
+        (
+            create_config_map(),
+            409,
+            Outcome::Refused(status(
+                409,
+                "because. It was written by another client: delete it, and it is created again",
+            )),
+        ),
         (apply_node_config(json!({})), 409, Outcome::Conflict),
         (Operation::DeleteRuntimeClass { name: "win".into(), uid: "u".into() }, 404, Outcome::NotFound),
         (Operation::DeleteConfigMap { name: "web-1".into(), uid: "u".into() }, 409, Outcome::Conflict),

@@ -91,7 +91,7 @@ async fn a_quota_on_config_maps_delays_configurations_and_no_taint() {
 }
 
 #[tokio::test]
-async fn an_immutable_config_map_of_another_owner_delays_its_configuration_only() {
+async fn a_config_map_of_another_owner_is_unchanged_and_delays_its_configuration_only() {
     let (cluster, kubelets, operator) = settled().await;
     let first = config_of(&cluster, "web-001").await;
     apply_profile(&cluster, 101).await;
@@ -101,12 +101,17 @@ async fn an_immutable_config_map_of_another_owner_delays_its_configuration_only(
     drop(operator);
     // The profile needs the first configuration again, and another owner's ConfigMap has its name.
     cluster.config_maps().delete(&first, &DeleteParams::default()).await.unwrap();
-    let foreign = json!({ "metadata": { "name": first }, "immutable": true, "data": { "theirs": "x" } });
+    let foreign = json!({ "metadata": { "name": first }, "data": { "theirs": "x" } });
     create(&cluster.config_maps(), foreign).await.unwrap();
     apply_profile(&cluster, 100).await;
     let _operator = cluster.start_operator(&[], &[]).await.unwrap();
     let found = cluster.until_condition(POOL, "ConfigRendered", "False", "WriteFailed").await.unwrap();
-    assert!(found.message.contains(&first) && found.message.contains("immutable"), "{}", found.message);
+    assert!(
+        found.message.contains(&first)
+            && found.message.contains("already exists. It was written by another client: delete it"),
+        "{}",
+        found.message
+    );
     taints_are_kept(&cluster, &kubelets, "web-new").await;
     assert_eq!(cluster.config_maps().get(&first).await.unwrap().data.unwrap()["theirs"], "x");
     let (begin, former) = (Instant::now(), config_of(&cluster, "web-001").await);
