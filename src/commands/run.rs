@@ -15,7 +15,7 @@ use super::{Failure, connect, input, registry, signals::Signals};
 use crate::{
     admin::{self, Admin, Certificate, CertificateError, CertificateSource, Metrics, Readiness},
     api::names::DEFAULT_NAMESPACE,
-    cluster::{Reviewer, with_sources},
+    cluster::{Reviewer, identified, identity, with_sources},
     controllers,
     domain::tables,
     telemetry::{self, LogFormat, Telemetry},
@@ -181,7 +181,8 @@ async fn with_telemetry(settings: Settings) -> Result<(), Failure> {
 
 async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failure> {
     let signals = Signals::listen()?;
-    let config = settings.cluster.operator_config().await?;
+    let identity = identity().map_err(|error| Failure::Internal(with_sources(&error)))?;
+    let config = identified(settings.cluster.operator_config().await?, &identity);
     let registry = settings.registry.map(registry::Args::registry_if_any).transpose()?.flatten();
     let listener = listen(settings.admin_address, "--admin-address").await?;
     let secure = match settings.secure {
@@ -213,6 +214,7 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
     let controllers = controllers::run(
         controllers::Settings {
             config,
+            identity,
             namespace: settings.namespace,
             metrics: admin.metrics.clone(),
             readiness: admin.ready.clone(),

@@ -48,7 +48,7 @@ use crate::{
     admin::{Metrics, Readiness, ReconcileOutcome},
     cluster::{
         Caches, Claim, Elector, Events, LeadershipLost, Leases, OwnershipKeyStore, VersionProbe, View, Writer,
-        identified, identity, operator_client,
+        operator_client,
     },
     domain::{ownership::Ownership, pool::NodeConfigView, workload::Workloads},
     facts::Minor,
@@ -60,6 +60,8 @@ use crate::{
 pub struct Settings {
     /// The configuration of the client.
     pub config: kube::Config,
+    /// The identity of this process, for the Lease.
+    pub identity: String,
     /// The namespace of the operator's ConfigMaps and Secret.
     pub namespace: String,
     /// The metrics.
@@ -96,12 +98,10 @@ pub enum Error {
 ///
 /// # Errors
 /// If the client cannot be built, no key can be generated, or this process is no longer the leader.
-pub async fn run(mut settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
-    let identity = identity().map_err(Error::Random)?;
-    settings.config = identified(settings.config, &identity);
-    let Settings { config, namespace, metrics, .. } = &settings;
+pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
+    let Settings { config, identity, namespace, metrics, .. } = &settings;
     let elector = settings.leader_election.then(|| {
-        let elector = Elector::new(config.clone(), namespace.clone(), identity, metrics.clone());
+        let elector = Elector::new(config.clone(), namespace.clone(), identity.clone(), metrics.clone());
         elector.map_err(|error| Error::Client(Box::new(error)))
     });
     let elector = elector.transpose()?;

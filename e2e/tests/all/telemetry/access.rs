@@ -97,6 +97,9 @@ async fn metrics_and_log_level_are_for_users_whom_rbac_permits_them_and_probes_f
         assert!(found == status && text.contains(expected), "{method} {path} {token:?}: {found} {text}");
     }
     assert!(standby.log().unwrap().contains("log filter set"));
+    let requests = cluster.requests().unwrap();
+    let mut reviews = requests.iter().filter(|request| request.resource.ends_with("reviews"));
+    assert!(reviews.all(|review| review.agent.starts_with("winpool/")), "a review names the replica");
     cluster.nothing_was_forbidden().unwrap();
 }
 
