@@ -155,10 +155,14 @@ impl Fleet {
         most
     }
 
-    async fn stop(self) {
-        for agent in self.agents.into_values() {
+    async fn stop_agents(&mut self) {
+        for agent in std::mem::take(&mut self.agents).into_values() {
             agent.stop().await.unwrap();
         }
+    }
+
+    async fn stop(mut self) {
+        self.stop_agents().await;
     }
 }
 
