@@ -28,7 +28,7 @@ use super::nodes;
 const POOL: &str = "web";
 const COUNT: usize = 200;
 /// The time limit until the pool has converged.
-const CONVERGED: Duration = Duration::from_secs(180);
+const CONVERGED: Duration = Duration::from_secs(400);
 
 /// Other clients, which list and write continuously until this is dropped.
 struct Others {
