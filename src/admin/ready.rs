@@ -113,12 +113,7 @@ impl Readiness {
 impl State {
     /// Whether a kind delays readiness.
     fn delays(&self) -> bool {
-        let delays = |(requirement, list): &(Requirement, ListState)| match list {
-            ListState::Pending => true,
-            ListState::Refused => *requirement == Requirement::Required,
-            ListState::Synced => false,
-        };
-        self.kinds.values().any(delays)
+        self.pending().chain(self.refused(Requirement::Required)).next().is_some()
     }
 
     /// The kinds whose first list is not complete.
