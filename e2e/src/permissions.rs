@@ -102,12 +102,15 @@ impl Permission {
     }
 }
 
-/// The permissions of the roles in a file that no successful request has used.
+/// The permissions of the roles in these files that no successful request has used.
 ///
 /// # Errors
-/// When the file cannot be read.
-pub fn unused(file: &str, requests: &[Request]) -> Result<Vec<Permission>> {
-    let mut permissions: Vec<Permission> = rules(file)?.iter().flat_map(Rule::permissions).collect();
+/// When a file cannot be read.
+pub fn unused(files: &[&str], requests: &[Request]) -> Result<Vec<Permission>> {
+    let mut permissions = Vec::new();
+    for file in files {
+        permissions.extend(rules(file)?.iter().flat_map(Rule::permissions));
+    }
     permissions
         .retain(|permission| !requests.iter().any(|request| !request.is_forbidden() && permission.permits(request)));
     Ok(permissions)

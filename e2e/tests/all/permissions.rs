@@ -106,18 +106,14 @@ async fn each_permission_of_the_operator_is_used_and_no_other_is_missing() {
             cluster.edit_pool(POOL, json!({ "spec": { "profileRef": { "name": name } } })).await?;
             cluster.until_condition(POOL, "ProfileResolved", status, reason).await?;
         }
-        let requests = cluster.requests()?;
-        let unused: Vec<Permission> = ROLES.iter().flat_map(|file| unused(file, &requests).unwrap()).collect();
+        let unused = unused(&ROLES, &cluster.requests()?)?;
         let others: Vec<_> = unused.iter().filter(|permission| permission.verb != "delete").collect();
         ensure!(others.is_empty(), "{others:#?}");
         Ok(())
     };
     eventually("every permission but those to delete is used", SOON, used_but_deletions).await.unwrap();
     cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
-    let unused = || async {
-        let requests = cluster.requests()?;
-        Ok(ROLES.iter().flat_map(|file| unused(file, &requests).unwrap()).collect::<Vec<_>>())
-    };
+    let unused = || async { unused(&ROLES, &cluster.requests()?) };
     until("every permission is used", SOON, unused, Vec::is_empty).await.unwrap();
     cluster.nothing_was_forbidden().unwrap();
 }

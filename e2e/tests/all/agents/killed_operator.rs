@@ -125,12 +125,13 @@ async fn a_rollout_survives_ten_kills_of_the_operator_at_ten_points() {
     let assigned = async || Ok(fleet.phases().await.len());
     until("nothing is assigned", SOON, assigned, |count| *count == 0).await.unwrap();
     // The audit log gets a request after its answer.
-    let of_operator = async || unused("config/agent/operator_role.yaml", &fleet.cluster.requests()?);
+    let of_operator = async || unused(&["config/agent/operator_role.yaml"], &fleet.cluster.requests()?);
     until("a rollout needs each permission of the operator", SOON, of_operator, Vec::is_empty).await.unwrap();
     fleet.stop_agents().await;
     // The audit log gets a watch at the latest when it ends. A simulated node has no kubelet that shows its configuration.
     let of_agents = async || {
-        let unused = unused("config/agent/agent_role.yaml", &fleet.cluster.control_plane.requests_of(User::Agent)?)?;
+        let requests = fleet.cluster.control_plane.requests_of(User::Agent)?;
+        let unused = unused(&["config/agent/agent_role.yaml"], &requests)?;
         Ok(unused.into_iter().map(|unused| (unused.resource, unused.verb)).collect::<Vec<_>>())
     };
     let configz = [("nodes/configz".to_owned(), "get".to_owned())];

@@ -1,11 +1,6 @@
 //! The roles of `config/cluster-api` have no permission that is not needed.
 
-use e2e::{
-    cluster::SOON,
-    cluster_api::install_provider,
-    permissions::{Permission, unused},
-    wait::until,
-};
+use e2e::{cluster::SOON, cluster_api::install_provider, permissions::unused, wait::until};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -47,10 +42,7 @@ async fn each_permission_for_cluster_api_is_used_and_no_other_is_missing() {
     until("another KubeadmConfig", SOON, current, |name| *name != first).await.unwrap();
 
     world.cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
-    let unused = async || {
-        let requests = world.cluster.requests()?;
-        Ok(ROLES.iter().flat_map(|file| unused(file, &requests).unwrap()).collect::<Vec<Permission>>())
-    };
+    let unused = async || unused(&ROLES, &world.cluster.requests()?);
     until("every permission is used", SOON, unused, Vec::is_empty).await.unwrap();
     world.cluster.until_pool_gone(POOL).await.unwrap();
     world.stop().await;
