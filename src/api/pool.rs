@@ -53,7 +53,8 @@ use crate::facts::builds;
 #[x_kube(
     validation = Rule::new("has(self.nodeSelector) != (has(self.fallback) && self.fallback)")
         .message("write either spec.nodeSelector, or spec.fallback: true for the nodes that no other pool matches"),
-    validation = Rule::new("!has(self.replacesTaints) || self.replacesTaints.all(r, !self.taints.exists(t, t == r))")
+    // By fields: for an API server, the items of two lists of the schema have different types, which == does not compare.
+    validation = Rule::new("!has(self.replacesTaints) || self.replacesTaints.all(r, !self.taints.exists(t, t.key == r.key && t.effect == r.effect && (has(t.value) ? t.value : '') == (has(r.value) ? r.value : '')))")
         .message("spec.replacesTaints names a taint of spec.taints, which would be removed from the nodes: remove it from one of the two"),
     validation = Rule::new("!has(self.replacesTaints) || size(self.replacesTaints) == 0 || size(self.taints) > 0")
         .message("spec.replacesTaints needs a taint in spec.taints: without one Linux pods could be scheduled to the nodes")
