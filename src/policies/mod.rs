@@ -93,11 +93,12 @@ fn user(namespace: &str) -> String {
     format!("system:serviceaccount:{namespace}:{SERVICE_ACCOUNT}")
 }
 
-/// The constraints of a policy for these operations on these resources.
-fn constraints(group: &str, operations: &[&str], resources: &[&str]) -> Value {
+/// The constraints of a policy for these operations on these resources. Requests for another version are converted to this
+/// one; for a named version, unlike `*`, an API server checks the types in the expressions (status.typeChecking).
+fn constraints((group, version): (&str, &str), operations: &[&str], resources: &[&str]) -> Value {
     json!({"resourceRules": [{
         "apiGroups": [group],
-        "apiVersions": ["*"],
+        "apiVersions": [version],
         "operations": operations,
         "resources": resources,
     }]})

@@ -19,7 +19,7 @@ pub fn protected(operator: &str) -> Policy {
     let own_annotations = |annotations: &str| {
         format!("variables.{annotations}.filter(k, k.startsWith({}))", cel::text(&cel::prefix(annotation::OWNED)))
     };
-    let mut matched = constraints("", &["UPDATE"], &["nodes", "nodes/status"]);
+    let mut matched = constraints(("", "v1"), &["UPDATE"], &["nodes", "nodes/status"]);
     matched["objectSelector"] = json!({"matchExpressions": [{"key": label::POOL, "operator": "Exists"}]});
     Policy {
         name: "winpool-nodes",
@@ -99,7 +99,7 @@ pub fn of_the_operator(operator: &str) -> Policy {
         ),
         on_error: OnError::Fail,
         per_pool: false,
-        constraints: constraints("", &["UPDATE"], &["nodes", "nodes/status"]),
+        constraints: constraints(("", "v1"), &["UPDATE"], &["nodes", "nodes/status"]),
         conditions: vec![("the-operator", format!("request.userInfo.username == {}", cel::text(operator)))],
         variables: Vec::new(),
         effect: Effect::Validate(vec![(
@@ -117,7 +117,7 @@ pub fn registration() -> Policy {
     let mark = annotation::REGISTERED_WITH;
     let first = format!("!has(object.metadata.annotations) || !({} in object.metadata.annotations)", cel::text(mark));
     let path = mark.replace('~', "~0").replace('/', "~1");
-    let mut matched = constraints("", &["CREATE"], &["nodes"]);
+    let mut matched = constraints(("", "v1"), &["CREATE"], &["nodes"]);
     matched["objectSelector"] = json!({"matchLabels": {label::OS: WINDOWS}});
     Policy {
         name: "winpool-node-registration",
@@ -143,18 +143,15 @@ pub fn registration() -> Policy {
                     .to_owned(),
             ),
         ],
-        effect: Effect::Mutate(vec![
-            "has(object.metadata.annotations) ? [] :\n\
-             [JSONPatch{op: 'add', path: '/metadata/annotations', value: {}}]"
-                .to_owned(),
-            format!(
-                "[\n\
-                 JSONPatch{{op: 'add', path: '/spec/taints', value: variables.taints + variables.missing}},\n\
-                 JSONPatch{{op: 'add', path: {}, value: params.metadata.name}}\n\
-                 ]",
-                cel::text(&format!("/metadata/annotations/{path}"))
-            ),
-        ]),
+        // The map of annotations is added together with its key: an empty map is no field of the object after the mutation.
+        effect: Effect::Mutate(vec![format!(
+            "[JSONPatch{{op: 'add', path: '/spec/taints', value: variables.taints + variables.missing}}] +\n\
+             (has(object.metadata.annotations) ?\n\
+             [JSONPatch{{op: 'add', path: {}, value: params.metadata.name}}] :\n\
+             [JSONPatch{{op: 'add', path: '/metadata/annotations', value: {{{}: params.metadata.name}}}}])",
+            cel::text(&format!("/metadata/annotations/{path}")),
+            cel::text(mark),
+        )]),
     }
 }
 

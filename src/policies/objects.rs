@@ -30,7 +30,7 @@ pub fn runtime_classes(operator: &str) -> Policy {
     let unchanged = |before: &str, after: &str, own: &str| {
         format!("variables.{own}.all(k, k in variables.{after} && variables.{after}[k] == variables.{before}[k])")
     };
-    let mut matched = constraints("node.k8s.io", &["UPDATE", "DELETE"], &["runtimeclasses"]);
+    let mut matched = constraints(("node.k8s.io", "v1"), &["UPDATE", "DELETE"], &["runtimeclasses"]);
     matched["objectSelector"] = json!({"matchLabels": {label::MANAGED_BY: label::MANAGED_BY_VALUE}});
     Policy {
         name: "winpool-runtime-classes",
@@ -91,7 +91,11 @@ pub fn pool_deletion() -> Policy {
         ),
         on_error: OnError::Fail,
         per_pool: false,
-        constraints: constraints(&WindowsNodePool::group(&()), &["DELETE"], &[&WindowsNodePool::plural(&())]),
+        constraints: constraints(
+            (&WindowsNodePool::group(&()), &WindowsNodePool::version(&())),
+            &["DELETE"],
+            &[&WindowsNodePool::plural(&())],
+        ),
         conditions: Vec::new(),
         variables: vec![
             (

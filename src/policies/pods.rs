@@ -24,7 +24,7 @@ pub fn os_selector() -> Policy {
             .to_owned(),
         on_error: OnError::Ignore,
         per_pool: true,
-        constraints: constraints("", &["CREATE"], &["pods"]),
+        constraints: constraints(("", "v1"), &["CREATE"], &["pods"]),
         conditions: vec![
             cel::pool_is_enforced(),
             ("not-bound", "!has(object.spec.nodeName) || object.spec.nodeName == ''".to_owned()),
@@ -79,7 +79,7 @@ pub fn default_runtime_class() -> Policy {
              {context}.securityContext.windowsOptions.hostProcess"
         )
     };
-    let mut matched = constraints("", &["CREATE"], &["pods"]);
+    let mut matched = constraints(("", "v1"), &["CREATE"], &["pods"]);
     let in_namespaces = json!({"matchExpressions": [{"key": label::DEFAULT_RUNTIME_CLASS, "operator": "Exists"}]});
     matched["namespaceSelector"] = in_namespaces;
     Policy {
