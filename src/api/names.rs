@@ -40,6 +40,9 @@ pub mod label {
 
 /// Annotations of winpool.
 pub mod annotation {
+    /// On a CustomResourceDefinition of winpool: the digest of its specification, by which winpool knows whether it is that of its
+    /// own version.
+    pub const SCHEMA: &str = "winpool.dev/schema";
     /// On a node: the ConfigMap with its configuration.
     pub const CONFIG: &str = "winpool.dev/config";
     /// On a node: that the operator has cordoned it, for which configuration, and since when.

@@ -5,9 +5,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
+use sha2::{Digest as _, Sha256};
 use std::fmt;
 
 use super::conditions::CONDITIONS;
+use super::names::annotation;
 use super::spelling::{ENDPOINT, LABEL_VALUE, QUANTITY, Spelling, THRESHOLD};
 
 /// A Kubernetes quantity such as `500m` or `2Gi`, a percentage (for thresholds), or a plain number.
@@ -200,7 +202,7 @@ fn conditions_of_types(types: &str) -> Schema {
     })
 }
 
-/// Adapts a generated CRD to API servers.
+/// Adapts a generated CRD to API servers, and adds the digest of its specification.
 ///
 /// No field is nullable: null would be stored instead of the default. Formats are those of Kubernetes. Status has no
 /// defaults, because it is always written as a whole.
@@ -219,6 +221,9 @@ pub fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
             }
         }
     }
+    let digest = Sha256::digest(serde_json::json!(crd.spec).to_string());
+    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    crd.metadata.annotations.get_or_insert_default().insert(annotation::SCHEMA.to_owned(), digest);
     crd
 }
 

@@ -10,7 +10,9 @@ use kube_runtime::{
 use tokio::time::Instant;
 use tracing::{debug, info, info_span, warn};
 
-use super::{Change, Store, View, configuration::configuration_remedy, explain, status_code, with_sources};
+use super::{
+    Change, DEFINITIONS_REMEDY, Store, View, configuration::configuration_remedy, explain, status_code, with_sources,
+};
 use crate::{
     admin::{KindReadiness, Metrics},
     domain::operation::ErrorCause,
@@ -134,9 +136,7 @@ fn status_reason(error: &kube::Error) -> String {
 
 fn remedy(kind: &str, code: Option<u16>) -> &'static str {
     match (kind, code) {
-        ("WindowsNodePool" | "WindowsRuntimeProfile", Some(404)) => {
-            "install the CustomResourceDefinitions of this version: kubectl apply -k crds/ (before Kubernetes 1.25 with --validate=false)"
-        }
+        ("WindowsNodePool" | "WindowsRuntimeProfile", Some(404)) => DEFINITIONS_REMEDY,
         ("WindowsNodeConfig", Some(404)) => {
             "pools with delivery.method: Agent need this CustomResourceDefinition: kubectl apply -k crds/"
         }

@@ -71,6 +71,9 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 async fn read_cluster(cluster: &connect::Args, namespace: &str) -> Result<Snapshot, Failure> {
     let progress = Progress::start("reading the cluster", "request");
     let client = progress.counting(cluster.client().await?);
+    if let Ok(Some(problem)) = cluster::problem_of_definitions(&client).await {
+        input::note(&format!("{problem}: {}", cluster::DEFINITIONS_REMEDY));
+    }
     let snapshot = cluster::list_snapshot(&client, namespace).await;
     let snapshot = snapshot.map_err(|error| Failure::Cluster(error.to_string()))?;
     let snapshot =

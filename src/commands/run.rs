@@ -3,6 +3,7 @@
 use std::{future::Future, net::SocketAddr, path::PathBuf, time::Duration};
 
 use futures::FutureExt as _;
+use kube::Client;
 use tokio::{
     net::TcpListener,
     task::{JoinSet, spawn_blocking},
@@ -15,7 +16,7 @@ use super::{Failure, connect, input, registry, signals::Signals};
 use crate::{
     admin::{self, Admin, Certificate, CertificateError, CertificateSource, Metrics, Readiness},
     api::names::DEFAULT_NAMESPACE,
-    cluster::{Reviewer, identified, identity, with_sources},
+    cluster::{self, Reviewer, identified, identity, with_sources},
     controllers,
     domain::tables,
     telemetry::{self, LogFormat, Telemetry},
@@ -201,6 +202,9 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
     if let Some(text) = tables::old(super::today()) {
         warn!("{text}");
     }
+    if let Ok(client) = Client::try_from(config.clone()) {
+        tokio::spawn(report_definitions(client));
+    }
 
     let admin = Admin { metrics: Metrics::default(), ready: Readiness::default(), log: telemetry.filter() };
     let mut servers = Servers::default();
@@ -234,6 +238,16 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
     let result = servers.serve_during(run_until_signal(controllers, signals, stop)).await;
     info!("winpool stopped");
     result
+}
+
+/// Logs once that the CustomResourceDefinitions are missing or of another version: with those of another version everything
+/// seems to work, but what they do not know is lost.
+async fn report_definitions(client: Client) {
+    match cluster::problem_of_definitions(&client).await {
+        Ok(None) => {}
+        Ok(Some(problem)) => warn!(remedy = cluster::DEFINITIONS_REMEDY, "{problem}"),
+        Err(error) => warn!(error, "cannot check whether the CustomResourceDefinitions are of this version"),
+    }
 }
 
 async fn listen(address: SocketAddr, option: &str) -> Result<TcpListener, Failure> {

@@ -115,6 +115,13 @@ fn the_operator_has_exactly_these_permissions() {
         ("*", "winpool.dev", "windowsruntimeprofiles/status", vec!["patch"]),
         ("*", "authentication.k8s.io", "tokenreviews", vec!["create"]),
         ("*", "authorization.k8s.io", "subjectaccessreviews", vec!["create"]),
+        (
+            "*",
+            "apiextensions.k8s.io",
+            "customresourcedefinitions/windowsnodepools.winpool.dev,windowsruntimeprofiles.winpool.dev,\
+             windowsnodeconfigs.winpool.dev alone",
+            vec!["get"],
+        ),
         (DEFAULT_NAMESPACE, "", "configmaps", vec!["list", "watch", "create", "delete"]),
         (DEFAULT_NAMESPACE, "", "secrets", vec!["create"]),
         (DEFAULT_NAMESPACE, "", "secrets/winpool-ownership alone", vec!["get"]),

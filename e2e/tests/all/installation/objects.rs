@@ -24,8 +24,8 @@ fn namespace() -> Objects {
 /// Without the annotation by which helm keeps the CRDs.
 fn without_policy(mut objects: Objects) -> Objects {
     for object in objects.values_mut().filter(|object| object["kind"] == "CustomResourceDefinition") {
-        let metadata = object["metadata"].as_object_mut().unwrap();
-        assert_eq!(metadata.remove("annotations"), Some(json!({"helm.sh/resource-policy": "keep"})));
+        let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
+        assert_eq!(annotations.remove("helm.sh/resource-policy"), Some(json!("keep")));
     }
     objects
 }
