@@ -19,27 +19,24 @@ PROGRAMS := $(TARGET)/debug
 WINDOWS := x86_64-pc-windows-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint crds policies facts bench image install.yaml release windows packages windows-packages release-packages
+.PHONY: help run test test-long upstream lint crds policies facts bench image install.yaml release windows packages windows-packages release-packages
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z.]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: packages ## a real control plane with simulated Windows nodes and the operator; ARGS=--once ends when it has settled
 	$(CARGO) build --workspace --bin winpool --bin demo
 	@WINPOOL_BINARY=$(PROGRAMS)/winpool $(PROGRAMS)/demo $(ARGS)
 
-test: packages windows-packages lint ## everything: lint, then all tests, those on a real control plane and under Wine too
-	@echo "== control plane"
-	@if [ -n "$$KUBEBUILDER_ASSETS" ]; then echo "$$KUBEBUILDER_ASSETS (KUBEBUILDER_ASSETS)"; \
-	else e2e/control-plane.sh --windows-kubelet --containerd --registry --prometheus; fi
-	@echo "== Wine"
-	e2e/wine.sh
-	@echo "== Helm"
-	@command -v helm || e2e/helm.sh
-	@echo "== build"
-	$(CARGO) build --workspace --bin winpool
-	@echo "== test"
-	WINPOOL_BINARY=$(abspath $(PROGRAMS)/winpool) $(CARGO) test --workspace --no-fail-fast
+test: packages windows-packages ## everything, with the seconds of each step: lint, unit tests, those on real servers and under Wine
+	@CARGO=$(CARGO) e2e/test.sh
+
+test-long: packages windows-packages ## the tests that take long at their full size: a thousand nodes, twenty rounds under Wine
+	@CARGO=$(CARGO) e2e/test.sh --long
+
+upstream: ## build upstream's CRD server and policy evaluator anew, from what Debian unstable has today
+	@e2e/upstream.sh --update
+	@cat "$${XDG_CACHE_HOME:-$$HOME/.cache}/winpool/upstream/version"
 
 lint: packages ## formatting, clippy and documentation, without a warning
 	@echo "== lint: rustfmt"

@@ -1,35 +1,26 @@
 #!/usr/bin/env bash
 # Builds a real Kubernetes control plane (v1.20.2) from Debian 12's own packages, for tests that need a true API server.
 #
-#   control-plane.sh [--windows-kubelet] [--containerd] [--registry] [--prometheus] [OUT]
+#   control-plane.sh [--no-servers] [--windows-kubelet] [OUT]
 #
 # Leaves etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl in OUT, the layout that
 # KUBEBUILDER_ASSETS names, and prints OUT. Default: ~/.cache/winpool/control-plane/v1.20.2
 #   --windows-kubelet  also kubelet.exe, which runs far enough under Wine (wine.sh) to judge a configuration
-#   --containerd       also containerd of Debian 12 (1.6), and of the releases after it as containerd-trixie (1.7) and
-#                      containerd-forky (2.1 or later); no service is installed or started
-#   --registry         also Debian's docker-registry; no service is installed or started
-#   --prometheus       also Debian's prometheus and promtool; no service is installed or started
+#   --no-servers       only what another option names, for a control plane of KUBEBUILDER_ASSETS
 # What is there already is not made again. Two runs at once do not disturb each other, and one that is interrupted leaves
 # nothing half-made in OUT.
 set -euo pipefail
 
 version=1.20.2
-components=(kube-apiserver kube-controller-manager kube-scheduler kubectl)
-# The releases of Debian after this one whose containerd is wanted too.
-suites=(trixie forky)
-windows_kubelet= containerd= registry= prometheus= out=
+servers=1 windows_kubelet= out=
 
-usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; }
-say() { echo "$*" >&2; }
-fail() { say "control-plane.sh: $*"; exit 1; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
+. "$(dirname "$(realpath "$0")")/debian.sh"
 
 while (($#)); do
   case $1 in
     --windows-kubelet) windows_kubelet=1 ;;
-    --containerd) containerd=1 ;;
-    --registry) registry=1 ;;
-    --prometheus) prometheus=1 ;;
+    --no-servers) servers= ;;
     -h | --help) usage; exit 0 ;;
     -*) usage >&2; fail "unknown option $1" ;;
     *) [[ ! $out ]] || fail "more than one OUT: $out and $1"; out=$1 ;;
@@ -38,10 +29,11 @@ while (($#)); do
 done
 out=$(realpath -m -- "${out:-${XDG_CACHE_HOME:-$HOME/.cache}/winpool/control-plane/v$version}")
 
+components=(${servers:+kube-apiserver kube-controller-manager kube-scheduler kubectl})
+
 missing() {
   local name
-  for name in etcd "${components[@]}" ${windows_kubelet:+kubelet.exe} ${registry:+docker-registry} \
-    ${prometheus:+prometheus promtool} ${containerd:+containerd "${suites[@]/#/containerd-}"}; do
+  for name in ${servers:+etcd} "${components[@]}" ${windows_kubelet:+kubelet.exe}; do
     [[ -x $out/$name ]] || echo "$name"
   done
 }
@@ -50,20 +42,16 @@ wants() { grep -qx -- "$1" <<<"$todo"; }
 todo=$(missing)
 if [[ ! $todo ]]; then echo "$out"; exit 0; fi
 
-instead="Or set KUBEBUILDER_ASSETS to a directory that holds etcd, kube-apiserver and kubectl (and, for the tests that place \
-Pods, kube-scheduler and kube-controller-manager), for instance the one that 'setup-envtest use -p path' prints."
-debian=$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_ID:-}" || true)
-[[ $debian == "debian 12" ]] || fail "needs Debian 12 to build Kubernetes $version from; this is ${debian:-an unknown system}. $instead"
+instead="Or set KUBEBUILDER_ASSETS to a directory that holds etcd, kube-apiserver, kubectl, kube-scheduler and \
+kube-controller-manager of another version."
+is_debian && [[ $VERSION_ID == 12 ]] \
+  || fail "needs Debian 12 on x86-64 to build Kubernetes $version from; this is ${PRETTY_NAME:-an unknown system}. $instead"
 [[ $EUID == 0 ]] || fail "needs root to install Go and etcd with apt-get; run it once as root with HOME=$HOME. $instead"
+need_space "$out" 4
 
-mkdir -p "${out%/*}"
-exec 9>"$out.lock"
-if ! flock -n 9; then
-  say "another run is building into $out; waiting for it…"
-  flock 9
-  todo=$(missing)
-  if [[ ! $todo ]]; then echo "$out"; exit 0; fi
-fi
+lock "$out"
+todo=$(missing)
+if [[ ! $todo ]]; then echo "$out"; exit 0; fi
 
 # Beside OUT, so that a finished program is moved there by one rename.
 work=$(mktemp -d "$out.building.XXXXXX")
@@ -91,59 +79,6 @@ fi
 if wants etcd; then
   ln -s "$(command -v etcd)" "$work/bin/etcd"
   finish etcd
-fi
-
-# Programs of one of Debian's packages, without installing it: that would start a service. The first has its name.
-fetch() {
-  local package=$1 name
-  for name; do
-    if command -v "$name" >/dev/null; then
-      ln -s "$(command -v "$name")" "$work/bin/$name"
-    else
-      if [[ ! -e $work/$package ]]; then
-        say "fetching $package from Debian…"
-        (cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$package" 9>&- >&2)
-        dpkg-deb -x "$work/$package"_*.deb "$work/$package"
-      fi
-      mv "$work/$package/usr/bin/$name" "$work/bin/$name"
-    fi
-    finish "$name"
-  done
-}
-for name in containerd docker-registry; do
-  if wants "$name"; then fetch "$name"; fi
-done
-if wants prometheus || wants promtool; then fetch prometheus promtool; fi
-
-# containerd of later releases of Debian, from where this machine gets its own: with lists that are only for this.
-later=()
-for suite in "${suites[@]}"; do
-  if wants "containerd-$suite"; then later+=("$suite"); fi
-done
-if ((${#later[@]})); then
-  say "fetching containerd of Debian ${later[*]}…"
-  mkdir -p "$work/later/parts" "$work/later/lists/partial"
-  sed -nE "s/^(deb (\[[^]]*\] )?[^ ]+) bookworm .*/\1/p" /etc/apt/sources.list 2>/dev/null >"$work/later/from" || true
-  for list in /etc/apt/sources.list.d/debian*.sources; do
-    if [[ -e $list ]]; then
-      awk -v RS= -v suites="${later[*]}" '/(^|\n)Suites:[^\n]* bookworm( |\n|$)/ {
-        gsub(/(^|\n)#[^\n]*/, ""); sub(/Types:[^\n]*/, "Types: deb"); sub(/Suites:[^\n]*/, "Suites: " suites)
-        sub(/Components:[^\n]*/, "Components: main"); print $0 "\n"
-      }' "$list" >"$work/later/parts/${list##*/}"
-    fi
-  done
-  while read -r line; do printf "$line %s main\n" "${later[@]}"; done <"$work/later/from" >"$work/later/sources.list"
-  later_apt=(-o "Dir::Etc::SourceList=$work/later/sources.list" -o "Dir::Etc::SourceParts=$work/later/parts"
-    -o "Dir::State::Lists=$work/later/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=
-    -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o Acquire::Languages=none -o APT::Sandbox::User=root)
-  apt-get "${later_apt[@]}" update -qq 9>&- >&2
-  for suite in "${later[@]}"; do
-    mkdir "$work/later/$suite"
-    (cd "$work/later/$suite" && apt-get "${later_apt[@]}" download -qq "containerd/$suite" 9>&- >&2)
-    dpkg-deb -x "$work/later/$suite"/containerd_*.deb "$work/later/$suite"
-    mv "$work/later/$suite/usr/bin/containerd" "$work/bin/containerd-$suite"
-    finish "containerd-$suite"
-  done
 fi
 
 if [[ $building ]]; then

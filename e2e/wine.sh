@@ -16,8 +16,7 @@ libraries=(ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 l
   libnss_dns.so.2 libunwind.so.8 liblzma.so.5)
 
 usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; }
-say() { echo "$*" >&2; }
-fail() { say "wine.sh: $*"; exit 1; }
+. "$(dirname "$(realpath "$0")")/debian.sh"
 
 case ${1:-} in
   -h | --help) usage; exit 0 ;;
@@ -28,51 +27,21 @@ is_complete() { [[ -x $out/bin/wine64 && -e $out/share/wine/wine ]]; }
 out=$(realpath -m -- "${1:-${XDG_CACHE_HOME:-$HOME/.cache}/winpool/wine/$version}")
 if is_complete; then echo "$out"; exit 0; fi
 
-. /etc/os-release 2>/dev/null || true
-[[ ${ID:-} == debian && ${VERSION_CODENAME:-} && $(uname -m) == x86_64 ]] \
-  || fail "needs Debian 12 or later on x86-64; this is ${PRETTY_NAME:-an unknown system}, $(uname -m)"
+is_debian || fail "needs Debian 12 or later on x86-64; this is ${PRETTY_NAME:-an unknown system}, $(uname -m)"
+need_space "$out" 3
 
-mkdir -p "${out%/*}"
-exec 9>"$out.lock"
-if ! flock -n 9; then
-  say "another run installs Wine in $out; waiting…"
-  flock 9
-  if is_complete; then echo "$out"; exit 0; fi
-fi
+lock "$out"
+if is_complete; then echo "$out"; exit 0; fi
 work=$(mktemp -d "$out.unpacking.XXXXXX")
 trap 'rm -rf -- "$work"' EXIT
 
-# Packages of a release of Debian, from the mirror of this machine, with package lists of their own.
-mkdir -p "$work/sources" "$work/root"
-sources() {
-  local list
-  sed -nE "s/^(deb (\[[^]]*\] )?[^ ]+) $VERSION_CODENAME .*/\1 $1 main/p" /etc/apt/sources.list 2>/dev/null || true
-  for list in /etc/apt/sources.list.d/debian*.sources; do
-    [[ -e $list ]] || continue
-    awk -v RS= -v suite="$1" -v own="$VERSION_CODENAME" '$0 ~ "(^|\n)Suites:[^\n]* " own "( |\n|$)" {
-      uri = signed = ""
-      for (i = 1; i <= split($0, lines, "\n"); i++) {
-        if (lines[i] ~ /^URIs:/) { split(lines[i], parts, " "); uri = parts[2] }
-        if (lines[i] ~ /^Signed-By: *\//) { split(lines[i], parts, " "); signed = "[signed-by=" parts[2] "] " }
-      }
-      print "deb " signed uri " " suite " main"
-    }' "$list"
-  done
-}
+mkdir -p "$work/root"
 fetch() {
-  local suite=$1 deb
+  local release=$1 deb
   shift
-  mkdir -p "$work/$suite"/{lists/partial,debs}
-  sources "$suite" >"$work/$suite/sources.list"
-  [[ -s $work/$suite/sources.list ]] || fail "no mirror of Debian $VERSION_CODENAME in /etc/apt"
-  : >"$work/$suite/status"
-  local apt=(-o "Dir::Etc::SourceList=$work/$suite/sources.list" -o "Dir::Etc::SourceParts=$work/sources"
-    -o "Dir::State=$work/$suite" -o "Dir::State::Lists=$work/$suite/lists" -o "Dir::State::status=$work/$suite/status"
-    -o "Dir::Cache=$work/$suite" -o APT::Architecture=amd64 -o Debug::NoLocking=1 -o APT::Sandbox::User=root
-    -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o Acquire::Languages=none)
-  apt-get "${apt[@]}" update -qq 9>&- >&2
-  (cd "$work/$suite/debs" && apt-get "${apt[@]}" download -qq "$@" 9>&- >&2)
-  for deb in "$work/$suite/debs"/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
+  use_release "$release" "$work/$release"
+  download "$work/$release/debs" "$@"
+  for deb in "$work/$release/debs"/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
 }
 
 say "fetching Wine of Debian trixie (115 MB)…"

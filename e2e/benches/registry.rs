@@ -8,7 +8,6 @@ use std::{
 
 use anyhow::{Result, bail};
 use e2e::{
-    assets::{docker_registry, print_skipped},
     certificates::Authority,
     registry::{Access, Registry, fill},
 };
@@ -23,12 +22,8 @@ const IMAGES: usize = 200;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let Some(program) = docker_registry()? else {
-        print_skipped("registry", &"docker-registry");
-        return Ok(());
-    };
     let authority = Authority::new()?;
-    let registry = Registry::start(&program, &authority, &Access::Anonymous).await?;
+    let registry = Registry::start(&authority, &Access::Anonymous).await?;
     let images: Vec<Reference> =
         fill(&registry, IMAGES).await?.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     let client = Client::new(Settings { certificates: Some(authority.file()), ..Settings::default() })?;

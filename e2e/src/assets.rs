@@ -1,6 +1,8 @@
-//! Finds or builds the programs of a control plane.
+//! Finds or builds the programs that tests start.
 //!
-//! They are in `KUBEBUILDER_ASSETS` if it is set, else in the folder that `e2e/control-plane.sh` fills if necessary.
+//! Those of a control plane are in `KUBEBUILDER_ASSETS` if it is set, else in the folder that `e2e/control-plane.sh` fills.
+//! All others are where the scripts of this folder leave them, whatever the variable says. A program that is missing is
+//! fetched or built; a test whose program cannot be had fails.
 
 use std::{
     env, fmt,
@@ -18,29 +20,6 @@ pub const VARIABLE: &str = "KUBEBUILDER_ASSETS";
 const VERSION_THAT_IS_BUILT: &str = "v1.20.2";
 const WINE_VERSION: &str = "10.0";
 
-/// An optional program of a control plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Component {
-    /// `kube-scheduler`: without it no Pod is scheduled.
-    Scheduler,
-    /// `kube-controller-manager`: without it no Pods are created for Deployments and nothing is garbage-collected.
-    ControllerManager,
-}
-
-impl Component {
-    /// Every optional program.
-    pub const ALL: [Self; 2] = [Self::Scheduler, Self::ControllerManager];
-}
-
-impl fmt::Display for Component {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Scheduler => "kube-scheduler",
-            Self::ControllerManager => "kube-controller-manager",
-        })
-    }
-}
-
 /// The programs of a control plane.
 #[derive(Clone, Debug)]
 pub struct Assets {
@@ -50,10 +29,10 @@ pub struct Assets {
     pub kube_apiserver: PathBuf,
     /// `kubectl` of the same version.
     pub kubectl: PathBuf,
-    /// `kube-scheduler`, if present.
-    pub kube_scheduler: Option<PathBuf>,
-    /// `kube-controller-manager`, if present.
-    pub kube_controller_manager: Option<PathBuf>,
+    /// `kube-scheduler`.
+    pub kube_scheduler: PathBuf,
+    /// `kube-controller-manager`.
+    pub kube_controller_manager: PathBuf,
     /// The version of the API server.
     pub version: Version,
 }
@@ -62,7 +41,7 @@ impl Assets {
     /// Finds them, or builds them and prints the build's progress to standard error. The result is cached.
     ///
     /// # Errors
-    /// When `KUBEBUILDER_ASSETS` names a folder without etcd, kube-apiserver or kubectl, or the build fails.
+    /// When `KUBEBUILDER_ASSETS` names a folder without one of them, or the build fails.
     pub fn locate() -> Result<&'static Self> {
         static ASSETS: OnceLock<Result<Assets, String>> = OnceLock::new();
         ASSETS
@@ -71,60 +50,26 @@ impl Assets {
             .map_err(|text| anyhow!("{text}"))
     }
 
-    /// The optional programs that are missing.
-    #[must_use]
-    pub fn missing(&self) -> Vec<Component> {
-        Component::ALL.into_iter().filter(|component| self.path_of(*component).is_none()).collect()
-    }
-
-    /// The path of `component`.
-    #[must_use]
-    pub fn path_of(&self, component: Component) -> Option<&Path> {
-        match component {
-            Component::Scheduler => self.kube_scheduler.as_deref(),
-            Component::ControllerManager => self.kube_controller_manager.as_deref(),
-        }
-    }
-
     fn find() -> Result<Self> {
         let folder = match given_folder() {
             Some(folder) => folder,
             None => built_folder()?,
         };
         let required = |name: &str| {
-            program(&folder, name).ok_or_else(|| anyhow!("{name} is not in {} ({VARIABLE})", folder.display()))
+            program(&folder, name).ok_or_else(|| {
+                anyhow!("{name} is not in {} ({VARIABLE}): add that of the same version", folder.display())
+            })
         };
         let kube_apiserver = required("kube-apiserver")?;
-        let assets = Self {
+        Ok(Self {
             etcd: required("etcd")?,
             kubectl: required("kubectl")?,
-            kube_scheduler: program(&folder, "kube-scheduler"),
-            kube_controller_manager: program(&folder, "kube-controller-manager"),
+            kube_scheduler: required("kube-scheduler")?,
+            kube_controller_manager: required("kube-controller-manager")?,
             version: Version::of(&kube_apiserver)?,
             kube_apiserver,
-        };
-        for component in assets.missing() {
-            say(format_args!("{component} is not in {VARIABLE}: what needs it is skipped by name"));
-        }
-        Ok(assets)
+        })
     }
-}
-
-/// True, with a line on standard error, if a component that `test` needs is missing.
-///
-/// # Errors
-/// As [`Assets::locate`].
-pub fn skipped(test: &str, needs: &[Component]) -> Result<bool> {
-    let missing = Assets::locate()?.missing().into_iter().find(|component| needs.contains(component));
-    if let Some(component) = missing {
-        print_skipped(test, &component);
-    }
-    Ok(missing.is_some())
-}
-
-/// Prints that `test` did not run because `program` is missing.
-pub fn print_skipped(test: &str, program: &impl fmt::Display) {
-    say(format_args!("skipped: {test}: {program} is not in {VARIABLE}"));
 }
 
 /// A Kubernetes version.
@@ -162,68 +107,39 @@ impl fmt::Display for Version {
     }
 }
 
-/// Finds `kubelet.exe` of Kubernetes 1.20.2, or builds it.
-///
-/// `None` when `KUBEBUILDER_ASSETS` is set and it is neither there nor built before.
+/// `kubelet.exe` of Kubernetes 1.20.2.
 ///
 /// # Errors
-/// When the build fails.
-pub fn windows_kubelet() -> Result<Option<PathBuf>> {
-    extra("kubelet.exe", "--windows-kubelet")
+/// When building it fails.
+pub fn windows_kubelet() -> Result<PathBuf> {
+    filled_by("control-plane.sh", &["--no-servers", "--windows-kubelet"], &cache_folder()?, "kubelet.exe")
 }
 
-/// Finds the directory of Wine that `e2e/wine.sh` has installed, or installs it.
-///
-/// `None` when `KUBEBUILDER_ASSETS` is set and it was not installed before.
+/// The directory of Wine.
 ///
 /// # Errors
 /// When the installation fails.
-pub fn wine() -> Result<Option<PathBuf>> {
+pub fn wine() -> Result<PathBuf> {
     let folder = cache()?.join("wine").join(WINE_VERSION);
-    match program(&folder, "bin/wine64") {
-        Some(_) => Ok(Some(folder)),
-        None if given_folder().is_some() => Ok(None),
-        None => run_script("wine.sh", &[]).map(Some),
-    }
+    filled_by("wine.sh", &[], &folder, "bin/wine64").map(|_| folder)
 }
 
-/// Finds `containerd` (for `containerd config dump`; no daemon is started), or downloads Debian's.
-///
-/// `None` if `KUBEBUILDER_ASSETS` is set and it is neither there, nor downloaded before, nor on the PATH.
+/// Several versions of `containerd` (for `containerd config dump`; no daemon is started): 1.6, 1.7, and 2.1 or later.
 ///
 /// # Errors
-/// When fetching fails.
-pub fn containerd() -> Result<Option<PathBuf>> {
-    match on_path("containerd") {
-        Some(path) => Ok(Some(path)),
-        None => extra("containerd", "--containerd"),
-    }
+/// When fetching one fails.
+pub fn containerds() -> Result<[PathBuf; 3]> {
+    let [bookworm, trixie, forky] =
+        ["containerd-bookworm", "containerd-trixie", "containerd-forky"].map(program_of_debian);
+    Ok([bookworm?, trixie?, forky?])
 }
 
-/// The programs of later releases of Debian, which are downloaded together with [`containerd`].
-const CONTAINERDS_OF_LATER_RELEASES: [&str; 2] = ["containerd-trixie", "containerd-forky"];
-
-/// Finds several versions of containerd, or downloads Debian's: that of [`containerd`], a 1.7, and a 2.1 or later.
-/// Returns the name of each, and its path if it was found.
+/// A program that `e2e/programs.sh` fetches from Debian: `docker-registry`, `prometheus` or `promtool`.
 ///
 /// # Errors
-/// When fetching fails.
-pub fn containerds() -> Result<Vec<(&'static str, Option<PathBuf>)>> {
-    let later = CONTAINERDS_OF_LATER_RELEASES.map(|name| Ok((name, extra(name, "--containerd")?)));
-    [containerd().map(|path| ("containerd", path))].into_iter().chain(later).collect()
-}
-
-/// Finds `docker-registry`, or downloads Debian's.
-///
-/// `None` if `KUBEBUILDER_ASSETS` is set and it is neither there, nor downloaded before, nor on the PATH.
-///
-/// # Errors
-/// When fetching fails.
-pub fn docker_registry() -> Result<Option<PathBuf>> {
-    match on_path("docker-registry") {
-        Some(path) => Ok(Some(path)),
-        None => extra("docker-registry", "--registry"),
-    }
+/// When fetching it fails.
+pub fn program_of_debian(name: &str) -> Result<PathBuf> {
+    filled_by("programs.sh", &[], &cache()?.join("programs"), name)
 }
 
 /// `helm`: the one on the PATH, or else `e2e/helm.sh`, which installs one when it runs for the first time.
@@ -232,27 +148,21 @@ pub fn helm() -> PathBuf {
     on_path("helm").unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("helm.sh"))
 }
 
-/// Finds `prometheus` or `promtool`, or downloads Debian's.
-///
-/// `None` if `KUBEBUILDER_ASSETS` is set and it is neither there, nor downloaded before, nor on the PATH.
+/// `crd-server`, upstream's server of CustomResourceDefinitions.
 ///
 /// # Errors
-/// When fetching fails.
-pub fn prometheus(program: &str) -> Result<Option<PathBuf>> {
-    match on_path(program) {
-        Some(path) => Ok(Some(path)),
-        None => extra(program, "--prometheus"),
-    }
+/// When building it fails.
+pub fn crd_server() -> Result<PathBuf> {
+    filled_by("upstream.sh", &[], &cache()?.join("upstream"), "crd-server")
 }
 
-fn extra(name: &str, option: &str) -> Result<Option<PathBuf>> {
-    let folders = given_folder().into_iter().chain([cache_folder()?]);
-    let found = folders.into_iter().find_map(|folder| program(&folder, name));
-    if found.is_some() || given_folder().is_some() {
-        return Ok(found);
+/// A program in a folder that a script fills: it runs if the program is missing.
+fn filled_by(script: &str, options: &[&str], folder: &Path, name: &str) -> Result<PathBuf> {
+    if let Some(path) = program(folder, name) {
+        return Ok(path);
     }
-    let folder = build(&[option])?;
-    program(&folder, name).map(Some).ok_or_else(|| anyhow!("control-plane.sh {option} left no {name}"))
+    run_script(script, options)?;
+    program(folder, name).ok_or_else(|| anyhow!("{script} left no {name} in {}", folder.display()))
 }
 
 fn given_folder() -> Option<PathBuf> {
@@ -274,11 +184,11 @@ fn cache_folder() -> Result<PathBuf> {
 fn built_folder() -> Result<PathBuf> {
     let folder = cache_folder()?;
     let all = ["etcd", "kube-apiserver", "kubectl", "kube-scheduler", "kube-controller-manager"];
-    if all.iter().all(|name| program(&folder, name).is_some()) { Ok(folder) } else { build(&[]) }
-}
-
-fn build(options: &[&str]) -> Result<PathBuf> {
-    run_script("control-plane.sh", options)
+    if all.iter().all(|name| program(&folder, name).is_some()) {
+        Ok(folder)
+    } else {
+        run_script("control-plane.sh", &[])
+    }
 }
 
 /// Runs a script with its progress on our standard error; it prints the folder that it filled.

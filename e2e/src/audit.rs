@@ -1,8 +1,9 @@
 //! The API server's audit log: user, request and response status, and the objects that writes have stored.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{HashMap, HashSet},
     fs,
+    io::{Read as _, Seek as _, SeekFrom},
     path::Path,
 };
 
@@ -98,7 +99,7 @@ fn stored_in(log: &str) -> Result<Vec<Stored>> {
         if !(200..300).contains(&event.response_status.code) {
             continue;
         }
-        let Event { mut request_object, response_object: mut object, .. } = event;
+        let Objects { mut request_object, response_object: mut object } = serde_json::from_str(line)?;
         let version = object["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok());
         last = version.unwrap_or(0).max(last);
         if object["kind"] == "PartialObjectMetadata" {
@@ -125,10 +126,40 @@ fn complete_lines(log: &str) -> impl Iterator<Item = &str> {
     log.split_inclusive('\n').filter(|line| line.ends_with('\n'))
 }
 
-/// The requests of `user` in the log at `path`.
-pub(crate) fn read(path: &Path, user: &str) -> Result<Vec<Request>> {
-    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    requests(&text, user)
+/// The requests in the log of a server, which grows: each call reads only what is new.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    /// How much of the log was read, in bytes.
+    offset: u64,
+    /// A watch is recorded twice under one id: when it is answered and when it ends.
+    seen: HashSet<String>,
+    /// The requests by user, in order of their completion.
+    requests: HashMap<String, Vec<Request>>,
+}
+
+impl Reader {
+    /// The requests of `user` in the log at `path`.
+    pub(crate) fn requests_of(&mut self, path: &Path, user: &str) -> Result<&[Request]> {
+        let mut file = fs::File::open(path).with_context(|| format!("reading {}", path.display()))?;
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut new = Vec::new();
+        file.read_to_end(&mut new)?;
+        self.add(&new)?;
+        Ok(self.requests.get(user).map_or(&[], Vec::as_slice))
+    }
+
+    /// Adds the complete lines of what is new.
+    fn add(&mut self, new: &[u8]) -> Result<()> {
+        let complete = new.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        for line in complete_lines(std::str::from_utf8(&new[..complete])?) {
+            let event: Event = serde_json::from_str(line).with_context(|| format!("an audit event: {line}"))?;
+            if self.seen.insert(event.audit_id.clone()) {
+                self.requests.entry(event.user.username.clone()).or_default().push(event.into());
+            }
+        }
+        self.offset += complete as u64;
+        Ok(())
+    }
 }
 
 /// Removes an event that a killed server left incomplete at the end of the log at `path`: the next server appends to
@@ -140,26 +171,6 @@ pub(crate) fn remove_incomplete(path: &Path) -> Result<()> {
         fs::write(path, &text[..complete]).with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(())
-}
-
-fn requests(log: &str, user: &str) -> Result<Vec<Request>> {
-    // A watch is recorded twice under one id: when it is answered and when it ends.
-    let mut seen = HashMap::new();
-    let mut requests: Vec<Request> = Vec::new();
-    for line in complete_lines(log) {
-        let event: Event = serde_json::from_str(line).with_context(|| format!("an audit event: {line}"))?;
-        if event.user.username != user {
-            continue;
-        }
-        match seen.entry(event.audit_id.clone()) {
-            Entry::Occupied(_) => {}
-            Entry::Vacant(entry) => {
-                entry.insert(());
-                requests.push(event.into());
-            }
-        }
-    }
-    Ok(requests)
 }
 
 #[derive(Deserialize)]
@@ -179,6 +190,12 @@ struct Event {
     object_ref: ObjectRef,
     #[serde(default)]
     response_status: ResponseStatus,
+}
+
+/// The objects in an event.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Objects {
     #[serde(default)]
     request_object: Value,
     #[serde(default)]
@@ -241,8 +258,14 @@ mod tests {
     );
 
     #[test]
-    fn each_request_of_the_user_counts_once_and_an_incomplete_line_is_ignored() {
-        let requests = requests(LOG, "op").unwrap();
+    fn each_request_of_the_user_counts_once_and_an_incomplete_line_is_read_when_it_is_complete() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut reader = Reader::default();
+        for part in [0, 10, LOG.len() / 2, LOG.len()] {
+            fs::write(file.path(), &LOG[..part]).unwrap();
+            reader.requests_of(file.path(), "op").unwrap();
+        }
+        let requests = reader.requests_of(file.path(), "op").unwrap();
         let seen: Vec<_> = requests.iter().map(|r| (r.verb.as_str(), r.name.as_str(), r.is_forbidden())).collect();
         assert_eq!(seen, [("watch", "", false), ("patch", "w1", true)]);
         assert!(requests[1].is_write() && !requests[0].is_write());

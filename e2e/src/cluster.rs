@@ -30,7 +30,7 @@ use winpool::api::{WindowsNodePool, WindowsRuntimeProfile};
 pub use self::pools::condition_of;
 use crate::{
     control_plane::{ControlPlane, OPERATOR_NAMESPACE, Options, User},
-    install::{CRDS, install},
+    install::CRDS,
     kubectl::{kubectl, kubectl_with_input},
     kubelet::{Kubelets, SimulatedNode},
     operator::Operator,
@@ -65,9 +65,7 @@ impl Cluster {
 
     /// Like [`Self::start`], with these programs and arguments.
     pub async fn start_with(options: Options) -> Result<Self> {
-        let control_plane = ControlPlane::start(options).await?;
-        install(&control_plane)?;
-        Self::connect(Arc::new(control_plane)).await
+        Self::connect(Arc::new(ControlPlane::start_installed(options).await?)).await
     }
 
     /// Creates a client for a running control plane.

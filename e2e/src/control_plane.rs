@@ -11,21 +11,26 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, ensure};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::{authorization::v1::SubjectAccessReview, core::v1::Namespace};
 use kube::{
     Api, Client, Config,
+    api::PostParams,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use tokio::sync::Mutex;
+use serde_json::json;
+use tokio::sync::{Mutex, OnceCell};
 
 pub use crate::users::{AGENT, OPERATOR_NAMESPACE, OPERATOR_SERVICE_ACCOUNT, User};
 use crate::{
-    assets::{Assets, Component, Version},
+    assets::{Assets, Version},
     audit::{self, Request, Stored},
     directory::Directory,
+    install::install,
     keys::SigningKey,
     network::{self, free_port},
     process::{self, Process},
+    progress::say,
+    wait::eventually,
 };
 
 const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -36,9 +41,9 @@ const NODE_GRACE: &str = "24h";
 /// The programs to start, and their arguments.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Start kube-scheduler, if the assets have it.
+    /// Start kube-scheduler.
     pub scheduler: bool,
-    /// Start kube-controller-manager, if the assets have it.
+    /// Start kube-controller-manager.
     pub controller_manager: bool,
     /// Record the objects of writes to nodes and to winpool's resources in the audit log.
     pub audit_objects: bool,
@@ -71,6 +76,7 @@ pub struct ControlPlane {
     api_server: Mutex<Option<Process>>,
     /// When the API server was started, and when it was ready.
     starts: std::sync::Mutex<Vec<(Timestamp, Timestamp)>>,
+    audit: std::sync::Mutex<audit::Reader>,
     others: BTreeMap<&'static str, Process>,
     directory: Directory,
 }
@@ -81,20 +87,48 @@ impl ControlPlane {
     /// # Errors
     /// When a program is missing or does not become ready; the message contains the end of its log.
     pub async fn start(options: Options) -> Result<Self> {
+        Self::start_from(options, None).await
+    }
+
+    /// Like [`Self::start`] and [`install`], but from a copy of a database in which everything is installed. The first call of
+    /// this process makes the database, by running `kubectl` as a user does.
+    ///
+    /// # Errors
+    /// As these.
+    pub async fn start_installed(options: Options) -> Result<Self> {
+        static INSTALLED: OnceCell<Directory> = OnceCell::const_new();
+        let make = async || {
+            let control_plane = Self::start(Options::api_server_only()).await?;
+            install(&control_plane)?;
+            let directory = Directory::new()?;
+            control_plane.copy_database(directory.path()).await?;
+            anyhow::Ok(directory)
+        };
+        let database = INSTALLED.get_or_try_init(make).await?;
+        let control_plane = Self::start_from(options, Some(database.path())).await?;
+        control_plane.serves_operator().await?;
+        Ok(control_plane)
+    }
+
+    async fn start_from(options: Options, database: Option<&Path>) -> Result<Self> {
         let assets = Assets::locate()?;
         let directory = Directory::new()?;
-        let (etcd_port, port) = (free_port()?, free_port()?);
+        let port = free_port()?;
         let mut control_plane = Self {
             assets,
             options,
-            etcd_port,
+            etcd_port: 0,
             port,
             api_server: Mutex::new(None),
             starts: std::sync::Mutex::default(),
+            audit: std::sync::Mutex::default(),
             others: BTreeMap::new(),
             directory,
         };
         control_plane.write_files()?;
+        if let Some(database) = database {
+            copy(database, &control_plane.path("etcd"))?;
+        }
         control_plane.start_etcd().await?;
         control_plane.start_api_server().await?;
         control_plane.start_components().await?;
@@ -147,20 +181,16 @@ impl ControlPlane {
         self.assets
     }
 
-    /// Whether `component` runs.
-    #[must_use]
-    pub fn runs(&self, component: Component) -> bool {
-        let wanted = match component {
-            Component::Scheduler => self.options.scheduler,
-            Component::ControllerManager => self.options.controller_manager,
-        };
-        wanted && self.assets.path_of(component).is_some()
-    }
-
     /// The URL of the API server: `https://127.0.0.1:<port>`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The URL of its etcd.
+    #[must_use]
+    pub fn etcd_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.etcd_port)
     }
 
     /// The folder of its logs, kubeconfigs and data.
@@ -191,7 +221,9 @@ impl ControlPlane {
     /// # Errors
     /// When the audit log cannot be read.
     pub fn requests_of(&self, user: User) -> Result<Vec<Request>> {
-        let mut requests = audit::read(&self.path("audit.log"), &user.name())?;
+        let mut audit = self.audit.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = audit.requests_of(&self.path("audit.log"), &user.name())?.to_vec();
+        drop(audit);
         let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // While a server starts, it forbids all requests until it has read the roles.
         let starting = |at: Timestamp| starts.iter().any(|(begin, ready)| *begin <= at && at <= *ready);
@@ -248,9 +280,50 @@ impl ControlPlane {
         self.start_api_server().await
     }
 
+    /// Waits until the resources of winpool are served, and the operator may read and write.
+    async fn serves_operator(&self) -> Result<()> {
+        let client = self.client(User::Admin).await?;
+        let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+        let serves = || async {
+            for resource in ["windowsnodepools", "windowsruntimeprofiles", "windowsnodeconfigs"] {
+                let request = http::Request::get(format!("/apis/winpool.dev/v1alpha1/{resource}?limit=1"));
+                client.request_text(request.body(Vec::new())?).await?;
+            }
+            let attributes = json!({"group": "winpool.dev", "resource": "windowsnodepools", "verb": "list"});
+            let user = User::Operator.name();
+            let review = serde_json::from_value(json!({"spec": {"user": user, "resourceAttributes": attributes}}))?;
+            let review = reviews.create(&PostParams::default(), &review).await?;
+            ensure!(review.status.is_some_and(|status| status.allowed), "{user} may not list pools");
+            Ok(())
+        };
+        eventually("the resources of winpool are served", START_TIMEOUT, serves).await
+    }
+
+    /// Ends the servers, so that the database is complete, and copies it to a folder.
+    async fn copy_database(mut self, folder: &Path) -> Result<()> {
+        self.stop_api_server().await?;
+        let etcd = self.others.remove("etcd").context("etcd")?;
+        etcd.stop(START_TIMEOUT).await?;
+        copy(&self.path("etcd"), folder)
+    }
+
+    /// Starts etcd on free ports; on others if another program takes one of them first.
     async fn start_etcd(&mut self) -> Result<()> {
-        let (clients, peers) =
-            (format!("http://127.0.0.1:{}", self.etcd_port), format!("http://127.0.0.1:{}", free_port()?));
+        const ATTEMPTS: u32 = 3;
+        for attempt in 1..=ATTEMPTS {
+            self.etcd_port = free_port()?;
+            match self.start_etcd_once().await {
+                Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains("address already in use") => {
+                    say(format_args!("etcd: port {} was taken, trying another one", self.etcd_port));
+                }
+                started => return started,
+            }
+        }
+        Ok(())
+    }
+
+    async fn start_etcd_once(&mut self) -> Result<()> {
+        let (clients, peers) = (self.etcd_url(), format!("http://127.0.0.1:{}", free_port()?));
         let arguments = [
             flag("data-dir", self.path("etcd").display()),
             flag("listen-client-urls", &clients),
@@ -275,7 +348,7 @@ impl ControlPlane {
     fn api_server_arguments(&self) -> Vec<String> {
         let file = |name: &str| self.path(name).display().to_string();
         let mut arguments = vec![
-            flag("etcd-servers", format!("http://127.0.0.1:{}", self.etcd_port)),
+            flag("etcd-servers", self.etcd_url()),
             flag("bind-address", "127.0.0.1"),
             flag("advertise-address", "127.0.0.1"),
             flag("endpoint-reconciler-type", "none"),
@@ -301,15 +374,18 @@ impl ControlPlane {
 
     async fn start_components(&mut self) -> Result<()> {
         let mut started = Vec::new();
-        for component in Component::ALL {
-            let (true, Some(path)) = (self.runs(component), self.assets.path_of(component)) else { continue };
-            let port = free_port()?;
-            let (name, arguments) = match component {
-                Component::Scheduler => ("kube-scheduler", self.component_arguments(port)),
-                Component::ControllerManager => ("kube-controller-manager", self.controller_manager_arguments(port)),
-            };
-            started.push((name, port, self.spawn(name, path, arguments)?));
+        if self.options.scheduler {
+            let (program, port) = (&self.assets.kube_scheduler, free_port()?);
+            started.push(("kube-scheduler", port, self.component_arguments(port), program));
         }
+        if self.options.controller_manager {
+            let (program, port) = (&self.assets.kube_controller_manager, free_port()?);
+            started.push(("kube-controller-manager", port, self.controller_manager_arguments(port), program));
+        }
+        let spawn = |(name, port, arguments, program): (_, _, _, &PathBuf)| {
+            Ok((name, port, self.spawn(name, program, arguments)?))
+        };
+        let started = started.into_iter().map(spawn).collect::<Result<Vec<_>>>()?;
         for (name, port, process) in started {
             process.ready(START_TIMEOUT, || network::accepts_connections(port)).await?;
             self.others.insert(name, process);
@@ -409,6 +485,13 @@ async fn answers(client: Client) -> Result<()> {
     for name in ["default", "kube-system"] {
         Api::<Namespace>::all(client.clone()).get(name).await?;
     }
+    Ok(())
+}
+
+/// Copies the content of a folder. etcd allocates its files in advance, and their empty ends are not written.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let status = Command::new("cp").args(["-rT", "--sparse=always"]).args([from, to]).status()?;
+    ensure!(status.success(), "cp {} {}: {status}", from.display(), to.display());
     Ok(())
 }
 

@@ -17,7 +17,6 @@ use crate::{
     audit::Request,
     cluster::{Cluster, NODE_LABEL, pool_spec, with_fields},
     control_plane::{ControlPlane, Options},
-    install::install,
     kubelet::{Kubelets, SimulatedNode},
     operator::Operator,
     wait::stays,
@@ -45,8 +44,7 @@ impl SharedCluster {
     /// # Errors
     /// When either does not become ready.
     pub async fn start(options: Options, arguments: &[&str]) -> Result<Self> {
-        let control_plane = ControlPlane::start(options).await?;
-        install(&control_plane)?;
+        let control_plane = ControlPlane::start_installed(options).await?;
         let operator = Operator::start(&control_plane, arguments, &[]).await?;
         Ok(Self { operator: Arc::new(operator), control_plane: Arc::new(control_plane) })
     }

@@ -18,8 +18,8 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
     core::PartialObjectMeta,
-    runtime::{WatchStreamExt, watcher},
 };
+use kube_runtime::{WatchStreamExt, watcher};
 use serde_json::json;
 use tokio::task::JoinHandle;
 

@@ -32,6 +32,7 @@ pub mod certificates;
 pub mod cluster;
 pub mod cluster_api;
 pub mod control_plane;
+pub mod crd_server;
 pub mod fixture;
 pub mod history;
 pub mod images;

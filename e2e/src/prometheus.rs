@@ -34,16 +34,12 @@ pub fn rules() -> Result<String> {
     Ok(json!({"groups": rule["spec"]["groups"]}).to_string())
 }
 
-/// Runs promtool in a folder with `rules.yaml` and the tests of the alerts. Returns its output; `None`, with a line that
-/// names the skipped `test`, where there is no promtool.
+/// Runs promtool in a folder with `rules.yaml` and the tests of the alerts. Returns its output.
 ///
 /// # Errors
 /// When promtool fails; the message has its output.
-pub fn promtool(test: &str, arguments: &[&str], input: &str) -> Result<Option<String>> {
-    let Some(promtool) = assets::prometheus("promtool")? else {
-        assets::print_skipped(test, &"promtool");
-        return Ok(None);
-    };
+pub fn promtool(arguments: &[&str], input: &str) -> Result<String> {
+    let promtool = assets::program_of_debian("promtool")?;
     let directory = Directory::new()?;
     fs::write(directory.path().join("rules.yaml"), rules()?)?;
     fs::copy(workspace().join("e2e/prometheus/alerts_test.yaml"), directory.path().join("alerts_test.yaml"))?;
@@ -52,7 +48,7 @@ pub fn promtool(test: &str, arguments: &[&str], input: &str) -> Result<Option<St
     let output = Command::new(promtool).args(arguments).current_dir(directory.path()).stdin(stdin).output()?;
     let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     ensure!(output.status.success(), "promtool {}: {}\n{text}", arguments.join(" "), output.status);
-    Ok(Some(text))
+    Ok(text)
 }
 
 /// A running Prometheus, which scrapes one target every second and evaluates the shipped alerts. Dropping it ends it.
@@ -82,15 +78,12 @@ pub async fn metrics_reader(cluster: &Cluster) -> Result<String> {
 }
 
 impl Prometheus {
-    /// Starts Prometheus for the port for metrics of an operator, as the shipped ServiceMonitor configures it; `None`, with a line that names the skipped `test`, where it is not installed.
+    /// Starts Prometheus for the port for metrics of an operator, as the shipped ServiceMonitor configures it.
     ///
     /// # Errors
     /// When it cannot be started, or is not ready within three minutes.
-    pub async fn start(test: &str, cluster: &Cluster, target: SocketAddr) -> Result<Option<Self>> {
-        let Some(program) = assets::prometheus("prometheus")? else {
-            assets::print_skipped(test, &"prometheus");
-            return Ok(None);
-        };
+    pub async fn start(cluster: &Cluster, target: SocketAddr) -> Result<Self> {
+        let program = assets::program_of_debian("prometheus")?;
         let directory = Directory::new()?;
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
         let token = metrics_reader(cluster).await?;
@@ -115,7 +108,7 @@ impl Prometheus {
             Ok(())
         };
         prometheus.process.ready(READY_TIMEOUT, ready).await?;
-        Ok(Some(prometheus))
+        Ok(prometheus)
     }
 
     /// The series of a query, each with one sample, the present one.

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::{
+    assets,
     certificates::Authority,
     directory::Directory,
     images::{Dialect, GZIP, Repository, windows},
@@ -67,7 +68,8 @@ impl Registry {
     ///
     /// # Errors
     /// When it cannot be started; the message contains the end of its log.
-    pub async fn start(program: &Path, authority: &Authority, access: &Access) -> Result<Self> {
+    pub async fn start(authority: &Authority, access: &Access) -> Result<Self> {
+        let program = assets::program_of_debian("docker-registry")?;
         let directory = Directory::new()?;
         let folder = directory.path();
         let port = free_port()?;

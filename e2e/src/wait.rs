@@ -11,6 +11,12 @@ use anyhow::{Result, anyhow, bail};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
+/// The size of a test: the full one for `make test-long`, which sets `WINPOOL_TEST_LONG`.
+#[must_use]
+pub fn size<T>(usual: T, long: T) -> T {
+    if std::env::var_os("WINPOOL_TEST_LONG").is_some() { long } else { usual }
+}
+
 /// Calls `check` until it succeeds, and returns its value.
 ///
 /// `what` completes the sentence "timed out waiting until …".

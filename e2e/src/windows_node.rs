@@ -63,7 +63,7 @@ pub struct WindowsNode {
 
 impl WindowsNode {
     /// Installs a node and starts its kubelet, which registers it with the label `agentpool=<pool>`. `programs` is the
-    /// directory of the Windows programs. `None` where there is no Wine.
+    /// directory of the Windows programs.
     ///
     /// # Errors
     /// When a file cannot be written, or a service not started.
@@ -73,8 +73,8 @@ impl WindowsNode {
         installation: Installation,
         name: &str,
         pool: &str,
-    ) -> Result<Option<Self>> {
-        let Some(prefix) = Prefix::new()? else { return Ok(None) };
+    ) -> Result<Self> {
+        let prefix = Prefix::new()?;
         let node = Self {
             name: name.to_owned(),
             agent: None,
@@ -91,7 +91,7 @@ impl WindowsNode {
             let state = node.helper(&["start-service", service])?;
             ensure!(state == "Running", "{service} is {state}");
         }
-        Ok(Some(node))
+        Ok(node)
     }
 
     fn install_programs(&self) -> Result<()> {

@@ -23,12 +23,12 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// A new, initialized prefix; `None` where there is no Wine.
+    /// A new, initialized prefix.
     ///
     /// # Errors
     /// When Wine cannot be installed or started.
-    pub fn new() -> Result<Option<Self>> {
-        let Some(wine) = assets::wine()? else { return Ok(None) };
+    pub fn new() -> Result<Self> {
+        let wine = assets::wine()?;
         let wineserver = wine.join("bin/wineserver");
         let directory = Directory::new()?;
         let guard = Guard::over_prefix(directory.path(), &wineserver)?;
@@ -44,22 +44,17 @@ impl Prefix {
         BufReader::new(session.stdout.take().context("its output")?).read_line(&mut line)?;
         let prefix = Self { wineserver, session, _guard: guard, directory };
         ensure!(line.starts_with("ready"), "no Windows program runs under Wine: {line:?}");
-        Ok(Some(prefix))
+        Ok(prefix)
     }
 
-    /// One prefix for all programs that change nothing in it: its initialization takes seconds. `None`, with a line that
-    /// names the skipped `test`, where there is no Wine.
+    /// One prefix for all programs that change nothing in it: its initialization takes seconds.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn shared(test: &str) -> Result<Option<&'static Self>> {
-        static SHARED: OnceLock<Result<Option<Prefix>, String>> = OnceLock::new();
+    pub fn shared() -> Result<&'static Self> {
+        static SHARED: OnceLock<Result<Prefix, String>> = OnceLock::new();
         let shared = SHARED.get_or_init(|| Self::new().map_err(|error| format!("{error:#}")));
-        let shared = shared.as_ref().map_err(|text| anyhow!("{text}"))?;
-        if shared.is_none() {
-            assets::print_skipped(test, &"Wine");
-        }
-        Ok(shared.as_ref())
+        shared.as_ref().map_err(|text| anyhow!("{text}"))
     }
 
     /// The directory of the drive `C:`.

@@ -1,4 +1,5 @@
-//! The ValidatingAdmissionPolicies of `config/agent`, evaluated in process, and the guard rails of `config/policies`.
+//! The ValidatingAdmissionPolicies of `config/agent`, and the guard rails of `config/policies`, evaluated by the code of
+//! kube-apiserver.
 
 pub mod evaluator;
 pub mod guard_rails;
@@ -6,6 +7,7 @@ pub mod guard_rails;
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
+use winpool::{api::custom_resource_definitions, policies::shipped};
 
 const OPERATOR: &str = "system:serviceaccount:winpool-system:winpool";
 const AGENT: &str = "system:serviceaccount:winpool-agent:winpool-agent";
@@ -55,7 +57,7 @@ impl Request {
             group: if self.resource == MAP { "" } else { "winpool.dev" },
             resource: self.resource,
             name: "win-1".to_owned(),
-            namespace: Some(json!({"kubernetes.io/metadata.name": self.namespace})),
+            namespace: (!self.namespace.is_empty()).then(|| json!({"kubernetes.io/metadata.name": self.namespace})),
             old: self.old.clone(),
             new: self.new.clone(),
         }
@@ -157,4 +159,29 @@ fn only_the_operator_writes_its_config_maps() {
     }
     let elsewhere = Request { namespace: "default", ..Request::new(ADMIN, "CREATE", MAP, Value::Null, own) };
     assert_eq!(denied_by(&elsewhere), ALLOWED, "agents read the namespace of the operator only");
+}
+
+/// The definitions of our resources.
+fn definitions() -> Vec<Value> {
+    custom_resource_definitions().into_iter().map(|(_, crd)| json!(crd)).collect()
+}
+
+#[test]
+fn the_expressions_of_every_policy_have_the_types_of_its_objects() {
+    let all = [guard_rails::objects(&shipped()), documents("agent/admission_policy.yaml")].concat();
+    assert_eq!(evaluator::type_warnings(&all, &definitions()), [""; 0]);
+}
+
+#[test]
+fn an_expression_that_reads_an_unknown_field_or_compares_two_types_is_found() {
+    for (expression, finding) in [
+        ("object.metadata.nme == 'web'", "undefined field 'nme'"),
+        ("object.spec.minRevision == 'a'", "found no matching overload for '_==_'"),
+    ] {
+        let mut policies = guard_rails::objects(&shipped());
+        policies.retain(|object| object["metadata"]["name"] == "winpool-pool-deletion");
+        policies[0]["spec"]["validations"][0]["expression"] = json!(expression);
+        let [warning] = &evaluator::type_warnings(&policies, &definitions())[..] else { panic!("{expression}") };
+        assert!(warning.contains(finding), "{warning}");
+    }
 }

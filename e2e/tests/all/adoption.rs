@@ -7,16 +7,9 @@ mod steps;
 mod triggers;
 
 use anyhow::Result;
-use e2e::{
-    assets::{Component, skipped},
-    cluster::Cluster,
-    control_plane::Options,
-    fixture::SharedCluster,
-};
+use e2e::{cluster::Cluster, control_plane::Options, fixture::SharedCluster};
 use tokio::sync::OnceCell;
 
-/// Every test needs a scheduler and a controller manager.
-const NEEDED: [Component; 2] = Component::ALL;
 /// Windows Server 2022.
 const SERVER_2022: &str = "10.0.20348.2700";
 
@@ -34,9 +27,4 @@ async fn without_workloads() -> &'static SharedCluster {
 
 async fn connect(shared: &SharedCluster) -> Result<Cluster> {
     Cluster::connect(shared.control_plane.clone()).await
-}
-
-/// Whether a test must be skipped; prints a line if so.
-fn is_skipped(test: &str) -> bool {
-    skipped(test, &NEEDED).unwrap()
 }

@@ -42,7 +42,7 @@ fn kubeconfig(control_plane: &ControlPlane, name: &str, change: impl Fn(&mut Val
 /// Runs a command that ends by itself. The operator uses a free port.
 fn run(arguments: &[&str], kubeconfig: &str) -> Output {
     let mut command = Command::new("timeout");
-    command.arg("60").arg(binary().unwrap()).args(arguments).args(["--kubeconfig", kubeconfig]);
+    command.arg("300").arg(binary().unwrap()).args(arguments).args(["--kubeconfig", kubeconfig]);
     command.env("WINPOOL_ADMIN_ADDRESS", "127.0.0.1:0").env("WINPOOL_LOG_FORMAT", "text").output().unwrap()
 }
 
@@ -177,6 +177,47 @@ async fn crds_of_another_version_are_reported_as_missing_and_the_right_ones_are_
     install_crds(&control_plane).unwrap();
     operator.wait_ready(AFTER_A_BACK_OFF).await.unwrap();
     operator.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn missing_definitions_and_those_of_an_older_version_are_named_in_one_line_with_the_command() {
+    let control_plane = ControlPlane::start(Options::api_server_only()).await.unwrap();
+    apply(&control_plane, &["-f", &path("config/namespace.yaml")]).unwrap();
+    apply(&control_plane, &["-k", &path("config/default")]).unwrap();
+    let admin = control_plane.kubeconfig(User::Admin).display().to_string();
+    let names = "windowsnodeconfigs.winpool.dev, windowsnodepools.winpool.dev, windowsruntimeprofiles.winpool.dev";
+    let recorded = path("e2e/tests/all/crd_server/recorded/before-replaces-taints");
+    for (problem, installed) in [("not installed", None), ("of another version of winpool", Some(recorded))] {
+        if let Some(folder) = installed {
+            kubectl(&control_plane, User::Admin, &["create", "--validate=false", "-f", &folder]).unwrap();
+            let wait = ["wait", "--for=condition=Established", "--timeout=180s", "crd", "--all"];
+            kubectl(&control_plane, User::Admin, &wait).unwrap();
+        }
+        wait_until_read(&control_plane).await;
+        let plan = String::from_utf8(run(&["plan"], &admin).stderr).unwrap();
+        let lines: Vec<_> = plan.lines().filter(|line| line.contains("kubectl apply -k crds/")).collect();
+        let [line] = lines[..] else { panic!("{plan}") };
+        assert!(line.starts_with(&format!("winpool: {names}: {problem}")), "{line}");
+
+        let operator = Operator::spawn(&control_plane, &[], &[]).unwrap();
+        let logged = || async {
+            let log = operator.log()?;
+            let lines = log.lines().filter(|line| line.contains(names)).collect::<Vec<_>>();
+            ensure!(lines.len() == 1 && lines[0].contains(problem), "{log}");
+            ensure!(lines[0].contains("kubectl apply -k crds/"), "{log}");
+            Ok(())
+        };
+        eventually("the operator logs it", SOON, logged).await.unwrap();
+        operator.stop().await.unwrap();
+    }
+}
+
+/// Waits until the operator may read the definitions: roles are in effect a moment after they are stored.
+async fn wait_until_read(control_plane: &ControlPlane) {
+    let may = || async {
+        Ok(operator_may(control_plane, &["get", "customresourcedefinitions/windowsnodepools.winpool.dev"]))
+    };
+    until("the role is in effect", SOON, may, |may| *may).await.unwrap();
 }
 
 #[tokio::test]

@@ -7,10 +7,6 @@ use std::{
 
 use anyhow::ensure;
 use e2e::{
-    assets::{
-        Component::{ControllerManager, Scheduler},
-        skipped,
-    },
     control_plane::{ControlPlane, OPERATOR_NAMESPACE, Options, User},
     kubectl::{kubectl, kubectl_with_input},
     kubelet::{CONFIG_ANNOTATION, Kubelets, SimulatedNode, WINDOWS_BUILD},
@@ -169,10 +165,6 @@ async fn a_runtime_class_gives_its_selector_and_tolerations_to_a_pod() {
 
 #[tokio::test]
 async fn windows_pods_run_on_their_build_and_a_linux_pod_stays_pending() {
-    let test = "windows_pods_run_on_their_build_and_a_linux_pod_stays_pending";
-    if skipped(test, &[Scheduler, ControllerManager]).unwrap() {
-        return;
-    }
     let control_plane = shared().await;
     let client = control_plane.client(User::Admin).await.unwrap();
     let tainted_node = |node: SimulatedNode| node.taint("os", "windows", "NoSchedule").label("test", "placement");
@@ -243,13 +235,11 @@ async fn a_node_reports_its_changes_and_can_be_registered_again() {
     kubelets.set_ready("changes-old", true).await.unwrap();
     until("its Pod runs", SOON, phase_now, |phase| phase == "Running").await.unwrap();
 
-    if control_plane.runs(ControllerManager) {
-        let tainted = || async { Ok(has_taint(&nodes.get("changes").await?, "node.kubernetes.io/not-ready")) };
-        kubelets.set_ready("changes", false).await.unwrap();
-        until("the controller manager taints it", SOON, tainted, |tainted| *tainted).await.unwrap();
-        kubelets.set_ready("changes", true).await.unwrap();
-        until("the taint is removed", SOON, tainted, |tainted| !tainted).await.unwrap();
-    }
+    let tainted = || async { Ok(has_taint(&nodes.get("changes").await?, "node.kubernetes.io/not-ready")) };
+    kubelets.set_ready("changes", false).await.unwrap();
+    until("the controller manager taints it", SOON, tainted, |tainted| *tainted).await.unwrap();
+    kubelets.set_ready("changes", true).await.unwrap();
+    until("the taint is removed", SOON, tainted, |tainted| !tainted).await.unwrap();
 
     let first = nodes.get("changes").await.unwrap().metadata.uid;
     kubelets.delete("changes").await.unwrap();

@@ -9,13 +9,9 @@ mod mirrors;
 mod objects;
 mod private;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use e2e::{
-    assets::{docker_registry, print_skipped},
     certificates::Authority,
     control_plane::Options,
     fixture::SharedCluster,
@@ -34,31 +30,20 @@ struct Registries {
     mirror: Registry,
 }
 
-/// The cluster and the registries that the tests share. If the registry program is missing, prints that the test is
-/// skipped.
-async fn registries(test: &str) -> Option<&'static Registries> {
+/// The cluster and the registries that the tests share.
+async fn registries() -> &'static Registries {
     static REGISTRIES: OnceCell<Registries> = OnceCell::const_new();
-    let program = program(test)?;
-    Some(REGISTRIES.get_or_init(|| start(program)).await)
+    REGISTRIES.get_or_init(start).await
 }
 
-async fn start(program: PathBuf) -> Registries {
+async fn start() -> Registries {
     let authority = Authority::new().unwrap();
-    let registry = Registry::start(&program, &authority, &Access::Anonymous).await.unwrap();
-    let mirror = Registry::start(&program, &authority, &Access::Anonymous).await.unwrap();
+    let registry = Registry::start(&authority, &Access::Anonymous).await.unwrap();
+    let mirror = Registry::start(&authority, &Access::Anonymous).await.unwrap();
     let ca = authority.file();
     let arguments = ["--registry-ca", text(&ca)];
     let shared = SharedCluster::start(Options::api_server_only(), &arguments).await.unwrap();
     Registries { shared, registry, mirror }
-}
-
-/// The registry program. If it is missing, prints that the test is skipped.
-fn program(test: &str) -> Option<PathBuf> {
-    let program = docker_registry().unwrap();
-    if program.is_none() {
-        print_skipped(test, &"docker-registry");
-    }
-    program
 }
 
 fn text(path: &Path) -> &str {

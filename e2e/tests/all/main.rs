@@ -16,6 +16,7 @@ mod cluster_wide;
 mod commands;
 mod containerd;
 mod control_plane;
+mod crd_server;
 mod documents;
 mod images;
 mod installation;

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use anyhow::ensure;
 use e2e::{
-    assets::{self, Component},
     audit::Request,
     certificates::unverified_client,
     cluster::{Cluster, OS_WINDOWS, SOON, create, edit},
@@ -195,10 +194,6 @@ async fn without_any_rule_a_request_of_the_operator_is_refused_and_reported() {
 #[tokio::test]
 async fn the_roles_of_kubernetes_for_users_include_the_resources() {
     let cluster = Cluster::start_with(Options::default()).await.unwrap();
-    if !cluster.control_plane.runs(Component::ControllerManager) {
-        assets::print_skipped("the_roles_of_kubernetes_for_users_include_the_resources", &"kube-controller-manager");
-        return;
-    }
     for role in ["view", "edit", "admin"] {
         let binding = ["create", "clusterrolebinding", &format!("all-{role}"), "--clusterrole", role, "--user", role];
         cluster.kubectl(&binding).unwrap();

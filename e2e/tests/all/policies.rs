@@ -1,11 +1,10 @@
-//! The guard rails of `config/policies` on an API server that has them. On an older one: that it says so, and that the
-//! operator works without them. `cargo test -p winpool --test all policies` evaluates them without an API server.
+//! The guard rails of `config/policies` on the API server: enforced where it has the kinds, else refused by it, and the operator
+//! works without them. `cargo test -p winpool --test all policies` evaluates them by upstream's plugins.
 
 use std::time::Duration;
 
 use anyhow::ensure;
 use e2e::{
-    assets::{Assets, print_skipped},
     cluster::{Cluster, DEFAULT_TAINT, SOON, pool_spec},
     control_plane::User,
     install::path,
@@ -19,19 +18,13 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use winpool::policies::{FIRST_WITH_MUTATING, FIRST_WITH_VALIDATING};
+use winpool::{
+    facts::Minor,
+    policies::{FIRST_WITH_MUTATING, FIRST_WITH_VALIDATING},
+};
 
 const NODE: &str = "web-000";
 const ALLOWED: &str = "";
-
-/// Whether the API server has a kind of policies. Otherwise the line on standard error names what is not tested.
-fn has(test: &str, first: winpool::facts::Minor) -> bool {
-    let has = Assets::locate().unwrap().version.minor >= first.0;
-    if !has {
-        print_skipped(test, &format!("kube-apiserver {first} or later"));
-    }
-    has
-}
 
 /// A cluster with a tainted node in pool web, and its operator.
 struct Guarded {
@@ -51,8 +44,21 @@ impl Guarded {
         Self { cluster, kubelets, _operator: operator }
     }
 
-    fn install(&self, folder: &str) {
-        self.cluster.kubectl(&["apply", "-k", &path(folder)]).unwrap();
+    /// Installs the policies of a kind, and returns whether the API server has it. One that has not says so, and the operator
+    /// works without them.
+    async fn install(&self, folder: &str, kind: &str, first: Minor) -> bool {
+        let installed = self.cluster.kubectl(&["apply", "-k", &path(folder)]);
+        let has = self.cluster.control_plane.version().minor >= first.0;
+        match installed {
+            Ok(_) => assert!(has, "{folder}: installed before Kubernetes {first}"),
+            Err(error) => {
+                assert!(!has && error.to_string().contains(&format!("no matches for kind \"{kind}\"")), "{error:#}");
+                self.cluster.edit_node(NODE, json!({"spec": {"taints": null}})).await.unwrap();
+                self.cluster.until_taints(NODE, &[DEFAULT_TAINT]).await.unwrap();
+                self.cluster.nothing_was_forbidden().unwrap();
+            }
+        }
+        has
     }
 
     /// The policy that rejects a change of a node by a user with all permissions, in a dry run.
@@ -81,32 +87,12 @@ fn rejected_by<T>(result: kube::Result<T>) -> String {
 }
 
 #[tokio::test]
-async fn an_older_api_server_refuses_the_policies_and_the_operator_works_without_them() {
-    let cases = [
-        ("config/policies", "Validating", FIRST_WITH_VALIDATING),
-        ("config/policies/mutating", "Mutating", FIRST_WITH_MUTATING),
-    ];
-    let guarded = Guarded::start().await;
-    let minor = guarded.cluster.control_plane.version().minor;
-    for (folder, kind, _) in cases.into_iter().filter(|(_, _, first)| minor < first.0) {
-        let error = guarded.cluster.kubectl(&["apply", "-k", &path(folder)]).unwrap_err().to_string();
-        assert!(error.contains(&format!("no matches for kind \"{kind}AdmissionPolicy\"")), "{folder}: {error}");
-    }
-    guarded.cluster.edit_node(NODE, json!({"spec": {"taints": null}})).await.unwrap();
-    guarded.cluster.until_taints(NODE, &[DEFAULT_TAINT]).await.unwrap();
-    guarded.cluster.nothing_was_forbidden().unwrap();
-}
-
-#[tokio::test]
-async fn an_api_server_rejects_what_the_policies_forbid_and_the_operator_continues() {
-    if !has(
-        "policies::an_api_server_rejects_what_the_policies_forbid_and_the_operator_continues",
-        FIRST_WITH_VALIDATING,
-    ) {
-        return;
-    }
+async fn what_the_policies_forbid_is_rejected_where_the_api_server_has_them_and_the_operator_continues() {
     let guarded = Guarded::start().await;
     let cluster = &guarded.cluster;
+    if !guarded.install("config/policies", "ValidatingAdmissionPolicy", FIRST_WITH_VALIDATING).await {
+        return;
+    }
     guarded.kubelets.add(vec![SimulatedNode::windows("other", "10.0.20348.2700")]).await.unwrap();
     let linux = json!({"metadata": {"name": "linux", "labels": {"kubernetes.io/os": "linux"}}});
     cluster
@@ -115,7 +101,6 @@ async fn an_api_server_rejects_what_the_policies_forbid_and_the_operator_continu
             &json!({"apiVersion": "v1", "kind": "Node", "metadata": linux["metadata"]}),
         )
         .unwrap();
-    guarded.install("config/policies");
     let operator = User::Operator.name();
     let no_taints = json!({"spec": {"taints": null}});
     let labelled = |key: &str, value: Value| json!({"metadata": {"labels": {key: value}}});
@@ -189,13 +174,12 @@ async fn create_pod(cluster: &Cluster, more: Value) -> kube::Result<Pod> {
 }
 
 #[tokio::test]
-async fn an_api_server_taints_new_nodes_and_sets_the_class_of_the_namespace() {
-    if !has("policies::an_api_server_taints_new_nodes_and_sets_the_class_of_the_namespace", FIRST_WITH_MUTATING) {
-        return;
-    }
+async fn new_nodes_are_tainted_and_pods_get_the_class_of_the_namespace_where_the_api_server_has_mutating_policies() {
     let guarded = Guarded::start().await;
     let cluster = &guarded.cluster;
-    guarded.install("config/policies/mutating");
+    if !guarded.install("config/policies/mutating", "MutatingAdmissionPolicy", FIRST_WITH_MUTATING).await {
+        return;
+    }
     cluster.kubectl(&["label", "namespace", "default", "winpool.dev/default-runtime-class=windows-ltsc2022"]).unwrap();
     let nodes: Api<Node> = cluster.api();
     let new = json!({"metadata": {"name": "new", "labels": {"kubernetes.io/os": "windows", "agentpool": "web"}}});

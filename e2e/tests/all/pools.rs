@@ -4,10 +4,6 @@
 //! All tests share one control plane and one operator. Each has separate nodes, pools and RuntimeClasses, and checks at
 //! its end that none of the operator's requests was forbidden.
 
-#[allow(dead_code)] // its tables of other kinds
-#[path = "../../../tests/all/cel/rejected.rs"]
-mod rejected;
-
 mod classes;
 mod columns;
 mod configs;

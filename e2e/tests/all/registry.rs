@@ -8,11 +8,10 @@ mod mirrors;
 pub mod server;
 mod tokens;
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use anyhow::Result;
 use e2e::{
-    assets::{docker_registry, print_skipped},
     certificates::Authority,
     registry::{Access, Registry},
 };
@@ -37,23 +36,10 @@ fn client_with_short_limits(authority: &Authority) -> Result<Client> {
     Ok(Client::new(Settings { request_limit, lookup_limit, ..trusting(authority) })?)
 }
 
-/// The registry program. If it is missing, prints that the test is skipped.
-fn program(test: &str) -> Result<Option<&'static Path>> {
-    static PROGRAM: std::sync::OnceLock<Option<std::path::PathBuf>> = std::sync::OnceLock::new();
-    if PROGRAM.get().is_none() {
-        let _ = PROGRAM.set(docker_registry()?);
-    }
-    let program = PROGRAM.get().and_then(Option::as_deref);
-    if program.is_none() {
-        print_skipped(test, &"docker-registry");
-    }
-    Ok(program)
-}
-
 /// A registry without authentication.
-async fn anonymous(program: &Path) -> Result<(Authority, Registry)> {
+async fn anonymous() -> Result<(Authority, Registry)> {
     let authority = Authority::new()?;
-    let registry = Registry::start(program, &authority, &Access::Anonymous).await?;
+    let registry = Registry::start(&authority, &Access::Anonymous).await?;
     Ok((authority, registry))
 }
 

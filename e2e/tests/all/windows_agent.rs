@@ -82,9 +82,7 @@ fn strip(program: &Path, stripped: &Path) {
 
 #[test]
 fn the_adapter_for_windows_works_under_wine() {
-    if assets::wine().unwrap().is_none() {
-        return assets::print_skipped("the_adapter_for_windows_works_under_wine", &"Wine");
-    }
+    assets::wine().unwrap();
     let tests = cargo(&["test", "--test", "adapter"]).args(["--", "--test-threads=1"]).output().unwrap();
     let output = format!("{}\n{}", String::from_utf8_lossy(&tests.stderr), String::from_utf8_lossy(&tests.stdout));
     assert!(tests.status.success(), "{output}");
@@ -100,8 +98,7 @@ fn run(mut command: Command, arguments: &[&str]) -> Output {
 
 #[test]
 fn lint_and_render_print_the_same_bytes_on_windows_and_on_linux() {
-    let test = "lint_and_render_print_the_same_bytes_on_windows_and_on_linux";
-    let Some(prefix) = Prefix::shared(test).unwrap() else { return };
+    let prefix = Prefix::shared().unwrap();
     let (windows, linux) = (windows_binary(), operator::binary().unwrap());
     let (profile, pool, old_pool) = ("1-profile-standard.yaml", "2-pool-web-2022.yaml", "2-pool-batch-2019.yaml");
     for (arguments, status) in [
@@ -139,9 +136,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 #[test]
 fn render_writes_the_same_files_on_windows_and_on_linux() {
-    let Some(prefix) = Prefix::shared("render_writes_the_same_files_on_windows_and_on_linux").unwrap() else {
-        return;
-    };
+    let prefix = Prefix::shared().unwrap();
     let (windows, linux) = (windows_binary(), operator::binary().unwrap());
     let out = TempDir::new().unwrap();
     let [expected, actual] =

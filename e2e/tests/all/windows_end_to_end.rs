@@ -11,7 +11,6 @@ mod wrapper;
 use std::time::Duration;
 
 use e2e::{
-    assets,
     cluster::{Cluster, SOON, pool_spec},
     control_plane::User,
     install::install_agent_permissions,
@@ -45,16 +44,12 @@ struct World {
 }
 
 impl World {
-    /// Starts everything, and applies a first configuration with 40 pods. `None` where there is no Wine.
-    async fn start(test: &str, installation: Installation) -> Option<Self> {
-        if assets::wine().unwrap().is_none() {
-            assets::print_skipped(test, &"Wine");
-            return None;
-        }
+    /// Starts everything, and applies a first configuration with 40 pods.
+    async fn start(installation: Installation) -> Self {
         let programs = stripped_programs();
         let cluster = Cluster::start().await.unwrap();
         install_agent_permissions(&cluster.control_plane).unwrap();
-        let mut node = WindowsNode::start(&cluster.control_plane, programs, installation, NODE, POOL).unwrap()?;
+        let mut node = WindowsNode::start(&cluster.control_plane, programs, installation, NODE, POOL).unwrap();
         node.start_agent(&[]).unwrap();
         let operator = cluster.start_operator(&[], &[]).await.unwrap();
         let observer = Observer::start(cluster.client.clone());
@@ -64,7 +59,7 @@ impl World {
         let pool = pool_spec(POOL, json!({ "profileRef": { "name": "standard" }, "delivery": delivery }));
         world.cluster.apply_pool(POOL, pool).await.unwrap();
         world.until_in_effect().await;
-        Some(world)
+        world
     }
 
     async fn apply_profile(&self, spec: Value) {

@@ -56,14 +56,8 @@ struct Files {
 }
 
 impl Program {
-    /// `None`, with a printed line, if there is no kubelet.
-    fn new(test: &str) -> Result<Option<Self>> {
-        let Some(kubelet) = assets::windows_kubelet()? else {
-            assets::print_skipped(test, &"kubelet.exe");
-            return Ok(None);
-        };
-        let Some(prefix) = Prefix::shared(test)? else { return Ok(None) };
-        Ok(Some(Self { kubelet, prefix, directory: TempDir::new()? }))
+    fn new() -> Result<Self> {
+        Ok(Self { kubelet: assets::windows_kubelet()?, prefix: Prefix::shared()?, directory: TempDir::new()? })
     }
 
     /// Fails with the kubelet's error message if it rejects the files or ignores a field.
@@ -223,7 +217,7 @@ fn profiles() -> Vec<Value> {
 
 #[test]
 fn the_windows_kubelet_accepts_what_is_rendered_for_it() {
-    let Some(program) = Program::new("the_windows_kubelet_accepts_what_is_rendered_for_it").unwrap() else { return };
+    let program = Program::new().unwrap();
     let mut all = BTreeSet::new();
     for spec in profiles() {
         for runtime in [CONTAINERD, ContainerRuntime::Dockershim] {
@@ -240,7 +234,7 @@ fn the_windows_kubelet_accepts_what_is_rendered_for_it() {
 
 #[test]
 fn the_windows_kubelet_rejects_invalid_configurations() {
-    let Some(program) = Program::new("the_windows_kubelet_rejects_invalid_configurations").unwrap() else { return };
+    let program = Program::new().unwrap();
     let good =
         rendered(&json!({"kubelet": {"featureGates": {"CSIMigration": true}}}), &taints(), CONTAINERD, Build(17763));
     program.accepts(&good).unwrap();
@@ -292,8 +286,7 @@ fn assert_rejected(program: &Program, broken: &Files, word: &str) {
 
 #[test]
 fn a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_the_kubelet_starts() {
-    let test = "a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_the_kubelet_starts";
-    let Some(program) = Program::new(test).unwrap() else { return };
+    let program = Program::new().unwrap();
     let from_kubeadm = from_kubeadm(&bootstrap(&program));
     // Without the layer, which has the fields that Windows needs, the kubelet does not start.
     let alone = Files { yaml: from_kubeadm.to_string(), args: Vec::new() };
@@ -336,8 +329,7 @@ fn a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_th
 
 #[test]
 fn a_whole_configuration_is_accepted_and_has_what_the_cluster_decides() {
-    let test = "a_whole_configuration_is_accepted_and_has_what_the_cluster_decides";
-    let Some(program) = Program::new(test).unwrap() else { return };
+    let program = Program::new().unwrap();
     let bootstrap = bootstrap(&program);
     for runtime in [CONTAINERD, ContainerRuntime::Dockershim] {
         let variant = Variant { kubelet: MINOR, runtime, host: Build(17763) };
@@ -350,8 +342,7 @@ fn a_whole_configuration_is_accepted_and_has_what_the_cluster_decides() {
 /// `ResolverConfig` in the kubelet's output is the file that it reads for every pod.
 #[test]
 fn a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone() {
-    let test = "a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone";
-    let Some(program) = Program::new(test).unwrap() else { return };
+    let program = Program::new().unwrap();
     let layer = rendered(&json!({}), &taints(), CONTAINERD, Build(17763));
     assert!(layer.args.contains(&"--resolv-conf=".to_owned()), "{layer:#?}");
     let resolvers = |files: &Files| {
@@ -375,7 +366,7 @@ fn a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone() {
 
 #[test]
 fn the_verbosity_is_accepted_as_a_flag() {
-    let Some(program) = Program::new("the_verbosity_is_accepted_as_a_flag").unwrap() else { return };
+    let program = Program::new().unwrap();
     let files = rendered(&json!({"kubelet": {"logging": {"verbosity": 1}}}), &[], CONTAINERD, Build(17763));
     program.accepts(&files).unwrap();
     assert!(program.run(&files).unwrap().contains("FLAG: --v=\"1\""));

@@ -13,7 +13,6 @@ use std::{fmt::Debug, ops::Deref, time::Duration};
 
 use anyhow::Result;
 use e2e::{
-    assets::{Component, skipped},
     cluster::{Cluster, SOON, create, edit, with_fields},
     control_plane::Options,
     fixture::{Fixture, SharedCluster, spec, windows},
@@ -36,18 +35,11 @@ use tokio::sync::OnceCell;
 const COUNTED: Duration = Duration::from_secs(240);
 /// Windows Server 2022.
 const SERVER_2022: &str = "10.0.20348.2700";
-/// Every test needs a scheduler and a controller manager.
-const NEEDED: [Component; 2] = Component::ALL;
 
 async fn shared() -> &'static SharedCluster {
     static SHARED: OnceCell<SharedCluster> = OnceCell::const_new();
     // The images are in no registry.
     SHARED.get_or_init(async || SharedCluster::start(Options::default(), &["--registry=off"]).await.unwrap()).await
-}
-
-/// Whether a test must be skipped; prints a line if so.
-fn is_skipped(test: &str) -> bool {
-    skipped(test, &NEEDED).unwrap()
 }
 
 /// A fixture with a pool, and a namespace for its workloads.

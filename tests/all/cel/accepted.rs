@@ -25,9 +25,11 @@ pub const POOLS: [&str; 5] = [
 ];
 
 /// Parts of the spec of a pool, in YAML.
-pub const PARTS_OF_POOLS: [&str; 15] = [
+pub const PARTS_OF_POOLS: [&str; 17] = [
     "taints: []",
     "taints: [{key: os, value: windows, effect: NoSchedule}, {key: os, value: windows, effect: NoExecute}]",
+    "replacesTaints: [{key: os, value: Windows, effect: NoSchedule}, {key: os, value: windows, effect: NoExecute}]",
+    "taints: [{key: a, effect: NoSchedule}], replacesTaints: [{key: a, value: b, effect: NoSchedule}]",
     "labels: {team: web, example.com/team: web}",
     "runtimeClasses: []",
     "runtimeClasses: [{name: a}, {name: b, isolation: HyperV, tolerations: [{key: os, value: Windows}, {operator: Exists}]}]",

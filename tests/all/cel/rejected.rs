@@ -47,6 +47,10 @@ pub fn pools() -> Vec<(String, &'static str)> {
             "spec: spec.replacesTaints names a taint of spec.taints, which would be removed from the nodes: remove it from one of the two",
         ),
         (
+            "taints: [{key: a, effect: NoSchedule}], replacesTaints: [{key: a, value: '', effect: NoSchedule}]",
+            "spec: spec.replacesTaints names a taint of spec.taints, which would be removed from the nodes: remove it from one of the two",
+        ),
+        (
             "taints: [], replacesTaints: [{key: os, value: Windows, effect: NoSchedule}]",
             "spec: spec.replacesTaints needs a taint in spec.taints: without one Linux pods could be scheduled to the nodes",
         ),

@@ -32,7 +32,7 @@ async fn main() -> Result<()> {
     let cluster = Cluster::start().await?;
     let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()?));
     let _operator = cluster.start_operator(&["--secure-address", &metrics.to_string()], &[]).await?;
-    let prometheus = Prometheus::start("dashboard", &cluster, metrics).await?.context("no prometheus")?;
+    let prometheus = Prometheus::start(&cluster, metrics).await?;
     let kubelets = cluster.start_kubelets(nodes("web", WEB, 1..=3)).await?;
     let start = now()?;
     scenario(&cluster, &kubelets).await?;

@@ -14,7 +14,7 @@ use std::{collections::BTreeSet, process::ExitCode, sync::Arc, time::Duration};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use e2e::{
-    assets::{Assets, Component},
+    assets::Assets,
     control_plane::{ControlPlane, Options, User},
     install::{apply_samples, install},
     kubelet::{Kubelets, Refusal},
@@ -124,9 +124,7 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     demonstration.settle(&samples).await?;
     let _rollout = Rollout::show(&demonstration.control_plane, &demonstration.client).await?;
     machines::show(&demonstration.control_plane, &demonstration.client).await?;
-    if demonstration.schedules_pods() {
-        adopted::show(&demonstration.control_plane, &demonstration.client, &kubelets).await?;
-    }
+    adopted::show(&demonstration.control_plane, &demonstration.client, &kubelets).await?;
     demonstration.check_requests()?;
     if arguments.once {
         return Ok(());
@@ -136,20 +134,18 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
 }
 
 async fn start_control_plane() -> Result<Arc<ControlPlane>> {
-    let assets = step("looking for a control plane", async {
+    step("looking for a control plane", async {
         let assets = blocking(Assets::locate).await?;
         let folder = assets.kube_apiserver.parent().unwrap_or(&assets.kube_apiserver).display();
-        Ok((assets, format!("Kubernetes {} found in {folder}", assets.version.text)))
+        Ok(((), format!("Kubernetes {} found in {folder}", assets.version.text)))
     })
     .await?;
-    let programs: Vec<String> = ["etcd", "kube-apiserver"]
-        .map(str::to_owned)
-        .into_iter()
-        .chain(Component::ALL.iter().filter(|one| assets.path_of(**one).is_some()).map(ToString::to_string))
-        .collect();
     step("starting the control plane", async {
         let control_plane = ControlPlane::start(Options::default()).await?;
-        let result = format!("{} listen on loopback, {}", programs.join(", "), control_plane.url());
+        let result = format!(
+            "etcd, kube-apiserver, kube-scheduler, kube-controller-manager listen on loopback, {}",
+            control_plane.url()
+        );
         Ok((Arc::new(control_plane), result))
     })
     .await
@@ -170,26 +166,13 @@ impl Demonstration {
     /// Waits for the pools, then for the Pods, and prints the result.
     async fn settle(&self, samples: &str) -> Result<()> {
         self.settled(&format!("waiting for the pools of {samples}"), false).await?;
-        let with_pods = self.schedules_pods();
-        if with_pods {
-            workloads::create(&self.client, &self.workloads).await?;
-            workloads::create_mistakes(&self.client, self.mistakes).await?;
-            self.settled("waiting for the Pods", true).await?;
-        }
+        workloads::create(&self.client, &self.workloads).await?;
+        workloads::create_mistakes(&self.client, self.mistakes).await?;
+        self.settled("waiting for the Pods", true).await?;
         self.check_requests()?;
-        report::tables(&self.control_plane, with_pods).await?;
+        report::tables(&self.control_plane).await?;
         report::findings(&pools::read(&self.client).await?);
         Ok(())
-    }
-
-    /// Whether scheduler and controller manager run; prints a line if they do not.
-    fn schedules_pods(&self) -> bool {
-        let missing = self.control_plane.assets().missing();
-        if !missing.is_empty() {
-            let names = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
-            println!("skipped: Deployments, and where their Pods land: there is no {names}");
-        }
-        missing.is_empty()
     }
 
     /// Waits until nothing is missing, and checks that this remains true.

@@ -42,8 +42,8 @@ const WARNINGS: &[&str] = &[
 ///
 /// # Errors
 /// When `kubectl` fails.
-pub async fn tables(control_plane: &Arc<ControlPlane>, with_pods: bool) -> Result<()> {
-    let of_pods = [PODS, WARNINGS].into_iter().filter(|_| with_pods);
+pub async fn tables(control_plane: &Arc<ControlPlane>) -> Result<()> {
+    let of_pods = [PODS, WARNINGS];
     for arguments in [NODES, POOLS, CLASSES].into_iter().chain(of_pods) {
         let shared = control_plane.clone();
         let text = blocking(move || kubectl(&shared, User::Admin, arguments)).await?;

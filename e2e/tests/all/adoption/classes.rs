@@ -11,7 +11,7 @@ use e2e::{
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-use super::{is_skipped, shared};
+use super::shared;
 
 const KERNELS: [(&str, &str); 3] =
     [("fits-2019", "10.0.17763.5329"), ("fits-2022", "10.0.20348.2700"), ("fits-2025", "10.0.26100.1742")];
@@ -41,9 +41,6 @@ async fn placement(fixture: &Fixture, name: &str) -> anyhow::Result<Result<Strin
 
 #[tokio::test]
 async fn pods_of_a_release_run_on_every_compatible_host_and_on_no_other() {
-    if is_skipped("pods_of_a_release_run_on_every_compatible_host_and_on_no_other") {
-        return;
-    }
     let nodes = KERNELS.map(|(name, kernel)| windows(name, 1, kernel).runtime("containerd://2.1.4"));
     let fixture = Fixture::new(shared().await, "fits", nodes.into()).await.unwrap();
     for (name, _) in KERNELS {

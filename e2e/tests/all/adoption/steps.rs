@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{
     fleet::{DIALECTS, Dialect, Fleet},
-    is_skipped, shared, without_workloads,
+    shared, without_workloads,
 };
 
 /// How long to check that nothing happens.
@@ -26,9 +26,6 @@ fn all_tolerate(dialect: Dialect) -> bool {
 
 #[tokio::test]
 async fn a_fleet_in_every_dialect_is_adopted_and_reverted_without_a_pending_pod() {
-    if is_skipped("a_fleet_in_every_dialect_is_adopted_and_reverted_without_a_pending_pod") {
-        return;
-    }
     let fleet = Fleet::new(shared().await, "fleet").await.unwrap();
     let dialects = || DIALECTS.into_iter();
 
@@ -92,9 +89,6 @@ async fn a_fleet_in_every_dialect_is_adopted_and_reverted_without_a_pending_pod(
 
 #[tokio::test]
 async fn without_workloads_the_taint_is_added_and_the_condition_says_that_pods_were_not_checked() {
-    if is_skipped("without_workloads_the_taint_is_added_and_the_condition_says_that_pods_were_not_checked") {
-        return;
-    }
     let fleet = Fleet::new(without_workloads().await, "unread").await.unwrap();
     fleet.tolerate_both_taints().await.unwrap();
     fleet.apply_pools(|dialect| dialect.pool("unread", "Enforce")).await.unwrap();
@@ -110,9 +104,6 @@ async fn without_workloads_the_taint_is_added_and_the_condition_says_that_pods_w
 
 #[tokio::test]
 async fn a_component_that_restores_a_replaced_taint_is_named_and_the_removal_pauses() {
-    if is_skipped("a_component_that_restores_a_replaced_taint_is_named_and_the_removal_pauses") {
-        return;
-    }
     let fixture = e2e::fixture::Fixture::with_one_node(shared().await, "restored").await.unwrap();
     let former = json!({ "key": "node.kubernetes.io/os", "value": "windows", "effect": "NoSchedule" });
     let spec = e2e::fixture::spec("restored", json!({ "replacesTaints": [former] }));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     manifests,
     objects::{IMAGE_2019, IMAGE_2022, controller, push, push_index},
-    program, text,
+    text,
 };
 
 /// The exit status of lint, and the object and message of each finding about images in a registry.
@@ -33,9 +33,8 @@ fn lint(file: &str, options: &[&str]) -> (Option<i32>, Vec<(String, String)>) {
 
 #[tokio::test]
 async fn lint_contacts_a_registry_only_with_its_option() {
-    let Some(program) = program("lint_contacts_a_registry_only_with_its_option") else { return };
     let authority = Authority::new().unwrap();
-    let registry = Registry::start(&program, &authority, &Access::Anonymous).await.unwrap();
+    let registry = Registry::start(&authority, &Access::Anonymous).await.unwrap();
     let repository = registry.repository("linted/app", None);
     push_index(&repository, "both", &[IMAGE_2019, IMAGE_2022]).await;
     push(&repository, "one", &windows(IMAGE_2019)).await;

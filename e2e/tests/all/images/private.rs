@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::{
     LOOKUP_TIMEOUT, manifests,
     objects::{IMAGE_2019, create, pod, push},
-    program, text,
+    text,
 };
 
 fn auth() -> String {
@@ -54,11 +54,8 @@ async fn until_unknown(cluster: &Cluster, expected: u64) {
 
 #[tokio::test]
 async fn a_private_image_is_unknown_until_pull_secrets_are_enabled_and_allowed() {
-    let Some(program) = program("a_private_image_is_unknown_until_pull_secrets_are_enabled_and_allowed") else {
-        return;
-    };
     let authority = Authority::new().unwrap();
-    let registry = Registry::start(&program, &authority, &Access::Basic).await.unwrap();
+    let registry = Registry::start(&authority, &Access::Basic).await.unwrap();
     let repository = registry.repository("private/app", Some(&format!("Basic {}", auth())));
     push(&repository, "1", &windows(IMAGE_2019)).await;
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use e2e::{
-    assets::{Component::ControllerManager, skipped},
     cluster::{Cluster, DEFAULT_TAINT, SOON, pool_spec},
     control_plane::{ControlPlane, Options, User},
     install::{apply, path, wait_for_operator_permissions},
@@ -89,9 +88,6 @@ impl Installed {
 
 #[tokio::test]
 async fn with_retain_the_parts_are_removed_in_any_order_and_nodes_stay_as_they_are() {
-    if skipped("with_retain_the_parts_are_removed_in_any_order", &[ControllerManager]).unwrap() {
-        return;
-    }
     let control_plane = control_plane().await;
     for order in [
         [CRDS, NAMESPACE, OPERATOR],
@@ -116,9 +112,6 @@ async fn with_retain_the_parts_are_removed_in_any_order_and_nodes_stay_as_they_a
 
 #[tokio::test]
 async fn with_retain_everything_is_removed_at_once_and_nodes_stay_as_they_are() {
-    if skipped("with_retain_everything_is_removed_at_once", &[ControllerManager]).unwrap() {
-        return;
-    }
     let control_plane = control_plane().await;
     let installed = installed(&control_plane, "Retain").await;
     let before = installed.in_use().await;
@@ -129,9 +122,6 @@ async fn with_retain_everything_is_removed_at_once_and_nodes_stay_as_they_are() 
 
 #[tokio::test]
 async fn with_cleanup_nodes_are_restored_before_the_pools_are_gone() {
-    if skipped("with_cleanup_nodes_are_restored_before_the_pools_are_gone", &[ControllerManager]).unwrap() {
-        return;
-    }
     let control_plane = control_plane().await;
     let installed = installed(&control_plane, "Cleanup").await;
     // With the CRDs, the API server deletes the pools.
@@ -143,9 +133,6 @@ async fn with_cleanup_nodes_are_restored_before_the_pools_are_gone() {
 
 #[tokio::test]
 async fn a_removal_that_the_operator_cannot_finish_is_finished_by_winpool_cleanup() {
-    if skipped("a_removal_that_the_operator_cannot_finish", &[ControllerManager]).unwrap() {
-        return;
-    }
     let control_plane = control_plane().await;
     let installed = installed(&control_plane, "Cleanup").await;
     installed.operator.kill().unwrap();

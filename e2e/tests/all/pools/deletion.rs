@@ -1,7 +1,6 @@
 //! The objects that are kept or removed when a pool or its profile is deleted.
 
 use e2e::{
-    assets::{Component::ControllerManager, skipped},
     cluster::{DEFAULT_TAINT, SOON},
     fixture::{Fixture, spec, windows},
     history::Placement,
@@ -94,9 +93,6 @@ async fn cleanup_removes_what_the_pool_added_and_nothing_else() {
 
 #[tokio::test]
 async fn cleanup_works_by_foreground_deletion_too() {
-    if skipped("cleanup_works_by_foreground_deletion_too", &[ControllerManager]).unwrap() {
-        return;
-    }
     clean_up("foreground", DeleteParams::foreground()).await;
 }
 

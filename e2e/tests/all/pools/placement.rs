@@ -1,7 +1,6 @@
 //! The scheduling of Pods.
 
 use e2e::{
-    assets::{Component::Scheduler, skipped},
     cluster::{SOON, create},
     fixture::{Fixture, spec, windows},
     wait::{eventually, until},
@@ -28,9 +27,6 @@ async fn create_pod(fixture: &Fixture, name: &str, class: Option<&str>) {
 
 #[tokio::test]
 async fn pods_of_a_class_run_on_its_build_and_a_linux_pod_does_not() {
-    if skipped("pods_of_a_class_run_on_its_build_and_a_linux_pod_does_not", &[Scheduler]).unwrap() {
-        return;
-    }
     let here = |fixture: &str, number, kernel: &str| windows(fixture, number, kernel).label("place", "here");
     let nodes =
         vec![here("place", 1, "10.0.20348.1"), here("place", 2, "10.0.17763.1").label("agentpool", "place-2019")];

@@ -1,13 +1,13 @@
 //! Specs: the stored form of written fields, and the messages about mistakes.
 
 use e2e::{
-    assets::print_skipped,
     cluster::{DEFAULT_TAINT, create, pool_object, profile_object},
     fixture::{Fixture, spec, windows},
 };
 use serde_json::{Value, json};
 
-use super::{rejected, shared, with_nodes, with_one_node};
+use super::{with_nodes, with_one_node};
+use crate::crd_server::rejected;
 
 #[tokio::test]
 async fn violations_are_reported_with_their_paths_and_nothing_is_written_or_released() {
@@ -35,14 +35,17 @@ async fn violations_are_reported_with_their_paths_and_nothing_is_written_or_rele
     fixture.nothing_was_forbidden().unwrap();
 }
 
+/// The paths and parts of the messages about a pool with several mistakes.
+const MISTAKES: [&str; 5] = [
+    "spec.windowsVersion: unknown Windows version \"ltsc2032\"",
+    "spec.nodeSelector.matchExpressions[0].values:",
+    "spec.taints[1]: a node can have one taint a:NoSchedule",
+    "spec.labels[kubernetes.io/os]:",
+    "spec.runtimeClasses[1].name: \"unruled\" is a duplicate",
+];
+
 #[tokio::test]
-async fn an_api_server_without_cel_stores_violations_and_the_operator_reports_them() {
-    if shared().await.control_plane.version().minor >= 25 {
-        eprintln!(
-            "skipped: an_api_server_without_cel_stores_violations_and_the_operator_reports_them: this server has them"
-        );
-        return;
-    }
+async fn violations_of_rules_are_rejected_by_an_api_server_with_cel_and_else_reported_by_the_operator() {
     let fixture = with_one_node("unruled").await;
     let mistakes = json!({
         "windowsVersion": "ltsc2032",
@@ -51,16 +54,18 @@ async fn an_api_server_without_cel_stores_violations_and_the_operator_reports_th
         "labels": { "kubernetes.io/os": "linux" },
         "runtimeClasses": [{ "name": "unruled" }, { "name": "unruled" }],
     });
-    fixture.apply_pool("unruled", mistakes).await.unwrap();
-    let message = fixture.until_condition("unruled", "SpecValid", "False", "Invalid").await.unwrap().message;
-    for path in [
-        "spec.windowsVersion: unknown Windows version \"ltsc2032\"",
-        "spec.nodeSelector.matchExpressions[0].values:",
-        "spec.taints[1]: a node can have one taint a:NoSchedule",
-        "spec.labels[kubernetes.io/os]:",
-        "spec.runtimeClasses[1].name: \"unruled\" is a duplicate",
-    ] {
-        assert!(message.contains(path), "{path} is not in: {message}");
+    if fixture.control_plane.version().minor >= 25 {
+        let answer = refusal(&fixture, "WindowsNodePool", "unruled", mistakes).await;
+        for path in MISTAKES {
+            let field = path.split(['[', ':']).next().unwrap();
+            assert!(answer.contains(field), "{field} is not in: {answer}");
+        }
+    } else {
+        fixture.apply_pool("unruled", mistakes).await.unwrap();
+        let message = fixture.until_condition("unruled", "SpecValid", "False", "Invalid").await.unwrap().message;
+        for path in MISTAKES {
+            assert!(message.contains(path), "{path} is not in: {message}");
+        }
     }
     fixture.until_idle().await.unwrap();
     assert_eq!(fixture.taints("unruled-1").await.unwrap(), [""; 0]);
@@ -74,33 +79,6 @@ async fn refusal(fixture: &Fixture, kind: &str, name: &str, spec: Value) -> Stri
         _ => (fixture.profiles(), profile_object(name, spec)),
     };
     create(&api, object).await.err().map(|error| error.to_string()).unwrap_or_default()
-}
-
-#[tokio::test]
-async fn an_api_server_with_cel_rejects_violations_with_the_messages_of_the_rules() {
-    let test = "an_api_server_with_cel_rejects_violations_with_the_messages_of_the_rules";
-    if shared().await.control_plane.version().minor < 25 {
-        print_skipped(test, &"an API server with validation rules (Kubernetes 1.25)");
-        return;
-    }
-    let fixture = with_nodes("ruled", vec![]).await;
-    let yaml = |text: &str| serde_saphyr::from_str::<Value>(text).unwrap();
-    let pools = rejected::pools().into_iter().map(|(spec, error)| ("WindowsNodePool", yaml(&spec), error));
-    let profiles = rejected::profiles().into_iter().map(|(spec, error)| ("WindowsRuntimeProfile", yaml(spec), error));
-    for (kind, spec, error) in pools.chain(profiles) {
-        let (path, message) = error.split_once(": ").unwrap();
-        let answer = refusal(&fixture, kind, "ruled", spec.clone()).await;
-        assert!(answer.contains(&format!("{path}: Invalid value")) && answer.contains(message), "{spec}: {answer}");
-    }
-    for version in rejected::UNKNOWN_VERSIONS {
-        let answer =
-            refusal(&fixture, "WindowsNodePool", "ruled", spec("ruled", json!({ "windowsVersion": version }))).await;
-        assert!(answer.contains("spec.windowsVersion: Invalid value"), "{version}: {answer}");
-        assert!(version.is_empty() || answer.contains(rejected::UNKNOWN_VERSION), "{version}: {answer}");
-    }
-    let answer = refusal(&fixture, "WindowsNodePool", &"a".repeat(64), spec("ruled", json!({}))).await;
-    assert!(answer.contains(rejected::LONG_NAME), "{answer}");
-    fixture.nothing_was_forbidden().unwrap();
 }
 
 #[tokio::test]

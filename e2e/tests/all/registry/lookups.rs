@@ -24,7 +24,7 @@ use winpool::{
 };
 
 use super::{
-    anonymous, client, described, error_of, image, program,
+    anonymous, client, described, error_of, image,
     server::{Server, answer},
     trusting,
 };
@@ -53,9 +53,7 @@ async fn advance_clock(time: Duration) {
 
 #[tokio::test]
 async fn ten_thousand_pods_with_two_hundred_images_take_one_manifest_request_for_each() -> Result<()> {
-    let name = "ten_thousand_pods_with_two_hundred_images_take_one_manifest_request_for_each";
-    let Some(program) = program(name)? else { return Ok(()) };
-    let (authority, registry) = anonymous(program).await?;
+    let (authority, registry) = anonymous().await?;
     let images: Vec<Reference> = fill(&registry, 200).await?.iter().map(|text| image(text)).collect();
     let (lookups, mut answered) = lookup_cache(client(&authority)?, 1000);
     for pods in images.iter().cycle().take(10_000).collect::<Vec<_>>().chunks(100) {

@@ -29,8 +29,7 @@ const ENDED: &[&str] = &["NotHealthy", "RestartFailed"];
 
 #[tokio::test]
 async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
-    let test = "a_configuration_that_does_not_work_is_rolled_back_with_its_reason";
-    let Some(world) = World::start(test, Installation::Service).await else { return };
+    let world = World::start(Installation::Service).await;
     let (mut pods, mut good, mut minutes) = (50, "40".to_owned(), 30);
     for _ in 0..REPETITIONS {
         for case in KUBELET {
@@ -54,9 +53,7 @@ async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
 
 #[tokio::test]
 async fn a_node_that_is_not_ready_is_not_confirmed() {
-    let Some(world) = World::start("a_node_that_is_not_ready_is_not_confirmed", Installation::Service).await else {
-        return;
-    };
+    let world = World::start(Installation::Service).await;
     world.node.set_behavior(KUBELET_CONFIG, "not-ready if maxPods: 51").unwrap();
     let case = ("not-ready", RolledBack, &["NotConfirmed"][..], "the operator did not confirm");
     world.expect(json!({ "kubelet": { "maxPods": 51 } }), case, "40").await;

@@ -6,10 +6,8 @@ use std::{
 };
 
 use futures::StreamExt;
-use kube::{
-    Api, Client,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, Client};
+use kube_runtime::{WatchStreamExt, watcher};
 use tokio::task::JoinHandle;
 use winpool::api::{NodeConfigPhase, WindowsNodeConfig};
 

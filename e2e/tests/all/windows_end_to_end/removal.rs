@@ -13,8 +13,7 @@ use super::{POOL, World};
 
 #[tokio::test]
 async fn an_agent_that_is_uninstalled_leaves_the_node_as_it_was() {
-    let test = "an_agent_that_is_uninstalled_leaves_the_node_as_it_was";
-    let Some(mut world) = World::start(test, Installation::Service).await else { return };
+    let mut world = World::start(Installation::Service).await;
     edit(&world.cluster.pools(), POOL, json!({ "spec": { "delivery": { "method": "None" } } })).await.unwrap();
     let api = world.cluster.api::<WindowsNodeConfig>();
     let assigned = async || Ok(api.list(&ListParams::default()).await?.items.len());

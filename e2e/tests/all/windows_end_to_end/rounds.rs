@@ -7,7 +7,7 @@ use std::{
 
 use e2e::{
     cluster::SOON,
-    wait::{eventually, until},
+    wait::{eventually, size, until},
     windows_node::{Installation, KUBELET_CONFIG},
 };
 use serde_json::json;
@@ -15,7 +15,8 @@ use winpool::api::{NodeConfigPhase, WindowsNodeConfigStatus};
 
 use super::{NODE, World};
 
-const ROUNDS: u32 = 20;
+/// The number of changes, and that of `make test-long`.
+const ROUNDS: (u32, u32) = (3, 20);
 
 /// The distribution of a time.
 struct Figures(Vec<Duration>);
@@ -30,12 +31,12 @@ impl fmt::Display for Figures {
 }
 
 #[tokio::test]
-async fn twenty_changes_of_a_profile_are_applied_verified_and_confirmed() {
-    let test = "twenty_changes_of_a_profile_are_applied_verified_and_confirmed";
-    let Some(world) = World::start(test, Installation::Service).await else { return };
+async fn each_change_of_a_profile_is_applied_verified_and_confirmed() {
+    let rounds = size(ROUNDS.0, ROUNDS.1);
+    let world = World::start(Installation::Service).await;
     assert_eq!(world.max_pods().as_deref(), Some("40"));
     let (mut cycles, mut agents) = (Figures(Vec::new()), Figures(Vec::new()));
-    for round in 1..=ROUNDS {
+    for round in 1..=rounds {
         let former = world.status().await.observed_digest;
         let changed = Instant::now();
         world.apply_profile(json!({ "kubelet": { "maxPods": 40 + round } })).await;
@@ -48,8 +49,8 @@ async fn twenty_changes_of_a_profile_are_applied_verified_and_confirmed() {
         cycles.0.push(times.confirmed - changed);
         agents.0.push(times.reported - times.assigned);
     }
-    println!("{ROUNDS} rounds: from the profile's change to the confirmation: {cycles}");
-    println!("{ROUNDS} rounds: from the assignment to the agent's report: {agents}");
+    println!("{rounds} rounds: from the profile's change to the confirmation: {cycles}");
+    println!("{rounds} rounds: from the assignment to the agent's report: {agents}");
     world.until_in_effect().await;
     let journal = world.node.journal().unwrap();
     assert_eq!((journal.change, journal.rejected), (None, Vec::new()));
@@ -61,8 +62,7 @@ async fn twenty_changes_of_a_profile_are_applied_verified_and_confirmed() {
 
 #[tokio::test]
 async fn what_something_else_changes_on_the_node_is_reported_until_it_is_undone() {
-    let test = "what_something_else_changes_on_the_node_is_reported_until_it_is_undone";
-    let Some(mut world) = World::start(test, Installation::Service).await else { return };
+    let mut world = World::start(Installation::Service).await;
     world.node.kill_agent().unwrap();
     world.node.start_agent(&["--check-interval=1s"]).unwrap();
     let applied = world.node.read(KUBELET_CONFIG).unwrap();

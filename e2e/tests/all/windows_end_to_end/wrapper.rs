@@ -8,8 +8,7 @@ use super::World;
 
 #[tokio::test]
 async fn a_kubelet_that_is_started_again_for_ever_does_not_pass_the_verification() {
-    let test = "a_kubelet_that_is_started_again_for_ever_does_not_pass_the_verification";
-    let Some(world) = World::start(test, Installation::Nssm).await else { return };
+    let world = World::start(Installation::Nssm).await;
     assert_eq!(world.status().await.layout, "kubeadm-nssm");
     world.expect(json!({ "kubelet": { "maxPods": 41 } }), ("", Applied, &[""], ""), "41").await;
     // It is healthy at most times: only its process shows that it was started again.

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 };
 use serde_json::json;
 
-use super::{WorkloadFixture, by_class, is_skipped, nodes_of, of_template, pod, tolerated, warnings};
+use super::{WorkloadFixture, by_class, nodes_of, of_template, pod, tolerated, warnings};
 
 const NO_MATCH: &str =
     "rpc error: code = NotFound desc = failed to pull and unpack image: no match for platform in manifest: not found";
@@ -17,9 +17,6 @@ const HCS: &str = "Failed to create pod sandbox: hcs::CreateComputeSystem 4f2a: 
 
 #[tokio::test]
 async fn the_error_of_the_runtime_is_reported_for_a_deployment_until_it_has_another_image() {
-    if is_skipped("the_error_of_the_runtime_is_reported_for_a_deployment_until_it_has_another_image") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("rollout").await;
     let (old, new) = ("example.test/rollout:ltsc2019", "example.test/rollout:ltsc2022");
     fixture.kubelets.refuse(old, Refusal::Image(NO_MATCH.to_owned()));
@@ -54,9 +51,6 @@ async fn the_error_of_the_runtime_is_reported_for_a_deployment_until_it_has_anot
 
 #[tokio::test]
 async fn the_error_of_the_runtime_is_reported_for_daemon_sets_and_jobs_until_the_image_runs() {
-    if is_skipped("the_error_of_the_runtime_is_reported_for_daemon_sets_and_jobs_until_the_image_runs") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("said").await;
     let image = "example.test/said:1";
     fixture.kubelets.refuse(image, Refusal::Image(NO_MATCH.to_owned()));
@@ -84,9 +78,6 @@ async fn the_error_of_the_runtime_is_reported_for_daemon_sets_and_jobs_until_the
 
 #[tokio::test]
 async fn the_tag_of_an_image_is_checked_before_its_pod_has_a_node() {
-    if is_skipped("the_tag_of_an_image_is_checked_before_its_pod_has_a_node") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("named").await;
     let mut fields = by_class("named");
     fields["schedulerName"] = json!("nobody");
@@ -108,9 +99,6 @@ async fn the_tag_of_an_image_is_checked_before_its_pod_has_a_node() {
 
 #[tokio::test]
 async fn a_sandbox_that_does_not_start_is_reported_by_its_event() {
-    if is_skipped("a_sandbox_that_does_not_start_is_reported_by_its_event") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("sandbox").await;
     let image = "example.test/sandbox:1";
     fixture.kubelets.refuse(image, Refusal::Sandbox(HCS.to_owned()));

@@ -13,9 +13,7 @@ use k8s_openapi::api::{
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use super::{
-    WorkloadFixture, by_class, is_skipped, nodes_of, of_template, phases, pod, tainted, tolerated, until_warned,
-};
+use super::{WorkloadFixture, by_class, nodes_of, of_template, phases, pod, tainted, tolerated, until_warned};
 
 const IMAGE: &str = "example.test/app:1";
 
@@ -46,9 +44,6 @@ impl WorkloadFixture {
 
 #[tokio::test]
 async fn a_daemon_set_that_relies_on_its_class_gets_no_pod_until_its_template_has_the_selector() {
-    if is_skipped("a_daemon_set_that_relies_on_its_class_gets_no_pod_until_its_template_has_the_selector") {
-        return;
-    }
     // A build that no other fixture has, so that the class selects only the nodes of this fixture.
     let nodes = vec![tainted("relies", 1, "10.0.26100.4652")];
     let fixture = WorkloadFixture::new("relies", nodes, json!({ "windowsVersion": "ltsc2025" })).await;
@@ -71,9 +66,6 @@ async fn a_daemon_set_that_relies_on_its_class_gets_no_pod_until_its_template_ha
 
 #[tokio::test]
 async fn a_daemon_set_without_the_toleration_gets_no_pod_until_it_has_it() {
-    if is_skipped("a_daemon_set_without_the_toleration_gets_no_pod_until_it_has_it") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("barred").await;
     fixture.create::<DaemonSet>("agent", of_template(pod(IMAGE, json!({ "nodeSelector": nodes_of("barred") })))).await;
     let message = fixture.until_placed("False", "DaemonSetNotTolerating").await;
@@ -89,9 +81,6 @@ async fn a_daemon_set_without_the_toleration_gets_no_pod_until_it_has_it() {
 
 #[tokio::test]
 async fn a_linux_workload_can_be_scheduled_to_a_windows_node_until_it_selects_linux() {
-    if is_skipped("a_linux_workload_can_be_scheduled_to_a_windows_node_until_it_selects_linux") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("lands").await;
     let fields = json!({ "nodeSelector": { "agentpool": "lands" }, "tolerations": [{ "operator": "Exists" }] });
     fixture.create::<Deployment>("app", of_template(pod(IMAGE, fields))).await;
@@ -113,9 +102,6 @@ async fn a_linux_workload_can_be_scheduled_to_a_windows_node_until_it_selects_li
 
 #[tokio::test]
 async fn a_linux_pod_on_a_windows_node_is_reported_until_it_is_deleted() {
-    if is_skipped("a_linux_pod_on_a_windows_node_is_reported_until_it_is_deleted") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("stray").await;
     // A pod with nodeName bypasses the scheduler.
     let fields = json!({ "nodeName": "stray-1", "nodeSelector": { "kubernetes.io/os": "linux" } });
@@ -130,9 +116,6 @@ async fn a_linux_pod_on_a_windows_node_is_reported_until_it_is_deleted() {
 
 #[tokio::test]
 async fn a_pod_that_could_not_be_rescheduled_is_reported_until_it_tolerates_the_taint() {
-    if is_skipped("a_pod_that_could_not_be_rescheduled_is_reported_until_it_tolerates_the_taint") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("returns").await;
     let fields = json!({ "nodeSelector": nodes_of("returns"), "tolerations": tolerated() });
     fixture.create::<Deployment>("app", of_template(pod(IMAGE, fields))).await;
@@ -166,9 +149,6 @@ async fn a_pod_that_could_not_be_rescheduled_is_reported_until_it_tolerates_the_
 
 #[tokio::test]
 async fn an_unschedulable_workload_is_reported_while_its_pods_are_pending() {
-    if is_skipped("an_unschedulable_workload_is_reported_while_its_pods_are_pending") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("waits").await;
     let with = |more: Value| {
         let mut selector = nodes_of("waits");
@@ -197,9 +177,6 @@ async fn an_unschedulable_workload_is_reported_while_its_pods_are_pending() {
 
 #[tokio::test]
 async fn a_workload_that_no_pool_can_run_is_reported_at_the_closest_pool() {
-    if is_skipped("a_workload_that_no_pool_can_run_is_reported_at_the_closest_pool") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("refused").await;
     let of_docker = json!({
         "metadata": { "name": "refused-docker" }, "handler": "docker",
@@ -235,9 +212,6 @@ async fn a_workload_that_no_pool_can_run_is_reported_at_the_closest_pool() {
 
 #[tokio::test]
 async fn a_field_that_windows_ignores_is_reported_until_it_is_removed() {
-    if is_skipped("a_field_that_windows_ignores_is_reported_until_it_is_removed") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("fields").await;
     let mut app = pod(IMAGE, by_class("fields"));
     app["shareProcessNamespace"] = json!(true);
@@ -253,9 +227,6 @@ async fn a_field_that_windows_ignores_is_reported_until_it_is_removed() {
 
 #[tokio::test]
 async fn a_taint_that_an_observing_pool_would_set_is_reported_beforehand() {
-    if is_skipped("a_taint_that_an_observing_pool_would_set_is_reported_beforehand") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("looks").await;
     let fields = json!({ "nodeSelector": nodes_of("looks"), "tolerations": tolerated() });
     fixture.create::<Deployment>("app", of_template(pod(IMAGE, fields))).await;
@@ -279,9 +250,6 @@ async fn a_taint_that_an_observing_pool_would_set_is_reported_beforehand() {
 
 #[tokio::test]
 async fn a_pod_with_a_former_selector_of_its_class_is_reported_until_it_is_recreated() {
-    if is_skipped("a_pod_with_a_former_selector_of_its_class_is_reported_until_it_is_recreated") {
-        return;
-    }
     let nodes = vec![
         tainted("carries", 1, super::SERVER_2022).label("ring", "first"),
         tainted("carries", 2, super::SERVER_2022).label("ring", "second"),
@@ -319,9 +287,6 @@ async fn a_pod_with_a_former_selector_of_its_class_is_reported_until_it_is_recre
 
 #[tokio::test]
 async fn memory_limits_above_the_memory_of_the_node_are_reported_on_the_node() {
-    if is_skipped("memory_limits_above_the_memory_of_the_node_are_reported_on_the_node") {
-        return;
-    }
     let fixture = WorkloadFixture::with_one_node("memory").await;
     let app = |limit: &str| {
         let mut app = pod(IMAGE, by_class("memory"));

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Fetches the programs of Debian that tests run beside a control plane: containerd of three releases, docker-registry and
+# Prometheus. Nothing is installed, so no service starts.
+#
+#   programs.sh [OUT]
+#
+# Needs Debian 12 or later on x86-64, without root. Leaves containerd-bookworm (1.6), containerd-trixie (1.7),
+# containerd-forky (2.1 or later), docker-registry, prometheus and promtool in OUT, and prints OUT.
+# Default: ~/.cache/winpool/programs
+# What is there already is not fetched again. Two runs at once do not disturb each other.
+set -euo pipefail
+
+# Release, package, the program in the package, its name in OUT.
+programs="bookworm containerd containerd containerd-bookworm
+trixie containerd containerd containerd-trixie
+forky containerd containerd containerd-forky
+bookworm docker-registry docker-registry docker-registry
+bookworm prometheus prometheus prometheus
+bookworm prometheus promtool promtool"
+
+usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
+. "$(dirname "$(realpath "$0")")/debian.sh"
+
+case ${1:-} in
+  -h | --help) usage; exit 0 ;;
+  -*) usage >&2; fail "unknown option $1" ;;
+esac
+(($# <= 1)) || { usage >&2; fail "more than one OUT"; }
+out=$(realpath -m -- "${1:-${XDG_CACHE_HOME:-$HOME/.cache}/winpool/programs}")
+missing() { while read -r line; do [[ -x $out/${line##* } ]] || echo "$line"; done <<<"$programs"; }
+if [[ ! $(missing) ]]; then echo "$out"; exit 0; fi
+
+is_debian || fail "needs Debian 12 or later on x86-64; this is ${PRETTY_NAME:-an unknown system}, $(uname -m)"
+need_space "$out" 1
+lock "$out"
+mkdir -p "$out"
+# Beside OUT, so that a finished program is moved there by one rename.
+work=$(mktemp -d "$out.fetching.XXXXXX")
+trap 'rm -rf -- "$work"' EXIT
+
+while read -r release package program name; do
+  [[ $release ]] || continue
+  folder=$work/$release
+  if [[ ! -d $folder/$package ]]; then
+    say "fetching $package of Debian ${release}…"
+    use_release "$release" "$folder"
+    download "$folder/debs" "$package"
+    dpkg-deb -x "$folder/debs/${package}"_*.deb "$folder/$package"
+  fi
+  mv "$folder/$package/usr/bin/$program" "$out/$name"
+done < <(missing)
+[[ ! $(missing) ]] || fail "still missing: $(missing)"
+echo "$out"

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# All tests, step by step, each with its seconds: what `make test` runs. The first run builds the servers (minutes).
+#
+#   test.sh [--long]
+#
+#   --long  only the tests of test.sh that take long, at their full size: a thousand nodes, twenty rounds under Wine
+set -euo pipefail
+cd "$(dirname "$(realpath "$0")")/.."
+. e2e/debian.sh
+
+cargo=${CARGO:-cargo}
+target=${CARGO_TARGET_DIR:-target}
+windows=x86_64-pc-windows-gnu
+
+# usage: step NAME COMMAND…
+step() {
+  local name=$1 begin=$SECONDS
+  shift
+  echo "== $name"
+  "$@"
+  echo "== $name: $((SECONDS - begin)) s"
+}
+
+servers() {
+  e2e/control-plane.sh ${KUBEBUILDER_ASSETS:+--no-servers} --windows-kubelet
+  e2e/programs.sh
+  e2e/wine.sh
+  command -v helm || e2e/helm.sh
+  if [[ ${KUBEBUILDER_ASSETS:-} ]]; then
+    echo "control plane: $("$KUBEBUILDER_ASSETS/kube-apiserver" --version) of KUBEBUILDER_ASSETS"
+  else
+    echo "control plane: Kubernetes v1.20.2"
+  fi
+}
+
+# Upstream's CRD server and evaluator of policies. A newer API server can take the place of the former only.
+skip=()
+upstream() {
+  local folder minor
+  if folder=$(e2e/upstream.sh); then
+    echo "CRD server and policies: $(cat "$folder/version")"
+    return
+  fi
+  minor=$("${KUBEBUILDER_ASSETS:-/nonexistent}/kube-apiserver" --version 2>/dev/null | sed -nE 's/^Kubernetes v1\.([0-9]+).*/\1/p') || true
+  [[ ${minor:-0} -ge 30 ]] || fail "not checked without them: the CRDs, their rules in CEL, and the policies"
+  say "not checked: the tables of requests in tests/all/policies, and what the policies do to the operator's plans"
+  skip=(--skip policies::evaluated --skip laws::guard_rails)
+}
+
+build_windows() {
+  make --no-print-directory windows-packages
+  "$cargo" build --quiet --package winpool --package e2e-windows --bins --target $windows --target-dir "$target"
+  "$cargo" test --quiet --package e2e-windows --test adapter --no-run --target $windows --target-dir "$target"
+}
+
+# The programs of the workspace are built together with the tests, so that every crate is built once.
+tests() {
+  # A third test runs while two wait for a condition.
+  RUST_TEST_THREADS=${RUST_TEST_THREADS:-3} WINPOOL_BINARY=$(realpath "$target" 2>/dev/null || echo "$PWD/target")/debug/winpool \
+    "$cargo" test --workspace --no-fail-fast "$@"
+}
+
+step "servers" servers
+step "upstream's judges" upstream
+if [[ ${1:-} == --long ]]; then
+  step "build" tests --no-run
+  step "build for Windows" build_windows
+  export WINPOOL_TEST_LONG=1
+  step "long tests" tests --test all -- --nocapture agents::scale leadership:: windows_end_to_end::rounds
+  exit
+fi
+step "rustfmt" "$cargo" fmt --all --check
+step "clippy" "$cargo" clippy --workspace --all-targets -- -D warnings
+RUSTDOCFLAGS="-D warnings" step "rustdoc" "$cargo" doc --workspace --no-deps --document-private-items
+step "build" tests --no-run
+step "build for Windows" build_windows
+echo "== test"
+tests -- "${skip[@]}"

@@ -1,0 +1,89 @@
+//! The objects that winpool shows and prints: samples, pages of the documentation, and the output of commands.
+
+use std::{collections::BTreeSet, process::Command};
+
+use e2e::{
+    install::path,
+    operator::{binary, workspace},
+};
+use serde_json::Value;
+
+use super::{POOL, PROFILE, documents, documents_below, refusal, shared};
+use crate::documents::pages::pages;
+
+/// The output of a command in the folder of the repository.
+fn printed(arguments: &[&str]) -> Vec<Value> {
+    let output = Command::new(binary().unwrap()).args(arguments).current_dir(workspace()).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    documents(&String::from_utf8(output.stdout).unwrap())
+}
+
+/// The objects of our kinds in the pages: in blocks of YAML, and in what commands read from their input.
+fn of_the_pages() -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for page in pages(workspace()) {
+        for block in page.blocks() {
+            let texts = match block.language.as_str() {
+                "yaml" => vec![block.text],
+                "sh" => heredocs(&block.text),
+                _ => Vec::new(),
+            };
+            let objects =
+                texts.iter().filter(|text| text.contains("apiVersion: winpool.dev/")).flat_map(|text| documents(text));
+            found.extend(objects.map(|object| (page.name.clone(), object)));
+        }
+    }
+    found
+        .retain(|(_, object)| object["apiVersion"].as_str().is_some_and(|version| version.starts_with("winpool.dev/")));
+    found
+}
+
+/// The documents in a script that are written with `<<`.
+fn heredocs(script: &str) -> Vec<String> {
+    let (mut texts, mut lines) = (Vec::new(), script.lines());
+    while let Some(line) = lines.next() {
+        let Some((_, word)) = line.split_once("<<") else { continue };
+        let end = word.split_whitespace().next().unwrap_or_default().trim_matches(['\'', '"', '-']).to_owned();
+        texts.push(lines.by_ref().take_while(|line| *line != end).collect::<Vec<_>>().join("\n"));
+    }
+    texts
+}
+
+#[tokio::test]
+async fn the_objects_of_samples_pages_and_commands_are_created() {
+    let requests = shared().await;
+    let of =
+        |source: &str, objects: Vec<Value>| objects.into_iter().map(|one| (source.to_owned(), one)).collect::<Vec<_>>();
+    let adopt = ["adopt", "--nodes", "tests/golden/adopt/cluster.yaml", "--profiles"];
+    let pages = of_the_pages();
+    assert!(pages.len() > 5, "{pages:?}");
+    let sources = [
+        of("config/samples", documents_below(path("config/samples").as_ref())),
+        of("config/samples-1.20", documents_below(path("config/samples-1.20").as_ref())),
+        of("winpool adopt", printed(&adopt)),
+        pages,
+        // Cluster API's objects, as render prints them for each of its versions, and those that they are rendered from.
+        of("tests/golden/cluster-api", documents_below(path("tests/golden/cluster-api").as_ref())),
+        of(
+            "tests/golden/platforms/pools.yaml",
+            documents(&std::fs::read_to_string(path("tests/golden/platforms/pools.yaml")).unwrap()),
+        ),
+    ];
+    let mut kinds = BTreeSet::new();
+    for (source, mut object) in sources.into_iter().flatten() {
+        // The only namespace of the control plane.
+        object["metadata"].as_object_mut().unwrap().remove("namespace");
+        let (version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
+        // Built-in kinds are not served.
+        if !version.starts_with("winpool.dev/") && !version.contains("cluster.x-k8s.io/") {
+            continue;
+        }
+        assert_eq!(refusal(&requests, &object).await, "", "{source}: {object}");
+        kinds.insert(format!("{version} {kind}"));
+    }
+    let machines = ["KubeadmConfig", "KubeadmConfigTemplate"];
+    let of_cluster_api = ["v1beta1", "v1beta2"]
+        .map(|version| machines.map(|kind| format!("bootstrap.cluster.x-k8s.io/{version} {kind}")));
+    let ours = [POOL, PROFILE].map(|kind| format!("winpool.dev/v1alpha1 {kind}"));
+    assert_eq!(kinds, of_cluster_api.into_iter().flatten().chain(ours).collect());
+}
