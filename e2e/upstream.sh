@@ -37,7 +37,7 @@ if [[ ! $update ]] && is_complete; then finish; fi
 
 # The way out where it cannot be built.
 instead="Or set KUBEBUILDER_ASSETS to the programs of a control plane of Kubernetes 1.30 or later, which checks CRDs and \
-policies itself; the tables of requests in tests/all/policies are not checked then."
+policies itself; the tables of requests in tests/all/policy_tables are not checked then."
 is_debian || fail "needs Debian 12 or later on x86-64; this is ${PRETTY_NAME:-an unknown system}, $(uname -m). $instead"
 need_space "$out" 4
 lock "$out"
@@ -99,14 +99,16 @@ else
   say "building crd-server and policies of $(cat "$new/version") (about 5 minutes on two cores)…"
   build crd-server "$server"
   build policies policies
-  # Of the packages only those stay that the programs consist of.
-  go list -deps -f '{{if not .Standard}}{{.Dir}}{{end}}' "$server" policies | sed "s#^$new/##" | sort -u >"$work/kept"
+  # Of the packages only those stay that the programs consist of. Some folders are links to others.
+  go list -deps -f '{{if not .Standard}}{{.Dir}}{{end}}' "$server" policies | sed "s#^$new/##; /^$/d" | sort -u >"$work/kept"
   while read -r folder; do
     mkdir -p "$work/trimmed/$folder"
-    find "$new/$folder" -maxdepth 1 -type f -exec mv -t "$work/trimmed/$folder" {} +
-  done < <(sed '/^$/d' "$work/kept")
+    find -H "$new/$folder" -maxdepth 1 -type f -exec cp -l -t "$work/trimmed/$folder" {} +
+  done <"$work/kept"
   rm -rf "$new/src"
   mv "$work/trimmed/src" "$new/src"
+  # It builds from these alone.
+  build policies policies
 fi
 if [[ -e $out ]]; then mv "$out" "$work/old"; fi
 mv "$new" "$out"

@@ -35,7 +35,7 @@ mod model;
 mod monitoring;
 mod ownership;
 mod platforms;
-mod policies;
+mod policy_tables;
 mod pools;
 mod powershell;
 mod scheduler_match;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::any_model;
 use crate::{
     model::{CLASS, Model, NODE, POOL},
-    policies::guard_rails::{update_of_node, validate, write_of_class},
+    policy_tables::guard_rails::{update_of_node, validate, write_of_class},
 };
 
 const OPERATOR: &str = "system:serviceaccount:winpool-system:winpool";

@@ -1,4 +1,4 @@
-//! The policies of `config/agent` on the API server. `cargo test -p winpool --test all policies` evaluates them by upstream's
+//! The policies of `config/agent` on the API server. `cargo test --workspace --test all policy_tables` evaluates them by upstream's
 //! plugins.
 
 use anyhow::ensure;
