@@ -67,16 +67,21 @@ impl Rule {
     #[must_use]
     pub fn permissions(&self) -> Vec<Permission> {
         let PolicyRule { api_groups, resources, resource_names, verbs, .. } = &self.rule;
-        let name = resource_names.as_ref().and_then(|names| names.first()).cloned();
+        let names: Vec<Option<&String>> = match resource_names {
+            Some(names) => names.iter().map(Some).collect(),
+            None => vec![None],
+        };
         let mut permissions = Vec::new();
         for group in api_groups.iter().flatten() {
             for resource in resources.iter().flatten() {
-                permissions.extend(verbs.iter().map(|verb| Permission {
-                    namespace: self.namespace.clone(),
-                    group: group.clone(),
-                    resource: resource.clone(),
-                    name: name.clone(),
-                    verb: verb.clone(),
+                permissions.extend(names.iter().flat_map(|name| {
+                    verbs.iter().map(|verb| Permission {
+                        namespace: self.namespace.clone(),
+                        group: group.clone(),
+                        resource: resource.clone(),
+                        name: name.cloned(),
+                        verb: verb.clone(),
+                    })
                 }));
             }
         }

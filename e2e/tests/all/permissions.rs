@@ -164,6 +164,14 @@ async fn without_any_rule_a_request_of_the_operator_is_refused_and_reported() {
         for same in rules.iter().filter(|other| overlap(rule, other)) {
             remove(&cluster, same).await;
         }
+        // The operator reads these once, at its start: the removal must be in effect before.
+        if rule.permissions().iter().any(|permission| permission.resource == "customresourcedefinitions") {
+            let may = || async {
+                let name = "customresourcedefinitions/windowsnodepools.winpool.dev";
+                Ok(install::operator_may(&cluster.control_plane, &["get", name]))
+            };
+            until("the rule is removed", SOON, may, |may| !may).await.unwrap();
+        }
         // So that the operator creates them.
         let secrets = cluster.namespaced::<Secret>(OPERATOR_NAMESPACE);
         let leases = cluster.namespaced::<Lease>(OPERATOR_NAMESPACE);

@@ -106,6 +106,9 @@ async fn a_no_execute_taint_waits_for_permission_on_a_pool_with_nodes() {
     fixture.run_remedy(&message).unwrap();
     fixture.until_taints("evict-1", &[DEFAULT_TAINT, "drain=:NoExecute"]).await.unwrap();
     fixture.until_condition("evict", "NodesTainted", "True", "Applied").await.unwrap();
+    // A status in which only counts change is written later.
+    let evicted = |status: &WindowsNodePoolStatus| status.workloads.as_ref().is_none_or(|counts| counts.pods == 0);
+    fixture.until_status("evict", "that its pod is evicted", evicted).await.unwrap();
     fixture.until_idle().await.unwrap();
     fixture.nothing_was_forbidden().unwrap();
 }
