@@ -16,6 +16,7 @@ use crate::{
     control_plane::{ControlPlane, User},
     kubectl::{kubectl, kubectl_with_input},
     operator::workspace,
+    requests::Requests,
     wait::{eventually, until},
 };
 
@@ -32,7 +33,7 @@ const INSTALLED: Duration = Duration::from_secs(180);
 /// # Errors
 /// When the API server refuses.
 pub async fn install_cluster_api(control_plane: &ControlPlane, versions: &[ApiVersion]) -> Result<()> {
-    let mut names = Vec::new();
+    let requests = Requests::to(control_plane).await?;
     let mut files: Vec<_> = std::fs::read_dir(workspace().join("e2e/cluster-api"))?.collect::<std::io::Result<_>>()?;
     files.sort_by_key(std::fs::DirEntry::file_name);
     for file in files {
@@ -43,11 +44,7 @@ pub async fn install_cluster_api(control_plane: &ControlPlane, versions: &[ApiVe
         for version in all {
             version["storage"] = json!(version["name"] == stored.name());
         }
-        names.push(format!("crd/{}", crd["metadata"]["name"].as_str().unwrap_or_default()));
-        kubectl_with_input(control_plane, User::Admin, &["create", "--validate=false", "-f", "-"], &crd.to_string())?;
-    }
-    for name in &names {
-        kubectl(control_plane, User::Admin, &["wait", "--for=condition=Established", "--timeout=60s", name])?;
+        requests.install(&crd).await?;
     }
     Ok(())
 }

@@ -47,6 +47,7 @@ pub mod permissions;
 pub mod process;
 pub mod prometheus;
 pub mod registry;
+pub mod requests;
 pub mod rollout;
 pub mod wait;
 pub mod windows_node;

@@ -16,10 +16,7 @@ pub mod rejected;
 
 use std::{fs, path::Path};
 
-use e2e::{
-    crd_server::{CrdServer, Requests},
-    install::path,
-};
+use e2e::{crd_server::CrdServer, install::path, requests::Requests};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 

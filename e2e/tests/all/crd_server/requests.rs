@@ -1,6 +1,9 @@
 //! Writes by clients: the same on the oldest server that is supported and on that of today, or the difference is here.
 
-use e2e::crd_server::{Answer, CrdServer, Requests};
+use e2e::{
+    crd_server::CrdServer,
+    requests::{Answer, Requests},
+};
 use serde_json::{Value, json};
 
 use super::{POOL, collection, definitions, object, path_of, rejected::pool};

@@ -3,7 +3,7 @@
 
 use e2e::{
     control_plane::{ControlPlane, Options},
-    crd_server::Requests,
+    requests::Requests,
 };
 use tokio::sync::OnceCell;
 

@@ -3,10 +3,7 @@
 //!
 //! `recorded` has definitions as they were released: before `replacesTaints`, and the first ones that a server with CEL takes.
 
-use e2e::{
-    crd_server::{CrdServer, Requests},
-    install::path,
-};
+use e2e::{crd_server::CrdServer, install::path, requests::Requests};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use winpool::api::{
