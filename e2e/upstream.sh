@@ -105,6 +105,10 @@ else
     mkdir -p "$work/trimmed/$folder"
     find -H "$new/$folder" -maxdepth 1 -type f -exec cp -l -t "$work/trimmed/$folder" {} +
   done <"$work/kept"
+  # By go.mod Go finds a package with a version in its path, such as cbor/v2, in a folder without it; others embed files.
+  (cd "$new" && find src -name go.mod -exec cp -l --parents -t "$work/trimmed" {} +)
+  go list -deps -f '{{if not .Standard}}{{range .EmbedFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}' "$server" policies \
+    | sed "s#^$new/##; /^$/d" | (cd "$new" && xargs cp -lf --parents -t "$work/trimmed")
   rm -rf "$new/src"
   mv "$work/trimmed/src" "$new/src"
   # It builds from these alone.
