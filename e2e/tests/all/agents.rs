@@ -13,7 +13,6 @@ use e2e::{
     agent::{Agent, Machine},
     cluster::{Cluster, SOON},
     control_plane::{Options, User},
-    install::install_agent_permissions,
     kubelet::{Kubelets, SimulatedNode},
     rollout::{RolloutLog, Step},
     wait::until,
@@ -50,9 +49,8 @@ impl Fleet {
 
     /// Starts a control plane and nodes `win-01`, `win-02` and so on.
     async fn without_agents(nodes: usize) -> Self {
-        let options = Options { audit_objects: true, ..Options::api_server_only() };
+        let options = Options { audit_objects: true, agents: true, ..Options::api_server_only() };
         let cluster = Cluster::start_with(options).await.unwrap();
-        install_agent_permissions(&cluster.control_plane).unwrap();
         let names: Vec<String> = (1..=nodes).map(|number| format!("win-{number:02}")).collect();
         let simulated = names.iter().map(|name| node(name)).collect();
         let kubelets = Arc::new(Kubelets::start(cluster.client.clone(), simulated).await.unwrap());

