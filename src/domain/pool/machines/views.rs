@@ -314,10 +314,12 @@ impl MachineGroup {
     }
 }
 
-/// Whether an entry of the managed fields has the reference to the bootstrap object.
+/// Whether an entry of the managed fields has the name in the reference to the bootstrap object. Where the reference is atomic,
+/// the entry has it as a whole, without fields.
 fn owns_reference(entry: &ManagedFieldsEntry) -> bool {
     let path = "/f:spec/f:template/f:spec/f:bootstrap/f:configRef";
-    entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(path).is_some())
+    let reference = entry.fields_v1.as_ref().and_then(|fields| fields.0.pointer(path)?.as_object());
+    reference.is_some_and(|fields| fields.is_empty() || fields.contains_key("f:name"))
 }
 
 #[derive(Deserialize, Default)]
@@ -425,3 +427,26 @@ macro_rules! named {
 }
 
 named!(ClusterView MachineGroup MachineSetView MachineView TemplateView);
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_reference_is_owned_by_who_wrote_its_name_or_all_of_it() {
+        let cases = [
+            (json!({"f:name": {}}), true),
+            (json!({"f:apiGroup": {}, "f:kind": {}, "f:name": {}}), true),
+            (json!({}), true),
+            (json!({".": {}, "f:apiGroup": {}, "f:kind": {}}), false),
+            (json!(null), false),
+        ];
+        for (fields, owned) in cases {
+            let fields = json!({"f:spec": {"f:template": {"f:spec": {"f:bootstrap": {"f:configRef": fields}}}}});
+            let entry = serde_json::from_value(json!({"manager": "gitops", "fieldsV1": fields})).unwrap();
+            assert_eq!(owns_reference(&entry), owned, "{fields}");
+        }
+    }
+}
