@@ -5,7 +5,7 @@
 #
 # Leaves etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl in OUT, the layout that
 # KUBEBUILDER_ASSETS names, and prints OUT. Default: ~/.cache/winpool/control-plane/v1.20.2
-#   --windows-kubelet  also kubelet.exe, which runs far enough under Wine (wine.sh) to judge a configuration
+#   --windows-kubelet  also kubelet.exe, which runs far enough under Wine (wine.sh) to check a configuration
 #   --no-servers       only what another option names, for a control plane of KUBEBUILDER_ASSETS
 # What is there already is not made again. Two runs at once do not disturb each other, and one that is interrupted leaves
 # nothing half-made in OUT.

@@ -3,6 +3,19 @@
 say() { echo "$*" >&2; }
 fail() { say "${0##*/}: $*"; exit 1; }
 
+# Sets `out` to the folder that the arguments of a script name, or to its default in the folder of caches; answers --help by
+# `usage` of the script. usage: read_out DEFAULT [ARGUMENT…]
+read_out() {
+  local default=$1
+  shift
+  case ${1:-} in
+    -h | --help) usage; exit 0 ;;
+    -*) usage >&2; fail "unknown option $1" ;;
+  esac
+  (($# <= 1)) || { usage >&2; fail "more than one OUT"; }
+  out=$(realpath -m -- "${1:-${XDG_CACHE_HOME:-$HOME/.cache}/winpool/$default}")
+}
+
 # Fails unless the folder's file system has room. usage: need_space FOLDER GIGABYTES
 need_space() {
   local folder=$1 free

@@ -12,21 +12,16 @@ set -euo pipefail
 
 # Release, package, the program in the package, its name in OUT.
 programs="bookworm containerd containerd containerd-bookworm
-trixie containerd containerd containerd-trixie
-forky containerd containerd containerd-forky
 bookworm docker-registry docker-registry docker-registry
 bookworm prometheus prometheus prometheus
-bookworm prometheus promtool promtool"
+bookworm prometheus promtool promtool
+trixie containerd containerd containerd-trixie
+forky containerd containerd containerd-forky"
 
 usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
 . "$(dirname "$(realpath "$0")")/debian.sh"
 
-case ${1:-} in
-  -h | --help) usage; exit 0 ;;
-  -*) usage >&2; fail "unknown option $1" ;;
-esac
-(($# <= 1)) || { usage >&2; fail "more than one OUT"; }
-out=$(realpath -m -- "${1:-${XDG_CACHE_HOME:-$HOME/.cache}/winpool/programs}")
+read_out programs "$@"
 missing() { while read -r line; do [[ -x $out/${line##* } ]] || echo "$line"; done <<<"$programs"; }
 if [[ ! $(missing) ]]; then echo "$out"; exit 0; fi
 
@@ -38,12 +33,16 @@ mkdir -p "$out"
 work=$(mktemp -d "$out.fetching.XXXXXX")
 trap 'rm -rf -- "$work"' EXIT
 
+known=
 while read -r release package program name; do
   [[ $release ]] || continue
   folder=$work/$release
+  if [[ $release != "$known" ]]; then
+    use_release "$release" "$folder"
+    known=$release
+  fi
   if [[ ! -d $folder/$package ]]; then
     say "fetching $package of Debian ${release}…"
-    use_release "$release" "$folder"
     download "$folder/debs" "$package"
     dpkg-deb -x "$folder/debs/${package}"_*.deb "$folder/$package"
   fi

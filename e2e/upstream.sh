@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds two judges of our CRDs and policies from the packages of Kubernetes in Debian unstable, with the Go of there:
+# Builds two programs that check our CRDs and policies, from the packages of Kubernetes in Debian unstable, with the Go of there:
 #
 #   crd-server  upstream's CustomResourceDefinition server (k8s.io/apiextensions-apiserver): CEL with its types and costs,
 #               strict fields, ratcheting
@@ -23,12 +23,7 @@ here=$(dirname "$(realpath "$0")")
 
 update=
 if [[ ${1:-} == --update ]]; then update=1; shift; fi
-case ${1:-} in
-  -h | --help) usage; exit 0 ;;
-  -*) usage >&2; fail "unknown option $1" ;;
-esac
-(($# <= 1)) || { usage >&2; fail "more than one OUT"; }
-out=$(realpath -m -- "${1:-${XDG_CACHE_HOME:-$HOME/.cache}/winpool/upstream}")
+read_out upstream "$@"
 sources=$(cd "$here/policies" && sha256sum ./*.go | sha256sum | cut -c 1-16)
 has_server() { [[ -x $out/crd-server && -d $out/go && -d $out/src ]]; }
 is_complete() { has_server && [[ -x $out/policies && $(cat "$out/policies.sources") == "$sources" ]]; }
@@ -84,8 +79,9 @@ else
   mkdir -p "$work/root"
   for deb in "$work"/debs/*.deb; do
     dpkg-deb --fsys-tarfile "$deb" \
-      | tar -x -C "$work/root" --wildcards --exclude '*_test.go' --exclude testdata --exclude './usr/share/go-*/test' \
-        './usr/share/gocode/src/*' './usr/share/go-*' './usr/lib/go-*' 2>/dev/null || true
+      | tar -x -C "$work/root" --exclude '*_test.go' --exclude testdata --exclude './usr/share/go-*/test' \
+        --exclude './usr/share/doc' --exclude './usr/share/man' --exclude './usr/bin' \
+      || fail "cannot unpack ${deb##*/}"
   done
   mkdir -p "$new"
   mv "$work/root/usr/share/gocode/src" "$new/src"
@@ -100,15 +96,15 @@ else
   build crd-server "$server"
   build policies policies
   # Of the packages only those stay that the programs consist of. Some folders are links to others.
-  go list -deps -f '{{if not .Standard}}{{.Dir}}{{end}}' "$server" policies | sed "s#^$new/##; /^$/d" | sort -u >"$work/kept"
+  go list -deps -f '{{if not .Standard}}folder {{.Dir}}{{range .EmbedFiles}}{{"\n"}}file {{$.Dir}}/{{.}}{{end}}{{end}}' \
+    "$server" policies | sed "s# $new/# #; /^$/d" | sort -u >"$work/kept"
   while read -r folder; do
     mkdir -p "$work/trimmed/$folder"
     find -H "$new/$folder" -maxdepth 1 -type f -exec cp -l -t "$work/trimmed/$folder" {} +
-  done <"$work/kept"
+  done < <(sed -n 's/^folder //p' "$work/kept")
   # By go.mod Go finds a package with a version in its path, such as cbor/v2, in a folder without it; others embed files.
   (cd "$new" && find src -name go.mod -exec cp -l --parents -t "$work/trimmed" {} +)
-  go list -deps -f '{{if not .Standard}}{{range .EmbedFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}' "$server" policies \
-    | sed "s#^$new/##; /^$/d" | (cd "$new" && xargs cp -lf --parents -t "$work/trimmed")
+  (cd "$new" && sed -n 's/^file //p' "$work/kept" | xargs cp -lf --parents -t "$work/trimmed")
   rm -rf "$new/src"
   mv "$work/trimmed/src" "$new/src"
   # It builds from these alone.

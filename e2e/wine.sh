@@ -18,13 +18,8 @@ libraries=(ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 l
 usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; }
 . "$(dirname "$(realpath "$0")")/debian.sh"
 
-case ${1:-} in
-  -h | --help) usage; exit 0 ;;
-  -*) usage >&2; fail "unknown option $1" ;;
-esac
-(($# <= 1)) || { usage >&2; fail "more than one OUT"; }
 is_complete() { [[ -x $out/bin/wine64 && -e $out/share/wine/wine ]]; }
-out=$(realpath -m -- "${1:-${XDG_CACHE_HOME:-$HOME/.cache}/winpool/wine/$version}")
+read_out "wine/$version" "$@"
 if is_complete; then echo "$out"; exit 0; fi
 
 is_debian || fail "needs Debian 12 or later on x86-64; this is ${PRETTY_NAME:-an unknown system}, $(uname -m)"

@@ -50,10 +50,10 @@ func newEvaluator() *evaluator {
 	return &evaluator{scheme: scheme, started: map[string]*plugin{}}
 }
 
-// evaluate asks every policy about a request. Mutations come first, each with the object that the one before has left.
-func (e *evaluator) evaluate(asked *question) (answer, error) {
-	result := answer{Rejections: []finding{}, Errors: []finding{}, Object: asked.Request.New}
-	pairs, err := pairsOf(asked.Policies)
+// evaluate applies every policy to a request. Mutations come first, each with the object that the one before has left.
+func (e *evaluator) evaluate(given *input) (output, error) {
+	result := output{Rejections: []finding{}, Errors: []finding{}, Object: given.Request.New}
+	pairs, err := pairsOf(given.Policies)
 	if err != nil {
 		return result, err
 	}
@@ -63,14 +63,14 @@ func (e *evaluator) evaluate(asked *question) (answer, error) {
 	}
 	objects := admission.NewObjectInterfacesFromScheme(e.scheme)
 	for i := range pairs {
-		current := *asked.Request
+		current := *given.Request
 		current.New = result.Object
-		// A policy that ignores errors is asked as one that fails by them: the difference is the error.
-		ignored, _, err := e.ask(asFail[i], &current, asked.Params, objects)
+		// A policy that ignores errors is applied as one that fails by them: the difference is the error.
+		ignored, _, err := e.apply(asFail[i], &current, given.Params, objects)
 		if err != nil {
 			return result, err
 		}
-		rejected, object, err := e.ask(asShipped[i], &current, asked.Params, objects)
+		rejected, object, err := e.apply(asShipped[i], &current, given.Params, objects)
 		if err != nil {
 			return result, err
 		}
@@ -85,18 +85,18 @@ func (e *evaluator) evaluate(asked *question) (answer, error) {
 	return result, nil
 }
 
-// ask returns the rejection by one policy, and the object after its mutations.
-func (e *evaluator) ask(
-	plugin *plugin, asked *request, params []unstructured.Unstructured, objects admission.ObjectInterfaces,
+// apply returns the rejection by one policy, and the object after its mutations.
+func (e *evaluator) apply(
+	plugin *plugin, req *request, params []unstructured.Unstructured, objects admission.ObjectInterfaces,
 ) (*finding, json.RawMessage, error) {
-	attributes, err := asked.attributes(e.scheme)
+	attributes, err := req.attributes(e.scheme)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := plugin.set(asked, params); err != nil {
+	if err := plugin.set(req, params); err != nil {
 		return nil, nil, err
 	}
-	object := asked.New
+	object := req.New
 	err = plugin.run(context.Background(), attributes, objects)
 	if changed := attributes.GetObject(); err == nil && changed != nil {
 		if object, err = json.Marshal(changed); err != nil {
@@ -110,8 +110,8 @@ func (e *evaluator) ask(
 }
 
 // set replaces what the cluster has: the namespace of the request, and the parameters.
-func (p *plugin) set(asked *request, params []unstructured.Unstructured) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: asked.Namespace, Labels: asked.NamespaceLabels}}
+func (p *plugin) set(req *request, params []unstructured.Unstructured) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: req.Namespace, Labels: req.NamespaceLabels}}
 	all := make([]any, len(params))
 	for i := range params {
 		all[i] = &params[i]
@@ -219,8 +219,8 @@ func (p *plugin) start(scheme *runtime.Scheme, one pair) error {
 	}
 }
 
-// setDefaults of a policy, as the API does when it is stored (kubernetes/kubernetes v1.36.2,
-// pkg/apis/admissionregistration/v1/defaults.go).
+// setDefaults of a policy, as the API does when it is stored: the defaults that the comments of these fields name in
+// k8s.io/api/admissionregistration/v1 (types.go, 0.36).
 func setDefaults(constraints *admissionv1.MatchResources) {
 	if constraints.NamespaceSelector == nil {
 		constraints.NamespaceSelector = &metav1.LabelSelector{}
@@ -306,10 +306,10 @@ type noDynamicClient struct{ dynamic.Interface }
 type noAuthorizer struct{}
 
 func (noAuthorizer) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
-	return authorizer.DecisionDeny, "no policy asks for permissions", nil
+	return authorizer.DecisionDeny, "no policy checks permissions", nil
 }
 
-// clientset is a fake one that has schemas too: the mutating plugin asks for that of each object, and uses it for
+// clientset is a fake one that has schemas too: the mutating plugin reads that of each object, and uses it for
 // patches of another type than JSONPatch only.
 type clientset struct{ *fake.Clientset }
 

@@ -2,8 +2,8 @@
 // policies, which select policies by resource, object and namespace, collect the parameters, compile and run the
 // expressions and apply the patches.
 //
-// It reads one question per line from standard input, as JSON, and writes one answer per line: see question and answer.
-// A question that cannot be read, or policies that cannot be loaded, are an answer with an error.
+// It reads one input per line from standard input, as JSON, and writes one output per line. An input that cannot be read, or
+// policies that cannot be loaded, result in an output with an error.
 package main
 
 import (
@@ -18,8 +18,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// question is either a request for the outcome under policies, or a request for the types in the expressions of policies.
-type question struct {
+// input is either a request to evaluate under policies, or policies whose expressions are type-checked.
+type input struct {
 	// Policies and their bindings.
 	Policies []unstructured.Unstructured `json:"policies"`
 	// Params are the objects of the kind of the parameters, all of the cluster.
@@ -30,7 +30,7 @@ type question struct {
 	Definitions []unstructured.Unstructured `json:"definitions,omitempty"`
 }
 
-type answer struct {
+type output struct {
 	// Rejections by policies, each with its message.
 	Rejections []finding `json:"rejections"`
 	// Errors of expressions that a policy with failurePolicy Ignore hides.
@@ -39,7 +39,7 @@ type answer struct {
 	Object json.RawMessage `json:"object,omitempty"`
 	// Warnings of the type checker.
 	Warnings []finding `json:"warnings"`
-	// Error says why there is no answer.
+	// Error says why there is no result.
 	Error string `json:"error,omitempty"`
 }
 
@@ -49,7 +49,7 @@ type finding struct {
 }
 
 func main() {
-	// What the server would log belongs to no question.
+	// What the server would log belongs to no result.
 	flags := flag.NewFlagSet("policies", flag.ExitOnError)
 	klog.InitFlags(flags)
 	_ = flags.Set("logtostderr", "false")
@@ -61,14 +61,14 @@ func main() {
 	lines.Buffer(nil, 64<<20)
 	out := json.NewEncoder(os.Stdout)
 	for lines.Scan() {
-		var asked question
-		result := answer{}
-		err := json.Unmarshal(lines.Bytes(), &asked)
+		var given input
+		result := output{}
+		err := json.Unmarshal(lines.Bytes(), &given)
 		if err == nil {
-			result, err = answerTo(evaluator, &asked)
+			result, err = resultOf(evaluator, &given)
 		}
 		if err != nil {
-			result = answer{Error: err.Error()}
+			result = output{Error: err.Error()}
 		}
 		if err := out.Encode(result); err != nil {
 			fail(err)
@@ -79,12 +79,12 @@ func main() {
 	}
 }
 
-func answerTo(evaluator *evaluator, asked *question) (answer, error) {
-	if asked.Request != nil {
-		return evaluator.evaluate(asked)
+func resultOf(evaluator *evaluator, given *input) (output, error) {
+	if given.Request != nil {
+		return evaluator.evaluate(given)
 	}
-	warnings, err := typeCheck(asked.Policies, asked.Definitions)
-	return answer{Warnings: warnings}, err
+	warnings, err := typeCheck(given.Policies, given.Definitions)
+	return output{Warnings: warnings}, err
 }
 
 func fail(err error) {

@@ -82,23 +82,23 @@ impl Request {
 /// Evaluates policies with their bindings. `params` are the objects of the kind of the parameters.
 pub fn evaluate(objects: &[Value], params: &[Value], request: &Request) -> Outcome {
     let params: Vec<Value> = params.iter().map(|param| identified(param, "WindowsNodePool")).collect();
-    let answer = ask(&json!({"policies": objects, "params": params, "request": request.to_json()}));
+    let output = run(&json!({"policies": objects, "params": params, "request": request.to_json()}));
     let findings = |field: &str| -> Vec<(String, String)> {
-        let all = answer[field].as_array().unwrap().iter();
+        let all = output[field].as_array().unwrap().iter();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         all.map(|finding| (text(&finding["policy"]), text(&finding["message"]))).collect()
     };
     Outcome {
         rejections: findings("rejections"),
         errors: findings("errors").into_iter().map(|(policy, message)| format!("{policy}: {message}")).collect(),
-        object: answer["object"].clone(),
+        object: output["object"].clone(),
     }
 }
 
 /// What the type checker finds in the expressions of validating policies, given the definitions of the custom resources.
 pub fn type_warnings(objects: &[Value], definitions: &[Value]) -> Vec<String> {
-    let answer = ask(&json!({"policies": objects, "definitions": definitions}));
-    let warnings = answer["warnings"].as_array().unwrap().iter();
+    let output = run(&json!({"policies": objects, "definitions": definitions}));
+    let warnings = output["warnings"].as_array().unwrap().iter();
     warnings.map(|finding| format!("{}: {}", finding["policy"].as_str().unwrap(), finding["message"])).collect()
 }
 
@@ -116,15 +116,15 @@ struct Program {
     _child: Child,
 }
 
-fn ask(question: &Value) -> Value {
+fn run(input: &Value) -> Value {
     static PROGRAM: LazyLock<Mutex<Program>> = LazyLock::new(|| Mutex::new(start()));
     let mut program = PROGRAM.lock().unwrap_or_else(PoisonError::into_inner);
-    writeln!(program.input, "{question}").unwrap();
+    writeln!(program.input, "{input}").unwrap();
     let mut line = String::new();
     program.output.read_line(&mut line).unwrap();
-    let answer: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-    assert!(answer["error"].is_null(), "{}", answer["error"]);
-    answer
+    let output: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+    assert!(output["error"].is_null(), "{}", output["error"]);
+    output
 }
 
 fn start() -> Program {
