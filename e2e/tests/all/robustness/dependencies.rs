@@ -1,8 +1,6 @@
 //! Failed writes to objects other than nodes: taints are applied anyway, and everything else soon after the cause is
 //! removed.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use e2e::{
     cluster::{Cluster, OS_WINDOWS, SOON, create, pool_spec},
