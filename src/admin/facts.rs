@@ -9,7 +9,10 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use crate::{domain::tables, facts::TABLES};
+use crate::{
+    domain::tables,
+    facts::{TABLES, support},
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TableLabel {
@@ -26,6 +29,9 @@ pub(super) fn register(registry: &mut Registry) {
     old_from.set(tables::old_from().map_or(0, seconds));
     let unit = || Unit::Other("timestamp_seconds".to_owned());
     registry.register_with_unit("facts_as_of", "The day of the newest source of a table of facts", unit(), as_of);
+    let newest: Gauge = Gauge::default();
+    newest.set(support::NEWEST.0.into());
+    registry.register("facts_newest_minor", "The newest minor of Kubernetes 1 in the tables of facts", newest);
     registry.register_with_unit("facts_old_from", "The day from which the tables of facts are old", unit(), old_from);
 }
 
@@ -56,5 +62,6 @@ mod tests {
         }
         let old_from = format!("winpool_facts_old_from_timestamp_seconds {}", seconds(tables::old_from().unwrap()));
         assert!(text.lines().any(|found| found == old_from), "{old_from} is not in\n{text}");
+        assert!(text.lines().any(|found| found == "winpool_facts_newest_minor 37"), "{text}");
     }
 }

@@ -18,7 +18,7 @@ use prometheus_client::{
 };
 
 use super::facts::seconds;
-use crate::{api::NodeCounts, domain::workload::PoolWorkloads};
+use crate::{api::NodeCounts, domain::workload::PoolWorkloads, facts::Minor};
 
 /// The statuses of a condition, as in the API and as label.
 const STATUSES: [(&str, &str); 3] = [("True", "true"), ("False", "false"), ("Unknown", "unknown")];
@@ -36,6 +36,8 @@ pub struct PoolReport {
     pub conditions: Vec<[String; 3]>,
     /// The last day with security updates for the Windows of the pool, if it is known.
     pub support_end: Option<Date>,
+    /// The newest minor of a kubelet, if one is known.
+    pub newest_minor: Option<Minor>,
     /// The workloads, if they are checked.
     pub workloads: Option<Arc<PoolWorkloads>>,
     /// The number of WindowsNodeConfigs by phase. A pool without agents has none.
@@ -98,6 +100,12 @@ const FAMILIES: &[Family] = &[
         help: "When Microsoft ends the support of the pool's Windows, in seconds since 1970",
         unit: Some(Unit::Seconds),
         series: support_end,
+    },
+    Family {
+        name: "pool_newest_kubelet_minor",
+        help: "The newest minor of Kubernetes 1 of the kubelets of a pool",
+        unit: None,
+        series: |report| report.newest_minor.map(|minor| (Vec::new(), minor.0.into())).into_iter().collect(),
     },
     Family {
         name: "nodes",
@@ -255,6 +263,7 @@ mod tests {
                 condition("OSMismatch", "Unknown", "UnknownVersion"),
             ],
             support_end: Some(jiff::civil::date(2031, 10, 14)),
+            newest_minor: Some(Minor(36)),
             workloads: Some(Arc::new(PoolWorkloads {
                 pods: 7,
                 cannot_run: 1,
@@ -281,6 +290,7 @@ mod tests {
             r#"winpool_pool_condition{pool="web",condition="OSMismatch",status="unknown",reason="UnknownVersion"} 1"#,
             // The first second of 2031-10-15: support includes its last day.
             r#"winpool_pool_support_end_timestamp_seconds{pool="web"} 1949788800"#,
+            r#"winpool_pool_newest_kubelet_minor{pool="web"} 36"#,
             r#"winpool_nodes{pool="web",state="matched"} 3"#,
             r#"winpool_nodes{pool="web",state="pending"} 0"#,
             r#"winpool_nodes{pool="web",state="ready_untainted"} 1"#,

@@ -10,6 +10,8 @@
 mod candidate;
 mod messages;
 
+use serde_json::Value;
+
 pub use self::candidate::DIRECTORY;
 use self::{
     candidate::{Candidate, LIMIT},
@@ -19,7 +21,7 @@ use super::{
     host::{Host, Output},
     layout::Layout,
     node_plan::{NodePlan, Refusal, RefusalReason},
-    refuse::refuse,
+    refuse::{read, refuse},
 };
 
 /// Lets containerd and the kubelet of the node check the files that a plan changes. Programs whose configuration does
@@ -35,6 +37,10 @@ pub fn preflight(host: &dyn Host, layout: &Layout, plan: &NodePlan) -> Result<()
 }
 
 fn check(candidate: &mut Candidate) -> Result<(), Refusal> {
+    resolver_file(candidate)?;
+    for (path, field) in candidate.removed_fields() {
+        tracing::warn!(path, field, "the field is removed, because a Windows kubelet does not start with it");
+    }
     if let Some(arguments) = candidate.containerd()? {
         containerd(candidate, &arguments)?;
     }
@@ -62,6 +68,16 @@ fn kubelet(candidate: &Candidate, arguments: &[String]) -> Result<(), Refusal> {
         Outcome::Accepted => Ok(()),
         Outcome::Rejected(lines) | Outcome::Unknown(lines) => Err(failed(program, output.code, &lines)),
     }
+}
+
+/// A kubelet starts without the file of `resolvConf`, and then starts no pod.
+fn resolver_file(candidate: &Candidate) -> Result<(), Refusal> {
+    let path = candidate.plan.kubelet.get("resolvConf").and_then(Value::as_str).unwrap_or_default();
+    if path.is_empty() || read(candidate.host, path)?.is_some() {
+        return Ok(());
+    }
+    let wrong = format!("resolvConf: {path} does not exist, and the kubelet would start no pod");
+    Err(refuse(RefusalReason::PreflightFailed, wrong, "Create the file, or correct the profile"))
 }
 
 fn run(candidate: &Candidate, program: &str, arguments: &[String]) -> Result<Output, Refusal> {

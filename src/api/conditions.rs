@@ -259,6 +259,9 @@ pub const CONDITIONS: &[ConditionType] = &[
     condition(condition::CONFIG_RENDERED, Role::Required, ConditionStatus::False,
         "the profile renders for every node", &[
         row(reason::RENDERED, TRUE, "every node whose versions are known has a configuration", NOTHING),
+        row(reason::TABLES_END_AT, TRUE,
+            "as Rendered, but a kubelet is newer than the tables of this winpool, and is treated as the newest minor in them",
+            "upgrade winpool"),
         row(reason::NOT_USED, TRUE, "the pool names no profile", NOTHING),
         row(reason::CONTESTED, FALSE,
             "another client repeatedly deletes the ConfigMap; it is created again with a delay of at most 30 s",

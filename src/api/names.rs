@@ -139,6 +139,7 @@ pub mod reason {
     pub const CONTESTED: &str = "Contested";
     pub const REFUSED: &str = "Refused";
     pub const RENDERED: &str = "Rendered";
+    pub const TABLES_END_AT: &str = "TablesEndAt";
     pub const FAILED: &str = "Failed";
     pub const WITHIN_POLICY: &str = "WithinPolicy";
     pub const KUBELET_NEWER_THAN_API_SERVER: &str = "KubeletNewerThanAPIServer";

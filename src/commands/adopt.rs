@@ -16,6 +16,7 @@ use crate::{
     domain::{
         adopt::{self, Adoption},
         kubernetes::syntax,
+        tables,
         text::counted,
     },
 };
@@ -73,6 +74,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     if snapshot.nodes.is_empty() {
         return Err(Failure::Problems("there is no node with label kubernetes.io/os=windows".to_owned()));
     }
+    let minors = snapshot.nodes.values().filter_map(|node| node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor));
+    minors.max().and_then(tables::not_checked).iter().for_each(|text| input::note(text));
     let options = adopt::Options { pool_labels: pool_label, use_profiles: profiles, kubelets };
     let adoption = adopt::adopt(&snapshot, &options);
     if adoption.pools.is_empty() && adoption.problems.is_empty() {

@@ -368,7 +368,7 @@ mod tests {
                  kubelet 1.30 with containerd 2.1",
             ),
             (&["1.20", "1.35"], &[], "kubelet 1.20 with containerd 1.7, kubelet 1.35 with containerd 2.4"),
-            (&[], &[], "kubelet 1.36 with containerd 2.4"),
+            (&[], &[], "kubelet 1.37 with containerd 2.4"),
         ];
         for (kubernetes, containerd, expected) in table {
             assert_eq!(description(&expected_nodes(&texts(kubernetes), &texts(containerd)).unwrap()), expected);

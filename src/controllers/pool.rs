@@ -66,6 +66,7 @@ fn metrics(snapshot: &Snapshot, plan: &Plan, done: &Done, status: &WindowsNodePo
         holds: figures::holds(plan),
         conditions: status.conditions.iter().map(triple).collect(),
         support_end: build.and_then(builds::release).map(Release::final_end),
+        newest_minor: figures::newest_minor(plan),
         workloads: match &snapshot.workloads {
             Workloads::Known(summaries) => Some(summaries.get(pool).cloned().unwrap_or_default()),
             Workloads::Off | Workloads::Waiting => None,

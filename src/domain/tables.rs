@@ -11,8 +11,8 @@ pub const MONTHS_UNTIL_OLD: i32 = 9;
 pub fn not_checked(minor: Minor) -> Option<String> {
     let newest = support::treated_as(minor)?;
     Some(format!(
-        "the tables of this winpool end at Kubernetes {newest}, so {minor} is treated as {newest}, and its feature gates are not \
-         checked. Upgrade winpool"
+        "the tables of this winpool end at Kubernetes {newest}, so {minor} is treated as {newest}, its feature gates too. \
+         Upgrade winpool"
     ))
 }
 

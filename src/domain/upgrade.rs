@@ -377,12 +377,12 @@ mod tests {
 
     #[test]
     fn a_minor_newer_than_the_tables_is_reported_as_not_checked() {
-        let node = node("a", "10.0.26100.1", "v1.36.2", "containerd://2.3.1");
-        let found = messages(json!({}), std::slice::from_ref(&node), 37);
-        let expected = "changes NotChecked: the tables of this winpool end at Kubernetes 1.36, so 1.37 is treated as 1.36, \
-                        and its feature gates are not checked. Upgrade winpool [a]";
+        let node = node("a", "10.0.26100.1", "v1.37.2", "containerd://2.3.1");
+        let found = messages(json!({}), std::slice::from_ref(&node), 38);
+        let expected = "changes NotChecked: the tables of this winpool end at Kubernetes 1.37, so 1.38 is treated as 1.37, its \
+                        feature gates too. Upgrade winpool [a]";
         assert_eq!(found, [expected]);
-        assert_eq!(messages(json!({}), &[node], 36), Vec::<String>::new());
+        assert_eq!(messages(json!({}), &[node], 37), Vec::<String>::new());
     }
 
     #[test]

@@ -54,6 +54,13 @@ pub const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
 /// The label with the name of the MachinePool.
 pub const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
 
+/// The key of the taint without value and with the effect NoSchedule that a node has until Cluster API has copied the labels of its
+/// Machine (`NodeUninitializedTaint` in `api/core/v1beta2/common_types.go`). The controllers remove it from 1.4 on.
+pub const UNINITIALIZED: &str = "node.cluster.x-k8s.io/uninitialized";
+/// The key of the taint with which a kubelet registers that has an external cloud provider (kubernetes/cloud-provider,
+/// `api/well_known_taints.go`). It has the effect NoSchedule.
+pub const CLOUD_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
 /// The most characters of `files[].content`.
 pub const MAX_CONTENT: usize = 10_240;
 /// The most files.
@@ -64,7 +71,7 @@ pub const MAX_ARGUMENT: usize = 1024;
 /// The prefix of labels that Cluster API copies from a Machine to its Node.
 const SYNCED_PREFIX: &str = "node-role.kubernetes.io/";
 /// The domains, with their subdomains, of labels that Cluster API copies from a Machine to its Node.
-const SYNCED_DOMAINS: [&str; 2] = ["node-restriction.kubernetes.io", "node.cluster.x-k8s.io"];
+pub(super) const SYNCED_DOMAINS: [&str; 2] = ["node-restriction.kubernetes.io", "node.cluster.x-k8s.io"];
 
 /// Whether Cluster API copies a label of a Machine to its Node.
 pub fn is_synced_to_nodes(label: &str) -> bool {

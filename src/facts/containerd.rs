@@ -11,7 +11,7 @@
 
 use jiff::civil::{Date, date};
 
-use super::{ContainerdVersion, Minor};
+use super::{Build, ContainerdVersion, Minor};
 
 /// The drop-in files that the generated default configuration imports, from 2.2 on.
 pub const DROP_INS: &str = r"C:\Program Files\containerd\conf.d\*.toml";
@@ -29,6 +29,14 @@ pub const CNI_CONF_DIR: &str = r"C:\Program Files\containerd\cni\conf";
 pub const CERTS_D: &str = r"C:\Program Files\containerd\certs.d";
 /// The snapshotter and the differ on Windows.
 pub const SNAPSHOTTER: &str = "windows";
+/// The snapshotter on CimFS, a file system of Windows.
+pub const CIMFS: &str = "cimfs";
+/// The first build of Windows on which containerd loads [`CIMFS`], except for Windows Server 2022 (`IsCimFSSupported` in
+/// `pkg/cimfs/cimfs.go` of microsoft/hcsshim at 7c9ff7f4, 2026-08-20).
+pub const CIMFS_SINCE: Build = Build(26100);
+/// The build on which [`CIMFS`] stops the node with a blue screen while it pulls about 15 images: microsoft/hcsshim#2625 (open on
+/// 2026-08-20), which names 20348.4773 and no revision without the fault.
+pub const CIMFS_STOPS_NODES: Build = Build(20348);
 /// `runtime_type` of all Windows handlers.
 pub const RUNTIME_TYPE: &str = "io.containerd.runhcs.v1";
 /// The handler for process isolation, which is the default handler.
@@ -232,7 +240,7 @@ fn listed(v: ContainerdVersion) -> Option<&'static ReleaseLine> {
 /// The minimum version of each release line from a kubelet minor up to the next row. Lines newer than the last one in a
 /// row are supported, lines older than the first one are not. 1.35 is the last minor with containerd 1.x.
 #[rustfmt::skip]
-const MINIMUMS: &[(Minor, &[ContainerdVersion])] = {
+pub(super) const MINIMUMS: &[(Minor, &[ContainerdVersion])] = {
     const fn v(major: u32, minor: u32, patch: u32) -> ContainerdVersion {
         ContainerdVersion::new(major, minor, patch)
     }

@@ -59,7 +59,7 @@ impl fmt::Display for Signal {
 }
 
 const INODES: &str = "Windows file systems have no inodes";
-const LINUX_ONLY: &[(&str, &str)] = &[
+pub(super) const LINUX_ONLY: &[(&str, &str)] = &[
     ("nodefs.inodesFree", INODES),
     ("imagefs.inodesFree", INODES),
     ("containerfs.inodesFree", INODES),

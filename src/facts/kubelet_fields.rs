@@ -4,10 +4,14 @@
 //! Sources: names, types and first minors from `config/v1beta1/types.go` of kubernetes/kubelet, release branches 1.14
 //! to 1.36, v0.37.0-beta.0, and the main branch at 63b3249 (2026-07-23) for the fields since 1.37; ranges and
 //! enumerations from `pkg/kubelet/apis/config/validation/validation.go` of kubernetes/kubernetes v1.36.2; support on
-//! Windows from `validation_windows.go` in the same directory (1.21 to 1.36),
-//! `pkg/kubelet/cm/container_manager_windows.go`, `pkg/kubelet/cm/memorymanager/memory_manager.go` and
+//! Windows from `validation_windows.go` in the same directory (1.21 to 1.36; its checks of 1.37 as pull requests after its code
+//! freeze have them), and for `systemCgroups` from kubelet.exe 1.36.2; `pkg/kubelet/cm/container_manager_windows.go`, `pkg/kubelet/cm/memorymanager/memory_manager.go` and
 //! `pkg/kubelet/nodeshutdown/nodeshutdown_manager_windows.go` (1.36). That Linux mechanisms (cgroups, iptables,
 //! sysctls, seccomp, swap, rlimits) have no effect on Windows is inferred: no code for Windows reads their fields.
+//!
+//! `resolvConf`: `pkg/kubelet/network/dns/dns_windows.go` (kubernetes/kubernetes#110566 and #116800, both 1.27: a Windows kubelet
+//! accepts an empty value, `Host`, or an existing file); `KubeletConfigurationPathRefs` in `pkg/kubelet/apis/config/helpers.go`,
+//! by which `Host` in a file becomes a path below the directory of that file.
 
 use super::Minor;
 
@@ -32,6 +36,8 @@ pub enum FieldType {
     GracePeriod,
     /// An absolute ASCII path without `.`, `..` and repeated separators.
     Directory,
+    /// An empty string, [`HOST_RESOLVERS`], or an absolute path of Windows.
+    ResolvConf,
     /// A list of strings.
     Strings,
     /// A list of integers.
@@ -83,6 +89,16 @@ pub struct Field {
     /// The feature gate without which the field is rejected or has no effect on Windows.
     pub gate: Option<&'static str>,
 }
+
+/// The fields with which a Windows kubelet of a minor does not start.
+pub fn fatal_in(minor: Minor) -> impl Iterator<Item = &'static Field> {
+    FIELDS.iter().filter(move |field| matches!(field.support, FieldSupport::Fatal(_)) && field.since <= minor)
+}
+
+/// The value of `resolvConf` with which pods get the name servers of the host. It works as a flag only.
+pub const HOST_RESOLVERS: &str = "Host";
+/// The first kubelet with [`HOST_RESOLVERS`].
+pub const HOST_RESOLVERS_SINCE: Minor = Minor(27);
 
 /// The field with this name.
 pub fn field(name: &str) -> Option<&'static Field> {
@@ -201,9 +217,9 @@ pub const FIELDS: &[Field] = &[
     managed  ("imageGCLowThresholdPercent",              14, COUNT, "spec.kubelet.imageGC.lowThresholdPercent"),
     supported("volumeStatsAggPeriod",                    14, FieldType::Duration),
     no_effect("kubeletCgroups",                          14, FieldType::String, CGROUPS),
-    no_effect("systemCgroups",                           14, FieldType::String, CGROUPS),
+    fatal    ("systemCgroups",                           14, FieldType::String, "a kubelet does not start with this field unless cgroupRoot is set, and Windows has no cgroups"),
     no_effect("cgroupRoot",                              14, FieldType::String, CGROUPS),
-    fixed    ("cgroupsPerQOS",                           14, FieldType::Bool, "a Windows kubelet requires false"),
+    fixed    ("cgroupsPerQOS",                           14, FieldType::Bool, "a Windows kubelet does not start with true up to 1.30, and ignores it from 1.31 on"),
     no_effect("cgroupDriver",                            14, FieldType::String, CGROUPS),
     gated    ("cpuManagerPolicy",                        14, FieldType::Enum(&["none", "static"]), AFFINITY),
     fatal    ("singleProcessOOMKill",                    32, FieldType::Bool, "a Windows kubelet does not start with this field"),
@@ -219,7 +235,7 @@ pub const FIELDS: &[Field] = &[
     managed  ("maxPods",                                 14, COUNT, "spec.kubelet.maxPods"),
     supported("podCIDR",                                 14, FieldType::String),
     no_effect("podPidsLimit",                            14, ANY_INT, "Windows kubelets do not limit processes"),
-    fixed    ("resolvConf",                              14, FieldType::String, "a Windows kubelet requires an empty value"),
+    supported("resolvConf",                              14, FieldType::ResolvConf),
     fatal    ("runOnce",                                 19, FieldType::Bool, "the kubelet exits"),
     no_effect("cpuCFSQuota",                             14, FieldType::Bool, KERNEL),
     no_effect("cpuCFSQuotaPeriod",                       14, FieldType::Duration, KERNEL),
@@ -257,9 +273,9 @@ pub const FIELDS: &[Field] = &[
     supported("showHiddenMetricsForVersion",             18, FieldType::String),
     no_effect("systemReservedCgroup",                    14, FieldType::String, CGROUPS),
     no_effect("kubeReservedCgroup",                      14, FieldType::String, CGROUPS),
-    fixed    ("enforceNodeAllocatable",                  14, FieldType::Strings, "a Windows kubelet requires an empty list"),
+    fixed    ("enforceNodeAllocatable",                  14, FieldType::Strings, "a Windows kubelet does not start with entries up to 1.30, and ignores them from 1.31 on"),
     no_effect("allowedUnsafeSysctls",                    16, FieldType::Strings, SYSCTLS),
-    no_effect("defaultPodSysctls",                       37, FieldType::StringMap, SYSCTLS),
+    fatal    ("defaultPodSysctls",                       37, FieldType::StringMap, "a Windows kubelet does not start with this field"),
     supported("volumePluginDir",                         19, FieldType::String),
     supported("providerID",                              19, FieldType::String),
     no_effect("kernelMemcgNotification",                 19, FieldType::Bool, CGROUPS),
@@ -307,6 +323,22 @@ mod tests {
     fn the_gate_of_a_field_is_in_the_table_of_gates() {
         for field in FIELDS {
             assert!(field.gate.is_none_or(|gate| feature_gate(gate).is_some()), "{}", field.name);
+        }
+    }
+
+    #[test]
+    fn the_fields_that_stop_a_windows_kubelet_increase_with_its_minor() {
+        let table: [(std::ops::RangeInclusive<u32>, &[&str]); 5] = [
+            (14..=18, &["systemCgroups"]),
+            (19..=31, &["systemCgroups", "runOnce"]),
+            (32..=32, &["systemCgroups", "singleProcessOOMKill", "runOnce"]),
+            (33..=36, &["systemCgroups", "singleProcessOOMKill", "runOnce", "userNamespaces"]),
+            (37..=38, &["systemCgroups", "singleProcessOOMKill", "runOnce", "defaultPodSysctls", "userNamespaces"]),
+        ];
+        for (minors, names) in table {
+            for minor in minors.map(Minor) {
+                assert_eq!(fatal_in(minor).map(|field| field.name).collect::<Vec<_>>(), names, "{minor}");
+            }
         }
     }
 

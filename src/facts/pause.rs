@@ -50,7 +50,7 @@ impl fmt::Display for PauseImage {
 }
 
 /// A pause image and the Windows builds in its manifest list.
-struct Entry {
+pub(super) struct Entry {
     image: PauseImage,
     builds: &'static [u32],
 }
@@ -70,7 +70,7 @@ pub const MICROSOFT_CORE: &str = "mcr.microsoft.com/k8s/core/pause";
 
 /// Upstream's tags, ascending. Before 3.4.1 they are for Linux only.
 #[rustfmt::skip]
-const UPSTREAM_TAGS: &[Entry] = &[
+pub(super) const UPSTREAM_TAGS: &[Entry] = &[
     entry(UPSTREAM, "3.1",    &[]),
     entry(UPSTREAM, "3.2",    &[]),
     entry(UPSTREAM, "3.3",    &[]),
@@ -87,7 +87,7 @@ const UPSTREAM_TAGS: &[Entry] = &[
 
 /// Microsoft's tags, ascending.
 #[rustfmt::skip]
-const MICROSOFT_TAGS: &[Entry] = &[
+pub(super) const MICROSOFT_TAGS: &[Entry] = &[
     entry(MICROSOFT_CORE, "1.0.0",    &[17763]),
     entry(MICROSOFT_CORE, "1.2.0",    &[17134, 17763]),
     entry(MICROSOFT_OSS,  "1.4.0",    &[17763, 18362, 18363, 19041]),
@@ -105,7 +105,7 @@ const MICROSOFT_TAGS: &[Entry] = &[
 
 /// The default tag on Windows from each minor up to the next row. Linux and Windows share a tag from 1.21 on.
 #[rustfmt::skip]
-const DEFAULTS: &[(Minor, &str)] = &[
+pub(super) const DEFAULTS: &[(Minor, &str)] = &[
     (Minor(14), "1.0.0"),
     (Minor(15), "1.2.0"),
     (Minor(20), "1.4.0"),
@@ -220,7 +220,7 @@ mod tests {
         (&[26, 27, 28, 29, 30],          "3.9",    ["-", "-",  "-",  "3.9",    "-",     "-",     "-",     "-",   "3.9",    "3.9",    "3.10.2"]),
         (&[31, 32, 33],                  "3.10",   ["-", "-",  "-",  "3.10",   "-",     "-",     "-",     "-",   "3.10",   "3.10",   "3.10.2"]),
         (&[34, 35],                      "3.10.1", ["-", "-",  "-",  "3.10.1", "-",     "-",     "-",     "-",   "3.10.1", "3.10.1", "3.10.2"]),
-        (&[36],                          "3.10.2", ["-", "-",  "-",  "3.10.2", "-",     "-",     "-",     "-",   "3.10.2", "3.10.2", "3.10.2"]),
+        (&[36, 37],                      "3.10.2", ["-", "-",  "-",  "3.10.2", "-",     "-",     "-",     "-",   "3.10.2", "3.10.2", "3.10.2"]),
     ];
 
     #[rustfmt::skip]
@@ -238,7 +238,7 @@ mod tests {
         (&[26, 27, 28, 29, 30],          "3.9",    ["-", "-",  "-",     "3.9",    "-",     "-",     "-",     "-",   "3.9",    "3.9",    "3.10.1-3"]),
         (&[31, 32, 33],                  "3.10",   ["-", "-",  "-",     "3.10",   "-",     "-",     "-",     "-",   "3.10",   "3.10",   "3.10.1-3"]),
         (&[34, 35],                      "3.10.1", ["-", "-",  "-",     "3.10.1", "-",     "-",     "-",     "-",   "3.10.1", "3.10.1", "3.10.1-3"]),
-        (&[36],                          "3.10.2", ["-", "-",  "-",     "3.10.2", "-",     "-",     "-",     "-",   "3.10.2", "3.10.2", "3.10.2"]),
+        (&[36, 37],                      "3.10.2", ["-", "-",  "-",     "3.10.2", "-",     "-",     "-",     "-",   "3.10.2", "3.10.2", "3.10.2"]),
     ];
 
     const CURRENT: Option<ContainerdVersion> = Some(ContainerdVersion::new(2, 3, 4));

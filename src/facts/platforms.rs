@@ -36,6 +36,8 @@
 //! (2026-02) imports a directory. That this works with paths of Windows was not found, so these settings are not
 //! taken. For mirrors, only endpoints without a path and with /v2 are described.
 
+use jiff::civil::{Date, date};
+
 use super::{Build, Minor};
 
 /// A platform that makes nodes itself, in one of its ways to configure them.
@@ -185,6 +187,12 @@ impl Platform {
         names.get(self.column()).copied().flatten()
     }
 
+    /// When the platform retires a build of Windows; `None` if no source says so. For the other platforms no dates were found.
+    pub fn retirement(self, build: Build) -> Option<&'static Retirement> {
+        let table = if self == Self::Aks { AKS_RETIREMENTS } else { &[] };
+        table.iter().find(|retirement| retirement.build == build)
+    }
+
     /// Whether the platform selects the image of its nodes.
     pub const fn selects_image(self) -> bool {
         !matches!(self, Self::Rke2 | Self::Rke2WithFlags)
@@ -198,6 +206,35 @@ impl Platform {
 
 /// The first RKE2 that starts the kubelet with a directory of configuration.
 pub const RKE2_DROP_INS_SINCE: Minor = Minor(32);
+/// The end of a build of Windows on a platform.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retirement {
+    /// The build.
+    pub build: Build,
+    /// The last minor whose node pools can have it; `None` if no source names one.
+    pub last_minor: Option<Minor>,
+    /// The first day without support.
+    pub unsupported_from: Date,
+    /// The first day without images, from which on a node pool cannot be scaled.
+    pub no_images_from: Date,
+}
+
+/// The builds that AKS retires. MicrosoftDocs/azure-aks-docs at fb060abe (2026-08-21), `articles/aks/includes/`:
+/// `windows-server-2019-retirement.md`, `windows-server-2022-retirement.md`, `windows-annual-channel-retirement.md`.
+pub(super) const AKS_RETIREMENTS: &[Retirement] = &[
+    retirement(17763, Some(32), date(2026, 3, 1), date(2027, 4, 1)),
+    retirement(20348, Some(36), date(2028, 6, 30), date(2029, 6, 30)),
+    retirement(25398, None, date(2026, 5, 15), date(2027, 5, 15)),
+];
+
+const fn retirement(build: u32, last_minor: Option<u32>, unsupported_from: Date, no_images_from: Date) -> Retirement {
+    let last_minor = match last_minor {
+        Some(minor) => Some(Minor(minor)),
+        None => None,
+    };
+    Retirement { build: Build(build), last_minor, unsupported_from, no_images_from }
+}
+
 /// The pods on a node of AKS, both bounds included.
 pub const AKS_PODS: (u32, u32) = (10, 250);
 /// The FIPS-enabled image that Windows Server 2025 requires on AKS.
@@ -227,7 +264,7 @@ const NO_PROXY_SETTING: &str =
 
 /// What the platforms do with each setting: EKS, AKS, Karpenter, GKE, RKE2 and RKE2 up to 1.31.
 #[rustfmt::skip]
-const SETTINGS: &[(Setting, [Support; 6])] = &[
+pub(super) const SETTINGS: &[(Setting, [Support; 6])] = &[
     (Setting::SystemReserved, [
         Flag("system-reserved"),
         NotTaken("AKS reserves 2 GB for the system processes of Windows, which cannot be changed"),
@@ -337,7 +374,7 @@ pub fn kubelet_flag(field: &str) -> Option<&'static str> {
 }
 
 #[rustfmt::skip]
-const FLAGS: &[(&str, &str)] = &[
+pub(super) const FLAGS: &[(&str, &str)] = &[
     ("enableServer",                     "enable-server"),
     ("staticPodPath",                    "pod-manifest-path"),
     ("syncFrequency",                    "sync-frequency"),
@@ -381,6 +418,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("registerNode",                     "register-node"),
     ("localStorageCapacityIsolation",    "local-storage-capacity-isolation"),
     ("providerID",                       "provider-id"),
+    ("resolvConf",                       "resolv-conf"),
 ];
 
 #[cfg(test)]
@@ -424,6 +462,23 @@ mod tests {
             assert_eq!([Build(17763), Build(26100)].map(|build| platform.image(build)), images, "{platform:?}");
         }
         assert_eq!(Platform::Gke.image(Build(19042)), None);
+    }
+
+    #[test]
+    fn aks_retires_builds_from_the_oldest_on() {
+        let table = [
+            (17763, Some((Some(Minor(32)), "2026-03-01"))),
+            (20348, Some((Some(Minor(36)), "2028-06-30"))),
+            (25398, Some((None, "2026-05-15"))),
+            (26100, None),
+        ];
+        for (build, expected) in table {
+            let found = Platform::Aks.retirement(Build(build));
+            let found = found.map(|one| (one.last_minor, one.unsupported_from.to_string()));
+            assert_eq!(found, expected.map(|(minor, day)| (minor, day.to_owned())), "{build}");
+            assert_eq!(Platform::Eks.retirement(Build(build)), None);
+        }
+        assert!(AKS_RETIREMENTS.iter().all(|one| one.unsupported_from < one.no_images_from));
     }
 
     #[test]

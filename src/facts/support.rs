@@ -10,6 +10,7 @@
 //!   stopped building images for in 1.26 (kubernetes/kubernetes pull request 112924).
 //! - 1.32 to 1.34: the page has Windows Server 2019 and 2022; Windows Server 2025 is tested upstream since January 2025
 //!   (kubernetes/test-infra pull request 34101).
+//! - 1.37: no change was found; the page of 1.37 was not read.
 //! - Version 23H2 (25398) was never on the page. Cloud providers that offer it support it themselves.
 
 use super::{Build, Minor, feature_gates};
@@ -29,7 +30,7 @@ const SERVER_2022: Build = Build(20348);
 const SERVER_2025: Build = Build(26100);
 
 /// The supported builds from each minor up to the next row.
-const SUPPORT: &[(Minor, &[Build])] = &[
+pub(super) const SUPPORT: &[(Minor, &[Build])] = &[
     (Minor(14), &[SERVER_2019]),
     (Minor(18), &[SERVER_2019, VERSION_1903, VERSION_1909]),
     (Minor(19), &[SERVER_2019, VERSION_1909, VERSION_2004]),
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn each_minor_supports_the_builds_that_upstream_documents() {
-        let table: [(u32, &[u32]); 23] = [
+        let table: [(u32, &[u32]); 24] = [
             (14, &[17763]),
             (15, &[17763]),
             (16, &[17763]),
@@ -92,6 +93,7 @@ mod tests {
             (34, &[17763, 20348, 26100]),
             (35, &[20348, 26100]),
             (36, &[20348, 26100]),
+            (37, &[20348, 26100]),
         ];
         let minors = (OLDEST.0..=NEWEST.0).collect::<Vec<_>>();
         assert_eq!(table.map(|(minor, _)| minor).to_vec(), minors, "the table has every minor");

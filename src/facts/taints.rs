@@ -7,7 +7,7 @@
 
 /// Prefixes of taints that follow the state of a node: other components add and remove them. [`OS_KEY`] is not one of
 /// them.
-const MANAGED: [(&str, &str); 11] = [
+pub(super) const MANAGED: [(&str, &str); 11] = [
     ("node.kubernetes.io/", "Kubernetes"),
     ("node.cloudprovider.kubernetes.io/", "the cloud controller manager"),
     ("node.cluster.x-k8s.io/", "Cluster API"),

@@ -56,7 +56,7 @@ const STABLE_ABI_RULE_SINCE: [ContainerdVersion; 2] =
 
 /// The releases, from the first to the last of each line, that do not select images of the previous LTSC on a host
 /// after the newest LTSC.
-const WITHOUT_PREVIOUS_LTSC: [(ContainerdVersion, ContainerdVersion); 3] = [
+pub(super) const WITHOUT_PREVIOUS_LTSC: [(ContainerdVersion, ContainerdVersion); 3] = [
     (ContainerdVersion::new(2, 1, 6), ContainerdVersion::new(2, 1, 9)),
     (ContainerdVersion::new(2, 2, 0), ContainerdVersion::new(2, 2, 7)),
     (ContainerdVersion::new(2, 3, 0), ContainerdVersion::new(2, 3, 4)),

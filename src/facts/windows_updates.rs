@@ -32,6 +32,16 @@ const fn row(revision: u32, year: u16, month: u8, article: u32) -> Update {
     Update { revision, month: (year, month), article }
 }
 
+/// The number of updates of all builds.
+pub(super) const COUNT: usize = {
+    let (mut count, mut build) = (0, 0);
+    while build < UPDATES.len() {
+        count += UPDATES[build].1.len();
+        build += 1;
+    }
+    count
+};
+
 /// The updates of each build, oldest first.
 #[rustfmt::skip]
 const UPDATES: &[(Build, &[Update])] = &[

@@ -10,7 +10,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const POOLS: &str = "\
 apiVersion: winpool.dev/v1alpha1
@@ -130,10 +130,10 @@ fn rendering_for_a_minor_newer_than_the_tables_prints_a_note() {
     let folder = folder(&[("pools.yaml", POOLS)]);
     let notice = |args: &[&str]| {
         let output = winpool(folder.path(), &[&["render", "-f", "pools.yaml"], args].concat());
-        output.stderr.contains("is treated as 1.36, and its feature gates are not checked. Upgrade winpool")
+        output.stderr.contains("so 1.38 is treated as 1.37, its feature gates too. Upgrade winpool")
     };
-    assert!(notice(&["--kubernetes", "1.37"]));
-    assert!(!notice(&[]) && !notice(&["--kubernetes", "1.36"]));
+    assert!(notice(&["--kubernetes", "1.38"]));
+    assert!(!notice(&[]) && !notice(&["--kubernetes", "1.37"]));
 }
 
 #[test]
@@ -209,6 +209,7 @@ clusterDomain: cluster.local
 evictionHard: {nodefs.available: 1%}
 maxPods: 250
 rotateCertificates: true
+systemCgroups: /system.slice
 tlsCipherSuites: [TLS_AES_128_GCM_SHA256]
 ";
 
@@ -250,9 +251,11 @@ fn files_for_kubeadm_contain_a_patch_that_merges_into_its_configuration() {
     assert_eq!(after["maxPods"], 110);
     assert_eq!(after["evictionHard"]["nodefs.available"], "10%");
     assert_eq!(after["systemReserved"]["memory"], "2Gi");
+    // A field of Linux nodes with which no Windows kubelet starts.
+    assert_eq!((&before["systemCgroups"], after.get("systemCgroups")), (&json!("/system.slice"), None));
 
     let printed = winpool(folder.path(), &render).stdout;
-    assert!(printed.contains("/patches/kubeletconfiguration0+merge.yaml <==\n# Partial"), "{printed}");
+    assert!(printed.contains("/patches/kubeletconfiguration0+merge.yaml <==\n# kubeadm merges"), "{printed}");
     let output =
         winpool(folder.path(), &[&render[..4], &["1.24", "--containerd", "1.6", "--target", "kubeadm"]].concat());
     assert_eq!((output.status, output.stdout.as_str()), (1, ""));
@@ -284,7 +287,7 @@ fn complete_files_require_the_options_of_the_cluster() {
     assert_eq!(output.status, 0, "{}", output.stderr);
     let node = folder.path().join("out/web-2022/kubelet-1.36-containerd-2.3-10.0.20348");
     let kubelet: Value = serde_saphyr::from_str(&fs::read_to_string(node.join("kubelet.yaml")).unwrap()).unwrap();
-    assert_eq!(kubelet["clusterDNS"], serde_json::json!(["10.96.0.10", "fd00::a"]));
+    assert_eq!(kubelet["clusterDNS"], json!(["10.96.0.10", "fd00::a"]));
     assert_eq!(kubelet["authentication"]["x509"]["clientCAFile"], "C:\\k\\ca.crt");
     assert_eq!(kubelet["containerRuntimeEndpoint"], "npipe:////./pipe/containerd-containerd");
     let containerd: toml::Table = fs::read_to_string(node.join("containerd.toml")).unwrap().parse().unwrap();

@@ -315,10 +315,10 @@ fn kubelets_are_within_the_version_skew_policy() {
         row(
             "True",
             "KubeletNewerThanAPIServer",
-            "Upgrade the control plane first. win-2: the tables of this winpool end at Kubernetes 1.36, so 1.37 is treated as 1.36, \
-             and its feature gates are not checked. Upgrade winpool",
+            "Upgrade the control plane first. win-2: the tables of this winpool end at Kubernetes 1.37, so 1.38 is treated as 1.37, \
+             its feature gates too. Upgrade winpool",
         )
-        .nodes(of(&["v1.34.0", "v1.37.0"])),
+        .nodes(of(&["v1.34.0", "v1.38.0"])),
         row("True", "KubeletTooOld", "1 node runs a kubelet that is too old for API server 1.34: win-1 (v1.30.2, oldest allowed 1.31). Upgrade or")
             .nodes(of(&["v1.30.2", "v1.31.0"])),
         row("True", "KubeletNewerThanAPIServer", "1 node runs a kubelet that is newer than API server 1.34: win-1 (v1.35.0). Upgrade")
@@ -450,6 +450,10 @@ fn a_profile_is_resolved_and_rendered_for_every_node() {
         row("ProfileResolved", "False", "Invalid", "spec.kubelet.systemReserved").profile(broken()),
         row("ConfigRendered", "True", "NotUsed", "the pool names no profile"),
         row("ConfigRendered", "True", "Rendered", "1 configuration rendered for 1 node").profile(json!({})),
+        row("ConfigRendered", "True", "TablesEndAt", "1 configuration rendered for 1 node. win-1: the tables of this winpool end at Kubernetes 1.37, so 1.38 is treated as 1.37")
+            .profile(json!({}))
+            .nodes([web_node(20348, "v1.38.0", "containerd://2.3.4")]),
+        row("ConfigRendered", "True", "NotUsed", "the pool names no profile").nodes([web_node(20348, "v1.38.0", "containerd://2.3.4")]),
         row(
             "ConfigRendered",
             "True",

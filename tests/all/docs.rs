@@ -140,8 +140,10 @@ fn the_report_of_the_page_about_platforms_is_that_of_the_samples() {
     let page = pages(root()).into_iter().find(|page| page.name == "docs/delivery/platforms.md").unwrap();
     let shown = page.blocks().into_iter().find(|block| block.language == "text").unwrap().text;
     let mut command = Command::new(env!("CARGO_BIN_EXE_winpool"));
-    let output =
-        command.args(["render", "-f", "config/samples", "--target", "aks-nodepool"]).current_dir(root()).output();
+    let output = command
+        .args(["render", "-f", "config/samples", "--target", "aks-nodepool", "--kubernetes", "1.36"])
+        .current_dir(root())
+        .output();
     let printed = String::from_utf8(output.unwrap().stdout).unwrap();
     assert!(printed.contains(&shown), "{printed}");
 }

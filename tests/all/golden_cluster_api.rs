@@ -104,7 +104,9 @@ fn nothing_of_the_named_template_is_lost() {
         let (mut before, mut after) = (base.clone(), spec(object.unwrap()));
         let (arguments, now) = (take_arguments(&mut before), take_arguments(&mut after));
         for (name, value) in arguments {
-            assert!(now[&name].starts_with(&value), "{name}: {}", now[&name]);
+            // With an external cloud provider the kubelet adds its taint itself.
+            let kept = if name == "register-with-taints" { "os=windows:NoSchedule" } else { &value };
+            assert!(now[&name].starts_with(kept), "{name}: {}", now[&name]);
         }
         for (field, value) in before.as_object().unwrap() {
             match value.as_array() {

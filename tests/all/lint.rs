@@ -240,7 +240,7 @@ fn a_minor_newer_than_the_tables_is_reported() {
     let next = format!("1.{}", NEWEST.0 + 1);
     let notice = |minor: &str| {
         let run = winpool(Path::new("."), &["-f", "-", "--kubernetes", minor], &text);
-        run.stderr.contains("its feature gates are not checked")
+        run.stderr.contains("its feature gates too. Upgrade winpool")
     };
     assert!(notice(&next) && !notice(&NEWEST.to_string()));
 }

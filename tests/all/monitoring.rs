@@ -12,6 +12,7 @@ use winpool::{
     admin::{Metrics, PoolReport, ReconcileOutcome},
     api::NodeCounts,
     domain::workload::{AffectedWorkloads, IssueKind, LookupCounts, PoolWorkloads},
+    facts::Minor,
 };
 
 fn read(path: &str) -> String {
@@ -96,6 +97,7 @@ fn page() -> String {
         holds: vec![("WouldEvict", 1)],
         conditions: vec![["Ready", "True", "AsSpecified"].map(str::to_owned)],
         support_end: Some("2031-10-14".parse().unwrap()),
+        newest_minor: Some(Minor(36)),
         workloads: Some(PoolWorkloads { issues: issues.into(), ..PoolWorkloads::default() }.into()),
         node_configs: vec![("Applied", 1)],
         rollout_failures: vec![("RolledBack", 1)],

@@ -19,6 +19,7 @@ use crate::{
         node_plan::{Refusal, RefusalReason},
         refuse::refuse,
     },
+    domain::profile::is_resolv_conf,
     facts::{
         containerd::{CERTS_D, RUNTIME_TYPE},
         kubelet_flags::{POD_INFRA_CONTAINER_IMAGE, REGISTER_WITH_TAINTS, RESOLV_CONF, V, WINDOWS_PRIORITYCLASS},
@@ -182,9 +183,9 @@ fn kubelet_flags(text: &str) -> Result<Vec<Flag>, Refusal> {
         if !FLAGS.contains(&name.as_str()) || value.contains(char::is_control) {
             return Err(forbidden(format!("kubelet.args sets --{name}")));
         }
-        if *name == RESOLV_CONF.name && !value.is_empty() {
+        if *name == RESOLV_CONF.name && !is_resolv_conf(value) {
             return Err(forbidden(format!(
-                "kubelet.args sets --{name}={value}, and a Windows kubelet requires an empty value"
+                "kubelet.args sets --{name}={value}, and a Windows kubelet requires an empty value, Host or an absolute path"
             )));
         }
         if *name == V.name && !value.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -316,14 +317,14 @@ mod tests {
             ("kubelet.yaml", "apiVersion: v1", "kubelet.yaml sets apiVersion"),
             ("kubelet.yaml", "a: 1\n---\nb: 2\n", "kubelet.yaml is not valid: the file has several YAML documents"),
             ("kubelet.yaml", "[1]", "kubelet.yaml is not valid"),
-            ("kubelet.yaml", "resolvConf: C:\\resolv.conf", "resolvConf"),
+            ("kubelet.yaml", "resolvConf: Host", "resolvConf"),
             ("kubelet.args", "--kubeconfig=C:\\x", "kubelet.args sets --kubeconfig"),
             ("kubelet.args", "--config=C:\\x", "kubelet.args sets --config"),
             ("kubelet.args", "--root-dir=C:\\x", "kubelet.args sets --root-dir"),
             ("kubelet.args", "--image-credential-provider-bin-dir=C:\\x", "sets --image-credential-provider-bin-dir"),
             ("kubelet.args", "--container-runtime-endpoint=npipe://x", "sets --container-runtime-endpoint"),
             ("kubelet.args", "--v=2 --kubeconfig=x", "sets --v=2 --kubeconfig=x"),
-            ("kubelet.args", "--resolv-conf=C:\\x", "requires an empty value"),
+            ("kubelet.args", "--resolv-conf=/etc/resolv.conf", "requires an empty value, Host or an absolute path"),
             ("kubelet.args", "--windows-service", "the line `--windows-service`"),
             ("containerd.toml", "imports = ['x']", "containerd.toml sets imports"),
             ("containerd.toml", "[grpc]\naddress = 'x'", "containerd.toml sets grpc"),

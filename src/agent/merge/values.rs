@@ -5,9 +5,15 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value};
 
-use crate::domain::kubernetes::{
-    duration,
-    quantity::{Quantity, Threshold},
+use crate::{
+    domain::{
+        kubernetes::{
+            duration,
+            quantity::{Quantity, Threshold},
+        },
+        profile::is_resolv_conf,
+    },
+    facts::kubelet_fields::HOST_RESOLVERS,
 };
 
 /// The resources of `systemReserved` and `kubeReserved` (kubernetes/kubernetes, `parseResourceList` in
@@ -35,12 +41,16 @@ pub(super) fn problem(settings: &Map<String, Value>) -> Option<String> {
             "evictionSoftGracePeriod" => entries(value, SIGNALS, |text| duration::parse(text).is_some()),
             "containerLogMaxSize" => string(value, is_amount),
             "clusterDNS" => addresses(value),
-            // A Windows node has no resolver file.
-            "resolvConf" => string(value, str::is_empty),
+            "resolvConf" => string(value, is_resolver_file),
             _ => None,
         };
         wrong.map(|wrong| format!("{name}: {wrong}"))
     })
+}
+
+/// Whether a kubelet takes the value from its configuration file, in which `Host` is a relative path.
+fn is_resolver_file(text: &str) -> bool {
+    is_resolv_conf(text) && text != HOST_RESOLVERS
 }
 
 fn is_amount(text: &str) -> bool {
@@ -99,7 +109,9 @@ mod tests {
             (json!({"clusterDNS": ["dns.example"]}), Some("clusterDNS: \"dns.example\" is not valid")),
             (json!({"clusterDNS": "10.96.0.10"}), Some("clusterDNS: \"10.96.0.10\" is not a list")),
             (json!({"resolvConf": ""}), None),
-            (json!({"resolvConf": "C:\\resolv.conf"}), Some("resolvConf: \"C:\\\\resolv.conf\" is not valid")),
+            (json!({"resolvConf": "C:\\resolv.conf"}), None),
+            (json!({"resolvConf": "Host"}), Some("resolvConf: \"Host\" is not valid")),
+            (json!({"resolvConf": "/etc/resolv.conf"}), Some("resolvConf: \"/etc/resolv.conf\" is not valid")),
             (json!({"maxPods": 110}), None),
         ];
         for (settings, expected) in table {

@@ -1,4 +1,4 @@
-//! Merging settings into a YAML or JSON file: maps merge, lists and scalars are replaced.
+//! Merging settings into a YAML or JSON file: maps merge, lists and scalars are replaced, and null removes a setting.
 //!
 //! Only the text of the settings that differ changes. Other settings, comments, order, and line ends are kept. The
 //! result is parsed again and compared with the merged values. A file in which a setting cannot be replaced in place
@@ -57,14 +57,23 @@ pub fn parse(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Merges maps recursively. Other values are replaced.
+/// Merges maps recursively. Null removes an entry, and other values are replaced.
 pub fn merge_maps(map: &mut Map<String, Value>, layer: &Map<String, Value>) {
     for (name, value) in layer {
         match (map.get_mut(name), value) {
             (Some(Value::Object(inner)), Value::Object(layer)) => merge_maps(inner, layer),
-            (_, value) => drop(map.insert(name.clone(), value.clone())),
+            (_, Value::Null) => drop(map.remove(name)),
+            (_, value) => drop(map.insert(name.clone(), without_nulls(value))),
         }
     }
+}
+
+/// The value that a layer sets where there was no map: null in its maps removes nothing there.
+pub fn without_nulls(value: &Value) -> Value {
+    let Value::Object(layer) = value else { return value.clone() };
+    let mut map = Map::new();
+    merge_maps(&mut map, layer);
+    Value::Object(map)
 }
 
 /// The whole file in the notation that it had.

@@ -51,12 +51,18 @@ impl<'a> Changes<'a> {
 
     /// Writes a whole file. `None`: it is read without a restart.
     pub(super) fn write(&mut self, path: &str, after: Vec<u8>, component: Option<Component>) -> Result<(), Refusal> {
+        self.record_whole(path, component)?;
+        self.edit(path, Some(after), component)
+    }
+
+    /// Records the content that a file had before the agent wrote it.
+    pub(super) fn record_whole(&mut self, path: &str, component: Option<Component>) -> Result<(), Refusal> {
         let before = match self.old.whole.get(path) {
             Some(whole) => whole.before.clone(),
             None => read(self.host, path)?,
         };
         self.new.whole.insert(path.to_owned(), Whole { component, before });
-        self.edit(path, Some(after), component)
+        Ok(())
     }
 
     /// Changes a file. Its former content is not recorded.

@@ -1,20 +1,23 @@
 //! The changes of the kubelet's configuration and flags.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     changes::Changes,
     record::{self, Component, Format, Named},
 };
-use crate::agent::{
-    layout::{FlagsPlace, Layout, command_line::arguments, flag_in_script, flags_begin},
-    merge::{
-        allowed::Configuration,
-        flags::{self, Flag},
-        yaml,
+use crate::{
+    agent::{
+        layout::{FlagsPlace, Layout, command_line::arguments, flag_in_script, flags_begin},
+        merge::{
+            allowed::{Configuration, Layer},
+            flags::{self, Flag},
+            yaml,
+        },
+        node_plan::{Refusal, RefusalReason},
+        refuse::{read, refuse, unreadable},
     },
-    node_plan::{Refusal, RefusalReason},
-    refuse::{read, refuse, unreadable},
+    facts::kubelet_fields::fatal_in,
 };
 
 /// The name of the drop-in, which the kubelet reads after files that sort before it.
@@ -28,15 +31,33 @@ pub fn drop_in(layout: &Layout) -> Option<String> {
 
 pub(super) fn plan(changes: &mut Changes, layout: &Layout, configuration: &Configuration) -> Result<(), Refusal> {
     if let Some(layer) = &configuration.kubelet {
+        let removed = fatal_in(layout.kubelet.minor).map(|field| (field.name.to_owned(), Value::Null));
         match (drop_in(layout), &layout.kubelet.config) {
-            (Some(drop_in), _) => changes.write(&drop_in, layer.text.as_bytes().to_vec(), Some(Component::Kubelet))?,
+            (Some(drop_in), config) => {
+                write_drop_in(changes, &drop_in, layer)?;
+                // The main file of kubeadm is that of the cluster, which is written for Linux.
+                if let Some(config) = config
+                    && changes.text(config)?.is_some()
+                {
+                    changes.merge(config, Component::Kubelet, Format::Yaml, &removed.collect())?;
+                }
+            }
             (None, Some(config)) => {
-                changes.merge(config, Component::Kubelet, Format::Yaml, &layer.settings)?;
+                let settings = removed.chain(layer.settings.clone()).collect();
+                changes.merge(config, Component::Kubelet, Format::Yaml, &settings)?;
             }
             (None, None) => {}
         }
     }
     set_flags(changes, layout, &overriding_flags(configuration), &configuration.flags)
+}
+
+/// Writes the drop-in. Other comments alone restart nothing.
+fn write_drop_in(changes: &mut Changes, path: &str, layer: &Layer) -> Result<(), Refusal> {
+    let former = read(changes.host, path)?.and_then(|bytes| yaml::parse(&String::from_utf8(bytes).ok()?).ok());
+    let restarts = (former.as_ref() != Some(&layer.settings)).then_some(Component::Kubelet);
+    changes.record_whole(path, Some(Component::Kubelet))?;
+    changes.edit(path, Some(layer.text.as_bytes().to_vec()), restarts)
 }
 
 /// Flags that override a field of the configuration file (kubernetes/kubernetes, `kubeletConfigFlagPrecedence` in

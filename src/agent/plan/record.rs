@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::agent::content::{self, Content};
+use crate::agent::{
+    content::{self, Content},
+    merge::yaml,
+};
 
 /// What a change belongs to, and what it therefore restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -69,7 +72,7 @@ pub(super) struct Setting {
     pub path: Vec<String>,
     /// The former value.
     pub before: Option<Value>,
-    /// The value that was set.
+    /// The value that was set; null if the setting was removed.
     pub set: Value,
 }
 
@@ -84,9 +87,9 @@ pub(super) struct Named {
 /// Restores the former values of settings that still have the value that was set.
 pub(super) fn undo(map: &mut Map<String, Value>, settings: &[Setting]) {
     for Setting { path, before, set } in settings {
-        let Some((parent, last)) = parent(map, path).filter(|(parent, last)| parent.get(*last) == Some(set)) else {
-            continue;
-        };
+        let is_set =
+            |(parent, last): &(&mut Map<String, Value>, &str)| parent.get(*last).unwrap_or(&Value::Null) == set;
+        let Some((parent, last)) = parent(map, path).filter(is_set) else { continue };
         match before {
             Some(before) => drop(parent.insert(last.to_owned(), before.clone())),
             None => drop(parent.remove(last)),
@@ -97,8 +100,10 @@ pub(super) fn undo(map: &mut Map<String, Value>, settings: &[Setting]) {
 /// Sets the values again.
 pub(super) fn redo(map: &mut Map<String, Value>, settings: &[Setting]) {
     for Setting { path, set, .. } in settings {
-        if let Some((parent, last)) = parent(map, path) {
-            parent.insert(last.to_owned(), set.clone());
+        match parent(map, path) {
+            Some((parent, last)) if set.is_null() => drop(parent.remove(last)),
+            Some((parent, last)) => drop(parent.insert(last.to_owned(), set.clone())),
+            None => {}
         }
     }
 }
@@ -125,9 +130,10 @@ fn collect(map: &Map<String, Value>, layer: &Map<String, Value>, path: &mut Vec<
         path.push(name.clone());
         match (map.get(name), value) {
             (Some(Value::Object(map)), Value::Object(layer)) => collect(map, layer, path, found),
-            (before, value) if before == Some(value) => {}
+            (None, Value::Null) => {}
+            (before, value) if before == Some(value) && !value.is_null() => {}
             (before, value) => {
-                found.push(Setting { path: path.clone(), before: before.cloned(), set: value.clone() });
+                found.push(Setting { path: path.clone(), before: before.cloned(), set: yaml::without_nulls(value) });
             }
         }
         path.pop();
@@ -180,6 +186,22 @@ mod tests {
         let mut touched = map(json!({"a": 1, "b": {"c": 9, "e": 4}, "d": [2], "f": {"g": 5, "h": 6}}));
         undo(&mut touched, &changed);
         assert_eq!(touched, map(json!({"a": 1, "b": {"c": 9}, "d": [1], "f": {"g": 5, "h": 6}})));
+    }
+
+    #[test]
+    fn a_removed_setting_comes_back_unless_something_else_has_set_it() {
+        let before = map(json!({"a": {"b": 1}, "c": null, "d": 2}));
+        let changed = settings(&before, &map(json!({"a": null, "c": null, "d": 3, "e": null})));
+        let paths: Vec<_> = changed.iter().map(|setting| setting.path.join(".")).collect();
+        assert_eq!(paths, ["a", "c", "d"]);
+        let mut after = before.clone();
+        redo(&mut after, &changed);
+        assert_eq!(after, map(json!({"d": 3})));
+        undo(&mut after, &changed);
+        assert_eq!(after, before);
+        let mut touched = map(json!({"a": {"b": 9}, "d": 3}));
+        undo(&mut touched, &changed);
+        assert_eq!(touched, map(json!({"a": {"b": 9}, "c": null, "d": 2})));
     }
 
     #[test]

@@ -174,6 +174,54 @@ fn a_setting_that_a_newer_configuration_does_not_have_gets_its_former_value() {
 }
 
 #[test]
+fn fields_that_stop_a_windows_kubelet_are_removed_from_the_main_file_and_restored() {
+    // As kubeadm writes the configuration of a cluster with Linux nodes.
+    let cluster = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupRoot: /\nsystemCgroups: /system.slice # of systemd\n\
+                   singleProcessOOMKill: false\nuserNamespaces:\n  idsPerPod: 65536\nmaxPods: 50\n";
+    let without = |fields: &[&str]| -> String {
+        let kept = cluster.split_inclusive('\n').filter(|line| !fields.iter().any(|field| line.contains(field)));
+        kept.collect()
+    };
+    let plain = r"C:\Süd Knoten\kubelet.yaml";
+    let table = [
+        (samples::kubeadm(), KUBEADM_CONFIG, "1.31.0", without(&["systemCgroups"])),
+        (samples::kubeadm(), KUBEADM_CONFIG, "1.32.0", without(&["systemCgroups", "singleProcess"])),
+        (
+            samples::kubeadm(),
+            KUBEADM_CONFIG,
+            "1.36.2",
+            without(&["systemCgroups", "singleProcess", "userN", "idsPerPod"]),
+        ),
+        (samples::plain(), plain, "1.36.2", without(&["systemCgroups", "singleProcess", "userN", "idsPerPod"])),
+    ];
+    for (node, path, version, expected) in table {
+        let node = node.kubelet(version);
+        node.files.borrow_mut().insert(path.to_owned(), cluster.as_bytes().to_vec());
+        let plan = planned(&node, &[KUBELET]);
+        assert_eq!(after(&plan, path).replace("maxPods: 110", "maxPods: 50"), expected, "{version} {path}");
+        assert!(restarted(&plan).iter().any(|(service, _)| service.eq_ignore_ascii_case("kubelet")), "{plan:?}");
+        let node = apply(node, &plan);
+        assert!(is_unchanged(&planned(&node, &[KUBELET])), "{version} {path}");
+        // kubeadm writes it again at an upgrade.
+        node.files.borrow_mut().insert(path.to_owned(), cluster.as_bytes().to_vec());
+        let node = applied(node, &[KUBELET]);
+        let node = applied(node, &[]);
+        assert_eq!(node.text(path), cluster, "{version} {path}");
+    }
+}
+
+#[test]
+fn other_comments_in_a_drop_in_restart_nothing() {
+    let node = applied(samples::plain(), &[KUBELET]);
+    let other = KUBELET.1.replace("# layer", "# another comment");
+    let plan = planned(&node, &[("kubelet.yaml", &other)]);
+    assert_eq!(after(&plan, r"C:\Süd Knoten\kubelet.d\50-winpool.conf"), other);
+    assert_eq!(restarted(&plan), []);
+    let node = apply(node, &plan);
+    assert!(!planned(&node, &[]).restarts.is_empty(), "removing the drop-in restarts the kubelet");
+}
+
+#[test]
 fn flags_that_override_a_field_of_the_configuration_are_removed() {
     let node = samples::eks("--max-pods=20 --cluster-dns=10.1.0.10");
     let plan = planned(&node, &[KUBELET]);

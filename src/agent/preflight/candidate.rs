@@ -17,7 +17,7 @@ use crate::{
         plan::{CONTAINERD_DROP_IN, imported_files, kubelet_drop_in},
         refuse::{list, read, refuse, unreadable},
     },
-    facts::kubelet_flags::LAST_WITH_DOCKERSHIM,
+    facts::{kubelet_fields::fatal_in, kubelet_flags::LAST_WITH_DOCKERSHIM},
 };
 
 /// The fields of KubeletConfiguration with paths, which are relative to the directory of the configuration file
@@ -47,7 +47,7 @@ const SHELL: &str = r"C:\Windows\System32\cmd.exe";
 pub(super) struct Candidate<'a> {
     pub host: &'a dyn Host,
     pub layout: &'a Layout,
-    plan: &'a NodePlan,
+    pub plan: &'a NodePlan,
     written: Vec<String>,
     runs_kubelet: bool,
 }
@@ -55,6 +55,23 @@ pub(super) struct Candidate<'a> {
 impl<'a> Candidate<'a> {
     pub(super) fn new(host: &'a dyn Host, layout: &'a Layout, plan: &'a NodePlan) -> Self {
         Self { host, layout, plan, written: Vec::new(), runs_kubelet: false }
+    }
+
+    /// The fields that the plan removes from the main file of the kubelet, because it does not start with them: the path of the
+    /// file, and the name of the field.
+    pub(super) fn removed_fields(&self) -> Vec<(&'a str, &'static str)> {
+        let main = self.layout.kubelet.config.as_deref().unwrap_or_default();
+        let Some(edit) = self.plan.files.iter().find(|edit| edit.path.eq_ignore_ascii_case(main)) else {
+            return Vec::new();
+        };
+        let settings = |content: &Option<Vec<u8>>| {
+            let text = content.as_deref().and_then(|bytes| Text::decode(bytes).ok());
+            text.and_then(|text| yaml::parse(&text.content).ok()).unwrap_or_default()
+        };
+        let (before, after) = (settings(&edit.before), settings(&edit.after));
+        let is_removed = |name: &&str| before.contains_key(*name) && !after.contains_key(*name);
+        let fields = fatal_in(self.layout.kubelet.minor).map(|field| field.name);
+        fields.filter(is_removed).map(|name| (edit.path.as_str(), name)).collect()
     }
 
     /// The arguments for containerd; `None` if its configuration does not change.

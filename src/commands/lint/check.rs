@@ -18,7 +18,7 @@ use crate::{
         text::{agree, counted, some_of},
         workload::SchedulingState,
     },
-    facts::Minor,
+    facts::{Minor, cluster_api::CORE_GROUP},
     manifests::{Ignored, LocatedProblem, Manifest, Manifests, Object, Resources},
 };
 
@@ -147,6 +147,8 @@ impl Checker<'_> {
             None if is_service(object) => lint::service(&value, &self.context),
             None if is_class(object) => lint::runtime_class(&value, &self.context),
             None if is_volume(object) => lint::persistent_volume(&value, &self.context),
+            None if is_kubelet_configuration(object) => lint::kubelet_configuration(&value, &self.context),
+            None if is_of_cluster_api(object) => lint::cluster_api(&value, &self.context),
             None if is_own(object) || is_endpoints(object) || is_claim(object) => Vec::new(),
             None => {
                 *self.report.skipped.entry(object.kind().to_owned()).or_default() += 1;
@@ -182,6 +184,15 @@ fn is_endpoints(object: &Object) -> bool {
 
 fn is_class(object: &Object) -> bool {
     group_kind(object) == ("node.k8s.io", "RuntimeClass")
+}
+
+fn is_kubelet_configuration(object: &Object) -> bool {
+    group_kind(object) == ("kubelet.config.k8s.io", "KubeletConfiguration")
+}
+
+fn is_of_cluster_api(object: &Object) -> bool {
+    let group = object.group();
+    group == CORE_GROUP || group.strip_suffix(CORE_GROUP).is_some_and(|rest| rest.ends_with('.'))
 }
 
 fn is_own(object: &Object) -> bool {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 
 use crate::{
@@ -191,8 +192,8 @@ impl PoolPreview {
     fn new(snapshot: &Snapshot, plan: &Plan) -> Self {
         let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
         let conditions = report(snapshot, plan, &Done { results, complete: true }).status.conditions;
-        let reported = |is_problem: fn(&str, &str) -> bool| {
-            let problems = conditions.iter().filter(|condition| is_problem(&condition.type_, &condition.status));
+        let reported = |is_problem: fn(&Condition) -> bool| {
+            let problems = conditions.iter().filter(|condition| is_problem(condition));
             let problems = problems.filter(|condition| !WITHHELD.contains(&condition.reason.as_str()));
             let preview = problems.map(|condition| ConditionPreview {
                 condition: condition.type_.clone(),
@@ -204,8 +205,11 @@ impl PoolPreview {
         Self {
             name: plan.pool.name.clone(),
             writes: Writes::of(&plan.pool),
-            held: reported(|condition, status| REQUIRED.contains(&condition) && status == "False"),
-            flags: reported(|condition, status| FLAGS.contains(&(condition, status))),
+            held: reported(|condition| REQUIRED.contains(&condition.type_.as_str()) && condition.status == "False"),
+            flags: reported(|condition| {
+                FLAGS.contains(&(condition.type_.as_str(), condition.status.as_str()))
+                    || condition.reason == reason::TABLES_END_AT
+            }),
             changes: plan.steps.iter().flatten().filter_map(PlannedChange::of).collect(),
             workloads: workload_changes(&plan.phase),
             withheld: plan.withheld.iter().filter_map(PlannedChange::of).collect(),

@@ -12,7 +12,7 @@ use crate::{
             plan::{ActivePool, Phase, Planner},
         },
         profile::Profile,
-        render::{self, Bootstrap, KUBELET_YAML, Variant, node_script::NodeScript},
+        render::{self, Bootstrap, KUBELET_YAML, Variant, kubelet::kubeadm_patch, node_script::NodeScript},
     },
     facts::{ContainerRuntime, layers::KUBEADM_PATCHES_SINCE},
     manifests::{LocatedProblem, Resources},
@@ -86,8 +86,11 @@ fn for_kubeadm(active: &ActivePool) -> FilesAndProblems {
             Problem::new("status.nodeInfo.kubeletVersion", wrong, remedy)
         }));
         files.extend(configuration.files.iter().map(|(key, text)| {
-            let path = if key == KUBELET_YAML { KUBEADM_PATCH.to_owned() } else { file_on_node(key) };
-            (format!("{name}/{path}"), text.clone())
+            let (path, text) = match kubelets.last() {
+                Some(newest) if key == KUBELET_YAML => (KUBEADM_PATCH.to_owned(), kubeadm_patch(text, *newest)),
+                _ => (file_on_node(key), text.clone()),
+            };
+            (format!("{name}/{path}"), text)
         }));
     }
     (files, problems)

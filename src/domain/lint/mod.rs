@@ -8,6 +8,7 @@ mod evidence;
 mod host_process;
 mod image;
 mod image_name;
+mod kubelet_configuration;
 mod lenient_spec;
 mod node_labels;
 mod os_label;
@@ -205,6 +206,16 @@ pub fn runtime_class(object: &Value, context: &LintContext<'_>) -> Vec<Finding> 
     };
     let values = values.filter_map(finding);
     workload::api_version(object, context.target().minor).into_iter().chain(values).collect()
+}
+
+/// The findings of a KubeletConfiguration.
+pub fn kubelet_configuration(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    kubelet_configuration::check(object, context.target().minor)
+}
+
+/// The findings of an object of Cluster API.
+pub fn cluster_api(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    kubelet_configuration::in_files(object, context.target().minor)
 }
 
 /// The findings of a PersistentVolume of core/v1.

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Kubelet, Pause, Profile, Resource, containerd, eviction::thresholds, extra, gates, network, problems::Problems,
+    Kubelet, Pause, Profile, Resource, containerd, eviction::thresholds, extra, gates, gates::Component, network,
+    problems::Problems,
 };
 use crate::{
     api::{
@@ -59,7 +60,7 @@ fn kubelet(settings: &KubeletSettings, problems: &mut Problems) -> Kubelet {
         problems.warning("spec.kubelet.systemReserved.memory", wrong, "write 2Gi or more");
     }
     image_garbage_collection(*image_gc, problems);
-    gates::check(feature_gates, problems);
+    gates::check(Component::Kubelet, feature_gates, problems);
     verbosity(settings, problems);
     Kubelet {
         priority_class: *priority_class,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use toml::Table;
+use toml::{Table, Value};
 
 use super::problems::Problems;
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
         duration,
         syntax::{http_address_problem, is_registry},
     },
+    facts::containerd::CIMFS,
 };
 
 /// Checks the settings of containerd. Returns the parsed `extraConfig`.
@@ -89,7 +90,13 @@ fn extra_config(text: &str, problems: &mut Problems) -> Table {
             let wrong = "winpool sets the version: 2 for containerd 1.x, 3 for containerd 2.x";
             problems.error(PATH, wrong, "remove version");
         }
-        Ok(table) => return table,
+        Ok(table) => {
+            if selects_cimfs(&table) {
+                let wrong = "the snapshotter cimfs has stopped nodes with a blue screen (microsoft/hcsshim#2625)";
+                problems.warning(PATH, wrong, "remove it, and use the default snapshotter");
+            }
+            return table;
+        }
         Err(error) => {
             let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
             let at = line.map(|line| format!("line {line}: ")).unwrap_or_default();
@@ -100,8 +107,21 @@ fn extra_config(text: &str, problems: &mut Problems) -> Table {
     Table::new()
 }
 
+/// Whether a configuration of containerd selects CimFS in any table.
+pub fn selects_cimfs(table: &Table) -> bool {
+    fn selects(name: &str, value: &Value) -> bool {
+        match value {
+            Value::String(text) => name == "snapshotter" && text == CIMFS,
+            Value::Array(list) => list.iter().any(|value| selects(name, value)),
+            Value::Table(table) => selects_cimfs(table),
+            _ => false,
+        }
+    }
+    table.iter().any(|(name, value)| selects(name, value))
+}
+
 /// A drive and a path without characters that Windows does not allow.
-fn is_windows_path(text: &str) -> bool {
+pub(super) fn is_windows_path(text: &str) -> bool {
     let mut bytes = text.bytes();
     let drive = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic());
     let rooted = bytes.next() == Some(b':') && bytes.next().is_some_and(|byte| byte == b'\\' || byte == b'/');

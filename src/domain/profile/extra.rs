@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
+    containerd::is_windows_path,
     eviction::{signal, thresholds},
     problems::Problems,
 };
 use crate::{
     api::QuantityText,
     domain::kubernetes::duration,
-    facts::kubelet_fields::{FIELDS, Field, FieldSupport, FieldType, field},
+    facts::kubelet_fields::{FIELDS, Field, FieldSupport, FieldType, HOST_RESOLVERS, field},
 };
 
 /// Checks the fields. Returns those that Windows supports, in the order of KubeletConfiguration.
@@ -85,6 +86,7 @@ fn is_of_type(field_type: FieldType, value: &Value) -> bool {
         }
         FieldType::GracePeriod => is_duration(&|length| length == 0 || length >= SECOND),
         FieldType::Directory => value.as_str().is_some_and(is_clean_directory),
+        FieldType::ResolvConf => value.as_str().is_some_and(is_resolv_conf),
         FieldType::Strings => is_list(value, Value::is_string),
         FieldType::Integers => is_list(value, Value::is_i64),
         FieldType::StringMap => is_map(&Value::is_string),
@@ -215,6 +217,7 @@ fn expected(field_type: FieldType) -> String {
         FieldType::DurationWithin(min, max) => format!("a duration from {min}s to {max}s"),
         FieldType::GracePeriod => "0s or a duration of at least 1s".to_owned(),
         FieldType::Directory => "an absolute ASCII path without . and ..".to_owned(),
+        FieldType::ResolvConf => format!("empty, {HOST_RESOLVERS}, or the path of a file"),
         FieldType::Strings => "a list of strings".to_owned(),
         FieldType::Integers => "a list of integers".to_owned(),
         FieldType::StringMap | FieldType::Thresholds | FieldType::GracePeriods => "a map of strings".to_owned(),
@@ -228,11 +231,17 @@ fn expected(field_type: FieldType) -> String {
 fn example(field_type: FieldType) -> String {
     match field_type {
         FieldType::Duration => "write hours, minutes and seconds, such as 1m30s".to_owned(),
+        FieldType::ResolvConf => format!(r"write {HOST_RESOLVERS}, or drive and path, such as C:\etc\resolv.conf"),
         FieldType::Directory => r"write drive and path, such as C:\var\log\pods".to_owned(),
         FieldType::String => "write a string, in quotes if YAML requires them".to_owned(),
         FieldType::Enum(values) => format!("write {}", values.join(" or ")),
         field_type => format!("write {}", expected(field_type)),
     }
+}
+
+/// Whether a text is a value of `resolvConf` on Windows. Whether the file exists, only its node knows.
+pub fn is_resolv_conf(text: &str) -> bool {
+    text.is_empty() || text == HOST_RESOLVERS || is_windows_path(text)
 }
 
 /// Whether the kubelet accepts a directory: absolute, with or without a drive, and unchanged by `filepath.Clean`.

@@ -20,7 +20,9 @@ use crate::{
 };
 
 pub use check::check;
-pub use gates::dependency_problems;
+pub use containerd::selects_cimfs;
+pub use extra::is_resolv_conf;
+pub use gates::{Component, gate_problems};
 
 /// The parsed spec of a `WindowsRuntimeProfile`.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::{gates::check_names, problems::Problems};
+use super::{
+    gates::{self, Component},
+    problems::Problems,
+};
 use crate::{
     api::{
         KubeProxySettings, ProxySettings,
@@ -17,7 +20,7 @@ pub(super) fn kube_proxy(settings: &KubeProxySettings, problems: &mut Problems) 
         let wrong = format!("`{source_vip}` is not an IP address");
         problems.error("spec.kubeProxy.sourceVIP", wrong, IP_ADDRESS.remedy);
     }
-    check_names("spec.kubeProxy.featureGates", feature_gates, problems);
+    gates::check(Component::KubeProxy, feature_gates, problems);
     if *win_dsr == Some(true) && feature_gates.get("WinDSR") == Some(&false) {
         let wrong = "kube-proxy does not start with winDSR if this gate is disabled";
         problems.error("spec.kubeProxy.featureGates.WinDSR", wrong, "remove the gate, or write winDSR: false");

@@ -9,9 +9,9 @@ use toml::{Table, Value};
 use super::{Scope, comment_lines, hosts};
 use crate::{
     api::{ContainerdSettings, RegistryMirror},
-    domain::Problem,
+    domain::{Problem, profile::selects_cimfs},
     facts::{
-        ContainerdVersion,
+        Build, ContainerdVersion,
         containerd::{self as facts, CniBin, DropIn, ReleaseLine},
         layers::{self, DROP_IN_VERSION},
     },
@@ -75,6 +75,23 @@ pub fn merged_into(main: &str, path: &str, input: &Containerd) -> Result<String,
         Problem::new(path, wrong, "correct the file")
     })?;
     Ok(file.to_string())
+}
+
+/// The snapshotter with which nodes of a build do not work.
+pub fn snapshotter_problem(extra: &Table, host: Build) -> Option<Problem> {
+    let wrong = match host {
+        _ if !selects_cimfs(extra) => return None,
+        facts::CIMFS_STOPS_NODES => format!(
+            "Windows {host} stops with a blue screen while it pulls several images with the snapshotter cimfs (microsoft/hcsshim#2625)"
+        ),
+        _ if host < facts::CIMFS_SINCE => format!("containerd does not load the snapshotter cimfs on Windows {host}"),
+        _ => return None,
+    };
+    Some(Problem::new(
+        "spec.containerd.extraConfig",
+        wrong,
+        "remove the snapshotter, or use another profile for these nodes",
+    ))
 }
 
 fn release_line(version: ContainerdVersion) -> Result<&'static ReleaseLine, Problem> {

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::{
-    Scope, Variant,
+    Scope, Variant, comment_lines,
     yaml::{Document, Quoted, Strings},
 };
 use crate::{
@@ -17,13 +17,13 @@ use crate::{
     domain::{
         Problem,
         kubernetes::quantity::{Quantity, Threshold},
-        profile::{self, Kubelet, Profile, Resource},
+        profile::{self, Component, Kubelet, Profile, Resource},
     },
     facts::{
         ContainerRuntime, Minor,
         eviction::{self, Signal},
-        feature_gates::{self, GateState, feature_gate},
-        kubelet_fields::{Field, field},
+        feature_gates::feature_gate,
+        kubelet_fields::{Field, HOST_RESOLVERS, HOST_RESOLVERS_SINCE, fatal_in, field},
         kubelet_flags as flags,
         kubelet_flags::Flag,
         layers,
@@ -31,6 +31,9 @@ use crate::{
 };
 
 const LOGGING: &str = "logging";
+const RESOLV_CONF: &str = "resolvConf";
+const PATCH: &str = "kubeadm merges this into the KubeletConfiguration of the cluster: the settings of Windows nodes.";
+const REMOVED: &str = "# A Windows kubelet does not start with these fields of the cluster: null removes them.";
 const WHOLE: &str = "KubeletConfiguration for Windows (kubelet --config). Restart the kubelet to apply it.";
 
 /// The header of a layer. The ways of merging it depend on the kubelet's minor.
@@ -42,10 +45,16 @@ fn comment(minor: Minor) -> String {
     } else {
         text += "Merge it into the file of the kubelet flag --config: merge maps, replace lists and other values.\n";
     }
-    if minor >= layers::KUBEADM_PATCHES_SINCE {
-        text += "For kubeadm, save it as the patch kubeletconfiguration0+merge.yaml.\n";
-    }
     text + "Restart the kubelet to apply it."
+}
+
+/// A layer as a merge patch of the cluster's KubeletConfiguration, which kubeadm writes for Linux nodes too. It removes the fields
+/// with which a Windows kubelet of a minor does not start.
+pub fn kubeadm_patch(layer: &str, minor: Minor) -> String {
+    let settings = layer.lines().skip_while(|line| line.starts_with('#') || line.is_empty());
+    let removed = fatal_in(minor).map(|field| format!("{}: null", field.name));
+    let lines = settings.map(str::to_owned).chain([REMOVED.to_owned()]).chain(removed);
+    lines.fold(comment_lines(PATCH), |text, line| text + &line + "\n")
 }
 
 /// The KubeletConfiguration of a variant.
@@ -58,7 +67,7 @@ pub fn yaml(taints: &[Taint], profile: &Profile, variant: &Variant, scope: Scope
     };
     file.set("apiVersion", "kubelet.config.k8s.io/v1beta1");
     file.set("kind", "KubeletConfiguration");
-    node_settings(&mut file, taints, variant, scope);
+    node_settings(&mut file, taints, kubelet, variant, scope);
     file.set("maxPods", kubelet.max_pods);
     for (name, reserved) in [("systemReserved", &kubelet.system_reserved), ("kubeReserved", &kubelet.kube_reserved)] {
         file.set_strings(name, reserved.iter().map(|(resource, quantity)| (resource.name(), quantity.to_string())));
@@ -85,13 +94,15 @@ pub fn yaml(taints: &[Taint], profile: &Profile, variant: &Variant, scope: Scope
 }
 
 /// The settings that Windows, the container runtime and the pool require.
-fn node_settings(file: &mut Document, taints: &[Taint], variant: &Variant, scope: Scope) {
+fn node_settings(file: &mut Document, taints: &[Taint], kubelet: &Kubelet, variant: &Variant, scope: Scope) {
     let minor = variant.kubelet;
     // Up to 1.30 a Windows kubelet does not start with the defaults of these fields. Later it ignores them.
     file.set("cgroupsPerQOS", false);
     file.set("enforceNodeAllocatable", json!([]));
-    if minor >= layers::EMPTY_RESOLV_CONF_SINCE {
-        file.set_string("resolvConf", "");
+    // In a file this value would be a path, so it is a flag.
+    let resolv_conf = Some(resolv_conf(kubelet)).filter(|value| *value != HOST_RESOLVERS).unwrap_or_default();
+    if minor >= layers::EMPTY_RESOLV_CONF_SINCE || !resolv_conf.is_empty() {
+        file.set_string(RESOLV_CONF, resolv_conf);
     }
     if scope == Scope::Whole && has_field("containerRuntimeEndpoint", minor) {
         file.set_string("containerRuntimeEndpoint", variant.runtime.endpoint());
@@ -101,9 +112,16 @@ fn node_settings(file: &mut Document, taints: &[Taint], variant: &Variant, scope
     }
 }
 
-/// The fields of `extra`, with the verbosity in `logging` if the minor has the field.
+/// The resolver configuration of pods. The default of a kubelet is a path of Linux.
+fn resolv_conf(kubelet: &Kubelet) -> &str {
+    let value = kubelet.extra.iter().find(|(field, _)| field.name == RESOLV_CONF);
+    value.and_then(|(_, value)| value.as_str()).unwrap_or_default()
+}
+
+/// The other fields of `extra`, with the verbosity in `logging` if the minor has the field.
 fn other_fields(kubelet: &Kubelet, minor: Minor) -> Vec<(&'static str, Cow<'_, Value>)> {
-    let mut fields: Vec<_> = kubelet.extra.iter().map(|(field, value)| (field.name, Cow::Borrowed(value))).collect();
+    let others = kubelet.extra.iter().filter(|(field, _)| field.name != RESOLV_CONF);
+    let mut fields: Vec<_> = others.map(|(field, value)| (field.name, Cow::Borrowed(value))).collect();
     let Some(verbosity) = kubelet.verbosity.filter(|_| minor >= layers::VERBOSITY_FIELD_SINCE) else { return fields };
     match fields.iter_mut().find(|(name, _)| *name == LOGGING) {
         Some((_, logging)) => logging.to_mut()["verbosity"] = json!(verbosity),
@@ -129,8 +147,9 @@ pub fn flags(
     let minor = variant.kubelet;
     let mut args = Args { minor, flags: Vec::new() };
     args.add(flags::WINDOWS_PRIORITYCLASS, priority_class(profile.kubelet.priority_class));
-    if layers::needs_resolv_conf_flag(minor) {
-        args.add(flags::RESOLV_CONF, "");
+    let resolv_conf = resolv_conf(&profile.kubelet);
+    if layers::needs_resolv_conf_flag(minor) || resolv_conf == HOST_RESOLVERS {
+        args.add(flags::RESOLV_CONF, resolv_conf);
     }
     if !has_field("registerWithTaints", minor) && !taints.is_empty() {
         args.add(flags::REGISTER_WITH_TAINTS, &taints_flag(taints));
@@ -182,32 +201,9 @@ impl Args {
 
 /// The settings with which a kubelet of a minor does not start, and those that have no effect.
 pub fn problems(kubelet: &Kubelet, minor: Minor) -> Vec<Problem> {
-    let gates = kubelet.feature_gates.iter().filter_map(|(name, value)| gate_problem(name, *value, minor));
     let fields = kubelet.extra.iter().filter_map(|(field, _)| field_problem(field, kubelet, minor));
-    gates.chain(profile::dependency_problems(&kubelet.feature_gates, minor)).chain(fields).collect()
-}
-
-fn gate_problem(name: &str, value: bool, minor: Minor) -> Option<Problem> {
-    let path = format!("spec.kubelet.featureGates.{name}");
-    match feature_gates::gate_state(name, value, minor) {
-        GateState::Accepted | GateState::NotChecked => None,
-        GateState::Unknown => {
-            let wrong = match feature_gate(name).map(|gate| (gate.first, gate.last)) {
-                Some((first, _)) if minor < first => {
-                    format!("the gate exists from kubelet {first} on, and kubelet {minor} does not start with it")
-                }
-                Some((_, Some(last))) => {
-                    format!("the gate exists up to kubelet {last}, and kubelet {minor} does not start with it")
-                }
-                _ => format!("kubelet {minor} does not know the gate and does not start with it"),
-            };
-            Some(Problem::new(path, wrong, "remove it, or use another profile for these nodes"))
-        }
-        GateState::Locked(only) => {
-            let wrong = format!("the gate is locked to {only} in kubelet {minor}");
-            Some(Problem::new(path, wrong, format!("set it to {only}, or remove it")))
-        }
-    }
+    let fields = fields.chain(resolv_conf_problem(kubelet, minor));
+    profile::gate_problems(Component::Kubelet, &kubelet.feature_gates, minor).into_iter().chain(fields).collect()
 }
 
 fn field_problem(field: &Field, kubelet: &Kubelet, minor: Minor) -> Option<Problem> {
@@ -240,6 +236,15 @@ fn field_problem(field: &Field, kubelet: &Kubelet, minor: Minor) -> Option<Probl
     Some(Problem::new(path, wrong, remedy))
 }
 
+fn resolv_conf_problem(kubelet: &Kubelet, minor: Minor) -> Option<Problem> {
+    (resolv_conf(kubelet) == HOST_RESOLVERS && minor < HOST_RESOLVERS_SINCE).then(|| {
+        let wrong = format!(
+            "kubelet {minor} starts no pod with {HOST_RESOLVERS}, which Windows kubelets accept from {HOST_RESOLVERS_SINCE} on"
+        );
+        Problem::new("spec.kubelet.extra.resolvConf", wrong, "remove it, or use another profile for these nodes")
+    })
+}
+
 fn has_field(name: &str, minor: Minor) -> bool {
     field(name).is_some_and(|field| field.since <= minor)
 }
@@ -263,7 +268,7 @@ pub(super) fn taint_fields(taint: &Taint) -> Strings<'_> {
 }
 
 /// The value of the flag: `key=value:effect,…`. A taint's value may be empty.
-fn taints_flag(taints: &[Taint]) -> String {
+pub(super) fn taints_flag(taints: &[Taint]) -> String {
     taints.iter().map(taint_flag).collect::<Vec<_>>().join(",")
 }
 

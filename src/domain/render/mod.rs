@@ -24,7 +24,10 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::{
     api::Taint,
-    domain::{Problem, profile::Profile},
+    domain::{
+        Problem,
+        profile::{self, Component, Profile},
+    },
     facts::{self, Build, ContainerRuntime, ContainerdLine, Minor, kubelet_flags::LAST_WITH_DOCKERSHIM},
 };
 
@@ -115,6 +118,10 @@ fn files(
     let minor = variant.kubelet;
     let mut problems: Vec<Problem> = impossible_variant(variant).into_iter().collect();
     problems.extend(kubelet::problems(&profile.kubelet, minor));
+    problems.extend(containerd::snapshotter_problem(&profile.containerd_extra, variant.host));
+    if let Some(settings) = &profile.kube_proxy {
+        problems.extend(profile::gate_problems(Component::KubeProxy, &settings.feature_gates, minor));
+    }
     let image = pause::image(profile, variant);
     let runtime = match &image {
         Ok(image) => runtime_files(profile, variant.runtime, image, scope),

@@ -4,10 +4,14 @@
 //! The script writes files, sets the environment of services, and restarts the services. It changes no file of the node:
 //! the layers have their own places.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::{
     CONTAINERD_TOML, ENVIRONMENT, KUBELET_ARGS, KUBELET_YAML, comment_lines, environment,
+    kubelet::kubeadm_patch,
     scripts::{STOP_ON_ERRORS, WRITE_TEXT, restart, set_environment, with_windows_line_endings, write_file},
 };
 use crate::{
@@ -39,11 +43,8 @@ impl NodeScript<'_> {
     /// The script.
     pub fn text(&self) -> String {
         let service = self.service();
-        let files: String = self
-            .files
-            .iter()
-            .flat_map(|(key, content)| self.places(key).into_iter().map(move |path| write_file(&path, content)))
-            .collect();
+        let places = self.files.iter().flat_map(|(key, content)| self.places(key, content));
+        let files: String = places.map(|(path, content)| write_file(&path, &content)).collect();
         let variables: Vec<_> = environment::variables(&self.profile.proxy).collect();
         let environment = if variables.is_empty() {
             String::new()
@@ -76,23 +77,32 @@ impl NodeScript<'_> {
             .all(|runtime| matches!(runtime, ContainerRuntime::Containerd(line) if is_deep_merge(*line)))
     }
 
-    /// Where a file is written.
-    fn places(&self, key: &str) -> Vec<String> {
+    /// Where a file is written, with its content there.
+    fn places<'a>(&self, key: &str, content: &'a str) -> Vec<(String, Cow<'a, str>)> {
         let own = |name: &str| windows_path(&format!("{DIRECTORY}/{name}"));
-        match key {
-            KUBELET_YAML => {
-                let drop_in = self.since(CONFIG_DIR_SINCE).then(|| own("kubelet.conf.d/50-winpool.conf"));
-                let patch = self.since(KUBEADM_PATCHES_SINCE).then(|| own("patches/kubeletconfiguration0+merge.yaml"));
-                let places: Vec<_> = drop_in.into_iter().chain(patch).collect();
-                if places.is_empty() { vec![own(KUBELET_YAML)] } else { places }
-            }
-            CONTAINERD_TOML if self.has_drop_ins() => vec![windows_path(CONTAINERD_DROP_IN)],
-            CONTAINERD_TOML => vec![CONTAINERD_PARTIAL.to_owned()],
+        let path = match key {
+            KUBELET_YAML => return self.kubelet_places(content),
+            CONTAINERD_TOML if self.has_drop_ins() => windows_path(CONTAINERD_DROP_IN),
+            CONTAINERD_TOML => CONTAINERD_PARTIAL.to_owned(),
             _ => match key.strip_prefix("hosts.").and_then(|rest| rest.strip_suffix(".toml")) {
-                Some(registry) => vec![windows_path(&format!("{CERTS_D}/{registry}/hosts.toml"))],
-                None => vec![own(key)],
+                Some(registry) => windows_path(&format!("{CERTS_D}/{registry}/hosts.toml")),
+                None => own(key),
             },
-        }
+        };
+        vec![(path, Cow::Borrowed(content))]
+    }
+
+    /// The drop-in of the kubelet and the patch of kubeadm, or a file to be merged by hand.
+    fn kubelet_places<'a>(&self, content: &'a str) -> Vec<(String, Cow<'a, str>)> {
+        let own = |name: &str| windows_path(&format!("{DIRECTORY}/{name}"));
+        let drop_in =
+            self.since(CONFIG_DIR_SINCE).then(|| (own("kubelet.conf.d/50-winpool.conf"), Cow::Borrowed(content)));
+        let newest = self.kubelets.last().filter(|_| self.since(KUBEADM_PATCHES_SINCE));
+        let patch = newest.map(|newest| {
+            (own("patches/kubeletconfiguration0+merge.yaml"), Cow::Owned(kubeadm_patch(content, *newest)))
+        });
+        let places: Vec<_> = drop_in.into_iter().chain(patch).collect();
+        if places.is_empty() { vec![(own(KUBELET_YAML), Cow::Borrowed(content))] } else { places }
     }
 
     /// What the script does, and what is left to do.

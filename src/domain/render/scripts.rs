@@ -4,7 +4,7 @@ use super::powershell::quoted;
 
 /// Sets environment variables of the services and restarts containerd, before kubeadm joins the machine. A kubelet that is a
 /// service of Windows gets its first arguments in its command line: it registers its node before `RestartKubelet.ps1` runs, and
-/// a node gets the labels of these arguments only then.
+/// what these arguments decide is decided then.
 pub fn containerd(environment: &[(&str, &str)], arguments: &[String]) -> String {
     let (set, restart) = (set_environment(environment, &SERVICES), restart("containerd"));
     with_windows_line_endings(&format!(
@@ -13,8 +13,9 @@ pub fn containerd(environment: &[(&str, &str)], arguments: &[String]) -> String 
          $arguments = {}\n\
          $service = Get-CimInstance -ClassName Win32_Service -Filter \"Name='kubelet'\"\n\
          $isService = $null -ne $service -and $service.PathName -notmatch 'nssm'\n\
-         if ($isService -and $arguments.Count -gt 0 -and $service.PathName -notmatch '--node-labels') {{\n\
-         \x20 $path = $service.PathName + ' ' + ($arguments -join ' ')\n\
+         $missing = @($arguments | Where-Object {{ $isService -and -not $service.PathName.Contains($_) }})\n\
+         if ($missing.Count -gt 0) {{\n\
+         \x20 $path = $service.PathName + ' ' + ($missing -join ' ')\n\
          \x20 $result = Invoke-CimMethod -InputObject $service -MethodName Change -Arguments @{{ PathName = $path }}\n\
          \x20 if ($result.ReturnValue -ne 0) {{\n\
          \x20   throw ('The command line of the service kubelet was not changed: error ' + $result.ReturnValue)\n\

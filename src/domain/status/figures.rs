@@ -12,6 +12,7 @@ use crate::{
         operation::{Done, NodePatch, Operation, Outcome, Purpose, TaintEdit, TaintPart},
         pool::plan::{ActivePool, Member, Phase, Plan},
     },
+    facts::Minor,
 };
 
 /// The number of changes that wait for a decision, by reason; every reason that a pool can have is listed. With
@@ -37,6 +38,12 @@ pub fn holds(plan: &Plan) -> Vec<(&'static str, usize)> {
         (reason::REFUSED, nodes(&|member| member.plan.refused.is_some())),
         (reason::WOULD_STRAND, active.map_or(0, stranding)),
     ]
+}
+
+/// The newest minor of the kubelets of a pool.
+pub fn newest_minor(plan: &Plan) -> Option<Minor> {
+    let members = active(plan)?.members.iter();
+    members.filter_map(|member| member.node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor)).max()
 }
 
 /// The number of nodes that are Ready and lack a taint of the pool that excludes pods, if the pool writes.

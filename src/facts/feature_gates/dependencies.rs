@@ -2,7 +2,7 @@
 //! one.
 //!
 //! Sources: `defaultKubernetesFeatureGateDependencies` in `pkg/features/kube_features.go` of kubernetes/kubernetes at
-//! v1.35.4 and v1.36.2; the effect of a violation from `featuregate/feature_gate.go` of kubernetes/component-base,
+//! v1.35.4, v1.36.2 and 2a5a1c06 (2026-07-24, after the code freeze of 1.37); the effect of a violation from `featuregate/feature_gate.go` of kubernetes/component-base,
 //! which has no check at v0.34.10 and `unsafeSetFromMap` at v0.35.0, v0.35.7 and v0.36.3.
 
 use std::collections::BTreeMap;
@@ -17,15 +17,20 @@ pub const CHECKED_SINCE: Minor = Minor(35);
 pub const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("AuthorizeNodeWithSelectors", &["AuthorizeWithSelectors"]),
     ("ClusterTrustBundleProjection", &["ClusterTrustBundle"]),
+    ("CompositePodGroup", &["GenericWorkload", "TopologyAwareWorkloadScheduling"]),
     ("DRAAdminAccess", &["DynamicResourceAllocation"]),
     ("DRAConsumableCapacity", &["DynamicResourceAllocation"]),
+    ("DRADerivedAttributes", &["DynamicResourceAllocation"]),
     ("DRADeviceBindingConditions", &["DRAResourceClaimDeviceStatus", "DynamicResourceAllocation"]),
     ("DRADeviceTaintRules", &["DRADeviceTaints"]),
     ("DRADeviceTaints", &["DynamicResourceAllocation"]),
     ("DRAExtendedResource", &["DynamicResourceAllocation"]),
+    ("DRAFractionalCapacityRange", &["DRAConsumableCapacity"]),
     ("DRAListTypeAttributes", &["DynamicResourceAllocation"]),
     ("DRANodeAllocatableResources", &["DynamicResourceAllocation"]),
+    ("DRAOptionalNodeOperations", &["DynamicResourceAllocation", "NodeDeclaredFeatures"]),
     ("DRAPartitionableDevices", &["DynamicResourceAllocation"]),
+    ("DRAPartitionableDevicesType", &["DRAPartitionableDevices", "DRAResourcePoolStatus", "DynamicResourceAllocation"]),
     ("DRAPrioritizedList", &["DynamicResourceAllocation"]),
     ("DRAResourceClaimGranularStatusAuthorization", &["DRAResourceClaimDeviceStatus", "DynamicResourceAllocation"]),
     ("DRAResourcePoolStatus", &["DynamicResourceAllocation"]),
@@ -34,18 +39,27 @@ pub const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("DeclarativeValidationBeta", &["DeclarativeValidation"]),
     ("DeclarativeValidationTakeover", &["DeclarativeValidation"]),
     ("DisableAllocatorDualWrite", &["MultiCIDRServiceAllocator"]),
+    ("EventedPLEG", &["PLEGOnDemandRelist"]),
     ("ExtendWebSocketsToKubelet", &["NodeDeclaredFeatures"]),
     ("GangScheduling", &["GenericWorkload"]),
     ("GracefulNodeShutdownBasedOnPodPriority", &["GracefulNodeShutdown"]),
+    ("H2CContainerProbe", &["NodeDeclaredFeatures"]),
     ("ImageVolumeWithDigest", &["ImageVolume"]),
     ("InPlacePodLevelResourcesVerticalScaling", &["InPlacePodVerticalScaling", "NodeDeclaredFeatures", "PodLevelResources"]),
     ("InPlacePodVerticalScalingAllocatedStatus", &["InPlacePodVerticalScaling"]),
     ("InPlacePodVerticalScalingExclusiveCPUs", &["InPlacePodVerticalScaling"]),
     ("InPlacePodVerticalScalingExclusiveMemory", &["InPlacePodVerticalScaling", "MemoryManager"]),
     ("InPlacePodVerticalScalingInitContainers", &["InPlacePodVerticalScaling", "NodeDeclaredFeatures"]),
+    ("InPlacePodVerticalScalingMemoryBackedVolumes", &["InPlacePodVerticalScaling", "NodeDeclaredFeatures"]),
+    ("InPlacePodVerticalScalingSchedulerPreemption", &["InPlacePodVerticalScaling"]),
+    ("KubeletAllocatedPodsEndpoint", &["InPlacePodVerticalScaling"]),
     ("MatchLabelKeysInPodTopologySpreadSelectorMerge", &["MatchLabelKeysInPodTopologySpread"]),
+    ("NodeControllerLeaseCircuitBreaker", &["AtomicFIFO"]),
     ("PodCertificateRequest", &["AuthorizeNodeWithSelectors"]),
+    ("PodGroupPreemptionPolicy", &["GenericWorkload"]),
     ("PodLevelResourceManagers", &["PodLevelResources"]),
+    ("PodLevelResourcesFixDefaulting", &["PodLevelResources"]),
+    ("PodLevelResourcesFixKubeletQOSClass", &["PodLevelResources"]),
     ("PodLifecycleSleepActionAllowZero", &["PodLifecycleSleepAction"]),
     ("ProcMountType", &["UserNamespacesSupport"]),
     ("ResourceHealthStatus", &["DynamicResourceAllocation"]),
@@ -53,6 +67,7 @@ pub const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("RestartAllContainersOnContainerExits", &["ContainerRestartRules", "NodeDeclaredFeatures"]),
     ("ServiceAccountTokenNodeBinding", &["ServiceAccountTokenNodeBindingValidation"]),
     ("StaleControllerConsistencyDaemonSet", &["AtomicFIFO"]),
+    ("StaleControllerConsistencyHPA", &["AtomicFIFO"]),
     ("StaleControllerConsistencyJob", &["AtomicFIFO"]),
     ("StaleControllerConsistencyReplicaSet", &["AtomicFIFO"]),
     ("StaleControllerConsistencyStatefulSet", &["AtomicFIFO"]),
@@ -68,8 +83,11 @@ pub const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("WorkloadWithJob", &["GenericWorkload"]),
 ];
 
-/// The only dependency that was added after its gate: the gate, its dependency, and the first minor.
-const ADDED_LATER: (&str, &str, Minor) = ("UserNamespacesHostNetworkSupport", "NodeDeclaredFeatures", Minor(36));
+/// Dependencies that were added after both gates: the gate, its dependency, and the first minor.
+const ADDED_LATER: [(&str, &str, Minor); 2] = [
+    ("EventedPLEG", "PLEGOnDemandRelist", Minor(37)),
+    ("UserNamespacesHostNetworkSupport", "NodeDeclaredFeatures", Minor(36)),
+];
 
 /// An enabled gate that depends on a disabled one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,18 +98,19 @@ pub struct UnmetDependency {
     pub needs: &'static str,
 }
 
-/// The dependencies that prevent a kubelet of a minor from starting with these gates. Empty for minors that were not
-/// read.
+/// The dependencies that prevent a kubelet or kube-proxy of a minor from starting with these gates. A minor that is newer than
+/// those that were read is treated as the newest of them.
 pub fn unmet_dependencies(set: &BTreeMap<String, bool>, minor: Minor) -> Vec<UnmetDependency> {
-    if !(CHECKED_SINCE..=NEWEST_READ).contains(&minor) {
+    if minor < CHECKED_SINCE {
         return Vec::new();
     }
+    let minor = minor.min(NEWEST_READ);
     let all = DEPENDENCIES.iter().flat_map(|(gate, needs)| needs.iter().map(|needs| UnmetDependency { gate, needs }));
     all.filter(|dependency| is_unmet(*dependency, set, minor)).collect()
 }
 
 fn is_unmet(UnmetDependency { gate, needs }: UnmetDependency, set: &BTreeMap<String, bool>, minor: Minor) -> bool {
-    let not_yet = (gate, needs) == (ADDED_LATER.0, ADDED_LATER.1) && minor < ADDED_LATER.2;
+    let not_yet = ADDED_LATER.iter().any(|added| (added.0, added.1) == (gate, needs) && minor < added.2);
     !not_yet && enabled(gate, set, minor) == Some(true) && enabled(needs, set, minor) == Some(false)
 }
 
@@ -127,7 +146,9 @@ mod tests {
                 assert!(feature_gate(name).is_some(), "{name}");
             }
         }
-        assert!(DEPENDENCIES.iter().any(|(gate, needs)| *gate == ADDED_LATER.0 && needs.contains(&ADDED_LATER.1)));
+        for (gate, needs, _) in ADDED_LATER {
+            assert!(DEPENDENCIES.iter().any(|row| row.0 == gate && row.1.contains(&needs)), "{gate}");
+        }
     }
 
     #[test]
@@ -149,7 +170,10 @@ mod tests {
             (&[("GracefulNodeShutdown", false)], 34, &[]),
             (&[("GracefulNodeShutdown", false)], 35, BOTH),
             (&[("GracefulNodeShutdown", false)], 36, BOTH),
-            (&[("GracefulNodeShutdown", false)], 37, &[]),
+            (&[("GracefulNodeShutdown", false)], 37, BOTH),
+            (&[("GracefulNodeShutdown", false)], 38, BOTH),
+            (&[("PLEGOnDemandRelist", false), ("EventedPLEG", true)], 36, &[]),
+            (&[("DRAConsumableCapacity", false)], 37, &[("DRAFractionalCapacityRange", "DRAConsumableCapacity")]),
             (
                 &[("GracefulNodeShutdown", false), ("WindowsGracefulNodeShutdown", false)],
                 36,

@@ -13,22 +13,31 @@
 //! `pkg/kubelet/server/server.go` register. The first minors before 1.17 are from v1.14.0 and from the comments of
 //! v1.17.2.
 //!
+//! For 1.37: `test/compatibility_lifecycle/reference/versioned_feature_list.yaml` and `pkg/features/kube_features.go` of
+//! kubernetes/kubernetes at 2a5a1c06 (2026-07-24, after its code freeze), the libraries above at 2026-07-21 to 2026-07-24, and
+//! the release notes of v1.37.0-rc.0 in kubernetes/sig-release (e8dfc805, 2026-08-13) for what changed after. The tree of
+//! v1.37.0 itself was not available. Where the two disagree the row has the later state: PodLevelResourceManagers is on in the
+//! tree and off in the notes, DRAWorkloadResourceClaims is alpha in the tree and beta in the notes. Of
+//! DRADeviceCompatibilityGroups, InterPodAffinityHostnameFastPath and SchedulerPreQueueingHints only the notes know.
+//!
 //! Patch releases rarely change a gate. Where one did, the row has the later state: SchedulerAsyncAPICalls is off from
 //! 1.34.2 and 1.35.1, MaxUnavailableStatefulSet from 1.35.2 or later, StatefulSetSemanticRevisionComparison came with
 //! 1.34.2, OrderedNamespaceDeletion with 1.30.11, 1.31.7 or later and 1.32.3. Where kubernetes/kubernetes and a library
 //! disagreed, as about APIServingWithRoutine in 1.30.0, the row has what the kubelet registers last.
 
+mod announced;
 mod dependencies;
 mod table;
 
 use super::Minor;
+pub use announced::{ANNOUNCED, Announcement, Change};
 pub use dependencies::{
     CHECKED_SINCE as DEPENDENCIES_CHECKED_SINCE, DEPENDENCIES, UnmetDependency, unmet_dependencies,
 };
 pub use table::GATES;
 
-/// The newest minor whose gates were read. 1.37 was not: of its libraries only v0.37.0-beta.0 was available.
-pub const NEWEST_READ: Minor = Minor(36);
+/// The newest minor whose gates were read.
+pub const NEWEST_READ: Minor = Minor(37);
 /// The oldest minor whose gates were read. All minors between the two were read too.
 pub const OLDEST_READ: Minor = Minor(17);
 
@@ -101,7 +110,7 @@ pub fn feature_gate(name: &str) -> Option<&'static FeatureGate> {
 pub enum GateState {
     /// It accepts the setting.
     Accepted,
-    /// The gates of this minor were not read, and those of other minors do not determine the answer.
+    /// The minor is older than those that were read, or newer and no minor that was read knows the gate.
     NotChecked,
     /// It does not know the gate, and does not start.
     Unknown,
@@ -111,18 +120,17 @@ pub enum GateState {
 
 /// Whether a kubelet of a minor accepts a gate with a value.
 ///
-/// For a minor that was not read: a gate of a later minor is unknown, a removed gate stays removed, and a locked gate
-/// stays locked until it is removed.
+/// A minor that is newer than those that were read is treated as the newest of them, except that it may know gates that are
+/// not in the table.
 pub fn gate_state(name: &str, value: bool, minor: Minor) -> GateState {
-    let read = (OLDEST_READ..=NEWEST_READ).contains(&minor);
     match feature_gate(name) {
-        None if read => GateState::Unknown,
+        None if (OLDEST_READ..=NEWEST_READ).contains(&minor) => GateState::Unknown,
         None => GateState::NotChecked,
-        Some(gate) if !gate.known_in(minor) => GateState::Unknown,
-        Some(gate) => match gate.locked_to(minor) {
+        Some(gate) if !gate.known_in(minor.min(NEWEST_READ)) => GateState::Unknown,
+        Some(gate) => match gate.locked_to(minor.min(NEWEST_READ)) {
             Some(only) if only != value => GateState::Locked(only),
-            _ if read => GateState::Accepted,
-            _ => GateState::NotChecked,
+            _ if minor < OLDEST_READ => GateState::NotChecked,
+            _ => GateState::Accepted,
         },
     }
 }
@@ -183,13 +191,22 @@ mod tests {
     }
 
     #[test]
-    fn a_minor_that_was_not_read_is_checked_only_against_later_removed_and_locked_gates() {
+    fn a_newer_minor_is_treated_as_the_newest_that_was_read_except_for_gates_that_no_minor_knows() {
         let table = [
-            ("WindowsCPUAndMemoryAffinity", true, 37, GateState::NotChecked),
-            ("RetryGenerateName", true, 37, GateState::NotChecked),
-            ("RetryGenerateName", false, 37, GateState::Locked(true)),
-            ("WindowsHostProcessContainers", true, 37, GateState::Unknown),
-            ("NoSuchGate", true, 37, GateState::NotChecked),
+            ("WindowsCPUAndMemoryAffinity", true, 37, GateState::Accepted),
+            ("WindowsCPUAndMemoryAffinity", true, 38, GateState::Accepted),
+            ("RetryGenerateName", true, 36, GateState::Accepted),
+            ("RetryGenerateName", true, 37, GateState::Unknown),
+            ("RetryGenerateName", true, 38, GateState::Unknown),
+            ("HostnameOverride", false, 36, GateState::Accepted),
+            ("HostnameOverride", false, 37, GateState::Locked(true)),
+            ("HostnameOverride", false, 38, GateState::Locked(true)),
+            ("DeclarativeValidationTakeover", true, 37, GateState::Locked(false)),
+            ("EvictionRequestAPI", true, 36, GateState::Unknown),
+            ("EvictionRequestAPI", true, 37, GateState::Accepted),
+            ("WindowsHostProcessContainers", true, 38, GateState::Unknown),
+            ("NoSuchGate", true, 37, GateState::Unknown),
+            ("NoSuchGate", true, 38, GateState::NotChecked),
             ("NoSuchGate", true, 16, GateState::NotChecked),
             ("AllAlpha", false, 14, GateState::NotChecked),
             ("GracefulNodeShutdown", true, 16, GateState::Unknown),
@@ -203,21 +220,21 @@ mod tests {
     fn gates_of_windows_nodes_have_the_defaults_of_upstream() {
         /// The first and the last minor in which a gate is enabled by default.
         const ENABLED: &[(&str, &[(u32, u32)])] = &[
-            ("NodeLogQuery", &[(36, 36)]),
-            ("GracefulNodeShutdown", &[(21, 36)]),
-            ("GracefulNodeShutdownBasedOnPodPriority", &[(24, 36)]),
-            ("WindowsGracefulNodeShutdown", &[(34, 36)]),
+            ("NodeLogQuery", &[(36, 37)]),
+            ("GracefulNodeShutdown", &[(21, 37)]),
+            ("GracefulNodeShutdownBasedOnPodPriority", &[(24, 37)]),
+            ("WindowsGracefulNodeShutdown", &[(34, 37)]),
             ("WindowsCPUAndMemoryAffinity", &[]),
             ("WindowsHostNetwork", &[(26, 32)]),
-            ("WinDSR", &[(33, 36)]),
-            ("WinOverlay", &[(20, 36)]),
-            ("ImageMaximumGCAge", &[(30, 36)]),
-            ("KubeletEnsureSecretPulledImages", &[(35, 36)]),
-            ("KubeletCrashLoopBackOffMax", &[(35, 36)]),
-            ("KubeletTracing", &[(27, 36)]),
+            ("WinDSR", &[(33, 37)]),
+            ("WinOverlay", &[(20, 37)]),
+            ("ImageMaximumGCAge", &[(30, 37)]),
+            ("KubeletEnsureSecretPulledImages", &[(35, 37)]),
+            ("KubeletCrashLoopBackOffMax", &[(35, 37)]),
+            ("KubeletTracing", &[(27, 37)]),
             ("DynamicKubeletConfig", &[(17, 21)]),
             ("KMSv1", &[(28, 28)]),
-            ("WatchList", &[(32, 32), (34, 36)]),
+            ("WatchList", &[(32, 32), (34, 37)]),
             ("SeparateCacheWatchRPC", &[(28, 32)]),
         ];
         for (name, spans) in ENABLED {

@@ -327,3 +327,28 @@ proptest! {
         prop_assert_eq!(read, &Value::from(mirror.endpoints.clone()));
     }
 }
+
+#[test]
+fn cimfs_is_refused_where_it_stops_nodes_or_is_not_loaded() {
+    let selected = "[plugins.'io.containerd.cri.v1.images']\nsnapshotter = 'cimfs'\n".parse::<Table>().unwrap();
+    let unpacked = "[[plugins.'io.containerd.transfer.v1.local'.unpack_config]]\nsnapshotter = 'cimfs'\n"
+        .parse::<Table>()
+        .unwrap();
+    let other = "[plugins.'io.containerd.cri.v1.images']\nsnapshotter = 'windows'\n".parse::<Table>().unwrap();
+    let table = [
+        (17763, Some("does not load")),
+        (20348, Some("blue screen")),
+        (25398, Some("does not load")),
+        (26100, None),
+        (26200, None),
+    ];
+    for (build, expected) in table {
+        for extra in [&selected, &unpacked] {
+            let found = snapshotter_problem(extra, Build(build));
+            let found = found.map(|problem| problem.wrong);
+            assert_eq!(found.is_some(), expected.is_some(), "{build}");
+            assert!(found.is_none_or(|wrong| wrong.contains(expected.unwrap())), "{build}");
+        }
+        assert_eq!(snapshotter_problem(&other, Build(build)), None);
+    }
+}

@@ -17,6 +17,9 @@ use crate::{
 /// The kubelet's argument with its labels.
 pub const NODE_LABELS: &str = "node-labels";
 
+/// The kubelet's argument with the cloud provider.
+pub const CLOUD_PROVIDER: &str = "cloud-provider";
+
 /// Arguments by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments(BTreeMap<String, String>);
@@ -137,6 +140,17 @@ pub fn merged_labels(path: &str, text: &str, labels: &BTreeMap<String, String>) 
         }
     }
     Ok(entries.join(","))
+}
+
+/// The taints of an argument `register-with-taints`, without those that are not valid.
+pub fn taints(text: &str) -> Vec<Taint> {
+    let taint = |entry: &str| {
+        let (left, effect) = entry.rsplit_once(':')?;
+        let (key, value) = left.split_once('=').unwrap_or((left, ""));
+        let effect = serde_json::from_value(json!(effect)).ok()?;
+        Some(Taint { key: key.to_owned(), value: value.to_owned(), effect })
+    };
+    split(text).filter_map(taint).collect()
 }
 
 /// The taints of an argument `register-with-taints`, merged with others.

@@ -9,23 +9,27 @@ mod files;
 mod patches;
 mod versions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
 use self::{
-    arguments::{Arguments, NODE_LABELS, added_taints, merged_labels, merged_taints},
+    arguments::{Arguments, CLOUD_PROVIDER, NODE_LABELS, added_taints, merged_labels, merged_taints},
     files::Files,
 };
 pub use self::{patches::JsonPatches, versions::lost_fields};
 use super::{Scope, Variant, containerd, environment, hosts, kubelet, pause, scripts};
 use crate::{
-    api::Taint,
-    domain::{Problem, profile::Profile},
+    api::{Taint, TaintEffect},
+    domain::{Problem, kubernetes::TaintKey, profile::Profile},
     facts::{
         ContainerRuntime,
-        cluster_api::{ApiVersion, CONTAINERD_CONFIG, CONTAINERD_DROP_IN, DIRECTORY, RESTART_KUBELET},
+        cluster_api::{
+            ApiVersion, CLOUD_UNINITIALIZED, CONTAINERD_CONFIG, CONTAINERD_DROP_IN, DIRECTORY, RESTART_KUBELET,
+            UNINITIALIZED,
+        },
         containerd::{CERTS_D, DropIn},
+        kubelet_fields::HOST_RESOLVERS,
         kubelet_flags::{REGISTER_WITH_TAINTS, RESOLV_CONF, WINDOWS_PRIORITYCLASS},
         layers::KUBEADM_PATCHES_SINCE,
     },
@@ -124,13 +128,18 @@ pub fn template(machine: &Machine) -> Result<Template, Vec<Problem>> {
     let spec = base.as_ref().map_or_else(default_spec, |(_, spec)| (*spec).clone());
     let mut problems: Vec<Problem> = unsupported(path, &spec, machine.variant).collect();
     problems.extend(kubelet::problems(&machine.profile.kubelet, machine.variant.kubelet));
+    problems.extend(containerd::snapshotter_problem(&machine.profile.containerd_extra, machine.variant.host));
     let image = match pause::image(machine.profile, &machine.variant) {
         Ok(image) => image,
         Err(problem) => return Err(problems.into_iter().chain([problem]).collect()),
     };
     let mut builder = Builder { machine: *machine, path, spec, image: &image, problems };
-    let arguments = builder.arguments();
-    let files = builder.files(&arguments);
+    let mut arguments = builder.arguments();
+    let taints = builder.first_taints(&arguments);
+    if arguments.get(REGISTER_WITH_TAINTS.name).is_some() {
+        arguments.replace(REGISTER_WITH_TAINTS.name, kubelet::taints_flag(&taints));
+    }
+    let files = builder.files(&arguments, &taints);
     builder.commands();
     let Builder { mut spec, problems, .. } = builder;
     if !problems.is_empty() {
@@ -189,15 +198,17 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn files(&mut self, arguments: &Arguments) -> Files {
-        let Machine { taints, profile, variant, .. } = self.machine;
+    fn files(&mut self, arguments: &Arguments, taints: &[Taint]) -> Files {
+        let Machine { profile, variant, .. } = self.machine;
         let mut files = Files::read(self.spec.get("files"));
         let directory = self.patches_directory();
         let patch = format!("{directory}/{KUBELET_PATCH}");
-        self.add(&mut files, &patch, &kubelet::yaml(taints, profile, &variant, Scope::Layer));
+        let layer = kubelet::yaml(taints, profile, &variant, Scope::Layer);
+        self.add(&mut files, &patch, &kubelet::kubeadm_patch(&layer, variant.kubelet));
         self.containerd(&mut files);
         let environment: Vec<_> = environment::variables(&profile.proxy).collect();
-        let first = first_arguments(arguments);
+        let name = self.spec.pointer("/joinConfiguration/nodeRegistration/name").and_then(Value::as_str);
+        let first = first_arguments(arguments, name);
         self.add(&mut files, &script_path("containerd"), &scripts::containerd(&environment, &first));
         if !self.restarts_kubelet() {
             self.add(&mut files, &script_path("kubelet"), &scripts::kubelet(&environment));
@@ -293,7 +304,9 @@ impl Builder<'_> {
         self.problems.extend(arguments.overriding(&path, profile));
         // kubeadm writes the field resolvConf into the main file, where no kubelet loses it.
         let flags = kubelet::flags(taints, profile, &variant, self.image, Scope::Layer);
-        for (name, value) in flags.into_iter().filter(|(name, _)| *name != RESOLV_CONF.name) {
+        for (name, value) in
+            flags.into_iter().filter(|(name, value)| *name != RESOLV_CONF.name || value == HOST_RESOLVERS)
+        {
             self.problems.extend(arguments.set(&path, name, &value).err());
         }
         // The flag overrides the taints of nodeRegistration.
@@ -320,6 +333,21 @@ impl Builder<'_> {
             Err(problem) => self.problems.push(problem),
         }
         arguments
+    }
+
+    /// The taints with which a kubelet registers its node: those of the flag, of the registration, and of Cluster API. A kubelet
+    /// of a service of Windows reads no flags of kubeadm at its first start, so the configuration has to have all of them.
+    fn first_taints(&self, arguments: &Arguments) -> Vec<Taint> {
+        let registration = self.spec.pointer("/joinConfiguration/nodeRegistration/taints").cloned();
+        let registration: Vec<Taint> =
+            registration.and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default();
+        let flag = arguments.get(REGISTER_WITH_TAINTS.name).map(arguments::taints).unwrap_or_default();
+        let own = Taint { key: UNINITIALIZED.to_owned(), value: String::new(), effect: TaintEffect::NoSchedule };
+        // With this argument the kubelet adds the taint without looking for it, and the API server refuses a Node with two.
+        let cloud = (arguments.get(CLOUD_PROVIDER) == Some("external")).then_some(CLOUD_UNINITIALIZED);
+        let mut seen = BTreeSet::new();
+        let all = flag.into_iter().chain(registration).chain([own]).filter(|taint| Some(taint.key.as_str()) != cloud);
+        all.filter(|taint| seen.insert(TaintKey::from(taint))).collect()
     }
 
     fn commands(&mut self) {
@@ -356,13 +384,19 @@ impl Builder<'_> {
     }
 }
 
-/// The arguments for the first start of a kubelet that is a service of Windows.
-fn first_arguments(arguments: &Arguments) -> Vec<String> {
+/// The arguments that have no field of the configuration and decide how a node registers.
+const REGISTERING: [&str; 4] = [CLOUD_PROVIDER, "hostname-override", "node-ip", WINDOWS_PRIORITYCLASS.name];
+
+/// The arguments for the first start of a kubelet that is a service of Windows, without those that cloud-init evaluates on the
+/// machine. `name` is that of the registration, which kubeadm turns into an argument.
+fn first_arguments(arguments: &Arguments, name: Option<&str>) -> Vec<String> {
     let labels = arguments.get(NODE_LABELS).map(arguments::labels).unwrap_or_default();
     let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let labels = (!labels.is_empty()).then(|| format!("--{NODE_LABELS}={}", labels.join(",")));
-    let class = arguments.get(WINDOWS_PRIORITYCLASS.name);
-    labels.into_iter().chain(class.map(|class| format!("--{}={class}", WINDOWS_PRIORITYCLASS.name))).collect()
+    let value = |flag: &str| arguments.get(flag).or(name.filter(|_| flag == "hostname-override"));
+    let plain = |value: &&str| !value.is_empty() && !value.contains(['{', ' ', '"']);
+    let others = REGISTERING.into_iter().filter_map(|flag| Some(format!("--{flag}={}", value(flag).filter(plain)?)));
+    labels.into_iter().chain(others).collect()
 }
 
 fn script_path(name: &str) -> String {

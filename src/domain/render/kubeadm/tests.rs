@@ -60,6 +60,13 @@ fn paths(spec: &Value) -> Vec<&str> {
     spec["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect()
 }
 
+/// The content of the file whose path ends so.
+fn content(spec: &Value, name: &str) -> String {
+    let files = spec["files"].as_array().unwrap();
+    let file = files.iter().find(|file| file["path"].as_str().unwrap().ends_with(name)).unwrap();
+    file["content"].as_str().unwrap().to_owned()
+}
+
 fn argument<'a>(spec: &'a Value, name: &str) -> Option<&'a str> {
     let arguments = spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"].as_array()?;
     arguments.iter().find(|argument| argument["name"] == name)?["value"].as_str()
@@ -110,13 +117,109 @@ fn nothing_of_the_base_is_lost() {
     assert!(paths(&spec).contains(&"C:/Program Files/containerd/certs.d/docker.io/hosts.toml"));
 }
 
+/// The taints of the patch, as a flag would have them.
+fn patch_taints(spec: &Value) -> String {
+    let patch: Value = serde_saphyr::from_str(&content(spec, "kubeletconfiguration0+merge.yaml")).unwrap();
+    let text = |taint: &Value| {
+        let field = |name: &str| taint[name].as_str().unwrap_or_default();
+        format!("{}={}:{}", field("key"), field("value"), field("effect"))
+    };
+    patch["registerWithTaints"].as_array().unwrap().iter().map(text).collect::<Vec<_>>().join(",")
+}
+
 #[test]
-fn a_flag_with_taints_is_merged_because_it_overrides_the_taints_of_the_registration() {
-    let spec = spec(json!({}), Some(&azure()));
-    let merged = "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule,os=windows:NoSchedule";
-    assert_eq!(argument(&spec, "register-with-taints"), Some(merged));
-    let taints = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
-    assert_eq!(spec["joinConfiguration"]["nodeRegistration"]["taints"], taints);
+fn a_node_registers_with_the_taints_of_the_base_of_the_pool_and_of_cluster_api() {
+    const OWN: &str = "node.cluster.x-k8s.io/uninitialized=:NoSchedule";
+    const CLOUD: &str = "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule";
+    let base = |arguments: Value, taints: Value| {
+        let mut base = azure();
+        let registration = &mut base["joinConfiguration"]["nodeRegistration"];
+        registration["kubeletExtraArgs"] = arguments;
+        registration["taints"] = taints;
+        base
+    };
+    let team = json!([{"key": "team", "effect": "NoExecute"}]);
+    let table = [
+        (None, format!("os=windows:NoSchedule,{OWN}"), false),
+        // The kubelet adds the taint of the cloud provider itself: two of them would be refused.
+        (Some(azure()), format!("os=windows:NoSchedule,{OWN}"), true),
+        (
+            Some(base(json!({"register-with-taints": CLOUD}), team.clone())),
+            format!("{CLOUD},os=windows:NoSchedule,team=:NoExecute,{OWN}"),
+            true,
+        ),
+        (
+            Some(base(json!({"cloud-provider": "external"}), team)),
+            format!("team=:NoExecute,os=windows:NoSchedule,{OWN}"),
+            false,
+        ),
+        (
+            Some(base(json!({"register-with-taints": format!("{OWN},os=windows:NoSchedule")}), Value::Null)),
+            format!("{OWN},os=windows:NoSchedule"),
+            true,
+        ),
+    ];
+    for (base, expected, has_flag) in table {
+        let spec = spec(json!({}), base.as_ref());
+        assert_eq!(patch_taints(&spec), expected, "{base:?}");
+        assert_eq!(argument(&spec, "register-with-taints"), has_flag.then_some(expected.as_str()), "{base:?}");
+    }
+}
+
+#[test]
+fn what_decides_the_registration_is_in_the_first_arguments() {
+    let mut base = azure();
+    let registration = &mut base["joinConfiguration"]["nodeRegistration"];
+    registration["kubeletExtraArgs"] =
+        json!({"cloud-provider": "external", "node-ip": "10.0.0.4", "v": "2", "node-labels": "a=b"});
+    let first = |base: &Value| -> Vec<String> {
+        let script = content(&spec(json!({}), Some(base)), "containerd.ps1");
+        let lines = script.lines().map(str::trim).filter(|line| line.starts_with("'--"));
+        lines.map(|line| line.trim_matches('\'').to_owned()).collect()
+    };
+    let class = "--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS";
+    let labels = "--node-labels=a=b,agentpool=web";
+    // The name of the base is evaluated on the machine.
+    assert_eq!(first(&base), [labels, "--cloud-provider=external", "--node-ip=10.0.0.4", class]);
+    base["joinConfiguration"]["nodeRegistration"]["name"] = json!("win-1");
+    assert_eq!(
+        first(&base),
+        [labels, "--cloud-provider=external", "--hostname-override=win-1", "--node-ip=10.0.0.4", class]
+    );
+}
+
+#[test]
+fn the_patch_removes_the_fields_of_the_cluster_that_stop_a_windows_kubelet() {
+    // What kubeadm stores for a cluster with Linux nodes, and what its own program made of a patch with null: nothing.
+    let cluster = json!({
+        "kind": "KubeletConfiguration", "cgroupDriver": "systemd", "cgroupRoot": "/", "systemCgroups": "/system.slice",
+        "singleProcessOOMKill": false, "userNamespaces": {"idsPerPod": 65536}, "defaultPodSysctls": {"net.core.somaxconn": "1024"},
+        "enforceNodeAllocatable": ["pods"], "clusterDNS": ["10.96.0.10"],
+    });
+    let removed = |minor: u32| -> Vec<String> {
+        let spec = rendered(json!({}), minor, (2, 2), None).unwrap().spec(ApiVersion::V1Beta2, "s");
+        let patch: Value = serde_saphyr::from_str(&content(&spec, "kubeletconfiguration0+merge.yaml")).unwrap();
+        let mut merged = cluster.clone();
+        json_patch::merge(&mut merged, &patch);
+        assert_eq!((&merged["enforceNodeAllocatable"], &merged["clusterDNS"]), (&json!([]), &cluster["clusterDNS"]));
+        assert!(merged.as_object().unwrap().values().all(|value| !value.is_null()), "{merged}");
+        let fields = cluster.as_object().unwrap().keys();
+        fields.filter(|field| merged.get(field.as_str()).is_none()).cloned().collect()
+    };
+    let (oom, users, sysctls) = ("singleProcessOOMKill", "userNamespaces", "defaultPodSysctls");
+    for (minors, mut expected) in [
+        (25..=31, vec!["systemCgroups"]),
+        (32..=32, vec!["systemCgroups", oom]),
+        (33..=36, vec!["systemCgroups", oom, users]),
+        (37..=38, vec!["systemCgroups", oom, users, sysctls]),
+    ] {
+        expected.sort_unstable();
+        for minor in minors {
+            let mut found = removed(minor);
+            found.sort();
+            assert_eq!(found, expected, "1.{minor}");
+        }
+    }
 }
 
 #[test]

@@ -173,13 +173,47 @@ fn the_verbosity_is_a_field_if_the_minor_has_it_and_a_flag_otherwise() {
 }
 
 #[test]
+fn pods_get_the_resolvers_of_a_file_by_a_field_and_those_of_the_host_by_a_flag() {
+    let file = r"C:\etc\resolv.conf";
+    let table = [
+        ("", 22, None, Some("")),
+        ("", 36, Some(""), None),
+        (file, 22, Some(file), Some(file)),
+        (file, 30, Some(file), Some(file)),
+        (file, 36, Some(file), None),
+        ("Host", 27, Some(""), Some("Host")),
+        ("Host", 36, Some(""), Some("Host")),
+    ];
+    for (value, minor, field, flag) in table {
+        let profile = profile(json!({"extra": {"resolvConf": value}}));
+        let variant = variant(minor, CONTAINERD);
+        let text = yaml(&[], &profile, &variant, Scope::Layer);
+        let configuration: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(configuration.get("resolvConf").and_then(Value::as_str), field, "{value} {minor}");
+        let flags = flags_of(&profile, &variant, Scope::Layer);
+        let found = flags.get("resolv-conf").map(String::as_str);
+        assert_eq!(found, flag, "{value} {minor}");
+        assert_eq!(problems(&profile.kubelet, variant.kubelet), []);
+    }
+    let host = profile(json!({"extra": {"resolvConf": "Host"}}));
+    let problems = problems(&host.kubelet, Minor(26));
+    assert_eq!(problems[0].path, "spec.kubelet.extra.resolvConf");
+    for wrong in ["host", "/etc/resolv.conf", "resolv.conf"] {
+        let spec = json!({"kubelet": {"extra": {"resolvConf": wrong}}});
+        let problems = profile::check(&serde_json::from_value(spec).unwrap()).unwrap_err();
+        assert_eq!(problems[0].path, "spec.kubelet.extra.resolvConf", "{wrong}");
+    }
+}
+
+#[test]
 fn the_header_of_a_layer_describes_how_to_merge_it() {
     let contains =
         |minor, text: &str| yaml(&[], &profile(json!({})), &variant(minor, CONTAINERD), Scope::Layer).contains(text);
-    for (minor, drop_in, patch) in [(20, false, false), (25, false, true), (29, false, true), (30, true, true)] {
+    for (minor, drop_in) in [(20, false), (25, false), (29, false), (30, true)] {
         assert!(contains(minor, "erge it into the file of the"), "{minor}");
         assert_eq!(contains(minor, "--config-dir"), drop_in, "{minor}");
-        assert_eq!(contains(minor, "kubeletconfiguration0+merge.yaml"), patch, "{minor}");
+        // kubeadm's patch has more: the fields to remove.
+        assert!(!contains(minor, "kubeadm"), "{minor}");
     }
 }
 
@@ -210,9 +244,9 @@ fn gates_and_fields_that_a_minor_does_not_accept_are_problems() {
     let table = [
         (gate("WindowsHostProcessContainers", true), vec![22, 23, 24, 25, 26, 27], 14..=30),
         (gate("WindowsHostProcessContainers", false), vec![22, 23, 24, 25], 14..=30),
-        (gate("NoSuchGate", true), vec![14, 15, 16, 37, 38], 14..=38),
+        (gate("NoSuchGate", true), vec![14, 15, 16, 38, 39], 14..=39),
         (gate("ContextualLogging", false), (24..=37).collect(), 23..=37),
-        (gate("GracefulNodeShutdown", false), vec![33, 34, 37], 33..=37),
+        (gate("GracefulNodeShutdown", false), vec![33, 34], 33..=38),
         (field("enableSystemLogQuery", json!(true)), vec![36], 27..=36),
         (field("podLogsDir", json!("C:\\logs")), vec![30, 31], 28..=31),
         (field("imageMaximumGCAge", json!("24h")), vec![30, 31], 28..=31),

@@ -98,12 +98,20 @@ pub struct Documents {
 /// The documents of a node group for a platform.
 ///
 /// # Errors
-/// The reason why the platform cannot make these nodes: it has no image with this build of Windows.
+/// The reason why the platform cannot make these nodes: it has no image with this build of Windows, or not in this minor.
 pub fn documents(target: Target, nodes: &NodeGroup) -> Result<Documents, String> {
     let platform = target.platform(nodes.kubelet);
     let image = platform.image(nodes.build);
     if platform.selects_image() && image.is_none() {
         return Err(format!("{} has no known image with Windows {}", platform.title(), nodes.build));
+    }
+    let retirement = platform.retirement(nodes.build);
+    if let Some(last) = retirement.and_then(|one| one.last_minor).filter(|last| nodes.kubelet > *last) {
+        let title = platform.title();
+        return Err(format!(
+            "{title} has no Windows {} in Kubernetes {}, the last version with it is {last} (--kubernetes {last})",
+            nodes.build, nodes.kubelet
+        ));
     }
     let image = image.unwrap_or_default();
     let report = report::report(platform, nodes);

@@ -7,7 +7,7 @@ use super::{
     NodeGroup, flags,
     selection::{labels, set, taints},
 };
-use crate::facts::platforms::{AKS_PODS, Platform, Setting, Support};
+use crate::facts::platforms::{AKS_PODS, Platform, Retirement, Setting, Support};
 
 /// What a platform takes, and what it does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct Report {
     pub taken: Vec<Setting>,
     /// The settings that it does not take.
     pub lost: Vec<Lost>,
+    /// When it retires the build of the nodes.
+    pub retirement: Option<&'static Retirement>,
 }
 
 /// A setting that a platform does not take.
@@ -48,13 +50,22 @@ impl fmt::Display for Report {
     /// The summary, and a line for each setting that is not taken.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.summary())?;
-        self.lost.iter().try_for_each(|Lost { setting, instead }| write!(f, "\n{}: {instead}", setting.name()))
+        self.lost.iter().try_for_each(|Lost { setting, instead }| write!(f, "\n{}: {instead}", setting.name()))?;
+        let Some(Retirement { build, last_minor, unsupported_from, no_images_from }) = self.retirement else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "\nWindows {build} is not supported from {unsupported_from} on, and has no images from {no_images_from} on"
+        )?;
+        last_minor.map_or(Ok(()), |last| write!(f, "; its last minor is {last}"))
     }
 }
 
 /// The report of a node group.
 pub(super) fn report(platform: Platform, nodes: &NodeGroup) -> Report {
-    let mut report = Report { platform, taken: Vec::new(), lost: Vec::new() };
+    let mut report =
+        Report { platform, taken: Vec::new(), lost: Vec::new(), retirement: platform.retirement(nodes.build) };
     for setting in set(nodes) {
         match instead(platform, setting, nodes) {
             None => report.taken.push(setting),

@@ -47,7 +47,7 @@ pub fn version_skew(case: &Case) -> ComputedCondition {
             },
         }
     }
-    let not_checked = not_checked(case);
+    let not_checked = newer_than_tables(case).map(|newer| format!(". {newer}")).unwrap_or_default();
     let mut found = Vec::new();
     if !newer.is_empty() {
         let message = format!(
@@ -85,11 +85,10 @@ pub fn version_skew(case: &Case) -> ComputedCondition {
 }
 
 /// The sentence about kubelets that are newer than the tables.
-fn not_checked(case: &Case) -> String {
+pub fn newer_than_tables(case: &Case) -> Option<String> {
     let newer = case.nodes(|member| minor_of(member).is_some_and(|minor| support::treated_as(minor).is_some()));
-    let Some(newest) = newer.iter().filter_map(|member| minor_of(member)).max() else { return String::new() };
-    let notice = tables::not_checked(newest).unwrap_or_default();
-    format!(". {}: {notice}", some_of(names(&newer)))
+    let newest = newer.iter().filter_map(|member| minor_of(member)).max()?;
+    Some(format!("{}: {}", some_of(names(&newer)), tables::not_checked(newest)?))
 }
 
 fn minor_of(member: &Member) -> Option<Minor> {

@@ -5,7 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use super::case::{Case, NodeMessages, names};
+use super::{
+    case::{Case, NodeMessages, names},
+    kubelet::newer_than_tables,
+};
 use crate::{
     api::{
         RuntimeClassScope, RuntimeClassState, Taint,
@@ -459,7 +462,10 @@ pub fn config_rendered(case: &Case) -> ComputedCondition {
             case.list()
         ),
     };
-    condition(true, reason::RENDERED, message)
+    match newer_than_tables(case) {
+        Some(newer) => condition(true, reason::TABLES_END_AT, format!("{message}. {newer}. {}", case.list())),
+        None => condition(true, reason::RENDERED, message),
+    }
 }
 
 /// The first ConfigMap that could not be written, with the error.

@@ -19,6 +19,7 @@
 # proxy: AKS does not support HTTP proxies in clusters with Windows node pools
 # taints: without batch=:NoExecute, because each taint needs a value: the operator sets it after the node has joined
 # labels: without example.kubernetes.io/tier, because the domain is reserved: the operator sets it after the node has joined
+# Windows 10.0.20348 is not supported from 2028-06-30 on, and has no images from 2029-06-30 on; its last minor is 1.36
 # Set RESOURCE_GROUP, CLUSTER and NODE_POOL before. The name of a Windows node pool has at most six characters.
 : "${RESOURCE_GROUP:?}" "${CLUSTER:?}" "${NODE_POOL:?}"
 cat >kubelet-config.json <<'EOF'
