@@ -127,6 +127,8 @@ pub struct Containerd {
 pub struct KubeProxy {
     /// The service.
     pub service: String,
+    /// The path of the program, if the command line has it.
+    pub program: Option<String>,
     /// The path of the flag `--config`, if it has one.
     pub config: Option<String>,
     /// The port of its health endpoint according to its flags.
@@ -243,11 +245,12 @@ pub(super) fn flag_in_script(script: &str, name: &str) -> Option<String> {
 
 fn kube_proxy(services: &[ServiceDefinition]) -> Option<KubeProxy> {
     let service = find(services, &["kube-proxy", "kubeproxy"])?;
-    let flags = program_and_flags(&service.command, KUBE_PROXY).map(|(_, flags)| flags).unwrap_or_default();
+    let (program, flags) = program_and_flags(&service.command, KUBE_PROXY).unzip();
+    let flags = flags.unwrap_or_default();
     let config = flags::value(&flags, "config").filter(|path| !path.is_empty()).map(|path| absolute(&path));
     let address = flags::value(&flags, "healthz-bind-address");
     let health_port = address.and_then(|address| address.rsplit_once(':')?.1.parse().ok());
-    Some(KubeProxy { service: service.name.clone(), config, health_port })
+    Some(KubeProxy { service: service.name.clone(), program, config, health_port })
 }
 
 /// The program of this file name in a command line, which can be behind others, and its flags.
@@ -285,10 +288,17 @@ pub(super) fn directory(path: &str) -> &str {
 
 fn kubelet_version(host: &dyn Host, program: &str) -> Result<Minor, Refusal> {
     let text = version_text(host, program).map_err(unknown)?;
-    let version = text.split_whitespace().find_map(|part| part.parse::<KubeletVersion>().ok());
-    version
-        .map(|version| version.minor)
-        .ok_or_else(|| unknown(format!("{program} --version printed `{}`", text.trim())))
+    minor_in(&text).ok_or_else(|| unknown(format!("{program} --version printed `{}`", text.trim())))
+}
+
+/// The minor of a program of Kubernetes, if it says so.
+pub(super) fn minor_of(host: &dyn Host, program: &str) -> Option<Minor> {
+    minor_in(&version_text(host, program).ok()?)
+}
+
+/// The minor in `Kubernetes v1.36.2`.
+fn minor_in(text: &str) -> Option<Minor> {
+    text.split_whitespace().find_map(|part| part.parse::<KubeletVersion>().ok()).map(|version| version.minor)
 }
 
 /// What a program prints for `--version`, or why there is nothing.

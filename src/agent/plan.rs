@@ -15,6 +15,11 @@ use self::{
     changes::Changes,
     record::{Component, Format},
 };
+use crate::{
+    domain::profile::{self, gate_problems},
+    facts::{Minor, skew::kube_proxy_may_run_beside},
+};
+
 use super::{
     host::Host,
     layout::{self, KubeProxy, Layout},
@@ -40,7 +45,7 @@ pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layou
     containerd::plan(&mut changes, &layout, &configuration)?;
     kubelet::plan(&mut changes, &layout, &configuration)?;
     if let Some(layer) = &configuration.kube_proxy {
-        kube_proxy(&mut changes, layout.kube_proxy.as_ref(), layer)?;
+        kube_proxy(&mut changes, &layout, layer)?;
     }
     set_environment(&mut changes, &layout, &configuration.environment);
     changes.restore_others()?;
@@ -59,7 +64,8 @@ pub fn differing(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<V
     Ok(files.chain(plan.services.into_iter().map(|edit| format!("the service {}", edit.after.name))).collect())
 }
 
-fn kube_proxy(changes: &mut Changes, installed: Option<&KubeProxy>, layer: &Layer) -> Result<(), Refusal> {
+fn kube_proxy(changes: &mut Changes, layout: &Layout, layer: &Layer) -> Result<(), Refusal> {
+    let installed = layout.kube_proxy.as_ref();
     let Some(path) = installed.and_then(|kube_proxy| kube_proxy.config.as_ref()) else {
         let wrong = match installed {
             Some(KubeProxy { service, .. }) => format!("the service {service} has no flag --config"),
@@ -67,7 +73,27 @@ fn kube_proxy(changes: &mut Changes, installed: Option<&KubeProxy>, layer: &Laye
         };
         return Err(refuse(RefusalReason::NotAllowed, wrong, "Remove spec.kubeProxy from the profile of this pool"));
     };
+    let minor = installed.and_then(|kube_proxy| layout::minor_of(changes.host, kube_proxy.program.as_ref()?));
+    if let Some(minor) = minor {
+        check_kube_proxy(minor, layout.kubelet.minor, layer)?;
+    }
     changes.merge(path, Component::KubeProxy, Format::Yaml, &layer.settings)
+}
+
+/// Refuses gates with which this kube-proxy does not start, and one that may not run beside the kubelet.
+fn check_kube_proxy(minor: Minor, kubelet: Minor, layer: &Layer) -> Result<(), Refusal> {
+    if !kube_proxy_may_run_beside(minor, kubelet) {
+        let wrong = format!("kube-proxy {minor} may not run beside kubelet {kubelet}");
+        return Err(refuse(RefusalReason::NotAllowed, wrong, "Install kube-proxy in the version of the kubelet"));
+    }
+    let gates = layer.settings.get("featureGates").cloned().unwrap_or_default();
+    let gates: BTreeMap<String, bool> = serde_json::from_value(gates).unwrap_or_default();
+    match gate_problems(profile::Component::KubeProxy, &gates, minor).first() {
+        Some(problem) => {
+            Err(refuse(RefusalReason::NotAllowed, format!("kube-proxy.yaml: {}", problem.wrong), "Correct the profile"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Sets the variables of all three services. Those of RKE2 are one service.

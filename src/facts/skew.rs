@@ -3,7 +3,8 @@
 //! Source: kubernetes/website, `content/en/releases/version-skew-policy.md` (commit 01bc097), and
 //! kubernetes/enhancements, KEP 3935 (stable in 1.28): a kubelet is never newer than the API server, and at most three
 //! minors older, or two if the kubelet is older than 1.25. With several API servers, each must allow it: the oldest
-//! determines the newest kubelet, and the newest the oldest kubelet.
+//! determines the newest kubelet, and the newest the oldest kubelet. kube-proxy may be three minors older or newer than the kubelet
+//! beside it, or two if kube-proxy is older than 1.25.
 
 use super::Minor;
 
@@ -36,6 +37,12 @@ pub fn skew(kubelet: Minor, api_server: Minor) -> Skew {
     }
 }
 
+/// Whether kube-proxy may run beside a kubelet.
+pub fn kube_proxy_may_run_beside(kube_proxy: Minor, kubelet: Minor) -> bool {
+    let most = if kube_proxy < THREE_MINORS_SINCE { 2 } else { 3 };
+    kube_proxy.0.abs_diff(kubelet.0) <= most
+}
+
 /// The oldest kubelet that an API server supports: three minors older from API server 1.28 on, before that two.
 fn oldest_kubelet(api_server: Minor) -> Minor {
     let three_back = Minor(api_server.0.saturating_sub(3));
@@ -52,6 +59,16 @@ mod tests {
         (14, 12), (15, 13), (16, 14), (17, 15), (18, 16), (19, 17), (20, 18), (21, 19), (22, 20), (23, 21), (24, 22), (25, 23),
         (26, 24), (27, 25), (28, 25), (29, 26), (30, 27), (31, 28), (32, 29), (33, 30), (34, 31), (35, 32), (36, 33), (37, 34),
     ];
+
+    #[test]
+    fn kube_proxy_may_be_three_minors_older_or_newer_than_the_kubelet_and_two_before_1_25() {
+        for (kube_proxy, kubelets) in [(24, 22..=26), (25, 22..=28), (34, 31..=37)] {
+            for kubelet in 14..=40 {
+                let may = kube_proxy_may_run_beside(Minor(kube_proxy), Minor(kubelet));
+                assert_eq!(may, kubelets.contains(&kubelet), "{kube_proxy} beside {kubelet}");
+            }
+        }
+    }
 
     #[test]
     fn the_skew_of_each_pair_of_minors_follows_the_policy() {

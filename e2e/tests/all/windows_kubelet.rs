@@ -24,7 +24,9 @@ use winpool::{
     api::{Taint, TaintEffect},
     domain::{
         profile::{self, Profile},
-        render::{Bootstrap, Configuration, KUBELET_ARGS, KUBELET_YAML, Variant, render, standalone},
+        render::{
+            Bootstrap, Configuration, KUBELET_ARGS, KUBELET_YAML, Variant, kubelet::kubeadm_patch, render, standalone,
+        },
     },
     facts::{
         Build, ContainerRuntime, ContainerdLine, Minor,
@@ -58,6 +60,16 @@ struct Files {
 impl Program {
     fn new() -> Result<Self> {
         Ok(Self { kubelet: assets::windows_kubelet()?, prefix: Prefix::shared()?, directory: TempDir::new()? })
+    }
+
+    /// The file with the name servers of pods, as the kubelet prints it.
+    fn resolvers(&self, files: &Files) -> String {
+        let mut verbose = files.clone();
+        verbose.args.push("--v=5".to_owned());
+        self.accepts(&verbose).unwrap();
+        let output = self.run(&verbose).unwrap();
+        let value = output.split("ResolverConfig:\"").nth(1).and_then(|rest| rest.split('"').next());
+        value.unwrap_or_else(|| panic!("no ResolverConfig in {output}")).to_owned()
     }
 
     /// Fails with the kubelet's error message if it rejects the files or ignores a field.
@@ -327,6 +339,38 @@ fn a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_th
     }
 }
 
+/// Of the fields in the table this minor has only `systemCgroups`.
+#[test]
+fn a_field_of_the_cluster_with_which_the_kubelet_does_not_start_is_removed_by_the_patch_for_kubeadm() {
+    let program = Program::new().unwrap();
+    let layer = rendered(&json!({}), &taints(), CONTAINERD, Build(17763));
+    let mut cluster = from_kubeadm(&bootstrap(&program));
+    cluster["systemCgroups"] = json!("/system.slice");
+    let merged = |patch: &str| {
+        let mut merged = cluster.clone();
+        json_patch::merge(&mut merged, &serde_saphyr::from_str(patch).unwrap());
+        Files { yaml: merged.to_string(), args: layer.args.clone() }
+    };
+    assert_rejected(&program, &merged(&layer.yaml), "systemCgroups (--system-cgroups) was specified");
+    let patched = merged(&kubeadm_patch(&layer.yaml, MINOR));
+    program.accepts(&patched).unwrap_or_else(|refusal| panic!("{refusal}\n{patched:#?}"));
+}
+
+/// `Host` is a name for kubelets from 1.27 on, but every kubelet makes it a path if a file has it.
+#[test]
+fn a_relative_value_of_resolv_conf_in_a_file_is_a_path_and_one_of_the_flag_is_not() {
+    let program = Program::new().unwrap();
+    let layer = rendered(&json!({}), &taints(), CONTAINERD, Build(17763));
+    let mut in_file = layer.clone();
+    in_file.args.retain(|arg| arg != "--resolv-conf=");
+    in_file.yaml += "resolvConf: Host\n";
+    let found = program.resolvers(&in_file);
+    assert!(found.contains(':') && found.ends_with(r"\Host"), "{found}");
+    let mut by_flag = layer;
+    by_flag.args.push("--resolv-conf=Host".to_owned());
+    assert_eq!(program.resolvers(&by_flag), "Host");
+}
+
 #[test]
 fn a_whole_configuration_is_accepted_and_has_what_the_cluster_decides() {
     let program = Program::new().unwrap();
@@ -339,29 +383,20 @@ fn a_whole_configuration_is_accepted_and_has_what_the_cluster_decides() {
     }
 }
 
-/// `ResolverConfig` in the kubelet's output is the file that it reads for every pod.
 #[test]
 fn a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone() {
     let program = Program::new().unwrap();
     let layer = rendered(&json!({}), &taints(), CONTAINERD, Build(17763));
     assert!(layer.args.contains(&"--resolv-conf=".to_owned()), "{layer:#?}");
-    let resolvers = |files: &Files| {
-        let mut verbose = files.clone();
-        verbose.args.push("--v=5".to_owned());
-        program.accepts(&verbose).unwrap();
-        let output = program.run(&verbose).unwrap();
-        let value = output.split("ResolverConfig:\"").nth(1).and_then(|rest| rest.split('"').next());
-        value.unwrap_or_else(|| panic!("no ResolverConfig in {output}")).to_owned()
-    };
-    assert_eq!(resolvers(&layer), "");
+    assert_eq!(program.resolvers(&layer), "");
 
     let mut with_field = layer;
     with_field.args.retain(|arg| arg != "--resolv-conf=");
     // The default is a file beside the configuration, which Windows does not have.
-    let default = resolvers(&with_field);
+    let default = program.resolvers(&with_field);
     assert!(default.ends_with(r"etc\\resolv.conf"), "{default}");
     with_field.yaml += "resolvConf: \"\"\n";
-    assert_eq!(resolvers(&with_field), default, "the field cannot be empty");
+    assert_eq!(program.resolvers(&with_field), default, "the field cannot be empty");
 }
 
 #[test]

@@ -425,6 +425,31 @@ fn kube_proxy_is_configured_in_the_file_of_its_flag() {
 }
 
 #[test]
+fn a_kube_proxy_that_would_not_start_or_is_too_far_from_the_kubelet_is_refused() {
+    let overlay = ("kube-proxy.yaml", "kind: KubeProxyConfiguration\nfeatureGates:\n  WinOverlay: false\n");
+    let table = [
+        ("1.33.4", overlay, None),
+        ("1.34.0", overlay, Some("kube-proxy.yaml: the gate is locked to true in kube-proxy 1.34")),
+        ("1.34.0", PROXY, None),
+        ("1.32.9", PROXY, Some("kube-proxy 1.32 may not run beside kubelet 1.36")),
+        ("1.40.0", PROXY, Some("kube-proxy 1.40 may not run beside kubelet 1.36")),
+        ("no version", overlay, None),
+    ];
+    for (version, file, expected) in table {
+        let mut node = samples::plain();
+        let output = samples::output(0, &format!("Kubernetes v{version}\r\n"), "");
+        node.programs.push(("kube-proxy.exe", "--version", output));
+        match expected {
+            Some(part) => {
+                let (reason, message) = refused(&node, &[file]);
+                assert!(reason == RefusalReason::NotAllowed && message.contains(part), "{version}: {message}");
+            }
+            None => assert_eq!(paths(&planned(&node, &[file])), [r"C:\Süd Knoten\proxy.yaml"], "{version}"),
+        }
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_refused_and_not_overwritten() {
     let with = |path: &str, content: &[u8]| {
         let node = samples::kubeadm();

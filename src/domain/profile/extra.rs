@@ -159,6 +159,11 @@ fn check_combinations(written: &Map<String, Value>, problems: &mut Problems) {
     {
         problems.error(path("imageMaximumGCAge"), "must be longer than imageMinimumGCAge", "write a longer duration");
     }
+    if count("eventRecordQPS") == Some(0) {
+        // kubernetes/kubernetes#117119.
+        let wrong = "with 0 kubelets from 1.37 on have no limit, and earlier ones use their default";
+        problems.warning(path("eventRecordQPS"), wrong, "write a number, such as 50");
+    }
     check_shutdown(written, problems);
     check_soft_eviction(written, problems);
 }

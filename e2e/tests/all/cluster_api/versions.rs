@@ -59,7 +59,7 @@ async fn stored_completely(machines: &Machines, template: &str) {
     let arguments = json!({
         "cloud-provider": "external",
         "node-labels": "agentpool=web",
-        "register-with-taints": "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule,os=windows:NoSchedule",
+        "register-with-taints": "os=windows:NoSchedule,node.cluster.x-k8s.io/uninitialized=:NoSchedule",
         "windows-priorityclass": "ABOVE_NORMAL_PRIORITY_CLASS",
     });
     assert_eq!(by_name(machines.version, &registration["kubeletExtraArgs"]), arguments);
