@@ -15,11 +15,6 @@ use self::{
     changes::Changes,
     record::{Component, Format},
 };
-use crate::{
-    domain::profile::{self, gate_problems},
-    facts::{Minor, skew::kube_proxy_may_run_beside},
-};
-
 use super::{
     host::Host,
     layout::{self, KubeProxy, Layout},
@@ -29,6 +24,10 @@ use super::{
     },
     node_plan::{NodePlan, Refusal, RefusalReason},
     refuse::{refuse, unreadable},
+};
+use crate::{
+    domain::profile::{self, gate_problems},
+    facts::{Minor, skew::kube_proxy_may_run_beside},
 };
 
 /// Computes the changes for the content of a ConfigMap. Nothing differs for a node that already has the configuration.

@@ -92,6 +92,33 @@ fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones(
 }
 
 #[test]
+fn a_file_of_resolvers_that_the_node_does_not_have_is_refused() {
+    let file = ("kubelet.yaml", "resolvConf: C:\\etc\\resolv.conf\n");
+    let refusal = checked(&good(samples::kubeadm()), &[file]).unwrap_err();
+    assert!(refusal.message.contains(r"C:\etc\resolv.conf does not exist"), "{}", refusal.message);
+    let node = good(samples::kubeadm());
+    node.files.borrow_mut().insert(r"C:\etc\resolv.conf".to_owned(), b"nameserver 10.0.0.1\n".to_vec());
+    checked(&node, &[file]).unwrap_or_else(|refusal| panic!("{}", refusal.message));
+}
+
+#[test]
+fn the_fields_that_are_removed_from_the_file_of_the_kubelet_are_named() {
+    let node = samples::kubeadm();
+    let cluster = "singleProcessOOMKill: false\nuserNamespaces: {idsPerPod: 65536}\nmaxPods: 50\n";
+    node.files.borrow_mut().insert(samples::KUBEADM_CONFIG.to_owned(), cluster.as_bytes().to_vec());
+    let removed = |node: &Node| -> Vec<&'static str> {
+        let config = BTreeMap::from([(KUBELET.0.to_owned(), KUBELET.1.to_owned())]);
+        let (layout, plan) = plan(node, &config).unwrap();
+        let candidate = Candidate::new(node, &layout, &plan);
+        let removed = candidate.removed_fields().into_iter();
+        removed.inspect(|(path, _)| assert_eq!(*path, samples::KUBEADM_CONFIG)).map(|(_, field)| field).collect()
+    };
+    assert_eq!(removed(&node), ["singleProcessOOMKill", "userNamespaces"]);
+    assert_eq!(removed(&node.kubelet("1.32.0")), ["singleProcessOOMKill"]);
+    assert_eq!(removed(&samples::kubeadm()), [""; 0]);
+}
+
+#[test]
 fn the_checked_files_are_those_of_the_plan_with_all_others_that_the_programs_read() {
     let node = good(samples::kubeadm());
     node.files

@@ -99,10 +99,11 @@ fn node_settings(file: &mut Document, taints: &[Taint], kubelet: &Kubelet, varia
     // Up to 1.30 a Windows kubelet does not start with the defaults of these fields. Later it ignores them.
     file.set("cgroupsPerQOS", false);
     file.set("enforceNodeAllocatable", json!([]));
-    // In a file this value would be a path, so it is a flag.
-    let resolv_conf = Some(resolv_conf(kubelet)).filter(|value| *value != HOST_RESOLVERS).unwrap_or_default();
-    if minor >= layers::EMPTY_RESOLV_CONF_SINCE || !resolv_conf.is_empty() {
-        file.set_string(RESOLV_CONF, resolv_conf);
+    match resolv_conf(kubelet) {
+        // In a file this value would be a path, so it is a flag.
+        HOST_RESOLVERS => {}
+        "" if minor < layers::EMPTY_RESOLV_CONF_SINCE => {}
+        resolv_conf => file.set_string(RESOLV_CONF, resolv_conf),
     }
     if scope == Scope::Whole && has_field("containerRuntimeEndpoint", minor) {
         file.set_string("containerRuntimeEndpoint", variant.runtime.endpoint());

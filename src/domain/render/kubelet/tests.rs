@@ -181,8 +181,8 @@ fn pods_get_the_resolvers_of_a_file_by_a_field_and_those_of_the_host_by_a_flag()
         (file, 22, Some(file), Some(file)),
         (file, 30, Some(file), Some(file)),
         (file, 36, Some(file), None),
-        ("Host", 27, Some(""), Some("Host")),
-        ("Host", 36, Some(""), Some("Host")),
+        ("Host", 27, None, Some("Host")),
+        ("Host", 36, None, Some("Host")),
     ];
     for (value, minor, field, flag) in table {
         let profile = profile(json!({"extra": {"resolvConf": value}}));
