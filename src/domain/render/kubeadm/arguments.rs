@@ -142,15 +142,15 @@ pub fn merged_labels(path: &str, text: &str, labels: &BTreeMap<String, String>) 
     Ok(entries.join(","))
 }
 
-/// The taints of an argument `register-with-taints`, without those that are not valid.
-pub fn taints(text: &str) -> Vec<Taint> {
+/// The taints of an argument `register-with-taints`; `None` if one is not valid, such as one that cloud-init evaluates.
+pub fn taints(text: &str) -> Option<Vec<Taint>> {
     let taint = |entry: &str| {
         let (left, effect) = entry.rsplit_once(':')?;
         let (key, value) = left.split_once('=').unwrap_or((left, ""));
         let effect = serde_json::from_value(json!(effect)).ok()?;
         Some(Taint { key: key.to_owned(), value: value.to_owned(), effect })
     };
-    split(text).filter_map(taint).collect()
+    split(text).map(taint).collect()
 }
 
 /// The taints of an argument `register-with-taints`, merged with others.

@@ -11,6 +11,7 @@ mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use self::{
@@ -135,8 +136,9 @@ pub fn template(machine: &Machine) -> Result<Template, Vec<Problem>> {
     };
     let mut builder = Builder { machine: *machine, path, spec, image: &image, problems };
     let mut arguments = builder.arguments();
-    let taints = builder.first_taints(&arguments);
-    if arguments.get(REGISTER_WITH_TAINTS.name).is_some() {
+    let flag = arguments.get(REGISTER_WITH_TAINTS.name).and_then(arguments::taints);
+    let taints = builder.first_taints(&arguments, flag.as_deref().unwrap_or_default());
+    if flag.is_some() {
         arguments.replace(REGISTER_WITH_TAINTS.name, kubelet::taints_flag(&taints));
     }
     let files = builder.files(&arguments, &taints);
@@ -337,16 +339,19 @@ impl Builder<'_> {
 
     /// The taints with which a kubelet registers its node: those of the flag, of the registration, and of Cluster API. A kubelet
     /// of a service of Windows reads no flags of kubeadm at its first start, so the configuration has to have all of them.
-    fn first_taints(&self, arguments: &Arguments) -> Vec<Taint> {
-        let registration = self.spec.pointer("/joinConfiguration/nodeRegistration/taints").cloned();
-        let registration: Vec<Taint> =
-            registration.and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default();
-        let flag = arguments.get(REGISTER_WITH_TAINTS.name).map(arguments::taints).unwrap_or_default();
-        let own = Taint { key: UNINITIALIZED.to_owned(), value: String::new(), effect: TaintEffect::NoSchedule };
-        // With this argument the kubelet adds the taint without looking for it, and the API server refuses a Node with two.
-        let cloud = (arguments.get(CLOUD_PROVIDER) == Some("external")).then_some(CLOUD_UNINITIALIZED);
+    fn first_taints(&self, arguments: &Arguments, flag: &[Taint]) -> Vec<Taint> {
+        let registration = self.spec.pointer("/joinConfiguration/nodeRegistration/taints").and_then(Value::as_array);
+        let registration = registration.into_iter().flatten().filter_map(|taint| Taint::deserialize(taint).ok());
+        let of_system = |key: &str, value: &str| {
+            let effect = TaintEffect::NoSchedule;
+            Taint { key: key.to_owned(), value: value.to_owned(), effect }
+        };
         let mut seen = BTreeSet::new();
-        let all = flag.into_iter().chain(registration).chain([own]).filter(|taint| Some(taint.key.as_str()) != cloud);
+        if arguments.get(CLOUD_PROVIDER) == Some("external") {
+            // The kubelet adds it without looking for it, and the API server refuses a Node with two.
+            seen.insert(TaintKey::from(&of_system(CLOUD_UNINITIALIZED, "true")));
+        }
+        let all = flag.iter().cloned().chain(registration).chain([of_system(UNINITIALIZED, "")]);
         all.filter(|taint| seen.insert(TaintKey::from(taint))).collect()
     }
 

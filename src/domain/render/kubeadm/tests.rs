@@ -159,6 +159,11 @@ fn a_node_registers_with_the_taints_of_the_base_of_the_pool_and_of_cluster_api()
             true,
         ),
     ];
+    // What cloud-init evaluates on the machine stays in the flag.
+    let evaluated = base(json!({"register-with-taints": "{{ taint }}"}), Value::Null);
+    let spec_of = spec(json!({}), Some(&evaluated));
+    assert_eq!(argument(&spec_of, "register-with-taints"), Some("{{ taint }},os=windows:NoSchedule"));
+    assert_eq!(patch_taints(&spec_of), format!("os=windows:NoSchedule,{OWN}"));
     for (base, expected, has_flag) in table {
         let spec = spec(json!({}), base.as_ref());
         assert_eq!(patch_taints(&spec), expected, "{base:?}");
