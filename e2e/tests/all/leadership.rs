@@ -31,6 +31,8 @@ const NOT_LEADER: i32 = 4;
 
 /// The HTTP status of a write with an old resource version.
 const CONFLICT: u16 = 409;
+/// The HTTP status in the audit log of a request whose client closed the connection before its end.
+const ABORTED: u16 = 500;
 
 /// Starts a replica on a host of this name.
 fn spawn(cluster: &Cluster, host: &str) -> Result<Operator> {
@@ -94,12 +96,13 @@ async fn until_written(cluster: &Cluster, count: usize) -> Result<()> {
 }
 
 /// The law: each write was received within the duration of the Lease after its process renewed it, and after no other process
-/// had taken it. Returns how many writes each process made. A conflict is no write: a process that was frozen while it sent a
-/// request sends the rest when it continues, and the request has an old resource version.
+/// had taken it. Returns how many writes each process made. A process that was frozen while it sent a request continues with it,
+/// and the request has an old resource version: a conflict is no write, and neither is a request that was aborted because the
+/// process ended.
 fn check_writes(cluster: &Cluster) -> Result<BTreeMap<String, usize>> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let mut holder: Option<(String, Timestamp)> = None;
-    for write in writes(cluster)?.into_iter().filter(|write| write.code != CONFLICT) {
+    for write in writes(cluster)?.into_iter().filter(|write| ![CONFLICT, ABORTED].contains(&write.code)) {
         if is_of_lease(&write) {
             if (200..300).contains(&write.code) {
                 holder = Some((write.agent.clone(), write.received));
