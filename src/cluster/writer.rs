@@ -165,9 +165,13 @@ impl Writer {
                 let request = self.apply_status(Resource::Pool, pool, &body);
                 self.send(label, Pool::KIND, pool, Intent::Change, request).await
             }
-            Operation::ApplyRuntimeClass { name, body, force, .. } => {
+            Operation::ApplyRuntimeClass { name, body, .. } if is_new(body) => {
+                let request = create(&self.client, self.runtime_classes(), body);
+                self.send(label, RuntimeClassView::KIND, name, Intent::Apply, request).await
+            }
+            Operation::ApplyRuntimeClass { name, body, .. } => {
                 let body = with_own_version(body, RuntimeClassView::KIND, name, written);
-                let request = apply(self.runtime_classes(), name, &body, *force);
+                let request = apply(self.runtime_classes(), name, &body);
                 self.send(label, RuntimeClassView::KIND, name, Intent::Apply, request).await
             }
             Operation::StripRuntimeClass { name, body } => {
@@ -188,12 +192,12 @@ impl Writer {
                 self.send(label, ConfigMapView::KIND, name, Intent::Change, request).await
             }
             Operation::PatchNode(patch) => self.patch_node(label, patch, unwritten).await,
-            Operation::ApplyNodeConfig { name, body, .. } if body["metadata"]["resourceVersion"].is_null() => {
+            Operation::ApplyNodeConfig { name, body, .. } if is_new(body) => {
                 let request = create(&self.client, self.node_configs(), body);
                 self.send(label, NodeConfigView::KIND, name, Intent::Apply, request).await
             }
             Operation::ApplyNodeConfig { name, body, .. } => {
-                let request = apply(self.node_configs(), name, body, true);
+                let request = apply(self.node_configs(), name, body);
                 self.send(label, NodeConfigView::KIND, name, Intent::Apply, request).await
             }
             Operation::DeleteNodeConfig { name, uid } => {
@@ -438,12 +442,18 @@ where
     version(api.patch_metadata(name, &params, &Patch::Merge(body)).await?.metadata)
 }
 
-/// Applies a whole object. The API server rejects unknown fields.
-async fn apply<K>(api: Api<K>, name: &str, body: &Value, force: bool) -> kube::Result<Option<String>>
+/// Whether a body is of an object that does not exist. It is created by POST, because an apply that is late would change
+/// an object that another leader has created.
+fn is_new(body: &Value) -> bool {
+    body["metadata"]["resourceVersion"].is_null()
+}
+
+/// Applies a whole object, with the fields of other managers. The API server rejects unknown fields.
+async fn apply<K>(api: Api<K>, name: &str, body: &Value) -> kube::Result<Option<String>>
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    let params = PatchParams { force, ..PatchParams::apply(manager::OBJECTS).validation_strict() };
+    let params = PatchParams::apply(manager::OBJECTS).validation_strict().force();
     version(api.patch_metadata(name, &params, &Patch::Apply(body)).await?.metadata)
 }
 

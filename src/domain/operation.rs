@@ -60,13 +60,11 @@ pub enum Operation {
         /// The object with the whole status and `metadata.resourceVersion`, for server-side apply.
         body: Value,
     },
-    /// Applies a RuntimeClass.
+    /// Creates a RuntimeClass, or applies it with the fields of other managers: winpool manages or adopts it.
     ApplyRuntimeClass {
         name: String,
         /// The object, for server-side apply, with `metadata.resourceVersion` if it exists.
         body: Value,
-        /// Whether to take over fields of other managers: only for a class that winpool manages or adopts.
-        force: bool,
         /// What changes, as text.
         change: String,
         /// The uid of the existing class; `None` to create one.

@@ -186,10 +186,8 @@ impl Model {
                 outcome
             }
             Operation::RecordApplied { pool, body } => self.write_status(POOL, pool, body),
-            Operation::ApplyRuntimeClass { name, body, force, .. } => {
-                if *force != self.get(CLASS, name).is_some() || (*force && !self.is_current(CLASS, name, body)) {
-                    return Outcome::Conflict;
-                }
+            Operation::ApplyRuntimeClass { name, body, .. } if !self.is_current(CLASS, name, body) => Outcome::Conflict,
+            Operation::ApplyRuntimeClass { name, body, .. } => {
                 if self.get(CLASS, name).is_some_and(|class| class["handler"] != body["handler"]) {
                     return Outcome::Refused("field is immutable".into());
                 }

@@ -112,7 +112,7 @@ const FILES: &[(&str, usize, &str)] = &[
 ];
 
 /// How many seconds the commands of a block may take.
-const LIMIT: &str = "180";
+const LIMIT: &str = "600";
 
 /// Whether a command begins with a text, which may have the end of the line as its last character.
 fn begins(command: &str, text: &str) -> bool {

@@ -101,9 +101,9 @@ fn apply_node_config(metadata: Value) -> Operation {
     Operation::ApplyNodeConfig { name: "win-1".into(), body: json!({"metadata": metadata}), change: String::new() }
 }
 
-fn apply_class(force: bool) -> Operation {
-    let body = json!({"kind": "RuntimeClass"});
-    Operation::ApplyRuntimeClass { name: "win".into(), body, force, change: String::new(), uid: None, writes: vec![] }
+fn apply_class(metadata: Value) -> Operation {
+    let body = json!({"metadata": metadata});
+    Operation::ApplyRuntimeClass { name: "win".into(), body, change: String::new(), uid: None, writes: vec![] }
 }
 
 fn evict() -> Operation {
@@ -139,23 +139,23 @@ async fn each_operation_sends_one_request() {
             json!({"status": {"applied": {}}}),
         ),
         (
-            apply_class(false),
+            apply_class(json!({})),
             (
-                "PATCH",
-                "/apis/node.k8s.io/v1/runtimeclasses/win?&fieldManager=winpool&fieldValidation=Strict".to_owned(),
-                APPLY,
+                "POST",
+                "/apis/node.k8s.io/v1/runtimeclasses?&fieldManager=winpool&fieldValidation=Strict".to_owned(),
+                JSON,
             ),
-            json!({"kind": "RuntimeClass"}),
+            json!({"metadata": {}}),
         ),
         (
-            apply_class(true),
+            apply_class(json!({"resourceVersion": "7"})),
             (
                 "PATCH",
                 "/apis/node.k8s.io/v1/runtimeclasses/win?&force=true&fieldManager=winpool&fieldValidation=Strict"
                     .to_owned(),
                 APPLY,
             ),
-            json!({"kind": "RuntimeClass"}),
+            json!({"metadata": {"resourceVersion": "7"}}),
         ),
         (
             Operation::StripRuntimeClass { name: "win".into(), body: json!({"metadata": {"resourceVersion": "7"}}) },
@@ -294,8 +294,8 @@ async fn the_status_code_decides_the_outcome() {
         (add_finalizer(), 429, failed(429)),
         (add_finalizer(), 500, failed(500)),
         (add_finalizer(), 401, failed(401)),
-        (apply_class(false), 409, Outcome::Conflict),
-        (apply_class(true), 404, failed(404)),
+        (apply_class(json!({})), 409, Outcome::Conflict),
+        (apply_class(json!({"resourceVersion": "7"})), 404, failed(404)),
         (create_config_map(), 404, failed(404)),
         (
             create_config_map(),
@@ -444,9 +444,12 @@ async fn after_a_failure_with_go_on_only_dependent_parts_are_skipped() {
     let only_config = NodeChange { config: Edit::Set("web-1".into()), ..NodeChange::default() };
     let steps = [
         vec![add_finalizer()],
-        vec![apply_class(true), create_config_map()],
+        vec![apply_class(json!({"resourceVersion": "7"})), create_config_map()],
         vec![patch_with("depends", depends), patch_with("only-config", only_config), patch("free")],
-        vec![apply_class(true), Operation::DeleteConfigMap { name: "old".into(), uid: "u-1".into() }],
+        vec![
+            apply_class(json!({"resourceVersion": "7"})),
+            Operation::DeleteConfigMap { name: "old".into(), uid: "u-1".into() },
+        ],
     ];
     let (writer, seen) = writer(|_, (method, path, ..)| match path {
         path if path.contains("runtimeclasses") || path.contains("configmaps?") => failure(403, "denied"),

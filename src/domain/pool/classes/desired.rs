@@ -186,7 +186,6 @@ impl<'a> DesiredClass<'a> {
         Operation::ApplyRuntimeClass {
             name: self.name.to_owned(),
             body,
-            force: existing.is_some(),
             change: change.to_owned(),
             uid: existing.and_then(|existing| existing.object.metadata.uid.clone()),
             writes,

@@ -110,7 +110,7 @@ pub fn restored(class: &RuntimeClassView) -> Option<(Option<Operation>, Operatio
     }
     let change = "restore the state before the adoption".to_owned();
     let (name, uid) = (class.name().to_owned(), class.object.metadata.uid.clone());
-    Some((strip, Operation::ApplyRuntimeClass { name, body, force: true, change, uid, writes: Vec::new() }))
+    Some((strip, Operation::ApplyRuntimeClass { name, body, change, uid, writes: Vec::new() }))
 }
 
 impl RuntimeClassView {
