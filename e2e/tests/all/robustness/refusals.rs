@@ -109,9 +109,9 @@ async fn set_rules(cluster: &Cluster, role: &ClusterRole) -> Result<()> {
     let mut now = roles.get(&role.name_any()).await?;
     now.rules = role.rules.clone();
     roles.replace(&role.name_any(), &PostParams::default(), &now).await?;
-    let wanted = verbs_of_classes(role).any(|verb| verb == "patch");
+    let wanted = verbs_of_classes(role).any(|verb| verb == "create");
     let in_effect = || async {
-        let may = operator_may(&cluster.control_plane, &["patch", "runtimeclasses.node.k8s.io"]);
+        let may = operator_may(&cluster.control_plane, &["create", "runtimeclasses.node.k8s.io"]);
         ensure!(may == wanted, "the former rules are still in effect");
         Ok(())
     };
@@ -135,23 +135,23 @@ async fn without_a_verb_the_operator_reports_it_and_recovers_when_it_is_granted(
     cluster.nothing_was_forbidden().unwrap();
 
     let shipped = cluster.api::<ClusterRole>().get("winpool").await.unwrap();
-    assert!(verbs_of_classes(&shipped).any(|verb| verb == "patch"));
+    assert!(verbs_of_classes(&shipped).any(|verb| verb == "create"));
     let mut narrow = shipped.clone();
     for rule in narrow.rules.iter_mut().flatten() {
         if rule.resources.iter().flatten().any(|name| name == "runtimeclasses") {
-            rule.verbs.retain(|verb| verb != "patch");
+            rule.verbs.retain(|verb| verb != "create");
         }
     }
     set_rules(&cluster, &narrow).await.unwrap();
 
-    // The class of a pool that needs a new one is not applied, and the pool reports the reason.
+    // The class of a pool that needs a new one is not created, and the pool reports the reason.
     cluster.apply_tainting_pool("batch", "ltsc2019", OS_WINDOWS).await.unwrap();
     let found = cluster.until_condition("batch", "RuntimeClassReady", "False", "WriteFailed").await.unwrap();
-    for part in ["windows-ltsc2019", "cannot patch resource \"runtimeclasses\""] {
+    for part in ["windows-ltsc2019", "cannot create resource \"runtimeclasses\""] {
         assert!(found.message.contains(part), "{part}: {}", found.message);
     }
     cluster.until_tainted("batch", OS_WINDOWS, COUNT).await.unwrap();
-    assert_warned_once(&operator, "cannot patch resource").await;
+    assert_warned_once(&operator, "cannot create resource").await;
 
     // A pool that needs none is reconciled.
     kubelets.add(vec![node(POOL, "web-late")]).await.unwrap();
@@ -164,6 +164,6 @@ async fn without_a_verb_the_operator_reports_it_and_recovers_when_it_is_granted(
     let requests = cluster.requests().unwrap();
     let forbidden = requests.iter().filter(|request| request.is_forbidden());
     let others: Vec<_> =
-        forbidden.filter(|r| (r.verb.as_str(), r.resource.as_str()) != ("patch", "runtimeclasses")).collect();
+        forbidden.filter(|r| (r.verb.as_str(), r.resource.as_str()) != ("create", "runtimeclasses")).collect();
     assert!(others.is_empty(), "{others:#?}");
 }

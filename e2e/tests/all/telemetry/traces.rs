@@ -70,8 +70,9 @@ async fn a_reconcile_is_a_trace_from_the_watch_event_to_each_request() {
                 ["http.request.method", "http.response.status_code"].map(|key| span.attribute(key).to_owned());
             (span.name.as_str(), method, status)
         });
-        let status = if write.attribute("operation") == "apply-runtime-class" { "201" } else { "200" };
-        assert_eq!(request.collect::<Vec<_>>(), [("request", "PATCH".to_owned(), status.to_owned())], "{write:?}");
+        let is_new = write.attribute("operation") == "apply-runtime-class";
+        let (method, status) = if is_new { ("POST", "201") } else { ("PATCH", "200") };
+        assert_eq!(request.collect::<Vec<_>>(), [("request", method.to_owned(), status.to_owned())], "{write:?}");
     }
     let status = below.iter().find(|span| span.name == "status").unwrap();
     let written: Vec<_> = children(&spans, status).map(|span| span.attribute("operation")).collect();
