@@ -46,15 +46,15 @@ lint: packages ## formatting, clippy and documentation, without a warning
 	@echo "== lint: rustdoc"
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
-crds: packages ## write crds/ from the types in src/api
+crds: packages ## write crds/ from the types in crates/winpool-api
 	$(CARGO) run --quiet --bin winpool -- crds --out crds
 
 policies: packages ## write config/policies from src/policies
 	$(CARGO) run --quiet --bin winpool -- policies --out config/policies
 	$(CARGO) run --quiet --bin winpool -- policies --mutating --out config/policies/mutating
 
-facts: packages ## compare src/facts with files of upstream in the folder DIR; docs/facts.md says where they come from
-	@$(CARGO) run --quiet --example facts -- "$(DIR)"
+facts: packages ## compare the tables in crates/winpool-api/src/facts with files of upstream in the folder DIR; docs/facts.md says where they come from
+	@$(CARGO) run --quiet -p winpool-api --example facts -- "$(DIR)"
 
 bench: packages ## the figures for speed and memory
 	$(CARGO) bench -p winpool -p e2e --bench '*'
@@ -72,9 +72,9 @@ release: release-packages ## all files of a release in dist/, for an image in RE
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} CARGO=$(CARGO) TARGET=$(abspath $(TARGET)) \
 	  release/build.sh $(REPOSITORY)
 
-windows: windows-packages ## winpool.exe, the agent on Windows nodes; PROFILE=dev builds it for tests
-	$(CARGO) build --target $(WINDOWS) --profile $(PROFILE) --bin winpool
-	@echo "$(abspath $(TARGET))/$(WINDOWS)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/winpool.exe"
+windows: windows-packages ## winpool-agent.exe for Windows nodes, and the command line winpool.exe; PROFILE=dev builds them for tests
+	$(CARGO) build --target $(WINDOWS) --profile $(PROFILE) -p winpool -p winpool-agent --bins
+	@printf '%s\n' $(addprefix $(abspath $(TARGET))/$(WINDOWS)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/,winpool-agent.exe winpool.exe)
 
 # A C compiler and linker: the cryptography behind TLS is partly C.
 packages:

@@ -6,7 +6,7 @@ mod snapshots;
 
 use std::{collections::BTreeSet, hint::black_box, time::Duration};
 
-use winpool::domain::{
+use winpool_core::{
     node::WindowsNode,
     operation::Done,
     pool::{

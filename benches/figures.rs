@@ -13,18 +13,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use winpool::{
-    commands::{
-        output::{Format, write_objects},
-        render,
-    },
-    domain::{
-        operation::{Done, Outcome},
-        pool::{Snapshot, configs::ExpectedNode, plan::plan},
-        status::pool::report,
-    },
-    facts::{ContainerdVersion, Minor},
+use winpool::commands::{
+    output::{Format, write_objects},
+    render,
+};
+use winpool_api::facts::{ContainerdVersion, Minor};
+use winpool_core::{
     manifests::{Budget, Manifests, Resources},
+    operation::{Done, Outcome},
+    pool::{Snapshot, configs::ExpectedNode, plan::plan},
+    status::pool::report,
 };
 
 const POOLS: usize = 1000;

@@ -11,14 +11,12 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use winpool::{
-    api::{
-        ConfigReference, Disruption, DrainPolicy, NodeConfigPhase, NodeLimit, WindowsNodeConfigSpec,
-        WindowsNodeConfigStatus,
-    },
-    domain::pool::rollout::{
-        self, Action, Assigned, Cordoned, Desired, PodsToEvict, RolloutNode, RolloutPlan, RolloutRules, RolloutState,
-    },
+use winpool_api::{
+    ConfigReference, Disruption, DrainPolicy, NodeConfigPhase, NodeLimit, WindowsNodeConfigSpec,
+    WindowsNodeConfigStatus,
+};
+use winpool_core::pool::rollout::{
+    self, Action, Assigned, Cordoned, Desired, PodsToEvict, RolloutNode, RolloutPlan, RolloutRules, RolloutState,
 };
 
 const NODES: usize = 1_000;

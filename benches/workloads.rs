@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use winpool::domain::{
+use winpool_core::{
     node::WindowsNode,
     pool::{Pool, RuntimeClassView, Snapshot},
     workload::{self, SchedulingState, Shared, WorkloadIndex},

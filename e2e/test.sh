@@ -51,7 +51,7 @@ upstream() {
 
 build_windows() {
   make --no-print-directory windows-packages
-  "$cargo" build --quiet --package winpool --package e2e-windows --bins --target $windows --target-dir "$target"
+  "$cargo" build --quiet --package winpool --package winpool-agent --package e2e-windows --bins --target $windows --target-dir "$target"
   "$cargo" test --quiet --package e2e-windows --test adapter --no-run --target $windows --target-dir "$target"
 }
 

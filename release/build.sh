@@ -22,12 +22,14 @@ export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-gnu-gcc
 export CFLAGS_x86_64_pc_windows_gnu=$c_paths
 
 build() {
-  RUSTFLAGS="$rust_paths ${2:-}" "$cargo" build --locked --release --bin winpool --target "$1"
+  local triple=$1 flags=$2
+  shift 2
+  RUSTFLAGS="$rust_paths $flags" "$cargo" build --locked --release --bins --target "$triple" "${@/#/--package=}"
 }
-build x86_64-unknown-linux-musl
-build aarch64-unknown-linux-musl
+build x86_64-unknown-linux-musl "" winpool
+build aarch64-unknown-linux-musl "" winpool
 # Otherwise the header of a Windows program has the time at which it was linked.
-build x86_64-pc-windows-gnu "-C link-arg=-Wl,--no-insert-timestamp"
+build x86_64-pc-windows-gnu "-C link-arg=-Wl,--no-insert-timestamp" winpool winpool-agent
 
 # The bill of materials of the program for Linux, which the tool writes beside each Cargo.toml of the workspace.
 "$cargo" install --quiet --locked --root "$target/tools" cargo-cyclonedx@0.5.9
@@ -42,6 +44,7 @@ rm -rf dist
   --linux-amd64 "$target/x86_64-unknown-linux-musl/release/winpool" \
   --linux-arm64 "$target/aarch64-unknown-linux-musl/release/winpool" \
   --windows-amd64 "$target/x86_64-pc-windows-gnu/release/winpool.exe" \
+  --agent "$target/x86_64-pc-windows-gnu/release/winpool-agent.exe" \
   --certificates /etc/ssl/certs/ca-certificates.crt \
   --sbom "$target/sbom.cdx.json" \
   --out dist

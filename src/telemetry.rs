@@ -4,6 +4,7 @@
 //! of the OpenTelemetry specification (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, …) have
 //! their standard meaning. By default every reconcile is traced, and sent by gRPC.
 
+#[cfg(feature = "otlp")]
 mod otlp;
 
 use std::{
@@ -66,13 +67,22 @@ pub enum Error {
     /// The filter is invalid.
     #[error(transparent)]
     Filter(#[from] FilterError),
+    /// This program cannot send traces.
+    #[cfg(not(feature = "otlp"))]
+    #[error(
+        "traces cannot be sent: this program was built without the feature otlp: unset the OTEL_EXPORTER_OTLP_… variables"
+    )]
+    WithoutOtlp,
     /// The OTLP endpoint cannot be used.
+    #[cfg(feature = "otlp")]
     #[error("traces cannot be sent: {0}: correct the OTEL_EXPORTER_OTLP_… variables, or unset them")]
     Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
     /// The protocol of OTLP is unknown.
+    #[cfg(feature = "otlp")]
     #[error("traces cannot be sent: OTEL_EXPORTER_OTLP_PROTOCOL is `{0}`: write grpc or http/protobuf")]
     Protocol(String),
     /// The HTTP client for OTLP cannot be used.
+    #[cfg(feature = "otlp")]
     #[error("traces cannot be sent: {0}")]
     Http(#[from] reqwest::Error),
     /// Telemetry was started before in this process.
@@ -170,8 +180,8 @@ impl Telemetry {
     pub fn start(log: &str, format: LogFormat) -> Result<Self, Error> {
         let (filter, handle) = LogFilter::layer(log)?;
         let filter = filter.and(UnverifiedCertificateOnce::default());
-        let is_enabled = otlp::is_enabled(|name| env::var(name).ok());
-        let provider = is_enabled.then(|| otlp::provider(resource())).transpose()?;
+        let is_enabled = is_traced(|name| env::var(name).ok());
+        let provider = is_enabled.then(|| provider(resource())).transpose()?;
         let traces = provider.as_ref().map(|provider| {
             let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer(SERVICE_NAME));
             layer.with_filter(EnvFilter::new(TRACED))
@@ -191,6 +201,24 @@ impl Telemetry {
             tracing::warn!(%error, "cannot send the last spans");
         }
     }
+}
+
+/// Whether the environment enables traces.
+fn is_traced(variable: impl Fn(&str) -> Option<String>) -> bool {
+    first(variable, ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]).is_some()
+}
+
+/// The value of the first of these variables that is not empty.
+fn first(variable: impl Fn(&str) -> Option<String>, names: [&str; 2]) -> Option<String> {
+    names.into_iter().find_map(|name| variable(name).filter(|value| !value.is_empty()))
+}
+
+#[cfg(feature = "otlp")]
+use otlp::provider;
+
+#[cfg(not(feature = "otlp"))]
+fn provider(_: Resource) -> Result<SdkTracerProvider, Error> {
+    Err(Error::WithoutOtlp)
 }
 
 /// The name and version of the service, overridden by the environment.

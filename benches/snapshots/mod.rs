@@ -3,18 +3,16 @@
 use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use winpool::{
-    domain::{
-        node::WindowsNode,
-        operation::{Operation, Parts},
-        ownership::Ownership,
-        pool::{
-            ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot,
-            plan::{Planner, plan},
-        },
-        record::OwnershipKey,
+use winpool_api::facts::Minor;
+use winpool_core::{
+    node::WindowsNode,
+    operation::{Operation, Parts},
+    ownership::Ownership,
+    pool::{
+        ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot,
+        plan::{Planner, plan},
     },
-    facts::Minor,
+    record::OwnershipKey,
 };
 
 /// The CPU time of this thread.

@@ -12,10 +12,8 @@ use e2e::{
     registry::{Access, Registry, fill},
 };
 use tokio::sync::mpsc::unbounded_channel;
-use winpool::{
-    domain::image::{Lookup, Reference},
-    registry::{LookupCache, LookupRequest, Registry as Client, Settings},
-};
+use winpool::registry::{LookupCache, LookupRequest, Registry as Client, Settings};
+use winpool_core::image::{Lookup, Reference};
 
 const PODS: usize = 10_000;
 const IMAGES: usize = 200;

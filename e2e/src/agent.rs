@@ -21,7 +21,7 @@ use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
 };
-use winpool::agent::{
+use winpool_agent::{
     cycle::Limits,
     host::{Host, Output, ServiceDefinition, ServiceState},
     run::{self, Options},

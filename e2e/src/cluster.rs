@@ -25,7 +25,7 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use winpool::api::{WindowsNodePool, WindowsRuntimeProfile};
+use winpool_api::{WindowsNodePool, WindowsRuntimeProfile};
 
 pub use self::pools::condition_of;
 use crate::{

@@ -10,7 +10,7 @@ use kube::{
     core::GroupVersion,
 };
 use serde_json::{Value, json};
-use winpool::facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP};
+use winpool_api::facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP};
 
 use crate::{
     control_plane::{ControlPlane, User},

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Result;
 use tokio::sync::OnceCell;
-use winpool::facts::cluster_api::ApiVersion;
+use winpool_api::facts::cluster_api::ApiVersion;
 
 use self::{baseline::Baseline, servers::Servers};
 pub use crate::users::{AGENT, OPERATOR_NAMESPACE, OPERATOR_SERVICE_ACCOUNT, User};

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use winpool::api::NodeConfigPhase;
+use winpool_api::NodeConfigPhase;
 
 use crate::audit::Stored;
 

@@ -1,4 +1,4 @@
-//! A Windows node under Wine: `winpool.exe agent run`, and the stand-ins for the kubelet, containerd and nssm as Windows
+//! A Windows node under Wine: `winpool-agent.exe run`, and the stand-ins for the kubelet, containerd and nssm as Windows
 //! services. The API server is the real one.
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use winpool::agent::journal::{JOURNAL, Journal};
+use winpool_agent::journal::{JOURNAL, Journal};
 
 use crate::{
     control_plane::{ControlPlane, User},
@@ -150,12 +150,8 @@ impl WindowsNode {
     /// When the program cannot be started.
     pub fn start_agent(&mut self, arguments: &[&str]) -> Result<()> {
         self.agents += 1;
-        let mut command = self.prefix.command(&self.programs.join("winpool.exe"));
-        command
-            .args(["agent", "run", "--node", &self.name])
-            .args(LIMITS)
-            .args(arguments)
-            .env("KUBECONFIG", AGENT_KUBECONFIG);
+        let mut command = self.prefix.command(&self.programs.join("winpool-agent.exe"));
+        command.args(["run", "--node", &self.name]).args(LIMITS).args(arguments).env("KUBECONFIG", AGENT_KUBECONFIG);
         let log = self.logs.join(format!("agent-{}-{}.log", self.name, self.agents));
         self.agent = Some(Process::spawn("agent", command, &log)?);
         Ok(())
@@ -174,8 +170,8 @@ impl WindowsNode {
     /// # Errors
     /// With the output of the program, when it fails.
     pub fn uninstall_agent(&self) -> Result<()> {
-        let mut command = self.prefix.command(&self.programs.join("winpool.exe"));
-        let output = command.args(["agent", "uninstall"]).args(LIMITS).stdin(Stdio::null()).output()?;
+        let mut command = self.prefix.command(&self.programs.join("winpool-agent.exe"));
+        let output = command.arg("uninstall").args(LIMITS).stdin(Stdio::null()).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(())
     }

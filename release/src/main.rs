@@ -40,6 +40,9 @@ struct All {
     /// The program for Windows on amd64
     #[arg(long)]
     windows_amd64: PathBuf,
+    /// The agent for Windows on amd64
+    #[arg(long)]
+    agent: PathBuf,
     /// The trusted certificates of the image, in the PEM format
     #[arg(long)]
     certificates: PathBuf,
@@ -78,6 +81,7 @@ fn write_all(root: &Path, all: &All) -> Result<()> {
         (format!("winpool-{version}-linux-amd64"), amd64),
         (format!("winpool-{version}-linux-arm64"), arm64),
         (format!("winpool-{version}-windows-amd64.exe"), read(&all.windows_amd64)?),
+        (format!("winpool-agent-{version}-windows-amd64.exe"), read(&all.agent)?),
     ];
     files.push(("SHA256SUMS".to_owned(), sha256_sums(&files).into_bytes()));
     fs::create_dir_all(&all.out)?;

@@ -8,11 +8,8 @@ use prometheus_client::{
     metrics::{family::Family, gauge::Gauge},
     registry::{Registry, Unit},
 };
-
-use crate::{
-    domain::tables,
-    facts::{TABLES, support},
-};
+use winpool_api::facts::{TABLES, support};
+use winpool_core::tables;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TableLabel {

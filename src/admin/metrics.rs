@@ -16,12 +16,12 @@ use prometheus_client::{
     },
     registry::{Metric, Registry, Unit},
 };
+use winpool_core::workload::LookupCounts;
 
 use super::{
     pools::{PoolReport, Pools},
     queues::Queues,
 };
-use crate::domain::workload::LookupCounts;
 
 /// How a reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -360,8 +360,9 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use winpool_api::NodeCounts;
+
     use super::*;
-    use crate::api::NodeCounts;
 
     #[test]
     fn the_names_and_labels_of_the_metrics_are_stable() {

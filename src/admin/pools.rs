@@ -16,9 +16,10 @@ use prometheus_client::{
     metrics::{MetricType, exemplar::Exemplar},
     registry::Unit,
 };
+use winpool_api::{NodeCounts, facts::Minor};
+use winpool_core::workload::PoolWorkloads;
 
 use super::facts::seconds;
-use crate::{api::NodeCounts, domain::workload::PoolWorkloads, facts::Minor};
 
 /// The statuses of a condition, as in the API and as label.
 const STATUSES: [(&str, &str); 3] = [("True", "true"), ("False", "false"), ("Unknown", "unknown")];
@@ -235,9 +236,9 @@ impl Collector for Pools {
 #[cfg(test)]
 mod tests {
     use prometheus_client::{encoding::text, registry::Registry};
+    use winpool_core::workload::{AffectedWorkloads, IssueKind};
 
     use super::*;
-    use crate::domain::workload::{AffectedWorkloads, IssueKind};
 
     fn samples(pools: &Arc<Pools>) -> Vec<String> {
         let mut registry = Registry::with_prefix("winpool");

@@ -16,25 +16,23 @@ use tokio::{
     time::timeout,
 };
 use tracing::debug;
+use winpool_api::facts::Minor;
+use winpool_core::{
+    Objects,
+    node::WindowsNode,
+    operation::{Done, Operation, Outcome, Shortfall, WriteError},
+    ownership::Ownership,
+    pool::{
+        ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
+        assignment::Assigner,
+        machines::{ClusterApiState, KubeadmConfigView, MachineGroup, MachinePoolView, TemplateView},
+        membership::Membership,
+    },
+    revert::RevertDetector,
+    workload::{ControllerView, Controllers, Pod, PodController, Workloads},
+};
 
 use super::{ClusterApiStores, Store, View, WrittenVersion};
-use crate::{
-    domain::{
-        Objects,
-        node::WindowsNode,
-        operation::{Done, Operation, Outcome, Shortfall, WriteError},
-        ownership::Ownership,
-        pool::{
-            ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
-            assignment::Assigner,
-            machines::{ClusterApiState, KubeadmConfigView, MachineGroup, MachinePoolView, TemplateView},
-            membership::Membership,
-        },
-        revert::RevertDetector,
-        workload::{ControllerView, Controllers, Pod, PodController, Workloads},
-    },
-    facts::Minor,
-};
 
 /// The delay before refused taints are retried.
 const REFUSAL_RETRY: SignedDuration = SignedDuration::from_secs(10);
@@ -392,11 +390,12 @@ impl WriteHistory {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::domain::{
+    use winpool_core::{
         operation::{Edit, NodeChange, NodePatch, Parts, TaintChange, TaintEdit, TaintPart},
         revert::{FieldWrite, ObjectId},
     };
+
+    use super::*;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()

@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use kube::Client;
 use serde_json::Value;
+use winpool_core::adopt::KubeletConfiguration;
 
 use super::limited;
-use crate::domain::adopt::KubeletConfiguration;
 
 /// How long one request may take. The API server waits longer for a node that does not answer.
 const LIMIT: Duration = Duration::from_secs(10);

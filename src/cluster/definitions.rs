@@ -2,9 +2,9 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, ResourceExt};
+use winpool_api::{custom_resource_definitions, names::annotation};
 
 use super::{explain, status_code};
-use crate::api::{custom_resource_definitions, names::annotation};
 
 /// What to run.
 pub const REMEDY: &str = "install the CustomResourceDefinitions of this version: kubectl apply -k crds/ (before Kubernetes 1.25 with --validate=false)";

@@ -14,12 +14,10 @@ use kube::{
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use winpool_core::election::{Attempt, Election, LeaseView};
 
 use super::{Claim, client::direct_client, limited};
-use crate::{
-    admin::Metrics,
-    domain::election::{Attempt, Election, LeaseView},
-};
+use crate::admin::Metrics;
 
 /// The name of the Lease, in the namespace of the operator.
 pub const LEASE: &str = "winpool";

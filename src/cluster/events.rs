@@ -22,12 +22,10 @@ use kube::{
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 use tracing::warn;
+use winpool_api::{bounds, names::GROUP};
+use winpool_core::status::event::{Event, Regarding};
 
 use super::{explain, status_code};
-use crate::{
-    api::{bounds, names::GROUP},
-    domain::status::event::{Event, Regarding},
-};
 
 /// The namespace for events about cluster-scoped objects.
 const NAMESPACE: &str = "default";

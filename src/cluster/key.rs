@@ -9,12 +9,10 @@ use kube::{
 };
 use tokio::{sync::watch, time::sleep};
 use tracing::{info, warn};
+use winpool_api::names::{OWNERSHIP_SECRET, label};
+use winpool_core::{ownership::Ownership, record::OwnershipKey};
 
 use super::limited;
-use crate::{
-    api::names::{OWNERSHIP_SECRET, label},
-    domain::{ownership::Ownership, record::OwnershipKey},
-};
 
 /// The entry of the Secret.
 const ENTRY: &str = "key";

@@ -14,6 +14,23 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use tracing::debug;
+use winpool_api::{
+    WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile,
+    facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP},
+    names::label,
+};
+use winpool_core::{
+    Objects,
+    node::WindowsNode,
+    pool::{
+        ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
+        machines::{
+            ClusterApiObjects, ClusterApiState, GroupKind, Infrastructure, InfrastructureReference,
+            described_infrastructure,
+        },
+    },
+    workload::{ControllerView, Controllers, Pod, PodController},
+};
 
 use super::{
     Served, View, WatchBackoff,
@@ -21,22 +38,6 @@ use super::{
     cluster_api_resource,
     configuration::configuration_remedy,
     explain, infrastructure, served, status_code, version,
-};
-use crate::{
-    api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::label},
-    domain::{
-        Objects,
-        node::WindowsNode,
-        pool::{
-            ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
-            machines::{
-                ClusterApiObjects, ClusterApiState, GroupKind, Infrastructure, InfrastructureReference,
-                described_infrastructure,
-            },
-        },
-        workload::{ControllerView, Controllers, Pod, PodController},
-    },
-    facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP},
 };
 
 /// The number of objects in a page of a list.

@@ -12,15 +12,13 @@ use kube::{
 };
 use serde_json::Value;
 use tokio::sync::watch;
+use winpool_api::facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP};
+use winpool_core::pool::machines::{
+    ClusterApiObjects, ClusterApiState, ClusterView, Infrastructure, InfrastructureReference, KubeadmConfigView,
+    MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
+};
 
 use super::{Store, status_code};
-use crate::{
-    domain::pool::machines::{
-        ClusterApiObjects, ClusterApiState, ClusterView, Infrastructure, InfrastructureReference, KubeadmConfigView,
-        MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
-    },
-    facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP},
-};
 
 /// The kinds that winpool needs, with their groups.
 const KINDS: [(&str, &str); 7] = [

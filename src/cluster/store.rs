@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
+use winpool_core::{Named, Objects};
 
 use super::View;
-use crate::domain::{Named, Objects};
 
 /// The views of one kind's objects. Clones share them.
 #[derive(Debug)]

@@ -9,9 +9,10 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 use tracing::debug;
+use winpool_api::facts::Minor;
 
 use super::{client::probe_client, explain, limited};
-use crate::{admin::Metrics, facts::Minor};
+use crate::admin::Metrics;
 
 /// The time between two probes.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -64,7 +65,9 @@ impl VersionProbe {
 
 /// The minor that an API server reports, which may have a suffix, such as `34+` on managed clouds.
 pub(super) fn minor(info: &Info) -> Result<Minor, String> {
-    format!("{}.{}", info.major, info.minor).parse().map_err(|error: crate::facts::ParseVersionError| error.to_string())
+    format!("{}.{}", info.major, info.minor)
+        .parse()
+        .map_err(|error: winpool_api::facts::ParseVersionError| error.to_string())
 }
 
 /// The recent answers, with their time.

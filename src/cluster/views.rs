@@ -5,8 +5,8 @@ use k8s_openapi::api::{
     node::v1::RuntimeClass,
 };
 use kube::core::DynamicObject;
-
-use crate::domain::{
+use winpool_api::facts::runtime_errors;
+use winpool_core::{
     Named,
     image::RuntimeReport,
     node::WindowsNode,
@@ -19,7 +19,6 @@ use crate::domain::{
     },
     workload::{ControllerView, MemoryDefaults, Pod, PodController, Shared},
 };
-use crate::facts::runtime_errors;
 
 /// The fields of an object that the rules read.
 pub trait View: Named + Send + Sync + Sized + 'static {

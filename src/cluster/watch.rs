@@ -9,14 +9,11 @@ use kube_runtime::{
 };
 use tokio::time::Instant;
 use tracing::{debug, info, info_span, warn};
+use winpool_core::operation::ErrorCause;
+use winpool_core::text::with_sources;
 
-use super::{
-    Change, DEFINITIONS_REMEDY, Store, View, configuration::configuration_remedy, explain, status_code, with_sources,
-};
-use crate::{
-    admin::{KindReadiness, Metrics},
-    domain::operation::ErrorCause,
-};
+use super::{Change, DEFINITIONS_REMEDY, Store, View, configuration::configuration_remedy, explain, status_code};
+use crate::admin::{KindReadiness, Metrics};
 
 /// The back-off of a failed watch: kube's back-off with a maximum of ten seconds instead of a minute, so that the
 /// operator soon detects that the API server is available again.
@@ -168,9 +165,10 @@ mod tests {
     use futures::stream;
     use k8s_openapi::api::core::v1::Node;
     use kube::core::{ObjectMeta, Status};
+    use winpool_core::node::WindowsNode;
 
     use super::*;
-    use crate::{admin::Readiness, domain::node::WindowsNode};
+    use crate::admin::Readiness;
 
     fn node(name: &str, version: u32, label: &str) -> Node {
         let metadata = ObjectMeta {

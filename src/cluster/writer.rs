@@ -18,21 +18,19 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument, field::Empty, info_span};
+use winpool_api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::manager};
+use winpool_core::{
+    node::WindowsNode,
+    operation::{
+        AfterFailure, Done, ErrorCause, EvictedPod, NodePatch, Operation, Outcome, Parts, Shortfall, TaintPart,
+        Unwritten, WriteError,
+    },
+    pool::{ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView},
+    workload,
+};
 
 use super::{View, claim::NotLeader, client::with_deadline, deadline::DeadlineExceeded, explain, is, status_code};
-use crate::{
-    admin::Metrics,
-    api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::manager},
-    domain::{
-        node::WindowsNode,
-        operation::{
-            AfterFailure, Done, ErrorCause, EvictedPod, NodePatch, Operation, Outcome, Parts, Shortfall, TaintPart,
-            Unwritten, WriteError,
-        },
-        pool::{ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView},
-        workload,
-    },
-};
+use crate::admin::Metrics;
 
 /// How long a write may take, including waits for a permit and retries after 429.
 const LIMIT: Duration = Duration::from_secs(30);

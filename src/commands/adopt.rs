@@ -6,19 +6,18 @@ mod text;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use winpool_api::names::DEFAULT_NAMESPACE;
+use winpool_core::{
+    adopt::{self, Adoption},
+    kubernetes::syntax,
+    tables,
+    text::counted,
+};
+
 use super::{
     Failure, connect, input,
     output::{self, Destination, Format},
     render,
-};
-use crate::{
-    api::names::DEFAULT_NAMESPACE,
-    domain::{
-        adopt::{self, Adoption},
-        kubernetes::syntax,
-        tables,
-        text::counted,
-    },
 };
 
 pub use read::snapshot_of;

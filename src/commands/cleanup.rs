@@ -7,23 +7,23 @@ use std::{
 };
 
 use kube::Client;
+use winpool_api::names::{DEFAULT_NAMESPACE, OWNERSHIP_SECRET, label};
+use winpool_core::{
+    node::WindowsNode,
+    operation::{AfterFailure, Done, Operation, Outcome},
+    ownership::Ownership,
+    pool::{
+        Snapshot,
+        plan::{Phase, Plan, clean_up},
+    },
+    record::Origin,
+    text::{counted, some_messages, some_of},
+};
 
 use super::{Failure, connect, input, progress::Progress, workloads};
 use crate::{
     admin::Metrics,
-    api::names::{DEFAULT_NAMESPACE, OWNERSHIP_SECRET, label},
     cluster::{self, ListError, Writer, WrittenVersion},
-    domain::{
-        node::WindowsNode,
-        operation::{AfterFailure, Done, Operation, Outcome},
-        ownership::Ownership,
-        pool::{
-            Snapshot,
-            plan::{Phase, Plan, clean_up},
-        },
-        record::Origin,
-        text::{counted, some_messages, some_of},
-    },
 };
 
 /// How many times the cleanup is attempted while other clients change the same objects.
@@ -332,9 +332,9 @@ fn handed_over(plans: &[Plan]) -> Vec<String> {
 mod tests {
     use kube::core::DynamicObject;
     use serde_json::json;
+    use winpool_core::pool::Pool;
 
     use super::*;
-    use crate::domain::pool::Pool;
 
     fn snapshot(pools: &[(&str, serde_json::Value)]) -> Snapshot {
         let pool = |(name, spec): &(&str, serde_json::Value)| {

@@ -7,12 +7,11 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use tokio::runtime::{Builder, Runtime};
+use winpool_core::text::some_of;
+use winpool_core::text::with_sources;
 
 use super::Failure;
-use crate::{
-    cluster::{self, with_sources},
-    domain::text::some_of,
-};
+use crate::cluster::{self};
 
 /// Which cluster, as typed: the same options as those of kubectl.
 #[derive(Clone, Debug, Default, clap::Args)]

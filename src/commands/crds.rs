@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
+use winpool_api::facts::Minor;
 
 use super::{
     Failure,
     output::{self, Format},
 };
-use crate::{api, facts::Minor};
 
 /// The first minor that enables validation rules in CRDs by default.
 ///
@@ -49,7 +49,7 @@ enum CrdFormat {
 /// Prints the CRDs or writes their files.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let rules = supports_rules(args.kubernetes.as_deref())?;
-    let crds = api::custom_resource_definitions().into_iter();
+    let crds = winpool_api::custom_resource_definitions().into_iter();
     let mut manifests = crds.clone().map(|(file, crd)| (file, manifest(&crd, rules)));
     let list = |manifests: &mut dyn Iterator<Item = (&str, Value)>, format| {
         output::print(&output::text(&manifests.map(|(_, crd)| crd).collect::<Vec<_>>(), format))
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn rules_are_omitted_for_api_servers_without_cel() {
         let rules = |kubernetes: Option<&str>| {
-            let (_, crd) = &api::custom_resource_definitions()[1];
+            let (_, crd) = &winpool_api::custom_resource_definitions()[1];
             manifest(crd, supports_rules(kubernetes).unwrap()).to_string().matches("x-kubernetes-validations").count()
         };
         assert!(rules(None) > 3);

@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
+use winpool_api::conditions::{CONDITIONS, ConditionType, Reason, Role};
+use winpool_core::lint::Code;
+
 use super::{
     Failure,
     output::{self, BOLD},
-};
-use crate::{
-    api::conditions::{CONDITIONS, ConditionType, Reason, Role},
-    domain::lint::Code,
 };
 
 /// How similar a name must be to be suggested, from 0 to 1.

@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    Failure,
-    progress::{self, Progress},
-};
-use crate::{
-    domain::{kubernetes::syntax, text::counted},
+use winpool_core::{
+    kubernetes::syntax,
     manifests::{
         BootstrapTemplates, Budget, KUBEADM_CONFIG_TEMPLATE, LocatedProblem, Manifests, ReadError, Resources, Selection,
     },
+    text::counted,
+};
+
+use super::{
+    Failure,
+    progress::{self, Progress},
 };
 
 /// The files to read, as typed: as arguments, with `-f` as in kubectl, or both.

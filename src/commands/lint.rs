@@ -28,17 +28,16 @@ pub use self::{
     finding::LocatedFinding,
     report::Document,
 };
-use super::{Failure, connect, input, output, registry, render::minor};
-use crate::{
-    domain::{
-        image::{Lookup, Reference},
-        lint::{Target, Workload},
-        tables,
-        text::counted,
-    },
-    facts::{ContainerRuntime, Minor, support},
+use winpool_api::facts::{ContainerRuntime, Minor, support};
+use winpool_core::{
+    image::{Lookup, Reference},
+    lint::{Target, Workload},
     manifests::{Budget, Manifest, Manifests, Others, Resources, Selection},
+    tables,
+    text::counted,
 };
+
+use super::{Failure, connect, input, output, registry, render::minor};
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]
@@ -240,8 +239,9 @@ fn failed_lookups(lookups: &HashMap<Reference, Lookup>) -> BTreeMap<String, Stri
 
 #[cfg(test)]
 mod tests {
+    use winpool_core::manifests::Manifests;
+
     use super::*;
-    use crate::manifests::Manifests;
 
     #[test]
     fn the_mirrors_of_all_profiles_are_used_once() {

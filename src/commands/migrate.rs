@@ -3,6 +3,16 @@
 use std::{collections::HashMap, fmt::Write as _};
 
 use serde_json::{Value, json};
+use winpool_api::{
+    facts::{OsVersion, builds},
+    names::DEFAULT_NAMESPACE,
+};
+use winpool_core::{
+    image::Reference,
+    migrate::{Capacity, Migration, MigrationOutcome, MigrationPlanner, Target, WorkloadMigration},
+    pool::Snapshot,
+    text::counted,
+};
 
 use super::{
     Failure, connect, input,
@@ -10,17 +20,7 @@ use super::{
     progress::Progress,
     registry,
 };
-use crate::{
-    api::names::DEFAULT_NAMESPACE,
-    cluster,
-    domain::{
-        image::Reference,
-        migrate::{Capacity, Migration, MigrationOutcome, MigrationPlanner, Target, WorkloadMigration},
-        pool::Snapshot,
-        text::counted,
-    },
-    facts::{OsVersion, builds},
-};
+use crate::cluster;
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]

@@ -5,21 +5,20 @@ mod text;
 
 use std::sync::Arc;
 
+use winpool_api::names::DEFAULT_NAMESPACE;
+use winpool_core::{
+    manifests::Resources,
+    ownership::Ownership,
+    pool::{Pool, ProfileView, Snapshot},
+};
+
 use super::{
     Failure, connect, input,
     output::{self, ReportFormat},
     progress::Progress,
     render, workloads,
 };
-use crate::{
-    api::names::DEFAULT_NAMESPACE,
-    cluster,
-    domain::{
-        ownership::Ownership,
-        pool::{Pool, ProfileView, Snapshot},
-    },
-    manifests::Resources,
-};
+use crate::cluster;
 
 use preview::Preview;
 

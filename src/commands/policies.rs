@@ -3,15 +3,14 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
+use winpool_api::{facts::Minor, names::DEFAULT_NAMESPACE};
 
 use super::{
     Failure, input,
     output::{self, Format},
 };
-use crate::{
-    api::names::DEFAULT_NAMESPACE,
-    facts::Minor,
-    policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, FIRST_WITH_VALIDATING, Policy, mutating, validating},
+use crate::policies::{
+    FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, FIRST_WITH_VALIDATING, Policy, mutating, validating,
 };
 
 /// The options as typed.

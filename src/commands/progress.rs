@@ -12,8 +12,9 @@ use std::{
 };
 
 use kube::Client;
+use winpool_core::text::counted;
 
-use crate::{cluster, domain::text::counted};
+use crate::cluster;
 
 /// Work that takes less time is not shown.
 const DELAY: Duration = Duration::from_millis(700);

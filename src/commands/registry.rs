@@ -9,12 +9,10 @@ use std::{
 use futures::{StreamExt, stream};
 use http::uri::Authority;
 use tracing::warn;
+use winpool_core::image::{Lookup, Reference};
 
 use super::{Failure, progress::Progress};
-use crate::{
-    domain::image::{Lookup, Reference},
-    registry::{Registry, Settings},
-};
+use crate::registry::{Registry, Settings};
 
 /// How many lookups are started at a time; the registry client limits its requests itself.
 const CONCURRENT_LOOKUPS: usize = 64;

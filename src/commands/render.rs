@@ -18,22 +18,22 @@ use std::{
 };
 
 use jiff::Timestamp;
+use winpool_api::{
+    facts::{ContainerdVersion, Minor, cluster_api::ApiVersion, containerd, support},
+    names::DEFAULT_NAMESPACE,
+};
+use winpool_core::{
+    Objects,
+    manifests::{self, Resources},
+    node::WindowsNode,
+    pool::{Snapshot, configs::ExpectedNode},
+    render::{Bootstrap, platform::Target},
+    tables,
+};
 
 use super::{
     Failure, input,
     output::{self, Destination, Format},
-};
-use crate::{
-    api::names::DEFAULT_NAMESPACE,
-    domain::{
-        Objects,
-        node::WindowsNode,
-        pool::{Snapshot, configs::ExpectedNode},
-        render::{Bootstrap, platform::Target},
-        tables,
-    },
-    facts::{ContainerdVersion, Minor, cluster_api::ApiVersion, containerd, support},
-    manifests::{self, Resources},
 };
 
 pub use cluster_api::{MachineObjects, machine_objects};

@@ -11,14 +11,15 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use winpool_api::names::DEFAULT_NAMESPACE;
+use winpool_core::tables;
+use winpool_core::text::with_sources;
 
 use super::{Failure, connect, input, registry, signals::Signals};
 use crate::{
     admin::{self, Admin, Certificate, CertificateError, CertificateSource, Metrics, Readiness},
-    api::names::DEFAULT_NAMESPACE,
-    cluster::{self, Reviewer, identified, identity, with_sources},
+    cluster::{self, Reviewer, identified, identity},
     controllers,
-    domain::tables,
     telemetry::{self, LogFormat, Telemetry},
 };
 

@@ -1,9 +1,10 @@
 //! The workloads of a cluster, for the commands that can do without them.
 
 use kube::Client;
+use winpool_core::pool::Snapshot;
 
 use super::input;
-use crate::{cluster, domain::pool::Snapshot};
+use crate::cluster;
 
 /// Adds the workloads to a snapshot. If they cannot be read, prints what follows from that, and returns the snapshot
 /// without them.

@@ -6,15 +6,13 @@ use std::{
 };
 
 use tokio::sync::Notify;
-
-use crate::{
-    cluster::SandboxEvent,
-    domain::{
-        Named,
-        image::RuntimeReport,
-        workload::{Controller, ControllerView, Controllers, MemoryDefaults, Pod, WorkloadName},
-    },
+use winpool_core::{
+    Named,
+    image::RuntimeReport,
+    workload::{Controller, ControllerView, Controllers, MemoryDefaults, Pod, WorkloadName},
 };
+
+use crate::cluster::SandboxEvent;
 
 /// The pending changes. Clones share them.
 #[derive(Clone, Default)]
@@ -124,9 +122,9 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1 as core;
+    use winpool_core::workload::Shared as PodParts;
 
     use super::*;
-    use crate::domain::workload::Shared as PodParts;
 
     fn known() -> Arc<Pod> {
         Arc::new(Pod::read(core::Pod::default(), &mut PodParts::default()))

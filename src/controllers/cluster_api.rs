@@ -12,19 +12,21 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tracing::{debug, info};
+use winpool_api::{
+    facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP},
+    names::label,
+};
+use winpool_core::pool::machines::{
+    ClusterView, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
+    described_infrastructure,
+};
 
 use super::{
     event_mapper::EventMapper,
     watches::{Need, Starter, Watches},
 };
-use crate::{
-    api::names::label,
-    cluster::{ClusterApiCache, ClusterApiStores, Served, View, cluster_api_resource, explain, infrastructure, served},
-    domain::pool::machines::{
-        ClusterView, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
-        described_infrastructure,
-    },
-    facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP},
+use crate::cluster::{
+    ClusterApiCache, ClusterApiStores, Served, View, cluster_api_resource, explain, infrastructure, served,
 };
 
 /// How often it is checked what the cluster serves, and what providers report.

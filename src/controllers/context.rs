@@ -5,6 +5,13 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span, warn};
+use winpool_api::bounds::shortened;
+use winpool_core::{
+    operation::{Done, Operation, Outcome},
+    pool::{Snapshot, plan::Plan},
+    status::event::Event,
+    text::{some_of, some_of_many},
+};
 
 use super::{
     failed_nodes::FailedNodes,
@@ -13,14 +20,7 @@ use super::{
 };
 use crate::{
     admin::{Metrics, ReconcileOutcome},
-    api::bounds::shortened,
     cluster::{Caches, Events, Leases, Resource, Writer, WrittenVersion},
-    domain::{
-        operation::{Done, Operation, Outcome},
-        pool::{Snapshot, plan::Plan},
-        status::event::Event,
-        text::{some_of, some_of_many},
-    },
 };
 
 /// What the controllers need to run.
@@ -195,8 +195,9 @@ fn wrote(outcome: &Outcome) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use winpool_core::operation::{Parts, Shortfall};
+
     use super::*;
-    use crate::domain::operation::{Parts, Shortfall};
 
     #[test]
     fn a_failure_is_retried_a_conflict_is_reconciled_soon_and_everything_else_waits() {

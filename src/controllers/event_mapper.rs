@@ -2,26 +2,25 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use winpool_api::names::label;
+use winpool_core::{
+    node::WindowsNode,
+    pool::{
+        ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
+        affected::{self, Observed, PoolChange},
+        machines::{InfrastructureReference, MachineGroup, MachinePoolView},
+        relevance::{changed_labels, is_relevant},
+    },
+    workload::{ControllerView, MemoryDefaults, Pod, PodController},
+};
+
 use super::{
     changes::{Changed, Changes},
     queue::Enqueuer,
     trigger::Trigger,
     unassigned,
 };
-use crate::{
-    api::names::label,
-    cluster::{Caches, Change, SandboxEvent, View},
-    domain::{
-        node::WindowsNode,
-        pool::{
-            ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
-            affected::{self, Observed, PoolChange},
-            machines::{InfrastructureReference, MachineGroup, MachinePoolView},
-            relevance::{changed_labels, is_relevant},
-        },
-        workload::{ControllerView, MemoryDefaults, Pod, PodController},
-    },
-};
+use crate::cluster::{Caches, Change, SandboxEvent, View};
 
 /// Enqueues the objects that a change concerns.
 #[derive(Clone)]
@@ -220,9 +219,10 @@ mod tests {
     use kube::core::DynamicObject;
     use serde_json::{Value, json};
     use tokio::sync::watch;
+    use winpool_core::pool::Consents;
 
     use super::*;
-    use crate::{controllers::queue::queue, domain::pool::Consents};
+    use crate::controllers::queue::queue;
 
     fn object<V: View<Object = DynamicObject, Shared = ()>>(name: &str, rest: Value) -> V {
         let mut object =

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::domain::status::rollout::{FailedNode, FailureKey};
+use winpool_core::status::rollout::{FailedNode, FailureKey};
 
 /// The failures that were reported and still exist, by pool. Clones share them. After a restart of the operator they are
 /// reported again.
@@ -27,11 +27,12 @@ impl FailedNodes {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::domain::{
+    use winpool_core::{
         pool::rollout::FailureReason,
         status::event::{Event, Regarding},
     };
+
+    use super::*;
 
     #[test]
     fn a_failure_is_new_once_until_it_has_ended() {

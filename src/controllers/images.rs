@@ -8,15 +8,15 @@ use std::{
 
 use kube::Client;
 use tokio::time::Instant;
+use winpool_core::{
+    image::{Lookup, Reference},
+    pool::Snapshot,
+    workload::{ImageRequest, WorkloadIndex},
+};
 
 use super::{changes::Changes, pull_secrets::PullSecrets};
 use crate::{
     cluster::Caches,
-    domain::{
-        image::{Lookup, Reference},
-        pool::Snapshot,
-        workload::{ImageRequest, WorkloadIndex},
-    },
     registry::{LookupCache, LookupRequest, Registry},
 };
 
@@ -178,8 +178,9 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
+    use winpool_core::image::Content;
+
     use super::*;
-    use crate::domain::image::Content;
 
     fn source(secrets: &[&str]) -> Source {
         let secrets = secrets.iter().map(|name| (*name).to_owned()).collect();

@@ -7,8 +7,7 @@ use std::{
 };
 
 use tokio::time::Instant;
-
-use crate::domain::operation::{Done, ErrorCause, Outcome, Shortfall, WriteError};
+use winpool_core::operation::{Done, ErrorCause, Outcome, Shortfall, WriteError};
 
 /// The minimum time between two log lines about the same failure.
 const INTERVAL: Duration = Duration::from_secs(600);
@@ -106,8 +105,9 @@ fn error_of(outcome: &Outcome) -> Option<(&WriteError, bool)> {
 
 #[cfg(test)]
 mod tests {
+    use winpool_core::operation::{Operation, Parts};
+
     use super::*;
-    use crate::domain::operation::{Operation, Parts};
 
     fn deletion(name: &str, outcome: Outcome) -> (Operation, Outcome) {
         (Operation::DeleteConfigMap { name: name.into(), uid: "u".into() }, outcome)

@@ -3,21 +3,23 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tracing::info_span;
-
-use super::context::{Context, ReconcileResult, StatusUpdate};
-use crate::{
-    admin::PoolReport,
-    agent::journal,
-    api::WindowsNodePoolStatus,
-    cluster::Resource,
-    domain::{
-        operation::Done,
-        pool::{Snapshot, delivery, plan::Plan, plan::plan, rollout::FailureReason},
-        status::{event::Event, figures, pool::report, rollout},
-        workload::Workloads,
-    },
+use winpool_api::{
+    RollbackReason, WindowsNodePoolStatus,
     facts::builds::{self, Release},
 };
+use winpool_core::{
+    operation::Done,
+    pool::{
+        Snapshot, delivery,
+        plan::{Plan, plan},
+        rollout::FailureReason,
+    },
+    status::{event::Event, figures, pool::report, rollout},
+    workload::Workloads,
+};
+
+use super::context::{Context, ReconcileResult, StatusUpdate};
+use crate::{admin::PoolReport, cluster::Resource};
 
 /// Applies the spec of the pool, and reports differences in its status.
 pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
@@ -83,7 +85,7 @@ fn new_failures(context: &Context, snapshot: &Snapshot, plan: &Plan) -> Vec<Even
     let failed = context.failed_nodes.update(pool, rollout::failed(snapshot, plan));
     for reason in failed.iter().map(|failed| &failed.reason) {
         if let FailureReason::RolledBack(reason) = reason {
-            context.metrics.node_config_rollback(pool, journal::FailureReason::known_name(reason));
+            context.metrics.node_config_rollback(pool, RollbackReason::known_name(reason));
         }
     }
     failed.into_iter().map(|failed| failed.event).collect()

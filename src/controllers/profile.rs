@@ -1,9 +1,10 @@
 //! The profile controller: snapshot, report, status. A profile is only checked; the pools that use it render it.
 
 use tracing::info_span;
+use winpool_core::status::profile::report;
 
 use super::context::{Context, ReconcileResult, StatusUpdate, Writes};
-use crate::{cluster::Resource, domain::status::profile::report};
+use crate::cluster::Resource;
 
 /// Reports in the profile's status whether it is valid and which pools use it.
 pub async fn reconcile(context: Context, profile: &str) -> ReconcileResult {

@@ -6,14 +6,13 @@ use std::{
     time::Duration,
 };
 
+use winpool_core::status::{event::Event, unassigned};
+
 use super::{
     context::{Context, ReconcileResult},
     queue::Requeue,
 };
-use crate::{
-    admin::ReconcileOutcome,
-    domain::status::{event::Event, unassigned},
-};
+use crate::admin::ReconcileOutcome;
 
 /// The key in the queue. One reconcile covers all nodes.
 pub const KEY: &str = "nodes";
@@ -59,8 +58,9 @@ impl Published {
 
 #[cfg(test)]
 mod tests {
+    use winpool_core::status::event::Regarding;
+
     use super::*;
-    use crate::domain::status::event::Regarding;
 
     fn event(uid: &str) -> Event {
         Event {

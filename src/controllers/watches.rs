@@ -15,16 +15,16 @@ use kube::{
 use kube_runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
+use winpool_api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::label};
+use winpool_core::workload::{MemoryDefaults, Pod};
 
 use super::{changes::Changed, event_mapper::EventMapper, supervisor::Supervisor};
 use crate::{
     admin::{KindReadiness, Readiness},
-    api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile, names::label},
     cluster::{
         Change, ControllerStores, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, run_watch,
         wait_for_node_configs, with_stall_detection,
     },
-    domain::workload::{MemoryDefaults, Pod},
 };
 
 /// Starts the watches.

@@ -11,6 +11,12 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 use tracing::{debug, info_span};
+use winpool_core::{
+    pool::stranding::has_new_taints,
+    status::event::{Event, Regarding},
+    text::some_of,
+    workload::{IssueKind, PoolWorkloads, SchedulingState, WorkloadIndex, WorkloadIssue, WorkloadName, Workloads},
+};
 
 use super::{
     changes::{Changed, Changes},
@@ -18,12 +24,6 @@ use super::{
     images::Images,
     queue::Enqueuer,
     trigger::Trigger,
-};
-use crate::domain::{
-    pool::stranding::has_new_taints,
-    status::event::{Event, Regarding},
-    text::some_of,
-    workload::{IssueKind, PoolWorkloads, SchedulingState, WorkloadIndex, WorkloadIssue, WorkloadName, Workloads},
 };
 
 /// The minimum time between two updates; changes in between are one update.
@@ -255,9 +255,9 @@ fn updated(
 #[cfg(test)]
 mod tests {
     use tokio::time::advance;
+    use winpool_core::workload::AffectedWorkloads;
 
     use super::*;
-    use crate::domain::workload::AffectedWorkloads;
 
     /// A summary with this number of pods, in which these Deployments run Linux pods on a Windows node.
     fn summary(pods: u32, named: &[&str]) -> Arc<PoolWorkloads> {

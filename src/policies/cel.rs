@@ -4,8 +4,7 @@
 
 use serde::Serialize;
 use serde_json::json;
-
-use crate::api::{Mode, names::label};
+use winpool_api::{Mode, names::label};
 
 /// The name of a match condition, and its expression.
 pub type Condition = (&'static str, String);
@@ -59,7 +58,7 @@ pub fn taints_of(spec: &str) -> String {
     )
 }
 
-/// Whether toleration `x` tolerates taint `t`: the rule of [`crate::api::Toleration::tolerates`].
+/// Whether toleration `x` tolerates taint `t`: the rule of [`winpool_api::Toleration::tolerates`].
 pub fn tolerates() -> &'static str {
     "(!has(x.key) || x.key == '' || x.key == t.key) &&\n\
      (!has(x.effect) || x.effect == '' || x.effect == t.effect) &&\n\

@@ -1,9 +1,9 @@
 //! Policies for nodes.
 
 use serde_json::json;
+use winpool_api::names::{annotation, label};
 
 use super::{Effect, OnError, Policy, cel, constraints};
-use crate::api::names::{annotation, label};
 
 /// The label value of Windows nodes.
 const WINDOWS: &str = "windows";
@@ -156,7 +156,7 @@ pub fn registration() -> Policy {
 }
 
 /// Whether the selector of a pool matches the labels of the node: the rule of
-/// [`LabelSelector::matches`](crate::api::LabelSelector::matches).
+/// [`LabelSelector::matches`](winpool_api::LabelSelector::matches).
 fn selects_node() -> String {
     "has(params.spec.nodeSelector) &&\n\
      (!has(params.spec.nodeSelector.matchLabels) ||\n\

@@ -2,12 +2,12 @@
 
 use kube::Resource as _;
 use serde_json::json;
-
-use super::{Effect, OnError, Policy, cel, constraints};
-use crate::api::{
+use winpool_api::{
     RuntimeClassState, WindowsNodePool,
     names::{annotation, label},
 };
+
+use super::{Effect, OnError, Policy, cel, constraints};
 
 /// The states of a RuntimeClass of a pool in which an administrator may have to delete it.
 const DELETABLE: [RuntimeClassState; 2] = [RuntimeClassState::Unused, RuntimeClassState::HandlerDiffers];

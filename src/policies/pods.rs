@@ -1,9 +1,9 @@
 //! Policies for pods.
 
 use serde_json::json;
+use winpool_api::{TaintEffect, names::label};
 
 use super::{Effect, OnError, Policy, cel, constraints};
-use crate::api::{TaintEffect, names::label};
 
 /// A pod that tolerates the taints of a pool says which operating system it is for.
 pub fn os_selector() -> Policy {

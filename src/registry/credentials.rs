@@ -7,9 +7,10 @@ use http::HeaderValue;
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use winpool_api::facts::containerd::DOCKER_HUB;
+use winpool_core::image::Reference;
 
 use super::endpoint::Endpoint;
-use crate::{domain::image::Reference, facts::containerd::DOCKER_HUB};
 
 /// The names of Docker Hub, including those in the configuration of `docker login`.
 const DOCKER_HUB_NAMES: [&str; 3] = [DOCKER_HUB.0, DOCKER_HUB.1, "index.docker.io"];

@@ -4,9 +4,10 @@
 //! below its path and `/v2`, and the parameter `ns` names the mirrored registry.
 
 use reqwest::Url;
+use winpool_api::facts::containerd::DOCKER_HUB;
+use winpool_core::image::Reference;
 
 use super::{failure::Failure, settings::Settings};
-use crate::{domain::image::Reference, facts::containerd::DOCKER_HUB};
 
 /// The root of a registry's API.
 #[derive(Clone, Debug)]

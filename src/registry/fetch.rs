@@ -3,6 +3,7 @@
 use http::StatusCode;
 use oci_spec::image::Digest;
 use reqwest::Url;
+use winpool_core::image::{Content, Platform, Reference};
 
 use super::{
     authentication::{Authentication, Scope},
@@ -12,7 +13,6 @@ use super::{
     failure::Failure,
     manifest::{ACCEPT, Descriptor, Document, Entry, platform_of, verify},
 };
-use crate::domain::image::{Content, Platform, Reference};
 
 /// The maximum depth of nested indexes.
 const MAX_DEPTH: usize = 3;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::{sync::Semaphore, time::Instant};
+use winpool_core::image::{Content, Lookup, Reference};
 
 use super::{
     authentication::Authentication,
@@ -13,7 +14,6 @@ use super::{
     fetch::ImageFetch,
     settings::Settings,
 };
-use crate::domain::image::{Content, Lookup, Reference};
 
 /// A client of registries. It caches tokens and the back-off of hosts, but no images.
 #[derive(Debug)]

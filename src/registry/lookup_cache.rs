@@ -9,9 +9,9 @@ use std::{
 use futures::FutureExt;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use winpool_core::image::{Content, Lookup, Reference};
 
 use super::{credentials::Credentials, failure::Failure, host::lock, lookup::Registry, lru::LruMap};
-use crate::domain::image::{Content, Lookup, Reference};
 
 /// How long the result for a tag is cached, because a tag can move. The result for a digest does not expire.
 const TAG_LIFETIME: Duration = Duration::from_secs(3600);

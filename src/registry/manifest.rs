@@ -12,8 +12,7 @@ use serde::{
     de::{Error, IgnoredAny, SeqAccess, Visitor},
 };
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
-
-use crate::domain::image::Platform;
+use winpool_core::image::Platform;
 
 /// The media types of indexes and manifests.
 pub(super) const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, \

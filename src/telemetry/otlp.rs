@@ -20,7 +20,7 @@ use opentelemetry_sdk::{
 use tokio::runtime::Handle;
 use tracing::{info, warn};
 
-use super::Error;
+use super::{Error, first};
 
 /// How long one export may take, unless the environment has another time (OpenTelemetry specification, "Protocol Exporter").
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,16 +42,6 @@ impl Protocol {
             Some(other) => Err(Error::Protocol(other.to_owned())),
         }
     }
-}
-
-/// The value of the first of these variables that is not empty.
-fn first(variable: impl Fn(&str) -> Option<String>, names: [&str; 2]) -> Option<String> {
-    names.into_iter().find_map(|name| variable(name).filter(|value| !value.is_empty()))
-}
-
-/// Whether the environment enables traces.
-pub(super) fn is_enabled(variable: impl Fn(&str) -> Option<String>) -> bool {
-    first(variable, ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]).is_some()
 }
 
 /// The provider of traces, as the environment says. Call it in a tokio runtime, which sends the spans.
@@ -154,7 +144,7 @@ impl<E: opentelemetry_sdk::trace::SpanExporter> opentelemetry_sdk::trace::SpanEx
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::is_traced, *};
 
     fn variables(set: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
         |name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
@@ -169,7 +159,7 @@ mod tests {
             (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4317")], true),
             (vec![("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://a:4317")], true),
         ] {
-            assert_eq!(is_enabled(variables(&set)), expected, "{set:?}");
+            assert_eq!(is_traced(variables(&set)), expected, "{set:?}");
         }
     }
 

@@ -6,10 +6,8 @@ mod tables;
 use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
-use winpool::{
-    api::Mode,
-    domain::adopt::{Adoption, Options, adopt},
-};
+use winpool_api::Mode;
+use winpool_core::adopt::{Adoption, Options, adopt};
 
 use crate::model::{Model, POOL, pool};
 

@@ -1,7 +1,7 @@
 //! The adoption of nodes that others have tainted: held taints, replaced taints, and classes for compatible nodes.
 
 use serde_json::{Value, json};
-use winpool::domain::{
+use winpool_core::{
     pool::{Snapshot, plan::plan},
     workload::Workloads,
 };

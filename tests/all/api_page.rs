@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, env, fs, path::Path};
 
 use pulldown_cmark::{Event, Parser};
 use serde_json::{Map, Value, json};
-use winpool::api::custom_resource_definitions;
+use winpool_api::custom_resource_definitions;
 
 /// The longest line of the page, if it has spaces.
 const WIDTH: usize = 120;

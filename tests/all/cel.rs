@@ -10,10 +10,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use kube::core::cel::Validator;
 use serde_json::{Value, json};
-use winpool::{
-    api::custom_resource_definitions,
-    manifests::{Budget, Manifests, Resources},
-};
+use winpool_api::custom_resource_definitions;
+use winpool_core::manifests::{Budget, Manifests, Resources};
 
 use rejected::{LONG_NAME, UNKNOWN_VERSION, UNKNOWN_VERSIONS, pool};
 

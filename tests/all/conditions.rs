@@ -3,7 +3,8 @@
 mod ready;
 
 use serde_json::{Value, json};
-use winpool::{api::WindowsNodePoolStatus, domain::status::profile::report, facts::Minor};
+use winpool_api::{WindowsNodePoolStatus, facts::Minor};
+use winpool_core::status::profile::report;
 
 use crate::model::{Model, NODE, POD, POOL, PROFILE, node, pod, pool, profile, taints};
 

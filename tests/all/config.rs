@@ -14,10 +14,8 @@ use k8s_openapi::api::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use winpool::{
-    api::{WindowsNodePool, WindowsRuntimeProfile, names::DEFAULT_NAMESPACE},
-    commands::Cli,
-};
+use winpool::commands::Cli;
+use winpool_api::{WindowsNodePool, WindowsRuntimeProfile, names::DEFAULT_NAMESPACE};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -431,7 +429,7 @@ fn an_agent_runs_as_system_on_every_windows_node_from_an_image_named_by_digest()
     let [container] = &pod["containers"].as_array().unwrap()[..] else { panic!("one container") };
     let (_, digest) = container["image"].as_str().unwrap().split_once("@sha256:").expect("an image named by digest");
     assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digest}");
-    assert_eq!((&container["command"], &container["args"]), (&json!(["winpool.exe"]), &json!(["agent", "run"])));
+    assert_eq!((&container["command"], &container["args"]), (&json!(["winpool-agent.exe"]), &json!(["run"])));
     let node_name = json!([{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]);
     assert_eq!(container["env"], node_name);
     let [namespace] = &of_agents("Namespace")[..] else { panic!("one Namespace") };

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use kube::core::cel::cel::Program;
 use serde_json::{Value, json};
-use winpool::{api::custom_resource_definitions, commands::output};
+use winpool::commands::output;
+use winpool_api::custom_resource_definitions;
 
 /// The generated CRDs, with their file names.
 fn crds() -> Vec<(&'static str, Value)> {
@@ -19,7 +20,7 @@ fn the_files_in_crds_match_the_types() {
         let expected = output::yaml(&crd);
         let first = expected.lines().zip(found.lines()).position(|(a, b)| a != b);
         let line = first.unwrap_or_else(|| expected.lines().count().min(found.lines().count())) + 1;
-        assert!(found == expected, "crds/{file} differs from src/api in line {line}: run `make crds` and commit");
+        assert!(found == expected, "crds/{file} differs from winpool-api in line {line}: run `make crds` and commit");
     }
     let listed = fs::read_to_string(folder.join("kustomization.yaml")).unwrap();
     let resources = &serde_saphyr::from_str::<Value>(&listed).unwrap()["resources"];

@@ -6,18 +6,16 @@ mod reports;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
-use winpool::{
-    api::{Disruption, WindowsNodeConfigSpec, WindowsNodePoolStatus},
-    domain::{
-        operation::{Done, Operation, Unwritten},
-        pool::{
-            Snapshot,
-            delivery::awaiting_confirmation,
-            plan::{clean_up, plan},
-        },
-        revert::Target,
-        status::pool::report,
+use winpool_api::{Disruption, WindowsNodeConfigSpec, WindowsNodePoolStatus};
+use winpool_core::{
+    operation::{Done, Operation, Unwritten},
+    pool::{
+        Snapshot,
+        delivery::awaiting_confirmation,
+        plan::{clean_up, plan},
     },
+    revert::Target,
+    status::pool::report,
 };
 
 use crate::model::{CONFIG, Model, NODE, NODE_CONFIG, POD, POOL, PROFILE, node, pod, pool, profile};
@@ -446,7 +444,7 @@ fn a_cleanup_deletes_the_node_configs_and_removes_the_cordon() {
     for _ in 0..3 {
         for plan in clean_up(&cleaned.snapshot(), &["web".to_owned()].into()) {
             for operation in plan.steps.iter().flatten() {
-                cleaned.run_after(operation, &winpool::domain::operation::Unwritten::default());
+                cleaned.run_after(operation, &winpool_core::operation::Unwritten::default());
             }
         }
     }

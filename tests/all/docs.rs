@@ -9,7 +9,7 @@ use std::{
 
 use pulldown_cmark::{Event, Tag, TagEnd};
 use serde_json::Value;
-use winpool::api::{WindowsNodePool, WindowsRuntimeProfile};
+use winpool_api::{WindowsNodePool, WindowsRuntimeProfile};
 
 use self::pages::{Page, pages};
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use winpool::domain::{
+use winpool_core::{
     operation::{Done, Outcome, Parts, Shortfall, TaintPart},
     pool::plan::{Plan, plan},
     status::figures::{holds, ready_before_taint, ready_untainted},

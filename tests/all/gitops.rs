@@ -8,7 +8,7 @@ pub mod kstatus;
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use winpool::api::{
+use winpool_api::{
     NodeConfigPhase,
     conditions::{CONDITIONS, ConditionStatus, ConditionType, Role, condition_type, of_role},
     custom_resource_definitions,

@@ -9,11 +9,12 @@ use std::{
 };
 
 use serde_json::Value;
-use winpool::{
-    commands::render::{Input, MachineObjects, machine_objects, snapshot},
-    domain::{Objects, pool::configs::ExpectedNode},
-    facts::{ContainerdVersion, Minor, cluster_api::ApiVersion},
+use winpool::commands::render::{Input, MachineObjects, machine_objects, snapshot};
+use winpool_api::facts::{ContainerdVersion, Minor, cluster_api::ApiVersion};
+use winpool_core::{
+    Objects,
     manifests::{BootstrapTemplates, Budget, Manifests, Resources},
+    pool::configs::ExpectedNode,
 };
 
 use crate::golden;

@@ -1,13 +1,11 @@
 //! Golden files of the configuration of containerd: a layer and a complete file per release line, and `hosts.toml`.
 
 use insta::assert_snapshot;
-use winpool::{
-    api::{Cni, ContainerdSettings, RegistryMirror},
-    domain::render::{
-        Scope,
-        containerd::{Containerd, toml},
-        hosts::hosts,
-    },
+use winpool_api::{Cni, ContainerdSettings, RegistryMirror};
+use winpool_core::render::{
+    Scope,
+    containerd::{Containerd, toml},
+    hosts::hosts,
 };
 
 fn mirror(registry: &str, endpoints: &[&str]) -> RegistryMirror {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use winpool::{
-    api::{Taint, TaintEffect},
-    domain::{
-        profile::{self, Profile},
-        render::{Bootstrap, Variant, render, standalone},
-    },
+use winpool_api::{
+    Taint, TaintEffect,
     facts::{Build, ContainerRuntime, ContainerdLine, Minor},
+};
+use winpool_core::{
+    profile::{self, Profile},
+    render::{Bootstrap, Variant, render, standalone},
 };
 
 fn profile(spec: Value) -> Profile {

@@ -7,11 +7,13 @@ use std::{
     process::Command,
 };
 
-use winpool::{
-    commands::render::{PlatformFiles, platform_files, snapshot},
-    domain::{Objects, pool::configs::ExpectedNode, render::platform::Target},
-    facts::Minor,
+use winpool::commands::render::{PlatformFiles, platform_files, snapshot};
+use winpool_api::facts::Minor;
+use winpool_core::{
+    Objects,
     manifests::{Budget, Manifests, Resources},
+    pool::configs::ExpectedNode,
+    render::platform::Target,
 };
 
 use crate::golden;

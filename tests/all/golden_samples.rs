@@ -10,18 +10,16 @@ use std::{
 };
 
 use serde_json::Value;
-use winpool::{
-    commands::{
-        output,
-        render::{Rendered, render, snapshot},
-    },
-    domain::{
-        Objects,
-        pool::configs::ExpectedNode,
-        render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML},
-    },
-    facts::{ContainerdVersion, Minor, containerd},
+use winpool::commands::{
+    output,
+    render::{Rendered, render, snapshot},
+};
+use winpool_api::facts::{ContainerdVersion, Minor, containerd};
+use winpool_core::{
+    Objects,
     manifests::{Budget, Manifests, Resources},
+    pool::configs::ExpectedNode,
+    render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML},
 };
 
 const KUBELETS: [Minor; 5] = [Minor(20), Minor(24), Minor(30), Minor(34), Minor(36)];

@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use winpool::{
-    api::RuntimeClassState,
-    domain::{
-        operation::{Done, Operation, Unwritten},
-        pool::{Snapshot, plan::plan},
-        revert::RevertDetector,
-        status::pool::{Report, report},
-    },
+use winpool_api::RuntimeClassState;
+use winpool_core::{
+    operation::{Done, Operation, Unwritten},
+    pool::{Snapshot, plan::plan},
+    revert::RevertDetector,
+    status::pool::{Report, report},
 };
 
 use crate::model::{CLASS, CONFIG, Model, NODE, POOL, PROFILE, node, pool, profile, taints};

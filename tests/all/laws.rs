@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
-use winpool::domain::{
+use winpool_core::{
     node::WindowsNode,
     operation::{Done, NodePatch, Operation, Outcome},
     pool::{

@@ -1,5 +1,5 @@
-//! The layers of the code: the modules that a module may use, the absence of cycles, and the names that a layer
-//! forbids.
+//! The layers inside each crate: the modules that a module may use, the absence of cycles, and the names that a layer
+//! forbids. Cargo has the order of the crates, and what a crate does not depend on, it does not use.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,26 +12,38 @@ use syn::{
     visit::{self, Visit},
 };
 
+/// The crates, and their sources.
+const CRATES: &[(&str, &str)] = &[
+    ("api", "crates/winpool-api/src"),
+    ("core", "crates/winpool-core/src"),
+    ("agent", "crates/winpool-agent/src"),
+    ("winpool", "src"),
+];
+
 /// The layers, from the lowest. A module may use the modules of lower layers, but no other entry of its own layer.
 const LAYERS: &[&[&str]] = &[
-    &["facts", "telemetry"],
+    &["api::facts"],
     &["api"],
-    &["domain::objects", "domain::problem", "domain::text"],
-    &["domain::decode", "domain::json_path", "domain::kubernetes", "domain::tables"],
-    &["domain::profile", "domain::record", "domain::release_labels", "domain::revert"],
-    &["domain::node"],
-    &["domain::ownership"],
-    &["domain::operation"],
-    &["domain::image", "domain::render"],
-    &["domain::workload"],
-    &["domain::pool"],
-    &["domain::status"],
-    &["domain::adopt", "domain::lint", "domain::migrate", "domain::upgrade"],
-    &["domain"],
-    &["admin", "agent", "manifests", "policies", "registry"],
-    &["cluster"],
-    &["controllers"],
-    &["commands"],
+    &["core::objects", "core::problem", "core::text"],
+    &["core::decode", "core::json_path", "core::kubernetes", "core::tables"],
+    &["core::profile", "core::record", "core::release_labels", "core::revert"],
+    &["core::node"],
+    &["core::ownership"],
+    &["core::operation"],
+    &["core::image", "core::render"],
+    &["core::workload"],
+    &["core::pool"],
+    &["core::status"],
+    &["core::adopt", "core::lint", "core::migrate", "core::upgrade"],
+    &["core"],
+    &["core::manifests"],
+    &["agent"],
+    &["winpool::telemetry"],
+    &["winpool::admin", "winpool::policies", "winpool::registry"],
+    &["winpool::cluster"],
+    &["winpool::controllers"],
+    &["winpool::commands"],
+    &["winpool"],
 ];
 
 /// The names that the modules below a path must not contain, with the reason.
@@ -52,43 +64,66 @@ const IMPURE: &[&str] = &[
     "std::net::ToSocketAddrs",
     "std::env",
     "std::process",
-    "tokio",
-    "futures",
-    "tracing",
     "println!",
     "await",
     "async",
 ];
-const CLIENTS: &[&str] = &["kube::Client", "kube::Api", "kube::api", "kube::client", "kube::runtime", "kube::Config"];
 const WRITES: &[&str] = &["PatchParams", "PostParams", "DeleteParams", ".patch", ".replace_status"];
 
 const RULES: &[Rule] = &[
-    Rule { below: "facts", except: &[], forbidden: IMPURE, because: "a table does not depend on time and environment" },
-    Rule { below: "facts", except: &[], forbidden: &["kube"], because: "a table does not depend on a cluster" },
     Rule {
-        below: "domain",
+        below: "api",
         except: &[],
+        forbidden: IMPURE,
+        because: "a resource or table does not depend on time and environment",
+    },
+    Rule { below: "api::facts", except: &[], forbidden: &["kube"], because: "a table does not depend on a cluster" },
+    Rule {
+        below: "core",
+        except: &["core::manifests"],
         forbidden: IMPURE,
         because: "the rules are pure: the same snapshot gives the same plan",
     },
-    Rule { below: "domain", except: &[], forbidden: CLIENTS, because: "the rules return a plan and write nothing" },
     Rule {
-        below: "cluster",
-        except: &["cluster::writer", "cluster::events", "cluster::key", "cluster::election", "cluster::access"],
+        below: "winpool::cluster",
+        except: &[
+            "winpool::cluster::writer",
+            "winpool::cluster::events",
+            "winpool::cluster::key",
+            "winpool::cluster::election",
+            "winpool::cluster::access",
+        ],
         forbidden: WRITES,
         because: "only the writer writes objects other than events, the Secret of the ownership key, the Lease and reviews",
     },
-    Rule { below: "controllers", except: &[], forbidden: WRITES, because: "controllers pass operations to the writer" },
     Rule {
-        below: "controllers",
+        below: "winpool::controllers",
+        except: &[],
+        forbidden: WRITES,
+        because: "controllers pass operations to the writer",
+    },
+    Rule {
+        below: "winpool::controllers",
         except: &[],
         forbidden: &["json!", "serde_json::to_value"],
         because: "the rules build the body of a request",
     },
-    Rule { below: "commands", except: &[], forbidden: WRITES, because: "the command line uses the writer too" },
+    Rule {
+        below: "winpool::commands",
+        except: &[],
+        forbidden: WRITES,
+        because: "the command line uses the writer too",
+    },
     Rule {
         below: "agent",
-        except: &["agent::run", "agent::windows", "agent::windows_service", "agent::loopback", "agent::credentials"],
+        except: &[
+            "agent::bin",
+            "agent::run",
+            "agent::windows",
+            "agent::windows_service",
+            "agent::loopback",
+            "agent::credentials",
+        ],
         forbidden: &[
             "Timestamp::now",
             "SystemTime",
@@ -101,7 +136,12 @@ const RULES: &[Rule] = &[
         ],
         because: "an action of the agent is a function of the host, so that a simulated host can test it",
     },
-    Rule { below: "registry", except: &[], forbidden: &["kube"], because: "a registry client needs no cluster" },
+    Rule {
+        below: "winpool::registry",
+        except: &[],
+        forbidden: &["kube"],
+        because: "a registry client needs no cluster",
+    },
 ];
 
 #[test]
@@ -162,16 +202,16 @@ fn a_module_does_not_contain_names_that_its_layer_forbids() {
 #[test]
 fn every_form_of_a_path_is_found() {
     let text = "
-        use crate::{cluster::{self, Writer}, domain::pool as p};
+        use crate::{kubernetes::{self, WorkloadName}, pool::rollout as p};
         use super::sibling::Thing;
         use kube::{Api, core::X};
-        fn a() -> crate::facts::Minor { tracing::info!(\"x\"); client.patch(1).await; jiff::Timestamp::now() }
+        fn a() -> crate::record::Record { tracing::info!(\"x\"); client.patch(1).await; jiff::Timestamp::now() }
         #[cfg(test)]
         mod tests { use crate::commands; }
     ";
-    let found = Module::of(&syn::parse_file(text).unwrap(), "domain::x");
-    for path in ["cluster", "cluster::Writer", "domain::pool", "domain::sibling::Thing", "facts::Minor"] {
-        assert!(found.paths.contains(path), "{path} in {:?}", found.paths);
+    let found = Module::of(&syn::parse_file(text).unwrap(), "core::x");
+    for path in ["kubernetes", "kubernetes::WorkloadName", "pool::rollout", "sibling::Thing", "record::Record"] {
+        assert!(found.paths.contains(&format!("core::{path}")), "{path} in {:?}", found.paths);
     }
     assert!(!found.paths.iter().any(|path| path.contains("commands")), "tests are ignored");
     for name in ["kube::Api", "tracing", ".patch", "await", "Timestamp::now"] {
@@ -180,7 +220,7 @@ fn every_form_of_a_path_is_found() {
     assert!(!found.mentions("kube::Client") && !found.mentions("async"));
 }
 
-/// All modules of the library, without their tests.
+/// All modules of the crates, without their tests.
 struct Code {
     modules: BTreeMap<String, Module>,
 }
@@ -188,7 +228,7 @@ struct Code {
 /// A module: one file.
 #[derive(Debug, Default)]
 struct Module {
-    /// Paths into this crate, without `crate::`.
+    /// Paths into this crate, with the name of the crate instead of `crate`.
     paths: BTreeSet<String>,
     /// Paths of other crates, macros as `name!`, methods as `.name`, and `await` and `async`.
     names: BTreeSet<String>,
@@ -199,11 +239,13 @@ struct Module {
 
 impl Code {
     fn read() -> Self {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-        let modules = rust_files(&source).into_iter().filter_map(|file| {
-            let name = module_name(file.strip_prefix(&source).unwrap());
-            let parsed = syn::parse_file(&fs::read_to_string(&file).unwrap()).unwrap();
-            (!name.is_empty() && !name.ends_with("tests")).then(|| (name.clone(), Module::of(&parsed, &name)))
+        let modules = CRATES.iter().flat_map(|(crate_name, folder)| {
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+            rust_files(&source).into_iter().filter_map(move |file| {
+                let name = module_name(crate_name, file.strip_prefix(&source).unwrap());
+                let parsed = syn::parse_file(&fs::read_to_string(&file).unwrap()).unwrap();
+                (!name.ends_with("tests")).then(|| (name.clone(), Module::of(&parsed, &name)))
+            })
         });
         Self { modules: modules.collect() }
     }
@@ -250,20 +292,19 @@ impl Module {
     /// Records a path; a path that begins with `crate`, `self` or `super` is in this crate.
     fn note(&mut self, path: &[String]) -> Option<String> {
         let mut base: Vec<String> = self.current.split("::").map(str::to_owned).collect();
-        let rest = match path.first()?.as_str() {
-            "crate" => &path[1..],
-            "self" if path.len() > 1 => return self.add([&base[..], &path[1..]].concat()),
+        match path.first()?.as_str() {
+            "crate" => self.add([&base[..1], &path[1..]].concat()),
+            "self" if path.len() > 1 => self.add([&base[..], &path[1..]].concat()),
             "super" => {
                 let ups = path.iter().take_while(|part| *part == "super").count();
                 base.truncate(base.len().saturating_sub(ups));
-                return self.add([&base[..], &path[ups..]].concat());
+                self.add([&base[..], &path[ups..]].concat())
             }
             _ => {
                 self.names.insert(path.join("::"));
-                return None;
+                None
             }
-        };
-        self.add(rest.to_vec())
+        }
     }
 
     fn add(&mut self, path: Vec<String>) -> Option<String> {
@@ -377,15 +418,12 @@ fn part(module: &str) -> &'static str {
     layer(module).0
 }
 
-/// `domain/pool/mod.rs` is `domain::pool`; the roots of the crate have no name.
-fn module_name(file: &Path) -> String {
+/// `pool/plan.rs` of crate `core` is `core::pool::plan`; a root has the name of its crate.
+fn module_name(crate_name: &str, file: &Path) -> String {
     let path = file.with_extension("");
-    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-    let parts = match parts.last().map(String::as_str) {
-        Some("mod" | "lib" | "main") => &parts[..parts.len() - 1],
-        _ => &parts[..],
-    };
-    parts.join("::")
+    let parts = path.iter().map(|part| part.to_string_lossy().into_owned());
+    let parts = parts.filter(|part| !matches!(part.as_str(), "lib" | "main"));
+    [crate_name.to_owned()].into_iter().chain(parts).collect::<Vec<_>>().join("::")
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {

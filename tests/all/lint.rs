@@ -9,10 +9,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use winpool::{
-    commands::lint,
-    domain::lint::{Code, Severity, Target},
-    facts::{ContainerRuntime, Minor, support::NEWEST},
+use winpool::commands::lint;
+use winpool_api::facts::{ContainerRuntime, Minor, support::NEWEST};
+use winpool_core::{
+    lint::{Code, Severity, Target},
     manifests::{Budget, Manifests},
 };
 
@@ -144,7 +144,7 @@ fn the_default_runtime_is_docker_before_kubernetes_1_24() {
 
 #[test]
 fn a_registry_lookup_finds_incompatible_images() {
-    use winpool::domain::image::{Content, Lookup, Platform};
+    use winpool_core::image::{Content, Lookup, Platform};
     let folder = tempfile::tempdir().unwrap();
     let build = "{kubernetes.io/os: windows, node.kubernetes.io/windows-build: 10.0.20348}";
     let pod = POD.replace("{kubernetes.io/os: windows}", build);

@@ -5,20 +5,18 @@ use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use serde_json::{Map, Value, json};
-use winpool::{
-    domain::{
-        node::WindowsNode,
-        operation::{AfterFailure, Done, Operation, Outcome, Shortfall, Unwritten},
-        ownership::Ownership,
-        pool::{
-            ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
-            plan::{Plan, plan},
-        },
-        record::OwnershipKey,
-        status::pool::{Report, report},
-        workload::{ControllerView, Controllers, Pod, PodController, Shared},
+use winpool_api::facts::Minor;
+use winpool_core::{
+    node::WindowsNode,
+    operation::{AfterFailure, Done, Operation, Outcome, Shortfall, Unwritten},
+    ownership::Ownership,
+    pool::{
+        ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
+        plan::{Plan, plan},
     },
-    facts::Minor,
+    record::OwnershipKey,
+    status::pool::{Report, report},
+    workload::{ControllerView, Controllers, Pod, PodController, Shared},
 };
 
 /// The stored objects, and the fields that the operator applied to them.

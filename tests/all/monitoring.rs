@@ -8,12 +8,9 @@ use std::{
 
 use regex::Regex;
 use serde_json::Value;
-use winpool::{
-    admin::{Metrics, PoolReport, ReconcileOutcome},
-    api::NodeCounts,
-    domain::workload::{AffectedWorkloads, IssueKind, LookupCounts, PoolWorkloads},
-    facts::Minor,
-};
+use winpool::admin::{Metrics, PoolReport, ReconcileOutcome};
+use winpool_api::{NodeCounts, facts::Minor};
+use winpool_core::workload::{AffectedWorkloads, IssueKind, LookupCounts, PoolWorkloads};
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path))

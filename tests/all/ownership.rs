@@ -1,7 +1,7 @@
 //! Verified and unverified records, deletion with Retain, and held evictions, on a model of the API server.
 
 use serde_json::{Value, json};
-use winpool::domain::pool::plan::{clean_up, plan};
+use winpool_core::pool::plan::{clean_up, plan};
 
 use crate::model::{CLASS, Model, NODE, POD, POOL, node, pod, pool, taints};
 
@@ -189,7 +189,7 @@ fn a_cleanup_that_trusts_all_records_removes_their_entries() {
     snapshot.ownership = std::sync::Arc::default();
     let names = ["web".to_owned()].into();
     for operation in clean_up(&snapshot, &names).iter().flat_map(|plan| plan.steps.iter().flatten()) {
-        model.run_after(operation, &winpool::domain::operation::Unwritten::default());
+        model.run_after(operation, &winpool_core::operation::Unwritten::default());
     }
     assert_eq!(taints(win(&model)), Vec::<String>::new());
     assert_eq!(win(&model)["metadata"]["annotations"], json!({"example.com/note": "keep"}));
@@ -370,7 +370,7 @@ fn every_new_no_execute_taint_is_held_if_pods_are_not_known() {
     snapshot.pods = None;
     let plan = plan(&snapshot, "web").unwrap();
     let summaries: Vec<_> =
-        plan.steps.iter().flatten().filter_map(winpool::domain::operation::Operation::summary).collect();
+        plan.steps.iter().flatten().filter_map(winpool_core::operation::Operation::summary).collect();
     assert!(summaries.iter().all(|summary| !summary.contains("drain")), "{summaries:?}");
 }
 
@@ -378,7 +378,7 @@ fn every_new_no_execute_taint_is_held_if_pods_are_not_known() {
 fn a_rejected_cleanup_keeps_taints_record_label_and_finalizer() {
     let mut model = settled(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
     let before = win(&model).clone();
-    model.refuses = Some(|operation| matches!(operation, winpool::domain::operation::Operation::PatchNode(_)));
+    model.refuses = Some(|operation| matches!(operation, winpool_core::operation::Operation::PatchNode(_)));
     model.delete(POOL, "web");
     for _ in 0..3 {
         model.reconcile_until("web", usize::MAX, |_| {});

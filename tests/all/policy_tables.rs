@@ -7,7 +7,8 @@ pub mod guard_rails;
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
-use winpool::{api::custom_resource_definitions, policies::shipped};
+use winpool::policies::shipped;
+use winpool_api::custom_resource_definitions;
 
 const OPERATOR: &str = "system:serviceaccount:winpool-system:winpool";
 const AGENT: &str = "system:serviceaccount:winpool-agent:winpool-agent";

@@ -2,10 +2,8 @@
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use winpool::{
-    api::{RuntimeClassState, WindowsNodePoolStatus},
-    domain::pool::plan::plan,
-};
+use winpool_api::{RuntimeClassState, WindowsNodePoolStatus};
+use winpool_core::pool::plan::plan;
 
 use crate::model::{CLASS, CONFIG, Model, NODE, POOL, PROFILE, node, pool, profile, taints};
 

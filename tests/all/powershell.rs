@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::json;
 use tree_sitter::{Node, Parser, Tree};
-use winpool::{
-    api::ProxySettings,
-    domain::{
-        profile::{self, Profile},
-        render::{kubelet::kubeadm_patch, node_script::NodeScript, scripts},
-    },
+use winpool_api::{
+    ProxySettings,
     facts::{ContainerRuntime, ContainerdLine, Minor},
+};
+use winpool_core::{
+    profile::{self, Profile},
+    render::{kubelet::kubeadm_patch, node_script::NodeScript, scripts},
 };
 
 use crate::golden_cluster_api::output;

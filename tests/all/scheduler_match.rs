@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
 use serde_json::Value;
-use winpool::{
-    api::{Taint, TaintEffect, Toleration},
-    commands::render::{Input, autoscaler_hints, render, snapshot},
-    domain::{Objects, pool::configs::ExpectedNode},
+use winpool::commands::render::{Input, autoscaler_hints, render, snapshot};
+use winpool_api::{
+    Taint, TaintEffect, Toleration,
     facts::{Minor, cluster_api::ApiVersion},
+};
+use winpool_core::{
+    Objects,
     manifests::{BootstrapTemplates, Budget, Manifests, Resources},
+    pool::configs::ExpectedNode,
 };
 
 const PROFILE: &str =

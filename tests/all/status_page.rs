@@ -1,10 +1,11 @@
-//! Compares the tables of conditions in docs/status.md with src/api/conditions.rs.
+//! Compares the tables of conditions in docs/status.md with conditions.rs of winpool-api.
 
 use std::{env, fs, path::Path};
 
 use syn::{Item, parse_file};
-use winpool::agent::report::CHANGED_ON_NODE;
-use winpool::api::{
+use winpool_agent::report::CHANGED_ON_NODE;
+use winpool_api::{
+    RollbackReason,
     conditions::{CONDITIONS, ConditionType, Role, condition_type, of_role},
     names::condition,
 };
@@ -38,7 +39,8 @@ fn the_page_has_every_condition_and_reason() {
     let page = fs::read_to_string(&path).unwrap();
     let mut expected = page.clone();
     for (name, table) in blocks() {
-        let (begin, end) = (format!("<!-- {name}: from src/api/conditions.rs -->\n"), format!("<!-- end {name} -->"));
+        let (begin, end) =
+            (format!("<!-- {name}: from crates/winpool-api/src/conditions.rs -->\n"), format!("<!-- end {name} -->"));
         let (before, rest) = expected.split_once(&begin).unwrap_or_else(|| panic!("docs/status.md has no {begin}"));
         let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("docs/status.md has no {end}"));
         expected = format!("{before}{begin}{table}{end}{after}");
@@ -63,9 +65,9 @@ fn every_reason_has_a_cause_and_a_cure() {
     }
 }
 
-/// The names of the variants of an enum in a file below `src/agent`.
+/// The names of the variants of an enum in a file of the agent.
 fn variants(file: &str, name: &str) -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agent").join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/winpool-agent/src").join(file);
     let items = parse_file(&fs::read_to_string(path).unwrap()).unwrap().items;
     let of = |item| match item {
         Item::Enum(item) if item.ident == name => Some(item),
@@ -89,6 +91,6 @@ fn the_page_of_the_agent_has_every_reason_of_its_status_with_cause_and_cure() {
     let listed: Vec<_> = rows.iter().map(|row| row[1].trim_matches('`').to_owned()).collect();
     let mut expected = vec![CHANGED_ON_NODE.to_owned()];
     expected.extend(variants("node_plan.rs", "RefusalReason"));
-    expected.extend(variants("journal.rs", "FailureReason"));
+    expected.extend(RollbackReason::ALL.map(|reason| reason.name().to_owned()));
     assert_eq!(listed, expected);
 }

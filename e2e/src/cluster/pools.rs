@@ -8,7 +8,7 @@ use kube::{
     api::{DynamicObject, ListParams},
 };
 use serde_json::{Value, json};
-use winpool::api::WindowsNodePoolStatus;
+use winpool_api::WindowsNodePoolStatus;
 
 use super::{Cluster, SOON, edit, pool_spec};
 use crate::wait::{eventually, until};

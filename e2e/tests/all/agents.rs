@@ -20,7 +20,7 @@ use e2e::{
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{Api, Client, api::DeleteParams};
 use serde_json::{Value, json};
-use winpool::api::{NodeConfigPhase, WindowsNodeConfig};
+use winpool_api::{NodeConfigPhase, WindowsNodeConfig};
 
 const POOL: &str = "web";
 /// The timeout of a rollout whose settings have none.

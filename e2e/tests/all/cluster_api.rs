@@ -14,10 +14,7 @@ use e2e::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
-use winpool::{
-    api::{ClusterApiStatus, MachineGroupStatus},
-    facts::cluster_api::ApiVersion,
-};
+use winpool_api::{ClusterApiStatus, MachineGroupStatus, facts::cluster_api::ApiVersion};
 
 const POOL: &str = "web";
 /// The MachineDeployment of the pool.

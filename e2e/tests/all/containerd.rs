@@ -11,18 +11,18 @@ use std::{
 use anyhow::{Context, Result, anyhow, ensure};
 use e2e::assets;
 use toml::{Table, Value};
-use winpool::{
-    api::{Cni, ContainerdSettings, RegistryMirror},
-    domain::render::{
-        Scope,
-        containerd::{Containerd, toml},
-    },
+use winpool_api::{
+    Cni, ContainerdSettings, RegistryMirror,
     facts::{
         ContainerdVersion,
         containerd::{
             self as facts, CniBin, DIFFERS, DropIn, HYPERV_HANDLER, Keys, PROCESS_HANDLER, RELEASE_LINES, ReleaseLine,
         },
     },
+};
+use winpool_core::render::{
+    Scope,
+    containerd::{Containerd, toml},
 };
 
 const PAUSE: &str = "mcr.microsoft.com/oss/kubernetes/pause:3.9";

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use ::winpool::facts::cluster_api::ApiVersion;
+use ::winpool_api::facts::cluster_api::ApiVersion;
 use e2e::{
     assets,
     cluster::{Cluster, NODE_LABEL, pool_spec},

@@ -18,10 +18,8 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use winpool::{
-    facts::Minor,
-    policies::{FIRST_WITH_MUTATING, FIRST_WITH_VALIDATING},
-};
+use winpool::policies::{FIRST_WITH_MUTATING, FIRST_WITH_VALIDATING};
+use winpool_api::facts::Minor;
 
 const NODE: &str = "web-000";
 const ALLOWED: &str = "";
@@ -140,7 +138,7 @@ async fn what_the_policies_forbid_is_rejected_where_the_api_server_has_them_and_
     let of_class = json!({"runtimeClassName": "windows-ltsc2022"});
     assert_eq!(rejected_by(create_pod(cluster, of_class).await), ALLOWED);
 
-    let pools: Api<winpool::api::WindowsNodePool> = cluster.api();
+    let pools: Api<winpool_api::WindowsNodePool> = cluster.api();
     assert_eq!(rejected_by(pools.delete("web", &dry_run).await), "winpool-pool-deletion");
     cluster.annotate_pool("web", "winpool.dev/allow-deletion", "web").await.unwrap();
     assert_eq!(rejected_by(pools.delete("web", &dry_run).await), ALLOWED);

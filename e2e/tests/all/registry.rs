@@ -15,10 +15,8 @@ use e2e::{
     certificates::Authority,
     registry::{Access, Registry},
 };
-use winpool::{
-    domain::image::{Lookup, Reference},
-    registry::{Credentials, Registry as Client, Settings},
-};
+use winpool::registry::{Credentials, Registry as Client, Settings};
+use winpool_core::image::{Lookup, Reference};
 
 /// Settings that trust this authority too.
 fn trusting(authority: &Authority) -> Settings {

@@ -1,4 +1,4 @@
-//! `winpool.exe` and the agent's adapter for Windows, under Wine.
+//! The programs for Windows and the agent's adapter, under Wine.
 //!
 //! Not shown by Wine: access control lists, the mounts and the token of a HostProcess container, and the failure actions
 //! of services.
@@ -39,9 +39,10 @@ fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }
 
-/// The directory of `winpool.exe` and the programs of `e2e-windows`, which cargo builds if they are not up to date.
+/// The directory of `winpool.exe`, `winpool-agent.exe` and the programs of `e2e-windows`, which cargo builds if they are not up to date.
 fn windows_programs() -> PathBuf {
-    let status = cargo(&["build", "--quiet", "--package", "winpool", "--bins"]).status().unwrap();
+    let status =
+        cargo(&["build", "--quiet", "--package", "winpool", "--package", "winpool-agent", "--bins"]).status().unwrap();
     assert!(status.success(), "the programs for Windows do not build: {status}");
     target().join("x86_64-pc-windows-gnu/debug")
 }

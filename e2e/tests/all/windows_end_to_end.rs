@@ -1,4 +1,4 @@
-//! `winpool.exe agent run` on a Windows node under Wine, with the real operator and API server. Services of Windows stand in
+//! `winpool-agent.exe run` on a Windows node under Wine, with the real operator and API server. Services of Windows stand in
 //! for the kubelet, containerd and nssm; a file beside the configuration of each determines how they fail.
 
 mod failures;
@@ -18,7 +18,7 @@ use e2e::{
     windows_node::{Installation, KUBELET_CONFIG, RESTORE_SERVICE, WindowsNode},
 };
 use serde_json::{Value, json};
-use winpool::api::{NodeConfigPhase, WindowsNodeConfig, WindowsNodeConfigStatus};
+use winpool_api::{NodeConfigPhase, WindowsNodeConfig, WindowsNodeConfigStatus};
 
 use self::observer::Observer;
 use crate::windows_agent::stripped_programs;

@@ -20,18 +20,18 @@ use e2e::{
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use winpool::{
-    api::{Taint, TaintEffect},
-    domain::{
-        profile::{self, Profile},
-        render::{
-            Bootstrap, Configuration, KUBELET_ARGS, KUBELET_YAML, Variant, kubelet::kubeadm_patch, render, standalone,
-        },
-    },
+use winpool_api::{
+    Taint, TaintEffect,
     facts::{
         Build, ContainerRuntime, ContainerdLine, Minor,
         feature_gates::{GATES, GateState, gate_state},
         support::builds_supported_by,
+    },
+};
+use winpool_core::{
+    profile::{self, Profile},
+    render::{
+        Bootstrap, Configuration, KUBELET_ARGS, KUBELET_YAML, Variant, kubelet::kubeadm_patch, render, standalone,
     },
 };
 

@@ -6,17 +6,17 @@ use kube::{
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
 };
 use serde_json::Value;
-
-use crate::{
-    api::names::manager,
-    cluster::{View, cluster_api_resource},
-    domain::{
-        operation::MachineObject,
-        pool::machines::{KubeadmConfigView, MachineGroup, MachinePoolView, TemplateView},
-        revert::Target,
-    },
+use winpool_api::{
     facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP},
+    names::manager,
 };
+use winpool_core::{
+    operation::MachineObject,
+    pool::machines::{KubeadmConfigView, MachineGroup, MachinePoolView, TemplateView},
+    revert::Target,
+};
+
+use crate::cluster::{View, cluster_api_resource};
 
 /// The kind of an object, as in views.
 pub fn kind(object: &MachineObject) -> &'static str {

@@ -8,13 +8,13 @@ use std::{
 
 use http::{Request, Response, header};
 use kube::client::Body;
-
-use super::*;
-use crate::domain::{
+use winpool_core::{
     operation::{Edit, NodeChange, TaintChange, TolerationDependency},
     record::Record,
     revert::Target,
 };
+
+use super::*;
 
 /// A request: method, path with query, content type, body.
 type Seen = (String, String, Option<String>, Value);

@@ -1,8 +1,9 @@
 //! A YAML document with comments.
 
 use serde_json::{Value, json};
+use winpool_api::Taint;
 
-use crate::{api::Taint, commands::output};
+use crate::commands::output;
 
 /// The longest line of a comment.
 const WIDTH: usize = 118;

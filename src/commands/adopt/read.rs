@@ -4,18 +4,18 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use jiff::Timestamp;
 use k8s_openapi::api::node::v1::RuntimeClass;
+use winpool_core::{
+    Objects,
+    adopt::KubeletConfiguration,
+    decode,
+    manifests::{self, LocatedProblem, Manifest, Manifests, Resources},
+    pool::{RuntimeClassView, Snapshot},
+    text::{counted, some_of},
+};
 
 use crate::{
     cluster::{self, ReadConfiguration},
     commands::{Failure, connect, input, progress::Progress},
-    domain::{
-        Objects,
-        adopt::KubeletConfiguration,
-        decode,
-        pool::{RuntimeClassView, Snapshot},
-        text::{counted, some_of},
-    },
-    manifests::{self, LocatedProblem, Manifest, Manifests, Resources},
 };
 
 /// The configurations of kubelets, by the names of their nodes.

@@ -3,19 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use winpool_api::{ImageGarbageCollection, Mode, RuntimeClassSpec, facts::builds, names::label};
+use winpool_core::{
+    adopt::{
+        AdoptedClass, AdoptedPool, AdoptedProfile, Adoption, OmissionReason, OmittedClass, Origin, SettingsSource,
+        TaintUse, platform, version_name,
+    },
+    text::{agree, counted, some_of},
+};
 
 use super::document::Document;
-use crate::{
-    api::{ImageGarbageCollection, Mode, RuntimeClassSpec, names::label},
-    domain::{
-        adopt::{
-            AdoptedClass, AdoptedPool, AdoptedProfile, Adoption, OmissionReason, OmittedClass, Origin, SettingsSource,
-            TaintUse, platform, version_name,
-        },
-        text::{agree, counted, some_of},
-    },
-    facts::builds,
-};
 
 /// The objects with their file names, in the order of the output.
 pub fn objects(adoption: &Adoption) -> Vec<(String, Value)> {

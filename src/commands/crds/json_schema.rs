@@ -52,8 +52,9 @@ fn convert(schema: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use winpool_api::custom_resource_definitions;
+
     use super::*;
-    use crate::api::custom_resource_definitions;
 
     #[test]
     fn files_are_named_as_kubeconform_does() {

@@ -3,24 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::node::v1::RuntimeClass;
+use winpool_api::{
+    facts::{Minor, cluster_api::CORE_GROUP},
+    names::{GROUP, annotation::LINT_IGNORE},
+};
+use winpool_core::{
+    Objects,
+    lint::{self, Code, LintContext, LookupFn, Severity, Target, Workload},
+    manifests::{Ignored, LocatedProblem, Manifest, Manifests, Object, Resources},
+    pool::{RuntimeClassView, configs::ExpectedNode},
+    text::{agree, counted, some_of},
+    workload::SchedulingState,
+};
 
 use super::{
     finding::LocatedFinding,
     suppression::{IndexedFinding, Suppressions},
 };
-use crate::{
-    api::names::{GROUP, annotation::LINT_IGNORE},
-    commands::render::{self, Rendered},
-    domain::{
-        Objects,
-        lint::{self, Code, LintContext, LookupFn, Severity, Target, Workload},
-        pool::{RuntimeClassView, configs::ExpectedNode},
-        text::{agree, counted, some_of},
-        workload::SchedulingState,
-    },
-    facts::{Minor, cluster_api::CORE_GROUP},
-    manifests::{Ignored, LocatedProblem, Manifest, Manifests, Object, Resources},
-};
+use crate::commands::render::{self, Rendered};
 
 /// The result of a run.
 #[derive(Debug, Default)]

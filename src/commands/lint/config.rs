@@ -8,18 +8,16 @@ use std::{
 use clap::ValueEnum;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::{Map, Value};
+use winpool_api::facts::Minor;
+use winpool_core::{
+    Problem,
+    lint::{Code, Severity},
+    manifests::{LocatedProblem, Manifest},
+    text::closest,
+};
 
 use super::finding::relative;
-use crate::{
-    commands::{Failure, render::minor},
-    domain::{
-        Problem,
-        lint::{Code, Severity},
-        text::closest,
-    },
-    facts::Minor,
-    manifests::{LocatedProblem, Manifest},
-};
+use crate::commands::{Failure, render::minor};
 
 /// The name of the file.
 pub const FILE_NAME: &str = ".winpool-lint.yaml";
@@ -162,7 +160,7 @@ impl Parser {
 
     fn code(&mut self, path: &str, text: &str) -> Option<Code> {
         let code = text.parse::<Code>();
-        let problem = |error: crate::domain::lint::UnknownCode| {
+        let problem = |error: winpool_core::lint::UnknownCode| {
             Problem::new(path, format!("unknown code {text:?}"), error.advice())
         };
         code.map_err(|error| self.problems.push(problem(error))).ok()

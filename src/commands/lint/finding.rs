@@ -3,9 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
-
-use crate::{
-    domain::lint::{Code, Finding, Severity},
+use winpool_core::{
+    lint::{Code, Finding, Severity},
     manifests::{LocatedProblem, Location},
 };
 

@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
+use winpool_core::lint::Severity;
+
 use super::{LocatedFinding, Report, finding::relative};
-use crate::domain::lint::Severity;
 
 /// One workflow command for each finding. GitHub needs paths relative to the repository, which is the working directory.
 pub fn text(report: &Report, current: &Path) -> String {
@@ -35,8 +36,9 @@ fn property(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use winpool_core::lint::{Code, Finding};
+
     use super::*;
-    use crate::domain::lint::{Code, Finding};
 
     #[test]
     fn values_are_escaped() {

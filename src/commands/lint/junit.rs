@@ -3,8 +3,9 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+use winpool_core::lint::Severity;
+
 use super::{LocatedFinding, Report};
-use crate::domain::lint::Severity;
 
 /// The report. Findings of a severity that `fails` are failures, the others are passed test cases with an output.
 pub fn text(report: &Report, fails: impl Fn(Severity) -> bool) -> String {
@@ -65,8 +66,9 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use winpool_core::lint::{Code, Finding};
+
     use super::*;
-    use crate::domain::lint::{Code, Finding};
 
     #[test]
     fn findings_that_fail_are_failures() {

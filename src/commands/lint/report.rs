@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use winpool_core::lint::{Code, Finding, Severity};
 
 use super::{LocatedFinding, Report};
-use crate::domain::lint::{Code, Finding, Severity};
 
 /// The greatest length of a line, in characters.
 const MAX_LINE: usize = 160;

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use winpool_core::lint::{Code, Severity};
 
 use super::{LocatedFinding, Report, finding::relative};
-use crate::domain::lint::{Code, Severity};
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 

@@ -6,13 +6,13 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-
-use super::finding::{LocatedFinding, title};
-use crate::{
-    api::names::annotation::LINT_IGNORE,
-    domain::lint::{Code, Finding, UnknownCode, Workload},
+use winpool_api::names::annotation::LINT_IGNORE;
+use winpool_core::{
+    lint::{Code, Finding, UnknownCode, Workload},
     manifests::{Location, Manifest},
 };
+
+use super::finding::{LocatedFinding, title};
 
 const COMMENT: &str = "winpool:ignore";
 

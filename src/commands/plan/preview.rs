@@ -4,27 +4,24 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
-
-use crate::{
-    api::{
-        Taint,
-        names::{condition, reason},
-    },
-    domain::{
-        node::WindowsNode,
-        operation::{Done, Operation, Outcome, Parts},
-        pool::{
-            Pool, Snapshot,
-            delivery::{self, PlannedRestart},
-            plan::{Phase, Plan, Planner},
-            stranding::Remedy,
-        },
-        status::pool::report,
-        text::counted,
-        upgrade::{self, AffectedNodes},
-        workload::WorkloadName,
-    },
+use winpool_api::{
+    Taint,
     facts::Minor,
+    names::{condition, reason},
+};
+use winpool_core::{
+    node::WindowsNode,
+    operation::{Done, Operation, Outcome, Parts},
+    pool::{
+        Pool, Snapshot,
+        delivery::{self, PlannedRestart},
+        plan::{Phase, Plan, Planner},
+        stranding::Remedy,
+    },
+    status::pool::report,
+    text::counted,
+    upgrade::{self, AffectedNodes},
+    workload::WorkloadName,
 };
 
 /// What would change in the cluster, and what an upgrade would break.

@@ -3,16 +3,14 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use clap::builder::styling::Style;
+use winpool_api::Disruption;
+use winpool_core::{
+    pool::delivery::PlannedRestart,
+    text::{counted, some_of},
+};
 
 use super::preview::{ConditionPreview, PlannedChange, PoolPreview, Preview, UpgradeFinding, UpgradePreview, Writes};
-use crate::{
-    api::Disruption,
-    commands::output::{BOLD, RED, YELLOW},
-    domain::{
-        pool::delivery::PlannedRestart,
-        text::{counted, some_of},
-    },
-};
+use crate::commands::output::{BOLD, RED, YELLOW};
 
 /// The largest width of the first of two columns.
 const MAX_WIDTH: usize = 48;

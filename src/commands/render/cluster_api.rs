@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use winpool_api::facts::cluster_api::ApiVersion;
+use winpool_core::{
+    manifests::LocatedProblem,
+    pool::machines::{labels, secret_object, template_object},
+};
 
 use super::machines::{Input, MachinePool, RenderedTemplate};
-use crate::{
-    commands::output,
-    domain::pool::machines::{labels, secret_object, template_object},
-    facts::cluster_api::ApiVersion,
-    manifests::LocatedProblem,
-};
+use crate::commands::output;
 
 /// Secrets and templates, by `kind-namespace-name` in lower case, and notes for the user.
 #[derive(Debug, Default)]

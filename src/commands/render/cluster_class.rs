@@ -7,18 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use winpool_api::facts::cluster_api::BOOTSTRAP_GROUP;
+use winpool_core::{
+    Problem,
+    manifests::{KUBEADM_CONFIG_TEMPLATE, LocatedProblem},
+    pool::machines::{GroupKind, labels, secret_object},
+    render::{comment_lines, kubeadm::JsonPatches},
+};
 
 use super::machines::{Documents, Input, MachinePool, RenderedTemplate};
-use crate::{
-    commands::output,
-    domain::{
-        Problem,
-        pool::machines::{GroupKind, labels, secret_object},
-        render::{comment_lines, kubeadm::JsonPatches},
-    },
-    facts::cluster_api::BOOTSTRAP_GROUP,
-    manifests::{KUBEADM_CONFIG_TEMPLATE, LocatedProblem},
-};
+use crate::commands::output;
 
 /// The most operations of one definition.
 const MAX_OPERATIONS: usize = 100;

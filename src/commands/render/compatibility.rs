@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{
-    domain::{
-        Problem,
-        node::WindowsNode,
-        pool::{Spec, configs::ExpectedNode, plan::Member},
-        profile::{Pause, Profile},
-        render::{pause, reserve},
-        text::some_of,
-    },
-    facts::{ContainerdVersion, Minor, OsVersion, containerd},
+use winpool_api::facts::{ContainerdVersion, Minor, OsVersion, containerd};
+use winpool_core::{
+    Problem,
+    node::WindowsNode,
+    pool::{Spec, configs::ExpectedNode, plan::Member},
+    profile::{Pause, Profile},
+    render::{pause, reserve},
+    text::some_of,
 };
 
 /// The properties of a node that decide whether it runs a pause image.

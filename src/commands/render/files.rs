@@ -2,21 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::objects::locate;
-use crate::{
-    domain::{
-        Problem,
-        pool::{
-            Pool, Snapshot, Spec,
-            configs::{ExpectedNode, RenderedConfig},
-            plan::{ActivePool, Phase, Planner},
-        },
-        profile::Profile,
-        render::{self, Bootstrap, KUBELET_YAML, Variant, kubelet::kubeadm_patch, node_script::NodeScript},
-    },
-    facts::{ContainerRuntime, layers::KUBEADM_PATCHES_SINCE},
+use winpool_api::facts::{ContainerRuntime, layers::KUBEADM_PATCHES_SINCE};
+use winpool_core::{
+    Problem,
     manifests::{LocatedProblem, Resources},
+    pool::{
+        Pool, Snapshot, Spec,
+        configs::{ExpectedNode, RenderedConfig},
+        plan::{ActivePool, Phase, Planner},
+    },
+    profile::Profile,
+    render::{self, Bootstrap, KUBELET_YAML, Variant, kubelet::kubeadm_patch, node_script::NodeScript},
 };
+
+use super::objects::locate;
 
 /// The path of a KubeletConfiguration patch, below the parent of kubeadm's `patches.directory`.
 const KUBEADM_PATCH: &str = "patches/kubeletconfiguration0+merge.yaml";

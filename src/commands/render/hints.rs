@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use winpool_api::facts::cluster_api::{CLUSTER_NAME, CORE_GROUP};
+use winpool_core::{
+    kubernetes::shell_quoted,
+    manifests::LocatedProblem,
+    pool::machines::{GroupKind, hints},
+    render::kubeadm,
+};
 
 use super::machines::{Documents, Input, MachinePool};
-use crate::{
-    commands::output,
-    domain::{
-        kubernetes::shell_quoted,
-        pool::machines::{GroupKind, hints},
-        render::kubeadm,
-    },
-    facts::cluster_api::{CLUSTER_NAME, CORE_GROUP},
-    manifests::LocatedProblem,
-};
+use crate::commands::output;
 
 /// A patch for each pool with `clusterAPI.autoscaling`.
 ///

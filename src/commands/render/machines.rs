@@ -4,20 +4,17 @@ use std::collections::BTreeMap;
 
 use kube::core::DynamicObject;
 use serde_json::Value;
-
-use crate::{
-    domain::{
-        Problem, decode,
-        pool::{
-            Pool, Snapshot, Spec,
-            configs::ExpectedNode,
-            machines::{ClusterApiObjects, DesiredTemplate, GroupKind, MachineRules, TemplateView, Templates},
-        },
-        profile::Profile,
-        render::kubeadm::lost_fields,
-    },
-    facts::{ContainerdLine, ContainerdVersion, Minor, cluster_api::ApiVersion},
+use winpool_api::facts::{ContainerdLine, ContainerdVersion, Minor, cluster_api::ApiVersion};
+use winpool_core::{
+    Problem, decode,
     manifests::{BootstrapTemplate, BootstrapTemplates, LocatedProblem, Location, Resources},
+    pool::{
+        Pool, Snapshot, Spec,
+        configs::ExpectedNode,
+        machines::{ClusterApiObjects, DesiredTemplate, GroupKind, MachineRules, TemplateView, Templates},
+    },
+    profile::Profile,
+    render::kubeadm::lost_fields,
 };
 
 const TEMPLATE_FROM: &str = "spec.delivery.clusterAPI.templateFrom.name";

@@ -3,22 +3,20 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use winpool_api::{RuntimeClassState, names::annotation};
+use winpool_core::{
+    Explanation, Problem,
+    manifests::{LocatedProblem, Location, Resources},
+    operation::{NodePatch, Operation, Parts},
+    pool::{
+        Pool, Snapshot, Spec,
+        configs::{ExpectedNode, Rendering, Unrendered},
+        plan::{ActivePool, Phase, Plan, Planner},
+    },
+    text::some_of,
+};
 
 use super::compatibility;
-use crate::{
-    api::{RuntimeClassState, names::annotation},
-    domain::{
-        Explanation, Problem,
-        operation::{NodePatch, Operation, Parts},
-        pool::{
-            Pool, Snapshot, Spec,
-            configs::{ExpectedNode, Rendering, Unrendered},
-            plan::{ActivePool, Phase, Plan, Planner},
-        },
-        text::some_of,
-    },
-    manifests::{LocatedProblem, Location, Resources},
-};
 
 /// What the operator would apply to an idle cluster.
 #[derive(Debug, Default)]

@@ -2,23 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::objects::locate;
-use crate::{
-    domain::{
-        pool::{
-            Snapshot,
-            configs::ExpectedNode,
-            plan::{ActivePool, Phase, Planner},
-        },
-        profile::Profile,
-        render::{
-            KUBELET_YAML, Variant, pause,
-            platform::{NodeGroup, Target, documents},
-        },
-    },
-    facts::support,
+use winpool_api::facts::support;
+use winpool_core::{
     manifests::{LocatedProblem, Resources},
+    pool::{
+        Snapshot,
+        configs::ExpectedNode,
+        plan::{ActivePool, Phase, Planner},
+    },
+    profile::Profile,
+    render::{
+        KUBELET_YAML, Variant, pause,
+        platform::{NodeGroup, Target, documents},
+    },
 };
+
+use super::objects::locate;
 
 /// The file with the report, beside the documents.
 const REPORT: &str = "losses.txt";

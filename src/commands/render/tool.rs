@@ -1,6 +1,7 @@
 //! The values of `--target`, and what they print.
 
-use crate::{domain::render::platform::Target, facts::cluster_api::ApiVersion};
+use winpool_api::facts::cluster_api::ApiVersion;
+use winpool_core::render::platform::Target;
 
 /// A tool that configures nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

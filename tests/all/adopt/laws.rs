@@ -8,15 +8,13 @@ use proptest::{
     sample::{select, subsequence},
 };
 use serde_json::{Value, json};
-use winpool::{
-    api::Mode,
-    commands,
-    domain::{
-        adopt::{AdoptedPool, Adoption},
-        profile,
-        render::reserve::{ConfigState, config_state},
-    },
+use winpool::commands;
+use winpool_api::Mode;
+use winpool_core::{
+    adopt::{AdoptedPool, Adoption},
     manifests::{Budget, Manifests, Resources},
+    profile,
+    render::reserve::{ConfigState, config_state},
 };
 
 use super::{adoption, apply};

@@ -1,13 +1,11 @@
 //! The rules of `winpool adopt`, as tables of nodes and classes and what is written for them.
 
 use serde_json::{Value, json};
+use winpool_api::Mode;
+use winpool_core::adopt::{AdoptedPool, OmissionReason, TaintUse};
 
 use super::{adoption, apply};
 use crate::model::{CLASS, Model, NODE, POOL, node, pool};
-use winpool::{
-    api::Mode,
-    domain::adopt::{AdoptedPool, OmissionReason, TaintUse},
-};
 
 /// A cluster with these nodes, named `n0`, `n1` and so on: build, labels and taints as `key=value:Effect`.
 fn cluster(nodes: &[(u32, Value, &[&str])]) -> Model {

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use winpool::domain::{
+use winpool_core::{
     operation::{Done, Operation, Outcome, Parts, Shortfall, TaintPart, Unwritten},
     pool::plan::plan,
     status::pool::report,

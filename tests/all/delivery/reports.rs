@@ -1,6 +1,6 @@
 //! What a plan and the events on nodes say of the delivery.
 
-use winpool::domain::{
+use winpool_core::{
     operation::Outcome,
     pool::delivery::{PlannedRestart, restarts},
     status::{

@@ -4,14 +4,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
-use winpool::{
-    domain::{
-        operation::{Done, Operation, Outcome, Parts, Shortfall, TaintPart, WriteError},
-        pool::{Snapshot, plan::plan},
-        status::{pool::report, profile},
-        workload::{AffectedWorkloads, IssueKind, PoolWorkloads, WorkloadIssue, WorkloadName, Workloads},
-    },
+use winpool_core::{
     manifests::problems_of_status,
+    operation::{Done, Operation, Outcome, Parts, Shortfall, TaintPart, WriteError},
+    pool::{Snapshot, plan::plan},
+    status::{pool::report, profile},
+    workload::{AffectedWorkloads, IssueKind, PoolWorkloads, WorkloadIssue, WorkloadName, Workloads},
 };
 
 use crate::model::{self, CLASS, Model, NODE, POOL, PROFILE};

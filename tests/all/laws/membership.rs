@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::{prelude::*, sample::select};
-use winpool::domain::{
+use winpool_core::{
     ownership::Ownership,
     pool::{Pool, Snapshot},
     record::OwnershipKey,

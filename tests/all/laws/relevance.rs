@@ -1,7 +1,7 @@
 //! A change of a node that is not relevant does not change any plan or status.
 
 use proptest::{prelude::*, sample::select};
-use winpool::domain::{
+use winpool_core::{
     node::WindowsNode,
     operation::Operation,
     pool::{

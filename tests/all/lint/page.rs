@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use winpool::{
-    domain::lint::Code,
-    facts::pod_fields::{REJECTED, REJECTED_UNLISTED},
-};
+use winpool_api::facts::pod_fields::{REJECTED, REJECTED_UNLISTED};
+use winpool_core::lint::Code;
 
 use super::{corpus, winpool};
 

@@ -10,10 +10,10 @@ use proptest::{prelude::*, sample::select};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use winpool::{
-    api::LabelSelector,
     commands::output::{self, Format},
     policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, Policy, mutating, shipped, validating},
 };
+use winpool_api::LabelSelector;
 
 use super::{
     ADMIN, ALLOWED, COLLECTOR, KUBELET, OPERATOR,

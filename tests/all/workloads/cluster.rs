@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     core::v1 as core,
 };
 use serde_json::{Value, json};
-use winpool::domain::{
+use winpool_core::{
     image::{Content, Lookup, Platform, RuntimeReport},
     workload::{Controller, MemoryDefaults, Pod, PodController, PoolWorkloads, SchedulingState, Shared, WorkloadIndex},
 };

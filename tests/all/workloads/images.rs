@@ -1,7 +1,7 @@
 //! Whether images run: by the most reliable evidence, on every node that their pods can be scheduled to.
 
 use serde_json::{Value, json};
-use winpool::domain::image::{Lookup, RuntimeReport};
+use winpool_core::image::{Lookup, RuntimeReport};
 
 use super::cluster::{
     CONTAINERD, Cluster, container, found, images_to_look_up, one_pool, running, spec, tolerated, two_pools, waiting,

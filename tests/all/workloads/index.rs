@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
-use winpool::domain::{
+use winpool_core::{
     image::{Lookup, RuntimeReport},
     workload::{IssueKind, SchedulingState, WorkloadIndex},
 };

@@ -15,7 +15,7 @@ use kube::{
     api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use winpool::api::WindowsNodePool;
+use winpool_api::WindowsNodePool;
 
 use crate::{
     pools,

@@ -14,10 +14,7 @@ use kube::{
     api::{ApiResource, DynamicObject, Patch, PatchParams},
 };
 use serde_json::json;
-use winpool::{
-    api::{WindowsNodePool, WindowsRuntimeProfile},
-    facts::cluster_api::ApiVersion,
-};
+use winpool_api::{WindowsNodePool, WindowsRuntimeProfile, facts::cluster_api::ApiVersion};
 
 use crate::{
     pools,

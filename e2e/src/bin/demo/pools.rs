@@ -3,7 +3,7 @@
 use anyhow::Result;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Client, ResourceExt, api::ListParams};
-use winpool::api::{
+use winpool_api::{
     Mode, WindowsNodePool, WindowsNodePoolStatus,
     conditions::{CONDITIONS, ConditionType, Role},
     names::condition,
@@ -97,9 +97,10 @@ pub fn findings(pool: &WindowsNodePool) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use winpool_api::{ConfigStatus, NodeCounts};
+
     use super::*;
     use serde_json::{Value, json};
-    use winpool::api::{ConfigStatus, NodeCounts};
 
     fn pool(mode: &str, ready: &str, reason: &str, tainted: u32, more: Value) -> WindowsNodePool {
         let pending = if mode == "Observe" { json!(["label a on node b"]) } else { json!([]) };

@@ -9,7 +9,7 @@ use e2e::{
 };
 
 use kube::ResourceExt;
-use winpool::api::WindowsNodePool;
+use winpool_api::WindowsNodePool;
 
 use crate::{
     pools,

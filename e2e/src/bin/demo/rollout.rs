@@ -16,7 +16,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use winpool::api::{WindowsNodePool, WindowsRuntimeProfile};
+use winpool_api::{WindowsNodePool, WindowsRuntimeProfile};
 
 use crate::{
     pools,

@@ -6,7 +6,7 @@ use e2e::{
     wait::until,
 };
 use serde_json::json;
-use winpool::api::NodeConfigPhase;
+use winpool_api::NodeConfigPhase;
 
 use super::{Fleet, POOL};
 

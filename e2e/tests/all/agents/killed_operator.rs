@@ -13,7 +13,7 @@ use e2e::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use serde_json::json;
-use winpool::api::NodeConfigPhase::{Applied, Applying, Verifying};
+use winpool_api::NodeConfigPhase::{Applied, Applying, Verifying};
 
 use super::{Fleet, POOL, is_assignment};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use e2e::{agent::KUBELET_CONFIG, cluster::SOON, rollout::Step, wait::until};
 use kube::ResourceExt;
 use serde_json::json;
-use winpool::api::NodeConfigPhase;
+use winpool_api::NodeConfigPhase;
 
 use super::{Fleet, POOL, is_assignment};
 

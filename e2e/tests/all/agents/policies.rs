@@ -5,7 +5,8 @@ use anyhow::ensure;
 use e2e::{cluster::SOON, control_plane::User, install::install_agent_policies, wait::eventually};
 use kube::{Client, client::Body};
 use serde_json::json;
-use winpool::{api::WindowsNodeConfigStatus, policies::FIRST_WITH_VALIDATING};
+use winpool::policies::FIRST_WITH_VALIDATING;
+use winpool_api::WindowsNodeConfigStatus;
 
 use super::Fleet;
 

@@ -9,7 +9,7 @@ use e2e::{
 };
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
-use winpool::api::NodeConfigPhase;
+use winpool_api::NodeConfigPhase;
 
 use super::{DEFAULT_TIMEOUT, Fleet, POOL};
 

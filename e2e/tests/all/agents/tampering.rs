@@ -14,7 +14,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use winpool::api::{NodeConfigPhase, WindowsNodeConfig};
+use winpool_api::{NodeConfigPhase, WindowsNodeConfig};
 
 use super::{Fleet, POOL, is_assignment};
 

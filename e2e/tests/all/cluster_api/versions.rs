@@ -6,7 +6,7 @@ use e2e::{
     wait::until,
 };
 use serde_json::{Value, json};
-use winpool::facts::cluster_api::ApiVersion::{self, V1Beta1, V1Beta2};
+use winpool_api::facts::cluster_api::ApiVersion::{self, V1Beta1, V1Beta2};
 
 use super::{BASE, DEPLOYMENT, POOL, World, base, pool};
 

@@ -2,7 +2,7 @@
 
 use e2e::{audit::Request, cluster::Cluster, kubelet::SimulatedNode};
 use serde_json::{Value, json};
-use winpool::facts::{Minor, support::builds_supported_by};
+use winpool_api::facts::{Minor, support::builds_supported_by};
 
 use super::{CommandOutput, node, pool, run, writes};
 
@@ -55,7 +55,7 @@ async fn plan_for_an_upgrade_lists_what_breaks_and_what_changes() {
 
     // Upgrade to a minor that some of the nodes do not support.
     let target = WITHOUT_DOCKERSHIM.max(minor + 1);
-    let is_dropped = |build: &&winpool::facts::Build| {
+    let is_dropped = |build: &&winpool_api::facts::Build| {
         builds_supported_by(Minor(target)).is_some_and(|builds| !builds.contains(build))
     };
     let dropped = builds_supported_by(Minor(minor)).and_then(|builds| builds.iter().find(is_dropped));

@@ -6,7 +6,7 @@
 use e2e::{crd_server::CrdServer, install::path, requests::Requests};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use winpool::api::{
+use winpool_api::{
     WindowsNodeConfig, WindowsNodeConfigStatus, WindowsNodePool, WindowsNodePoolStatus, WindowsRuntimeProfile,
     WindowsRuntimeProfileStatus,
 };

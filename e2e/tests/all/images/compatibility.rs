@@ -6,7 +6,7 @@ use e2e::{
     wait::until,
 };
 use serde_json::{Value, json};
-use winpool::api::WorkloadCounts;
+use winpool_api::WorkloadCounts;
 
 use super::{
     LOOKUP_TIMEOUT, manifests,

@@ -9,7 +9,7 @@ use e2e::{
     wait::{stays, until},
 };
 use serde_json::json;
-use winpool::api::WindowsNodePoolStatus;
+use winpool_api::WindowsNodePoolStatus;
 
 use super::with_one_node;
 

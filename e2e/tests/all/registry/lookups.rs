@@ -18,10 +18,8 @@ use e2e::{
 };
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use winpool::{
-    domain::image::{Lookup, Reference},
-    registry::{LookupCache, LookupRequest, Registry as Client, Settings},
-};
+use winpool::registry::{LookupCache, LookupRequest, Registry as Client, Settings};
+use winpool_core::image::{Lookup, Reference};
 
 use super::{
     anonymous, client, described, error_of, image,

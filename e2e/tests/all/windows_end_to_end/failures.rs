@@ -2,7 +2,7 @@
 
 use e2e::windows_node::{CONTAINERD_CONFIG, Installation, KUBELET_CONFIG};
 use serde_json::json;
-use winpool::api::NodeConfigPhase::{Applied, RolledBack};
+use winpool_api::NodeConfigPhase::{Applied, RolledBack};
 
 use super::{Case, World};
 

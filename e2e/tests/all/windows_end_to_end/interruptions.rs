@@ -6,10 +6,8 @@ use e2e::{
     windows_node::{Installation, KUBELET_CONFIG, RESTORE_SERVICE},
 };
 use serde_json::json;
-use winpool::{
-    agent::journal::{Change, Direction, Stage},
-    api::NodeConfigPhase,
-};
+use winpool_agent::journal::{Change, Direction, Stage};
+use winpool_api::NodeConfigPhase;
 
 use super::World;
 

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use kube::{Api, Client};
 use kube_runtime::{WatchStreamExt, watcher};
 use tokio::task::JoinHandle;
-use winpool::api::{NodeConfigPhase, WindowsNodeConfig};
+use winpool_api::{NodeConfigPhase, WindowsNodeConfig};
 
 /// The states of WindowsNodeConfigs, with the times at which they were observed.
 pub(super) struct Observer {

@@ -7,7 +7,7 @@ use e2e::{
 };
 use kube::api::ListParams;
 use serde_json::json;
-use winpool::api::WindowsNodeConfig;
+use winpool_api::WindowsNodeConfig;
 
 use super::{POOL, World};
 

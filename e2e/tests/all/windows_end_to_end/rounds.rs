@@ -11,7 +11,7 @@ use e2e::{
     windows_node::{Installation, KUBELET_CONFIG},
 };
 use serde_json::json;
-use winpool::api::{NodeConfigPhase, WindowsNodeConfigStatus};
+use winpool_api::{NodeConfigPhase, WindowsNodeConfigStatus};
 
 use super::{NODE, World};
 

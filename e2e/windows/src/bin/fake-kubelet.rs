@@ -28,7 +28,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
-use winpool::domain::kubernetes::quantity::Quantity;
+use winpool_core::kubernetes::quantity::Quantity;
 
 const VERSION: &str = "v1.36.2";
 /// The endpoint of no container runtime. The agent runs a kubelet with it to check a configuration.

@@ -30,7 +30,7 @@ mod windows {
         service::{ServiceAccess, ServiceDependency, ServiceErrorControl, ServiceInfo, ServiceStartType, ServiceType},
         service_manager::{ServiceManager, ServiceManagerAccess},
     };
-    use winpool::agent::{
+    use winpool_agent::{
         host::{Host, ServiceDefinition, ServiceState},
         windows::Windows,
         windows_service::{self, RESTORE_ARGUMENTS},

@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use tempfile::TempDir;
-use winpool::agent::{host::Host, windows::Windows};
+use winpool_agent::{host::Host, windows::Windows};
 
 use super::{Service, fake_containerd, strings};
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use tempfile::TempDir;
-use winpool::agent::credentials::in_cluster;
+use winpool_agent::credentials::in_cluster;
 
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n";
 

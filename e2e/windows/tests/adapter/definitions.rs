@@ -4,7 +4,7 @@ use std::{env, fs};
 
 use windows_registry::{Key, LOCAL_MACHINE, Type};
 use windows_service::service::{ServiceAccess, ServiceType};
-use winpool::agent::{
+use winpool_agent::{
     host::{Host, ServiceDefinition},
     windows::Windows,
 };

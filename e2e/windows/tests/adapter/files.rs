@@ -9,7 +9,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use winpool::agent::{host::Host, windows::Windows};
+use winpool_agent::{host::Host, windows::Windows};
 
 use super::{eventually, exists, os_error, start_helper};
 

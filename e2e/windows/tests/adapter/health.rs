@@ -1,6 +1,6 @@
 //! Health checks on the loopback interface.
 
-use winpool::agent::{host::Host, windows::Windows};
+use winpool_agent::{host::Host, windows::Windows};
 
 use super::{Service, eventually};
 

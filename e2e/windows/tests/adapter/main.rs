@@ -24,7 +24,7 @@ use windows_service::{
     service::{ServiceAccess, ServiceDependency, ServiceErrorControl, ServiceInfo, ServiceStartType, ServiceType},
     service_manager::{ServiceManager, ServiceManagerAccess},
 };
-use winpool::agent::{
+use winpool_agent::{
     host::{Host, ServiceState},
     windows::Windows,
 };

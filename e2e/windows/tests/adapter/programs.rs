@@ -7,7 +7,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use winpool::agent::{
+use winpool_agent::{
     host::{Host, Output},
     windows::Windows,
 };

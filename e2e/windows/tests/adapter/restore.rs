@@ -3,7 +3,7 @@
 use std::{env, fs, time::Duration};
 
 use windows_service::service::{ServiceAccess, ServiceConfig, ServiceExitCode, ServiceStartType, ServiceType};
-use winpool::agent::{
+use winpool_agent::{
     host::{Host, ServiceState},
     windows::Windows,
     windows_service::{RESTORE_PROGRAM, RESTORE_SERVICE},
@@ -27,7 +27,7 @@ fn the_restore_service_starts_a_copy_of_the_program_with_windows() {
     for _ in 0..2 {
         set_restore_service(true);
         let config = config();
-        let command = r#""C:\Program Files\winpool\winpool.exe" agent restore --service"#;
+        let command = r#""C:\Program Files\winpool\winpool-agent.exe" restore --service"#;
         assert_eq!(config.executable_path.to_str(), Some(command));
         assert_eq!(config.start_type, ServiceStartType::AutoStart);
         assert_eq!(config.service_type, ServiceType::OWN_PROCESS);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use windows_service::service::ServiceAccess;
-use winpool::agent::{
+use winpool_agent::{
     host::{Host, ServiceState},
     windows::Windows,
 };

@@ -1,0 +1,451 @@
+//! The cycle of a change: write, restart, verify, confirm; and roll back if one of these fails.
+//!
+//! [`Cycle::advance`] performs one action and saves the journal before the next one. Every action can be repeated, so a
+//! crash at any time is resumed by calling it again with the journal from the node.
+
+use std::{collections::BTreeMap, fmt, io, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use winpool_api::RollbackReason;
+
+use super::{
+    host::{Host, ServiceState},
+    in_use::unused_values,
+    journal::{Change, ConfigId, Direction, Failure, Journal, Stage},
+    node_plan::{NodePlan, Restart},
+};
+
+/// The interval between two observations of a service.
+const POLL: Duration = Duration::from_millis(250);
+
+/// What the API server knows of the node.
+pub trait Cluster {
+    /// When the Lease of the node was renewed.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    fn lease_renewed(&self) -> io::Result<Option<Timestamp>>;
+
+    /// The pods of the node by uid, and whether each of them runs, has completed, or has failed.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    fn pods(&self) -> io::Result<BTreeMap<String, PodPhase>>;
+
+    /// The configuration that the kubelet of the node uses; `None` if it does not answer, or not to the agent.
+    fn kubelet_config(&self) -> Option<Value>;
+}
+
+/// The phase of a pod, as far as it is relevant here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodPhase {
+    /// It runs.
+    Running,
+    /// It is pending, or has completed.
+    Other,
+    /// It has failed. A restarted kubelet admits its pods again, and fails those that no longer fit.
+    Failed,
+}
+
+/// The time limits of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long a service may take to stop before its processes are killed, and to start.
+    pub service: Duration,
+    /// How long all services must be healthy without interruption.
+    pub stable: Duration,
+    /// How long the services may take to be healthy, from the restart on.
+    pub verify: Duration,
+    /// How long verification and confirmation may take together, from the restart on.
+    pub confirm: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self { service: seconds(60), stable: seconds(15), verify: seconds(180), confirm: seconds(300) }
+    }
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Call again at once.
+    Continue,
+    /// Call again after a short time, or when the desired configuration changes.
+    Wait,
+    /// Nothing is in progress.
+    Idle,
+}
+
+/// A change on a node.
+pub struct Cycle<'a> {
+    host: &'a dyn Host,
+    limits: Limits,
+    /// The saved state.
+    journal: Journal,
+    /// Since when all services have been healthy, with their processes. It is not durable: after a crash it starts again.
+    healthy: Option<(Timestamp, Vec<u32>)>,
+}
+
+impl<'a> Cycle<'a> {
+    /// Resumes with the journal of the node.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn resume(host: &'a dyn Host, limits: Limits) -> io::Result<Self> {
+        Ok(Self { host, limits, journal: Journal::load(host)?, healthy: None })
+    }
+
+    /// The state of the agent.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Sets how long verification and confirmation may take together.
+    pub fn set_confirm_limit(&mut self, limit: Duration) {
+        self.limits.confirm = limit;
+    }
+
+    /// Begins to apply a plan. A configuration that changes nothing is applied at once.
+    ///
+    /// # Errors
+    /// When the restore service or the journal cannot be written. Nothing was changed then.
+    pub fn begin(&mut self, cluster: &dyn Cluster, id: ConfigId, plan: NodePlan) -> io::Result<()> {
+        let mut journal = self.journal.clone();
+        if plan.files.is_empty() && plan.services.is_empty() {
+            journal.commit(id);
+            return self.save(journal);
+        }
+        let pods = cluster.pods()?.into_iter().filter(|(_, phase)| *phase == PodPhase::Running);
+        journal.change = Some(Change::new(id, plan, pods.map(|(uid, _)| uid).collect()));
+        self.host.set_restore_service(true)?;
+        self.save(journal)
+    }
+
+    /// Performs the next action of the change in progress. `confirmed` is the digest that the operator confirmed, and
+    /// `desired` the requested configuration: another one than that of the change supersedes it.
+    ///
+    /// # Errors
+    /// When the journal cannot be saved, or a rollback cannot be performed yet. The action is repeated by the next call.
+    pub fn advance(
+        &mut self,
+        cluster: &dyn Cluster,
+        desired: Option<&ConfigId>,
+        confirmed: Option<&str>,
+    ) -> io::Result<Next> {
+        let Some(mut change) = self.journal.change.clone() else { return Ok(Next::Idle) };
+        let superseded = desired.is_some_and(|desired| *desired != change.id);
+        if superseded && change.direction == Direction::Apply {
+            let message = desired.map(|desired| desired.config.clone()).unwrap_or_default();
+            change.roll_back(Failure { reason: RollbackReason::Superseded, message });
+            return self.save_change(change);
+        }
+        match change.stage {
+            Stage::Write => self.write_all(change),
+            Stage::Restart => self.restart_all(change),
+            Stage::Verify(since) | Stage::Confirm(since) if since > self.host.now() => {
+                // The clock was set back.
+                change.stage = Stage::Verify(self.host.now());
+                self.save_change(change)
+            }
+            Stage::Verify(since) => self.verify(cluster, change, since),
+            Stage::Confirm(since) => self.confirm(change, since, confirmed),
+        }
+    }
+
+    /// Undoes an unconfirmed change after a reboot, without the network. A later [`Self::advance`] verifies it.
+    ///
+    /// # Errors
+    /// When the former files cannot be restored, or the services not restarted.
+    pub fn restore(&mut self) -> io::Result<()> {
+        let Some(mut change) = self.journal.change.clone() else { return self.host.set_restore_service(false) };
+        let message = "Windows was restarted before the configuration was confirmed".to_owned();
+        change.roll_back(Failure { reason: RollbackReason::Rebooted, message });
+        self.save_change(change)?;
+        while let Some(change) = self.journal.change.clone() {
+            match change.stage {
+                Stage::Write => self.write_all(change)?,
+                Stage::Restart => self.restart_all(change)?,
+                Stage::Verify(_) | Stage::Confirm(_) => break,
+            };
+        }
+        Ok(())
+    }
+
+    fn write_all(&mut self, change: Change) -> io::Result<Next> {
+        let written = self.write(&change);
+        self.proceed(change, written, Stage::Restart)
+    }
+
+    fn restart_all(&mut self, change: Change) -> io::Result<Next> {
+        let restarted = self.restart(&change);
+        let now = self.host.now();
+        self.healthy = None;
+        self.journal.restarted = Some(now);
+        self.proceed(change, restarted, Stage::Verify(now))
+    }
+
+    /// The next stage after a successful action; a rollback after a failed one. A failed rollback is repeated.
+    fn proceed(&mut self, mut change: Change, result: Result<(), Failure>, next: Stage) -> io::Result<Next> {
+        match (result, &change.direction) {
+            (Ok(()), _) => change.stage = next,
+            (Err(failure), Direction::Apply) => change.roll_back(failure),
+            (Err(failure), Direction::RollBack(_)) => return Err(io::Error::other(failure.message)),
+        }
+        self.save_change(change)
+    }
+
+    fn write(&self, change: &Change) -> Result<(), Failure> {
+        let apply = change.direction == Direction::Apply;
+        for file in &change.plan.files {
+            let target = if apply { &file.after } else { &file.before };
+            self.write_file(&file.path, target.as_deref()).map_err(failed(RollbackReason::WriteFailed, &file.path))?;
+        }
+        for edit in &change.plan.services {
+            let target = if apply { &edit.after } else { &edit.before };
+            self.host.define(target).map_err(failed(RollbackReason::WriteFailed, &target.name))?;
+        }
+        Ok(())
+    }
+
+    fn write_file(&self, path: &str, target: Option<&[u8]>) -> io::Result<()> {
+        let current = self.host.read(path)?;
+        match target {
+            Some(bytes) if current.as_deref() != Some(bytes) => self.host.replace(path, bytes),
+            None if current.is_some() => self.host.remove(path),
+            _ => Ok(()),
+        }
+    }
+
+    /// Stops dependents first and starts dependencies first, whether or not the service manager does.
+    fn restart(&self, change: &Change) -> Result<(), Failure> {
+        for restart in change.plan.restarts.iter().rev() {
+            self.stop(&restart.service).map_err(failed(RollbackReason::RestartFailed, &restart.service))?;
+        }
+        for restart in &change.plan.restarts {
+            self.start(&restart.service).map_err(failed(RollbackReason::RestartFailed, &restart.service))?;
+        }
+        Ok(())
+    }
+
+    fn stop(&self, service: &str) -> io::Result<()> {
+        let stopped = |state| matches!(state, None | Some(ServiceState::Stopped));
+        // A service accepts no stop during its start.
+        self.settled(service, |state| state != Some(ServiceState::Pending))?;
+        match self.host.stop(service) {
+            Ok(()) if stopped(self.settled(service, stopped)?) => return Ok(()),
+            Err(error) if self.host.state(service)? != Some(ServiceState::Pending) => return Err(error),
+            _ => {}
+        }
+        if let Some(pid) = self.host.process(service)? {
+            self.host.kill(pid)?;
+        }
+        match self.settled(service, stopped)? {
+            state if stopped(state) => Ok(()),
+            // Wine reports a service that was killed during its start as starting for ever, and starts it again.
+            Some(ServiceState::Pending) if self.host.process(service)?.is_none() => Ok(()),
+            _ => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not stop, and cannot be killed")),
+        }
+    }
+
+    fn start(&self, service: &str) -> io::Result<()> {
+        self.host.start(service)?;
+        match self.settled(service, |state| state != Some(ServiceState::Pending))? {
+            Some(ServiceState::Running { .. }) => Ok(()),
+            Some(ServiceState::Stopped) => Err(io::Error::other("it ended during its start")),
+            Some(ServiceState::Pending) => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not finish its start")),
+            None => Err(io::Error::new(io::ErrorKind::NotFound, "the service does not exist")),
+        }
+    }
+
+    /// The state of a service once it is as expected, or after the time limit.
+    fn settled(
+        &self,
+        service: &str,
+        expected: impl Fn(Option<ServiceState>) -> bool,
+    ) -> io::Result<Option<ServiceState>> {
+        let began = self.host.now();
+        loop {
+            let state = self.host.state(service)?;
+            if expected(state) || elapsed(began, self.host.now()) >= self.limits.service {
+                return Ok(state);
+            }
+            self.host.sleep(POLL);
+        }
+    }
+
+    fn verify(&mut self, cluster: &dyn Cluster, mut change: Change, since: Timestamp) -> io::Result<Next> {
+        let problem = self.problem(cluster, &change, since);
+        let late = elapsed(since, self.host.now()) >= self.limits.verify.min(self.limits.confirm);
+        match (problem, &change.direction) {
+            (None, Direction::Apply) => change.stage = Stage::Confirm(since),
+            (None, Direction::RollBack(failure)) => return self.finish_rollback(change.id.clone(), failure.clone()),
+            (Some(failure), Direction::Apply) if late || is_final(&failure) => {
+                change.roll_back(failure);
+            }
+            // The former configuration must run: the services are restarted until it does.
+            (Some(_), Direction::RollBack(_)) if late => change.stage = Stage::Write,
+            (Some(_), _) => return Ok(Next::Wait),
+        }
+        self.save_change(change)
+    }
+
+    fn confirm(&mut self, mut change: Change, since: Timestamp, confirmed: Option<&str>) -> io::Result<Next> {
+        if self.running(&change).is_err() {
+            change.stage = Stage::Verify(since);
+            self.healthy = None;
+            return self.save_change(change);
+        }
+        if confirmed == Some(change.id.digest.as_str()) {
+            let mut journal = self.journal.clone();
+            journal.commit(change.id);
+            self.host.set_restore_service(false)?;
+            return self.save(journal).map(|()| Next::Idle);
+        }
+        if elapsed(since, self.host.now()) < self.limits.confirm {
+            return Ok(Next::Wait);
+        }
+        let message = "the operator did not confirm the configuration in time".to_owned();
+        change.roll_back(Failure { reason: RollbackReason::NotConfirmed, message });
+        self.save_change(change)
+    }
+
+    fn finish_rollback(&mut self, id: ConfigId, failure: Failure) -> io::Result<Next> {
+        let mut journal = self.journal.clone();
+        journal.reject(id, failure);
+        self.host.set_restore_service(false)?;
+        self.save(journal).map(|()| Next::Continue)
+    }
+
+    /// Why the change is not verified yet; `None` once it is.
+    fn problem(&mut self, cluster: &dyn Cluster, change: &Change, since: Timestamp) -> Option<Failure> {
+        let pids = match self.running(change) {
+            Ok(pids) => pids,
+            Err(failure) => {
+                self.healthy = None;
+                return Some(failure);
+            }
+        };
+        let now = self.host.now();
+        let stable = match &self.healthy {
+            Some((began, former)) if *former == pids => elapsed(*began, now) >= self.limits.stable,
+            _ => {
+                self.healthy = Some((now, pids));
+                self.limits.stable.is_zero()
+            }
+        };
+        if !stable {
+            let services: Vec<_> = change.plan.restarts.iter().map(|restart| restart.service.as_str()).collect();
+            let message =
+                format!("{} did not run for {:?} without interruption", services.join(", "), self.limits.stable);
+            return Some(not_healthy(message));
+        }
+        // A rollback succeeds without the network.
+        if change.direction != Direction::Apply {
+            return None;
+        }
+        lease_problem(cluster, since)
+            .or_else(|| pod_problem(cluster, change))
+            .or_else(|| kubelet_problem(cluster, change))
+    }
+
+    /// The processes of the restarted services, if all are healthy.
+    fn running(&self, change: &Change) -> Result<Vec<u32>, Failure> {
+        let processes = change.plan.restarts.iter().map(|restart| self.healthy_processes(restart));
+        Ok(processes.collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
+    /// The process of a service, and those of its program: nssm keeps running while it restarts the kubelet, whose process
+    /// changes.
+    fn healthy_processes(&self, restart: &Restart) -> Result<Vec<u32>, Failure> {
+        let name = &restart.service;
+        let pid = match self.host.state(name) {
+            Ok(Some(ServiceState::Running { pid })) => pid,
+            Ok(_) => return Err(not_healthy(format!("{name} does not run"))),
+            Err(error) => return Err(not_healthy(format!("{name}: {error}"))),
+        };
+        let mut pids = vec![pid];
+        if let Some(program) = &restart.program {
+            let mut started =
+                self.host.processes(program).map_err(|error| not_healthy(format!("{program}: {error}")))?;
+            if started.is_empty() {
+                return Err(not_healthy(format!("no process of {program} runs")));
+            }
+            started.sort_unstable();
+            pids.extend(started);
+        }
+        let Some(health) = &restart.health else { return Ok(pids) };
+        let endpoint = format!("http://127.0.0.1:{}{}", health.port, health.path);
+        match self.host.http_status(health.port, &health.path) {
+            Ok(200) => Ok(pids),
+            Ok(status) => Err(not_healthy(format!("{name}: {endpoint} answers {status}"))),
+            Err(error) => Err(not_healthy(format!("{name}: {endpoint}: {error}"))),
+        }
+    }
+
+    fn save_change(&mut self, change: Change) -> io::Result<Next> {
+        let journal = Journal { change: Some(change), ..self.journal.clone() };
+        self.save(journal).map(|()| Next::Continue)
+    }
+
+    fn save(&mut self, journal: Journal) -> io::Result<()> {
+        journal.save(self.host)?;
+        self.journal = journal;
+        Ok(())
+    }
+}
+
+/// The Ready condition of a node stays as it was for 40 seconds; only a Lease renewed after the restart proves that the
+/// kubelet reaches the API server.
+fn lease_problem(cluster: &dyn Cluster, since: Timestamp) -> Option<Failure> {
+    let failure = |message: String| Some(Failure { reason: RollbackReason::LeaseNotRenewed, message });
+    match cluster.lease_renewed() {
+        Ok(Some(renewed)) if renewed > since => None,
+        Ok(_) => failure("the Lease of the node was not renewed since the restart".to_owned()),
+        Err(error) => failure(format!("the Lease of the node cannot be read: {error}")),
+    }
+}
+
+/// Pods that were deleted since are no problem.
+fn pod_problem(cluster: &dyn Cluster, change: &Change) -> Option<Failure> {
+    let pods = match cluster.pods() {
+        Ok(pods) => pods,
+        Err(error) => return Some(not_healthy(format!("the pods of the node cannot be read: {error}"))),
+    };
+    let failed = change.pods.iter().filter(|uid| pods.get(*uid) == Some(&PodPhase::Failed)).count();
+    let message = format!("{failed} of {} pods that ran before have failed", change.pods.len());
+    (failed > 0).then_some(Failure { reason: RollbackReason::PodsFailed, message })
+}
+
+/// A kubelet that does not return its configuration is not checked.
+fn kubelet_problem(cluster: &dyn Cluster, change: &Change) -> Option<Failure> {
+    let expected = Some(&change.plan.kubelet).filter(|expected| !expected.is_empty())?;
+    let unused = unused_values(expected, &cluster.kubelet_config()?);
+    let list = unused.join(", ");
+    let message =
+        format!("the kubelet does not use the configuration: {list}. Remove the flag or the file that overrides it");
+    (!unused.is_empty()).then_some(Failure { reason: RollbackReason::ConfigNotUsed, message })
+}
+
+/// Whether waiting cannot help.
+fn is_final(failure: &Failure) -> bool {
+    matches!(failure.reason, RollbackReason::PodsFailed | RollbackReason::ConfigNotUsed)
+}
+
+fn not_healthy(message: impl Into<String>) -> Failure {
+    Failure { reason: RollbackReason::NotHealthy, message: message.into() }
+}
+
+fn failed<E: fmt::Display>(reason: RollbackReason, object: &str) -> impl Fn(E) -> Failure {
+    move |error| Failure { reason, message: format!("{object}: {error}") }
+}
+
+/// The time between two moments; zero if the clock was set back.
+fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since).max(SignedDuration::ZERO)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! Tables of single outcomes, and the property that any sequence of faults ends with one configuration as a whole.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    fake::{CONFIG, FakeHost, Fault},
+    node_plan::{FileEdit, HealthEndpoint, ServiceEdit},
+};
+
+const OLD: &str = "old\n";
+const DROP_IN: &str = r"C:\k\conf.d\50-winpool.conf";
+const LIMITS: Limits = Limits {
+    service: Duration::from_secs(10),
+    stable: Duration::from_secs(5),
+    verify: Duration::from_secs(60),
+    confirm: Duration::from_secs(120),
+};
+
+fn id(attempt: u32) -> ConfigId {
+    ConfigId { config: "web-1".into(), digest: "1".into(), attempt }
+}
+
+/// A new configuration, a new file, and a new command line of the kubelet.
+fn plan(host: &FakeHost, config: &str) -> NodePlan {
+    let before = host.0.borrow().services["kubelet"].definition.clone();
+    let after = ServiceDefinition { command: "kubelet.exe --new".into(), ..before.clone() };
+    let health = Some(HealthEndpoint { port: 10248, path: "/healthz".into() });
+    NodePlan {
+        files: vec![
+            FileEdit {
+                path: CONFIG.into(),
+                before: Some(OLD.as_bytes().to_vec()),
+                after: Some(config.as_bytes().to_vec()),
+            },
+            FileEdit { path: DROP_IN.into(), before: None, after: Some(b"drop-in".to_vec()) },
+        ],
+        services: vec![ServiceEdit { before, after }],
+        restarts: vec![
+            Restart { service: "containerd".into(), program: None, health: None },
+            Restart { service: "kubelet".into(), program: Some("kubelet.exe".into()), health },
+        ],
+        kubelet: json!({"maxPods": 42}).as_object().unwrap().clone(),
+    }
+}
+
+use super::super::host::ServiceDefinition;
+
+/// Whether the operator confirms a verified configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Confirms,
+    Silent,
+}
+
+/// Runs the agent until nothing is in progress, and starts it again after each crash.
+fn run(host: &FakeHost, config: &str, operator: Operator) -> Journal {
+    let plan = plan(host, config);
+    let mut begun = false;
+    for _ in 0..200 {
+        let rebooted = host.revive();
+        let Ok(mut cycle) = Cycle::resume(host, LIMITS) else { continue };
+        if rebooted && host.0.borrow().restores {
+            let _ = cycle.restore();
+        }
+        begun = begun || cycle.journal().change.is_some() || cycle.journal().applied.is_some();
+        if !begun && cycle.journal().rejected.is_empty() {
+            match cycle.begin(host, id(0), plan.clone()) {
+                Ok(()) => begun = true,
+                Err(_) => host.sleep(Duration::from_secs(5)),
+            }
+        }
+        if finish(host, &mut cycle, operator) {
+            return cycle.journal().clone();
+        }
+    }
+    panic!("the change does not end: {:?}", host.0.borrow());
+}
+
+/// Advances until nothing is in progress; false after a crash.
+fn finish(host: &FakeHost, cycle: &mut Cycle, operator: Operator) -> bool {
+    for _ in 0..5_000 {
+        if host.0.borrow().crashed {
+            return false;
+        }
+        let verified = matches!(cycle.journal().change.as_ref().map(|change| change.stage), Some(Stage::Confirm(_)));
+        let confirmed = (verified && operator == Operator::Confirms).then_some("1");
+        match cycle.advance(host, Some(&id(0)), confirmed) {
+            Ok(Next::Idle) => return cycle.journal().applied.is_some() || !cycle.journal().rejected.is_empty(),
+            Ok(Next::Continue) => {}
+            Ok(Next::Wait) | Err(_) => host.sleep(Duration::from_secs(1)),
+        }
+    }
+    false
+}
+
+/// The files, the definition and the configuration that the kubelet runs, if they are all the new or all the former ones.
+fn outcome(host: &FakeHost) -> Option<&'static str> {
+    let state = host.0.borrow();
+    let kubelet = state.services["kubelet"].clone();
+    drop(state);
+    let found = (
+        host.text(CONFIG).unwrap() == OLD,
+        host.text(DROP_IN).is_none(),
+        kubelet.definition.command == "kubelet.exe",
+        kubelet.loaded.0.command == "kubelet.exe",
+        host.running().map(|loaded| loaded == OLD),
+    );
+    match found {
+        (true, true, true, true, Some(true)) => Some("former"),
+        (false, false, false, false, Some(false)) => Some("new"),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_configuration_is_kept_only_if_it_was_verified_and_confirmed() {
+    for (config, operator, expected) in [
+        ("new\n", Operator::Confirms, Ok(())),
+        ("new\n", Operator::Silent, Err(RollbackReason::NotConfirmed)),
+        ("exit\n", Operator::Confirms, Err(RollbackReason::RestartFailed)),
+        ("pending\n", Operator::Confirms, Err(RollbackReason::RestartFailed)),
+        ("crash\n", Operator::Confirms, Err(RollbackReason::NotHealthy)),
+        ("respawn\n", Operator::Confirms, Err(RollbackReason::NotHealthy)),
+        ("unhealthy\n", Operator::Confirms, Err(RollbackReason::NotHealthy)),
+        ("slow\n", Operator::Confirms, Err(RollbackReason::NotHealthy)),
+        ("offline\n", Operator::Confirms, Err(RollbackReason::LeaseNotRenewed)),
+        ("evict\n", Operator::Confirms, Err(RollbackReason::PodsFailed)),
+        ("overridden\n", Operator::Confirms, Err(RollbackReason::ConfigNotUsed)),
+    ] {
+        let host = FakeHost::new(OLD, []);
+        let journal = run(&host, config, operator);
+        let (kept, rejected) = match expected {
+            Ok(()) => ("new", None),
+            Err(reason) => ("former", Some(reason)),
+        };
+        assert_eq!(outcome(&host), Some(kept), "{config:?} {operator:?}");
+        assert_eq!(journal.applied.is_some(), expected.is_ok(), "{config:?} {operator:?}");
+        assert_eq!(journal.rejection(&id(0)).map(|found| found.failure.reason), rejected, "{config:?} {operator:?}");
+        assert!(!host.0.borrow().restores, "the restore service is removed");
+    }
+}
+
+#[test]
+fn a_plan_without_changes_is_applied_at_once() {
+    let host = FakeHost::new(OLD, []);
+    let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
+    cycle.begin(&host, id(0), NodePlan::default()).unwrap();
+    assert_eq!(cycle.journal().applied, Some(id(0)));
+    assert_eq!(cycle.advance(&host, Some(&id(0)), None).unwrap(), Next::Idle);
+    assert!(!host.0.borrow().restores);
+}
+
+#[test]
+fn another_configuration_supersedes_an_unconfirmed_one_without_rejecting_it() {
+    let host = FakeHost::new(OLD, []);
+    let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
+    cycle.begin(&host, id(0), plan(&host, "new\n")).unwrap();
+    let other = ConfigId { digest: "2".into(), ..id(0) };
+    for _ in 0..200 {
+        if cycle.advance(&host, Some(&other), None).unwrap() == Next::Idle {
+            break;
+        }
+        host.sleep(Duration::from_secs(1));
+    }
+    assert_eq!(outcome(&host), Some("former"));
+    assert_eq!((&cycle.journal().applied, cycle.journal().rejected.len()), (&None, 0));
+}
+
+#[test]
+fn a_reboot_before_the_confirmation_restores_the_former_configuration_without_the_network() {
+    let host = FakeHost::new(OLD, []);
+    let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
+    cycle.begin(&host, id(0), plan(&host, "exit\n")).unwrap();
+    assert_eq!(cycle.advance(&host, Some(&id(0)), None).unwrap(), Next::Continue, "the files are written");
+    host.0.borrow_mut().faults = [(0, Fault::Reboot), (0, Fault::Offline)].into();
+    assert!(cycle.advance(&host, Some(&id(0)), None).is_err());
+    assert!(host.revive() && host.running().is_none(), "the new configuration does not start");
+    Cycle::resume(&host, LIMITS).unwrap().restore().unwrap();
+    assert_eq!(outcome(&host), Some("former"));
+}
+
+#[test]
+fn a_journal_that_cannot_be_parsed_changes_nothing() {
+    let host = FakeHost::new(OLD, []);
+    host.replace(super::super::journal::JOURNAL, b"{").unwrap();
+    assert!(Cycle::resume(&host, LIMITS).is_err());
+    assert_eq!(outcome(&host), Some("former"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// After any sequence of faults the node runs the new configuration as a whole or the former one as a whole.
+    #[test]
+    fn any_sequence_of_faults_ends_with_one_configuration_as_a_whole(
+        config in proptest::sample::select(vec!["new\n", "exit\n", "pending\n", "crash\n", "respawn\n", "unhealthy\n", "slow\n", "offline\n", "evict\n", "overridden\n"]),
+        operator in proptest::sample::select(vec![Operator::Confirms, Operator::Silent]),
+        faults in proptest::collection::vec((0..60_u32, proptest::sample::select(Fault::ALL.to_vec())), 0..6),
+    ) {
+        let host = FakeHost::new(OLD, faults.clone());
+        let journal = run(&host, config, operator);
+        let expected = if journal.applied.is_some() { "new" } else { "former" };
+        prop_assert_eq!(outcome(&host), Some(expected), "{:?}", journal);
+        prop_assert_eq!(journal.applied.is_some(), journal.rejected.is_empty());
+        prop_assert!(config == "new\n" || journal.applied.is_none(), "{} was confirmed", config);
+        prop_assert!(!host.0.borrow().restores);
+    }
+}

@@ -1,0 +1,59 @@
+//! Nodes that another system configures. Changes by the agent would be reverted, or lost with the next node.
+//!
+//! Sources:
+//! - AKS: Azure/AgentBaker 06836ee, `staging/cse/windows/kubeletfunc.ps1` (`New-NSSMService`) and
+//!   `provisioningscripts/kubeletstart.ps1`, which reads the flags from `c:\k\kubeclusterconfig.json`.
+//! - GKE and GCE: kubernetes/kubernetes, `cluster/gce/windows/k8s-node-setup.psm1`: flags come from the instance
+//!   metadata `kube-env`, the scripts are in `C:\`, and the service restarts 10 s after it was stopped.
+//! - WMCO: openshift/windows-machine-config-operator 0be4b9c, `pkg/windows/windows.go` and `pkg/services/services.go`;
+//!   `pkg/daemon/controller/controller.go` restores the services every two minutes.
+//! - EKS: awsdocs/amazon-eks-user-guide 4d52b4d, `managed-node-update-behavior.adoc`: nodes of managed node groups have
+//!   the label `eks.amazonaws.com/nodegroup`. With the AMIs of EKS the bootstrap passes it in `--node-labels`. With a
+//!   custom AMI nothing on the node shows that the group is managed.
+
+use super::{KUBELET, find, flags, program_and_flags, read, refuse};
+use crate::{
+    host::{Host, ServiceDefinition},
+    node_plan::{Refusal, RefusalReason},
+};
+
+const WICD: &str = "windows-instance-config-daemon";
+const AKS_FILES: [&str; 2] = [r"C:\k\kubeclusterconfig.json", r"C:\k\kubeletstart.ps1"];
+const GCE_SCRIPT: &str = r"C:\k8s-node-setup.psm1";
+const GCE_DIRECTORY: &str = r"c:\etc\kubernetes\node\bin\";
+const MANAGED_LABEL: &str = "eks.amazonaws.com/nodegroup=";
+
+/// Refuses a node that another system configures.
+pub(super) fn refuse_managed(host: &dyn Host, services: &[ServiceDefinition]) -> Result<(), Refusal> {
+    let kubelet = find(services, &["kubelet"]);
+    if find(services, &[WICD]).is_some() {
+        let wrong = format!("the service {WICD} of the Windows Machine Config Operator reverts changes of this node");
+        return Err(elsewhere(wrong, "Configure it with OpenShift, and set spec.delivery.method: None on the pool"));
+    }
+    for file in AKS_FILES {
+        if read(host, file)?.is_some() {
+            let wrong = format!("AKS configures this node: {file} exists");
+            return Err(elsewhere(wrong, "Use the node pool's settings in AKS, and set spec.delivery.method: None"));
+        }
+    }
+    let Some((program, flags)) = kubelet.and_then(|kubelet| program_and_flags(&kubelet.command, KUBELET)) else {
+        return Ok(());
+    };
+    if program.to_ascii_lowercase().starts_with(GCE_DIRECTORY) || read(host, GCE_SCRIPT)?.is_some() {
+        let wrong = format!("GKE or the scripts of GCE configure this node: {program}");
+        return Err(elsewhere(wrong, "Use the node pool's settings, and set spec.delivery.method: None"));
+    }
+    let labels = flags::value(&flags, "node-labels").unwrap_or_default();
+    if labels.split(',').any(|label| label.starts_with(MANAGED_LABEL)) {
+        let wrong = format!("the node belongs to a managed node group of EKS: --node-labels={labels}");
+        return Err(elsewhere(
+            wrong,
+            "Use a launch template or a self-managed group, and set spec.delivery.method: None",
+        ));
+    }
+    Ok(())
+}
+
+fn elsewhere(wrong: String, remedy: &str) -> Refusal {
+    refuse(RefusalReason::ManagedElsewhere, wrong, remedy)
+}

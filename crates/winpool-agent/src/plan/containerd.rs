@@ -1,0 +1,224 @@
+//! The changes of containerd's configuration: a drop-in where it merges drop-ins, else the main file; and the mirrors
+//! of registries.
+//!
+//! Source: containerd/containerd v2.3.4, `cmd/containerd/server/config/config.go`: `resolveImports` (paths are relative
+//! to the file, `*` is a pattern), `mergeConfig`, and the check that a drop-in's version is not above that of the main
+//! file; `internal/cri/config/config.go` (`mirrors` cannot be set together with `config_path`) and
+//! `internal/cri/server/images/image_pull.go` (`config_path` is a list of directories).
+
+use toml::{Table, Value};
+use winpool_api::facts::containerd::{DropIn, release_line};
+
+use super::{
+    changes::{self, Changes},
+    record::{Component, Format},
+};
+use crate::{
+    host::Host,
+    layout::{Containerd, Layout, absolute, directory},
+    merge::{allowed::Configuration, toml as file},
+    node_plan::{Refusal, RefusalReason},
+    refuse::{list, refuse, unreadable},
+};
+
+/// The name of the drop-in.
+pub const DROP_IN: &str = "50-winpool.toml";
+/// The directory of drop-ins beside `config.toml`, which containerd's own default configuration imports from 2.2 on.
+const DROP_INS: &str = "conf.d";
+/// The lowest version of a main file with drop-ins of version 3.
+const VERSION: i64 = 3;
+/// The only version of 1.x in which `[plugins."io.containerd.grpc.v1.cri"]` is read.
+const VERSION_OF_1: i64 = 2;
+
+pub(super) fn plan(changes: &mut Changes, layout: &Layout, configuration: &Configuration) -> Result<(), Refusal> {
+    let installed = &layout.containerd;
+    let main = changes.undone(&installed.config, Format::Toml)?.filter(|main| !main.settings.is_empty());
+    let mut settings = match &main {
+        Some(main) => changes::table(main.settings.clone()).map_err(|error| unreadable(&installed.config, error))?,
+        None => Table::new(),
+    };
+    if let Some((text, layer)) = &configuration.containerd {
+        let merges_drop_ins = release_line(installed.version).is_some_and(|line| line.drop_in == DropIn::DeepMerge);
+        check_version(installed, &settings, merges_drop_ins)?;
+        match merges_drop_ins {
+            true => drop_in(changes, installed, &settings, text)?,
+            false => {
+                check_drop_ins(changes, installed, &settings, layer)?;
+                merge(changes, installed, &settings, text, layer)?;
+            }
+        }
+        file::merge_tables(&mut settings, layer);
+    }
+    mirrors(changes, installed, &settings, configuration)
+}
+
+/// Refuses a main file whose settings have other paths than those of the layer.
+fn check_version(installed: &Containerd, settings: &Table, merges_drop_ins: bool) -> Result<(), Refusal> {
+    let version = settings.get("version").and_then(Value::as_integer).unwrap_or(1);
+    let (fits, needed) = match merges_drop_ins {
+        true => (version >= VERSION, VERSION),
+        false => (version == VERSION_OF_1, VERSION_OF_1),
+    };
+    if settings.is_empty() || fits {
+        return Ok(());
+    }
+    let Containerd { config, version: release, .. } = installed;
+    let wrong = format!(
+        "{config} has configuration version {version}, and the agent requires {needed} for containerd {release}"
+    );
+    Err(refuse(RefusalReason::UnsupportedRuntime, wrong, "Convert it with `containerd config migrate`"))
+}
+
+/// Refuses a node of which a drop-in replaces a plugin's settings in the main file, as those of containerd 1.x do.
+fn check_drop_ins(changes: &Changes, installed: &Containerd, settings: &Table, layer: &Table) -> Result<(), Refusal> {
+    let set = layer.get("plugins").and_then(Value::as_table);
+    for path in imported_files(changes.host, installed, settings)? {
+        let Some(text) = changes.text(&path)? else { continue };
+        let drop_in = file::parse(&text.content).map_err(|error| unreadable(&path, error))?;
+        let replaced = drop_in.get("plugins").and_then(Value::as_table);
+        let both =
+            set.into_iter().flat_map(Table::keys).find(|name| replaced.is_some_and(|table| table.contains_key(*name)));
+        if let Some(plugin) = both {
+            let wrong = format!("{path} replaces the settings of {plugin} in {}", installed.config);
+            let remedy =
+                "Merge it into the main file, because a drop-in of containerd 1.x replaces all settings of a plugin";
+            return Err(refuse(RefusalReason::UnsupportedRuntime, wrong, remedy));
+        }
+    }
+    Ok(())
+}
+
+/// Writes the layer as a drop-in of the main file, which imports its directory.
+fn drop_in(changes: &mut Changes, installed: &Containerd, settings: &Table, layer: &str) -> Result<(), Refusal> {
+    let directory = match imported_directory(installed, settings) {
+        Some(directory) => directory,
+        None => import(changes, installed, settings)?,
+    };
+    changes.write(&format!(r"{directory}\{DROP_IN}"), layer.as_bytes().to_vec(), Some(Component::Containerd))
+}
+
+/// The first directory of which the main file imports all TOML files.
+fn imported_directory(installed: &Containerd, settings: &Table) -> Option<String> {
+    let imports = imports(installed, settings);
+    imports.iter().find_map(|path| path.strip_suffix(r"\*.toml")).filter(|path| !path.contains('*')).map(str::to_owned)
+}
+
+/// The files that the main file imports.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn imported_files(host: &dyn Host, installed: &Containerd, settings: &Table) -> Result<Vec<String>, Refusal> {
+    let mut files = Vec::new();
+    for path in imports(installed, settings) {
+        match path.rsplit_once('\\').and_then(|(folder, name)| Some((folder, name.split_once('*')?))) {
+            Some((folder, (start, end))) => {
+                let is_match = |name: &str| name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end));
+                let names = list(host, folder)?.into_iter().filter(|name| is_match(name));
+                files.extend(names.map(|name| format!(r"{folder}\{name}")));
+            }
+            None => files.push(path),
+        }
+    }
+    Ok(files)
+}
+
+/// The paths and patterns that the main file imports.
+fn imports(installed: &Containerd, settings: &Table) -> Vec<String> {
+    let list = settings.get("imports").and_then(Value::as_array);
+    let paths = list.into_iter().flatten().filter_map(Value::as_str).map(absolute);
+    let beside =
+        |path: String| if is_absolute(&path) { path } else { format!(r"{}\{path}", directory(&installed.config)) };
+    paths.map(beside).collect()
+}
+
+fn is_absolute(path: &str) -> bool {
+    path.starts_with(r"\\") || path.as_bytes().get(1..3) == Some(br":\")
+}
+
+/// Makes the main file import a directory. Returns the directory.
+fn import(changes: &mut Changes, installed: &Containerd, settings: &Table) -> Result<String, Refusal> {
+    let config = &installed.config;
+    if !installed.is_writable {
+        let wrong = format!("{config} is generated at every start and does not import a directory");
+        let remedy = "Upgrade RKE2 to a version of March 2026 or later";
+        return Err(refuse(RefusalReason::UnsupportedRuntime, wrong, remedy));
+    }
+    let drop_ins = format!(r"{}\{DROP_INS}", directory(config));
+    let mut list = settings.get("imports").and_then(Value::as_array).cloned().unwrap_or_default();
+    list.push(Value::from(format!(r"{drop_ins}\*.toml")));
+    let layer = Table::from_iter([("imports".to_owned(), Value::Array(list))]);
+    let mut new = Table::from_iter([("version".to_owned(), Value::Integer(VERSION))]);
+    file::merge_tables(&mut new, &layer);
+    set(changes, installed, settings, &new.to_string(), &layer)?;
+    Ok(drop_ins)
+}
+
+/// Merges the layer into the main file.
+fn merge(
+    changes: &mut Changes,
+    installed: &Containerd,
+    settings: &Table,
+    text: &str,
+    layer: &Table,
+) -> Result<(), Refusal> {
+    let mut merged = settings.clone();
+    file::merge_tables(&mut merged, layer);
+    if merged != *settings && !installed.is_writable {
+        let wrong = format!("{} is generated at every start", installed.config);
+        return Err(refuse(RefusalReason::UnsupportedRuntime, wrong, "Upgrade RKE2 to a version with containerd 2.x"));
+    }
+    set(changes, installed, settings, text, layer)
+}
+
+/// Merges settings into the main file, or creates it.
+fn set(
+    changes: &mut Changes,
+    installed: &Containerd,
+    settings: &Table,
+    new: &str,
+    layer: &Table,
+) -> Result<(), Refusal> {
+    let config = &installed.config;
+    if settings.is_empty() {
+        return changes.write(config, new.as_bytes().to_vec(), Some(Component::Containerd));
+    }
+    let layer = changes::map(layer).map_err(|error| unreadable("containerd.toml", error))?;
+    changes.merge(config, Component::Containerd, Format::Toml, &layer)
+}
+
+/// Writes the files of registries, which containerd reads at every pull.
+fn mirrors(
+    changes: &mut Changes,
+    installed: &Containerd,
+    settings: &Table,
+    configuration: &Configuration,
+) -> Result<(), Refusal> {
+    if configuration.hosts.is_empty() {
+        return Ok(());
+    }
+    let key = release_line(installed.version).and_then(|line| line.keys.registry_config_path);
+    let directory =
+        key.and_then(|key| at(settings, key)).and_then(Value::as_str).and_then(|path| path.split(';').next());
+    let Some(directory) = directory.filter(|path| !path.is_empty()).map(absolute) else {
+        let wrong = format!("{} has no config_path for the mirrors of registries", installed.config);
+        return Err(refuse(RefusalReason::NotAllowed, wrong, "Set it, or remove the mirrors from the profile"));
+    };
+    if let Some((_, registry)) = key.and_then(|key| key.split_last()) {
+        let old = at(settings, registry).and_then(|table| table.get("mirrors")).and_then(Value::as_table);
+        if old.is_some_and(|mirrors| !mirrors.is_empty()) {
+            let wrong =
+                format!("{} has registry.mirrors, which containerd does not accept with config_path", installed.config);
+            return Err(refuse(RefusalReason::PreflightFailed, wrong, "Move these mirrors to the profile"));
+        }
+    }
+    for (registry, text) in &configuration.hosts {
+        changes.write(&format!(r"{directory}\{registry}\hosts.toml"), text.as_bytes().to_vec(), None)?;
+    }
+    Ok(())
+}
+
+/// The value at a path of keys.
+fn at<'a>(table: &'a Table, key: &[&str]) -> Option<&'a Value> {
+    let (first, rest) = key.split_first()?;
+    rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key))
+}

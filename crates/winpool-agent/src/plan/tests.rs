@@ -1,0 +1,498 @@
+use super::*;
+use crate::{
+    layout::samples::{self, CONTAINERD_CONFIG, EKS_CONFIG, KUBEADM_CONFIG, Node, RKE2},
+    node_plan::{FileEdit, HealthEndpoint, Restart},
+};
+
+const KUBELET: (&str, &str) =
+    ("kubelet.yaml", "# layer\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 110\n");
+const ARGS: (&str, &str) = ("kubelet.args", "--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS\n");
+const CONTAINERD: (&str, &str) = (
+    "containerd.toml",
+    "# layer\nversion = 3\n[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = 'pause:2'\n",
+);
+const CONTAINERD_1: (&str, &str) =
+    ("containerd.toml", "# layer\nversion = 2\n[plugins.'io.containerd.grpc.v1.cri']\nsandbox_image = 'pause:2'\n");
+const MIRRORS: (&str, &str) = (
+    "containerd.toml",
+    "version = 3\n[plugins.'io.containerd.cri.v1.images'.registry]\nconfig_path = 'C:\\Program Files\\containerd\\certs.d'\n",
+);
+const HOSTS: (&str, &str) = ("hosts.docker.io.toml", "server = 'https://registry-1.docker.io'\n");
+const PROXY: (&str, &str) = ("kube-proxy.yaml", "kind: KubeProxyConfiguration\nwinkernel:\n  enableDSR: true\n");
+const ENVIRONMENT: (&str, &str) = ("environment", "HTTPS_PROXY=http://proxy:3128\n");
+
+fn planned(node: &Node, files: &[(&str, &str)]) -> NodePlan {
+    let config = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+    plan(node, &config).unwrap_or_else(|refusal| panic!("{}", refusal.message)).1
+}
+
+/// Whether a plan changes nothing.
+fn is_unchanged(plan: &NodePlan) -> bool {
+    *plan == NodePlan { kubelet: plan.kubelet.clone(), ..NodePlan::default() }
+}
+
+fn refused(node: &Node, files: &[(&str, &str)]) -> (RefusalReason, String) {
+    let config = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+    let refusal = plan(node, &config).map(|(_, plan)| plan).expect_err("a refusal");
+    (refusal.reason, refusal.message)
+}
+
+/// The node after a plan.
+fn apply(mut node: Node, plan: &NodePlan) -> Node {
+    for edit in &plan.files {
+        let mut files = node.files.borrow_mut();
+        assert_eq!(files.get(&edit.path), edit.before.as_ref(), "{}", edit.path);
+        match &edit.after {
+            Some(content) => drop(files.insert(edit.path.clone(), content.clone())),
+            None => drop(files.remove(&edit.path)),
+        }
+    }
+    for edit in &plan.services {
+        let service = node.services.iter_mut().find(|service| **service == edit.before).unwrap();
+        *service = edit.after.clone();
+    }
+    node
+}
+
+/// The node with a configuration.
+fn applied(node: Node, files: &[(&str, &str)]) -> Node {
+    let plan = planned(&node, files);
+    apply(node, &plan)
+}
+
+/// The files of a plan without the record.
+fn paths(plan: &NodePlan) -> Vec<&str> {
+    plan.files.iter().map(|edit| edit.path.as_str()).filter(|path| *path != RECORD).collect()
+}
+
+fn after(plan: &NodePlan, path: &str) -> String {
+    let edit: &FileEdit = plan.files.iter().find(|edit| edit.path == path).unwrap_or_else(|| panic!("{path}"));
+    String::from_utf8(edit.after.clone().unwrap()).unwrap()
+}
+
+fn restarted(plan: &NodePlan) -> Vec<(&str, Option<u16>)> {
+    plan.restarts
+        .iter()
+        .map(|restart| (restart.service.as_str(), restart.health.as_ref().map(|health| health.port)))
+        .collect()
+}
+
+#[test]
+fn each_layout_gets_the_configuration_in_its_own_files() {
+    let drop_in = r"C:\Program Files\containerd\conf.d\50-winpool.toml";
+    let rke2 = (
+        r"C:\var\lib\rancher\rke2\agent\etc\containerd\config-v3.toml.d\50-winpool.toml",
+        r"C:\var\lib\rancher\rke2\agent\etc\kubelet.conf.d\50-winpool.conf",
+        r"C:\etc\rancher\rke2\config.yaml.d\50-winpool.yaml",
+    );
+    let plain = (
+        r"C:\Süd Knoten\containerd.toml",
+        r"C:\Süd Knoten\conf.d\50-winpool.toml",
+        r"C:\Süd Knoten\kubelet.d\50-winpool.conf",
+    );
+    let table = [
+        (samples::kubeadm(), CONTAINERD, vec![drop_in, KUBEADM_CONFIG], 1),
+        (samples::nssm(), CONTAINERD, vec![drop_in, KUBEADM_CONFIG, r"C:\var\lib\kubelet\kubeadm-flags.env"], 0),
+        (samples::rke2(), CONTAINERD, vec![rke2.0, rke2.1, rke2.2], 0),
+        (samples::eks(""), CONTAINERD_1, vec![CONTAINERD_CONFIG, EKS_CONFIG], 1),
+        (samples::plain(), CONTAINERD, vec![plain.0, plain.1, plain.2], 1),
+    ];
+    for (node, containerd, files, services) in table {
+        let configuration = [KUBELET, ARGS, containerd];
+        let plan = planned(&node, &configuration);
+        assert_eq!(paths(&plan), files);
+        assert_eq!(plan.services.len(), services, "{files:?}");
+        let again = planned(&apply(node, &plan), &configuration);
+        assert!(is_unchanged(&again), "planning again changes nothing: {files:?} {again:?}");
+        assert_eq!(again.kubelet["maxPods"], 110, "the kubelet has to use it");
+    }
+}
+
+#[test]
+fn flags_are_set_where_the_layout_has_them() {
+    let plan = planned(&samples::kubeadm(), &[ARGS]);
+    let [edit] = &plan.services[..] else { panic!("{plan:?}") };
+    let expected = format!("{} --windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS", edit.before.command);
+    assert_eq!(edit.after.command, expected);
+    assert_eq!(paths(&plan), [""; 0]);
+    let plan = planned(&samples::nssm(), &[ARGS]);
+    let text = "KUBELET_KUBEADM_ARGS=\"--node-labels=a=b --windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS\"\r\n";
+    assert_eq!(after(&plan, r"C:\var\lib\kubelet\kubeadm-flags.env"), text);
+    let plan = planned(&samples::rke2(), &[ARGS]);
+    let text = after(&plan, r"C:\etc\rancher\rke2\config.yaml.d\50-winpool.yaml");
+    assert!(text.ends_with("\"kubelet-arg+\": [\"windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS\"]\n"), "{text}");
+}
+
+#[test]
+fn the_empty_configuration_restores_the_node() {
+    let all = [KUBELET, ARGS, CONTAINERD, MIRRORS, HOSTS, ENVIRONMENT];
+    let hosts = (r"C:\Program Files\containerd\certs.d\docker.io\hosts.toml", "# of the site\n");
+    let with_hosts = samples::kubeadm();
+    with_hosts.files.borrow_mut().insert(hosts.0.to_owned(), hosts.1.as_bytes().to_vec());
+    let no_main = samples::kubeadm();
+    no_main.files.borrow_mut().remove(CONTAINERD_CONFIG);
+    let table = [
+        (samples::kubeadm(), vec![KUBELET, ARGS, CONTAINERD, ENVIRONMENT]),
+        (with_hosts, vec![MIRRORS, HOSTS]),
+        (no_main, vec![CONTAINERD]),
+        (samples::nssm(), all.to_vec()),
+        (samples::rke2(), vec![KUBELET, ARGS, CONTAINERD, ENVIRONMENT]),
+        (samples::eks("--max-pods=20"), vec![KUBELET, ARGS, CONTAINERD_1, ENVIRONMENT]),
+        (samples::plain(), vec![KUBELET, ARGS, CONTAINERD, PROXY, ENVIRONMENT]),
+    ];
+    for (node, configuration) in table {
+        let (services, files) = (node.services.clone(), node.files.borrow().clone());
+        let plan = planned(&node, &configuration);
+        let applied = apply(node, &plan);
+        assert_ne!((&applied.services, &*applied.files.borrow()), (&services, &files));
+        let plan = planned(&applied, &[]);
+        assert!(!plan.restarts.is_empty() || configuration == [MIRRORS, HOSTS]);
+        let restored = apply(applied, &plan);
+        assert_eq!(restored.services, services);
+        assert_eq!(*restored.files.borrow(), files);
+    }
+}
+
+#[test]
+fn a_setting_that_a_newer_configuration_does_not_have_gets_its_former_value() {
+    let node = samples::kubeadm();
+    let own = samples::KUBEADM_YAML.to_owned() + "maxPods: 50 # ours\n";
+    node.files.borrow_mut().insert(KUBEADM_CONFIG.to_owned(), own.clone().into_bytes());
+    let first = ("kubelet.yaml", "maxPods: 110\nfeatureGates:\n  A: true\n  B: true\n");
+    let node = applied(node, &[first, ("kubelet.args", "--v=4\n")]);
+    let second = ("kubelet.yaml", "featureGates:\n  B: false\n");
+    let node = applied(node, &[second, ("kubelet.args", "--v=5\n")]);
+    assert_eq!(node.text(KUBEADM_CONFIG), own.clone() + "featureGates:\n  B: false\n");
+    assert!(node.services[0].command.ends_with(" --v=5"), "{}", node.services[0].command);
+    // Something else sets a value that the configuration had set.
+    let touched = node.text(KUBEADM_CONFIG).replace("B: false", "B: true");
+    node.files.borrow_mut().insert(KUBEADM_CONFIG.to_owned(), touched.clone().into_bytes());
+    let node = applied(node, &[]);
+    assert_eq!(node.text(KUBEADM_CONFIG), touched);
+    assert!(!node.services[0].command.contains("--v="));
+    assert!(!node.files.borrow().contains_key(RECORD));
+}
+
+#[test]
+fn fields_that_stop_a_windows_kubelet_are_removed_from_the_main_file_and_restored() {
+    // As kubeadm writes the configuration of a cluster with Linux nodes.
+    let cluster = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupRoot: /\nsystemCgroups: /system.slice # of systemd\n\
+                   singleProcessOOMKill: false\nuserNamespaces:\n  idsPerPod: 65536\nmaxPods: 50\n";
+    let without = |fields: &[&str]| -> String {
+        let kept = cluster.split_inclusive('\n').filter(|line| !fields.iter().any(|field| line.contains(field)));
+        kept.collect()
+    };
+    let plain = r"C:\Süd Knoten\kubelet.yaml";
+    let table = [
+        (samples::kubeadm(), KUBEADM_CONFIG, "1.31.0", without(&["systemCgroups"])),
+        (samples::kubeadm(), KUBEADM_CONFIG, "1.32.0", without(&["systemCgroups", "singleProcess"])),
+        (
+            samples::kubeadm(),
+            KUBEADM_CONFIG,
+            "1.36.2",
+            without(&["systemCgroups", "singleProcess", "userN", "idsPerPod"]),
+        ),
+        (samples::plain(), plain, "1.36.2", without(&["systemCgroups", "singleProcess", "userN", "idsPerPod"])),
+    ];
+    for (node, path, version, expected) in table {
+        let node = node.kubelet(version);
+        node.files.borrow_mut().insert(path.to_owned(), cluster.as_bytes().to_vec());
+        let plan = planned(&node, &[KUBELET]);
+        assert_eq!(after(&plan, path).replace("maxPods: 110", "maxPods: 50"), expected, "{version} {path}");
+        assert!(restarted(&plan).iter().any(|(service, _)| service.eq_ignore_ascii_case("kubelet")), "{plan:?}");
+        let node = apply(node, &plan);
+        assert!(is_unchanged(&planned(&node, &[KUBELET])), "{version} {path}");
+        // kubeadm writes it again at an upgrade.
+        node.files.borrow_mut().insert(path.to_owned(), cluster.as_bytes().to_vec());
+        let node = applied(node, &[KUBELET]);
+        let node = applied(node, &[]);
+        assert_eq!(node.text(path), cluster, "{version} {path}");
+    }
+}
+
+#[test]
+fn other_comments_in_a_drop_in_restart_nothing() {
+    let node = applied(samples::plain(), &[KUBELET]);
+    let other = KUBELET.1.replace("# layer", "# another comment");
+    let plan = planned(&node, &[("kubelet.yaml", &other)]);
+    assert_eq!(after(&plan, r"C:\Süd Knoten\kubelet.d\50-winpool.conf"), other);
+    assert_eq!(restarted(&plan), []);
+    let node = apply(node, &plan);
+    assert!(!planned(&node, &[]).restarts.is_empty(), "removing the drop-in restarts the kubelet");
+}
+
+#[test]
+fn flags_that_override_a_field_of_the_configuration_are_removed() {
+    let node = samples::eks("--max-pods=20 --cluster-dns=10.1.0.10");
+    let plan = planned(&node, &[KUBELET]);
+    let [edit] = &plan.services[..] else { panic!("{plan:?}") };
+    assert_eq!(edit.after.command, edit.before.command.replace(" --max-pods=20", ""));
+    let again = planned(&apply(node, &plan), &[KUBELET]);
+    assert!(is_unchanged(&again), "{again:?}");
+    let node = samples::nssm();
+    let flags = b"KUBELET_KUBEADM_ARGS=\"--max-pods=20 --node-labels=a=b\"\n".to_vec();
+    node.files.borrow_mut().insert(r"C:\var\lib\kubelet\kubeadm-flags.env".to_owned(), flags);
+    let plan = planned(&node, &[KUBELET]);
+    let text = after(&plan, r"C:\var\lib\kubelet\kubeadm-flags.env");
+    assert_eq!(text, "KUBELET_KUBEADM_ARGS=\"--node-labels=a=b\"\n");
+    let script = samples::START_SCRIPT.replace("--cert-dir", "--max-pods=20 --cert-dir");
+    node.files.borrow_mut().insert(r"C:\k\StartKubelet.ps1".to_owned(), script.into_bytes());
+    let (reason, message) = refused(&node, &[KUBELET]);
+    assert_eq!(reason, RefusalReason::NotAllowed);
+    assert!(message.contains("sets --max-pods, which overrides kubelet.yaml"), "{message}");
+}
+
+#[test]
+fn a_start_script_with_a_flag_of_its_own_is_refused() {
+    let node = samples::nssm();
+    let script = samples::START_SCRIPT.replace("--cert-dir", "--pod-infra-container-image=`\"pause:1\"` --cert-dir");
+    node.files.borrow_mut().insert(r"C:\k\StartKubelet.ps1".to_owned(), script.into_bytes());
+    let (reason, message) =
+        refused(&node, &[("kubelet.args", "--resolv-conf=\n--pod-infra-container-image=pause:2\n")]);
+    assert_eq!(reason, RefusalReason::NotAllowed);
+    assert!(message.contains("sets --pod-infra-container-image= after"), "{message}");
+    let (_, message) = refused(&samples::nssm(), &[("kubelet.args", "--register-with-taints=$(calc):NoSchedule\n")]);
+    assert!(message.contains("PowerShell would change"), "{message}");
+}
+
+#[test]
+fn files_keep_their_encoding_and_what_the_configuration_does_not_set() {
+    let marked = format!("\u{feff}# ümlaut\r\n{}", samples::KUBEADM_YAML.replace('\n', "\r\n"));
+    let node = samples::kubeadm();
+    node.files.borrow_mut().insert(KUBEADM_CONFIG.to_owned(), marked.clone().into_bytes());
+    let plan = planned(&node, &[KUBELET]);
+    assert_eq!(after(&plan, KUBEADM_CONFIG), marked + "maxPods: 110\r\n");
+    let utf16 =
+        |text: &str| [0xFEFF].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect::<Vec<_>>();
+    node.files.borrow_mut().insert(KUBEADM_CONFIG.to_owned(), utf16("kind: KubeletConfiguration\n"));
+    let plan = planned(&node, &[KUBELET]);
+    let expected = utf16("kind: KubeletConfiguration\napiVersion: \"kubelet.config.k8s.io/v1beta1\"\nmaxPods: 110\n");
+    assert_eq!(plan.files[0].after.as_ref(), Some(&expected));
+    let plan = planned(&samples::eks(""), &[KUBELET]);
+    let json: serde_json::Value = serde_json::from_str(&after(&plan, EKS_CONFIG)).unwrap();
+    assert_eq!((&json["maxPods"], &json["clusterDNS"][0]), (&110.into(), &"10.100.0.10".into()));
+}
+
+#[test]
+fn containerd_1_is_configured_in_its_main_file_because_a_drop_in_would_replace_its_plugins() {
+    let node = samples::kubeadm().containerd("1.7.27");
+    node.files.borrow_mut().insert(CONTAINERD_CONFIG.to_owned(), samples::containerd_toml(2).into_bytes());
+    let plan = planned(&node, &[CONTAINERD_1]);
+    let text = after(&plan, CONTAINERD_CONFIG);
+    assert!(text.starts_with(samples::containerd_toml(2).split("[plugins]").next().unwrap()), "{text}");
+    assert!(text.contains("bin_dir = \"C:/opt/cni/bin\"") && text.contains("sandbox_image = \"pause:2\""), "{text}");
+    node.files.borrow_mut().remove(CONTAINERD_CONFIG);
+    let plan = planned(&node, &[CONTAINERD_1]);
+    assert_eq!(after(&plan, CONTAINERD_CONFIG), CONTAINERD_1.1);
+}
+
+#[test]
+fn a_main_file_without_imports_is_made_to_import_the_directory_of_drop_ins() {
+    let plan = planned(&samples::plain(), &[CONTAINERD]);
+    let main = "version = 3 # ours\r\nimports = ['C:\\Süd Knoten\\conf.d\\*.toml']\r\n";
+    assert_eq!(after(&plan, r"C:\Süd Knoten\containerd.toml"), main);
+    assert_eq!(after(&plan, r"C:\Süd Knoten\conf.d\50-winpool.toml"), CONTAINERD.1);
+    let node = samples::kubeadm();
+    node.files.borrow_mut().remove(CONTAINERD_CONFIG);
+    let plan = planned(&node, &[CONTAINERD]);
+    let main = "version = 3\nimports = ['C:\\Program Files\\containerd\\conf.d\\*.toml']\n";
+    assert_eq!(after(&plan, CONTAINERD_CONFIG), main);
+}
+
+#[test]
+fn a_configuration_of_containerd_with_other_paths_is_refused() {
+    let node = |release: &str, text: &str| {
+        let node = samples::kubeadm().containerd(release);
+        node.files.borrow_mut().insert(CONTAINERD_CONFIG.to_owned(), text.as_bytes().to_vec());
+        node
+    };
+    let old_rke2 = samples::rke2();
+    old_rke2.files.borrow_mut().insert(format!(r"{RKE2}\containerd\config.toml"), b"version = 3\n".to_vec());
+    let replaced = node("1.7.27", &samples::containerd_toml(2));
+    let drop_in = (r"C:\Program Files\containerd\conf.d\10-site.toml".to_owned(), CONTAINERD_1.1.as_bytes().to_vec());
+    replaced.files.borrow_mut().extend([drop_in]);
+    let table = [
+        (node("2.3.4", "version = 2\n"), CONTAINERD, "configuration version 2"),
+        (node("1.7.27", "[plugins.cri]\na = 1\n"), CONTAINERD_1, "configuration version 1"),
+        (old_rke2, CONTAINERD, "generated at every start"),
+        (replaced, CONTAINERD_1, r"10-site.toml replaces the settings of io.containerd.grpc.v1.cri"),
+    ];
+    for (node, layer, text) in table {
+        let (reason, message) = refused(&node, &[layer]);
+        assert_eq!(reason, RefusalReason::UnsupportedRuntime);
+        assert!(message.contains(text), "{message}");
+    }
+}
+
+#[test]
+fn the_files_of_registries_are_below_config_path_and_restart_nothing() {
+    let node = samples::kubeadm();
+    let plan = planned(&node, &[MIRRORS, HOSTS]);
+    let node = apply(node, &plan);
+    let path = r"C:\Program Files\containerd\certs.d\docker.io\hosts.toml";
+    assert_eq!(node.text(path), HOSTS.1);
+    let plan = planned(&node, &[MIRRORS, ("hosts.docker.io.toml", "server = 'https://mirror.example'\n")]);
+    assert_eq!((paths(&plan), restarted(&plan)), (vec![path], vec![]));
+    let (reason, message) = refused(&samples::kubeadm(), &[CONTAINERD, HOSTS]);
+    assert_eq!(reason, RefusalReason::NotAllowed);
+    assert!(message.contains("no config_path"), "{message}");
+    let main = "version = 3\n[plugins.'io.containerd.cri.v1.images'.registry.mirrors.x]\nendpoint = []\n";
+    let node = samples::kubeadm();
+    node.files.borrow_mut().insert(CONTAINERD_CONFIG.to_owned(), main.as_bytes().to_vec());
+    let (reason, message) = refused(&node, &[MIRRORS, HOSTS]);
+    assert_eq!(reason, RefusalReason::PreflightFailed);
+    assert!(message.contains("registry.mirrors"), "{message}");
+}
+
+#[test]
+fn services_are_restarted_after_those_on_which_they_depend() {
+    let kubelet = ("Kubelet", Some(10300));
+    let proxy = ("kube-proxy", Some(10300));
+    let all = vec![("Containerd", None), kubelet, proxy, ("monitor", None)];
+    let table = [
+        (vec![KUBELET], vec![kubelet, proxy]),
+        (vec![ARGS], vec![kubelet, proxy]),
+        (vec![CONTAINERD], all.clone()),
+        (vec![PROXY], vec![proxy]),
+        (vec![ENVIRONMENT], all),
+    ];
+    for (files, expected) in table {
+        assert_eq!(restarted(&planned(&samples::plain(), &files)), expected, "{files:?}");
+    }
+    let stopped = Node { stopped: vec!["monitor".to_owned(), "kube-proxy".to_owned()], ..samples::plain() };
+    let plan = planned(&stopped, &[CONTAINERD]);
+    assert_eq!(restarted(&plan), [("Containerd", None), kubelet], "a service that does not run is not started");
+}
+
+#[test]
+fn the_health_endpoint_is_that_of_the_merged_configuration() {
+    let table = [
+        ("", Some(10248)),
+        ("healthzPort: 10300\n", Some(10300)),
+        ("healthzPort: 0\n", None),
+        ("healthzBindAddress: 0.0.0.0\n", Some(10248)),
+        ("healthzBindAddress: 10.0.0.7\n", None),
+    ];
+    for (yaml, port) in table {
+        let node = samples::kubeadm();
+        node.files
+            .borrow_mut()
+            .insert(KUBEADM_CONFIG.to_owned(), format!("kind: KubeletConfiguration\n{yaml}").into_bytes());
+        assert_eq!(restarted(&planned(&node, &[KUBELET])), [("kubelet", port)], "{yaml}");
+    }
+    let health = HealthEndpoint { port: 10400, path: "/healthz".to_owned() };
+    let layer = ("kubelet.yaml", "healthzPort: 10400\n");
+    for node in [samples::plain(), samples::kubeadm(), samples::eks(""), samples::rke2()] {
+        let restarts = planned(&node, &[layer]).restarts;
+        let with_health = restarts.iter().find(|restart| restart.health.as_ref() == Some(&health));
+        let service = with_health.map(|Restart { service, .. }| service.to_lowercase());
+        assert!(["kubelet", "rke2"].contains(&service.unwrap().as_str()), "{restarts:?}");
+    }
+    let mut node = samples::kubeadm();
+    node.services[0].command += " --healthz-port=10500";
+    assert_eq!(restarted(&planned(&node, &[layer])), [("kubelet", Some(10500))], "a flag has precedence");
+}
+
+#[test]
+fn the_environment_is_set_on_all_three_services() {
+    let mut node = samples::plain();
+    node.services[1].environment = vec!["A=1".to_owned(), "https_proxy=http://old".to_owned()];
+    let plan = planned(&node, &[ENVIRONMENT, ARGS]);
+    let environment = |name: &str| {
+        let edit = plan.services.iter().find(|edit| edit.after.name == name).unwrap();
+        edit.after.environment.clone()
+    };
+    assert_eq!(environment("Kubelet"), ["A=1", "HTTPS_PROXY=http://proxy:3128"]);
+    assert_eq!(environment("Containerd"), ["HTTPS_PROXY=http://proxy:3128"]);
+    assert_eq!(environment("kube-proxy"), ["HTTPS_PROXY=http://proxy:3128"]);
+    assert_eq!(plan.services.len(), 3, "one edit per service, with flags and environment");
+    let plan = planned(&samples::rke2(), &[ENVIRONMENT]);
+    assert_eq!((plan.services.len(), restarted(&plan)), (1, vec![("rke2", Some(10248))]));
+}
+
+#[test]
+fn kube_proxy_is_configured_in_the_file_of_its_flag() {
+    let plan = planned(&samples::plain(), &[PROXY]);
+    let text = "kind: KubeProxyConfiguration\nhealthzBindAddress: 0.0.0.0:10300\nwinkernel:\n  enableDSR: true\n";
+    assert_eq!(after(&plan, r"C:\Süd Knoten\proxy.yaml"), text);
+    for (node, text) in
+        [(samples::eks(""), "has no flag --config"), (samples::kubeadm(), "is not a service of this node")]
+    {
+        let (reason, message) = refused(&node, &[PROXY]);
+        assert_eq!(reason, RefusalReason::NotAllowed);
+        assert!(message.contains(text), "{message}");
+    }
+}
+
+#[test]
+fn a_kube_proxy_that_would_not_start_or_is_too_far_from_the_kubelet_is_refused() {
+    let overlay = ("kube-proxy.yaml", "kind: KubeProxyConfiguration\nfeatureGates:\n  WinOverlay: false\n");
+    let table = [
+        ("1.33.4", overlay, None),
+        ("1.34.0", overlay, Some("kube-proxy.yaml: the gate is locked to true in kube-proxy 1.34")),
+        ("1.34.0", PROXY, None),
+        ("1.32.9", PROXY, Some("kube-proxy 1.32 may not run beside kubelet 1.36")),
+        ("1.40.0", PROXY, Some("kube-proxy 1.40 may not run beside kubelet 1.36")),
+        ("no version", overlay, None),
+    ];
+    for (version, file, expected) in table {
+        let mut node = samples::plain();
+        let output = samples::output(0, &format!("Kubernetes v{version}\r\n"), "");
+        node.programs.push(("kube-proxy.exe", "--version", output));
+        match expected {
+            Some(part) => {
+                let (reason, message) = refused(&node, &[file]);
+                assert!(reason == RefusalReason::NotAllowed && message.contains(part), "{version}: {message}");
+            }
+            None => assert_eq!(paths(&planned(&node, &[file])), [r"C:\Süd Knoten\proxy.yaml"], "{version}"),
+        }
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_refused_and_not_overwritten() {
+    let with = |path: &str, content: &[u8]| {
+        let node = samples::kubeadm();
+        node.files.borrow_mut().insert(path.to_owned(), content.to_vec());
+        node
+    };
+    let missing = samples::kubeadm();
+    missing.files.borrow_mut().remove(KUBEADM_CONFIG);
+    let table = [
+        (with(KUBEADM_CONFIG, b"a: [\n"), KUBELET, KUBEADM_CONFIG),
+        (with(KUBEADM_CONFIG, b"a: 1\n---\nb: 1\n"), KUBELET, "several YAML documents"),
+        (with(KUBEADM_CONFIG, b"\xFF\xFF"), KUBELET, "not valid UTF-8"),
+        (with(CONTAINERD_CONFIG, b"version = \n"), CONTAINERD, CONTAINERD_CONFIG),
+        (missing, KUBELET, "does not exist"),
+    ];
+    for (node, layer, text) in table {
+        let (reason, message) = refused(&node, &[layer]);
+        assert_eq!(reason, RefusalReason::Unreadable, "{message}");
+        assert!(message.contains(text), "{message}");
+        assert!(node.written.borrow().is_empty());
+    }
+}
+
+#[test]
+fn what_differs_from_an_applied_configuration_is_listed_without_settings_of_others() {
+    let files = [KUBELET, ARGS];
+    let config: BTreeMap<_, _> = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+    let with = |change: &dyn Fn(&str) -> String| {
+        let node = applied(samples::kubeadm(), &files);
+        let text = change(&node.text(KUBEADM_CONFIG));
+        node.files.borrow_mut().insert(KUBEADM_CONFIG.to_owned(), text.into_bytes());
+        node
+    };
+    let mut flags = applied(samples::kubeadm(), &files);
+    flags.services[0].command = flags.services[0].command.replace("ABOVE_NORMAL", "HIGH");
+    for (node, expected) in [
+        (with(&str::to_owned), &[][..]),
+        (with(&|text| format!("# by hand\n{text}serializeImagePulls: false\n")), &[]),
+        (with(&|text| text.replace("maxPods: 110", "maxPods: 250")), &[KUBEADM_CONFIG]),
+        (flags, &["the service kubelet"]),
+    ] {
+        assert_eq!(differing(&node, &config).unwrap(), expected);
+    }
+    let unreadable = with(&|_| "a: [".to_owned());
+    assert!(differing(&unreadable, &config).unwrap_err().message.contains(KUBEADM_CONFIG));
+}

@@ -1,0 +1,178 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{
+    layout::samples::{self, Node, output},
+    plan::plan,
+};
+
+const GOOD: &str = "E1122 1 run.go:72] \"command failed\" err=\"failed to run Kubelet: no client provided, cannot use webhook authentication\"\n";
+const KUBELET: (&str, &str) = ("kubelet.yaml", "kind: KubeletConfiguration\nmaxPods: 110\n");
+const ARGS: (&str, &str) = ("kubelet.args", "--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS\n");
+const CONTAINERD: (&str, &str) =
+    ("containerd.toml", "version = 3\n[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = 'p:2'\n");
+
+/// A node whose programs have these outputs in a check.
+fn with_outputs(mut node: Node, kubelet: Output, containerd: Output) -> Node {
+    node.programs.push(("kubelet.exe", "--config", kubelet));
+    node.programs.push(("containerd.exe", "--config", containerd));
+    node
+}
+
+fn checked(node: &Node, files: &[(&str, &str)]) -> Result<(), Refusal> {
+    let config: BTreeMap<_, _> = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+    let (layout, plan) = plan(node, &config).unwrap();
+    let before = node.files.borrow().clone();
+    node.runs.borrow_mut().clear();
+    let result = preflight(node, &layout, &plan);
+    assert_eq!(*node.files.borrow(), before, "all files of the check are removed");
+    assert!(node.written.borrow().keys().all(|path| path.starts_with(DIRECTORY)));
+    result
+}
+
+fn good(node: Node) -> Node {
+    with_outputs(node, output(1, "", GOOD), output(0, "version = 3\n", ""))
+}
+
+const ISOLATED: &str = r"--root-dir=C:\ProgramData\winpool\preflight\root --cert-dir=C:\ProgramData\winpool\preflight\pki --container-runtime-endpoint=npipe:////./pipe/winpool-none";
+
+#[test]
+fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones() {
+    let directory = r"C:\ProgramData\winpool\preflight";
+    let remove = format!(r"C:\Windows\System32\cmd.exe /d /c rmdir /s /q {directory}");
+    let containerd = |program: &str| format!(r"{program} --config {directory}\config.toml config dump");
+    let table = [
+        (
+            samples::kubeadm(),
+            vec![ARGS],
+            vec![
+                format!(
+                    r"C:\k\kubelet.exe --config={directory}\kubelet.yaml {ISOLATED} --windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS --resolv-conf="
+                ),
+                remove.clone(),
+            ],
+        ),
+        (
+            samples::nssm().kubelet("1.20.2"),
+            vec![KUBELET],
+            vec![
+                format!(r"C:\k\kubelet.exe --config={directory}\kubelet.yaml {ISOLATED} --container-runtime=remote"),
+                remove.clone(),
+            ],
+        ),
+        (
+            samples::rke2(),
+            vec![KUBELET, ARGS],
+            vec![
+                format!(
+                    r"C:\var\lib\rancher\rke2\bin\kubelet.exe --config-dir={directory}\kubelet.conf.d {ISOLATED} --windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS"
+                ),
+                remove.clone(),
+            ],
+        ),
+        (
+            samples::plain(),
+            vec![KUBELET, CONTAINERD],
+            vec![
+                containerd(r"C:\Süd Knoten\containerd.exe"),
+                format!(
+                    r"C:\Süd Knoten\kubelet.exe --config={directory}\kubelet.yaml --config-dir={directory}\kubelet.conf.d {ISOLATED}"
+                ),
+                remove,
+            ],
+        ),
+        (samples::kubeadm(), vec![CONTAINERD], vec![containerd(r"C:\Program Files\containerd\containerd.exe")]),
+        (samples::kubeadm(), vec![("environment", "NO_PROXY=.svc\n")], vec![]),
+    ];
+    for (node, files, expected) in table {
+        let node = good(node);
+        checked(&node, &files).unwrap_or_else(|refusal| panic!("{}", refusal.message));
+        assert_eq!(*node.runs.borrow(), expected);
+    }
+}
+
+#[test]
+fn a_file_of_resolvers_that_the_node_does_not_have_is_refused() {
+    let file = ("kubelet.yaml", "resolvConf: C:\\etc\\resolv.conf\n");
+    let refusal = checked(&good(samples::kubeadm()), &[file]).unwrap_err();
+    assert!(refusal.message.contains(r"C:\etc\resolv.conf does not exist"), "{}", refusal.message);
+    let node = good(samples::kubeadm());
+    node.files.borrow_mut().insert(r"C:\etc\resolv.conf".to_owned(), b"nameserver 10.0.0.1\n".to_vec());
+    checked(&node, &[file]).unwrap_or_else(|refusal| panic!("{}", refusal.message));
+}
+
+#[test]
+fn the_fields_that_are_removed_from_the_file_of_the_kubelet_are_named() {
+    let node = samples::kubeadm();
+    let cluster = "singleProcessOOMKill: false\nuserNamespaces: {idsPerPod: 65536}\nmaxPods: 50\n";
+    node.files.borrow_mut().insert(samples::KUBEADM_CONFIG.to_owned(), cluster.as_bytes().to_vec());
+    let removed = |node: &Node| -> Vec<&'static str> {
+        let config = BTreeMap::from([(KUBELET.0.to_owned(), KUBELET.1.to_owned())]);
+        let (layout, plan) = plan(node, &config).unwrap();
+        let candidate = Candidate::new(node, &layout, &plan);
+        let removed = candidate.removed_fields().into_iter();
+        removed.inspect(|(path, _)| assert_eq!(*path, samples::KUBEADM_CONFIG)).map(|(_, field)| field).collect()
+    };
+    assert_eq!(removed(&node), ["singleProcessOOMKill", "userNamespaces"]);
+    assert_eq!(removed(&node.kubelet("1.32.0")), ["singleProcessOOMKill"]);
+    assert_eq!(removed(&samples::kubeadm()), [""; 0]);
+}
+
+#[test]
+fn the_checked_files_are_those_of_the_plan_with_all_others_that_the_programs_read() {
+    let node = good(samples::kubeadm());
+    node.files
+        .borrow_mut()
+        .insert(r"C:\Program Files\containerd\conf.d\10-site.toml".to_owned(), b"version = 3\n".to_vec());
+    node.files
+        .borrow_mut()
+        .insert(r"C:\Program Files\containerd\conf.d\50-winpool.toml".to_owned(), b"version = 3\n".to_vec());
+    checked(&node, &[KUBELET, CONTAINERD]).unwrap();
+    let written = node.written.borrow();
+    let imports = r"imports = ['C:\Program Files\containerd\conf.d\10-site.toml', 'C:\ProgramData\winpool\preflight\50-winpool.toml']";
+    let main = &written[r"C:\ProgramData\winpool\preflight\config.toml"];
+    assert!(main.contains(imports), "{main}");
+    assert_eq!(written[r"C:\ProgramData\winpool\preflight\50-winpool.toml"], CONTAINERD.1);
+    let kubelet = &written[r"C:\ProgramData\winpool\preflight\kubelet.yaml"];
+    assert!(kubelet.ends_with("maxPods: 110\n"), "{kubelet}");
+    // The kubelet resolves it relative to the directory of its file.
+    assert!(kubelet.contains(r#"clientCAFile: "C:\\var\\lib\\kubelet\\etc\\kubernetes\\pki\\ca.crt""#), "{kubelet}");
+    let rke2 = good(samples::rke2());
+    checked(&rke2, &[KUBELET]).unwrap();
+    let names: Vec<_> = rke2.written.borrow().keys().map(|path| path[DIRECTORY.len()..].to_owned()).collect();
+    let expected = [
+        r"\kubelet.conf.d\00-rke2-defaults.conf",
+        r"\kubelet.conf.d\20-cli-config-dir\extra.conf",
+        r"\kubelet.conf.d\50-winpool.conf",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn a_program_that_does_not_accept_the_files_is_quoted() {
+    let timeout = Output { code: None, stdout: Vec::new(), stderr: b"waiting\n".to_vec() };
+    let bad = "I1122 start\nE1122 err=\"failed to validate kubelet configuration, error: maxPods\"\nE1122 end\n";
+    let ok = output(0, "", "");
+    let table = [
+        (
+            output(1, "", bad),
+            ok.clone(),
+            "kubelet.exe does not accept the configuration: E1122 err=\"failed to validate",
+        ),
+        (timeout.clone(), ok.clone(), "kubelet.exe did not end within 60 s: waiting"),
+        (output(1, "", "something new\n"), ok.clone(), "does not accept the configuration: something new"),
+        (output(0, "", ""), ok, "does not accept the configuration: no output"),
+        (
+            output(1, "", GOOD),
+            output(1, "", "containerd: failed to unmarshal TOML\n"),
+            "containerd.exe does not accept the configuration: containerd: failed to unmarshal TOML",
+        ),
+        (output(1, "", GOOD), timeout, "containerd.exe did not end within 60 s: waiting"),
+    ];
+    for (kubelet, containerd, text) in table {
+        let refusal =
+            checked(&with_outputs(samples::kubeadm(), kubelet, containerd), &[KUBELET, CONTAINERD]).unwrap_err();
+        assert_eq!(refusal.reason, RefusalReason::PreflightFailed);
+        assert!(refusal.message.contains(text), "{}", refusal.message);
+    }
+}

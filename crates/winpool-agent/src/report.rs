@@ -1,0 +1,212 @@
+//! What the agent reports in the status of its WindowsNodeConfig.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+use winpool_api::{ConfigReference, NodeConfigPhase, RejectedConfig, WindowsNodeConfigStatus};
+
+use super::{
+    journal::{Change, ConfigId, Direction, Journal, Rejection, Stage},
+    node_plan::Refusal,
+};
+
+/// The reason of an applied configuration that is no longer on the node as it was applied.
+pub const CHANGED_ON_NODE: &str = "ChangedOnNode";
+
+/// What the agent knows beside its journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// Whether the programs of the node are checking the desired configuration.
+    pub preflight: bool,
+    /// Why the desired configuration was refused.
+    pub refusal: Option<Refusal>,
+    /// Why nothing could be done at the last attempt, which is repeated.
+    pub error: Option<String>,
+    /// The files and services that something else has changed since the configuration was applied.
+    pub changed: Vec<String>,
+    /// How kubelet and container runtime are installed, once it is known.
+    pub layout: String,
+}
+
+/// The status for the desired configuration.
+pub fn status(journal: &Journal, desired: &ConfigId, observed: &Observed) -> WindowsNodeConfigStatus {
+    let (phase, reason, message) = phase(journal, desired, observed);
+    WindowsNodeConfigStatus {
+        phase,
+        reason: reason.to_owned(),
+        message: limited(message),
+        applied: journal.applied.as_ref().map(reference),
+        last_good: journal.applied.as_ref().map(reference),
+        rejected: journal.rejected.iter().map(rejected).collect(),
+        layout: observed.layout.clone(),
+        observed_digest: desired.digest.clone(),
+        observed_attempt: desired.attempt,
+        restarted_at: journal.restarted.map(Time),
+        conditions: Vec::new(),
+    }
+}
+
+/// The merge patch that replaces the status of a WindowsNodeConfig. Fields without a value are null, which removes them:
+/// server-side apply of Kubernetes 1.20 rejects the removal of an object such as `applied`.
+pub fn patch(status: &WindowsNodeConfigStatus) -> Value {
+    let mut fields: BTreeMap<&str, Value> = OPTIONAL.map(|field| (field, Value::Null)).into();
+    let status = json!(status);
+    fields.extend(status.as_object().into_iter().flatten().map(|(field, value)| (field.as_str(), value.clone())));
+    json!({"status": fields})
+}
+
+/// The fields of the status that are not written without a value.
+const OPTIONAL: [&str; 8] =
+    ["reason", "message", "applied", "lastGood", "layout", "observedDigest", "restartedAt", "conditions"];
+
+fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeConfigPhase, &'static str, String) {
+    let error = observed.error.clone().unwrap_or_default();
+    if let Some(change) = &journal.change {
+        return match change.id == *desired {
+            true => phase_of_change(change, error),
+            false => (NodeConfigPhase::Pending, "", format!("{} is rolled back first", change.id.config)),
+        };
+    }
+    if journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest) {
+        return match observed.changed.as_slice() {
+            [] => (NodeConfigPhase::Applied, "", error),
+            changed => (NodeConfigPhase::Applied, CHANGED_ON_NODE, changed_on_node(changed)),
+        };
+    }
+    if let Some(Rejection { failure, .. }) = journal.rejection(desired) {
+        return (NodeConfigPhase::RolledBack, failure.reason.name(), failure.message.clone());
+    }
+    match &observed.refusal {
+        Some(refusal) => (NodeConfigPhase::Refused, refusal.reason.name(), refusal.message.clone()),
+        None if observed.preflight => (NodeConfigPhase::Preflight, "", error),
+        None => (NodeConfigPhase::Pending, "", error),
+    }
+}
+
+fn changed_on_node(changed: &[String]) -> String {
+    let remedy = "Restore them on the node, or change the profile to apply a new configuration";
+    format!("on the node these differ from the applied configuration: {}. {remedy}", changed.join(", "))
+}
+
+fn phase_of_change(change: &Change, error: String) -> (NodeConfigPhase, &'static str, String) {
+    match (&change.direction, change.stage) {
+        (Direction::Apply, Stage::Confirm(_)) => (NodeConfigPhase::Verifying, "", error),
+        (Direction::Apply, _) => (NodeConfigPhase::Applying, "", error),
+        (Direction::RollBack(failure), _) => {
+            let progress =
+                if error.is_empty() { "the former configuration is being restored".to_owned() } else { error };
+            (NodeConfigPhase::Applying, failure.reason.name(), format!("{}; {progress}", failure.message))
+        }
+    }
+}
+
+fn reference(id: &ConfigId) -> ConfigReference {
+    ConfigReference { config: id.config.clone(), digest: id.digest.clone() }
+}
+
+fn rejected(Rejection { id, failure }: &Rejection) -> RejectedConfig {
+    RejectedConfig { digest: id.digest.clone(), attempt: id.attempt, reason: failure.reason.name().to_owned() }
+}
+
+/// At most 1,024 characters, the bound of the schema being 2,048: programs of the node may print much.
+fn limited(message: String) -> String {
+    message.chars().take(1024).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use kube::CustomResourceExt;
+    use winpool_api::{RollbackReason, WindowsNodeConfig};
+
+    use super::*;
+    use crate::{
+        journal::Failure,
+        node_plan::{NodePlan, RefusalReason},
+    };
+
+    fn id(digest: &str, attempt: u32) -> ConfigId {
+        ConfigId { config: format!("web-{digest}"), digest: digest.into(), attempt }
+    }
+
+    fn failure() -> Failure {
+        Failure { reason: RollbackReason::NotHealthy, message: "kubelet does not run".into() }
+    }
+
+    #[test]
+    fn the_phase_is_that_of_the_desired_configuration() {
+        let change = |stage, rolled_back: bool| {
+            let mut change = Change::new(id("b", 1), NodePlan::default(), Vec::new());
+            change.stage = stage;
+            if rolled_back {
+                change.direction = Direction::RollBack(failure());
+            }
+            Journal { applied: Some(id("a", 1)), change: Some(change), ..Journal::default() }
+        };
+        let since = Timestamp::UNIX_EPOCH;
+        let applied = Journal { applied: Some(id("b", 1)), ..Journal::default() };
+        let rejected =
+            Journal { rejected: vec![Rejection { id: id("b", 1), failure: failure() }], ..Journal::default() };
+        for (journal, desired, expected) in [
+            (Journal::default(), id("b", 1), "Pending   "),
+            (change(Stage::Write, false), id("b", 1), "Applying   web-a"),
+            (change(Stage::Restart, false), id("b", 1), "Applying   web-a"),
+            (change(Stage::Verify(since), false), id("b", 1), "Applying   web-a"),
+            (change(Stage::Confirm(since), false), id("b", 1), "Verifying   web-a"),
+            (
+                change(Stage::Write, true),
+                id("b", 1),
+                "Applying NotHealthy kubelet does not run; the former configuration is being restored web-a",
+            ),
+            (change(Stage::Write, true), id("c", 1), "Pending  web-b is rolled back first web-a"),
+            (applied.clone(), id("b", 1), "Applied   web-b"),
+            (applied, id("c", 1), "Pending   web-b"),
+            (rejected.clone(), id("b", 1), "RolledBack NotHealthy kubelet does not run "),
+            (rejected, id("b", 2), "Pending   "),
+        ] {
+            let status = status(&journal, &desired, &Observed::default());
+            let last_good = status.last_good.map_or(String::new(), |reference| reference.config);
+            let found = format!("{} {} {} {last_good}", status.phase.name(), status.reason, status.message);
+            assert_eq!(found, expected, "{journal:?} {desired:?}");
+            assert_eq!((status.observed_digest, status.observed_attempt), (desired.digest, desired.attempt));
+        }
+    }
+
+    #[test]
+    fn a_patch_sets_or_removes_every_field() {
+        let fields = |patch: &Value| patch["status"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let schema = json!(WindowsNodeConfig::crd())["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+        let all = schema["properties"]["status"]["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let empty = patch(&WindowsNodeConfigStatus::default());
+        assert_eq!(fields(&empty), all);
+        assert_eq!((&empty["status"]["applied"], &empty["status"]["rejected"]), (&Value::Null, &json!([])));
+        let applied = Some(ConfigReference { config: "web-b".into(), digest: "b".into() });
+        let patch = patch(&WindowsNodeConfigStatus { applied, ..WindowsNodeConfigStatus::default() });
+        assert_eq!(patch["status"]["applied"], json!({"config": "web-b", "digest": "b"}));
+        assert_eq!(fields(&patch), all);
+    }
+
+    #[test]
+    fn what_something_else_has_changed_is_reported_for_the_applied_configuration_only() {
+        let applied = Journal { applied: Some(id("b", 1)), ..Journal::default() };
+        let changed = vec![r"C:\k\config.yaml".to_owned(), "the service kubelet".to_owned()];
+        let observed = Observed { changed, ..Observed::default() };
+        let reported = status(&applied, &id("b", 1), &observed);
+        assert_eq!((reported.phase, reported.reason.as_str()), (NodeConfigPhase::Applied, "ChangedOnNode"));
+        let message =
+            r"on the node these differ from the applied configuration: C:\k\config.yaml, the service kubelet.";
+        assert!(reported.message.starts_with(message), "{}", reported.message);
+        let pending = status(&applied, &id("c", 1), &observed);
+        assert_eq!((pending.phase, pending.reason.as_str()), (NodeConfigPhase::Pending, ""));
+    }
+
+    #[test]
+    fn a_refusal_has_its_reason_and_message() {
+        let refusal = Refusal { reason: RefusalReason::PreflightFailed, message: "maxPods: -1".into() };
+        let observed = Observed { refusal: Some(refusal), layout: "RKE2".into(), ..Observed::default() };
+        let status = status(&Journal::default(), &id("b", 1), &observed);
+        assert_eq!((status.phase, status.reason.as_str()), (NodeConfigPhase::Refused, "PreflightFailed"));
+        assert_eq!((status.message.as_str(), status.layout.as_str()), ("maxPods: -1", "RKE2"));
+    }
+}

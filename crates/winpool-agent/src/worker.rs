@@ -1,0 +1,303 @@
+//! The work of the agent: reconciles the node with the desired configuration. It blocks, and runs in a thread of its own.
+
+use std::{collections::BTreeMap, io, time::Duration};
+
+use jiff::Timestamp;
+use winpool_api::{WindowsNodeConfigSpec, WindowsNodeConfigStatus};
+use winpool_core::{kubernetes::duration, pool};
+
+use super::{
+    cycle::{Cluster, Cycle, Limits, Next},
+    host::Host,
+    journal::{ConfigId, Journal},
+    layout::Layout,
+    node_plan::{NodePlan, Refusal, RefusalReason},
+    plan, preflight,
+    refuse::refuse,
+    report::{self, Observed},
+};
+
+/// How often the node is compared with the applied configuration, and a refused configuration checked again.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(300);
+
+/// The API server as the worker needs it.
+pub trait Source: Cluster {
+    /// The data of a ConfigMap in the namespace of the operator; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    fn config(&self, name: &str) -> io::Result<Option<BTreeMap<String, String>>>;
+
+    /// Writes the status of the WindowsNodeConfig.
+    ///
+    /// # Errors
+    /// When the API server does not answer, or rejects it.
+    fn report(&self, status: &WindowsNodeConfigStatus) -> io::Result<()>;
+}
+
+/// The agent of one node.
+pub struct Worker<'a> {
+    host: &'a dyn Host,
+    source: &'a dyn Source,
+    cycle: Cycle<'a>,
+    check_interval: Duration,
+    observed: Observed,
+    /// The configuration that [`Observed::refusal`] is about, and when it was refused.
+    refused: Option<(ConfigId, Timestamp)>,
+    /// The configuration that the node was last compared with, and when.
+    compared: Option<(ConfigId, Timestamp)>,
+    /// The status that was written last.
+    reported: Option<WindowsNodeConfigStatus>,
+}
+
+impl<'a> Worker<'a> {
+    /// Resumes with the journal of the node.
+    ///
+    /// # Errors
+    /// When the journal cannot be read. Nothing may be changed then.
+    pub fn resume(
+        host: &'a dyn Host,
+        source: &'a dyn Source,
+        limits: Limits,
+        check_interval: Duration,
+    ) -> io::Result<Self> {
+        let cycle = Cycle::resume(host, limits)?;
+        let observed = Observed::default();
+        Ok(Self { host, source, cycle, check_interval, observed, refused: None, compared: None, reported: None })
+    }
+
+    /// The state of the agent.
+    pub fn journal(&self) -> &Journal {
+        self.cycle.journal()
+    }
+
+    /// Performs the next action for a spec, or for none if the WindowsNodeConfig does not exist, and reports the result.
+    /// A failed action is repeated by the next call.
+    pub fn reconcile(&mut self, spec: Option<&WindowsNodeConfigSpec>) -> Next {
+        let desired = spec.map(config_id);
+        let next = match (&self.cycle.journal().change, &desired) {
+            (None, Some(desired)) => self.prepare(desired),
+            _ => self.advance(spec, desired.as_ref()),
+        };
+        let (next, error) = match next {
+            Ok(next) => (next, None),
+            Err(error) => (Next::Wait, Some(error.to_string())),
+        };
+        self.observed.error = error;
+        match desired.map_or(Ok(()), |desired| self.report(&desired)) {
+            Ok(()) => next,
+            Err(error) => {
+                tracing::warn!(%error, "status not written, it is retried");
+                if next == Next::Idle { Next::Wait } else { next }
+            }
+        }
+    }
+
+    fn advance(&mut self, spec: Option<&WindowsNodeConfigSpec>, desired: Option<&ConfigId>) -> io::Result<Next> {
+        let timeout =
+            spec.and_then(|spec| duration::parse(&spec.confirm_timeout)).and_then(|nanos| u64::try_from(nanos).ok());
+        if let Some(nanos) = timeout {
+            self.cycle.set_confirm_limit(Duration::from_nanos(nanos));
+        }
+        let confirmed = spec.filter(|spec| spec.is_confirmed()).map(|spec| spec.digest.as_str());
+        self.cycle.advance(self.source, desired, confirmed)
+    }
+
+    /// Begins to apply the desired configuration, unless it is applied, was rolled back, or was refused lately. A refusal stays
+    /// in the status while it is checked again: the operator would take another phase for a change in progress.
+    fn prepare(&mut self, desired: &ConfigId) -> io::Result<Next> {
+        let journal = self.cycle.journal();
+        if journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest) {
+            self.compare(desired);
+            return Ok(Next::Idle);
+        }
+        if journal.rejection(desired).is_some() || self.was_refused(desired) {
+            return Ok(Next::Idle);
+        }
+        if !self.refused.as_ref().is_some_and(|(refused, _)| refused == desired) {
+            self.observed = Observed { preflight: true, ..Observed::default() };
+            (self.refused, self.compared) = (None, None);
+            self.report(desired)?;
+        }
+        let Some(data) = self.source.config(&desired.config)? else {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("ConfigMap {} does not exist", desired.config),
+            ));
+        };
+        match self.check(desired, &data) {
+            Ok((layout, plan)) => {
+                self.cycle.begin(self.source, desired.clone(), plan)?;
+                self.observed = Observed { layout: layout.kind.name().to_owned(), ..Observed::default() };
+                (self.refused, self.compared) = (None, None);
+                Ok(Next::Continue)
+            }
+            Err(refusal) => {
+                let next = if self.recheck_after(refusal.reason).is_zero() { Next::Wait } else { Next::Idle };
+                self.observed = Observed { refusal: Some(refusal), ..Observed::default() };
+                self.refused = Some((desired.clone(), self.host.now()));
+                Ok(next)
+            }
+        }
+    }
+
+    /// Whether the configuration was refused, and is not to be checked again yet.
+    fn was_refused(&self, desired: &ConfigId) -> bool {
+        let refusal = self.observed.refusal.as_ref();
+        refusal
+            .is_some_and(|refusal| self.is_recent(self.refused.as_ref(), desired, self.recheck_after(refusal.reason)))
+    }
+
+    /// After how long a refused configuration is checked again: an administrator may have changed the node. The operator
+    /// restores a ConfigMap at once.
+    fn recheck_after(&self, reason: RefusalReason) -> Duration {
+        match reason {
+            RefusalReason::DigestDiffers => Duration::ZERO,
+            _ => self.check_interval,
+        }
+    }
+
+    /// Whether a configuration was checked within an interval.
+    fn is_recent(&self, checked: Option<&(ConfigId, Timestamp)>, desired: &ConfigId, interval: Duration) -> bool {
+        let recent = |at: &Timestamp| (*at..*at + interval).contains(&self.host.now());
+        checked.is_some_and(|(checked, at)| checked == desired && recent(at))
+    }
+
+    /// Compares the node with the applied configuration: something else may have changed it.
+    fn compare(&mut self, applied: &ConfigId) {
+        if self.is_recent(self.compared.as_ref(), applied, self.check_interval) {
+            return;
+        }
+        self.compared = Some((applied.clone(), self.host.now()));
+        let data = match self.source.config(&applied.config) {
+            Ok(data) => data.filter(|data| pool::digest(data) == applied.digest),
+            Err(error) => {
+                tracing::warn!(%error, "ConfigMap not read, the node is compared later");
+                None
+            }
+        };
+        match data.map(|data| plan::differing(self.host, &data)) {
+            Some(Ok(changed)) => self.observed.changed = changed,
+            Some(Err(refusal)) => tracing::warn!(reason = refusal.message, "the node is compared later"),
+            None => {}
+        }
+    }
+
+    /// How long to wait before the next call of [`Self::reconcile`], unless the spec changes.
+    pub fn delay(&self, next: Next) -> Duration {
+        match next {
+            Next::Continue => Duration::ZERO,
+            Next::Wait => Duration::from_secs(1),
+            Next::Idle => self.check_interval,
+        }
+    }
+
+    /// The plan for a configuration that the programs of the node accept.
+    fn check(&self, desired: &ConfigId, data: &BTreeMap<String, String>) -> Result<(Layout, NodePlan), Refusal> {
+        let digest = pool::digest(data);
+        if digest != desired.digest {
+            let wrong = format!("ConfigMap {} has the digest {digest}, not that of the spec", desired.config);
+            return Err(refuse(
+                RefusalReason::DigestDiffers,
+                wrong,
+                "Delete the ConfigMap, and the operator creates it again",
+            ));
+        }
+        let (layout, plan) = plan::plan(self.host, data)?;
+        preflight::preflight(self.host, &layout, &plan)?;
+        Ok((layout, plan))
+    }
+
+    fn report(&mut self, desired: &ConfigId) -> io::Result<()> {
+        let status = report::status(self.cycle.journal(), desired, &self.observed);
+        if self.reported.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        self.source.report(&status)?;
+        self.reported = Some(status);
+        Ok(())
+    }
+}
+
+/// The configuration that a spec requests.
+fn config_id(spec: &WindowsNodeConfigSpec) -> ConfigId {
+    ConfigId { config: spec.config.clone(), digest: spec.digest.clone(), attempt: spec.attempt }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use winpool_api::{Disruption, NodeConfigPhase};
+
+    use super::*;
+    use crate::{cycle::PodPhase, fake::FakeHost};
+
+    /// An API server with one ConfigMap, and the statuses that were written.
+    #[derive(Default)]
+    struct FakeSource {
+        data: RefCell<BTreeMap<String, String>>,
+        reported: RefCell<Vec<(NodeConfigPhase, String)>>,
+    }
+
+    impl Cluster for FakeSource {
+        fn lease_renewed(&self) -> io::Result<Option<Timestamp>> {
+            Ok(None)
+        }
+
+        fn pods(&self) -> io::Result<BTreeMap<String, PodPhase>> {
+            Ok(BTreeMap::new())
+        }
+
+        fn kubelet_config(&self) -> Option<serde_json::Value> {
+            None
+        }
+    }
+
+    impl Source for FakeSource {
+        fn config(&self, _: &str) -> io::Result<Option<BTreeMap<String, String>>> {
+            Ok(Some(self.data.borrow().clone()))
+        }
+
+        fn report(&self, status: &WindowsNodeConfigStatus) -> io::Result<()> {
+            self.reported.borrow_mut().push((status.phase, status.reason.clone()));
+            Ok(())
+        }
+    }
+
+    fn files(max_pods: u32) -> BTreeMap<String, String> {
+        BTreeMap::from([("kubelet.yaml".to_owned(), format!("maxPods: {max_pods}\n"))])
+    }
+
+    #[test]
+    fn a_refusal_stays_in_the_status_until_the_configuration_has_the_digest_of_the_spec() {
+        let (host, source) = (FakeHost::new("", []), FakeSource::default());
+        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+        let spec = WindowsNodeConfigSpec {
+            pool: "web".into(),
+            node_uid: "u".into(),
+            config: "web-1".into(),
+            digest: pool::digest(&files(42)),
+            disruption: Disruption::KubeletRestart,
+            attempt: 1,
+            confirmed: None,
+            confirm_timeout: "5m".into(),
+            assigned_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH),
+        };
+        source.data.replace(files(99));
+        for _ in 0..3 {
+            assert_eq!(worker.reconcile(Some(&spec)), Next::Wait, "it is checked again soon");
+        }
+        let refused = |reason: &str| (NodeConfigPhase::Refused, reason.to_owned());
+        let checked = (NodeConfigPhase::Preflight, String::new());
+        assert_eq!(*source.reported.borrow(), [checked.clone(), refused("DigestDiffers")]);
+
+        // The simulated host has no kubelet that the agent can configure.
+        source.data.replace(files(42));
+        for _ in 0..3 {
+            assert_eq!(worker.reconcile(Some(&spec)), Next::Idle, "it is checked again after some time");
+        }
+        assert_eq!(*source.reported.borrow(), [checked, refused("DigestDiffers"), refused("UnknownLayout")]);
+        assert_eq!(worker.journal(), &Journal::default());
+    }
+}

@@ -1,0 +1,127 @@
+//! Facts about Windows, Kubernetes and container runtimes: one table per file, with sources and their date.
+//!
+//! The rules in winpool-core read builds, versions and tags from these tables.
+
+pub mod api_versions;
+pub mod builds;
+pub mod cluster_api;
+pub mod containerd;
+pub mod eviction;
+pub mod feature_gates;
+pub mod kubelet_defaults;
+pub mod kubelet_fields;
+pub mod kubelet_flags;
+pub mod layers;
+pub mod node_pools;
+pub mod node_restriction;
+pub mod pause;
+pub mod platforms;
+pub mod pod_fields;
+pub mod runtime_errors;
+pub mod runtimes;
+pub mod service_limits;
+pub mod skew;
+pub mod support;
+pub mod taints;
+pub mod version_compatibility;
+mod versions;
+pub mod windows_updates;
+
+use jiff::civil::{Date, date};
+
+pub use runtimes::ContainerRuntime;
+pub use versions::{Build, ContainerdLine, ContainerdVersion, KubeletVersion, Minor, OsVersion, ParseVersionError};
+
+/// A table of facts and its sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its module.
+    pub name: &'static str,
+    /// The date of its newest source.
+    pub as_of: Date,
+    /// The number of its rows; 0 if it has rules only.
+    pub rows: usize,
+    /// The newest minor of Kubernetes whose sources were read, if it depends on that. Later minors are treated as this one.
+    pub newest: Option<Minor>,
+    /// How it is compared with its sources.
+    pub compared: Compared,
+    /// The repositories of its sources, the main one first.
+    pub sources: &'static [&'static str],
+}
+
+/// How a table is compared with its sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// By `make facts`.
+    Program,
+    /// By hand.
+    Hand,
+}
+
+use Compared::{Hand, Program};
+
+const fn table(
+    name: &'static str,
+    as_of: Date,
+    rows: usize,
+    newest: u32,
+    compared: Compared,
+    sources: &'static [&'static str],
+) -> Table {
+    let newest = if newest == NO_MINOR { None } else { Some(Minor(newest)) };
+    Table { name, as_of, rows, newest, compared, sources }
+}
+
+/// A table that does not depend on the minor.
+const NO_MINOR: u32 = 0;
+
+/// Every table, sorted by name.
+#[rustfmt::skip]
+pub const TABLES: &[Table] = &[
+    table("api_versions", date(2026, 8, 22), api_versions::API_VERSIONS.len() + api_versions::NEWER_FIELDS.len(), 37, Hand,
+        &["kubernetes/website", "Arnavion/k8s-openapi"]),
+    table("builds", date(2026, 8, 22), builds::RELEASES.len(), NO_MINOR, Program,
+        &["endoflife-date/endoflife.date", "MicrosoftDocs/Virtualization-Documentation"]),
+    table("cluster_api", date(2026, 8, 22), cluster_api::SYNCED_DOMAINS.len(), NO_MINOR, Hand,
+        &["kubernetes-sigs/cluster-api", "kubernetes/autoscaler", "kubernetes-sigs/image-builder"]),
+    table("containerd", date(2026, 8, 22), containerd::RELEASE_LINES.len() + containerd::MINIMUMS.len(), 36, Program,
+        &["containerd/containerd"]),
+    table("eviction", date(2026, 8, 22), eviction::LINUX_ONLY.len(), 36, Hand,
+        &["kubernetes/kubernetes"]),
+    table("feature_gates", date(2026, 8, 13), feature_gates::GATES.len() + feature_gates::DEPENDENCIES.len() + feature_gates::ANNOUNCED.len(), 37, Program,
+        &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base", "kubernetes/sig-release"]),
+    table("kubelet_defaults", date(2026, 8, 22), kubelet_defaults::DEFAULTS.len(), 37, Program,
+        &["kubernetes/kubelet", "kubernetes/kubernetes"]),
+    table("kubelet_fields", date(2026, 8, 22), kubelet_fields::FIELDS.len(), 37, Program,
+        &["kubernetes/kubelet", "kubernetes/kubernetes"]),
+    table("kubelet_flags", date(2026, 8, 22), kubelet_flags::FLAGS.len(), 36, Program,
+        &["kubernetes/kubernetes"]),
+    table("layers", date(2026, 8, 22), 0, 36, Hand,
+        &["containerd/containerd", "kubernetes/kubelet", "kubernetes/component-base"]),
+    table("node_pools", date(2026, 8, 22), node_pools::NODE_POOL_LABELS.len(), NO_MINOR, Hand,
+        &["eksctl-io/eksctl", "kubernetes-sigs/karpenter", "MicrosoftDocs/azure-aks-docs", "MicrosoftDocs/azure-stack-docs", "kubernetes-sigs/cluster-api"]),
+    table("node_restriction", date(2026, 8, 22), node_restriction::KUBELET_LABELS.len(), 37, Hand,
+        &["kubernetes/kubernetes"]),
+    table("pause", date(2026, 8, 22), pause::DEFAULTS.len() + pause::UPSTREAM_TAGS.len() + pause::MICROSOFT_TAGS.len(), 36, Program,
+        &["kubernetes/kubernetes"]),
+    table("platforms", date(2026, 8, 21), platforms::SETTINGS.len() + platforms::FLAGS.len() + platforms::AKS_RETIREMENTS.len(), NO_MINOR, Hand,
+        &["eksctl-io/eksctl", "aws/karpenter-provider-aws", "awsdocs/amazon-eks-user-guide", "MicrosoftDocs/azure-aks-docs", "Azure/AgentBaker", "Azure/azure-cli", "rancher/rke2", "rancher/rke2-docs", "kubernetes/website"]),
+    table("pod_fields", date(2026, 8, 22), pod_fields::REJECTED.len() + pod_fields::REJECTED_UNLISTED.len() + pod_fields::UNSUPPORTED.len(), 36, Hand,
+        &["kubernetes/api", "kubernetes/kubernetes"]),
+    table("runtime_errors", date(2026, 8, 22), runtime_errors::MISMATCH_ERRORS.len(), NO_MINOR, Hand,
+        &["containerd/containerd", "moby/moby"]),
+    table("runtimes", date(2026, 4, 27), runtimes::HANDLERS.len(), NO_MINOR, Hand,
+        &["Mirantis/cri-dockerd", "kubernetes/website"]),
+    table("service_limits", date(2026, 4, 22), 0, 36, Hand,
+        &["kubernetes/website"]),
+    table("skew", date(2026, 7, 24), 0, 37, Hand,
+        &["kubernetes/website", "kubernetes/enhancements"]),
+    table("support", date(2026, 3, 26), support::SUPPORT.len(), 36, Hand,
+        &["kubernetes/website"]),
+    table("taints", date(2026, 8, 22), taints::MANAGED.len() + taints::DIALECTS.len(), NO_MINOR, Hand,
+        &["kubernetes/website", "kubernetes/autoscaler", "kubernetes-sigs/karpenter", "kubernetes-sigs/cluster-api", "openshift/windows-machine-config-operator", "kubernetes/kubernetes", "MicrosoftDocs/azure-stack-docs"]),
+    table("version_compatibility", date(2026, 8, 22), version_compatibility::WITHOUT_PREVIOUS_LTSC.len(), NO_MINOR, Hand,
+        &["containerd/platforms", "containerd/containerd", "microsoft/hcsshim"]),
+    table("windows_updates", date(2026, 11, 19), windows_updates::COUNT, NO_MINOR, Hand,
+        &["altrhombus/DataForGeeks", "MaineK00n/msrc-cvrf-watch", "future-architect/vuls", "Azure/AgentBaker", "CVEProject/cvelistV5"]),
+];

@@ -1,0 +1,42 @@
+//! The platforms of an image, according to its registry.
+
+use std::{collections::BTreeSet, fmt};
+
+use winpool_api::facts::OsVersion;
+
+/// The platforms for which an image has an entry; a single manifest has one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// The entries, without attestations and other artifacts that are not images.
+    pub platforms: Vec<Platform>,
+}
+
+/// The platform of one entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Platform {
+    /// The operating system, such as `windows`.
+    pub os: String,
+    /// The processor architecture, such as `amd64`.
+    pub architecture: String,
+    /// The version of Windows; an entry without a valid version matches every host.
+    pub os_version: Option<OsVersion>,
+}
+
+impl Content {
+    /// The entries for Windows.
+    pub fn windows(&self) -> impl Iterator<Item = &Platform> {
+        self.platforms.iter().filter(|platform| platform.os == "windows")
+    }
+
+    /// The platforms, without versions.
+    pub fn systems(&self) -> BTreeSet<String> {
+        self.platforms.iter().map(|platform| format!("{}/{}", platform.os, platform.architecture)).collect()
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.os, self.architecture)?;
+        self.os_version.map_or(Ok(()), |version| write!(f, " {version}"))
+    }
+}

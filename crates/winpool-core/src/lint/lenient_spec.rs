@@ -1,0 +1,104 @@
+//! Decodes a pod spec with values of the wrong type: these are reported, and the others are decoded.
+
+use std::borrow::Cow;
+
+use k8s_openapi::api::core::v1::PodSpec;
+use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
+
+use super::{Code, Finding};
+use crate::decoding_problem;
+
+/// The maximum number of reported values of a spec.
+const MAX_FINDINGS: usize = 20;
+
+/// A pod spec without the values that have the wrong type.
+pub struct LenientSpec<'a> {
+    /// The decoded spec; `None` if it cannot be decoded.
+    pub decoded: Option<PodSpec>,
+    /// The spec as JSON.
+    pub value: Cow<'a, Value>,
+    /// The values of the wrong type, with paths in the spec.
+    pub findings: Vec<Finding>,
+}
+
+impl<'a> LenientSpec<'a> {
+    /// Decodes a spec.
+    pub fn decode(spec: &'a Value) -> Self {
+        let mut value = Cow::Borrowed(spec);
+        let mut findings: Vec<Finding> = Vec::new();
+        while findings.len() < MAX_FINDINGS {
+            let error = match serde_path_to_error::deserialize::<_, PodSpec>(value.as_ref()) {
+                Ok(decoded) => return Self { decoded: Some(decoded), value, findings },
+                Err(error) => error,
+            };
+            let problem = decoding_problem("", &error);
+            // After a required value was set to null, it is reported again.
+            if findings.iter().all(|finding| finding.path != problem.path) {
+                findings.push(Finding::new(Code::PodInvalid, problem.path, problem.wrong).with_remedy(problem.remedy));
+            }
+            if !set_null(value.to_mut(), error.path()) {
+                break;
+            }
+        }
+        Self { decoded: None, value, findings }
+    }
+}
+
+/// Sets the value at a path to null, or the innermost value around it that is not null; false if there is none.
+fn set_null(value: &mut Value, path: &Path) -> bool {
+    let segments: Vec<_> = path.iter().collect();
+    let length =
+        (1..=segments.len()).rev().find(|length| at(value, &segments[..*length]).is_some_and(|at| !at.is_null()));
+    length.and_then(|length| at(value, &segments[..length])).map(Value::take).is_some()
+}
+
+fn at<'v>(value: &'v mut Value, path: &[&Segment]) -> Option<&'v mut Value> {
+    path.iter().try_fold(value, |value, segment| match segment {
+        Segment::Seq { index } => value.get_mut(index),
+        Segment::Map { key } => value.get_mut(key),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_value_of_the_wrong_type_is_reported_and_the_rest_is_decoded() {
+        let containers = json!([
+            {"name": false, "image": "a:1", "env": [{"name": "A", "value": 8080}, {"name": "B", "value": "b"}]},
+            {"name": "b", "args": ["x", 7], "tty": "yes"},
+        ]);
+        let spec = json!({"containers": containers, "nodeSelector": {"kubernetes.io/os": "windows"}, "hostPID": 1});
+        let LenientSpec { decoded, value, findings } = LenientSpec::decode(&spec);
+        let paths = findings.iter().map(|finding| finding.path.as_str());
+        let expected = [
+            "containers[0].name",
+            "containers[0].env[0].value",
+            "containers[1].tty",
+            "containers[1].args[1]",
+            "hostPID",
+        ];
+        assert_eq!(std::collections::BTreeSet::from_iter(paths), expected.into());
+        assert_eq!(findings.iter().filter(|finding| finding.remedy.ends_with(" in quotes")).count(), 3);
+        let decoded = decoded.unwrap();
+        assert_eq!(decoded.containers[0].image.as_deref(), Some("a:1"));
+        assert_eq!(decoded.containers[0].env.as_ref().unwrap()[1].value.as_deref(), Some("b"));
+        assert_eq!(value["containers"][0]["name"], Value::Null);
+    }
+
+    #[test]
+    fn decoding_ends_if_no_value_can_be_removed() {
+        for spec in [json!(7), json!([]), json!({"containers": [[null]]}), json!({"containers": vec![7; 100]})] {
+            let LenientSpec { findings, .. } = LenientSpec::decode(&spec);
+            assert_eq!(findings.len(), 1, "{spec}: {findings:?}");
+        }
+        let ports: Vec<_> = (0..100).map(|_| json!({"containerPort": "http"})).collect();
+        let spec = json!({"containers": [{"ports": ports}]});
+        assert_eq!(LenientSpec::decode(&spec).findings.len(), MAX_FINDINGS);
+    }
+}

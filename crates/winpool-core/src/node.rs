@@ -1,0 +1,247 @@
+//! Windows nodes, parsed once when they are received.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint as NodeTaint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use serde::{Deserialize, Serialize};
+use winpool_api::{
+    Taint,
+    facts::{Build, ContainerRuntime, ContainerdVersion, KubeletVersion, Minor, OsVersion, taints},
+    names::{annotation, label, manager},
+};
+
+use super::{Named, kubernetes::quantity::Quantity, record::SignedRecord, release_labels};
+
+/// A Windows node.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in Kubernetes
+pub struct WindowsNode {
+    pub name: String,
+    pub uid: String,
+    /// The `resourceVersion`, for optimistic locking.
+    pub resource_version: String,
+    /// The `creationTimestamp`.
+    pub created: Option<Timestamp>,
+    pub labels: BTreeMap<String, String>,
+    pub taints: Vec<NodeTaint>,
+    /// The name of the ConfigMap with the configuration for the node, from its annotation.
+    pub config: Option<String>,
+    /// The record in its annotation. [`super::ownership`] verifies it.
+    pub owned: Option<SignedRecord>,
+    /// The pool whose taints an admission policy has set at the creation of the node, from its annotation.
+    pub registered_with: Option<String>,
+    /// Whether the condition Ready is True.
+    pub ready: bool,
+    /// Since when the condition Ready has its status, by the clock of the kubelet, or of the node controller.
+    pub ready_since: Option<Timestamp>,
+    /// The last heartbeat of the condition Ready, by the node's clock. It causes no reconcile.
+    pub heartbeat: Option<Timestamp>,
+    /// `spec.unschedulable`: whether the node is cordoned.
+    pub unschedulable: bool,
+    /// That the operator has cordoned the node, from its annotation.
+    pub cordon: Option<Cordon>,
+    /// The Windows version; `Err` has the text that cannot be parsed, empty if the node reports none.
+    pub os: Result<OsVersion, String>,
+    /// The version of the kubelet; `Err` as for [`Self::os`].
+    pub kubelet: Result<KubeletVersion, String>,
+    /// The container runtime; `Err` as for [`Self::os`].
+    pub runtime: Result<ContainerRuntime<ContainerdVersion>, String>,
+    /// `status.capacity`.
+    pub capacity: Resources,
+    /// `status.allocatable`.
+    pub allocatable: Resources,
+    /// The last field manager other than winpool that wrote the taints.
+    pub taints_writer: Option<String>,
+    /// The last field manager other than winpool that wrote the labels.
+    pub labels_writer: Option<String>,
+}
+
+/// The annotation of a node that the operator has cordoned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cordon {
+    /// The name of the configuration that the node is cordoned for.
+    pub config: String,
+    /// The attempt of the rollout.
+    pub attempt: u32,
+    /// Since when, by the operator's clock.
+    pub since: Timestamp,
+}
+
+/// The resources of a node; `None` if a resource is not reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Resources {
+    /// CPU in thousandths.
+    pub cpu_milli: Option<i64>,
+    /// Memory in bytes.
+    pub memory: Option<i64>,
+    /// Ephemeral storage in bytes.
+    pub ephemeral_storage: Option<i64>,
+    /// The number of pods.
+    pub pods: Option<i64>,
+}
+
+impl Named for WindowsNode {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl WindowsNode {
+    /// The Windows build that the kernel reports, or else the build in the label.
+    pub fn build(&self) -> Option<Build> {
+        match self.os {
+            Ok(version) => Some(version.build),
+            Err(_) => self.labels.get(label::WINDOWS_BUILD).and_then(|text| text.parse().ok()),
+        }
+    }
+
+    /// The Windows version that the kernel reports, or else the build in the label, without a revision.
+    pub fn os_version(&self) -> Option<OsVersion> {
+        self.os.as_ref().ok().copied().or_else(|| self.build().map(|build| OsVersion { build, revision: None }))
+    }
+
+    /// The minor of the kubelet, if it is known.
+    pub fn kubelet_minor(&self) -> Option<Minor> {
+        self.kubelet.as_ref().ok().map(|kubelet| kubelet.minor)
+    }
+
+    /// The version of containerd, if the node runs containerd.
+    pub fn containerd(&self) -> Option<ContainerdVersion> {
+        self.runtime.as_ref().ok()?.containerd()
+    }
+
+    /// The keys of the labels for the releases whose images the node runs: see [`release_labels`]. None without a Windows
+    /// version that the kernel reports.
+    pub fn release_labels(&self) -> BTreeSet<String> {
+        self.os.as_ref().map(|os| release_labels::of_host(*os, self.containerd())).unwrap_or_default()
+    }
+
+    /// The taints that do not follow the state of the node.
+    pub fn lasting_taints(&self) -> impl Iterator<Item = Taint> {
+        self.taints.iter().filter(|taint| taints::manager(&taint.key).is_none()).filter_map(Taint::of_node)
+    }
+
+    /// The RuntimeClass handlers of the node: see [`ContainerRuntime::handlers`].
+    pub fn handlers(&self, rendered: bool) -> Option<&'static [&'static str]> {
+        self.runtime.as_ref().ok()?.handlers(rendered)
+    }
+
+    /// The pool in the label of the node, which a kubelet can write. Only the pool in a verified record keeps the node.
+    pub fn labelled_pool(&self) -> Option<&str> {
+        self.labels.get(label::POOL).map(String::as_str)
+    }
+
+    /// Whether the nodes are equal except for heartbeats and `resourceVersion`.
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
+        let Self { labels, labels_writer, taints_writer, .. } = self;
+        self.resource_version == other.resource_version
+            || (self.differs_in_labels_at_most(other)
+                && (labels, labels_writer, taints_writer)
+                    == (&other.labels, &other.labels_writer, &other.taints_writer))
+    }
+
+    /// Whether the nodes are equal except for labels, field managers, heartbeats and `resourceVersion`.
+    pub fn differs_in_labels_at_most(&self, other: &Self) -> bool {
+        self.without_labels() == other.without_labels()
+    }
+
+    /// All fields except labels, field managers, heartbeats and `resourceVersion`. It lists every field, so that none is
+    /// forgotten.
+    fn without_labels(&self) -> impl PartialEq + '_ {
+        let Self {
+            name,
+            uid,
+            resource_version: _,
+            created,
+            labels: _,
+            taints,
+            config,
+            owned,
+            registered_with,
+            ready,
+            ready_since: _,
+            heartbeat: _,
+            unschedulable,
+            cordon,
+            os,
+            kubelet,
+            runtime,
+            capacity,
+            allocatable,
+            taints_writer: _,
+            labels_writer: _,
+        } = self;
+        let (cordoned, owned) = ((unschedulable, cordon), (owned, registered_with));
+        (name, uid, created, taints, config, owned, ready, cordoned, os, kubelet, runtime, (capacity, allocatable))
+    }
+}
+
+impl From<Node> for WindowsNode {
+    fn from(node: Node) -> Self {
+        let metadata = node.metadata;
+        let status = node.status.unwrap_or_default();
+        let info = status.node_info.unwrap_or_default();
+        let annotations = metadata.annotations.unwrap_or_default();
+        let managed = metadata.managed_fields.unwrap_or_default();
+        let writer = |outer, inner| {
+            last_other_writer(managed.iter().filter(|entry| has_field(entry, outer, inner)), manager::NODES)
+        };
+        let conditions = status.conditions.unwrap_or_default();
+        let ready = conditions.iter().find(|condition: &&NodeCondition| condition.type_ == "Ready");
+        let spec = node.spec.unwrap_or_default();
+        let kubelet: Result<KubeletVersion, _> = info.kubelet_version.parse().map_err(|_| info.kubelet_version);
+        let minor = kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
+        Self {
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            created: metadata.creation_timestamp.map(|time| time.0),
+            labels: metadata.labels.unwrap_or_default(),
+            taints: spec.taints.unwrap_or_default(),
+            config: annotations.get(annotation::CONFIG).cloned(),
+            owned: annotations.get(annotation::OWNED).map(|text| SignedRecord::read(text)),
+            registered_with: annotations.get(annotation::REGISTERED_WITH).cloned(),
+            ready: ready.is_some_and(|ready| ready.status == "True"),
+            ready_since: ready.and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0),
+            heartbeat: ready.and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0),
+            unschedulable: spec.unschedulable == Some(true),
+            cordon: annotations.get(annotation::CORDONED).and_then(|text| serde_json::from_str(text).ok()),
+            os: info.kernel_version.parse().map_err(|_| info.kernel_version),
+            runtime: ContainerRuntime::read(&info.container_runtime_version, minor)
+                .ok_or(info.container_runtime_version),
+            kubelet,
+            capacity: Resources::read(status.capacity.as_ref()),
+            allocatable: Resources::read(status.allocatable.as_ref()),
+            taints_writer: writer("f:spec", "f:taints"),
+            labels_writer: writer("f:metadata", "f:labels"),
+        }
+    }
+}
+
+impl Resources {
+    fn read(map: Option<&BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>) -> Self {
+        let quantity = |name: &str| map?.get(name)?.0.parse::<Quantity>().ok();
+        Self {
+            cpu_milli: quantity("cpu").map(|quantity| quantity.milli()),
+            memory: quantity("memory").map(|quantity| quantity.bytes()),
+            ephemeral_storage: quantity("ephemeral-storage").map(|quantity| quantity.bytes()),
+            pods: quantity("pods").map(|quantity| quantity.bytes()),
+        }
+    }
+}
+
+/// Whether an entry contains a field, such as `f:spec` and `f:taints`.
+fn has_field(entry: &ManagedFieldsEntry, outer: &str, inner: &str) -> bool {
+    entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get(outer).is_some_and(|map| map.get(inner).is_some()))
+}
+
+/// The manager of the latest of these entries that is not `own`.
+pub(super) fn last_other_writer<'e>(
+    entries: impl IntoIterator<Item = &'e ManagedFieldsEntry>,
+    own: &str,
+) -> Option<String> {
+    let others = entries.into_iter().filter(|entry| entry.manager.as_deref() != Some(own));
+    others.max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?.manager.clone()
+}

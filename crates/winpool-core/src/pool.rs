@@ -1,0 +1,204 @@
+//! Pools: their specs, their nodes, and the plans that lead to their desired state.
+
+pub mod affected;
+pub mod assignment;
+pub mod check;
+pub mod classes;
+pub mod config_in_effect;
+pub mod configs;
+pub mod consents;
+pub mod delivery;
+mod evictions;
+pub mod machines;
+mod member;
+pub mod membership;
+mod node_config;
+pub mod nodes;
+pub mod plan;
+pub mod relevance;
+pub mod rollout;
+mod scheduling_state;
+mod selector;
+mod snapshot;
+pub mod stranding;
+pub mod taint_replacement;
+
+use std::{collections::BTreeMap, fmt};
+
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+
+pub use consents::Consents;
+pub use node_config::NodeConfigView;
+pub use snapshot::{ConfigMapView, ProfileView, RuntimeClassView, Snapshot, digest};
+
+use winpool_api::{
+    DeletionPolicy, LabelSelector, Mode, RuntimeClassIsolation, RuntimeClassScope, Taint, Toleration,
+    WindowsNodePoolStatus, facts::Build,
+};
+
+use self::{machines::MachineRules, rollout::RolloutRules};
+use super::{Named, Problem, kubernetes::quantity::Quantity, node::WindowsNode};
+
+/// A `WindowsNodePool`, parsed once when it is received.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in Kubernetes
+pub struct Pool {
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub generation: i64,
+    /// The `creationTimestamp`. The older pool takes precedence.
+    pub created: Option<Timestamp>,
+    /// Whether the pool is being deleted.
+    pub deleting: bool,
+    pub finalizers: Vec<String>,
+    /// The changes that the annotations allow.
+    pub consents: Consents,
+    /// The parsed spec, or its problems.
+    pub spec: Result<Spec, Vec<Problem>>,
+    /// The stored status.
+    pub status: WindowsNodePoolStatus,
+}
+
+/// The parsed spec of a pool: all values are valid, and defaults are set.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in the API
+pub struct Spec {
+    pub windows_version: String,
+    /// The build of this version.
+    pub build: Build,
+    /// The nodes of the pool.
+    pub members: Members,
+    pub profile: Option<String>,
+    pub taints: Vec<Taint>,
+    pub replaces_taints: Vec<Taint>,
+    pub min_revision: u32,
+    pub labels: BTreeMap<String, String>,
+    pub runtime_classes: Vec<RuntimeClass>,
+    /// How agents apply the configurations; `None` without agents.
+    pub rollout: Option<RolloutRules>,
+    /// The machines of Cluster API that become nodes; `None` if there are none.
+    pub machines: Option<MachineRules>,
+    pub mode: Mode,
+    pub paused: bool,
+    pub deletion_policy: DeletionPolicy,
+}
+
+/// The nodes of a pool.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Members {
+    /// The Windows nodes that match the selector.
+    Selector(LabelSelector),
+    /// The Windows nodes that no other pool selects.
+    Fallback,
+}
+
+/// A RuntimeClass in the spec of a pool.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // as in the API
+pub struct RuntimeClass {
+    pub name: String,
+    pub isolation: RuntimeClassIsolation,
+    pub handler: String,
+    pub scope: RuntimeClassScope,
+    pub tolerations: Vec<Toleration>,
+    pub overhead: BTreeMap<String, Quantity>,
+    pub adopt: bool,
+}
+
+impl fmt::Display for Members {
+    /// The selector as the argument of `kubectl get nodes -l`, or `fallback`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Selector(selector) => write!(f, "{selector}"),
+            Self::Fallback => f.write_str("fallback"),
+        }
+    }
+}
+
+impl Named for Pool {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Pool {
+    /// Parses a stored pool, which may have another schema.
+    pub fn from_object(object: DynamicObject) -> Self {
+        let DynamicObject { metadata, data, .. } = object;
+        let name = metadata.name.unwrap_or_default();
+        let annotations = metadata.annotations.unwrap_or_default();
+        let spec = data.get("spec").cloned().unwrap_or_default();
+        Self {
+            spec: check::spec(&name, spec),
+            status: check::status(data.get("status")),
+            name,
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            generation: metadata.generation.unwrap_or_default(),
+            created: metadata.creation_timestamp.map(|time| time.0),
+            deleting: metadata.deletion_timestamp.is_some(),
+            finalizers: metadata.finalizers.unwrap_or_default(),
+            consents: Consents::read(&annotations),
+        }
+    }
+
+    /// A deleted pool whose name is still in records.
+    pub fn deleted(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            uid: String::new(),
+            resource_version: String::new(),
+            generation: 0,
+            created: None,
+            deleting: true,
+            finalizers: Vec::new(),
+            consents: Consents::default(),
+            spec: Err(Vec::new()),
+            status: WindowsNodePoolStatus::default(),
+        }
+    }
+
+    /// Whether changes are written: the spec is valid, the mode is Enforce, and the pool is not paused.
+    pub fn enforces(&self) -> bool {
+        self.spec.as_ref().is_ok_and(|spec| spec.mode == Mode::Enforce && !spec.paused)
+    }
+
+    /// Whether the pool keeps its nodes: the mode is Enforce or unknown.
+    pub fn keeps_nodes(&self) -> bool {
+        self.spec.as_ref().map_or(true, |spec| spec.mode == Mode::Enforce)
+    }
+
+    /// The machines of Cluster API that become nodes of the pool, if it uses it.
+    pub fn machines(&self) -> Option<&MachineRules> {
+        self.spec.as_ref().ok()?.machines.as_ref()
+    }
+
+    /// Whether the pool uses Cluster API, or has used it and may have to remove something.
+    pub fn uses_cluster_api(&self) -> bool {
+        self.machines().is_some() || self.status.cluster_api.is_some()
+    }
+
+    /// Whether the selector of the pool matches a node.
+    pub fn selects(&self, node: &WindowsNode) -> bool {
+        let members = self.spec.as_ref().map(|spec| &spec.members);
+        matches!(members, Ok(Members::Selector(selector)) if selector.matches(&node.labels))
+    }
+
+    /// Whether the pool takes the nodes that no selector matches.
+    pub fn is_fallback(&self) -> bool {
+        self.spec.as_ref().is_ok_and(|spec| spec.members == Members::Fallback)
+    }
+
+    /// The order of precedence: older pools first, then by name.
+    pub fn precedence(&self) -> (Option<Timestamp>, &str) {
+        (self.created, &self.name)
+    }
+
+    /// Whether the pools are equal except for `resourceVersion`.
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
+        let versionless = |pool: &Self| Self { resource_version: String::new(), ..pool.clone() };
+        versionless(self) == versionless(other)
+    }
+}

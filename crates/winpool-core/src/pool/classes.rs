@@ -1,0 +1,322 @@
+//! The plans for the RuntimeClasses of a pool.
+
+mod desired;
+mod diff;
+
+use std::sync::Arc;
+
+use self::desired::{ClassUser, DesiredClass};
+pub use self::diff::restored;
+use winpool_api::TaintKey;
+use winpool_api::{Mode, RuntimeClassScope, RuntimeClassState, facts::Build, names::label};
+
+use super::{Pool, RuntimeClassView, Snapshot, Spec, consents};
+use crate::{
+    Explanation, Named, node::WindowsNode, operation::Operation, release_labels, revert::FieldWrite, text::some_of,
+};
+
+/// The remedy for an existing class that winpool did not create.
+const ADOPT: &str = "Set adopt: true for it in spec.runtimeClasses, or use another name";
+
+/// The plan for one RuntimeClass of a pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassPlan {
+    /// The name of the class.
+    pub name: String,
+    /// The state after the operations.
+    pub state: RuntimeClassState,
+    /// Why the class is not as specified; `None` if it is.
+    pub explanation: Option<Explanation>,
+    /// Creates the class or adds tolerations, before nodes are written. The current selector is kept.
+    pub widen: Option<Operation>,
+    /// Applies the desired class, after nodes are written.
+    pub settle: Option<Operation>,
+    /// Removes keys that other clients added to the maps of the class, after `settle`.
+    pub strip: Option<Operation>,
+    /// The taints of the pool that the current class does not tolerate. They are held until `widen` succeeded.
+    pub untolerated: Vec<TaintKey>,
+}
+
+impl ClassPlan {
+    /// Whether the plan changes the class to tolerate the taints of its pools.
+    pub fn adds_tolerations(&self) -> bool {
+        self.widen.is_some() || self.settle.is_some()
+    }
+
+    fn unchanged(name: &str, state: RuntimeClassState) -> Self {
+        let (name, untolerated) = (name.to_owned(), Vec::new());
+        Self { name, state, explanation: None, widen: None, settle: None, strip: None, untolerated }
+    }
+
+    fn held(name: &str, state: RuntimeClassState, problem: String, remedy: impl Into<String>) -> Self {
+        let explanation = Some(Explanation { problem, remedy: remedy.into() });
+        Self { explanation, ..Self::unchanged(name, state) }
+    }
+}
+
+/// Plans the RuntimeClasses that the pool names, and those that were created for it and that no pool names any longer.
+pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> Vec<ClassPlan> {
+    let would_strand = would_strand(snapshot, pool, spec, members);
+    let named = spec.runtime_classes.iter().map(|class| {
+        let plan = plan_one(snapshot, ClassUser { pool, spec, class }, would_strand);
+        // Taints do not wait for a class that does not exist or is not managed.
+        let existing = snapshot.runtime_classes.get(&class.name).filter(|existing| existing.is_managed());
+        let existing = existing.filter(|_| plan.state != RuntimeClassState::NameTaken);
+        let untolerated = existing.map(|existing| existing.untolerated(&spec.taints)).unwrap_or_default();
+        ClassPlan { untolerated, ..plan }
+    });
+    let unused = unused(snapshot, pool).map(|class| {
+        let problem = format!("RuntimeClass {} is no longer named by any pool", class.name());
+        ClassPlan::held(class.name(), RuntimeClassState::Unused, problem, "Delete it when no pod uses it")
+    });
+    named.chain(unused).collect()
+}
+
+/// The managed classes that were created for this pool and that no pool names.
+pub fn unused<'a>(snapshot: &'a Snapshot, pool: &'a Pool) -> impl Iterator<Item = &'a RuntimeClassView> {
+    let managed = snapshot.runtime_classes.values().map(AsRef::as_ref).filter(|class| class.is_managed());
+    let of_pool = managed.filter(|class| class.label(label::POOL) == Some(&pool.name));
+    of_pool.filter(|class| users(snapshot, class.name()).is_empty())
+}
+
+/// The pools that name a class and are not being deleted, by precedence.
+fn users<'a>(snapshot: &'a Snapshot, name: &str) -> Vec<ClassUser<'a>> {
+    let pools = snapshot.pools.values().filter(|pool| !pool.deleting);
+    let mut users: Vec<_> = pools
+        .filter_map(|pool| {
+            let spec = pool.spec.as_ref().ok()?;
+            let class = spec.runtime_classes.iter().find(|class| class.name == name)?;
+            Some(ClassUser { pool, spec, class })
+        })
+        .collect();
+    users.sort_by(|a, b| a.pool.precedence().cmp(&b.pool.precedence()));
+    users
+}
+
+/// The pools that determine a class for this pool: those in mode Enforce, and last this pool in mode Observe.
+fn users_seen_by<'a>(snapshot: &'a Snapshot, pool: &Pool, name: &str) -> Vec<ClassUser<'a>> {
+    let mut users = users(snapshot, name);
+    users.retain(|user| user.spec.mode == Mode::Enforce || user.pool.name == pool.name);
+    users.sort_by_key(|user| user.spec.mode == Mode::Observe);
+    users
+}
+
+/// Whether a change of the classes to the new build would leave pods without a node: the pool has nodes of the build
+/// that its classes select, and no ready node of the new build.
+fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> bool {
+    let compatible = spec.runtime_classes.iter().any(|class| class.scope == RuntimeClassScope::Compatible);
+    let label = release_labels::key_of(spec.build);
+    let runs =
+        |node: &WindowsNode| node.build() == Some(spec.build) || (compatible && node.release_labels().contains(&label));
+    let managed = || snapshot.runtime_classes.values().filter(|class| class.is_managed());
+    let mut present =
+        managed().filter(|class| class.label(label::POOL) == Some(&pool.name)).filter_map(|class| class.build());
+    let has_nodes = |old: Build| members.iter().any(|node| node.build() == Some(old));
+    let is_ready = members.iter().any(|node| node.ready && runs(node));
+    // Only classes that the pool names now count: a class with a former name may select the new build.
+    let is_changed = managed().any(|class| {
+        class.build() == Some(spec.build) && spec.runtime_classes.iter().any(|named| named.name == class.name())
+    });
+    !is_changed
+        && !is_ready
+        && present.any(|old| old != spec.build && has_nodes(old))
+        && !pool.consents.allow_strand(&spec.windows_version)
+}
+
+fn plan_one(snapshot: &Snapshot, user: ClassUser, would_strand: bool) -> ClassPlan {
+    let (name, pool) = (&user.class.name, user.pool);
+    let users = users_seen_by(snapshot, pool, name);
+    let Some(first) = users.first().copied() else {
+        return ClassPlan::unchanged(name, RuntimeClassState::Unused);
+    };
+    if first.pool.name != pool.name && !first.can_share(&user) {
+        return name_taken(name, &first.pool.name);
+    }
+    let sharing = |other: &ClassUser| other.pool.name == first.pool.name || first.can_share(other);
+    let users: Vec<ClassUser> = users.into_iter().filter(sharing).collect();
+    let adopt = users.iter().any(|user| user.class.adopt);
+    let mut desired = DesiredClass::new(first, &users);
+    let Some(existing) = snapshot.runtime_classes.get(name).map(AsRef::as_ref) else {
+        return if would_strand { strand_held(user, None, desired) } else { create(snapshot, &desired) };
+    };
+    if let Some(former) = retained_by(snapshot, existing).filter(|_| !adopt) {
+        desired.pool = former;
+        if existing.selector() != desired.selector || existing.object.handler != *desired.handler {
+            return left_by(former, existing, &desired);
+        }
+        desired.keep_present(existing);
+    }
+    desired.keep_tolerated(existing, snapshot);
+    if would_strand {
+        return strand_held(user, Some(existing), desired);
+    }
+    if existing.object.handler != *desired.handler {
+        return handler_differs(existing, &desired);
+    }
+    if !existing.is_managed() && !adopt {
+        return not_managed(existing, &desired);
+    }
+    desired.keep_adopted(existing);
+    change(snapshot, existing, desired)
+}
+
+/// The pool that a managed class was created for, if it was deleted with Retain.
+fn retained_by<'a>(snapshot: &Snapshot, class: &'a RuntimeClassView) -> Option<&'a str> {
+    let former = class.label(label::POOL).filter(|_| class.is_managed())?;
+    (!snapshot.pools.contains(former)).then_some(former)
+}
+
+fn name_taken(name: &str, other: &str) -> ClassPlan {
+    let problem = format!(
+        "RuntimeClass {name} belongs to pool {other}, and pools can share a class only with the same scope Build or \
+         Compatible, the same build and the same handler"
+    );
+    ClassPlan::held(name, RuntimeClassState::NameTaken, problem, "Use another name in spec.runtimeClasses")
+}
+
+fn left_by(former: &str, existing: &RuntimeClassView, desired: &DesiredClass) -> ClassPlan {
+    let problem = format!(
+        "RuntimeClass {} was created for pool {former}, which was deleted with deletionPolicy Retain, and differs from this \
+         pool's spec: {}",
+        desired.name,
+        desired.differences(existing).join(", ")
+    );
+    ClassPlan::held(desired.name, RuntimeClassState::NameTaken, problem, ADOPT)
+}
+
+/// Creates the class, with a delay if another client repeatedly deletes it.
+fn create(snapshot: &Snapshot, desired: &DesiredClass) -> ClassPlan {
+    let operation = desired.apply(None, "create", vec![FieldWrite::existence(true)]);
+    let until = snapshot.reverts.delayed_until(&operation.identity(), &FieldWrite::existence(true), snapshot.now);
+    if let Some(until) = until {
+        let problem = format!(
+            "another client repeatedly deletes RuntimeClass {}, which is not created again before {until:.0}",
+            desired.name
+        );
+        let remedy = "Stop that client, or remove the class from spec.runtimeClasses";
+        return ClassPlan::held(desired.name, RuntimeClassState::Contested, problem, remedy);
+    }
+    ClassPlan { widen: Some(operation), ..ClassPlan::unchanged(desired.name, RuntimeClassState::Applied) }
+}
+
+fn handler_differs(existing: &RuntimeClassView, desired: &DesiredClass) -> ClassPlan {
+    let problem = format!(
+        "RuntimeClass {} has handler {} instead of {}, and the handler is immutable",
+        desired.name, existing.object.handler, desired.handler
+    );
+    let remedy = "Use another name in spec.runtimeClasses, or delete the class so that it is created again";
+    ClassPlan::held(desired.name, RuntimeClassState::HandlerDiffers, problem, remedy)
+}
+
+fn not_managed(existing: &RuntimeClassView, desired: &DesiredClass) -> ClassPlan {
+    let differences = desired.differences(existing);
+    if differences.is_empty() {
+        return ClassPlan::unchanged(desired.name, RuntimeClassState::Found);
+    }
+    let problem = format!(
+        "RuntimeClass {} was not created by winpool and differs from the spec: {}",
+        desired.name,
+        differences.join(", ")
+    );
+    ClassPlan::held(desired.name, RuntimeClassState::NotOurs, problem, ADOPT)
+}
+
+/// Keeps the selector of the class. Its tolerations are still added, so that its pods tolerate taints that changed together
+/// with the build.
+fn strand_held(user: ClassUser, existing: Option<&RuntimeClassView>, mut desired: DesiredClass) -> ClassPlan {
+    let build = user.spec.build;
+    let problem = format!(
+        "RuntimeClass {} is not changed to build {build}, because the pool has nodes of the previous build and no ready node \
+         of the new one: its pods could not be scheduled",
+        desired.name
+    );
+    let command = consents::strand_command(&user.pool.name, &user.spec.windows_version);
+    let remedy = format!("Add nodes with build {build}, or allow the change with: {command}");
+    let mut plan = ClassPlan::held(desired.name, RuntimeClassState::WouldStrand, problem, remedy);
+    let has_handler = |existing: &&RuntimeClassView| existing.object.handler == *desired.handler;
+    plan.widen = existing.filter(has_handler).and_then(|existing| {
+        desired.keep_adopted(existing);
+        widened(existing, &desired)
+    });
+    plan
+}
+
+/// Adds tolerations to a managed class whose selector does not change yet; `None` if it has them.
+fn widened(existing: &RuntimeClassView, desired: &DesiredClass) -> Option<Operation> {
+    let mut wider = desired.clone();
+    wider.widen(existing);
+    let differs = existing.is_managed() && !wider.differences(existing).is_empty();
+    differs.then(|| wider.apply_widened(existing))
+}
+
+/// A class whose selector changes to a release waits until all nodes that run the images have the label, because its pods
+/// could not be scheduled to the others. Tolerations are added before.
+fn waits_for_labels(snapshot: &Snapshot, existing: &RuntimeClassView, desired: &DesiredClass) -> Option<ClassPlan> {
+    let key = desired.selector.keys().find(|key| release_labels::is_release_label(key))?;
+    if existing.selector() == desired.selector {
+        return None;
+    }
+    let membership = snapshot.membership();
+    let enforces = |node: &WindowsNode| {
+        let pool = membership.assigner().assign(node).pool.and_then(|name| snapshot.pools.get(name));
+        pool.is_some_and(|pool| pool.enforces())
+    };
+    let lacks = |node: &&Arc<WindowsNode>| {
+        !node.labels.contains_key(key) && node.release_labels().contains(key) && enforces(node)
+    };
+    let unlabelled: Vec<&str> = snapshot.nodes.values().filter(lacks).map(|node| node.name.as_str()).collect();
+    if unlabelled.is_empty() {
+        return None;
+    }
+    let problem = format!(
+        "RuntimeClass {} is not changed to select {key}, because nodes that run these images do not have the label yet: {}",
+        desired.name,
+        some_of(unlabelled)
+    );
+    let remedy = "No action required; if this lasts, see NodesTainted of the pools of these nodes";
+    let plan = ClassPlan::held(desired.name, RuntimeClassState::Pending, problem, remedy);
+    Some(ClassPlan { widen: widened(existing, desired), ..plan })
+}
+
+/// First widens the class, then applies the desired one: tolerations are added before the taints that need them, and
+/// the selector is changed after the nodes have its labels.
+fn change(snapshot: &Snapshot, existing: &RuntimeClassView, desired: DesiredClass) -> ClassPlan {
+    let differences = desired.differences(existing);
+    if differences.is_empty() && existing.is_managed() {
+        return ClassPlan::unchanged(desired.name, RuntimeClassState::Applied);
+    }
+    let differences = differences.join(", ");
+    let change = match (existing.is_managed(), differences.as_str()) {
+        (true, _) => format!("update ({differences})"),
+        (false, "") => "adopt".to_owned(),
+        (false, _) => format!("adopt ({differences})"),
+    };
+    let settle = desired.apply(Some(existing), &change, vec![desired.field_write()]);
+    let delayed_until = snapshot.reverts.delayed_until(&settle.identity(), &desired.field_write(), snapshot.now);
+    if let Some(until) = delayed_until {
+        let writer = existing.other_writer.as_deref().unwrap_or("another client");
+        let problem = format!(
+            "{writer} repeatedly reverts RuntimeClass {} ({differences}), which is not written again before {until:.0}",
+            desired.name
+        );
+        let remedy = "Stop that client from writing the class, or change spec.runtimeClasses";
+        return ClassPlan::held(desired.name, RuntimeClassState::Contested, problem, remedy);
+    }
+    if let Some(plan) = waits_for_labels(snapshot, existing, &desired) {
+        return plan;
+    }
+    let mut wider = desired.clone();
+    wider.widen(existing);
+    let tolerated = existing.tolerations();
+    let adds_tolerations = wider.tolerations.iter().any(|toleration| !tolerated.contains(toleration));
+    let unchanged = |state| ClassPlan::unchanged(desired.name, state);
+    let strip = desired.strip(existing);
+    match adds_tolerations {
+        true if wider.body() == desired.body() => {
+            ClassPlan { widen: Some(settle), strip, ..unchanged(RuntimeClassState::Applied) }
+        }
+        // The desired class is applied after the wider one was observed, because each write is bound to a version.
+        true => ClassPlan { widen: Some(wider.apply_widened(existing)), ..unchanged(RuntimeClassState::Pending) },
+        false => ClassPlan { settle: Some(settle), strip, ..unchanged(RuntimeClassState::Applied) },
+    }
+}

@@ -1,0 +1,155 @@
+//! The differences of existing and desired RuntimeClasses, and the restoration of adopted ones.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1 as core;
+use serde_json::{Map, Value, json};
+use winpool_api::TaintKey;
+use winpool_api::{Taint, TaintEffect, names::label};
+
+use super::desired::DesiredClass;
+use crate::{
+    Named, kubernetes::quantity::Quantity, operation::Operation, pool::RuntimeClassView, workload::Scheduling,
+};
+
+/// The maps of a class. An apply does not remove keys of other managers from the overhead, and with API servers of 1.20
+/// also not from the nodeSelector.
+#[derive(Clone, Copy)]
+enum ClassMap {
+    Selector,
+    Overhead,
+}
+
+impl DesiredClass<'_> {
+    /// The differences of the existing class, such as `no toleration for os=windows:NoSchedule`. Extra tolerations of
+    /// an unmanaged class are not a difference, nor is a toleration of the same taint in another form.
+    pub fn differences(&self, existing: &RuntimeClassView) -> Vec<String> {
+        let mut differences = Vec::new();
+        let selector = existing.selector();
+        if selector != self.selector {
+            let [present, desired] = [&selector, &self.selector].map(labels_text);
+            differences.push(format!("nodeSelector {present} instead of {desired}"));
+        }
+        let tolerations = existing.tolerations();
+        let scheduling = Scheduling::of_class(&existing.object);
+        let tolerates = |toleration: &core::Toleration| {
+            let taint = taint_of(toleration).filter(|_| !existing.is_managed());
+            taint.is_some_and(|taint| scheduling.tolerates_without_limit(&taint))
+        };
+        let is_missing = |toleration: &&core::Toleration| !tolerations.contains(toleration) && !tolerates(toleration);
+        let missing = self.tolerations.iter().filter(is_missing);
+        differences.extend(missing.map(|toleration| format!("no toleration for {}", toleration_text(toleration))));
+        if existing.is_managed() {
+            let extra = tolerations.iter().filter(|toleration| !self.tolerations.contains(toleration));
+            differences.extend(extra.map(|toleration| format!("extra toleration for {}", toleration_text(toleration))));
+            let labelled = existing.label(label::POOL) == Some(self.pool);
+            differences.extend((!labelled).then(|| format!("label {} is not {}", label::POOL, self.pool)));
+            if differences.is_empty() && tolerations != self.tolerations {
+                differences.push("different order of tolerations".to_owned());
+            }
+        }
+        if existing.overhead() != *self.overhead {
+            differences.push("different overhead".to_owned());
+        }
+        differences
+    }
+
+    /// Removes keys that other clients added to the maps of the class.
+    pub fn strip(&self, existing: &RuntimeClassView) -> Option<Operation> {
+        strip(existing, |map, key| match map {
+            ClassMap::Selector => self.selector.contains_key(key),
+            ClassMap::Overhead => self.overhead.contains_key(key),
+        })
+    }
+}
+
+/// Removes keys from the maps of a class.
+fn strip(existing: &RuntimeClassView, keeps: impl Fn(ClassMap, &str) -> bool) -> Option<Operation> {
+    let (selector, overhead) = (existing.selector(), existing.overhead());
+    let labels = nulls(selector.keys().filter(|key| !keeps(ClassMap::Selector, key)));
+    let amounts = nulls(overhead.keys().filter(|key| !keeps(ClassMap::Overhead, key)));
+    let mut body = json!({"metadata": {"resourceVersion": existing.object.metadata.resource_version}});
+    if labels.is_empty() && amounts.is_empty() {
+        return None;
+    }
+    if !labels.is_empty() {
+        body["scheduling"] = json!({"nodeSelector": labels});
+    }
+    if !amounts.is_empty() {
+        body["overhead"] = json!({"podFixed": amounts});
+    }
+    Some(Operation::StripRuntimeClass { name: existing.name().to_owned(), body })
+}
+
+/// Restores the state of a class before its adoption: first removes keys from its maps, then applies the rest. `None`
+/// if the class was not adopted.
+pub fn restored(class: &RuntimeClassView) -> Option<(Option<Operation>, Operation)> {
+    let before: Value = serde_json::from_str(class.adopted()?).ok()?;
+    let strip = strip(class, |map, key| {
+        let pointer = match map {
+            ClassMap::Selector => "/scheduling/nodeSelector",
+            ClassMap::Overhead => "/overhead/podFixed",
+        };
+        before.pointer(pointer).is_some_and(|map| map.get(key).is_some())
+    });
+    let mut body = json!({
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": class.name(), "resourceVersion": class.object.metadata.resource_version},
+        "handler": class.object.handler,
+    });
+    for field in ["overhead", "scheduling"] {
+        if !before[field].is_null() {
+            body[field] = before[field].clone();
+        }
+    }
+    let change = "restore the state before the adoption".to_owned();
+    let (name, uid) = (class.name().to_owned(), class.object.metadata.uid.clone());
+    Some((strip, Operation::ApplyRuntimeClass { name, body, change, uid, writes: Vec::new() }))
+}
+
+impl RuntimeClassView {
+    pub(super) fn selector(&self) -> BTreeMap<String, String> {
+        self.object.scheduling.as_ref().and_then(|scheduling| scheduling.node_selector.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn tolerations(&self) -> Vec<core::Toleration> {
+        self.object.scheduling.as_ref().and_then(|scheduling| scheduling.tolerations.clone()).unwrap_or_default()
+    }
+
+    /// The taints that the class does not tolerate.
+    pub(super) fn untolerated(&self, taints: &[Taint]) -> Vec<TaintKey> {
+        let scheduling = Scheduling::of_class(&self.object);
+        taints.iter().filter(|taint| !scheduling.tolerates(taint)).map(TaintKey::from).collect()
+    }
+
+    pub(super) fn overhead(&self) -> BTreeMap<String, Quantity> {
+        let amounts = self.object.overhead.as_ref().and_then(|overhead| overhead.pod_fixed.as_ref());
+        let parsed = amounts.into_iter().flatten().map(|(name, amount)| Some((name.clone(), amount.0.parse().ok()?)));
+        parsed.flatten().collect()
+    }
+}
+
+/// The part of a merge patch that removes these keys.
+fn nulls<'k>(keys: impl Iterator<Item = &'k String>) -> Map<String, Value> {
+    keys.map(|key| (key.clone(), Value::Null)).collect()
+}
+
+fn labels_text(labels: &BTreeMap<String, String>) -> String {
+    let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if labels.is_empty() { "(none)".to_owned() } else { labels.join(",") }
+}
+
+/// The taint that a toleration with operator Equal and an effect tolerates.
+fn taint_of(toleration: &core::Toleration) -> Option<Taint> {
+    let effect = TaintEffect::named(toleration.effect.as_ref()?)?;
+    let value = toleration.value.clone().unwrap_or_default();
+    let is_equal = toleration.operator.as_deref() == Some("Equal");
+    toleration.key.clone().filter(|_| is_equal).map(|key| Taint { key, value, effect })
+}
+
+fn toleration_text(toleration: &core::Toleration) -> String {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let key = TaintKey { key: text(&toleration.key), effect: text(&toleration.effect) };
+    key.with_value(&text(&toleration.value))
+}

@@ -1,0 +1,274 @@
+//! One MachineDeployment or MachinePool: the template that it should refer to, and what is changed.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Map, Value, json};
+use winpool_api::{
+    LabelSelector, Rotation,
+    facts::{
+        Minor,
+        cluster_api::{ApiVersion, BOOTSTRAP_GROUP},
+        support,
+    },
+};
+
+use super::{
+    annotations, hints,
+    rules::MachineRules,
+    state::ClusterApiObjects,
+    templates::Templates,
+    views::{GroupKind, MachineGroup, key_of},
+};
+use crate::{
+    Problem,
+    operation::{MachineObject, Operation},
+    pool::{Members, Pool, Snapshot, Spec},
+};
+
+/// How often another client may change a reference back.
+const MAX_SWITCHES: u32 = 2;
+
+/// The plan for a group of machines.
+#[derive(Clone, Debug)]
+pub struct GroupPlan {
+    /// `namespace/name`.
+    pub key: String,
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: GroupKind,
+    /// The older pool that also selects it, if there is one: then it is not changed.
+    pub taken_by: Option<String>,
+    /// The Kubernetes minor of its machines.
+    pub kubernetes: Option<Minor>,
+    /// The template that it should refer to, or why there is none.
+    pub template: Result<String, Vec<Problem>>,
+    /// The template for the next minor.
+    pub next: Option<(Minor, String)>,
+    /// The template that it refers to.
+    pub current: String,
+    /// Whether it refers to the template.
+    pub reference: Reference,
+    /// Its machines.
+    pub machines: u32,
+    /// Of these, machines from the template that it should refer to.
+    pub up_to_date: u32,
+    /// How often winpool has switched it to the template.
+    pub switches: u32,
+    /// The labels of the pool's selector that a new node would not have.
+    pub missing_labels: Vec<String>,
+    /// The annotations for the autoscaler that another client wrote with another value.
+    pub foreign_annotations: Vec<String>,
+    /// The change of the group.
+    pub patch: Option<Operation>,
+}
+
+/// Whether a group refers to the template that it should refer to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// It does, or there is no template.
+    UpToDate,
+    /// It is being switched.
+    Switching,
+    /// A person or Git switches it.
+    Manual,
+    /// Its owner has not allowed to switch it.
+    NotAllowed,
+    /// Its controllers, or those of the cluster, are paused.
+    Paused,
+    /// A ClusterClass controls it.
+    TopologyManaged,
+    /// Another client changed it back; the field manager.
+    ManagedElsewhere(Option<String>),
+}
+
+/// Plans a group.
+pub fn plan(
+    snapshot: &Snapshot,
+    objects: &ClusterApiObjects,
+    (pool, spec, rules): (&Pool, &Spec, &MachineRules),
+    group: &MachineGroup,
+    cluster_paused: bool,
+    templates: &mut Templates,
+) -> GroupPlan {
+    let kubernetes = group.version.parse::<Minor>().ok();
+    let taken_by = older_pool(snapshot, pool, group);
+    let template = other_bootstrap(group).map_or_else(|| kubernetes.ok_or_else(|| unknown_version(group)), Err);
+    let template = template.map_err(|problem| vec![problem]).and_then(|minor| templates.name_for(group, minor));
+    if template.is_err() {
+        templates.mark_incomplete();
+    }
+    let next = kubernetes.map(|minor| Minor(minor.0 + 1)).filter(|minor| *minor <= support::NEWEST);
+    let next = next.and_then(|minor| Some((minor, templates.name_for_next(group, minor)?)));
+    let paused = group.paused || cluster_paused;
+    let wanted = template.as_deref().unwrap_or_default();
+    let switches = if rules.rotation == Rotation::Automatic { switches(pool, &group.name, wanted) } else { 0 };
+    let reference = match &template {
+        Ok(name) if *name == group.bootstrap => Reference::UpToDate,
+        Ok(name) if group.topology_owned && templates.is_contained(group, name) => Reference::UpToDate,
+        // The KubeadmConfig of a topology is not read.
+        Ok(_) if group.topology_owned && group.kind == GroupKind::Pool => Reference::UpToDate,
+        Ok(_) => reference(rules, group, paused, switches),
+        Err(_) => Reference::UpToDate,
+    };
+    let (machines, up_to_date) =
+        counts(objects, group, if reference == Reference::UpToDate { &group.bootstrap } else { wanted });
+    let writes = taken_by.is_none() && !paused;
+    let changes = annotation_changes(snapshot, objects, (pool, spec, rules), group, templates);
+    let switch = (reference == Reference::Switching && writes).then_some(wanted);
+    let patch = writes.then(|| patch(objects.version, group, switch, &changes.set)).flatten();
+    let registered = hints::labels_at_registration(spec, &group.machine_labels, templates.node_labels());
+    GroupPlan {
+        key: key_of(&group.namespace, &group.name),
+        name: group.name.clone(),
+        kind: group.kind,
+        taken_by,
+        kubernetes,
+        next,
+        current: group.bootstrap.clone(),
+        machines,
+        up_to_date,
+        switches,
+        missing_labels: missing_labels(spec, &registered),
+        foreign_annotations: changes.foreign,
+        patch,
+        reference,
+        template,
+    }
+}
+
+/// The changes of the annotations for the autoscaler.
+fn annotation_changes(
+    snapshot: &Snapshot,
+    objects: &ClusterApiObjects,
+    (pool, spec, rules): (&Pool, &Spec, &MachineRules),
+    group: &MachineGroup,
+    templates: &Templates,
+) -> annotations::Changes {
+    let provider = group.infrastructure.as_ref().and_then(|reference| objects.infrastructure.get(reference));
+    let unread = group.infrastructure.is_some() && provider.is_none();
+    if rules.capacity.is_some() && (unread || !templates.is_readable()) {
+        // Until the provider's report, the profile and the base are known, it is not known what is missing.
+        return annotations::Changes::default();
+    }
+    let profile = spec.profile.as_ref().and_then(|name| snapshot.profiles.get(name)?.profile.as_ref().ok());
+    let labels = hints::labels(&pool.name, spec, &group.machine_labels, templates.node_labels());
+    let desired = hints::annotations(&labels, spec, profile, rules.capacity, provider.and_then(Option::as_ref));
+    annotations::changes(group, &pool.name, &desired)
+}
+
+/// The problem of a group that does not refer to an object of kubeadm's provider.
+fn other_bootstrap(group: &MachineGroup) -> Option<Problem> {
+    let wrong = match group.bootstrap_kind.as_str() {
+        kind if kind == group.kind.bootstrap() => return None,
+        "" => "there is no reference, so its machines are not made by kubeadm".to_owned(),
+        kind => format!("the reference is to {kind}, and winpool makes {}", group.kind.bootstrap()),
+    };
+    let path = format!("{} {} spec.template.spec.bootstrap.configRef", group.kind.name(), group.name);
+    Some(Problem::new(path, wrong, "select another group, or use delivery.method: Agent"))
+}
+
+/// How often a group was switched to a template, from the status of the pool.
+fn switches(pool: &Pool, group: &str, template: &str) -> u32 {
+    let groups = pool.status.cluster_api.iter().flat_map(|status| &status.groups);
+    let of_group = groups.into_iter().find(|status| status.name == group && status.template == template);
+    of_group.map_or(0, |status| status.switches)
+}
+
+fn unknown_version(group: &MachineGroup) -> Problem {
+    let path = format!("{} {} spec.template.spec.version", group.kind.name(), group.name);
+    Problem::new(path, format!("{:?} is not a Kubernetes version", group.version), "write one such as v1.36.2")
+}
+
+/// The first pool that selects a group, if it is another one.
+fn older_pool(snapshot: &Snapshot, pool: &Pool, group: &MachineGroup) -> Option<String> {
+    let selects = |other: &&Arc<Pool>| !other.deleting && other.machines().is_some_and(|rules| rules.selects(group));
+    let first = snapshot.pools.values().filter(selects).min_by_key(|other| other.precedence())?;
+    (first.name != pool.name).then(|| first.name.clone())
+}
+
+fn reference(rules: &MachineRules, group: &MachineGroup, paused: bool, switches: u32) -> Reference {
+    match rules.rotation {
+        _ if group.topology_owned => Reference::TopologyManaged,
+        Rotation::Manual => Reference::Manual,
+        Rotation::Automatic if !group.managed => Reference::NotAllowed,
+        Rotation::Automatic if switches >= MAX_SWITCHES => Reference::ManagedElsewhere(group.other_writer.clone()),
+        Rotation::Automatic if paused => Reference::Paused,
+        Rotation::Automatic => Reference::Switching,
+    }
+}
+
+/// The machines of a group, and those from a template. A MachinePool does not tell the templates of its machines.
+fn counts(objects: &ClusterApiObjects, group: &MachineGroup, template: &str) -> (u32, u32) {
+    let (key, wanted) = (key_of(&group.namespace, &group.name), key_of(&group.namespace, template));
+    match group.kind {
+        GroupKind::Pool if group.bootstrap == template => (group.replicas, group.replicas),
+        GroupKind::Pool => (group.replicas, 0),
+        GroupKind::Deployment => {
+            let sets = || objects.sets.values().filter(|set| set.deployment == key);
+            let of_template = sets().filter(|set| set.template == wanted);
+            (sets().map(|set| set.replicas).sum(), of_template.map(|set| set.replicas).sum())
+        }
+    }
+}
+
+/// The labels and requirements of the selector that a new node does not match.
+fn missing_labels(spec: &Spec, labels: &BTreeMap<String, String>) -> Vec<String> {
+    let Members::Selector(selector) = &spec.members else { return Vec::new() };
+    let one = |part: LabelSelector| (!part.matches(labels)).then(|| part.to_string());
+    let by_label = selector.match_labels.iter().map(|(key, value)| LabelSelector {
+        match_labels: BTreeMap::from([(key.clone(), value.clone())]),
+        match_expressions: Vec::new(),
+    });
+    let by_requirement = selector.match_expressions.iter().map(|requirement| LabelSelector {
+        match_labels: BTreeMap::new(),
+        match_expressions: vec![requirement.clone()],
+    });
+    by_label.chain(by_requirement).filter_map(one).collect()
+}
+
+/// The change of a group: its reference, and its annotations.
+fn patch(
+    version: ApiVersion,
+    group: &MachineGroup,
+    switch: Option<&str>,
+    hints: &BTreeMap<String, Option<String>>,
+) -> Option<Operation> {
+    let annotations: Map<String, Value> = hints.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let mut changes: Vec<String> = Vec::new();
+    if !annotations.is_empty() {
+        changes.push("describe new nodes to the autoscaler".to_owned());
+    }
+    let mut body = json!({"metadata": {"resourceVersion": group.resource_version}});
+    if let Some(template) = switch {
+        body["spec"]["template"]["spec"]["bootstrap"]["configRef"] = config_ref(version, group, template);
+        changes.push(format!("refer to {} {template}, which replaces its machines", group.kind.bootstrap()));
+    }
+    if changes.is_empty() {
+        return None;
+    }
+    if !annotations.is_empty() {
+        body["metadata"]["annotations"] = annotations.into();
+    }
+    Some(Operation::PatchMachineObject {
+        object: MachineObject::new(group.kind.target(), version, &group.namespace, &group.name),
+        body,
+        change: changes.join(", "),
+        template: switch.map(|template| key_of(&group.namespace, template)),
+    })
+}
+
+fn config_ref(version: ApiVersion, group: &MachineGroup, template: &str) -> Value {
+    let kind = group.kind.bootstrap();
+    match version {
+        ApiVersion::V1Beta1 => {
+            let api_version = format!("{BOOTSTRAP_GROUP}/{version}");
+            // A merge patch keeps what it does not name, such as the uid of the former template.
+            json!({
+                "apiVersion": api_version, "kind": kind, "name": template, "namespace": group.namespace,
+                "uid": null, "resourceVersion": null, "fieldPath": null,
+            })
+        }
+        ApiVersion::V1Beta2 => json!({"apiGroup": BOOTSTRAP_GROUP, "kind": kind, "name": template}),
+    }
+}

@@ -1,0 +1,150 @@
+//! The plan for the machines of a pool.
+
+use winpool_api::facts::cluster_api::ApiVersion;
+
+use super::{
+    annotations,
+    group::{self, GroupPlan},
+    state::{ClusterApiObjects, ClusterApiState},
+    templates::{self, Templates},
+    views::{GroupKind, MachineView, TemplateView, key_of},
+};
+use crate::{
+    node::WindowsNode,
+    operation::Operation,
+    pool::{Pool, Snapshot, Spec},
+};
+
+/// The plan for the machines of a pool.
+#[derive(Clone, Debug, Default)]
+pub struct MachinesPlan {
+    /// What is planned.
+    pub state: MachinesState,
+    /// Creates the Secrets of templates.
+    pub secrets: Vec<Operation>,
+    /// Creates templates.
+    pub create: Vec<Operation>,
+    /// Changes MachineDeployments and MachinePools.
+    pub patch: Vec<Operation>,
+    /// Deletes unused templates, their Secrets in a first step.
+    pub prune: [Vec<Operation>; 2],
+}
+
+/// What is planned for the machines of a pool.
+#[derive(Clone, Debug, Default)]
+pub enum MachinesState {
+    /// The pool does not use Cluster API.
+    #[default]
+    NotUsed,
+    /// Cluster API is not read yet.
+    Unknown,
+    /// The cluster does not serve its resources.
+    NotInstalled,
+    /// It serves only these versions.
+    Unsupported(Vec<String>),
+    /// The Cluster does not exist.
+    ClusterNotFound,
+    /// The selected groups.
+    Selected(Box<Selected>),
+}
+
+/// The machines that a pool selects.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    /// The version in which objects are written.
+    pub version: ApiVersion,
+    /// The groups, by name.
+    pub groups: Vec<GroupPlan>,
+    /// The groups that match the selector and belong to another cluster, with its name.
+    pub of_other_clusters: Vec<(String, String)>,
+    /// Whether the nodes of the machines are in another cluster.
+    pub elsewhere: bool,
+}
+
+/// Plans the machines of a pool.
+pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&WindowsNode]) -> MachinesPlan {
+    let abandoned = annotations::abandoned(snapshot, pool);
+    let of_state = |state| MachinesPlan {
+        state,
+        patch: abandoned.clone(),
+        prune: deleted(snapshot, &templates_of_other_kinds(snapshot, pool)),
+        ..MachinesPlan::default()
+    };
+    let Some(rules) = &spec.machines else { return of_state(MachinesState::NotUsed) };
+    let objects = match &snapshot.cluster_api {
+        ClusterApiState::Unknown => return of_state(MachinesState::Unknown),
+        ClusterApiState::NotInstalled => return of_state(MachinesState::NotInstalled),
+        ClusterApiState::Unsupported(versions) => return of_state(MachinesState::Unsupported(versions.clone())),
+        ClusterApiState::Installed(objects) => objects,
+    };
+    let Some(cluster) = objects.clusters.get(&key_of(&rules.namespace, &rules.cluster)) else {
+        return of_state(MachinesState::ClusterNotFound);
+    };
+    let matching = objects.groups(rules.kind).into_iter().filter(|group| rules.matches(group));
+    let (own, others): (Vec<_>, Vec<_>) = matching.partition(|group| rules.selects(group));
+    let mut templates = Templates::new(snapshot, objects, (pool, spec, rules), members);
+    let groups: Vec<_> = own
+        .iter()
+        .map(|group| group::plan(snapshot, objects, (pool, spec, rules), group, cluster.paused, &mut templates))
+        .collect();
+    let patch = groups.iter().filter_map(|group| group.patch.clone()).chain(abandoned).collect();
+    let (secrets, create) = templates.missing();
+    let selected = Selected {
+        version: objects.version,
+        of_other_clusters: others.iter().map(|group| (group.name.clone(), group.cluster.clone())).collect(),
+        elsewhere: is_elsewhere(snapshot, objects, &groups),
+        groups,
+    };
+    let unused: Vec<_> = templates.unused().into_iter().chain(templates_of_other_kinds(snapshot, pool)).collect();
+    let prune = templates::delete(objects.version, &unused);
+    MachinesPlan { state: MachinesState::Selected(Box::new(selected)), secrets, create, patch, prune }
+}
+
+/// The templates of a pool that no longer uses Cluster API or this kind of group, if nothing refers to them.
+fn templates_of_other_kinds<'a>(snapshot: &'a Snapshot, pool: &Pool) -> Vec<(GroupKind, &'a TemplateView)> {
+    unreferenced_templates(snapshot, pool, |kind| pool.machines().is_none_or(|rules| rules.kind != kind))
+}
+
+fn unreferenced_templates<'a>(
+    snapshot: &'a Snapshot,
+    pool: &Pool,
+    of: impl Fn(GroupKind) -> bool,
+) -> Vec<(GroupKind, &'a TemplateView)> {
+    let ClusterApiState::Installed(objects) = &snapshot.cluster_api else { return Vec::new() };
+    let kinds = GroupKind::ALL.into_iter().filter(|kind| of(*kind));
+    kinds.flat_map(|kind| templates::unreferenced(objects, kind, &pool.name, |_| false)).collect()
+}
+
+/// Deletes templates in two steps.
+fn deleted(snapshot: &Snapshot, templates: &[(GroupKind, &TemplateView)]) -> [Vec<Operation>; 2] {
+    match &snapshot.cluster_api {
+        ClusterApiState::Installed(objects) => templates::delete(objects.version, templates),
+        ClusterApiState::Unknown | ClusterApiState::NotInstalled | ClusterApiState::Unsupported(_) => {
+            <[_; 2]>::default()
+        }
+    }
+}
+
+/// Whether a pool may have written objects of Cluster API that cannot be read now, so that its cleanup has to wait.
+pub fn is_unknown(snapshot: &Snapshot, pool: &Pool) -> bool {
+    pool.uses_cluster_api() && matches!(snapshot.cluster_api, ClusterApiState::Unknown)
+}
+
+/// Removes what a pool added, when it is deleted with Cleanup, in two steps. Templates that machines may still need are kept.
+pub fn removed(snapshot: &Snapshot, pool: &Pool) -> [Vec<Operation>; 2] {
+    let [mut first, second] = deleted(snapshot, &unreferenced_templates(snapshot, pool, |_| true));
+    first.extend(annotations::of_deleted(snapshot, pool));
+    [first, second]
+}
+
+/// Whether machines have nodes, and none of them is in this cluster.
+fn is_elsewhere(snapshot: &Snapshot, objects: &ClusterApiObjects, groups: &[GroupPlan]) -> bool {
+    let is_of =
+        |machine: &MachineView| groups.iter().any(|group| group.kind == machine.kind && group.key == machine.group);
+    let of_groups = objects.machines.values().filter(|machine| is_of(machine));
+    let mut nodes = of_groups.filter_map(|machine| machine.node.as_deref()).peekable();
+    nodes.peek().is_some() && nodes.all(|node| !snapshot.nodes.contains(node))
+}
+
+#[cfg(test)]
+mod tests;

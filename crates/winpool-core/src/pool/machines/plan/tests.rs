@@ -1,0 +1,350 @@
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    Objects,
+    pool::{
+        ProfileView,
+        machines::{
+            ClusterView, Infrastructure, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, Reference,
+            TemplateView,
+        },
+    },
+};
+
+fn object(kind: &str, name: &str, rest: Value) -> DynamicObject {
+    let mut object = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind,
+        "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1", "generation": 1},
+    });
+    json_patch::merge(&mut object, &rest);
+    serde_json::from_value(object).unwrap()
+}
+
+/// A MachineDeployment or MachinePool of cluster `prod` with the label `winpool: web`.
+fn group(kind: GroupKind, name: &str, bootstrap: &str, rest: Value) -> MachineGroup {
+    let mut written = json!({
+        "metadata": {"labels": {"winpool": "web"}},
+        "spec": {"clusterName": "prod", "replicas": 2, "template": {"spec": {
+            "version": "v1.34.1",
+            "bootstrap": {"configRef": {
+                "apiGroup": "bootstrap.cluster.x-k8s.io", "kind": kind.bootstrap(), "name": bootstrap,
+            }},
+        }}},
+    });
+    json_patch::merge(&mut written, &rest);
+    MachineGroup::from_object(kind, object(kind.name(), name, written))
+}
+
+/// A cluster with a pool `web` that has these fields of `clusterAPI`, and a profile.
+struct World {
+    snapshot: Snapshot,
+    objects: ClusterApiObjects,
+}
+
+impl World {
+    fn new(fields: Value) -> Self {
+        let mut rules = json!({
+            "namespace": "default", "clusterName": "prod", "containerdVersion": "2.2",
+            "machineDeployments": {"matchLabels": {"winpool": "web"}},
+        });
+        json_patch::merge(&mut rules, &fields);
+        let spec = json!({
+            "windowsVersion": "ltsc2022",
+            "nodeSelector": {"matchLabels": {"agentpool": "web"}},
+            "profileRef": {"name": "standard"},
+            "delivery": {"method": "ClusterAPI", "clusterAPI": rules},
+        });
+        let pool = Pool::from_object(object("WindowsNodePool", "web", json!({"spec": spec})));
+        assert!(pool.spec.is_ok(), "{:?}", pool.spec);
+        let profile = ProfileView::from_object(object("WindowsRuntimeProfile", "standard", json!({"spec": {}})));
+        let cluster = ClusterView::from_object(&object("Cluster", "prod", json!({})));
+        let objects = ClusterApiObjects { clusters: of(cluster), ..ClusterApiObjects::empty(ApiVersion::V1Beta2) };
+        let snapshot = Snapshot { pools: of(pool), profiles: of(profile), ..Snapshot::default() };
+        Self { snapshot, objects }
+    }
+
+    /// With a MachineDeployment.
+    fn with(mut self, group: MachineGroup) -> Self {
+        self.add(group);
+        self
+    }
+
+    fn add(&mut self, group: MachineGroup) {
+        match group.kind {
+            GroupKind::Deployment => drop(self.objects.deployments.insert(group)),
+            GroupKind::Pool => drop(self.objects.pools.insert(MachinePoolView(group))),
+        }
+    }
+
+    fn plan(&mut self) -> MachinesPlan {
+        self.snapshot.cluster_api = ClusterApiState::Installed(std::sync::Arc::new(self.objects.clone()));
+        let pool = self.snapshot.pools.get("web").unwrap();
+        plan(&self.snapshot, (pool, pool.spec.as_ref().unwrap()), &[])
+    }
+
+    /// The plan for the only group.
+    fn group(&mut self) -> GroupPlan {
+        let MachinesState::Selected(selected) = self.plan().state else { panic!("no group is selected") };
+        let [group] = &selected.groups[..] else { panic!("{:?}", selected.groups) };
+        group.clone()
+    }
+
+    /// Stores the templates of the plan, as the API server does.
+    fn store_templates(&mut self) {
+        for operation in self.plan().create {
+            let Operation::CreateMachineObject { body, .. } = operation else { panic!("{operation:?}") };
+            self.store(body);
+        }
+    }
+
+    fn store(&mut self, body: Value) {
+        let [kind, name] = [&body["kind"], &body["metadata"]["name"]].map(|text| text.as_str().unwrap().to_owned());
+        let stored = object(&kind, &name, body);
+        match kind.as_str() {
+            "KubeadmConfigTemplate" => {
+                self.objects.templates.insert(TemplateView::from_object(GroupKind::Deployment, stored));
+            }
+            _ => {
+                self.objects.configs.insert(KubeadmConfigView(TemplateView::from_object(GroupKind::Pool, stored)));
+            }
+        }
+    }
+}
+
+fn of<V: crate::Named>(object: V) -> Objects<V> {
+    let mut objects = Objects::default();
+    objects.insert(object);
+    objects
+}
+
+fn deployment(bootstrap: &str, rest: Value) -> MachineGroup {
+    group(GroupKind::Deployment, "web-md", bootstrap, rest)
+}
+
+fn is_empty(plan: &MachinesPlan) -> bool {
+    [&plan.secrets, &plan.create, &plan.patch, &plan.prune[0], &plan.prune[1]]
+        .iter()
+        .all(|operations| operations.is_empty())
+}
+
+#[test]
+fn nothing_is_written_once_the_templates_are_stored() {
+    let mut world = World::new(json!({})).with(deployment("base", json!({})));
+    assert_eq!(world.plan().create.len(), 1, "1.34 and 1.35 have one template");
+    world.store_templates();
+    assert!(is_empty(&world.plan()));
+    assert_eq!(world.group().reference, Reference::Manual);
+    let template = world.group().template.unwrap();
+    world.add(deployment(&template, json!({})));
+    assert!(is_empty(&world.plan()));
+    assert_eq!(world.group().reference, Reference::UpToDate);
+}
+
+#[test]
+fn a_reference_is_switched_if_rotation_owner_pauses_and_topology_allow_it() {
+    let annotated = |more: Value| {
+        let mut rest = json!({"metadata": {"annotations": {"winpool.dev/manage-bootstrap": "true"}}});
+        json_patch::merge(&mut rest, &more);
+        rest
+    };
+    let table = [
+        ("Manual", annotated(json!({})), Reference::Manual),
+        ("Automatic", json!({}), Reference::NotAllowed),
+        ("Automatic", annotated(json!({})), Reference::Switching),
+        ("Automatic", annotated(json!({"spec": {"paused": true}})), Reference::Paused),
+        (
+            "Automatic",
+            annotated(json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": "false"}}})),
+            Reference::Paused,
+        ),
+        (
+            "Automatic",
+            annotated(json!({"metadata": {"labels": {"topology.cluster.x-k8s.io/owned": ""}}})),
+            Reference::TopologyManaged,
+        ),
+    ];
+    for (rotation, rest, expected) in table {
+        let mut world = World::new(json!({"rotation": rotation})).with(deployment("base", rest.clone()));
+        let group = world.group();
+        assert_eq!((&group.reference, group.patch.is_some()), (&expected, expected == Reference::Switching), "{rest}");
+    }
+}
+
+#[test]
+fn a_topology_whose_template_has_the_files_is_up_to_date() {
+    let rest = json!({"metadata": {"labels": {"topology.cluster.x-k8s.io/owned": ""}}});
+    let mut world = World::new(json!({})).with(deployment("prod-web-x7k2p", rest));
+    world.store(json!({"kind": "KubeadmConfigTemplate", "metadata": {"name": "prod-web-x7k2p"}, "spec": {"template": {"spec": {}}}}));
+    assert_eq!(world.group().reference, Reference::TopologyManaged);
+    let Operation::CreateMachineObject { mut body, .. } = world.plan().create.remove(0) else { panic!() };
+    body["metadata"] = json!({"name": "prod-web-x7k2p"});
+    body["spec"]["template"]["spec"]["files"].as_array_mut().unwrap().push(json!({"path": "C:/other", "content": "x"}));
+    world.store(body);
+    assert_eq!(world.group().reference, Reference::UpToDate);
+}
+
+#[test]
+fn another_bootstrap_provider_is_a_problem_and_is_not_overwritten() {
+    let reference = |kind: Value| {
+        json!({
+            "metadata": {"annotations": {"winpool.dev/manage-bootstrap": "true"}},
+            "spec": {"template": {"spec": {"bootstrap": {"configRef": kind}}}},
+        })
+    };
+    for (configured, wrong) in [
+        (
+            json!({"kind": "RKE2ConfigTemplate"}),
+            "the reference is to RKE2ConfigTemplate, and winpool makes KubeadmConfigTemplate",
+        ),
+        (Value::Null, "there is no reference, so its machines are not made by kubeadm"),
+    ] {
+        let mut world = World::new(json!({"rotation": "Automatic"})).with(deployment("base", reference(configured)));
+        let group = world.group();
+        assert_eq!(group.template.unwrap_err()[0].wrong, wrong);
+        assert_eq!(group.patch, None);
+    }
+}
+
+#[test]
+fn each_machine_pool_has_its_own_kubeadm_config_which_cluster_api_changes() {
+    let mut world =
+        World::new(json!({"machineDeployments": null, "machinePools": {"matchLabels": {"winpool": "web"}}}))
+            .with(group(GroupKind::Pool, "a", "base", json!({})))
+            .with(group(GroupKind::Pool, "b", "base", json!({})));
+    let MachinesState::Selected(selected) = world.plan().state else { panic!() };
+    let names: Vec<_> = selected.groups.iter().map(|group| group.template.clone().unwrap()).collect();
+    assert_ne!(names[0], names[1]);
+    // Cluster API writes the discovery of the cluster into it.
+    for operation in world.plan().create {
+        let Operation::CreateMachineObject { mut body, .. } = operation else { panic!() };
+        body["metadata"]["generation"] = json!(2);
+        body["spec"]["joinConfiguration"]["discovery"] = json!({"bootstrapToken": {"token": "x"}});
+        world.store(body);
+    }
+    assert!(is_empty(&world.plan()));
+}
+
+#[test]
+fn a_changed_template_is_a_problem() {
+    let mut world = World::new(json!({})).with(deployment("base", json!({})));
+    let Operation::CreateMachineObject { mut body, .. } = world.plan().create.remove(0) else { panic!() };
+    body["metadata"]["generation"] = json!(2);
+    world.store(body);
+    assert_eq!(world.group().template.unwrap_err()[0].wrong, "the object was changed after winpool created it");
+}
+
+#[test]
+fn unused_templates_are_deleted_except_the_newest_three_and_those_of_machines() {
+    let mut world = World::new(json!({})).with(deployment("web-ref", json!({})));
+    let stored = |name: &str, created: &str| {
+        json!({
+            "kind": "KubeadmConfigTemplate",
+            "metadata": {"name": name, "creationTimestamp": created, "labels": {"winpool.dev/pool": "web"}},
+        })
+    };
+    for (name, second) in [("web-ref", 1), ("web-set", 2), ("web-a", 3), ("web-b", 4), ("web-c", 5), ("web-d", 6)] {
+        world.store(stored(name, &format!("2026-01-01T00:00:0{second}Z")));
+    }
+    let set = json!({"spec": {"template": {"spec": {"bootstrap": {"configRef": {"name": "web-set"}}}}}});
+    world.objects.sets.insert(MachineSetView::from_object(&object("MachineSet", "set", set)));
+    let deleted: Vec<_> = world.plan().prune.iter().flatten().map(|operation| operation.object().to_owned()).collect();
+    assert_eq!(deleted, ["default/web-a"]);
+    // A group whose template is unknown may need any of them.
+    world.add(deployment("web-ref", json!({"spec": {"template": {"spec": {"version": "latest"}}}})));
+    assert_eq!(world.plan().prune, [vec![], vec![]]);
+}
+
+#[test]
+fn an_annotation_that_another_client_changed_is_left_alone() {
+    let autoscaling = json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}});
+    let mut world = World::new(autoscaling).with(deployment("base", json!({})));
+    let Some(Operation::PatchMachineObject { body, .. }) = world.group().patch else { panic!() };
+    let written = body["metadata"]["annotations"].clone();
+    world.add(deployment("base", json!({"metadata": {"annotations": written}})));
+    assert_eq!(world.group().patch, None);
+
+    let cpu = "capacity.cluster-autoscaler.kubernetes.io/cpu";
+    let mut changed = written;
+    changed[cpu] = json!("8");
+    world.add(deployment("base", json!({"metadata": {"annotations": changed}})));
+    let group = world.group();
+    assert_eq!(group.foreign_annotations, [cpu]);
+    // Only the record changes, once.
+    let Some(Operation::PatchMachineObject { body, .. }) = group.patch else { panic!() };
+    let annotations = body["metadata"]["annotations"].as_object().unwrap();
+    assert_eq!(annotations.keys().collect::<Vec<_>>(), ["winpool.dev/autoscaling"]);
+    json_patch::merge(&mut changed, &body["metadata"]["annotations"]);
+    world.add(deployment("base", json!({"metadata": {"annotations": changed}})));
+    assert_eq!(world.group().patch, None);
+}
+
+#[test]
+fn what_the_provider_reports_is_not_annotated() {
+    let infrastructure = json!({"spec": {"template": {"spec": {"infrastructureRef": {
+        "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "TestMachineTemplate", "name": "windows",
+    }}}}});
+    let autoscaling = json!({"autoscaling": {"cpu": "4", "memory": "16Gi", "ephemeralDisk": "120Gi"}});
+    let mut world = World::new(autoscaling).with(deployment("base", infrastructure));
+    assert_eq!(world.group().patch, None, "the report is not read yet");
+    let reference = world.objects.deployments.get("default/web-md").unwrap().infrastructure.clone().unwrap();
+    for (capacity, expected) in [
+        (None, ["cpu", "ephemeral-disk", "labels", "maxPods", "memory", "taints"].as_slice()),
+        (Some(["cpu", "memory"].as_slice()), &["ephemeral-disk", "labels", "maxPods", "taints"]),
+    ] {
+        let capacity = capacity.map(|resources| Infrastructure {
+            capacity: resources.iter().map(|resource| ((*resource).to_owned(), "1".to_owned())).collect(),
+        });
+        world.objects.infrastructure = std::sync::Arc::new([(reference.clone(), capacity)].into());
+        let Some(Operation::PatchMachineObject { body, .. }) = world.group().patch else { panic!() };
+        let annotations = body["metadata"]["annotations"].as_object().unwrap();
+        let keys = annotations.keys().filter_map(|key| key.strip_prefix("capacity.cluster-autoscaler.kubernetes.io/"));
+        assert_eq!(keys.collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn a_new_node_matches_the_pool_by_labels_of_its_kubelet_or_of_its_machine() {
+    let machine = |labels: Value| json!({"spec": {"template": {"metadata": {"labels": labels}}}});
+    let table = [
+        (json!({"matchLabels": {"agentpool": "web"}}), json!({}), vec![]),
+        (json!({"matchExpressions": [{"key": "agentpool", "operator": "In", "values": ["web"]}]}), json!({}), vec![]),
+        (
+            json!({"matchExpressions": [{"key": "agentpool", "operator": "In", "values": ["web", "db"]}]}),
+            json!({}),
+            vec!["agentpool in (web,db)"],
+        ),
+        (
+            json!({"matchLabels": {"node-restriction.kubernetes.io/pool": "web"}}),
+            json!({}),
+            vec!["node-restriction.kubernetes.io/pool=web"],
+        ),
+        (
+            json!({"matchLabels": {"node-restriction.kubernetes.io/pool": "web"}}),
+            machine(json!({"node-restriction.kubernetes.io/pool": "web"})),
+            vec![],
+        ),
+        (json!({"matchLabels": {"node.kubernetes.io/windows-build": "10.0.20348"}}), json!({}), vec![]),
+        (json!({"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}), json!({}), vec![]),
+    ];
+    for (selector, rest, missing) in table {
+        let mut world = World::new(json!({})).with(deployment("base", rest));
+        let mut pool = world.snapshot.pools.get("web").unwrap().as_ref().clone();
+        let parsed = serde_json::from_value(selector.clone()).unwrap();
+        pool.spec.as_mut().unwrap().members = crate::pool::Members::Selector(parsed);
+        world.snapshot.pools.insert(pool);
+        assert_eq!(world.group().missing_labels, missing, "{selector}");
+    }
+}
+
+#[test]
+fn a_cleanup_waits_until_cluster_api_is_read() {
+    let mut world = World::new(json!({})).with(deployment("base", json!({})));
+    let pool = world.snapshot.pools.get("web").unwrap().clone();
+    assert!(is_unknown(&world.snapshot, &pool));
+    world.store_templates();
+    world.plan();
+    assert!(!is_unknown(&world.snapshot, &pool));
+    assert_eq!(removed(&world.snapshot, &pool).map(|step| step.len()), [0, 1], "the template that nothing refers to");
+}

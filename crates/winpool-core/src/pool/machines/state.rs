@@ -1,0 +1,102 @@
+//! What is known of Cluster API in a cluster.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use winpool_api::facts::cluster_api::ApiVersion;
+
+use super::views::{
+    ClusterView, GroupKind, Infrastructure, InfrastructureReference, KubeadmConfigView, MachineGroup, MachinePoolView,
+    MachineSetView, MachineView, TemplateView,
+};
+use crate::{Objects, pool::Pool};
+
+/// What is known of Cluster API in the cluster.
+#[derive(Clone, Debug, Default)]
+pub enum ClusterApiState {
+    /// It is not read yet, or no pool uses it.
+    #[default]
+    Unknown,
+    /// The cluster does not serve its resources.
+    NotInstalled,
+    /// It serves only these versions.
+    Unsupported(Vec<String>),
+    /// Its objects.
+    Installed(Arc<ClusterApiObjects>),
+}
+
+/// The objects of Cluster API, by `namespace/name`.
+#[derive(Clone, Debug)]
+pub struct ClusterApiObjects {
+    /// The version in which they are read and written.
+    pub version: ApiVersion,
+    /// All Clusters.
+    pub clusters: Objects<ClusterView>,
+    /// All MachineDeployments.
+    pub deployments: Objects<MachineGroup>,
+    /// All MachinePools.
+    pub pools: Objects<MachinePoolView>,
+    /// All MachineSets.
+    pub sets: Objects<MachineSetView>,
+    /// All Machines.
+    pub machines: Objects<MachineView>,
+    /// All KubeadmConfigTemplates.
+    pub templates: Objects<TemplateView>,
+    /// The KubeadmConfigs of winpool.
+    pub configs: Objects<KubeadmConfigView>,
+    /// What providers report about the machines of their templates; `None` while it is not read.
+    pub infrastructure: Arc<BTreeMap<InfrastructureReference, Option<Infrastructure>>>,
+}
+
+impl ClusterApiObjects {
+    /// No objects.
+    pub fn empty(version: ApiVersion) -> Self {
+        Self {
+            version,
+            clusters: Objects::default(),
+            deployments: Objects::default(),
+            pools: Objects::default(),
+            sets: Objects::default(),
+            machines: Objects::default(),
+            templates: Objects::default(),
+            configs: Objects::default(),
+            infrastructure: Arc::default(),
+        }
+    }
+
+    /// The groups of a kind.
+    pub fn groups(&self, kind: GroupKind) -> Vec<&MachineGroup> {
+        match kind {
+            GroupKind::Deployment => self.deployments.values().map(AsRef::as_ref).collect(),
+            GroupKind::Pool => self.pools.values().map(|pool| &pool.0).collect(),
+        }
+    }
+
+    /// The templates to which groups of a kind refer.
+    pub fn bootstraps(&self, kind: GroupKind) -> Vec<&TemplateView> {
+        match kind {
+            GroupKind::Deployment => self.templates.values().map(AsRef::as_ref).collect(),
+            GroupKind::Pool => self.configs.values().map(|config| &config.0).collect(),
+        }
+    }
+
+    /// The template with this key to which groups of a kind refer.
+    pub fn bootstrap(&self, kind: GroupKind, key: &str) -> Option<&TemplateView> {
+        match kind {
+            GroupKind::Deployment => self.templates.get(key).map(AsRef::as_ref),
+            GroupKind::Pool => self.configs.get(key).map(|config| &config.0),
+        }
+    }
+}
+
+/// The templates of providers whose capacity matters: those of the groups that pools with `autoscaling` select.
+pub fn described_infrastructure<'a>(
+    pools: impl Iterator<Item = &'a Pool>,
+    groups: impl IntoIterator<Item = &'a MachineGroup>,
+) -> BTreeSet<InfrastructureReference> {
+    let rules: Vec<_> = pools.filter_map(Pool::machines).filter(|rules| rules.capacity.is_some()).collect();
+    let selected = groups.into_iter().filter(|group| rules.iter().any(|rules| rules.selects(group)));
+    selected.filter_map(|group| group.infrastructure.clone()).collect()
+}

@@ -1,0 +1,452 @@
+//! Cluster API's objects as observed. Both versions are read: they differ in references only.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::core::{DynamicObject, ObjectMeta};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use winpool_api::{
+    facts::{
+        ContainerRuntime, ContainerdVersion, Minor,
+        cluster_api::{self, DEPLOYMENT_NAME, POOL_NAME, TOPOLOGY_OWNED, capacity},
+    },
+    names::{annotation, label, manager},
+};
+
+use crate::{Named, node::last_other_writer, revert::Target};
+
+/// A group of machines of one template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupKind {
+    /// A MachineDeployment, which refers to a KubeadmConfigTemplate.
+    Deployment,
+    /// A MachinePool, which refers to a KubeadmConfig.
+    Pool,
+}
+
+impl GroupKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Deployment, Self::Pool];
+
+    /// As Cluster API spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deployment => "MachineDeployment",
+            Self::Pool => "MachinePool",
+        }
+    }
+
+    /// The kind of object that it refers to.
+    pub const fn bootstrap(self) -> &'static str {
+        match self {
+            Self::Deployment => "KubeadmConfigTemplate",
+            Self::Pool => "KubeadmConfig",
+        }
+    }
+
+    /// The kind for operations.
+    pub const fn target(self) -> Target {
+        match self {
+            Self::Deployment => Target::MachineDeployment,
+            Self::Pool => Target::MachinePool,
+        }
+    }
+
+    /// The kind of object that it refers to, for operations.
+    pub const fn bootstrap_target(self) -> Target {
+        match self {
+            Self::Deployment => Target::KubeadmConfigTemplate,
+            Self::Pool => Target::KubeadmConfig,
+        }
+    }
+}
+
+/// A Cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterView {
+    key: String,
+    /// Whether its controllers are paused.
+    pub paused: bool,
+}
+
+/// A MachineDeployment or MachinePool.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in Cluster API
+pub struct MachineGroup {
+    key: String,
+    pub kind: GroupKind,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub labels: BTreeMap<String, String>,
+    /// The labels of its machines.
+    pub machine_labels: BTreeMap<String, String>,
+    /// The annotations for the autoscaler, and winpool's.
+    pub annotations: BTreeMap<String, String>,
+    pub cluster: String,
+    /// Whether its controllers are paused.
+    pub paused: bool,
+    /// Whether a topology controls it.
+    pub topology_owned: bool,
+    /// Whether its owner lets winpool switch its reference.
+    pub managed: bool,
+    /// The Kubernetes version of its machines.
+    pub version: String,
+    /// The kind of the bootstrap object that it refers to; empty without one.
+    pub bootstrap_kind: String,
+    /// Its name.
+    pub bootstrap: String,
+    pub infrastructure: Option<InfrastructureReference>,
+    pub replicas: u32,
+    /// The last field manager of the reference other than winpool.
+    pub other_writer: Option<String>,
+}
+
+/// A reference to the template of machines at a provider.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // as in Kubernetes
+pub struct InfrastructureReference {
+    pub namespace: String,
+    pub group: String,
+    pub kind: String,
+    pub name: String,
+}
+
+/// What a provider reports about the machines of a template.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Infrastructure {
+    /// `status.capacity`.
+    pub capacity: BTreeMap<String, String>,
+}
+
+/// A MachineSet: machines of one template of a MachineDeployment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineSetView {
+    key: String,
+    /// The MachineDeployment, as `namespace/name`.
+    pub deployment: String,
+    /// The KubeadmConfigTemplate, as `namespace/name`.
+    pub template: String,
+    /// The machines that exist.
+    pub replicas: u32,
+}
+
+/// A Machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineView {
+    key: String,
+    /// The kind of its group.
+    pub kind: GroupKind,
+    /// The MachineDeployment or MachinePool, as `namespace/name`.
+    pub group: String,
+    /// The name of its node.
+    pub node: Option<String>,
+    /// The version of containerd that its node reports.
+    pub containerd: Option<ContainerdVersion>,
+}
+
+/// A KubeadmConfigTemplate, or a KubeadmConfig of winpool.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in Kubernetes
+pub struct TemplateView {
+    key: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    /// The pool whose template it is.
+    pub pool: Option<String>,
+    pub created: Option<Timestamp>,
+    pub deleting: bool,
+    /// Whether it was changed after it was created.
+    pub edited: bool,
+    /// The KubeadmConfigSpec.
+    pub spec: Value,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct GroupSpec {
+    cluster_name: String,
+    replicas: Option<u32>,
+    paused: Option<bool>,
+    template: MachineTemplate,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct MachineTemplate {
+    metadata: Labels,
+    spec: MachineSpec,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Labels {
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct MachineSpec {
+    version: Option<String>,
+    bootstrap: Bootstrap,
+    infrastructure_ref: Option<Reference>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Bootstrap {
+    config_ref: Option<Reference>,
+}
+
+/// A reference: v1beta1 has `apiVersion`, v1beta2 `apiGroup`.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Reference {
+    api_version: String,
+    api_group: String,
+    kind: String,
+    name: String,
+}
+
+impl Reference {
+    fn group(&self) -> &str {
+        match self.api_group.as_str() {
+            "" => self.api_version.split_once('/').map_or("", |(group, _)| group),
+            group => group,
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct MachineStatus {
+    node_ref: Option<Reference>,
+    node_info: NodeInfo,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeInfo {
+    container_runtime_version: String,
+    kubelet_version: String,
+}
+
+/// A part of an object; its default if it has another structure.
+fn part<T: DeserializeOwned + Default>(data: &Value, field: &str) -> T {
+    data.get(field).and_then(|value| T::deserialize(value).ok()).unwrap_or_default()
+}
+
+fn key(metadata: &ObjectMeta) -> String {
+    key_of(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
+/// `namespace/name`.
+pub fn key_of(namespace: &str, name: &str) -> String {
+    format!("{namespace}/{name}")
+}
+
+fn has_annotation(metadata: &ObjectMeta, key: &str) -> bool {
+    metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(key))
+}
+
+impl ClusterView {
+    /// Reads an object of either version.
+    pub fn from_object(object: &DynamicObject) -> Self {
+        let paused = object.data.pointer("/spec/paused") == Some(&Value::Bool(true));
+        Self { key: key(&object.metadata), paused: paused || has_annotation(&object.metadata, cluster_api::PAUSED) }
+    }
+}
+
+impl MachineGroup {
+    /// Reads an object of either version.
+    pub fn from_object(kind: GroupKind, object: DynamicObject) -> Self {
+        let GroupSpec { cluster_name, replicas, paused, template } = part(&object.data, "spec");
+        let metadata = object.metadata;
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let bootstrap = template.spec.bootstrap.config_ref.unwrap_or_default();
+        let infrastructure = template.spec.infrastructure_ref.map(|reference| InfrastructureReference {
+            namespace: namespace.clone(),
+            group: reference.group().to_owned(),
+            kind: reference.kind,
+            name: reference.name,
+        });
+        let managed = metadata
+            .annotations
+            .iter()
+            .flatten()
+            .any(|(key, value)| key == annotation::MANAGE_BOOTSTRAP && value == "true");
+        let is_read = |key: &str| key == annotation::AUTOSCALING || capacity::ALL.contains(&key);
+        let labels = metadata.labels.clone().unwrap_or_default();
+        Self {
+            key: key(&metadata),
+            kind,
+            name: metadata.name.clone().unwrap_or_default(),
+            paused: paused == Some(true) || has_annotation(&metadata, cluster_api::PAUSED),
+            topology_owned: labels.contains_key(TOPOLOGY_OWNED),
+            labels,
+            machine_labels: template.metadata.labels,
+            other_writer: {
+                let writers = metadata.managed_fields.iter().flatten().filter(|entry| owns_reference(entry));
+                last_other_writer(writers, manager::MACHINES)
+            },
+            annotations: metadata.annotations.into_iter().flatten().filter(|(key, _)| is_read(key)).collect(),
+            namespace,
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            cluster: cluster_name,
+            managed,
+            version: template.spec.version.unwrap_or_default(),
+            bootstrap_kind: bootstrap.kind,
+            bootstrap: bootstrap.name,
+            infrastructure,
+            replicas: part::<Replicas>(&object.data, "status").replicas.or(replicas).unwrap_or_default(),
+        }
+    }
+
+    /// Whether the groups are equal except for `resourceVersion`.
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
+        let versionless = |group: &Self| Self { resource_version: String::new(), ..group.clone() };
+        versionless(self) == versionless(other)
+    }
+}
+
+/// Whether an entry of the managed fields has the name in the reference to the bootstrap object. Where the reference is atomic,
+/// the entry has it as a whole, without fields.
+fn owns_reference(entry: &ManagedFieldsEntry) -> bool {
+    let path = "/f:spec/f:template/f:spec/f:bootstrap/f:configRef";
+    let reference = entry.fields_v1.as_ref().and_then(|fields| fields.0.pointer(path)?.as_object());
+    reference.is_some_and(|fields| fields.is_empty() || fields.contains_key("f:name"))
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Replicas {
+    replicas: Option<u32>,
+}
+
+impl MachineSetView {
+    /// Reads an object of either version.
+    pub fn from_object(object: &DynamicObject) -> Self {
+        let GroupSpec { template, .. } = part(&object.data, "spec");
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        let name = template.spec.bootstrap.config_ref.map(|reference| reference.name).unwrap_or_default();
+        Self {
+            key: key(&object.metadata),
+            deployment: key_of(namespace, label_of(&object.metadata, DEPLOYMENT_NAME)),
+            template: key_of(namespace, &name),
+            replicas: part::<Replicas>(&object.data, "status").replicas.unwrap_or_default(),
+        }
+    }
+}
+
+fn label_of<'a>(metadata: &'a ObjectMeta, key: &str) -> &'a str {
+    metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str)
+}
+
+impl MachineView {
+    /// Reads an object of either version.
+    pub fn from_object(object: &DynamicObject) -> Self {
+        let MachineStatus { node_ref, node_info } = part(&object.data, "status");
+        let (kind, group) = match label_of(&object.metadata, DEPLOYMENT_NAME) {
+            "" => (GroupKind::Pool, label_of(&object.metadata, POOL_NAME)),
+            deployment => (GroupKind::Deployment, deployment),
+        };
+        let minor = node_info.kubelet_version.parse::<Minor>().ok();
+        let containerd = match ContainerRuntime::read(&node_info.container_runtime_version, minor) {
+            Some(ContainerRuntime::Containerd(version)) => Some(version),
+            _ => None,
+        };
+        Self {
+            key: key(&object.metadata),
+            kind,
+            group: key_of(object.metadata.namespace.as_deref().unwrap_or_default(), group),
+            node: node_ref.map(|node| node.name).filter(|name| !name.is_empty()),
+            containerd,
+        }
+    }
+}
+
+impl TemplateView {
+    /// Reads a KubeadmConfigTemplate or a KubeadmConfig.
+    pub fn from_object(kind: GroupKind, object: DynamicObject) -> Self {
+        let path = match kind {
+            GroupKind::Deployment => "/spec/template/spec",
+            GroupKind::Pool => "/spec",
+        };
+        let spec = object.data.pointer(path).cloned().unwrap_or_default();
+        let metadata = object.metadata;
+        Self {
+            key: key(&metadata),
+            pool: metadata.labels.as_ref().and_then(|labels| labels.get(label::POOL).cloned()),
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            created: metadata.creation_timestamp.map(|time| time.0),
+            deleting: metadata.deletion_timestamp.is_some(),
+            // Cluster API itself writes the discovery of the cluster into a KubeadmConfig.
+            edited: kind == GroupKind::Deployment && metadata.generation.is_some_and(|generation| generation > 1),
+            spec,
+        }
+    }
+}
+
+/// A MachinePool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachinePoolView(pub MachineGroup);
+
+impl Named for MachinePoolView {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+/// A KubeadmConfig of winpool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KubeadmConfigView(pub TemplateView);
+
+impl Named for KubeadmConfigView {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+/// Objects with a key.
+macro_rules! named {
+    ($($view:ty)*) => {
+        $(impl Named for $view {
+            #[allow(clippy::misnamed_getters)] // the field `name` is not unique: it has no namespace
+            fn name(&self) -> &str {
+                &self.key
+            }
+        })*
+    };
+}
+
+named!(ClusterView MachineGroup MachineSetView MachineView TemplateView);
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_reference_is_owned_by_who_wrote_its_name_or_all_of_it() {
+        let cases = [
+            (json!({"f:name": {}}), true),
+            (json!({"f:apiGroup": {}, "f:kind": {}, "f:name": {}}), true),
+            (json!({}), true),
+            (json!({".": {}, "f:apiGroup": {}, "f:kind": {}}), false),
+            (json!(null), false),
+        ];
+        for (fields, owned) in cases {
+            let fields = json!({"f:spec": {"f:template": {"f:spec": {"f:bootstrap": {"f:configRef": fields}}}}});
+            let entry = serde_json::from_value(json!({"manager": "gitops", "fieldsV1": fields})).unwrap();
+            assert_eq!(owns_reference(&entry), owned, "{fields}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! WindowsNodeConfigs as observed.
+
+use kube::core::DynamicObject;
+use winpool_api::{WindowsNodeConfigSpec, WindowsNodeConfigStatus};
+
+use super::{check, rollout::Assigned};
+use crate::{Named, operation::Operation};
+
+/// A `WindowsNodeConfig`. It has the name of its node.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in Kubernetes
+pub struct NodeConfigView {
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// What the operator wrote; `None` if it was stored with another schema.
+    pub spec: Option<WindowsNodeConfigSpec>,
+    /// What the agent reports.
+    pub status: WindowsNodeConfigStatus,
+}
+
+impl Named for NodeConfigView {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl NodeConfigView {
+    /// Parses a stored object, which may have another schema.
+    pub fn from_object(object: DynamicObject) -> Self {
+        let DynamicObject { metadata, data, .. } = object;
+        Self {
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            spec: serde_json::from_value(data.get("spec").cloned().unwrap_or_default()).ok(),
+            status: check::status(data.get("status")),
+        }
+    }
+
+    /// The pool that assigned the configuration.
+    pub fn pool(&self) -> Option<&str> {
+        self.spec.as_ref().map(|spec| spec.pool.as_str())
+    }
+
+    /// Whether it was written for the node with this uid.
+    pub fn is_for(&self, node_uid: &str) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.node_uid == node_uid)
+    }
+
+    /// The assignment to the node with this uid, unless it is being deleted.
+    pub fn assigned(&self, node_uid: &str) -> Option<Assigned<'_>> {
+        let spec = self.spec.as_ref().filter(|spec| spec.node_uid == node_uid && !self.deleting)?;
+        Some(Assigned { spec, status: &self.status })
+    }
+
+    /// The ConfigMaps that the agent runs, applies or would restore.
+    pub fn config_maps(&self) -> impl Iterator<Item = &str> {
+        let reported = self.status.applied.iter().chain(&self.status.last_good).map(|reference| &reference.config);
+        self.spec.iter().map(|spec| &spec.config).chain(reported).map(String::as_str)
+    }
+
+    /// The operation that deletes it.
+    pub fn delete(&self) -> Operation {
+        Operation::DeleteNodeConfig { name: self.name.clone(), uid: self.uid.clone() }
+    }
+
+    /// Whether the objects differ in `resourceVersion` at most.
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
+        let versionless = |config: &Self| Self { resource_version: String::new(), ..config.clone() };
+        versionless(self) == versionless(other)
+    }
+}

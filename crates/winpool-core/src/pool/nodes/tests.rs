@@ -1,0 +1,89 @@
+//! Equal nodes share a plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use serde_json::{Value, json};
+use winpool_api::{Taint, TaintEffect, names::annotation};
+
+use super::*;
+use crate::{
+    pool::evictions::Evictions,
+    revert::{FieldWrite, RevertDetector},
+};
+
+fn node(name: &str, metadata: &Value, taints: &Value) -> WindowsNode {
+    let mut object = json!({
+        "metadata": metadata, "spec": {"taints": taints},
+        "status": {"nodeInfo": {
+            "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "containerd://1.7.28",
+            "kernelVersion": "10.0.20348.4529", "kubeProxyVersion": "", "kubeletVersion": "v1.34.2",
+            "machineID": "", "operatingSystem": "windows", "osImage": "", "systemUUID": "",
+        }},
+    });
+    object["metadata"]["name"] = json!(name);
+    object["metadata"]["uid"] = json!(format!("uid of {name}"));
+    object["metadata"]["resourceVersion"] = json!(format!("version of {name}"));
+    serde_json::from_value::<Node>(object).unwrap().into()
+}
+
+#[test]
+fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
+    let host = |name: &str| json!({"labels": {"kubernetes.io/hostname": name}});
+    let owned = json!({"labels": {"old": "x"}, "annotations": {annotation::OWNED: r#"{"labels":{"old":"added"}}"#}});
+    let nodes = [
+        node("new-1", &host("new-1"), &json!([])),
+        node("new-2", &host("new-2"), &json!([])),
+        node("reverted", &host("reverted"), &json!([])),
+        node("refused", &host("refused"), &json!([])),
+        node("new-3", &host("new-3"), &json!([])),
+        node("team", &json!({"labels": {"team": "other"}}), &json!([])),
+        node("tainted", &host("tainted"), &json!([{"key": "os", "value": "linux", "effect": "NoSchedule"}])),
+        node("pooled", &json!({"labels": {label::POOL: "web"}}), &json!([])),
+        node("owned", &owned, &json!([])),
+    ];
+    let mut reverts = RevertDetector::default();
+    let write = FieldWrite::taint(&"os:NoSchedule".parse().unwrap(), Some("windows"));
+    let reverted = ObjectId::Uid("uid of reverted".into());
+    (0..6).for_each(|_| reverts.note(&reverted, std::slice::from_ref(&write), Timestamp::UNIX_EPOCH));
+    let snapshot = Snapshot {
+        reverts: Arc::new(reverts),
+        refusals: [("refused".to_owned(), "denied".to_owned())].into(),
+        ..Snapshot::default()
+    };
+    let (applied, labels) = (AppliedKeys::default(), BTreeMap::from([("team".to_owned(), "web".to_owned())]));
+    let taints = [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }];
+    let (none, no_classes, evictions) = (BTreeSet::new(), BTreeSet::new(), Evictions::Allowed);
+    let desired = DesiredNode {
+        pool: "web",
+        labels: &labels,
+        taints: &taints,
+        untolerated: &none,
+        widened_classes: &no_classes,
+        blocked: &none,
+        evictions: &evictions,
+        held: &none,
+        replaced: &[],
+    };
+    for desired in [Some(desired), None] {
+        let mut shared = NodePlanner::new(&snapshot, &applied, desired.clone());
+        let mut distinct = Vec::new();
+        for (node, config, configured) in nodes
+            .iter()
+            .flat_map(|node| {
+                [DesiredConfig::None, DesiredConfig::Named("web-1")]
+                    .map(|config| [false, true].map(|configured| (node, config, configured)))
+            })
+            .flatten()
+        {
+            let plan = shared.plan(node, config, configured);
+            let single = NodePlanner::new(&snapshot, &applied, desired.clone()).plan(node, config, configured);
+            assert_eq!(plan, single, "{}", node.name);
+            if !distinct.iter().any(|other| Arc::ptr_eq(other, &plan)) {
+                distinct.push(plan);
+            }
+        }
+        assert!(distinct.len() < nodes.len() * 4, "some are shared");
+    }
+}

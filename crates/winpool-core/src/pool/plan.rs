@@ -1,0 +1,500 @@
+//! The plan of a pool: the ordered operations that result in its desired state.
+
+use std::{cell::LazyCell, collections::BTreeSet, sync::Arc};
+
+use jiff::Timestamp;
+
+pub use super::member::Member;
+use winpool_api::TaintKey;
+use winpool_api::{
+    Applied, DeletionPolicy, Taint, WindowsNodePoolStatus,
+    bounds::bounded,
+    names::{FINALIZER, label},
+};
+
+use super::{
+    Pool, Snapshot, Spec,
+    classes::{self, ClassPlan},
+    config_in_effect::NodeConfigs,
+    configs::{self, ConfigPlan, ExpectedNode, Rendering},
+    delivery::{self, DeliveryPlan, DeliveryState},
+    evictions::Evictions,
+    machines::{self, MachinesPlan},
+    membership::{Membership, PoolNodes, SharedNode},
+    nodes::{self, DesiredConfig, DesiredNode, NodePlanner},
+    rollout::{FailureReason, NodeFailure},
+    stranding::HeldTaints,
+    taint_replacement::{self, MutualReplacement},
+};
+use crate::{
+    Named,
+    node::WindowsNode,
+    operation::{AfterFailure, NodePatch, Operation, status_body},
+    ownership::{AppliedKeys, Evidence, Ownership},
+    render::reserve::ConfigState,
+};
+
+/// The plan for one pool.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The pool.
+    pub pool: Arc<Pool>,
+    /// The operations. Operations of one step are independent of each other, and a step starts after all operations of
+    /// the previous step have ended. A plan that is interrupted anywhere and computed again converges.
+    pub steps: Vec<Vec<Operation>>,
+    /// What to do after an operation failed.
+    pub after_failure: AfterFailure,
+    /// The operations that are not run, because the mode is Observe or the pool is paused.
+    pub withheld: Vec<Operation>,
+    /// The phase of the pool.
+    pub phase: Phase,
+}
+
+/// The phase of a pool.
+#[derive(Clone, Debug)]
+pub enum Phase {
+    /// The spec is invalid: only status is written.
+    Invalid,
+    /// The pool is reconciled.
+    Active(Box<ActivePool>),
+    /// The pool is being deleted with Retain: nothing is changed.
+    Retained,
+    /// The pool is being deleted with Cleanup.
+    CleaningUp {
+        /// The number of nodes that are released.
+        nodes: usize,
+        /// The nodes that another pool takes over. The cleanup waits for them, so that their taints stay in place.
+        handed_over: Vec<String>,
+        /// The nodes whose records name the pool and cannot be verified: nothing is removed from them.
+        unverified: Vec<String>,
+    },
+}
+
+/// What keeps taints from being added to or removed from the nodes of a pool.
+#[derive(Clone, Copy)]
+struct Holds<'h> {
+    evictions: &'h Evictions<'h>,
+    taints: &'h HeldTaints,
+    /// The taints of others that are removed.
+    replaced: &'h [Taint],
+}
+
+/// The parts of a plan that reconciles a pool.
+#[derive(Clone, Debug)]
+pub struct ActivePool {
+    /// The nodes of the pool, by name.
+    pub members: Vec<Member>,
+    /// The nodes that this pool and others select.
+    pub shared: Vec<SharedNode>,
+    /// The fallback pool that takes precedence, if this is another one.
+    pub other_fallback: Option<String>,
+    /// The RuntimeClasses.
+    pub classes: Vec<ClassPlan>,
+    /// The configurations.
+    pub configs: ConfigPlan,
+    /// The delivery of the configurations by agents.
+    pub delivery: DeliveryPlan,
+    /// The machines of Cluster API.
+    pub machines: MachinesPlan,
+    /// The keys of taints and labels that the pool has set or is about to set.
+    pub applied: Applied,
+    /// The nodes that have the label of the pool without a valid record, and that the pool does not select.
+    pub unverified: Vec<String>,
+    /// The taints that wait until pods tolerate them.
+    pub taints: HeldTaints,
+    /// Another pool and this one replace taints of each other.
+    pub mutual_replacement: Option<MutualReplacement>,
+    /// Whether pods are unknown, so that any NoExecute taint may evict pods.
+    pub pods_unknown: bool,
+}
+
+/// Plans the pool with this name; `None` if it does not exist.
+pub fn plan(snapshot: &Snapshot, name: &str) -> Option<Plan> {
+    Planner::new(snapshot).plan(name)
+}
+
+/// Plans the cleanup of pools as if they were deleted with Cleanup, regardless of their deletionPolicy.
+pub fn clean_up(snapshot: &Snapshot, names: &BTreeSet<String>) -> Vec<Plan> {
+    let mut snapshot = snapshot.clone();
+    for name in names {
+        let pool = snapshot.pools.get(name).map_or_else(|| Pool::deleted(name), |pool| pool.as_ref().clone());
+        snapshot.pools.insert(Pool { deleting: true, ..pool });
+    }
+    let mut planner = Planner::new(&snapshot);
+    if matches!(*snapshot.ownership, Ownership::TrustAll) {
+        planner.applied = AppliedKeys::from_records_only();
+    }
+    snapshot.pools.values().filter(|pool| names.contains(&pool.name)).map(|pool| planner.clean_up(pool)).collect()
+}
+
+/// Plans the pools of a snapshot. Common parts of their plans are computed once.
+pub struct Planner<'a> {
+    snapshot: &'a Snapshot,
+    applied: AppliedKeys,
+    membership: Arc<Membership>,
+    expected_nodes: Vec<ExpectedNode>,
+}
+
+impl<'a> Planner<'a> {
+    /// Creates the planner of a snapshot.
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        let membership = snapshot.membership();
+        let expected = snapshot.api_server.map(|minor| ExpectedNode { kubelet: minor, containerd: None });
+        let applied = applied_keys(snapshot, &membership);
+        Self { snapshot, applied, membership, expected_nodes: expected.into_iter().collect() }
+    }
+
+    /// Sets the nodes that are expected to join a pool without nodes. The default is a node of the API server's minor.
+    pub fn expecting(self, expected_nodes: Vec<ExpectedNode>) -> Self {
+        Self { expected_nodes, ..self }
+    }
+
+    /// The nodes of a pool.
+    pub fn members(&self, name: &str) -> impl Iterator<Item = &WindowsNode> {
+        let nodes = self.membership.of(name).into_iter();
+        nodes.flat_map(|nodes| &nodes.members).map(|(node, _)| node.as_ref())
+    }
+
+    /// The nodes that belong to no pool, and so have no taints of a pool.
+    pub fn unassigned(&self) -> impl Iterator<Item = &WindowsNode> {
+        self.membership.unassigned()
+    }
+
+    /// Plans the pool with this name; `None` if it does not exist.
+    pub fn plan(&self, name: &str) -> Option<Plan> {
+        let pool = self.snapshot.pools.get(name)?;
+        let has_finalizer = has_finalizer(pool);
+        let cleans_up = pool.spec.as_ref().map_or(true, |spec| spec.deletion_policy == DeletionPolicy::Cleanup);
+        let mut plan = match &pool.spec {
+            _ if pool.deleting && has_finalizer && cleans_up => self.clean_up(pool),
+            _ if pool.deleting => retain(pool, has_finalizer),
+            Err(_) => Plan::of(pool, Vec::new(), Phase::Invalid),
+            Ok(spec) => self.reconcile(pool, spec, has_finalizer),
+        };
+        plan.steps.retain(|step| !step.is_empty());
+        let withheld = pool.spec.as_ref().is_ok_and(|spec| spec.paused || (!pool.deleting && !pool.enforces()));
+        // The deletion of a pool with Retain is not withheld, because it changes nothing else.
+        if withheld && !matches!(plan.phase, Phase::Retained) {
+            plan.withheld = std::mem::take(&mut plan.steps).into_iter().flatten().collect();
+        }
+        Some(plan)
+    }
+
+    fn reconcile(&self, pool: &Arc<Pool>, spec: &Spec, has_finalizer: bool) -> Plan {
+        let snapshot = self.snapshot;
+        let none = PoolNodes::default();
+        let of_pool = self.membership.of(&pool.name).unwrap_or(&none);
+        let nodes: Vec<&WindowsNode> = of_pool.members.iter().map(|(node, _)| node.as_ref()).collect();
+        let configs = configs::plan(snapshot, pool, spec, &nodes, &self.expected_nodes);
+        let classes = classes::plan(snapshot, pool, spec, &nodes);
+        let evictions = Evictions::of_pool(snapshot, pool, spec);
+        let taints =
+            HeldTaints::of_pool(snapshot, (pool, spec), of_pool, &self.applied, &|name| will_tolerate(&classes, name));
+        let mutual_replacement = taint_replacement::mutual(snapshot, pool, spec);
+        let replaced = if mutual_replacement.is_some() { &[] } else { spec.replaces_taints.as_slice() };
+        let holds = Holds { evictions: &evictions, taints: &taints, replaced };
+        let members = self.plan_members(&of_pool.members, (pool, spec), &configs, &classes, holds);
+        let written = members.iter().filter_map(|member| nodes::patch(&member.node, &member.plan, &snapshot.ownership));
+        let patches: Vec<_> = written.chain(self.released(&of_pool.released)).collect();
+        let applied = self.applied(pool, spec, &members, &of_pool.recorded, &taints);
+        let delivery = delivery::plan(snapshot, (pool, spec), &members, &configs, |node| self.has_agent(node));
+        let machines = machines::plan(snapshot, (pool, spec), &nodes);
+        // A node that leaves the pool is patched after that.
+        let uncordoned = delivery::uncordoned(of_pool.released.iter().map(AsRef::as_ref));
+        let steps = vec![
+            finalizer(pool, spec, has_finalizer).into_iter().collect(),
+            record(pool, &applied).into_iter().chain(configs.discard.iter().cloned()).collect(),
+            classes.iter().filter_map(|class| class.widen.clone()).chain(configs.create.iter().cloned()).collect(),
+            uncordoned.collect(),
+            patches.into_iter().map(Operation::PatchNode).collect(),
+            delivery.confirmations.clone(),
+            delivery.operations.clone(),
+            machines.secrets.clone(),
+            machines.create.clone(),
+            machines.patch.clone(),
+            machines.prune[0].clone(),
+            machines.prune[1].clone(),
+            classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
+            classes.iter().filter_map(|class| class.strip.clone()).collect(),
+        ];
+        let (is_fallback, fallback) = (pool.is_fallback(), self.membership.assigner().fallback());
+        let active = ActivePool {
+            members,
+            shared: of_pool.shared.clone(),
+            other_fallback: fallback.filter(|name| is_fallback && *name != pool.name).map(str::to_owned),
+            classes,
+            configs,
+            delivery,
+            machines,
+            applied,
+            unverified: of_pool.unverified.clone(),
+            taints,
+            mutual_replacement,
+            pods_unknown: matches!(evictions, Evictions::Unknown(_)),
+        };
+        Plan::of(pool, steps, Phase::Active(Box::new(active)))
+    }
+
+    /// The taints of a pool that wait until pods tolerate them.
+    pub fn held_taints(&self, pool: &Pool, spec: &Spec) -> HeldTaints {
+        let none = PoolNodes::default();
+        let nodes = self.membership.of(&pool.name).unwrap_or(&none);
+        let members = || nodes.members.iter().map(|(node, _)| node.as_ref()).collect::<Vec<_>>();
+        // Needed only while a taint is new.
+        let classes = LazyCell::new(|| classes::plan(self.snapshot, pool, spec, &members()));
+        HeldTaints::of_pool(self.snapshot, (pool, spec), nodes, &self.applied, &|name| will_tolerate(&classes, name))
+    }
+
+    /// Whether the pool of a node has agents.
+    fn has_agent(&self, node: &WindowsNode) -> bool {
+        let pool = self.membership.assigner().assign(node).pool.and_then(|name| self.snapshot.pools.get(name));
+        pool.is_some_and(|pool| pool.enforces() && pool.spec.as_ref().is_ok_and(|spec| spec.rollout.is_some()))
+    }
+
+    fn plan_members(
+        &self,
+        nodes: &[(Arc<WindowsNode>, bool)],
+        (pool, spec): (&Pool, &Spec),
+        configs: &ConfigPlan,
+        classes: &[ClassPlan],
+        holds: Holds,
+    ) -> Vec<Member> {
+        let (widened, unchanged): (Vec<_>, Vec<_>) =
+            classes.iter().filter(|class| !class.untolerated.is_empty()).partition(|class| class.widen.is_some());
+        let taints_of = |classes: &[&ClassPlan]| classes.iter().flat_map(|class| &class.untolerated).cloned().collect();
+        let (untolerated, blocked) = (taints_of(&widened), taints_of(&unchanged));
+        let desired = DesiredNode {
+            pool: &pool.name,
+            labels: &spec.labels,
+            taints: &spec.taints,
+            untolerated: &untolerated,
+            widened_classes: &widened.iter().map(|class| class.name.clone()).collect(),
+            blocked: &blocked,
+            evictions: holds.evictions,
+            held: &holds.taints.held,
+            replaced: holds.replaced,
+        };
+        let mut node_configs = NodeConfigs::new(self.snapshot, spec);
+        let mut planner = NodePlanner::new(self.snapshot, &self.applied, Some(desired));
+        let mut members = Vec::with_capacity(nodes.len());
+        for (node, held) in nodes {
+            let config_state = node_configs.state_of(node);
+            let config = match (&configs.state, configs.name_for(node)) {
+                (Rendering::NotUsed, _) => DesiredConfig::None,
+                (_, Some(name)) if !configs.delayed.contains(name) => DesiredConfig::Named(name),
+                (_, _) => DesiredConfig::Unchanged,
+            };
+            let plan = planner.plan(node, config, config_state == Some(ConfigState::InEffect));
+            members.push(Member { node: node.clone(), held: *held, plan, config_state });
+        }
+        members
+    }
+
+    /// The writes that release nodes.
+    fn released<'n>(
+        &'n self,
+        nodes: impl IntoIterator<Item = &'n Arc<WindowsNode>>,
+    ) -> impl Iterator<Item = Arc<NodePatch>> {
+        let mut planner = NodePlanner::new(self.snapshot, &self.applied, None);
+        let ownership = &self.snapshot.ownership;
+        nodes
+            .into_iter()
+            .filter_map(move |node| nodes::patch(node, &planner.plan(node, DesiredConfig::None, false), ownership))
+    }
+
+    /// Removes everything in reverse order: labels and taints, RuntimeClasses and configurations, the finalizer. A node
+    /// that another pool takes over is not changed, so that it always has the taints of one of the pools.
+    fn clean_up(&self, pool: &Arc<Pool>) -> Plan {
+        let snapshot = self.snapshot;
+        let is_taken_over = |node: &WindowsNode| {
+            let next = self.membership.assigner().assign(node).pool.and_then(|name| snapshot.pools.get(name));
+            next.is_some_and(|next| next.enforces())
+        };
+        let of_pool = self.membership.of(&pool.name).into_iter().flat_map(|nodes| &nodes.recorded);
+        let (handed_over, released): (Vec<_>, Vec<_>) = of_pool.partition(|node| is_taken_over(node));
+        let patches = self.released(released.iter().copied());
+        let uncordoned = delivery::uncordoned(released.iter().map(|node| node.as_ref()));
+        let first = uncordoned.chain(delivery::deleted(snapshot, &pool.name)).collect();
+        let mut steps = vec![first, patches.map(Operation::PatchNode).collect::<Vec<_>>()];
+        let unverified = unverified_members(snapshot, pool);
+        if handed_over.is_empty() && unverified.is_empty() {
+            let (stripped, removed) = remove_classes(snapshot, pool);
+            let configs =
+                snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
+            steps.extend(machines::removed(snapshot, pool));
+            steps.push(stripped);
+            steps.push(removed.into_iter().chain(configs.map(|map| map.delete())).collect());
+            let is_complete = has_finalizer(pool) && !machines::is_unknown(snapshot, pool);
+            steps.push(is_complete.then(|| remove_finalizer(pool)).into_iter().collect());
+        }
+        steps.retain(|step| !step.is_empty());
+        let phase = Phase::CleaningUp {
+            nodes: released.len(),
+            handed_over: handed_over.iter().map(|node| node.name.clone()).collect(),
+            unverified,
+        };
+        Plan { after_failure: AfterFailure::Stop, ..Plan::of(pool, steps, phase) }
+    }
+
+    /// The keys that the pool sets, and the keys that it has set before and that are still on a node.
+    fn applied(
+        &self,
+        pool: &Pool,
+        spec: &Spec,
+        members: &[Member],
+        recorded: &[Arc<WindowsNode>],
+        held: &HeldTaints,
+    ) -> Applied {
+        let desired: Vec<TaintKey> = held.begun.iter().map(TaintKey::from).collect();
+        let mut taints: BTreeSet<&TaintKey> = desired.iter().collect();
+        let mut labels: BTreeSet<&str> = spec.labels.keys().map(String::as_str).collect();
+        let ownership = &self.snapshot.ownership;
+        // Only some nodes need the label of the build. Another pool may have added it.
+        let has_build = |member: &Member| {
+            let added = member.plan.change.as_ref().and_then(|change| change.labels.get(label::WINDOWS_BUILD));
+            added.is_some_and(Option::is_some)
+                || self.applied.owns_label(ownership.evidence(&member.node), label::WINDOWS_BUILD)
+        };
+        labels.extend(members.iter().any(has_build).then_some(label::WINDOWS_BUILD));
+        for node in recorded {
+            let evidence = ownership.evidence(node);
+            let Some(record) = evidence.verified() else { continue };
+            taints.extend(record.taints.keys().filter(|key| self.applied.owns_taint(evidence, key)));
+            let removable = record.labels.keys().filter(|key| self.applied.owns_label(evidence, key));
+            labels.extend(removable.map(String::as_str));
+        }
+        let taints: BTreeSet<String> = taints.into_iter().map(ToString::to_string).collect();
+        let begun = || held.begun.iter().map(ToString::to_string).collect();
+        Applied {
+            taints: taints.into_iter().collect(),
+            labels: labels.into_iter().map(str::to_owned).collect(),
+            taint_values: if pool.enforces() { Some(begun()) } else { pool.status.applied.taint_values.clone() },
+        }
+    }
+}
+
+impl Plan {
+    /// The nodes where the desired configuration failed.
+    pub fn failures(&self) -> &[NodeFailure] {
+        self.delivery().map_or(&[], DeliveryPlan::failures)
+    }
+
+    /// The number of nodes where the desired configuration failed, by kind of failure.
+    pub fn rollout_failures(&self) -> [(&'static str, usize); 4] {
+        let of_kind = |kind| self.failures().iter().filter(|failure| failure.reason.kind() == kind).count();
+        FailureReason::KINDS.map(|kind| (kind, of_kind(kind)))
+    }
+
+    /// When the first node of a rollout that has not ended began, in seconds since 1970.
+    pub fn rollout_start(&self) -> Option<i64> {
+        match &self.delivery()?.state {
+            DeliveryState::Rollout(rollout) => rollout.begun.map(Timestamp::as_second),
+            DeliveryState::Off | DeliveryState::Unknown => None,
+        }
+    }
+
+    /// The delivery, if the pool is reconciled and writes.
+    fn delivery(&self) -> Option<&DeliveryPlan> {
+        match &self.phase {
+            Phase::Active(active) if self.pool.enforces() => Some(&active.delivery),
+            Phase::Active(_) | Phase::Invalid | Phase::Retained | Phase::CleaningUp { .. } => None,
+        }
+    }
+
+    fn of(pool: &Arc<Pool>, steps: Vec<Vec<Operation>>, phase: Phase) -> Self {
+        Self { pool: pool.clone(), steps, after_failure: AfterFailure::Continue, withheld: Vec::new(), phase }
+    }
+}
+
+/// Whether the RuntimeClass of this name is changed to tolerate the taints of the pool.
+fn will_tolerate(classes: &[ClassPlan], name: &str) -> bool {
+    classes.iter().any(|class| class.name == name && class.adds_tolerations())
+}
+
+/// The keys that pools have applied, from their status. A pool without a status may have been deleted with Retain and
+/// created again, so its keys are taken from the verified records.
+fn applied_keys(snapshot: &Snapshot, membership: &Membership) -> AppliedKeys {
+    let mut keys = AppliedKeys::default();
+    for pool in snapshot.pools.values() {
+        keys.add_status(&pool.name, &pool.status.applied);
+    }
+    let new = snapshot.pools.values().filter(|pool| pool.status.observed_generation.is_none());
+    let recorded = new.filter_map(|pool| membership.of(&pool.name)).flat_map(|nodes| &nodes.recorded);
+    recorded.filter_map(|node| snapshot.ownership.evidence(node).verified()).for_each(|record| keys.add_record(record));
+    keys
+}
+
+/// Records keys in the status before they are set on nodes. Otherwise a crash in between would leave taints and labels
+/// that the pool does not own.
+fn record(pool: &Pool, applied: &Applied) -> Option<Operation> {
+    let before = &pool.status.applied;
+    let begun = |applied: &Applied| applied.taint_values.clone().unwrap_or_default();
+    let grows = begun(applied).iter().any(|taint| !begun(before).contains(taint))
+        || applied.taints.iter().any(|key| !before.taints.contains(key))
+        || applied.labels.iter().any(|key| !before.labels.contains(key));
+    let mut all = before.clone();
+    all.taints.extend(applied.taints.iter().filter(|key| !before.taints.contains(key)).cloned());
+    all.labels.extend(applied.labels.iter().filter(|key| !before.labels.contains(key)).cloned());
+    all.taint_values.clone_from(&applied.taint_values);
+    let status = WindowsNodePoolStatus { applied: all, ..pool.status.clone() };
+    grows.then(|| Operation::RecordApplied {
+        pool: pool.name.clone(),
+        body: status_body("WindowsNodePool", &pool.name, &pool.resource_version, &bounded(status)),
+    })
+}
+
+fn finalizer(pool: &Pool, spec: &Spec, has_finalizer: bool) -> Option<Operation> {
+    match (spec.deletion_policy, has_finalizer) {
+        (DeletionPolicy::Cleanup, false) => Some(Operation::AddFinalizer {
+            pool: pool.name.clone(),
+            resource_version: pool.resource_version.clone(),
+            finalizers: pool.finalizers.iter().cloned().chain([FINALIZER.to_owned()]).collect(),
+        }),
+        (DeletionPolicy::Retain, true) => Some(remove_finalizer(pool)),
+        _ => None,
+    }
+}
+
+fn has_finalizer(pool: &Pool) -> bool {
+    pool.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+}
+
+fn remove_finalizer(pool: &Pool) -> Operation {
+    Operation::RemoveFinalizer {
+        pool: pool.name.clone(),
+        resource_version: pool.resource_version.clone(),
+        finalizers: pool.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect(),
+    }
+}
+
+/// Deletes the pool and changes nothing else.
+fn retain(pool: &Arc<Pool>, has_finalizer: bool) -> Plan {
+    Plan::of(pool, vec![has_finalizer.then(|| remove_finalizer(pool)).into_iter().collect()], Phase::Retained)
+}
+
+/// The nodes whose records name the pool and cannot be verified. The records may be valid with a former key.
+fn unverified_members(snapshot: &Snapshot, pool: &Pool) -> Vec<String> {
+    let is_unverified = |node: &WindowsNode| match snapshot.ownership.evidence(node) {
+        Evidence::Unverified(record) => record.pool == pool.name && node.labelled_pool() == Some(&pool.name),
+        Evidence::None | Evidence::Verified { .. } => false,
+    };
+    snapshot.nodes.values().filter(|node| is_unverified(node)).map(|node| node.name.clone()).collect()
+}
+
+/// Restores the adopted RuntimeClasses that no other pool names, and deletes the other managed ones, in two steps.
+fn remove_classes(snapshot: &Snapshot, pool: &Pool) -> (Vec<Operation>, Vec<Operation>) {
+    let (mut first, mut then) = (Vec::new(), Vec::new());
+    for class in classes::unused(snapshot, pool) {
+        match classes::restored(class) {
+            Some((strip, apply)) => {
+                first.extend(strip);
+                then.push(apply);
+            }
+            None => then.push(Operation::DeleteRuntimeClass {
+                name: class.name().to_owned(),
+                uid: class.object.metadata.uid.clone().unwrap_or_default(),
+            }),
+        }
+    }
+    (first, then)
+}

@@ -1,0 +1,351 @@
+//! The rollout of configurations to the nodes of a pool whose agents apply them.
+//!
+//! A configuration is first applied to one node, and to others when it is confirmed there. At any time at most
+//! `maxUnavailable` nodes are unavailable because of the rollout; nodes that are unavailable for other causes count too.
+//! After `maxFailures` failures no further node begins. The deadlines are those of the operator: an agent that does not
+//! report in time has failed.
+//!
+//! Two cases need no place among the unavailable nodes: a node that joined the pool after the rollout began and has no
+//! configuration yet, and a node that an earlier configuration of the rollout made unavailable.
+
+mod disruption;
+mod input;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+pub use self::{
+    disruption::{differing_files, disruption_of},
+    input::{Assigned, Cordoned, Desired, PodsToEvict, RolloutNode, RolloutRules},
+    state::{FailureReason, NodeState},
+};
+use winpool_api::Disruption;
+
+/// How long after a reconcile that waits for pods or heartbeats, which cause no event, the next one follows.
+const POLL_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
+
+/// What to do with a node now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Cordon it for the desired configuration. Its pods are evicted when that is written.
+    Cordon,
+    /// Evict its pods.
+    Evict,
+    /// Assign the desired configuration to its agent.
+    Assign(Disruption),
+    /// Confirm the assigned configuration.
+    Confirm,
+    /// Remove the operator's cordon.
+    Uncordon,
+}
+
+/// What to do now, and the state of the rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolloutPlan {
+    /// The actions by name of the node, in this order; at most one for each node.
+    pub actions: Vec<(String, Action)>,
+    /// The state after the actions.
+    pub state: RolloutState,
+    /// The nodes that run their desired configuration.
+    pub done: BTreeSet<String>,
+    /// When the first node began to change to a configuration that not all nodes run yet, by the operator's clock.
+    pub begun: Option<Timestamp>,
+    /// When to plan again without an event.
+    pub next: Option<Timestamp>,
+}
+
+/// The state of a rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RolloutState {
+    /// Every node runs its desired configuration.
+    Complete,
+    /// Nodes are changing, or wait for others.
+    RollingOut(Progress),
+    /// The rollout is paused; nodes that have begun are finished.
+    Paused(Progress),
+    /// No further node begins, because the configuration failed.
+    Halted(Progress),
+}
+
+impl RolloutState {
+    /// The nodes where the desired configuration failed.
+    pub fn failures(&self) -> &[NodeFailure] {
+        match self {
+            Self::Complete => &[],
+            Self::RollingOut(progress) | Self::Paused(progress) | Self::Halted(progress) => &progress.failures,
+        }
+    }
+}
+
+/// How far a rollout is. Names are in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The number of nodes that run their desired configuration.
+    pub done: usize,
+    /// The number of nodes with a desired configuration.
+    pub total: usize,
+    /// The nodes that are being changed.
+    pub in_progress: Vec<String>,
+    /// The nodes that are unavailable for other causes.
+    pub unavailable: Vec<String>,
+    /// The nodes where the desired configuration failed.
+    pub failures: Vec<NodeFailure>,
+}
+
+/// A node where a configuration failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFailure {
+    /// The name of the node.
+    pub node: String,
+    /// The name of the ConfigMap.
+    pub config: String,
+    /// Why.
+    pub reason: FailureReason,
+}
+
+/// Plans the rollout. The order of the nodes does not matter.
+pub fn plan(rules: &RolloutRules, nodes: &[RolloutNode<'_>], now: Timestamp) -> RolloutPlan {
+    let mut nodes: Vec<_> = nodes.iter().map(|node| Entry::new(node, rules, now)).collect();
+    nodes.sort_by_key(|entry| entry.node.name);
+    let starts = Starts::of(&nodes);
+    for entry in &mut nodes {
+        entry.joining = starts.joins(entry.node);
+    }
+    let failures = nodes.iter().filter(|entry| matches!(entry.state, NodeState::Failed(_))).count();
+    let halted = failures >= rules.max_failures;
+    let frozen = halted || rules.paused;
+    for entry in &mut nodes {
+        entry.action = entry.continuation(frozen);
+    }
+    if !frozen {
+        begin(rules, &mut nodes, now);
+    }
+    for entry in &mut nodes {
+        if entry.action.is_none() && entry.is_cordoned_in_vain(frozen) {
+            entry.action = Some(Action::Uncordon);
+        }
+    }
+    RolloutPlan {
+        begun: starts.begun(&nodes),
+        state: state_of(rules, &nodes, halted),
+        done: nodes.iter().filter(|entry| entry.state == NodeState::Done).map(Entry::name).collect(),
+        next: nodes.iter().filter_map(|entry| entry.next(now)).min(),
+        actions: nodes.iter().filter_map(|entry| Some((entry.name(), entry.action?))).collect(),
+    }
+}
+
+/// A node with its state, and what to do with it.
+struct Entry<'a> {
+    node: &'a RolloutNode<'a>,
+    state: NodeState,
+    /// Whether it joined after the rollout began, and has no configuration yet.
+    joining: bool,
+    action: Option<Action>,
+    /// The deadline of an action that begins now.
+    begun_until: Option<Timestamp>,
+}
+
+impl<'a> Entry<'a> {
+    fn new(node: &'a RolloutNode<'a>, rules: &RolloutRules, now: Timestamp) -> Self {
+        let state = NodeState::of(node, rules, now);
+        Self { node, state, joining: false, action: None, begun_until: None }
+    }
+
+    fn name(&self) -> String {
+        self.node.name.to_owned()
+    }
+
+    fn desired_digest(&self) -> &'a str {
+        self.node.desired.map_or("", |desired| desired.digest)
+    }
+
+    fn is_available(&self) -> bool {
+        self.node.ready && self.node.cordoned == Cordoned::No
+    }
+
+    fn is_in_progress(&self) -> bool {
+        matches!(self.state, NodeState::Draining { .. } | NodeState::Applying { .. })
+    }
+
+    /// Whether the operator has confirmed its configuration, so that the agent restarts nothing any more.
+    fn is_finishing(&self) -> bool {
+        let confirmed = self.node.assigned.is_some_and(|assigned| assigned.spec.is_confirmed());
+        matches!(self.state, NodeState::Applying { .. }) && (confirmed || self.action == Some(Action::Confirm))
+    }
+
+    /// Whether it counts as unavailable. A change of a joining node is no disruption, because few pods run there yet.
+    fn is_occupied(&self) -> bool {
+        !self.is_available() || (self.is_in_progress() && !self.joining && !self.is_finishing())
+    }
+
+    /// Whether it is being changed to its desired configuration.
+    fn is_changing_to_desired(&self) -> bool {
+        match self.state {
+            NodeState::Draining { .. } => true,
+            NodeState::Applying { .. } => {
+                self.node.assigned.is_some_and(|assigned| assigned.spec.digest == self.desired_digest())
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the rollout may change it: it is available, or unavailable because of the rollout, and can be drained.
+    fn is_eligible(&self) -> bool {
+        if self.node.desired.is_some_and(|desired| desired.drain) && self.node.pods == PodsToEvict::Unknown {
+            return false;
+        }
+        let unconfirmed = self.node.assigned.is_some_and(|assigned| !assigned.spec.is_confirmed());
+        match self.node.cordoned {
+            Cordoned::No => self.node.ready || unconfirmed,
+            Cordoned::ByOperator(_) => true,
+            Cordoned::ByOthers => false,
+        }
+    }
+
+    /// The next action of a node that has begun.
+    fn continuation(&self, frozen: bool) -> Option<Action> {
+        match &self.state {
+            NodeState::Draining { .. } if frozen => None,
+            NodeState::Draining { .. } => match self.node.pods {
+                PodsToEvict::None => Some(Action::Assign(Disruption::Drain)),
+                PodsToEvict::Some => Some(Action::Evict),
+                PodsToEvict::Unknown => None,
+            },
+            NodeState::Applying { verifying: true, .. } => {
+                let confirmed = self.node.assigned.is_some_and(|assigned| assigned.spec.is_confirmed());
+                (self.node.ready && self.node.verified && !confirmed).then_some(Action::Confirm)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the operator has cordoned the node and no longer needs it to be. A node that did not answer in time stays
+    /// cordoned, because its state is not known.
+    fn is_cordoned_in_vain(&self, frozen: bool) -> bool {
+        let needed = match &self.state {
+            NodeState::Draining { .. } => !frozen,
+            NodeState::Applying { .. } => true,
+            NodeState::Failed(reason) => reason.is_timeout(),
+            NodeState::Idle | NodeState::Waiting | NodeState::Done => false,
+        };
+        matches!(self.node.cordoned, Cordoned::ByOperator(_)) && !needed
+    }
+
+    /// When it has to be planned again without an event.
+    fn next(&self, now: Timestamp) -> Option<Timestamp> {
+        let deadline = match self.state {
+            NodeState::Draining { deadline } | NodeState::Applying { deadline, .. } => Some(deadline),
+            _ => None,
+        };
+        let waits = match self.state {
+            NodeState::Draining { .. } => true,
+            NodeState::Applying { verifying, .. } => verifying && self.action.is_none(),
+            _ => false,
+        };
+        let poll = waits.then_some(now + POLL_INTERVAL);
+        deadline.into_iter().chain(self.begun_until).chain(poll).min()
+    }
+}
+
+/// When the rollout of each digest began: its first assignment in the pool.
+struct Starts<'a>(BTreeMap<&'a str, Timestamp>);
+
+impl<'a> Starts<'a> {
+    fn of(nodes: &[Entry<'a>]) -> Self {
+        let mut starts = BTreeMap::new();
+        for spec in nodes.iter().filter_map(|entry| entry.node.assigned).map(|assigned| assigned.spec) {
+            let start = starts.entry(spec.digest.as_str()).or_insert(spec.assigned_at());
+            *start = (*start).min(spec.assigned_at());
+        }
+        Self(starts)
+    }
+
+    /// When the first node began to change to a configuration that not all nodes run yet. A node that joins later begins when
+    /// it is created.
+    fn begun(&self, nodes: &[Entry<'a>]) -> Option<Timestamp> {
+        let unfinished = nodes.iter().filter(|entry| entry.state != NodeState::Done);
+        let begun = unfinished.filter_map(|entry| {
+            let desired = entry.node.desired?;
+            let cordoned = match entry.node.cordoned {
+                Cordoned::ByOperator(cordon) if cordon.config == desired.config => Some(cordon.since),
+                _ => None,
+            };
+            let begun = self.0.get(desired.digest).copied().into_iter().chain(cordoned).min();
+            begun.map(|begun| entry.node.created.map_or(begun, |created| created.max(begun)))
+        });
+        begun.min()
+    }
+
+    /// Whether a node joined after the rollout of its desired configuration began, and has none yet.
+    fn joins(&self, node: &RolloutNode<'_>) -> bool {
+        let is_first = node.assigned.is_none_or(|assigned| {
+            assigned.status.applied.is_none() && assigned.spec.digest == node.desired.map_or("", |it| it.digest)
+        });
+        let start = node.desired.and_then(|desired| self.0.get(desired.digest));
+        is_first && start.zip(node.created).is_some_and(|(start, created)| *start < created)
+    }
+}
+
+/// Begins with as many nodes as the rules allow.
+fn begin(rules: &RolloutRules, nodes: &mut [Entry<'_>], now: Timestamp) {
+    let limit = rules.max_unavailable.of(nodes.len());
+    let mut occupied = nodes.iter().filter(|entry| entry.is_occupied()).count();
+    let done = nodes.iter().filter(|entry| entry.state == NodeState::Done);
+    let proven: BTreeSet<&str> = done.map(Entry::desired_digest).collect();
+    let is_canary = |entry: &Entry| !proven.contains(entry.desired_digest());
+    let mut canary = nodes.iter().any(|entry| entry.is_changing_to_desired() && !entry.joining && is_canary(entry));
+    let mut candidates: Vec<usize> =
+        (0..nodes.len()).filter(|index| nodes[*index].state == NodeState::Waiting).collect();
+    // Those that make no further node unavailable come first; the order is otherwise that of the names.
+    candidates.sort_by_key(|index| (!nodes[*index].joining, !nodes[*index].is_occupied()));
+    for index in candidates {
+        let entry = &nodes[index];
+        if !entry.joining {
+            let cost = usize::from(!entry.is_occupied());
+            let fits = cost == 0 || occupied + cost <= limit;
+            if !entry.is_eligible() || !fits || (canary && is_canary(entry)) {
+                continue;
+            }
+            occupied += cost;
+            canary |= is_canary(entry);
+        }
+        let action = entry.node.desired.map(|desired| match desired.drain && !entry.joining {
+            true => Action::Cordon,
+            false => Action::Assign(desired.restart),
+        });
+        let entry = &mut nodes[index];
+        entry.action = action;
+        entry.begun_until = Some(now + rules.timeout);
+    }
+}
+
+fn state_of(rules: &RolloutRules, nodes: &[Entry<'_>], halted: bool) -> RolloutState {
+    let names = |wanted: &dyn Fn(&Entry) -> bool| nodes.iter().filter(|entry| wanted(entry)).map(Entry::name).collect();
+    let begins = |entry: &Entry| entry.state == NodeState::Waiting && entry.begun_until.is_some();
+    let failure = |entry: &Entry| match (&entry.state, entry.node.desired) {
+        (NodeState::Failed(reason), Some(desired)) => {
+            Some(NodeFailure { node: entry.name(), config: desired.config.to_owned(), reason: reason.clone() })
+        }
+        _ => None,
+    };
+    let wanted = || nodes.iter().filter(|entry| entry.node.desired.is_some());
+    let progress = Progress {
+        done: wanted().filter(|entry| entry.state == NodeState::Done).count(),
+        total: wanted().count(),
+        in_progress: names(&|entry| entry.is_in_progress() || begins(entry)),
+        unavailable: names(&|entry| !entry.is_available() && !entry.is_in_progress() && !begins(entry)),
+        failures: nodes.iter().filter_map(failure).collect(),
+    };
+    let waits = wanted().any(|entry| entry.state == NodeState::Waiting || entry.is_in_progress());
+    match progress {
+        progress if halted || (!waits && !progress.failures.is_empty()) => RolloutState::Halted(progress),
+        progress if progress.done == progress.total => RolloutState::Complete,
+        progress if rules.paused => RolloutState::Paused(progress),
+        progress => RolloutState::RollingOut(progress),
+    }
+}

@@ -1,0 +1,265 @@
+//! The snapshot of the cluster that one reconcile uses.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use k8s_openapi::api::{core::v1::ConfigMap, node::v1 as node};
+use kube::core::DynamicObject;
+use sha2::{Digest, Sha256};
+use winpool_api::{
+    WindowsRuntimeProfileStatus,
+    facts::{Build, Minor},
+    names::{annotation, label, manager},
+};
+
+use super::{NodeConfigView, Pool, assignment::Assigner, check, machines::ClusterApiState, membership::Membership};
+use crate::{
+    Named, Objects, Problem,
+    node::{WindowsNode, last_other_writer},
+    operation::Operation,
+    ownership::Ownership,
+    profile::Profile,
+    release_labels,
+    revert::RevertDetector,
+    workload::{Controllers, Pod, Workloads},
+};
+
+/// The length of the part of a digest that is in the name of a ConfigMap, in hexadecimal digits.
+const NAME_DIGEST_LENGTH: usize = 10;
+
+/// Everything that plans and conditions are computed from.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// The time of the reconcile.
+    pub now: Timestamp,
+    /// The namespace of the operator and its ConfigMaps.
+    pub namespace: String,
+    /// All pools, by name.
+    pub pools: Objects<Pool>,
+    /// All Windows nodes, by name.
+    pub nodes: Objects<WindowsNode>,
+    /// All profiles, by name.
+    pub profiles: Objects<ProfileView>,
+    /// All RuntimeClasses, by name.
+    pub runtime_classes: Objects<RuntimeClassView>,
+    /// The managed ConfigMaps in the operator's namespace, by name.
+    pub config_maps: Objects<ConfigMapView>,
+    /// The lowest minor of the API servers that responded recently.
+    pub api_server: Option<Minor>,
+    /// Verifies and signs the records of nodes.
+    pub ownership: Arc<Ownership>,
+    /// The nodes of every pool in an earlier snapshot: see [`Snapshot::membership`].
+    pub membership: Arc<Membership>,
+    /// The writes that other clients reverted.
+    pub reverts: Arc<RevertDetector>,
+    /// The nodes whose taints admission recently rejected, with its message.
+    pub refusals: BTreeMap<String, String>,
+    /// The workloads of the pools.
+    pub workloads: Workloads,
+    /// All pods, by namespace and name; `None` if they are not read or not synced.
+    pub pods: Option<Objects<Pod>>,
+    /// Whether the API server refuses to list pods.
+    pub pods_refused: bool,
+    /// All objects that create pods; empty if they are not read or not synced.
+    pub controllers: Controllers,
+    /// All WindowsNodeConfigs, by name; `None` if the kind is not installed or its first list is not complete.
+    pub node_configs: Option<Objects<NodeConfigView>>,
+    /// What is known of Cluster API.
+    pub cluster_api: ClusterApiState,
+    /// When the Leases of nodes were renewed, by name of the node: of those whose agent waits for its confirmation.
+    pub lease_renewals: BTreeMap<String, Timestamp>,
+}
+
+impl Snapshot {
+    /// The nodes of every pool, computed incrementally from those of an earlier snapshot.
+    pub fn membership(&self) -> Arc<Membership> {
+        let assigner = Assigner::updated(self.membership.assigner(), &self.pools, &self.ownership);
+        Membership::updated(&self.membership, &assigner, &self.nodes)
+    }
+
+    /// Whether pods are not known, and will not be: workloads are off, or the permission is missing.
+    pub fn pods_are_off(&self) -> bool {
+        self.pods.is_none() && (self.workloads == Workloads::Off || self.pods_refused)
+    }
+
+    /// Whether pods are not known yet.
+    pub fn pods_are_awaited(&self) -> bool {
+        self.pods.is_none() && !self.pods_are_off()
+    }
+
+    /// The mirrors of a registry in the profile of a pool, in the order of their use.
+    pub fn mirrors(&self, pool: &str, registry: &str) -> Arc<[String]> {
+        let profile = self.pools.get(pool).and_then(|pool| pool.spec.as_ref().ok()?.profile.as_ref());
+        let profile = profile.and_then(|name| self.profiles.get(name)?.profile.as_ref().ok());
+        profile.into_iter().flat_map(|profile| profile.mirrors(registry)).cloned().collect()
+    }
+}
+
+/// A parsed `WindowsRuntimeProfile`.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in Kubernetes
+pub struct ProfileView {
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub generation: i64,
+    /// The parsed spec, or its problems.
+    pub profile: Result<Profile, Vec<Problem>>,
+    /// The stored status.
+    pub status: WindowsRuntimeProfileStatus,
+}
+
+impl Named for ProfileView {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl ProfileView {
+    /// Parses a stored profile, which may have another schema.
+    pub fn from_object(object: DynamicObject) -> Self {
+        let DynamicObject { metadata, data, .. } = object;
+        Self {
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            generation: metadata.generation.unwrap_or_default(),
+            profile: check::profile(data.get("spec").cloned().unwrap_or_default()),
+            status: check::status(data.get("status")),
+        }
+    }
+
+    /// Whether the profiles are equal except for `resourceVersion`.
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
+        let versionless = |profile: &Self| Self { resource_version: String::new(), ..profile.clone() };
+        versionless(self) == versionless(other)
+    }
+}
+
+/// A RuntimeClass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuntimeClassView {
+    /// The object without its managed fields.
+    pub object: node::RuntimeClass,
+    /// The last field manager other than winpool that wrote the class.
+    pub other_writer: Option<String>,
+}
+
+impl From<node::RuntimeClass> for RuntimeClassView {
+    fn from(mut object: node::RuntimeClass) -> Self {
+        let managed = object.metadata.managed_fields.take().unwrap_or_default();
+        Self { object, other_writer: last_other_writer(&managed, manager::OBJECTS) }
+    }
+}
+
+impl Named for RuntimeClassView {
+    fn name(&self) -> &str {
+        self.object.metadata.name.as_deref().unwrap_or_default()
+    }
+}
+
+impl RuntimeClassView {
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.object.metadata.labels.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// Whether winpool created or adopted the class.
+    pub fn is_managed(&self) -> bool {
+        self.label(label::MANAGED_BY) == Some(label::MANAGED_BY_VALUE)
+    }
+
+    /// The state before the class was adopted.
+    pub fn adopted(&self) -> Option<&str> {
+        self.object.metadata.annotations.as_ref()?.get(annotation::ADOPTED).map(String::as_str)
+    }
+
+    /// The Windows build that the class selects, by the label of the build or that of the release.
+    pub fn build(&self) -> Option<Build> {
+        let selector = self.object.scheduling.as_ref()?.node_selector.as_ref()?;
+        let by_build = selector.get(label::WINDOWS_BUILD).and_then(|build| build.parse().ok());
+        by_build.or_else(|| selector.keys().find_map(|key| release_labels::build_of(key)))
+    }
+
+    /// Whether the classes are equal except for `resourceVersion`.
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
+        let versionless = |class: &Self| {
+            let mut class = class.clone();
+            class.object.metadata.resource_version = None;
+            class
+        };
+        versionless(self) == versionless(other)
+    }
+}
+
+/// A managed ConfigMap.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // fields without a comment are as in Kubernetes
+pub struct ConfigMapView {
+    pub name: String,
+    pub uid: String,
+    /// The pool of the configuration.
+    pub pool: Option<String>,
+    /// The digest of the data.
+    pub digest: String,
+    /// The digests of the values, by key.
+    pub files: BTreeMap<String, String>,
+    /// The `creationTimestamp`.
+    pub created: Option<Timestamp>,
+    /// Whether the ConfigMap is being deleted.
+    pub deleting: bool,
+}
+
+impl Named for ConfigMapView {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl ConfigMapView {
+    /// The operation that deletes it.
+    pub fn delete(&self) -> Operation {
+        Operation::DeleteConfigMap { name: self.name.clone(), uid: self.uid.clone() }
+    }
+}
+
+impl From<ConfigMap> for ConfigMapView {
+    fn from(object: ConfigMap) -> Self {
+        let metadata = object.metadata;
+        let data = object.data.unwrap_or_default();
+        Self {
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            digest: digest(&data),
+            files: file_digests(&data),
+            pool: metadata.labels.and_then(|labels| labels.get(label::POOL).cloned()),
+            created: metadata.creation_timestamp.map(|time| time.0),
+            deleting: metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+/// The SHA-256 of the data of a ConfigMap, in hexadecimal digits: for each key in order, the key and the value, each after
+/// its length in bytes as a big-endian integer of 64 bits.
+pub fn digest(data: &BTreeMap<String, String>) -> String {
+    let mut hash = Sha256::new();
+    for part in data.iter().flat_map(|(key, value)| [key, value]) {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hexadecimal(&hash.finalize())
+}
+
+/// The SHA-256 of each value, by key.
+pub(super) fn file_digests(data: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    data.iter().map(|(key, value)| (key.clone(), hexadecimal(&Sha256::digest(value)))).collect()
+}
+
+/// The name of the ConfigMap with the data of this digest in a pool.
+pub(super) fn config_name(pool: &str, digest: &str) -> String {
+    format!("{pool}-{digest:.NAME_DIGEST_LENGTH$}")
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

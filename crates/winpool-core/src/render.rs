@@ -1,0 +1,350 @@
+//! The configuration files of Windows nodes.
+//!
+//! They are layers that are merged into the node's own configuration ([`Scope::Layer`]), or complete files for machines
+//! without a bootstrap ([`standalone()`]). A configuration is rendered for each variant: a combination of kubelet
+//! minor, container runtime and host build.
+
+pub mod containerd;
+mod docker;
+mod environment;
+pub mod hosts;
+mod kube_proxy;
+pub mod kubeadm;
+pub mod kubelet;
+pub mod node_script;
+pub mod pause;
+pub mod platform;
+pub mod powershell;
+pub mod reserve;
+pub mod scripts;
+mod standalone;
+mod yaml;
+
+use std::{collections::BTreeMap, fmt};
+
+use winpool_api::{
+    Taint,
+    facts::{self, Build, ContainerRuntime, ContainerdLine, Minor, kubelet_flags::LAST_WITH_DOCKERSHIM},
+};
+
+use crate::{
+    Problem,
+    profile::{self, Component, Profile},
+};
+
+/// The key of KubeletConfiguration.
+pub const KUBELET_YAML: &str = "kubelet.yaml";
+/// The key of the kubelet's flags, one per line.
+pub const KUBELET_ARGS: &str = "kubelet.args";
+/// The key of containerd's configuration.
+pub const CONTAINERD_TOML: &str = "containerd.toml";
+/// The key of cri-dockerd's flags, one per line.
+pub const CRI_DOCKERD_ARGS: &str = "cri-dockerd.args";
+/// The key of KubeProxyConfiguration.
+pub const KUBE_PROXY_YAML: &str = "kube-proxy.yaml";
+/// The key of the environment variables of the node's services, one per line.
+pub const ENVIRONMENT: &str = "environment";
+
+/// The extent of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The settings of a profile and those that Windows requires, to be merged into the node's own configuration.
+    Layer,
+    /// Complete files, for a node without a configuration.
+    Whole,
+}
+
+pub use standalone::Bootstrap;
+
+/// The kind of node that a configuration is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Variant {
+    /// The kubelet's minor.
+    pub kubelet: Minor,
+    /// The container runtime.
+    pub runtime: ContainerRuntime<ContainerdLine>,
+    /// The host's build.
+    pub host: Build,
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kubelet {}, {}, Windows {}", self.kubelet, self.runtime, self.host)
+    }
+}
+
+/// The files of a configuration, by their keys in a ConfigMap: [`KUBELET_YAML`], [`KUBELET_ARGS`], with containerd
+/// [`CONTAINERD_TOML`] and `hosts.<registry>.toml`, with cri-dockerd [`CRI_DOCKERD_ARGS`], and [`KUBE_PROXY_YAML`] and
+/// [`ENVIRONMENT`] if the profile has settings for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// The content by key.
+    pub files: BTreeMap<String, String>,
+}
+
+/// Renders the layers for a variant. Its nodes register with the taints.
+///
+/// # Errors
+/// All problems: an impossible variant, gates and fields that the kubelet does not accept, a pause image without an
+/// entry for the host, and settings that containerd does not accept.
+pub fn render(taints: &[Taint], profile: &Profile, variant: &Variant) -> Result<Configuration, Vec<Problem>> {
+    files(taints, profile, variant, None)
+}
+
+/// Renders the complete configuration of a variant, for a machine without one.
+///
+/// # Errors
+/// Those of [`render`], and missing settings of the cluster ([`Bootstrap::missing`]).
+pub fn standalone(
+    taints: &[Taint],
+    profile: &Profile,
+    variant: &Variant,
+    bootstrap: &Bootstrap,
+) -> Result<Configuration, Vec<Problem>> {
+    let missing = bootstrap.missing(profile);
+    let rendered = files(taints, &bootstrap.complete(profile), variant, Some(bootstrap));
+    match rendered {
+        Ok(configuration) if missing.is_empty() => Ok(configuration),
+        rendered => Err(rendered.err().into_iter().flatten().chain(missing).collect()),
+    }
+}
+
+fn files(
+    taints: &[Taint],
+    profile: &Profile,
+    variant: &Variant,
+    bootstrap: Option<&Bootstrap>,
+) -> Result<Configuration, Vec<Problem>> {
+    let scope = if bootstrap.is_some() { Scope::Whole } else { Scope::Layer };
+    let minor = variant.kubelet;
+    let mut problems: Vec<Problem> = impossible_variant(variant).into_iter().collect();
+    problems.extend(kubelet::problems(&profile.kubelet, minor));
+    problems.extend(containerd::snapshotter_problem(&profile.containerd_extra, variant.host));
+    if let Some(settings) = &profile.kube_proxy {
+        problems.extend(profile::gate_problems(Component::KubeProxy, &settings.feature_gates, minor));
+    }
+    let image = pause::image(profile, variant);
+    let runtime = match &image {
+        Ok(image) => runtime_files(profile, variant.runtime, image, scope),
+        Err(_) => Ok(Vec::new()),
+    };
+    match (image, runtime) {
+        (Ok(image), Ok(runtime)) if problems.is_empty() => {
+            let mut files = BTreeMap::from_iter(runtime);
+            files.insert(KUBELET_YAML.to_owned(), kubelet::yaml(taints, profile, variant, scope));
+            files.insert(KUBELET_ARGS.to_owned(), kubelet::args(taints, profile, variant, &image, scope));
+            if let Some(settings) = &profile.kube_proxy {
+                let kubeconfig = bootstrap.and_then(|bootstrap| bootstrap.kube_proxy_kubeconfig.as_deref());
+                files.insert(KUBE_PROXY_YAML.to_owned(), kube_proxy::yaml(settings, minor, kubeconfig));
+            }
+            files.extend(environment::text(&profile.proxy).map(|text| (ENVIRONMENT.to_owned(), text)));
+            Ok(Configuration { files })
+        }
+        (image, runtime) => {
+            problems.extend(image.err());
+            problems.extend(runtime.err());
+            Err(problems)
+        }
+    }
+}
+
+/// A comment in YAML, TOML or a script.
+pub fn comment_lines(comment: &str) -> String {
+    comment.lines().map(|line| format!("# {line}\n")).collect()
+}
+
+/// The reason why a variant cannot exist.
+fn impossible_variant(variant: &Variant) -> Option<Problem> {
+    let Variant { kubelet, runtime, .. } = *variant;
+    let path = "status.nodeInfo.containerRuntimeVersion";
+    match runtime {
+        ContainerRuntime::Dockershim if kubelet > LAST_WITH_DOCKERSHIM => {
+            let wrong = format!(
+                "kubelet {kubelet} does not include dockershim, which was removed after {LAST_WITH_DOCKERSHIM}"
+            );
+            Some(Problem::new(path, wrong, "install containerd, or cri-dockerd for Docker Engine"))
+        }
+        ContainerRuntime::CriDockerd if kubelet <= LAST_WITH_DOCKERSHIM => {
+            let wrong = format!("kubelet {kubelet} uses dockershim for Docker Engine");
+            Some(Problem::new(path, wrong, "render for dockershim"))
+        }
+        _ => None,
+    }
+}
+
+/// The files of the container runtime. dockershim has none, because it is part of the kubelet.
+fn runtime_files(
+    profile: &Profile,
+    runtime: ContainerRuntime<ContainerdLine>,
+    image: &str,
+    scope: Scope,
+) -> Result<Vec<(String, String)>, Problem> {
+    let settings = &profile.containerd;
+    let version = match runtime {
+        ContainerRuntime::Containerd(line) => line.release(0),
+        ContainerRuntime::CriDockerd => {
+            return Ok(vec![(CRI_DOCKERD_ARGS.to_owned(), docker::args(settings, image, scope))]);
+        }
+        ContainerRuntime::Dockershim => return Ok(Vec::new()),
+    };
+    let input = containerd::Containerd { version, pause_image: image, settings, extra: &profile.containerd_extra };
+    let mut files = vec![(CONTAINERD_TOML.to_owned(), containerd::toml(&input, scope)?)];
+    // In other release lines the mirrors are in containerd.toml.
+    if facts::containerd::release_line(version).is_some_and(|line| line.keys.registry_config_path.is_some()) {
+        files.extend(settings.registry_mirrors.iter().map(hosts::hosts));
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::profile;
+
+    fn profile(spec: Value) -> Profile {
+        profile::check(&serde_json::from_value(spec).unwrap()).unwrap()
+    }
+
+    fn variant(kubelet: u32, runtime: ContainerRuntime<ContainerdLine>, host: u32) -> Variant {
+        Variant { kubelet: Minor(kubelet), runtime, host: Build(host) }
+    }
+
+    const fn containerd(major: u32, minor: u32) -> ContainerRuntime<ContainerdLine> {
+        ContainerRuntime::Containerd(ContainerdLine::new(major, minor))
+    }
+
+    fn keys(spec: Value, variant: Variant) -> Vec<String> {
+        render(&[], &profile(spec), &variant).unwrap().files.into_keys().collect()
+    }
+
+    #[test]
+    fn a_configuration_has_the_files_of_its_runtime_and_services() {
+        let mirrors = json!({"containerd": {"registryMirrors": [
+            {"registry": "docker.io", "endpoints": ["https://mirror.example"]},
+            {"registry": "registry.example:5000", "endpoints": ["https://mirror.example"]},
+        ]}});
+        let with_containerd = [
+            "containerd.toml",
+            "hosts.docker.io.toml",
+            "hosts.registry.example_5000_.toml",
+            "kubelet.args",
+            "kubelet.yaml",
+        ];
+        assert_eq!(keys(mirrors.clone(), variant(30, containerd(1, 7), 20348)), with_containerd);
+        assert_eq!(
+            keys(mirrors.clone(), variant(20, containerd(1, 4), 17763)),
+            ["containerd.toml", "kubelet.args", "kubelet.yaml"]
+        );
+        assert_eq!(
+            keys(mirrors.clone(), variant(20, ContainerRuntime::Dockershim, 17763)),
+            ["kubelet.args", "kubelet.yaml"]
+        );
+        assert_eq!(
+            keys(mirrors, variant(24, ContainerRuntime::CriDockerd, 20348)),
+            ["cri-dockerd.args", "kubelet.args", "kubelet.yaml"]
+        );
+        let services = json!({"kubeProxy": {}, "proxy": {"httpProxy": "http://proxy:3128"}});
+        assert_eq!(
+            keys(services, variant(20, ContainerRuntime::Dockershim, 17763)),
+            ["environment", "kube-proxy.yaml", "kubelet.args", "kubelet.yaml"]
+        );
+    }
+
+    #[test]
+    fn a_complete_configuration_requires_the_settings_of_the_cluster() {
+        let profile = profile(json!({"kubeProxy": {}}));
+        let variant = variant(36, containerd(2, 3), 26100);
+        let problems = standalone(&[], &profile, &variant, &Bootstrap::default()).unwrap_err();
+        assert_eq!(problems.len(), 4, "{problems:?}");
+        let bootstrap = Bootstrap {
+            cluster_dns: vec!["10.96.0.10".into()],
+            cluster_domain: Some("cluster.local".into()),
+            client_ca_file: Some(r"C:\ca.crt".into()),
+            kube_proxy_kubeconfig: Some(r"C:\k\kube-proxy.conf".into()),
+        };
+        let files = standalone(&[], &profile, &variant, &bootstrap).unwrap().files;
+        let layer = render(&[], &profile, &variant).unwrap().files;
+        assert_eq!(files.keys().collect::<Vec<_>>(), layer.keys().collect::<Vec<_>>());
+        let read =
+            |files: &BTreeMap<String, String>, key: &str| -> Value { serde_saphyr::from_str(&files[key]).unwrap() };
+        for key in [KUBELET_YAML, KUBE_PROXY_YAML] {
+            let (whole, mut merged) = (read(&files, key), read(&files, key));
+            json_patch::merge(&mut merged, &read(&layer, key));
+            assert_eq!(whole, merged, "merging the layer changes nothing");
+        }
+        let whole = read(&files, KUBELET_YAML);
+        assert_eq!(whole["clusterDNS"], json!(["10.96.0.10"]));
+        assert_eq!(whole["authentication"]["x509"]["clientCAFile"], r"C:\ca.crt");
+        assert_eq!(whole["rotateCertificates"], true);
+        assert_eq!(read(&files, KUBE_PROXY_YAML)["clientConnection"]["kubeconfig"], r"C:\k\kube-proxy.conf");
+        assert!(files[CONTAINERD_TOML].contains("address = "), "{}", files[CONTAINERD_TOML]);
+    }
+
+    #[test]
+    fn keys_are_valid_in_a_config_map() {
+        let registry = "Registry.example:5000";
+        let spec =
+            json!({"containerd": {"registryMirrors": [{"registry": registry, "endpoints": ["https://m.example"]}]}});
+        for key in keys(spec, variant(36, containerd(2, 3), 26100)) {
+            assert!(key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)), "{key}");
+        }
+    }
+
+    #[test]
+    fn all_problems_of_a_variant_are_reported() {
+        let gates = json!({"kubelet": {"featureGates": {"NoSuchGate": true}, "extra": {"podLogsDir": "C:\\logs"}}});
+        let table = [
+            (
+                json!({}),
+                variant(24, ContainerRuntime::Dockershim, 20348),
+                vec!["status.nodeInfo.containerRuntimeVersion"],
+            ),
+            (
+                json!({}),
+                variant(23, ContainerRuntime::CriDockerd, 20348),
+                vec!["status.nodeInfo.containerRuntimeVersion"],
+            ),
+            (json!({}), variant(30, containerd(1, 3), 20348), vec!["status.nodeInfo.containerRuntimeVersion"]),
+            (json!({}), variant(30, containerd(1, 7), 19042), vec!["spec.pauseImage"]),
+            (
+                gates,
+                variant(24, ContainerRuntime::Dockershim, 18363),
+                vec![
+                    "status.nodeInfo.containerRuntimeVersion",
+                    "spec.kubelet.featureGates.NoSuchGate",
+                    "spec.kubelet.extra.podLogsDir",
+                    "spec.pauseImage",
+                ],
+            ),
+        ];
+        for (spec, variant, paths) in table {
+            let problems = render(&[], &profile(spec), &variant).unwrap_err();
+            assert_eq!(problems.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>(), paths, "{variant}");
+        }
+    }
+
+    #[test]
+    fn the_image_that_the_kubelet_keeps_is_the_one_that_containerd_runs() {
+        let own = json!({"pauseImage": {"source": "Custom", "repository": "registry.example/pause", "tag": "9"}});
+        for spec in [json!({}), json!({"pauseImage": {"source": "Upstream"}}), own] {
+            let files = render(&[], &profile(spec), &variant(24, containerd(1, 6), 20348)).unwrap().files;
+            let image = files[KUBELET_ARGS].lines().find_map(|line| line.strip_prefix("--pod-infra-container-image="));
+            assert!(files[CONTAINERD_TOML].contains(&format!("sandbox_image = \"{}\"", image.unwrap())));
+        }
+    }
+
+    #[test]
+    fn a_variant_is_displayed_with_its_versions() {
+        assert_eq!(
+            variant(34, containerd(2, 1), 20348).to_string(),
+            "kubelet 1.34, containerd 2.1, Windows 10.0.20348"
+        );
+        let dockershim = variant(20, ContainerRuntime::Dockershim, 17763);
+        assert_eq!(dockershim.to_string(), "kubelet 1.20, dockershim, Windows 10.0.17763");
+        assert_eq!(containerd(2, 1).to_string(), "containerd 2.1");
+        let cri_dockerd = variant(24, ContainerRuntime::CriDockerd, 20348);
+        assert_eq!(cri_dockerd.to_string(), "kubelet 1.24, cri-dockerd, Windows 10.0.20348");
+    }
+}

@@ -1,0 +1,135 @@
+//! Documents for platforms that make nodes themselves, and what they lose of a profile.
+//!
+//! Each platform takes some settings of a profile ([`winpool_api::facts::platforms`]). Its document contains these, and the
+//! report lists the others, with what happens instead.
+
+mod aks;
+mod eks;
+mod flags;
+mod gke;
+mod karpenter;
+mod report;
+mod rke2;
+mod selection;
+mod shell;
+
+use std::collections::BTreeMap;
+
+pub use report::{Lost, Report};
+pub use shell::quoted as shell_quoted;
+
+use winpool_api::{
+    Taint,
+    facts::{Build, Minor, platforms::Platform},
+};
+
+use super::comment_lines;
+use crate::profile::Profile;
+
+/// A platform as the user selects it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A self-managed node group of Amazon EKS, as a ClusterConfig of eksctl.
+    EksNodegroup,
+    /// A node pool of Azure Kubernetes Service, as commands of the Azure CLI.
+    AksNodepool,
+    /// EC2NodeClass and NodePool of Karpenter on AWS.
+    KarpenterEc2NodeClass,
+    /// A node pool of Google Kubernetes Engine, as a command of gcloud.
+    GkeNodepool,
+    /// Files for an RKE2 agent.
+    Rke2,
+}
+
+impl Target {
+    /// All targets.
+    pub const ALL: [Self; 5] =
+        [Self::EksNodegroup, Self::AksNodepool, Self::KarpenterEc2NodeClass, Self::GkeNodepool, Self::Rke2];
+
+    /// The platform for a kubelet of a minor.
+    pub fn platform(self, kubelet: Minor) -> Platform {
+        match self {
+            Self::EksNodegroup => Platform::Eks,
+            Self::AksNodepool => Platform::Aks,
+            Self::KarpenterEc2NodeClass => Platform::Karpenter,
+            Self::GkeNodepool => Platform::Gke,
+            Self::Rke2 => Platform::rke2(kubelet),
+        }
+    }
+
+    /// The text that separates documents on standard output: documents in YAML are one stream, scripts are not separated.
+    pub const fn separator(self) -> &'static str {
+        match self {
+            Self::EksNodegroup | Self::KarpenterEc2NodeClass | Self::Rke2 => "---\n",
+            Self::AksNodepool | Self::GkeNodepool => "\n",
+        }
+    }
+}
+
+/// The nodes to be made: a pool, and one of its rendered configurations.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeGroup<'a> {
+    /// The name of the pool.
+    pub pool: &'a str,
+    /// The build of Windows.
+    pub build: Build,
+    /// The taints of the pool.
+    pub taints: &'a [Taint],
+    /// The labels of the pool.
+    pub labels: &'a BTreeMap<String, String>,
+    /// The profile, if the pool has one.
+    pub profile: Option<&'a Profile>,
+    /// The kubelet's minor.
+    pub kubelet: Minor,
+    /// The pause image, with its tag.
+    pub pause_image: &'a str,
+    /// The KubeletConfiguration of the profile, as a layer.
+    pub kubelet_yaml: &'a str,
+}
+
+/// The documents for a platform, by file name, and what they do not contain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Documents {
+    /// The documents. The first begins with the report as a comment.
+    pub files: BTreeMap<String, String>,
+    /// What the platform takes and what it does not.
+    pub report: Report,
+}
+
+/// The documents of a node group for a platform.
+///
+/// # Errors
+/// The reason why the platform cannot make these nodes: it has no image with this build of Windows, or not in this minor.
+pub fn documents(target: Target, nodes: &NodeGroup) -> Result<Documents, String> {
+    let platform = target.platform(nodes.kubelet);
+    let image = platform.image(nodes.build);
+    if platform.selects_image() && image.is_none() {
+        return Err(format!("{} has no known image with Windows {}", platform.title(), nodes.build));
+    }
+    let retirement = platform.retirement(nodes.build);
+    if let Some(last) = retirement.and_then(|one| one.last_minor).filter(|last| nodes.kubelet > *last) {
+        let title = platform.title();
+        return Err(format!(
+            "{title} has no Windows {} in Kubernetes {}, the last version with it is {last} (--kubernetes {last})",
+            nodes.build, nodes.kubelet
+        ));
+    }
+    let image = image.unwrap_or_default();
+    let report = report::report(platform, nodes);
+    let comment = comment_lines(&format!("Pool {}: {report}", nodes.pool));
+    let files = match platform {
+        Platform::Eks => file("nodegroup.yaml", eks::cluster_config(nodes, &report, image, &comment)),
+        Platform::Aks => file("nodepool.sh", aks::script(nodes, &report, image, &comment)),
+        Platform::Karpenter => file("karpenter.yaml", karpenter::objects(nodes, &report, image, &comment)),
+        Platform::Gke => file("nodepool.sh", gke::script(nodes, &report, image, &comment)),
+        Platform::Rke2 | Platform::Rke2WithFlags => rke2::files(platform, nodes, &report, &comment),
+    };
+    Ok(Documents { files, report })
+}
+
+fn file(name: &str, text: String) -> BTreeMap<String, String> {
+    BTreeMap::from([(name.to_owned(), text)])
+}
+
+#[cfg(test)]
+mod tests;

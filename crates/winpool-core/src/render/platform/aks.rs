@@ -1,0 +1,84 @@
+//! A node pool of AKS: `az aks nodepool add`, with the file of its kubelet configuration.
+
+use serde::Serialize;
+use winpool_api::facts::platforms::{AKS_NEEDS_FIPS, Setting};
+
+use super::{
+    super::kubelet::taint_flag,
+    NodeGroup, Report, selection,
+    shell::{command, quoted},
+};
+
+const FILE: &str = "kubelet-config.json";
+const VARIABLES: &str = "\
+# Set RESOURCE_GROUP, CLUSTER and NODE_POOL before. The name of a Windows node pool has at most six characters.
+: \"${RESOURCE_GROUP:?}\" \"${CLUSTER:?}\" \"${NODE_POOL:?}\"
+";
+
+/// The kubelet configuration that AKS accepts for Windows.
+#[derive(Default, Serialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+struct KubeletConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_gc_high_threshold: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_gc_low_threshold: Option<u8>,
+    #[serde(rename = "containerLogMaxSizeMB", skip_serializing_if = "Option::is_none")]
+    container_log_max_size_mb: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container_log_max_files: Option<u32>,
+}
+
+impl KubeletConfig {
+    fn new(nodes: &NodeGroup, report: &Report) -> Self {
+        let mut config = Self::default();
+        let Some(kubelet) = nodes.profile.map(|profile| &profile.kubelet) else { return config };
+        if report.takes(Setting::ImageGc) {
+            config.image_gc_high_threshold = Some(kubelet.image_gc_high);
+            config.image_gc_low_threshold = Some(kubelet.image_gc_low);
+        }
+        if report.takes(Setting::ContainerLogs) {
+            config.container_log_max_size_mb = Some(kubelet.log_max_size.bytes() >> 20);
+            config.container_log_max_files = Some(kubelet.log_max_files);
+        }
+        config
+    }
+}
+
+/// The script.
+pub(super) fn script(nodes: &NodeGroup, report: &Report, image: &str, comment: &str) -> String {
+    let config = KubeletConfig::new(nodes, report);
+    let mut arguments: Vec<String> = [
+        "--resource-group \"$RESOURCE_GROUP\"",
+        "--cluster-name \"$CLUSTER\"",
+        "--name \"$NODE_POOL\"",
+        "--os-type Windows",
+    ]
+    .map(str::to_owned)
+    .into();
+    arguments.push(format!("--os-sku {image}"));
+    if nodes.build == AKS_NEEDS_FIPS {
+        arguments.push("--enable-fips-image".to_owned());
+    }
+    if let Some(profile) = nodes.profile.filter(|_| report.takes(Setting::MaxPods)) {
+        arguments.push(format!("--max-pods {}", profile.kubelet.max_pods));
+    }
+    let (taints, _) = selection::taints(report.platform, nodes);
+    if !taints.is_empty() {
+        let list: Vec<_> = taints.into_iter().map(taint_flag).collect();
+        arguments.push(format!("--node-taints {}", quoted(&list.join(","))));
+    }
+    let (labels, _) = selection::labels(report.platform, nodes);
+    if !labels.is_empty() {
+        let words: Vec<_> = labels.iter().map(|(key, value)| quoted(&format!("{key}={value}"))).collect();
+        arguments.push(format!("--labels {}", words.join(" ")));
+    }
+    let mut script = format!("{comment}{VARIABLES}");
+    if config != KubeletConfig::default() {
+        // Numbers can always be serialized.
+        let json = serde_json::to_string_pretty(&config).unwrap_or_default();
+        script += &format!("cat >{FILE} <<'EOF'\n{json}\nEOF\n");
+        arguments.push(format!("--kubelet-config {FILE}"));
+    }
+    script + &command("az aks nodepool add", &arguments)
+}

@@ -1,0 +1,464 @@
+//! The status of a pool, computed from the observed state and the outcomes of writes, not from the plan alone.
+
+mod case;
+mod delivery;
+mod events;
+mod kubelet;
+mod machines;
+mod required;
+mod runtime;
+mod windows;
+mod workloads;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::Value;
+
+use case::Case;
+use winpool_api::TaintKey;
+use winpool_api::{
+    BuildCount, Columns, ConfigStatus, KubeletCount, NodeCounts, Pending, RuntimeClassState, RuntimeClassStatus,
+    WindowsNodePoolStatus,
+    bounds::bounded,
+    conditions::{ConditionStatus, TRANSIENT},
+    facts::{Build, ContainerRuntime, ContainerdLine, KubeletVersion, builds},
+    names::{OWNERSHIP_SECRET, condition, reason},
+};
+
+use super::{
+    condition::{ComputedCondition, merge_conditions},
+    event::Event,
+};
+use crate::{
+    Problem,
+    operation::{Done, Operation, Outcome, status_body},
+    pool::{
+        Pool, Snapshot, Spec,
+        classes::ClassPlan,
+        configs::{self, RenderedConfig},
+        plan::{ActivePool, Member, Phase, Plan},
+    },
+    render::reserve::ConfigState,
+    text::{agree, counted, some_of},
+};
+
+/// How long nodes that were as specified can have a problem before Ready is False, because nodes join and leave.
+const GRACE_PERIOD: SignedDuration = SignedDuration::from_secs(30);
+/// The longest time between two reconciles, because support ends without an event.
+const RESYNC: Duration = Duration::from_secs(6 * 60 * 60);
+/// When to reconcile again if writes are delayed because another client reverts or deletes objects.
+const DELAYED: Duration = Duration::from_secs(30);
+/// When to reconcile again if taints are held because of pods.
+const TAINTS_HELD: Duration = Duration::from_secs(30);
+/// When to reconcile again if taints wait for the first list of pods.
+const PODS_AWAITED: Duration = Duration::from_secs(2);
+/// When to reconcile again if a RuntimeClass waits for labels that other pools set.
+const LABELS_AWAITED: Duration = Duration::from_secs(2);
+/// The number of pending changes in status.
+const LISTED: usize = 5;
+
+/// The result of a reconcile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The computed status.
+    pub status: WindowsNodePoolStatus,
+    /// The object to apply, if the status differs from what is stored.
+    pub body: Option<Value>,
+    /// Events.
+    pub events: Vec<Event>,
+    /// When to reconcile again without an event.
+    pub requeue_after: Option<Duration>,
+}
+
+/// The report on a reconcile.
+pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
+    let pool = plan.pool.as_ref();
+    let conflict = !done.complete && done.results.iter().any(|(_, outcome)| *outcome == Outcome::Conflict);
+    let (status, requeue_after) = match (&plan.phase, &pool.spec) {
+        (Phase::Retained, _) => (pool.status.clone(), None),
+        (Phase::Invalid, Err(problems)) => (invalid(snapshot, pool, problems), None),
+        (Phase::Active(active), Ok(spec)) => {
+            let withheld = !pool.enforces();
+            let case = Case { snapshot, pool, spec, active, done, nodes_done: done.by_node(), withheld };
+            active_status(&case, plan)
+        }
+        (Phase::CleaningUp { nodes, handed_over, unverified }, _) => {
+            (cleaning_up(snapshot, plan, *nodes, handed_over, unverified, done), None)
+        }
+        (Phase::Invalid, Ok(_)) | (Phase::Active(_), Err(_)) => (pool.status.clone(), None),
+    };
+    let deleted = done.results.iter().any(|(operation, outcome)| {
+        matches!(operation, Operation::RemoveFinalizer { .. }) && *outcome == Outcome::Done && pool.deleting
+    });
+    let status = bounded(status);
+    // After a conflict the reconcile is repeated at once, so the state in between is not reported.
+    let write = status != pool.status && !conflict && !deleted;
+    let events = events::events(plan, done, &status);
+    let body = || status_body("WindowsNodePool", &pool.name, &pool.resource_version, &status);
+    Report { body: write.then(body), status, events, requeue_after }
+}
+
+/// The status of a pool with an invalid spec. Other parts of the stored status are kept.
+fn invalid(snapshot: &Snapshot, pool: &Pool, problems: &[Problem]) -> WindowsNodePoolStatus {
+    let message = Problem::list(problems);
+    let computed = [
+        ComputedCondition::new(condition::READY, false, reason::INVALID, message.clone()),
+        ComputedCondition::new(condition::SPEC_VALID, false, reason::INVALID, message.clone()),
+        ComputedCondition::new(condition::STALLED, true, reason::INVALID, message),
+        ComputedCondition::new(
+            condition::RECONCILING,
+            false,
+            reason::INVALID,
+            "only status is written while the spec has mistakes",
+        ),
+    ];
+    let columns = Columns { problem: reason::INVALID.to_owned(), ..pool.status.columns.clone() };
+    partial(snapshot, pool, &computed, columns)
+}
+
+/// The status of a cleanup in progress.
+fn cleaning_up(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    nodes: usize,
+    handed_over: &[String],
+    unverified: &[String],
+    done: &Done,
+) -> WindowsNodePoolStatus {
+    let pool = plan.pool.as_ref();
+    let paused = pool.spec.as_ref().is_ok_and(|spec| spec.paused);
+    let failures: Vec<_> = done.failures().collect();
+    let message = match (paused, handed_over, failures.is_empty()) {
+        (true, ..) => "the cleanup is paused. Set spec.paused: false to continue".to_owned(),
+        (_, [_, ..], _) => format!("the cleanup waits until other pools have {}", some_of(handed_over)),
+        (_, _, false) => format!("the cleanup is retried: {}", some_of(failures)),
+        _ if !unverified.is_empty() => format!(
+            "the cleanup waits: the records on {} cannot be verified with the key in Secret {OWNERSHIP_SECRET}, so nothing is \
+             removed from these nodes. Restore the former Secret and restart the operator, or run: winpool cleanup --pool {} \
+             --trust-records",
+            some_of(unverified),
+            pool.name
+        ),
+        _ => format!("labels, taints and annotations of the pool are being removed from {}", counted(nodes, "node")),
+    };
+    let reason = if paused { reason::PAUSED } else { reason::DELETING };
+    let computed = [
+        ComputedCondition::new(condition::READY, false, reason, message.clone()),
+        ComputedCondition::new(condition::RECONCILING, !paused, reason::DELETING, message),
+    ];
+    let columns = Columns { problem: reason.to_owned(), ..pool.status.columns.clone() };
+    partial(snapshot, pool, &computed, columns)
+}
+
+/// The stored status with some conditions and columns replaced.
+fn partial(
+    snapshot: &Snapshot,
+    pool: &Pool,
+    computed: &[ComputedCondition],
+    columns: Columns,
+) -> WindowsNodePoolStatus {
+    let before = &pool.status.conditions;
+    let mut conditions = merge_conditions(before, computed, pool.generation, snapshot.now);
+    conditions.extend(before.iter().filter(|old| !computed.iter().any(|new| new.condition == old.type_)).cloned());
+    conditions.sort_by(|a, b| (a.type_ != condition::READY, &a.type_).cmp(&(b.type_ != condition::READY, &b.type_)));
+    WindowsNodePoolStatus { observed_generation: Some(pool.generation), conditions, columns, ..pool.status.clone() }
+}
+
+fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Duration>) {
+    let (pool, spec, active) = (case.pool, case.spec, case.active);
+    let states = required::class_states(case);
+    let assigned = required::nodes_assigned(case);
+    let nodes = counts(case);
+    let as_specified = assigned.message.clone();
+    let required = [
+        required::spec_valid(case),
+        required::profile_resolved(case),
+        required::config_rendered(case),
+        required::runtime_class_ready(case, &states),
+        assigned,
+        required::nodes_tainted(case),
+    ];
+    let flags = [
+        windows::os_mismatch(case),
+        kubelet::version_skew(case),
+        windows::os_supported(case),
+        runtime::runtime_supported(case),
+        kubelet::config_in_effect(case),
+        machines::machines_templated(case),
+        workloads::workloads_placed(case),
+    ];
+    let (ready, grace) = ready(case, &required, as_specified);
+    let problem = problem(spec, &ready, &required, &flags);
+    let computed: Vec<ComputedCondition> =
+        [reconciling(case, &ready), stalled(&ready)].into_iter().chain([ready]).chain(required).chain(flags).collect();
+    let status = WindowsNodePoolStatus {
+        cluster_api: machines::status(case),
+        observed_generation: Some(pool.generation),
+        windows_build: spec.build.to_string(),
+        nodes,
+        builds: build_counts(active),
+        kubelets: kubelet_counts(active),
+        runtime_classes: class_rows(states),
+        configs: config_rows(case),
+        pending: pending(plan),
+        workloads: workloads::counts(case),
+        applied: if !case.withheld { active.applied.clone() } else { pool.status.applied.clone() },
+        conditions: merge_conditions(&pool.status.conditions, &computed, pool.generation, case.snapshot.now),
+        columns: Columns {
+            nodes: format!("{}/{}", nodes.ready, nodes.matched),
+            tainted: format!("{}/{}", nodes.tainted, nodes.matched),
+            configured: format!("{}/{}", nodes.configured, nodes.matched),
+            kubelet: kubelet_range(active),
+            problem,
+            runtime_class: spec.runtime_classes.iter().map(|class| class.name.as_str()).collect::<Vec<_>>().join(","),
+            support: builds::release(spec.build)
+                .map_or_else(|| "unknown".to_owned(), |release| release.final_end().to_string()),
+        },
+        omitted: BTreeMap::new(),
+    };
+    let requeue_after = grace.into_iter().chain([RESYNC]).chain(delayed_writes(case)).chain(rollout_step(case)).min();
+    (status, requeue_after)
+}
+
+/// When to retry held or delayed writes.
+fn delayed_writes(case: &Case) -> Option<Duration> {
+    let contested = case.active.classes.iter().any(|class| class.state == RuntimeClassState::Contested);
+    let on_nodes = case.active.members.iter().filter_map(|member| member.plan.retry_at).min();
+    let on_nodes = on_nodes.map(|at| Duration::try_from(at.duration_since(case.snapshot.now)).unwrap_or_default());
+    let holds = |member: &Member| !member.plan.would_evict.is_empty() || !member.plan.would_strand.is_empty();
+    let held = case.active.members.iter().any(holds).then_some(if case.snapshot.pods_are_awaited() {
+        PODS_AWAITED
+    } else {
+        TAINTS_HELD
+    });
+    let waits = |class: &ClassPlan| class.state == RuntimeClassState::Pending && class.explanation.is_some();
+    let labels = case.active.classes.iter().any(waits).then_some(LABELS_AWAITED);
+    let delayed = contested || !case.active.configs.delayed.is_empty();
+    delayed.then_some(DELAYED).into_iter().chain(on_nodes).chain(held).chain(labels).min()
+}
+
+/// When the rollout goes on without an event: at a deadline, or when pods and heartbeats are checked again.
+fn rollout_step(case: &Case) -> Option<Duration> {
+    let next = delivery::rollout(case)?.next?;
+    Some(Duration::try_from(next.duration_since(case.snapshot.now)).unwrap_or_default())
+}
+
+/// `Ready`, and the remaining grace period if it hides a problem. `as_specified` is the message without a problem.
+fn ready(case: &Case, required: &[ComputedCondition], as_specified: String) -> (ComputedCondition, Option<Duration>) {
+    let condition = |status, reason, message: String| ComputedCondition::new(condition::READY, status, reason, message);
+    let wrong = required.iter().filter(|condition| condition.status != ConditionStatus::True);
+    if case.withheld {
+        // Nothing is written, so only a spec or profile that cannot be used is a problem.
+        let unusable = wrong.into_iter().find(|one| one.condition == condition::PROFILE_RESOLVED);
+        let ready = match unusable {
+            Some(unusable) => condition(false, unusable.reason, unusable.message.clone()),
+            None if case.spec.paused => condition(true, reason::PAUSED, withheld_message(case, "the pool is paused")),
+            None => condition(true, reason::OBSERVING, withheld_message(case, "the mode is Observe")),
+        };
+        return (ready, None);
+    }
+    let (hidden, wrong): (Vec<_>, Vec<_>) = wrong.partition(|wrong| grace_left(case, wrong).is_some());
+    let grace = hidden.iter().filter_map(|wrong| grace_left(case, wrong)).min();
+    let ready = match wrong.first() {
+        Some(worst) => condition(false, worst.reason, worst.message.clone()).about(worst.count),
+        None => condition(true, reason::AS_SPECIFIED, as_specified),
+    };
+    (ready, grace.and_then(|left| Duration::try_from(left).ok()))
+}
+
+fn withheld_message(case: &Case, why: &str) -> String {
+    match case.active.members.iter().filter(|member| member.plan.change.is_some()).count() {
+        0 => format!("{why}, and no node differs from the spec"),
+        count => format!(
+            "{why}, and {} {} from the spec. status.pending lists the first changes",
+            counted(count, "node"),
+            agree(count, "differs", "differ")
+        ),
+    }
+}
+
+/// The remaining grace period of a problem with nodes that were as specified in this generation.
+fn grace_left(case: &Case, wrong: &ComputedCondition) -> Option<SignedDuration> {
+    let about_nodes = match wrong.condition {
+        condition::NODES_ASSIGNED => true,
+        condition::NODES_TAINTED => {
+            case.active.members.iter().all(|member| case.is_tainted(member) || had_all(case, member))
+        }
+        _ => false,
+    };
+    if !about_nodes || !was_ready(case.pool) {
+        return None;
+    }
+    let before = case.pool.status.conditions.iter().find(|condition| condition.type_ == wrong.condition);
+    let since =
+        before.filter(|before| before.status == wrong.status.as_str()).map(|before| before.last_transition_time.0);
+    let lasted = since.map_or(SignedDuration::ZERO, |since| case.snapshot.now.duration_since(since));
+    (lasted < GRACE_PERIOD).then(|| GRACE_PERIOD - lasted)
+}
+
+/// Whether the pool was Ready in this generation.
+fn was_ready(pool: &Pool) -> bool {
+    let of_generation = |ready: &&Condition| ready.observed_generation == Some(pool.generation);
+    let ready = pool.status.conditions.iter().find(|condition| condition.type_ == condition::READY);
+    ready.filter(of_generation).is_some_and(|ready| ready.status == ConditionStatus::True.as_str())
+}
+
+/// Whether the record of a node has all labels and taints of the spec. A node that has just joined has no record.
+fn had_all(case: &Case, member: &Member) -> bool {
+    let record = case.snapshot.ownership.evidence(&member.node).verified();
+    record.filter(|record| record.pool == case.pool.name).is_some_and(|record| {
+        case.spec.taints.iter().all(|taint| record.taints.contains_key(&TaintKey::from(taint)))
+            && case.spec.labels.keys().all(|key| record.labels.contains_key(key))
+    })
+}
+
+/// `Reconciling`: whether a new generation is still being applied.
+fn reconciling(case: &Case, ready: &ComputedCondition) -> ComputedCondition {
+    let before = case.pool.status.conditions.iter().find(|condition| condition.type_ == condition::RECONCILING);
+    let new = case.pool.status.observed_generation != Some(case.pool.generation);
+    let unfinished = before.is_some_and(|before| before.status == "True");
+    if !case.withheld && !case.done.complete && (new || unfinished) {
+        return ComputedCondition::new(condition::RECONCILING, true, reason::PROGRESSING, ready.message.clone());
+    }
+    let message = format!("generation {} was applied", case.pool.generation);
+    ComputedCondition::new(condition::RECONCILING, false, reason::AS_SPECIFIED, message)
+}
+
+/// `Stalled`: whether the operator cannot continue without a change to the pool or the cluster.
+fn stalled(ready: &ComputedCondition) -> ComputedCondition {
+    if ready.status == ConditionStatus::True || TRANSIENT.contains(&ready.reason) {
+        return ComputedCondition::new(condition::STALLED, false, reason::AS_SPECIFIED, "no action required");
+    }
+    ComputedCondition::new(condition::STALLED, true, ready.reason, ready.message.clone())
+}
+
+/// The worst reason with its count, for the column PROBLEM.
+fn problem(
+    spec: &Spec,
+    ready: &ComputedCondition,
+    required: &[ComputedCondition],
+    flags: &[ComputedCondition],
+) -> String {
+    let mut worst_first = std::iter::once(ready).chain(flags).chain(required);
+    match worst_first.find(|condition| condition.is_problem()) {
+        _ if spec.paused => reason::PAUSED.to_owned(),
+        Some(worst) if worst.count > 0 => format!("{}({})", worst.reason, worst.count),
+        Some(worst) => worst.reason.to_owned(),
+        None => "-".to_owned(),
+    }
+}
+
+fn counts(case: &Case) -> NodeCounts {
+    let members = &case.active.members;
+    let count = |wanted: &dyn Fn(&Member) -> bool| {
+        u32::try_from(members.iter().filter(|member| wanted(member)).count()).unwrap_or(u32::MAX)
+    };
+    NodeCounts {
+        matched: count(&|_| true),
+        ready: count(&|member| member.node.ready),
+        tainted: count(&|member| case.is_tainted(member)),
+        configured: count(&|member| delivery::is_configured(case, member)),
+        mismatched: count(&|member| windows::is_mismatched(case.spec, &member.node)),
+        skewed: count(&|member| kubelet::is_skewed(case.snapshot, &member.node)),
+        behind: count(&|member| member.config_state.as_ref().is_some_and(|state| *state != ConfigState::InEffect)),
+        contested: u32::try_from(case.active.shared.len()).unwrap_or(u32::MAX),
+        pending: count(&|member| !case.is_tainted(member)),
+    }
+}
+
+/// The RuntimeClasses that the pool names come first.
+fn class_rows(states: BTreeMap<String, RuntimeClassState>) -> Vec<RuntimeClassStatus> {
+    let mut rows: Vec<_> = states.into_iter().map(|(name, state)| RuntimeClassStatus { name, state }).collect();
+    rows.sort_by_key(|row| row.state == RuntimeClassState::Unused);
+    rows
+}
+
+fn build_counts(active: &ActivePool) -> Vec<BuildCount> {
+    let mut rows: BTreeMap<Option<Build>, (BTreeSet<u32>, u32)> = BTreeMap::new();
+    for member in &active.members {
+        let row = rows.entry(member.node.build()).or_default();
+        row.0.extend(member.node.os.as_ref().ok().and_then(|version| version.revision));
+        row.1 += 1;
+    }
+    let revisions = |seen: &BTreeSet<u32>| match (seen.first(), seen.last()) {
+        (Some(low), Some(high)) if low == high => low.to_string(),
+        (Some(low), Some(high)) => format!("{low}..{high}"),
+        _ => String::new(),
+    };
+    let mut rows: Vec<_> = rows
+        .into_iter()
+        .map(|(build, (seen, nodes))| BuildCount { build: or_unknown(build), revisions: revisions(&seen), nodes })
+        .collect();
+    rows.sort_by(|a, b| b.nodes.cmp(&a.nodes).then_with(|| a.build.cmp(&b.build)));
+    rows
+}
+
+fn kubelet_counts(active: &ActivePool) -> Vec<KubeletCount> {
+    let mut rows: BTreeMap<Option<KubeletVersion>, u32> = BTreeMap::new();
+    for member in &active.members {
+        *rows.entry(member.node.kubelet.as_ref().ok().copied()).or_default() += 1;
+    }
+    rows.into_iter().rev().map(|(version, nodes)| KubeletCount { version: or_unknown(version), nodes }).collect()
+}
+
+fn or_unknown(version: Option<impl ToString>) -> String {
+    version.map_or_else(|| "unknown".to_owned(), |version| version.to_string())
+}
+
+fn kubelet_range(active: &ActivePool) -> String {
+    let versions: BTreeSet<_> = active.members.iter().filter_map(|member| member.node.kubelet.as_ref().ok()).collect();
+    match (versions.first(), versions.last()) {
+        (Some(low), Some(high)) if low == high => low.to_string(),
+        (Some(low), Some(high)) => format!("{low}-{high}"),
+        _ => "-".to_owned(),
+    }
+}
+
+fn config_rows(case: &Case) -> Vec<ConfigStatus> {
+    use configs::Rendering;
+    let (pool, active) = (case.pool, case.active);
+    if matches!(active.configs.state, Rendering::NotFound | Rendering::Invalid(_)) {
+        return pool.status.configs.clone();
+    }
+    let mut rows: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    for member in &active.members {
+        let Some(name) = active.configs.name_for(&member.node) else { continue };
+        let row = rows.entry(name).or_default();
+        row.0 += 1;
+        row.1 += u32::from(delivery::is_configured(case, member));
+    }
+    let texts = |values: &mut dyn Iterator<Item = String>| values.collect::<Vec<_>>().join(", ");
+    let row = |(name, config): (&String, &RenderedConfig)| {
+        let (wanted, in_effect) = rows.get(name.as_str()).copied().unwrap_or_default();
+        ConfigStatus {
+            name: name.clone(),
+            kubelet: texts(&mut config.kubelets.iter().map(ToString::to_string)),
+            containerd: texts(&mut config.runtimes.iter().map(runtime_text)),
+            build: texts(&mut config.builds.iter().map(ToString::to_string)),
+            wanted,
+            in_effect,
+        }
+    };
+    active.configs.configs.iter().map(row).collect()
+}
+
+/// The release line of containerd, or `docker`.
+fn runtime_text(runtime: &ContainerRuntime<ContainerdLine>) -> String {
+    match runtime {
+        ContainerRuntime::Containerd(line) => line.to_string(),
+        ContainerRuntime::Dockershim | ContainerRuntime::CriDockerd => "docker".to_owned(),
+    }
+}
+
+fn pending(plan: &Plan) -> Pending {
+    let changes: Vec<String> = plan.withheld.iter().filter_map(Operation::summary).collect();
+    Pending {
+        count: u32::try_from(changes.len()).unwrap_or(u32::MAX),
+        first: changes.into_iter().take(LISTED).collect(),
+    }
+}

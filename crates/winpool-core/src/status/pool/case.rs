@@ -1,0 +1,166 @@
+//! The inputs of the conditions of a pool, and the texts that the conditions share.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
+};
+
+use winpool_api::{bounds::shortened, names::label};
+
+use crate::{
+    kubernetes::shell_quoted,
+    operation::{Done, Outcome, Shortfall, TaintPart},
+    pool::{
+        Members, Pool, Snapshot, Spec,
+        plan::{ActivePool, Member},
+    },
+    profile::Profile,
+    status::condition::ComputedCondition,
+    text::{some_messages, some_of},
+    workload::{PoolWorkloads, Workloads},
+};
+
+/// The maximum number of quoted characters of a text that a node reports.
+const QUOTED: usize = 128;
+
+/// A pool with its plan and the outcomes of its writes.
+pub struct Case<'a> {
+    /// The observed state.
+    pub snapshot: &'a Snapshot,
+    /// The pool.
+    pub pool: &'a Pool,
+    /// Its spec.
+    pub spec: &'a Spec,
+    /// The parts of its plan.
+    pub active: &'a ActivePool,
+    /// The outcomes of the plan's operations.
+    pub done: &'a Done,
+    /// The outcomes of the writes to nodes, by node.
+    pub nodes_done: HashMap<&'a str, &'a Outcome>,
+    /// Whether only status is written.
+    pub withheld: bool,
+}
+
+impl Case<'_> {
+    /// The members for which `holds` is true.
+    pub fn nodes<'a>(&'a self, holds: impl Fn(&Member) -> bool + 'a) -> Vec<&'a Member> {
+        self.active.members.iter().filter(|member| holds(member)).collect()
+    }
+
+    /// The last sentence of a message about members: how to list them. If the pool does not write, its nodes do not
+    /// have its label.
+    pub fn list(&self) -> String {
+        if self.withheld {
+            return self.list_matching();
+        }
+        list_command(&format!("{}={}", label::POOL, self.pool.name))
+    }
+
+    /// The last sentence of a message about matching nodes, even of another pool: how to list them.
+    pub fn list_matching(&self) -> String {
+        let windows = format!("{}=windows", label::OS);
+        match &self.spec.members {
+            Members::Fallback => list_command(&windows),
+            selector @ Members::Selector(_) => list_command(&format!("{windows},{selector}")),
+        }
+    }
+
+    /// Messages about nodes, with the sentence that lists these nodes.
+    pub fn with_list(&self, messages: &NodeMessages) -> String {
+        match messages.count() {
+            0 => messages.to_string(),
+            _ => format!("{messages}. {}", self.list()),
+        }
+    }
+
+    /// Whether a node has its labels and taints now.
+    pub fn is_tainted(&self, member: &Member) -> bool {
+        member.plan.complete() && (member.plan.change.is_none() || self.is_written(member))
+    }
+
+    /// Whether labels and taints were written. The name of the configuration has a separate condition.
+    fn is_written(&self, member: &Member) -> bool {
+        match self.nodes_done.get(member.node.name.as_str()) {
+            Some(Outcome::Done) => true,
+            Some(Outcome::Partly { written, why: Shortfall::Waits(..) }) => written.taints == TaintPart::All,
+            _ => false,
+        }
+    }
+
+    /// The profile of the pool, if it is valid.
+    pub fn profile(&self) -> Option<&Profile> {
+        self.snapshot.profiles.get(self.spec.profile.as_ref()?)?.profile.as_ref().ok()
+    }
+
+    /// The workloads of the pool, if they are known.
+    pub fn workloads(&self) -> Option<&PoolWorkloads> {
+        match &self.snapshot.workloads {
+            Workloads::Known(pools) => pools.get(&self.pool.name).map(AsRef::as_ref),
+            Workloads::Off | Workloads::Waiting => None,
+        }
+    }
+
+    /// The date of the reconcile.
+    pub fn today(&self) -> jiff::civil::Date {
+        self.snapshot.now.to_zoned(jiff::tz::TimeZone::UTC).date()
+    }
+}
+
+fn list_command(selector: &str) -> String {
+    format!("List the nodes: kubectl get nodes -l {}", shell_quoted(selector))
+}
+
+/// The names of nodes.
+pub fn names<'a>(members: &'a [&Member]) -> impl Iterator<Item = &'a str> {
+    members.iter().map(|member| member.node.name.as_str())
+}
+
+/// Messages about nodes: each distinct message with its nodes.
+#[derive(Default)]
+pub struct NodeMessages<'a>(BTreeMap<String, BTreeSet<&'a str>>);
+
+impl<'a> NodeMessages<'a> {
+    /// Adds a message about nodes.
+    pub fn add(&mut self, message: String, nodes: impl IntoIterator<Item = &'a str>) {
+        self.0.entry(message).or_default().extend(nodes);
+    }
+
+    /// Adds the messages of others.
+    pub fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// Whether there is no message.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The number of nodes.
+    pub fn count(&self) -> usize {
+        self.0.values().flatten().collect::<BTreeSet<_>>().len()
+    }
+}
+
+impl fmt::Display for NodeMessages<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let messages = self.0.iter().map(|(message, nodes)| match nodes.len() {
+            0 => message.clone(),
+            _ => format!("{}: {message}", some_of(nodes)),
+        });
+        f.write_str(&some_messages(messages))
+    }
+}
+
+/// The message about a node whose version cannot be read.
+pub fn unreadable(what: &str, text: &str) -> String {
+    match text {
+        "" => format!("no {what} is reported. Check that the kubelet runs"),
+        _ => format!("{what} {:?} is not known. Upgrade winpool", shortened(text, QUOTED)),
+    }
+}
+
+/// The first of the conditions, which are ordered worst first, with the messages of all.
+pub fn worst_of(found: Vec<ComputedCondition>) -> Option<ComputedCondition> {
+    let message = found.iter().map(|condition| condition.message.as_str()).collect::<Vec<_>>().join(". ");
+    found.into_iter().next().map(|worst| ComputedCondition { message, ..worst })
+}

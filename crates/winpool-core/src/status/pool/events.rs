@@ -1,0 +1,143 @@
+//! The events of a reconcile.
+
+use winpool_api::{
+    WindowsNodePoolStatus,
+    conditions::{Role, condition_type},
+    names::{condition, reason},
+};
+
+use crate::{
+    operation::{Done, NodePatch, Operation, Outcome, Parts, Purpose},
+    pool::plan::{Phase, Plan},
+    status::event::{Event, Regarding},
+    text::{agree, counted, some_of_many},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// The events of a reconcile: what was written, and which conditions changed.
+pub fn events(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<Event> {
+    let about = Regarding::Pool { name: plan.pool.name.clone(), uid: plan.pool.uid.clone() };
+    let event = |warning: bool, reason: &str, action: &'static str, message: String| Event {
+        about: about.clone(),
+        warning,
+        reason: reason.to_owned(),
+        action,
+        message,
+    };
+    let cleanup = cleanup_message(plan).map(|message| event(true, "CleaningUp", "Cleanup", message));
+    let nodes = node_changes(plan, done).map(|(reason, action, message)| event(false, reason, action, message));
+    let objects = object_changes(done).map(|(reason, message)| event(false, reason, "Apply", message));
+    let deliveries = delivery_changes(done).map(|(reason, message)| event(false, reason, "Deliver", message));
+    let conditions = changes(&plan.pool.status.conditions, &status.conditions).map(|(problem, changed)| {
+        event(problem, &changed.reason, "Check", format!("{}: {}", changed.type_, changed.message))
+    });
+    cleanup.into_iter().chain(nodes).chain(objects).chain(deliveries).chain(conditions).collect()
+}
+
+/// The message of a cleanup that begins.
+fn cleanup_message(plan: &Plan) -> Option<String> {
+    let Phase::CleaningUp { nodes, handed_over, .. } = &plan.phase else { return None };
+    let begins = !plan.pool.status.conditions.iter().any(|old| old.reason == reason::DELETING);
+    begins.then(|| {
+        format!(
+            "The pool is deleted with deletionPolicy Cleanup: taints, labels and annotations are removed from {}; {} {} to other \
+             pools",
+            counted(*nodes, "node"),
+            counted(handed_over.len(), "node"),
+            agree(handed_over.len(), "moves", "move"),
+        )
+    })
+}
+
+/// Reason, action and message for each purpose of writes to nodes.
+fn node_changes<'a>(
+    plan: &Plan,
+    done: &'a Done,
+) -> impl Iterator<Item = (&'static str, &'static str, String)> + use<'a> {
+    let spec_changed = plan.pool.status.observed_generation != Some(plan.pool.generation);
+    let purposes = [
+        (Purpose::Taint, "NodesTainted", "Taint"),
+        (Purpose::Repair, if spec_changed { "NodesUpdated" } else { "NodesRepaired" }, "Repair"),
+        (Purpose::Configure, "ConfigAssigned", "Configure"),
+        (Purpose::Release, "NodesReleased", "Release"),
+    ];
+    purposes.into_iter().filter_map(|(purpose, reason, action)| {
+        let patches: Vec<_> = node_patches(done).filter(|(patch, _)| patch.change.purpose == purpose).collect();
+        let message = some_of_many(&patches, |(patch, parts)| {
+            format!("{} ({})", patch.node, patch.change.descriptions(*parts).join(", "))
+        });
+        (!patches.is_empty()).then_some((reason, action, message))
+    })
+}
+
+/// The patches that were written, with the written parts.
+fn node_patches(done: &Done) -> impl Iterator<Item = (&NodePatch, Parts)> {
+    done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
+        (Operation::PatchNode(patch), Outcome::Done) => Some((patch.as_ref(), Parts::ALL)),
+        (Operation::PatchNode(patch), Outcome::Partly { written, .. }) if patch.change.has(*written) => {
+            Some((patch.as_ref(), *written))
+        }
+        _ => None,
+    })
+}
+
+/// Reason and message for each RuntimeClass and ConfigMap that was written.
+fn object_changes(done: &Done) -> impl Iterator<Item = (&'static str, String)> {
+    done.results.iter().filter(|(_, outcome)| *outcome == Outcome::Done).filter_map(|(operation, _)| {
+        let reason = match operation {
+            Operation::ApplyRuntimeClass { .. } => "RuntimeClassApplied",
+            Operation::DeleteRuntimeClass { .. } => "RuntimeClassDeleted",
+            Operation::CreateConfigMap { .. } => "ConfigRendered",
+            Operation::DeleteConfigMap { .. } => "ConfigDeleted",
+            _ => return None,
+        };
+        Some((reason, operation.summary()?))
+    })
+}
+
+/// Reason and message for each kind of write for agents.
+fn delivery_changes(done: &Done) -> impl Iterator<Item = (&'static str, String)> {
+    let of_reason = |reason: &'static str| {
+        let written = done.results.iter().filter(|(_, outcome)| *outcome == Outcome::Done);
+        let written: Vec<_> = written.filter(|(operation, _)| delivery_reason(operation) == Some(reason)).collect();
+        let message = some_of_many(&written, |(operation, _)| operation.summary().unwrap_or_default());
+        (!written.is_empty()).then_some((reason, message))
+    };
+    DELIVERY_REASONS.into_iter().filter_map(of_reason)
+}
+
+const DELIVERY_REASONS: [&str; 5] =
+    ["NodesCordoned", "PodsEvicted", "NodeConfigApplied", "NodesUncordoned", "NodeConfigDeleted"];
+
+fn delivery_reason(operation: &Operation) -> Option<&'static str> {
+    let index = match operation {
+        Operation::CordonNode { .. } => 0,
+        Operation::EvictPod(_) => 1,
+        Operation::ApplyNodeConfig { .. } => 2,
+        Operation::UncordonNode { .. } => 3,
+        Operation::DeleteNodeConfig { .. } => 4,
+        _ => return None,
+    };
+    Some(DELIVERY_REASONS[index])
+}
+
+/// The conditions that changed to or from a problem, and whether they are a problem now. Summaries are omitted, because
+/// they are derived from the others.
+fn changes<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<Item = (bool, &'a Condition)> {
+    // Without a valid profile nothing is rendered.
+    let unresolved = after.iter().any(|new| new.type_ == condition::PROFILE_RESOLVED && new.status == "False");
+    let follows = move |condition: &str| {
+        condition_type(condition).is_none_or(|known| known.role == Role::Summary)
+            || (unresolved && condition == condition::CONFIG_RENDERED)
+    };
+    let problem = |condition: &Condition| {
+        condition_type(&condition.type_).is_some_and(|known| known.is_problem(&condition.status, &condition.reason))
+    };
+    after.iter().filter(move |new| !follows(&new.type_)).filter_map(move |new| {
+        let changed = match before.iter().find(|old| old.type_ == new.type_) {
+            Some(old) => (&old.status, &old.reason) != (&new.status, &new.reason) && (problem(old) || problem(new)),
+            None => problem(new),
+        };
+        changed.then(|| (problem(new), new))
+    })
+}

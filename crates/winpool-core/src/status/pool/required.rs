@@ -1,0 +1,497 @@
+//! The conditions that `Ready` requires.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use winpool_api::TaintKey;
+use winpool_api::{
+    RuntimeClassScope, RuntimeClassState, Taint,
+    facts::node_restriction::kubelet_may_set,
+    names::{OWNERSHIP_SECRET, condition, label, reason},
+};
+
+use super::{
+    case::{Case, NodeMessages, names},
+    kubelet::newer_than_tables,
+};
+use crate::{
+    Problem,
+    kubernetes::WorkloadName,
+    operation::{Operation, Outcome, Purpose, Shortfall},
+    ownership::Evidence,
+    pool::{
+        Members,
+        classes::ClassPlan,
+        configs::{self, Rendering},
+        consents,
+        plan::Member,
+        stranding::Remedy,
+    },
+    render::reserve,
+    status::condition::ComputedCondition,
+    text::{agree, counted, some_messages, some_of},
+};
+
+/// That new taints do not wait for pods, if pods are not read.
+fn pods_not_checked(case: &Case) -> Option<String> {
+    let why = if case.snapshot.pods_refused { "the permission is missing" } else { "--workloads=off" };
+    let text = format!("Pods are not read ({why}), so new taints are added without a check that pods tolerate them");
+    case.snapshot.pods_are_off().then_some(text)
+}
+
+/// `SpecValid` of a valid spec.
+pub fn spec_valid(case: &Case) -> ComputedCondition {
+    let mut message = "the spec is valid".to_owned();
+    let selected_by_protected = match &case.spec.members {
+        Members::Fallback => false,
+        Members::Selector(selector) => {
+            let expressions = selector.match_expressions.iter().map(|requirement| &requirement.key);
+            selector.match_labels.keys().chain(expressions).any(|key| !kubelet_may_set(key))
+        }
+    };
+    let protected = case.spec.labels.keys().find(|key| !kubelet_may_set(key));
+    if let Some(label) = protected.filter(|_| !selected_by_protected) {
+        message = format!(
+            "{message}, but a kubelet can set the labels of spec.nodeSelector on its own Node and so get label {label}, which \
+             protects pods. Select by a label with the prefix node-restriction.kubernetes.io/ as well"
+        );
+    }
+    ComputedCondition::new(condition::SPEC_VALID, true, reason::VALID, message)
+}
+
+/// `ProfileResolved`.
+pub fn profile_resolved(case: &Case) -> ComputedCondition {
+    let name = case.spec.profile.as_deref().unwrap_or_default();
+    let condition =
+        |status, reason, message| ComputedCondition::new(condition::PROFILE_RESOLVED, status, reason, message);
+    let kept = "Until then nodes keep their labels, taints and last configuration";
+    match &case.active.configs.state {
+        Rendering::NotUsed => {
+            condition(true, reason::NOT_USED, "the pool names no profile, so no configuration is rendered".to_owned())
+        }
+        Rendering::NotFound => {
+            let message = format!(
+                "WindowsRuntimeProfile {name} does not exist. Apply it, or correct spec.profileRef.name. {kept}"
+            );
+            condition(false, reason::NOT_FOUND, message)
+        }
+        Rendering::Invalid(problems) => {
+            let message =
+                format!("WindowsRuntimeProfile {name} is not valid: {}. Correct it. {kept}", Problem::list(problems));
+            condition(false, reason::INVALID, message)
+        }
+        Rendering::Rendered(_) => condition(true, reason::RESOLVED, format!("WindowsRuntimeProfile {name} is valid")),
+    }
+}
+
+/// `NodesAssigned`.
+pub fn nodes_assigned(case: &Case) -> ComputedCondition {
+    let condition =
+        |status, reason, message| ComputedCondition::new(condition::NODES_ASSIGNED, status, reason, message);
+    let held = case.nodes(|member| member.held);
+    if !held.is_empty() {
+        let message = format!(
+            "{} no longer {} the pool and {} taints and labels, because no other pool matches: {}. Correct spec.nodeSelector or \
+             the labels of the nodes, or release them: {}. {}",
+            counted(held.len(), "node"),
+            agree(held.len(), "matches", "match"),
+            agree(held.len(), "keeps its", "keep their"),
+            some_of(names(&held)),
+            consents::release_command(&case.pool.name, &case.spec.members),
+            case.list(),
+        );
+        return condition(false, reason::RELEASE_HELD, message).about(held.len());
+    }
+    let unverified = &case.active.unverified;
+    if !unverified.is_empty() {
+        let message = format!(
+            "{} {} label {}={} without a valid record of this operator and {} not selected, so nothing is written to {}: {}. \
+             Remove the label, or restore Secret {OWNERSHIP_SECRET} if it was lost. {}",
+            counted(unverified.len(), "node"),
+            agree(unverified.len(), "has", "have"),
+            label::POOL,
+            case.pool.name,
+            agree(unverified.len(), "is", "are"),
+            agree(unverified.len(), "it", "them"),
+            some_of(unverified),
+            case.list(),
+        );
+        return condition(false, reason::RECORD_NOT_VERIFIED, message).about(unverified.len());
+    }
+    let shared = &case.active.shared;
+    if !shared.is_empty() {
+        let pools: BTreeSet<&String> = shared.iter().flat_map(|shared| &shared.pools).collect();
+        let message = format!(
+            "{} {} more than one pool ({}) and {} in the pool that {}: {}. Narrow spec.nodeSelector of one of the pools. {}",
+            counted(shared.len(), "node"),
+            agree(shared.len(), "matches", "match"),
+            some_of(pools),
+            agree(shared.len(), "stays", "stay"),
+            agree(shared.len(), "it belongs to", "they belong to"),
+            some_of(shared.iter().map(|shared| &shared.node)),
+            case.list_matching(),
+        );
+        return condition(false, reason::NODE_CONFLICT, message).about(shared.len());
+    }
+    if let Some(other) = &case.active.other_fallback {
+        let message = format!("pool {other} is already the fallback. Set spec.fallback: true in one pool only");
+        return condition(false, reason::NODE_CONFLICT, message);
+    }
+    match case.active.members.len() {
+        0 => condition(true, reason::NO_NODES, "no Windows node matches".to_owned()),
+        count => {
+            let belongs = agree(count, "belongs", "belong");
+            condition(true, reason::ASSIGNED, format!("{} {belongs} to this pool alone", counted(count, "node")))
+        }
+    }
+}
+
+/// The state of each RuntimeClass after the writes.
+pub fn class_states(case: &Case) -> BTreeMap<String, RuntimeClassState> {
+    let unwritten = |plan: &ClassPlan| {
+        plan.widen.iter().chain(&plan.settle).chain(&plan.strip).any(|operation| {
+            !case.done.results.iter().any(|(done, outcome)| done == operation && *outcome == Outcome::Done)
+        })
+    };
+    let state = |plan: &ClassPlan| match plan.state {
+        RuntimeClassState::Applied if unwritten(plan) => RuntimeClassState::Pending,
+        state => state,
+    };
+    case.active.classes.iter().map(|plan| (plan.name.clone(), state(plan))).collect()
+}
+
+/// `RuntimeClassReady`.
+pub fn runtime_class_ready(case: &Case, states: &BTreeMap<String, RuntimeClassState>) -> ComputedCondition {
+    let condition =
+        |status, reason, message| ComputedCondition::new(condition::RUNTIME_CLASS_READY, status, reason, message);
+    let reasons = [
+        (RuntimeClassState::HandlerDiffers, reason::HANDLER_DIFFERS),
+        (RuntimeClassState::NameTaken, reason::NAME_TAKEN),
+        (RuntimeClassState::NotOurs, reason::NOT_OURS),
+        (RuntimeClassState::WouldStrand, reason::WOULD_STRAND),
+        (RuntimeClassState::Contested, reason::CONTESTED),
+    ];
+    for (state, reason) in reasons {
+        let wrong: Vec<_> = case.active.classes.iter().filter(|plan| plan.state == state).collect();
+        if !wrong.is_empty() {
+            let explanations = wrong.iter().filter_map(|plan| plan.explanation.as_ref()).map(ToString::to_string);
+            return condition(false, reason, some_messages(explanations)).about(wrong.len());
+        }
+    }
+    let waiting = case.active.classes.iter().filter(|plan| plan.state == RuntimeClassState::Pending);
+    let waiting: Vec<String> = waiting.filter_map(|plan| plan.explanation.as_ref()).map(ToString::to_string).collect();
+    if !waiting.is_empty() {
+        return condition(false, reason::PROGRESSING, some_messages(&waiting)).about(waiting.len());
+    }
+    let in_state =
+        |wanted: RuntimeClassState| states.iter().filter(move |(_, state)| **state == wanted).map(|(name, _)| name);
+    let pending: Vec<_> = in_state(RuntimeClassState::Pending).collect();
+    if !pending.is_empty() {
+        let (reason, why) = unwritten(case);
+        let is = agree(pending.len(), "is", "are");
+        let message = format!("RuntimeClass {} {is} not as specified: {why}", some_of(&pending));
+        return condition(false, reason, message).about(pending.len());
+    }
+    let ready: Vec<_> = in_state(RuntimeClassState::Applied).chain(in_state(RuntimeClassState::Found)).collect();
+    let message = match ready.len() {
+        0 => "the pool has no RuntimeClass".to_owned(),
+        _ => selected_by(case, &ready),
+    };
+    condition(true, reason::APPLIED, message)
+}
+
+/// Which nodes the RuntimeClasses with these names select.
+fn selected_by(case: &Case, ready: &[&String]) -> String {
+    let is_compatible = |name: &&String| {
+        let class = case.spec.runtime_classes.iter().find(|class| class.name == **name);
+        class.is_some_and(|class| class.scope == RuntimeClassScope::Compatible)
+    };
+    let (compatible, exact): (Vec<&String>, Vec<&String>) = ready.iter().copied().partition(is_compatible);
+    let build = case.spec.build;
+    let parts =
+        [(exact, format!("build {build}")), (compatible, format!("the nodes that run images of build {build}"))];
+    let parts = parts.into_iter().filter(|(names, _)| !names.is_empty());
+    let parts = parts.map(|(names, selected)| {
+        format!("RuntimeClass {} {} {selected}", some_of(&names), agree(names.len(), "selects", "select"))
+    });
+    parts.collect::<Vec<_>>().join(", and ")
+}
+
+/// Why planned changes are not written yet.
+fn unwritten(case: &Case) -> (&'static str, String) {
+    if case.withheld {
+        let why = if case.spec.paused { "the pool is paused" } else { "the mode is Observe" };
+        return (reason::OBSERVING, format!("{why}. status.pending lists what would change"));
+    }
+    let failures: Vec<_> = case.done.failures().collect();
+    if failures.is_empty() {
+        return (reason::PROGRESSING, "the operator waits until its caches contain what it wrote".to_owned());
+    }
+    (reason::WRITE_FAILED, format!("{}. The write is retried", some_of(failures)))
+}
+
+/// A reason why a member does not have all its labels and taints.
+struct Cause<'a> {
+    reason: &'static str,
+    /// The problem and the remedy.
+    text: String,
+    /// The detail for a member, if it has this problem.
+    detail: Box<dyn Fn(&Member) -> Option<String> + 'a>,
+}
+
+fn causes<'a>(case: &'a Case<'a>) -> [Cause<'a>; 7] {
+    let refused = |member: &Member| match case.nodes_done.get(member.node.name.as_str()) {
+        Some(Outcome::Partly { why: Shortfall::Refused(error), .. }) => Some(error.message.clone()),
+        _ => member.plan.refused.clone(),
+    };
+    [
+        Cause {
+            reason: reason::TAINT_CONFLICT,
+            text: "a taint of the same key and effect has another value, which is not overwritten. Remove the taint from the \
+                   node, or use its value in spec.taints"
+                .to_owned(),
+            detail: Box::new(|member| member.plan.taint_conflicts.first().map(ToString::to_string)),
+        },
+        Cause {
+            reason: reason::LABEL_CONFLICT,
+            text: "a label has another value, which is not overwritten. Remove the label from the node, or use its value in \
+                   spec.labels"
+                .to_owned(),
+            detail: Box::new(|member| member.plan.label_conflicts.first().map(ToString::to_string)),
+        },
+        Cause {
+            reason: reason::REFUSED,
+            text: "admission rejects the taints. Allow this operator to set them, or change spec.taints".to_owned(),
+            detail: Box::new(refused),
+        },
+        Cause {
+            reason: reason::WOULD_EVICT,
+            text: would_evict(case),
+            detail: Box::new(|member| member.plan.would_evict.first().map(ToString::to_string)),
+        },
+        Cause {
+            reason: reason::WOULD_STRAND_PODS,
+            text: would_strand_pods(case),
+            detail: Box::new(|member| member.plan.would_strand.first().map(ToString::to_string)),
+        },
+        Cause {
+            reason: reason::CONTESTED,
+            text: "another client repeatedly reverts labels or taints of the pool. Stop that client, or change the pool".to_owned(),
+            detail: Box::new(|member| member.plan.reverted.first().map(ToString::to_string)),
+        },
+        Cause {
+            reason: reason::PROGRESSING,
+            text: "a RuntimeClass of the pool does not tolerate the taint and cannot be changed now. See RuntimeClassReady"
+                .to_owned(),
+            detail: Box::new(|member| member.plan.untolerated.first().map(ToString::to_string)),
+        },
+    ]
+}
+
+fn would_evict(case: &Case) -> String {
+    let keys: BTreeSet<&TaintKey> = case.active.members.iter().flat_map(|member| &member.plan.would_evict).collect();
+    let taints: Vec<&Taint> = case.spec.taints.iter().filter(|taint| keys.contains(&TaintKey::from(*taint))).collect();
+    let problem = match case.active.pods_unknown {
+        true => "a NoExecute taint may evict pods, which this operator does not read (--workloads)",
+        false => "a NoExecute taint would evict pods that do not tolerate it",
+    };
+    format!(
+        "{problem}. Add the toleration to the pods, or allow it: {}",
+        consents::evict_command(&case.pool.name, taints)
+    )
+}
+
+/// Why new taints wait for pods, with what to write in each workload.
+fn would_strand_pods(case: &Case) -> String {
+    let taints = &case.active.taints;
+    if taints.workloads.is_empty() {
+        return "new taints wait until the pods are read".to_owned();
+    }
+    let instruction = |taint: &Taint| {
+        let taint = taint.clone();
+        move |(name, remedy): (&Arc<WorkloadName>, &Remedy)| format!("{name}: {}", remedy.instruction(&taint))
+    };
+    let workloads = taints.workloads.iter().flat_map(|(taint, workloads)| workloads.iter().map(instruction(taint)));
+    let names: BTreeSet<&Arc<WorkloadName>> = taints.workloads.values().flat_map(BTreeMap::keys).collect();
+    format!(
+        "{} {} not tolerate it, and new pods would stay Pending. {}. Or allow it: {}",
+        counted(names.len(), "workload"),
+        agree(names.len(), "does", "do"),
+        some_messages(workloads),
+        consents::pending_command(&case.pool.name, taints.workloads.keys()),
+    )
+}
+
+/// `NodesTainted`.
+pub fn nodes_tainted(case: &Case) -> ComputedCondition {
+    let problem = |reason, message: String, count| {
+        let message = format!("{message}. {}", case.list());
+        ComputedCondition::new(condition::NODES_TAINTED, false, reason, message).about(count)
+    };
+    if let Some(mutual) = &case.active.mutual_replacement {
+        let message = format!(
+            "pool {} replaces a taint of this pool, and this pool replaces its taint {}, so neither taint is removed. Remove the \
+             taint from spec.replacesTaints of one of them",
+            mutual.pool, mutual.taint
+        );
+        return ComputedCondition::new(condition::NODES_TAINTED, false, reason::TAINT_CONFLICT, message);
+    }
+    for Cause { reason, text, detail } in causes(case) {
+        let members = case.active.members.iter();
+        let wrong: Vec<String> = members
+            .filter_map(|member| detail(member).map(|detail| format!("{} ({detail})", member.node.name)))
+            .collect();
+        if !wrong.is_empty() {
+            return problem(reason, format!("{}: {text}", some_of(&wrong)), wrong.len());
+        }
+    }
+    let incomplete = case.nodes(|member| !case.is_tainted(member));
+    if !incomplete.is_empty() {
+        let (reason, why) = unwritten(case);
+        let lacks = agree(incomplete.len(), "lacks", "lack");
+        let message = format!(
+            "{} {lacks} labels or taints of the pool ({}): {why}",
+            counted(incomplete.len(), "node"),
+            some_of(names(&incomplete))
+        );
+        return problem(reason, message, incomplete.len());
+    }
+    if let Some((count, text)) = refused_removals(case) {
+        let message = format!(
+            "admission rejects the removal of taints from {} that left the pool, so taints, label and record stay: {text}",
+            counted(count, "node")
+        );
+        return problem(reason::REFUSED, message, count);
+    }
+    let count = case.active.members.len();
+    let what = if have_config_names(case) { "labels, taints and configuration name" } else { "labels and taints" };
+    let message = match count {
+        0 => "the pool has no nodes".to_owned(),
+        _ => format!("{} {} {what}", counted(count, "node"), agree(count, "has its", "have their")),
+    };
+    let unchecked = pods_not_checked(case).filter(|_| !case.spec.taints.is_empty() && count > 0);
+    let message = [message].into_iter().chain(unchecked).chain(unverified_records(case)).collect::<Vec<_>>().join(". ");
+    ComputedCondition::new(condition::NODES_TAINTED, true, reason::APPLIED, message)
+}
+
+/// The number of former nodes that keep the taints because admission rejects the removal, and the first error.
+fn refused_removals(case: &Case) -> Option<(usize, String)> {
+    let refusals = case.done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
+        (Operation::PatchNode(patch), Outcome::Refused(text)) if patch.change.purpose == Purpose::Release => Some(text),
+        _ => None,
+    });
+    let refusals: Vec<_> = refusals.collect();
+    Some((refusals.len(), refusals.first()?.to_string()))
+}
+
+/// Sentences about records that cannot be verified.
+fn unverified_records(case: &Case) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let unverified = case.nodes(|member| member.plan.unverified > 0 || is_unverified(case, member));
+    if !unverified.is_empty() {
+        sentences.push(format!(
+            "The records on {} cannot be verified with the key in Secret {OWNERSHIP_SECRET}, so the taints and labels in them are \
+             never removed: {}. Restore the former Secret and restart the operator, or remove them manually. {}",
+            counted(unverified.len(), "node"),
+            some_of(names(&unverified)),
+            case.list()
+        ));
+    }
+    if let Some(why) = case.snapshot.ownership.not_stored() {
+        sentences.push(format!("The key that signs the records is not stored: {why}"));
+    }
+    sentences
+}
+
+fn is_unverified(case: &Case, member: &Member) -> bool {
+    matches!(case.snapshot.ownership.evidence(&member.node), Evidence::Unverified(_)) && member.plan.change.is_none()
+}
+
+/// Whether every node has the name of a configuration. It keeps the name while the profile is invalid.
+fn have_config_names(case: &Case) -> bool {
+    let configs = &case.active.configs;
+    let has_name = |member: &Member| configs.name_for(&member.node).is_some() || member.node.config.is_some();
+    configs.state != Rendering::NotUsed && case.active.members.iter().all(has_name)
+}
+
+/// `ConfigRendered`.
+pub fn config_rendered(case: &Case) -> ComputedCondition {
+    let condition =
+        |status, reason, message| ComputedCondition::new(condition::CONFIG_RENDERED, status, reason, message);
+    let configs = &case.active.configs;
+    let unrendered = match &configs.state {
+        Rendering::NotUsed => return condition(true, reason::NOT_USED, "the pool names no profile".to_owned()),
+        Rendering::NotFound | Rendering::Invalid(_) => {
+            return condition(false, reason::FAILED, "the profile cannot be used. See ProfileResolved".to_owned());
+        }
+        Rendering::Rendered(unrendered) => unrendered,
+    };
+    let namespace = &case.snapshot.namespace;
+    if let Some((name, text)) = unwritten_config(case) {
+        let message = format!(
+            "ConfigMap {namespace}/{name} cannot be written: {text}. Remove the cause, such as a quota, a policy or another \
+             object of this name"
+        );
+        return condition(false, reason::WRITE_FAILED, message);
+    }
+    if let Some(name) = configs.delayed.first() {
+        let message = format!(
+            "another client repeatedly deletes ConfigMap {namespace}/{name}, which is created again within 30 s. Stop that client"
+        );
+        return condition(false, reason::CONTESTED, message);
+    }
+    let mut failures = NodeMessages::default();
+    for failure in unrendered {
+        let same = case.nodes(|member| configs::variant(&member.node) == Some(failure.variant));
+        failures.add(failure.to_string(), same.into_iter().map(|member| member.node.name.as_str()));
+    }
+    too_small(case, &mut failures);
+    if !failures.is_empty() {
+        return condition(false, reason::FAILED, case.with_list(&failures)).about(failures.count());
+    }
+    let unreadable = case.nodes(|member| configs::variant(&member.node).is_none());
+    let rendered = counted(configs.configs.len(), "configuration");
+    let message = match unreadable.len() {
+        0 => format!("{rendered} rendered for {}", counted(case.active.members.len(), "node")),
+        count => format!(
+            "{rendered} rendered, none for {} of unknown version: {}. {}",
+            counted(count, "node"),
+            some_of(names(&unreadable)),
+            case.list()
+        ),
+    };
+    match newer_than_tables(case) {
+        Some(newer) => condition(true, reason::TABLES_END_AT, format!("{message}. {newer}. {}", case.list())),
+        None => condition(true, reason::RENDERED, message),
+    }
+}
+
+/// The first ConfigMap that could not be written, with the error.
+fn unwritten_config<'a>(case: &Case<'a>) -> Option<(&'a str, &'a str)> {
+    case.done.results.iter().find_map(|(operation, outcome)| match (operation, outcome) {
+        (
+            Operation::CreateConfigMap { name, .. } | Operation::DeleteConfigMap { name, .. },
+            Outcome::Refused(error) | Outcome::Failed(error),
+        ) => Some((name.as_str(), error.message.as_str())),
+        _ => None,
+    })
+}
+
+/// Adds the nodes that have less of a resource than the profile reserves.
+fn too_small<'a>(case: &'a Case, failures: &mut NodeMessages<'a>) {
+    let Some(profile) = case.profile() else { return };
+    // Many nodes have the same size.
+    let mut sizes: HashMap<_, Vec<&str>> = HashMap::new();
+    for Member { node, .. } in &case.active.members {
+        if let Ok(kubelet) = &node.kubelet {
+            sizes.entry((kubelet.minor, node.capacity)).or_default().push(&node.name);
+        }
+    }
+    for ((minor, capacity), nodes) in sizes {
+        if let Some(problem) = reserve::capacity_problem(profile, minor, &capacity) {
+            failures.add(problem.to_string(), nodes);
+        }
+    }
+}

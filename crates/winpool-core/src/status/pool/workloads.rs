@@ -1,0 +1,100 @@
+//! The part of a pool's status about its workloads.
+
+use std::collections::BTreeMap;
+
+use winpool_api::{
+    RuntimeClassUse, WorkloadCounts,
+    conditions::ConditionStatus,
+    names::{condition, reason},
+};
+
+use super::case::Case;
+use crate::{
+    status::condition::ComputedCondition,
+    text::{counted, some_of},
+    workload::{AffectedWorkloads, IssueKind, PoolWorkloads, WorkloadIssue, Workloads},
+};
+
+/// The maximum number of workloads of each kind in a message.
+const NAMED: usize = 5;
+
+/// The counts; `None` when workloads are not checked.
+pub fn counts(case: &Case) -> Option<WorkloadCounts> {
+    match case.snapshot.workloads {
+        Workloads::Off => return None,
+        Workloads::Waiting => return case.pool.status.workloads.clone(),
+        Workloads::Known(_) => {}
+    }
+    let nothing = PoolWorkloads::default();
+    let workloads = case.workloads().unwrap_or(&nothing);
+    let mut classes: Vec<RuntimeClassUse> =
+        workloads.classes.iter().map(|(name, pods)| RuntimeClassUse { name: name.clone(), pods: *pods }).collect();
+    // Also listed with 0 pods, because a class without pods can be removed.
+    for class in &case.spec.runtime_classes {
+        if !workloads.classes.contains_key(&class.name) {
+            classes.push(RuntimeClassUse { name: class.name.clone(), pods: 0 });
+        }
+    }
+    classes.sort_by(|a, b| b.pods.cmp(&a.pods).then_with(|| a.name.cmp(&b.name)));
+    Some(WorkloadCounts {
+        pods: workloads.pods,
+        cannot_run: workloads.cannot_run,
+        suspected: workloads.suspected,
+        unknown: workloads.unknown,
+        runtime_classes: classes,
+    })
+}
+
+/// `WorkloadsPlaced`.
+pub fn workloads_placed(case: &Case) -> ComputedCondition {
+    let condition = |status: ConditionStatus, reason, message: String| {
+        ComputedCondition::new(condition::WORKLOADS_PLACED, status, reason, message)
+    };
+    let unknown = |message: &str| condition(ConditionStatus::Unknown, reason::NOT_CHECKED, message.to_owned());
+    match case.snapshot.workloads {
+        Workloads::Off => return unknown("workloads are not checked (--workloads=off)"),
+        Workloads::Waiting => {
+            return unknown("the pods are not read yet. If this persists, apply config/default/workloads.yaml");
+        }
+        Workloads::Known(_) => {}
+    }
+    let issues: Vec<(IssueKind, &AffectedWorkloads)> = case
+        .workloads()
+        .into_iter()
+        .flat_map(|workloads| &workloads.issues)
+        .filter(|(kind, _)| !kind.is_os_mismatch())
+        .map(|(kind, affected)| (*kind, affected))
+        .collect();
+    let Some((worst, affected)) = issues.first() else {
+        let message = "every pod runs on a matching node, and would be scheduled there again";
+        return condition(ConditionStatus::True, reason::PLACED, message.to_owned());
+    };
+    // The first is the reason of the condition.
+    let others = issues.iter().skip(1).map(|(kind, affected)| format!("{}: {}", kind.reason(), messages(affected)));
+    let message = std::iter::once(messages(affected)).chain(others).collect::<Vec<_>>().join(". ");
+    if worst.is_advice() {
+        return condition(ConditionStatus::True, reason::PLACED_WITH_WARNINGS, message).about(affected.count);
+    }
+    condition(ConditionStatus::False, worst.reason(), message).about(affected.count)
+}
+
+/// The problems of images that concern `OSMismatch`, each with its message and the number of workloads.
+pub fn image_mismatches(case: &Case) -> Vec<(IssueKind, String, usize)> {
+    let issues = case.workloads().into_iter().flat_map(|workloads| &workloads.issues);
+    let of_images = issues.filter(|(kind, _)| kind.is_os_mismatch());
+    of_images.map(|(kind, affected)| (*kind, messages(affected), affected.count)).collect()
+}
+
+/// The first five workloads with their issues. Workloads with an equal issue are grouped.
+fn messages(affected: &AffectedWorkloads) -> String {
+    let mut by_issue: BTreeMap<&WorkloadIssue, Vec<String>> = BTreeMap::new();
+    for (workload, issue) in affected.first.iter().take(NAMED) {
+        by_issue.entry(issue).or_default().push(workload.to_string());
+    }
+    let named = by_issue.into_iter().map(|(issue, workloads)| format!("{}: {issue}", some_of(workloads)));
+    let named = named.collect::<Vec<_>>().join(". ");
+    match affected.count.saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named}. {} more", counted(more, "workload")),
+    }
+}

@@ -1,0 +1,91 @@
+//! The status of a profile: whether it can be rendered, and which pools use it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use winpool_api::{
+    UsedBy, WindowsRuntimeProfileStatus,
+    bounds::bounded,
+    names::{condition, reason},
+};
+
+use super::{
+    condition::{ComputedCondition, merge_conditions},
+    event::{Event, Regarding},
+};
+use crate::{
+    Problem,
+    operation::status_body,
+    pool::{ProfileView, Snapshot},
+};
+
+/// The number of pools that status names.
+const LISTED: usize = 5;
+
+/// The result of a reconcile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The object to apply, if the status differs from what is stored.
+    pub body: Option<Value>,
+    /// Events.
+    pub events: Vec<Event>,
+    /// When to reconcile again without an event.
+    pub requeue_after: Option<Duration>,
+}
+
+/// The report on the profile with this name; `None` if it does not exist.
+pub fn report(snapshot: &Snapshot, name: &str) -> Option<Report> {
+    let view = snapshot.profiles.get(name)?;
+    let valid = valid(view);
+    let ready_reason = if view.profile.is_ok() { reason::AS_SPECIFIED } else { reason::INVALID };
+    let ready = ComputedCondition::new(condition::READY, valid.status, ready_reason, valid.message.clone());
+    let status = bounded(WindowsRuntimeProfileStatus {
+        observed_generation: Some(view.generation),
+        used_by: used_by(snapshot, name),
+        conditions: merge_conditions(&view.status.conditions, &[ready, valid.clone()], view.generation, snapshot.now),
+    });
+    let changed = !view.status.conditions.iter().any(|old| old.type_ == valid.condition && old.reason == valid.reason);
+    let event = (changed && valid.reason != reason::VALID).then(|| Event {
+        about: Regarding::Profile { name: view.name.clone(), uid: view.uid.clone() },
+        warning: true,
+        reason: valid.reason.to_owned(),
+        action: "Check",
+        message: valid.message.clone(),
+    });
+    let body = status_body("WindowsRuntimeProfile", name, &view.resource_version, &status);
+    Some(Report {
+        body: (status != view.status).then_some(body),
+        events: event.into_iter().collect(),
+        requeue_after: None,
+    })
+}
+
+fn valid(view: &ProfileView) -> ComputedCondition {
+    match &view.profile {
+        Err(problems) => ComputedCondition::new(condition::VALID, false, reason::INVALID, Problem::list(problems)),
+        Ok(profile) if profile.warnings.is_empty() => {
+            ComputedCondition::new(condition::VALID, true, reason::VALID, "the profile can be rendered")
+        }
+        Ok(profile) => ComputedCondition::new(
+            condition::VALID,
+            true,
+            reason::VALID_WITH_WARNINGS,
+            Problem::list(&profile.warnings),
+        ),
+    }
+}
+
+/// The pools that name a profile.
+fn used_by(snapshot: &Snapshot, name: &str) -> UsedBy {
+    let uses = |profile: Option<&String>| profile.is_some_and(|profile| profile == name);
+    let pools: Vec<&String> = snapshot
+        .pools
+        .values()
+        .filter(|pool| pool.spec.as_ref().is_ok_and(|spec| uses(spec.profile.as_ref())))
+        .map(|pool| &pool.name)
+        .collect();
+    UsedBy {
+        count: u32::try_from(pools.len()).unwrap_or(u32::MAX),
+        pools: pools.into_iter().take(LISTED).cloned().collect(),
+    }
+}

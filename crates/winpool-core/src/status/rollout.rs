@@ -1,0 +1,72 @@
+//! The events on nodes about the configurations that their agents apply.
+
+use super::event::{Event, Regarding};
+use crate::{
+    operation::{Done, Operation, Outcome},
+    pool::{Snapshot, plan::Plan, rollout::FailureReason},
+};
+
+/// A configuration that failed on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedNode {
+    /// What identifies the failure: an event is published once for each.
+    pub key: FailureKey,
+    /// Why.
+    pub reason: FailureReason,
+    /// The event on the node.
+    pub event: Event,
+}
+
+/// Identifies a failure.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FailureKey {
+    /// The uid of the node.
+    pub node_uid: String,
+    /// The name of the configuration.
+    pub config: String,
+    /// The attempt of the rollout.
+    pub attempt: u32,
+    /// The kind of failure.
+    pub kind: &'static str,
+}
+
+/// The nodes where the desired configuration failed.
+pub fn failed(snapshot: &Snapshot, plan: &Plan) -> Vec<FailedNode> {
+    let attempt = plan.pool.spec.as_ref().ok().and_then(|spec| spec.rollout).map_or(1, |rules| rules.attempt);
+    let failed = plan.failures().iter().filter_map(|failure| {
+        let uid = snapshot.nodes.get(&failure.node)?.uid.clone();
+        let config = snapshot.node_configs.as_ref().and_then(|configs| configs.get(&failure.node));
+        let details = config.map_or("", |config| config.status.message.as_str());
+        let details =
+            if details.is_empty() || failure.reason.is_timeout() { String::new() } else { format!(": {details}") };
+        let message = format!("configuration {} failed on the node, {}{details}", failure.config, failure.reason);
+        let kind = failure.reason.kind();
+        Some(FailedNode {
+            key: FailureKey { node_uid: uid.clone(), config: failure.config.clone(), attempt, kind },
+            reason: failure.reason.clone(),
+            event: event(&failure.node, uid, true, "ConfigFailed", message),
+        })
+    });
+    failed.collect()
+}
+
+/// The events on the nodes whose configuration was confirmed by these writes.
+pub fn confirmed(snapshot: &Snapshot, done: &Done) -> Vec<Event> {
+    let written = done.results.iter().filter(|(_, outcome)| *outcome == Outcome::Done);
+    let confirmed = written.filter_map(|(operation, _)| {
+        let Operation::ApplyNodeConfig { name, body, .. } = operation else { return None };
+        let spec = &body["spec"];
+        let config = spec["config"].as_str()?;
+        let before = snapshot.node_configs.as_ref().and_then(|configs| configs.get(name)?.spec.as_ref());
+        let is_new = spec["confirmed"].is_string() && !before.is_some_and(|before| before.is_confirmed());
+        let message = format!("configuration {config} works on the node and is confirmed");
+        let uid = snapshot.nodes.get(name)?.uid.clone();
+        is_new.then(|| event(name, uid, false, "ConfigConfirmed", message))
+    });
+    confirmed.collect()
+}
+
+fn event(node: &str, uid: String, warning: bool, reason: &str, message: String) -> Event {
+    let about = Regarding::Node { name: node.to_owned(), uid };
+    Event { about, warning, reason: reason.to_owned(), action: "Deliver", message }
+}

@@ -1,0 +1,102 @@
+//! Parts of messages: counts, and lists of the first few names.
+
+use std::{collections::BTreeSet, error::Error};
+
+/// How many objects a message names.
+const NAMED: usize = 5;
+
+/// A number of things, with a plural in `-s`.
+pub fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// The verb that agrees with a number of things.
+pub fn agree(count: usize, singular: &'static str, plural: &'static str) -> &'static str {
+    if count == 1 { singular } else { plural }
+}
+
+/// An error with its sources, each text once.
+pub fn with_sources(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    text
+}
+
+/// At most five names, and how many more there are.
+pub fn some_of<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
+    first_five(all, ", ")
+}
+
+/// At most five messages, each of one or more sentences, and how many more there are.
+pub fn some_messages<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
+    first_five(all, ". ")
+}
+
+fn first_five<T: AsRef<str>>(all: impl IntoIterator<Item = T>, separator: &str) -> String {
+    let all: Vec<T> = all.into_iter().collect();
+    let first: Vec<&str> = all.iter().take(NAMED).map(AsRef::as_ref).collect();
+    match all.len().saturating_sub(NAMED) {
+        0 => first.join(separator),
+        more => format!("{} and {more} more", first.join(separator)),
+    }
+}
+
+/// At most five of many, and how many more there are. Only these five are described.
+pub fn some_of_many<T>(all: &[T], describe: impl Fn(&T) -> String) -> String {
+    let first = all.iter().take(NAMED).map(describe).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+/// Different texts, each once, in order of first appearance.
+pub fn distinct(texts: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    texts.into_iter().filter(|text| seen.insert(text.clone())).collect()
+}
+
+/// The known name that a misspelled one probably stands for: at most a third of its letters differ, apart from case.
+pub fn closest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let lower = name.to_lowercase();
+    let distance = |known: &'n str| (strsim::damerau_levenshtein(&lower, &known.to_lowercase()), known);
+    let (distance, known) = known.into_iter().map(distance).min()?;
+    (distance <= known.chars().count() / 3).then_some(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_at_most_five() {
+        assert_eq!(some_of(["a", "b"]), "a, b");
+        assert_eq!(some_of(["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
+        assert_eq!(some_messages(["a: b, c", "d: e"]), "a: b, c. d: e");
+        assert_eq!(some_of_many(&[1, 2, 3, 4, 5, 6], u32::to_string), "1, 2, 3, 4, 5 and 1 more");
+    }
+    #[test]
+    fn a_misspelled_name_stands_for_the_closest_one() {
+        let known = ["effect", "hostProcess", "key", "operator", "runAsUserName"];
+        let table = [
+            ("Effect", Some("effect")),
+            ("hostprocess", Some("hostProcess")),
+            ("runAsUsername", Some("runAsUserName")),
+            ("efect", Some("effect")),
+            ("kye", Some("key")),
+            ("value", None),
+            ("", None),
+        ];
+        for (name, expected) in table {
+            assert_eq!(closest(name, known), expected, "{name}");
+        }
+        assert_eq!(closest("a", []), None);
+    }
+}

@@ -1,0 +1,447 @@
+//! What breaks and what changes when the control plane and the kubelets are upgraded to another minor.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use winpool_api::facts::{
+    Build, ContainerRuntime, ContainerdVersion, Minor, builds, containerd,
+    kubelet_flags::{self, LAST_WITH_DOCKERSHIM},
+    skew::{Skew, skew},
+    support,
+};
+
+use super::{
+    Explanation, Problem,
+    node::WindowsNode,
+    pool::{Pool, Snapshot, Spec, configs::variant},
+    profile::Profile,
+    render::{self, KUBELET_ARGS, Scope, Variant, pause},
+    tables,
+};
+
+/// An issue, and the nodes that have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AffectedNodes {
+    /// The issue.
+    pub issue: UpgradeIssue,
+    /// The nodes, by name; empty for the issue of a pool without nodes.
+    pub nodes: Vec<String>,
+}
+
+/// Something that an upgrade breaks or changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // fields without a comment are explained by their variant
+pub enum UpgradeIssue {
+    /// The kubelet is too old for the API server.
+    KubeletTooOld {
+        kubelet: Minor,
+        /// The oldest that the API server allows.
+        oldest: Minor,
+    },
+    /// The kubelet is newer than the API server.
+    KubeletTooNew(Minor),
+    /// containerd is too old for the kubelet.
+    ContainerdTooOld {
+        installed: ContainerdVersion,
+        /// The oldest that the kubelet needs.
+        minimum: ContainerdVersion,
+    },
+    /// containerd does not pin the pause image, and the image garbage collection of the kubelet no longer keeps it.
+    PauseImageNotPinned {
+        installed: ContainerdVersion,
+        /// The first of its line that pins the image.
+        minimum: ContainerdVersion,
+    },
+    /// The kubelet has no dockershim.
+    DockershimRemoved,
+    /// A container runtime that winpool does not know.
+    UnknownRuntime(String),
+    /// The kubelet does not support the Windows build.
+    BuildNotSupported(Build),
+    /// The profile cannot be rendered for the kubelet.
+    NotRenderable { profile: String, problem: Problem },
+    /// The kubelet does not know these flags of the current command line.
+    FlagsRemoved(Vec<&'static str>),
+    /// The pause image changes.
+    PauseImageChanged {
+        /// The image now.
+        from: String,
+        /// The image after the upgrade.
+        to: String,
+    },
+    /// The minor is newer than winpool's tables.
+    NotChecked,
+}
+
+impl UpgradeIssue {
+    /// The stable name of its subject.
+    pub fn concern(&self) -> &'static str {
+        match self {
+            Self::KubeletTooOld { .. } | Self::KubeletTooNew(_) => "VersionSkew",
+            Self::ContainerdTooOld { .. }
+            | Self::PauseImageNotPinned { .. }
+            | Self::DockershimRemoved
+            | Self::UnknownRuntime(_) => "ContainerRuntime",
+            Self::BuildNotSupported(_) => "OSSupport",
+            Self::NotRenderable { .. } => "Configuration",
+            Self::FlagsRemoved(_) => "KubeletFlags",
+            Self::PauseImageChanged { .. } => "PauseImage",
+            Self::NotChecked => "NotChecked",
+        }
+    }
+
+    /// Whether something stops working. Otherwise the issue is information.
+    pub fn breaks(&self) -> bool {
+        !matches!(
+            self,
+            Self::PauseImageNotPinned { .. }
+                | Self::UnknownRuntime(_)
+                | Self::PauseImageChanged { .. }
+                | Self::NotChecked
+        )
+    }
+
+    /// The issue of an upgrade to `target`, and the remedy.
+    pub fn message(&self, target: Minor) -> String {
+        let problem = self.problem(target);
+        match self.remedy(target) {
+            Some(remedy) => Explanation { problem, remedy }.to_string(),
+            None => problem,
+        }
+    }
+
+    fn problem(&self, target: Minor) -> String {
+        match self {
+            Self::KubeletTooOld { kubelet, .. } => format!("kubelet {kubelet} is too old for API server {target}"),
+            Self::KubeletTooNew(kubelet) => format!("kubelet {kubelet} is newer than API server {target}"),
+            Self::ContainerdTooOld { installed, .. } => {
+                format!("containerd {installed} is too old for kubelet {target}")
+            }
+            Self::PauseImageNotPinned { installed, .. } => format!(
+                "containerd {installed} does not pin the pause image, and kubelet {target} deletes it when the disk fills up"
+            ),
+            Self::DockershimRemoved => format!("kubelet {target} has no dockershim"),
+            Self::UnknownRuntime(runtime) => {
+                format!("Container runtime {runtime:?} is unknown, and was not checked for kubelet {target}")
+            }
+            Self::BuildNotSupported(build) => {
+                format!("Kubernetes {target} does not support Windows {}, {}", windows(*build), span(*build, target))
+            }
+            Self::NotRenderable { profile, problem } => format!("WindowsRuntimeProfile {profile}: {problem}"),
+            Self::FlagsRemoved(flags) => format!("kubelet {target} does not start with --{}", flags.join(", --")),
+            Self::PauseImageChanged { from, to } => format!("The pause image changes from {from} to {to}"),
+            Self::NotChecked => tables::not_checked(target).unwrap_or_default(),
+        }
+    }
+
+    fn remedy(&self, target: Minor) -> Option<String> {
+        Some(match self {
+            Self::KubeletTooOld { oldest, .. } => format!("Upgrade the kubelet to {oldest} or later first"),
+            Self::KubeletTooNew(kubelet) => format!("Upgrade the API server to {kubelet} or later"),
+            Self::ContainerdTooOld { minimum, .. } | Self::PauseImageNotPinned { minimum, .. } => {
+                format!("Upgrade containerd to {minimum} or later first")
+            }
+            Self::DockershimRemoved => "Install containerd, or cri-dockerd for Docker Engine, first".to_owned(),
+            Self::UnknownRuntime(_) => "Check its documentation".to_owned(),
+            Self::BuildNotSupported(_) => format!("Move the workloads to nodes with {}", supported(target)),
+            Self::FlagsRemoved(_) => format!(
+                "Remove this from its command line, and install the {KUBELET_ARGS} rendered for {target} together with the \
+                 new kubelet"
+            ),
+            Self::PauseImageChanged { .. } => "Mirror it first where nodes cannot reach its registry".to_owned(),
+            Self::NotRenderable { .. } | Self::NotChecked => return None,
+        })
+    }
+}
+
+/// The issues of an upgrade of some nodes to `target`; `pool` is the pool of the nodes, if they have one.
+pub fn issues(snapshot: &Snapshot, pool: Option<&Pool>, nodes: &[&WindowsNode], target: Minor) -> Vec<AffectedNodes> {
+    let mut issues = Issues { target, nodes_by_issue: BTreeMap::new() };
+    if tables::not_checked(target).is_some() {
+        issues.add(UpgradeIssue::NotChecked, nodes.iter().map(|node| &node.name));
+    }
+    for node in nodes {
+        issues.skew(node);
+        issues.runtime(node);
+        if let Some(build) = node.build() {
+            let now = node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
+            issues.support(build, now, Some(&node.name));
+        }
+    }
+    let spec = pool.and_then(|pool| pool.spec.as_ref().ok());
+    if let (Some(spec), []) = (spec, nodes) {
+        issues.support(spec.build, snapshot.api_server, None);
+    }
+    let profile = spec.and_then(|spec| snapshot.profiles.get(spec.profile.as_ref()?));
+    if let (Some(spec), Some(view)) = (spec, profile)
+        && let Ok(profile) = &view.profile
+    {
+        issues.configuration(&view.name, profile, spec, nodes);
+    }
+    issues.finish()
+}
+
+/// Issues of an upgrade to `target`, each with all nodes that have it.
+struct Issues {
+    target: Minor,
+    nodes_by_issue: BTreeMap<UpgradeIssue, BTreeSet<String>>,
+}
+
+impl Issues {
+    fn add<'n>(&mut self, issue: UpgradeIssue, nodes: impl IntoIterator<Item = &'n String>) {
+        self.nodes_by_issue.entry(issue).or_default().extend(nodes.into_iter().cloned());
+    }
+
+    fn finish(self) -> Vec<AffectedNodes> {
+        let affected = |(issue, nodes): (_, BTreeSet<_>)| AffectedNodes { issue, nodes: nodes.into_iter().collect() };
+        self.nodes_by_issue.into_iter().map(affected).collect()
+    }
+
+    /// The kubelets are upgraded after the API server.
+    fn skew(&mut self, node: &WindowsNode) {
+        let Ok(kubelet) = node.kubelet else { return };
+        let issue = match skew(kubelet.minor, self.target) {
+            Skew::Within => return,
+            Skew::KubeletTooOld { oldest } => UpgradeIssue::KubeletTooOld { kubelet: kubelet.minor, oldest },
+            Skew::KubeletNewer => UpgradeIssue::KubeletTooNew(kubelet.minor),
+        };
+        self.add(issue, [&node.name]);
+    }
+
+    fn runtime(&mut self, node: &WindowsNode) {
+        let issue = match &node.runtime {
+            Ok(ContainerRuntime::Containerd(installed)) => self.containerd(*installed),
+            Ok(ContainerRuntime::Dockershim) if self.target > LAST_WITH_DOCKERSHIM => {
+                Some(UpgradeIssue::DockershimRemoved)
+            }
+            Ok(ContainerRuntime::Dockershim | ContainerRuntime::CriDockerd) => None,
+            Err(text) => Some(UpgradeIssue::UnknownRuntime(text.clone())),
+        };
+        issue.into_iter().for_each(|issue| self.add(issue, [&node.name]));
+    }
+
+    fn containerd(&self, installed: ContainerdVersion) -> Option<UpgradeIssue> {
+        if let Some(minimum) = containerd::minimum_for(self.target, installed) {
+            return Some(UpgradeIssue::ContainerdTooOld { installed, minimum });
+        }
+        let spared = self.target <= kubelet_flags::LAST_TO_KEEP_POD_INFRA_IMAGE;
+        let minimum = containerd::minimum_to_pin(installed).filter(|_| !spared)?;
+        Some(UpgradeIssue::PauseImageNotPinned { installed, minimum })
+    }
+
+    /// Not an issue of the upgrade if the build is not supported before it either.
+    fn support(&mut self, build: Build, now: Option<Minor>, node: Option<&String>) {
+        let supports = |minor| support::builds_supported_by(minor).is_some_and(|builds| builds.contains(&build));
+        if !supports(self.target) && now.is_none_or(supports) {
+            self.add(UpgradeIssue::BuildNotSupported(build), node);
+        }
+    }
+
+    /// Compares the configuration for the current kubelets with that for kubelets of `target`.
+    fn configuration(&mut self, name: &str, profile: &Profile, spec: &Spec, nodes: &[&WindowsNode]) {
+        let mut names: BTreeMap<Variant, Vec<&String>> = BTreeMap::new();
+        for node in nodes {
+            if let Some(variant) = variant(node) {
+                names.entry(variant).or_default().push(&node.name);
+            }
+        }
+        for (now, nodes) in names {
+            let then = Variant { kubelet: self.target, ..now };
+            let problems_of = |variant| render::render(&spec.taints, profile, variant).err().unwrap_or_default();
+            let problems = problems_of(&then);
+            if now.runtime == ContainerRuntime::Dockershim && !problems.is_empty() {
+                // The runtime itself is the issue.
+                continue;
+            }
+            let known = problems_of(&now);
+            for problem in problems.into_iter().filter(|problem| !known.contains(problem)) {
+                let issue = UpgradeIssue::NotRenderable { profile: name.to_owned(), problem };
+                self.add(issue, nodes.iter().copied());
+            }
+            let (image, image_then) = (pause::image(profile, &now).ok(), pause::image(profile, &then).ok());
+            let Some(from) = image else { continue };
+            // All flags that these nodes need now, including those that the bootstrap sets.
+            let args = render::kubelet::args(&spec.taints, profile, &now, &from, Scope::Whole);
+            let removed = self.removed_flags(&args);
+            if !removed.is_empty() {
+                self.add(UpgradeIssue::FlagsRemoved(removed), nodes.iter().copied());
+            }
+            if let Some(to) = image_then.filter(|to| *to != from) {
+                self.add(UpgradeIssue::PauseImageChanged { from, to }, nodes.iter().copied());
+            }
+        }
+    }
+
+    /// The flags of a `kubelet.args` file that kubelets of `target` do not know.
+    fn removed_flags(&self, args: &str) -> Vec<&'static str> {
+        let flag = |line: &str| kubelet_flags::flag(line.trim_start_matches('-').split('=').next()?);
+        args.lines().filter_map(flag).filter(|flag| !flag.known_in(self.target)).map(|flag| flag.name).collect()
+    }
+}
+
+/// A build with the name of its release, such as `10.0.17763 (ltsc2019)`.
+fn windows(build: Build) -> String {
+    format!("{build} ({})", release_name(build).unwrap_or("unknown"))
+}
+
+fn release_name(build: Build) -> Option<&'static str> {
+    builds::release(build)?.names.first().copied()
+}
+
+/// Which minors support a build that `target` does not support.
+fn span(build: Build, target: Minor) -> String {
+    match (support::first_minor_supporting(build), support::last_minor_supporting(build)) {
+        (Some(first), _) if first > target => format!("which is supported since {first}"),
+        (_, Some(last)) => format!("which was supported up to {last}"),
+        _ => "which no minor supports".to_owned(),
+    }
+}
+
+/// The builds that a minor supports, such as `ltsc2022 (10.0.20348) or ltsc2025 (10.0.26100)`.
+fn supported(minor: Minor) -> String {
+    let builds = support::builds_supported_by(minor).unwrap_or_default();
+    let text = |build: &Build| match release_name(*build) {
+        Some(name) => format!("{name} ({build})"),
+        None => build.to_string(),
+    };
+    builds.iter().map(text).collect::<Vec<_>>().join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Node;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::pool::ProfileView;
+
+    fn node(name: &str, kernel: &str, kubelet: &str, runtime: &str) -> WindowsNode {
+        let node = json!({
+            "metadata": {"name": name},
+            "status": {"nodeInfo": {
+                "kernelVersion": kernel, "kubeletVersion": kubelet, "containerRuntimeVersion": runtime,
+                "architecture": "amd64", "bootID": "", "kubeProxyVersion": "", "machineID": "",
+                "operatingSystem": "windows", "osImage": "", "systemUUID": "",
+            }},
+        });
+        serde_json::from_value::<Node>(node).unwrap().into()
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn messages(profile: Value, nodes: &[WindowsNode], target: u32) -> Vec<String> {
+        let pool = Pool::from_object(read(json!({
+            "metadata": {"name": "web"},
+            "spec": {"windowsVersion": "ltsc2022", "fallback": true, "profileRef": {"name": "standard"}},
+        })));
+        let profile = ProfileView::from_object(read(json!({"metadata": {"name": "standard"}, "spec": profile})));
+        assert!(profile.profile.is_ok(), "{:?}", profile.profile);
+        let snapshot =
+            Snapshot { profiles: [profile].into_iter().collect(), api_server: Some(Minor(34)), ..Snapshot::default() };
+        let nodes: Vec<_> = nodes.iter().collect();
+        let target = Minor(target);
+        let line = |AffectedNodes { issue, nodes }: AffectedNodes| {
+            let breaks = if issue.breaks() { "breaks" } else { "changes" };
+            format!("{breaks} {}: {} [{}]", issue.concern(), issue.message(target), nodes.join(" "))
+        };
+        issues(&snapshot, Some(&pool), &nodes, target).into_iter().map(line).collect()
+    }
+
+    #[test]
+    fn nodes_that_support_the_new_minor_have_no_issue() {
+        let node = node("a", "10.0.20348.4529", "v1.34.2", "containerd://2.2.1");
+        assert_eq!(messages(json!({}), std::slice::from_ref(&node), 34), Vec::<String>::new());
+        assert_eq!(messages(json!({}), &[], 36), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_issue_is_reported_once_with_its_nodes() {
+        let nodes = [
+            node("a", "10.0.20348.1", "v1.34.2", "containerd://2.2.1"),
+            node("b", "10.0.17763.1", "v1.34.2", "containerd://1.7.28"),
+            node("c", "10.0.20348.1", "v1.31.0", "containerd://1.7.28"),
+            node("d", "10.0.20348.1", "v1.31.0", "containerd://1.7.28"),
+            node("e", "10.0.20348.1", "v1.37.0", "containerd://2.2.1"),
+            node("f", "", "", ""),
+        ];
+        insta::assert_snapshot!(messages(json!({}), &nodes, 36).join("\n"), @r#"
+        breaks VersionSkew: kubelet 1.31 is too old for API server 1.36. Upgrade the kubelet to 1.33 or later first [c d]
+        breaks VersionSkew: kubelet 1.37 is newer than API server 1.36. Upgrade the API server to 1.37 or later [e]
+        breaks ContainerRuntime: containerd 1.7.28 is too old for kubelet 1.36. Upgrade containerd to 2.2.0 or later first [b c d]
+        changes ContainerRuntime: Container runtime "" is unknown, and was not checked for kubelet 1.36. Check its documentation [f]
+        breaks OSSupport: Kubernetes 1.36 does not support Windows 10.0.17763 (ltsc2019), which was supported up to 1.34. Move the workloads to nodes with ltsc2022 (10.0.20348) or ltsc2025 (10.0.26100) [b]
+        changes PauseImage: The pause image changes from mcr.microsoft.com/oss/kubernetes/pause:3.10 to mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2. Mirror it first where nodes cannot reach its registry [c d]
+        changes PauseImage: The pause image changes from mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1 to mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2. Mirror it first where nodes cannot reach its registry [a b]
+        "#);
+    }
+
+    #[test]
+    fn a_minor_newer_than_the_tables_is_reported_as_not_checked() {
+        let node = node("a", "10.0.26100.1", "v1.37.2", "containerd://2.3.1");
+        let found = messages(json!({}), std::slice::from_ref(&node), 38);
+        let expected = "changes NotChecked: the tables of this winpool end at Kubernetes 1.37, so 1.38 is treated as 1.37, its \
+                        feature gates too. Upgrade winpool [a]";
+        assert_eq!(found, [expected]);
+        assert_eq!(messages(json!({}), &[node], 37), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_pause_image_that_loses_its_protection_is_reported() {
+        let node = node("a", "10.0.20348.1", "v1.28.2", "containerd://1.6.20");
+        let found = messages(json!({}), std::slice::from_ref(&node), 29);
+        let expected = "changes ContainerRuntime: containerd 1.6.20 does not pin the pause image, and kubelet 1.29 deletes it \
+                        when the disk fills up. Upgrade containerd to 1.6.22 or later first [a]";
+        assert!(found.contains(&expected.to_owned()), "{found:?}");
+        assert!(messages(json!({}), &[node], 28).iter().all(|message| !message.contains("pin the pause")));
+    }
+
+    #[test]
+    fn dockershim_is_removed_after_1_23() {
+        let nodes = [
+            node("shim", "10.0.17763.1", "v1.23.5", "docker://20.10.9"),
+            node("cri", "10.0.17763.1", "v1.24.0", "docker://20.10.9"),
+        ];
+        let found = messages(
+            json!({"pauseImage": {"source": "Custom", "repository": "mirror.example/pause", "tag": "1"}}),
+            &nodes,
+            24,
+        );
+        assert_eq!(
+            found,
+            ["breaks ContainerRuntime: kubelet 1.24 has no dockershim. Install containerd, or cri-dockerd for Docker \
+              Engine, first [shim]"]
+        );
+    }
+
+    #[test]
+    fn a_removed_feature_gate_is_reported_with_its_remedy() {
+        let nodes = [node("a", "10.0.20348.1", "v1.27.2", "containerd://1.7.28")];
+        let gates = json!({"kubelet": {"featureGates": {"WindowsHostProcessContainers": true}}});
+        insta::assert_snapshot!(messages(gates, &nodes, 28).join("\n"), @"breaks Configuration: WindowsRuntimeProfile standard: spec.kubelet.featureGates.WindowsHostProcessContainers: the gate exists up to kubelet 1.27, and kubelet 1.28 does not start with it: remove it, or use another profile for these nodes [a]");
+    }
+
+    #[test]
+    fn a_removed_flag_is_reported() {
+        let nodes = [node("a", "10.0.20348.1", "v1.26.2", "containerd://1.7.28")];
+        let found = messages(json!({}), &nodes, 27);
+        let flags: Vec<_> = found.iter().filter(|message| message.contains("KubeletFlags")).collect();
+        assert_eq!(
+            flags,
+            [
+                "breaks KubeletFlags: kubelet 1.27 does not start with --container-runtime. Remove this from its command \
+              line, and install the kubelet.args rendered for 1.27 together with the new kubelet [a]"
+            ]
+        );
+        assert!(messages(json!({}), &nodes, 26).is_empty());
+    }
+
+    #[test]
+    fn a_pool_without_nodes_is_checked_by_its_windows_version() {
+        let table = [(22, 1), (23, 0), (36, 0)];
+        for (target, expected) in table {
+            let found = messages(json!({}), &[], target);
+            assert_eq!(found.len(), expected, "ltsc2022 is supported since 1.23: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Checks workloads against the nodes that they can be scheduled to: which pods cannot start or run on wrong nodes.
+
+pub mod check;
+mod controllers;
+mod defaults;
+mod fields;
+pub mod index;
+mod issue;
+pub mod placement;
+mod pod;
+pub mod scheduling_state;
+mod template;
+
+pub use crate::kubernetes::WorkloadName;
+pub use controllers::{ControllerView, Controllers};
+pub use defaults::MemoryDefaults;
+pub use fields::{FieldIssue, FieldIssueKind, field_paths, is_host_process, issues as field_issues, windows_option};
+pub use index::{AffectedWorkloads, ImageRequest, LookupCounts, PoolWorkloads, WorkloadIndex, Workloads};
+pub use issue::{ImageIssue, ImageRemedy, IssueKind, WorkloadIssue};
+pub use pod::{Controller, Pod, PodController, Shared};
+pub use scheduling_state::SchedulingState;
+pub use template::{Container, Requirement, Scheduling, System, Template, system_of_class};

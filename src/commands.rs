@@ -1,0 +1,175 @@
+//! The command line.
+//!
+//! Each command has `Args`, the options as typed, and validates them first: into `Settings` if it has many.
+
+pub mod adopt;
+mod cleanup;
+mod completions;
+mod connect;
+mod crds;
+mod explain;
+mod input;
+pub mod lint;
+mod migrate;
+pub mod output;
+mod plan;
+mod policies;
+mod program;
+mod progress;
+mod registry;
+pub mod render;
+mod run;
+mod signals;
+mod workloads;
+
+use std::process::ExitCode;
+
+use clap::{FromArgMatches as _, Parser, Subcommand};
+use jiff::{Zoned, civil::Date, tz::TimeZone};
+use winpool_core::tables;
+
+/// Manages the Windows nodes of a Kubernetes cluster as specified by WindowsNodePools
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 110, after_help = EXIT_STATUS)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_STATUS: &str = "Exit status: 0 success, 1 problems found, 2 usage error, \
+    3 the cluster could not be reached or refused the request.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the operator
+    Run(run::Args),
+    /// Print the CustomResourceDefinitions
+    Crds(crds::Args),
+    /// Print the optional admission policies
+    Policies(policies::Args),
+    /// Print what the operator would apply for the resources in files (works offline)
+    Render(render::Args),
+    /// Print what would change in the cluster, or what an upgrade would break (read-only)
+    Plan(plan::Args),
+    /// Check manifests of workloads, Services and winpool resources for Windows nodes (works offline)
+    Lint(lint::Args),
+    /// Check whether a pool's workloads would run on another Windows version or in another pool (read-only)
+    Migrate(migrate::Args),
+    /// Write pools and profiles for the existing Windows nodes of a cluster, for review (read-only)
+    Adopt(adopt::Args),
+    /// Remove the labels, taints and objects that winpool added, after it was uninstalled
+    Cleanup(cleanup::Args),
+    /// Explain a code of winpool lint, a condition or a reason
+    Explain(explain::Args),
+    /// Print the completion script of a shell
+    Completions(completions::Args),
+    /// Write the manual pages
+    Man(completions::ManArgs),
+}
+
+impl Cli {
+    /// The arguments of this process. Invalid ones end it, with the reason on stderr and exit status 2.
+    pub fn of_process() -> Self {
+        let matches = program::command().get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Runs the command, prints its failure to stderr and returns the exit status.
+    pub fn run(self) -> ExitCode {
+        // The operator logs the warning.
+        let warning = tables::old(today()).filter(|_| !matches!(self.command, Command::Run(_)));
+        warning.iter().for_each(|text| input::note(text));
+        let result = match self.command {
+            Command::Run(args) => run::Settings::try_from(args).and_then(run::run),
+            Command::Crds(args) => crds::run(args),
+            Command::Policies(args) => policies::run(args),
+            Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
+            Command::Plan(args) => plan::run(args),
+            Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
+            Command::Migrate(args) => migrate::run(args),
+            Command::Adopt(args) => adopt::run(args),
+            Command::Cleanup(args) => cleanup::run(args),
+            Command::Explain(args) => explain::run(args),
+            Command::Completions(args) => completions::run(&args),
+            Command::Man(args) => completions::write_manual(&args),
+        };
+        match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                eprintln!("winpool: {failure}");
+                failure.status()
+            }
+        }
+    }
+}
+
+/// The present day in UTC, or the value of `WINPOOL_TODAY` for reproducible output.
+fn today() -> Date {
+    let fixed = std::env::var("WINPOOL_TODAY").ok().and_then(|text| text.parse().ok());
+    fixed.unwrap_or_else(|| Zoned::now().with_time_zone(TimeZone::UTC).date())
+}
+
+/// Why a command failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// Problems were found: exit status 1.
+    #[error("{0}")]
+    Problems(String),
+    /// The options are invalid, or a file cannot be read or written: exit status 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The cluster could not be reached or refused a request: exit status 3.
+    #[error("{0}")]
+    Cluster(String),
+    /// Another replica of the operator may write now: exit status 4.
+    #[error("{0}")]
+    NotLeader(String),
+    /// A bug in winpool: exit status 101, as after a panic.
+    #[error("{0}")]
+    Internal(String),
+    /// A second signal of this name interrupted the shutdown: exit status 130, as in shells.
+    #[error("received {0} twice, stopped immediately")]
+    Interrupted(&'static str),
+}
+
+impl Failure {
+    /// The exit status.
+    pub fn status(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Problems(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Cluster(_) => 3,
+            Self::NotLeader(_) => 4,
+            Self::Internal(_) => 101,
+            Self::Interrupted(_) => 130,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn every_command_and_option_has_help() {
+        let mut cli = Cli::command();
+        cli.build();
+        cli.clone().debug_assert();
+        for command in cli.get_subcommands().filter(|command| command.get_name() != "help") {
+            assert!(command.get_about().is_some(), "{} has no help", command.get_name());
+            for option in command.get_arguments() {
+                assert!(option.get_help().is_some(), "{} {} has no help", command.get_name(), option.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_command_is_a_usage_error() {
+        let usage = ExitCode::from(2);
+        let error = Cli::try_parse_from(["winpool", "fly"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert_eq!(format!("{:?}", Failure::Usage("no".into()).status()), format!("{usage:?}"));
+    }
+}
