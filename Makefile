@@ -24,7 +24,7 @@ WINDOWS := x86_64-pc-windows-gnu
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: packages ## a real control plane with simulated Windows nodes and the operator; ARGS=--once ends when it has settled
+run: packages ## a real control plane with simulated Windows nodes and the operator; ARGS=--once ends when it has converged
 	$(CARGO) build --workspace --bin winpool --bin demo
 	@WINPOOL_BINARY=$(PROGRAMS)/winpool $(PROGRAMS)/demo $(ARGS)
 
@@ -56,7 +56,7 @@ policies: packages ## write config/policies from src/policies
 facts: packages ## compare the tables in crates/winpool-api/src/facts with files of upstream in the folder DIR; docs/facts.md says where they come from
 	@$(CARGO) run --quiet -p winpool-api --example facts -- "$(DIR)"
 
-bench: packages ## the figures for speed and memory
+bench: packages ## benchmarks of speed and memory
 	$(CARGO) bench -p winpool -p e2e --bench '*'
 	$(CARGO) run --release --quiet -p e2e --bin footprint
 	$(CARGO) run --release --quiet -p e2e --bin convergence

@@ -24,42 +24,46 @@ const NODES: usize = 5_000;
 const CHANGES: usize = 500;
 
 fn main() {
-    let (_, mut settled) = snapshots::new_and_settled(POOLS, NODES);
-    figure("the nodes of each pool, computed from nothing", "none", || drop(black_box(settled.membership())));
+    let (_, mut converged) = snapshots::new_and_settled(POOLS, NODES);
+    print_result("the nodes of each pool, computed from nothing", "none", || drop(black_box(converged.membership())));
     // The caches keep it between reconciles.
-    settled.membership = settled.membership();
-    let mut changed = settled.clone();
+    converged.membership = converged.membership();
+    let mut changed = converged.clone();
     let mut node = changed.nodes.get("win-7").unwrap().as_ref().clone();
     node.ready = !node.ready;
     changed.nodes.insert(node);
-    figure("the nodes of each pool, after a change of one node", "none", || drop(black_box(changed.membership())));
+    print_result("the nodes of each pool, after a change of one node", "none", || {
+        drop(black_box(changed.membership()))
+    });
     let foreign = |node: &mut WindowsNode, number: usize| {
         node.labels.insert("example.com/seen".into(), number.to_string());
     };
     let own = |node: &mut WindowsNode, _: usize| node.ready = !node.ready;
-    let reconciles = changes(&settled, "500 changes of foreign labels: event handler and reconciles", "1 s", foreign);
+    let reconciles = changes(&converged, "500 changes of foreign labels: event handler and reconciles", "1 s", foreign);
     println!("{:<62} {reconciles:>6}", "  reconciles");
-    let reconciles = changes(&settled, "500 changes of Ready: event handler and reconciles", "none", own);
+    let reconciles = changes(&converged, "500 changes of Ready: event handler and reconciles", "none", own);
     println!("{:<62} {reconciles:>6}", "  reconciles");
 
-    figure("one reconcile of one pool without a change", "none", || reconcile(&settled, "pool-0"));
-    figure("  of this: what the plans of all pools have in common", "none", || drop(black_box(Planner::new(&settled))));
-    let planner = Planner::new(&settled);
-    figure("  of this: the plan", "none", || drop(black_box(planner.plan("pool-0"))));
-    figure("a snapshot", "none", || drop(black_box(settled.clone())));
-    figure("a copy of the list of nodes", "none", || {
-        let mut nodes = settled.nodes.clone();
-        black_box(nodes.insert(settled.nodes.get("win-7").unwrap().clone()));
+    print_result("one reconcile of one pool without a change", "none", || reconcile(&converged, "pool-0"));
+    print_result("  of this: what the plans of all pools have in common", "none", || {
+        drop(black_box(Planner::new(&converged)))
     });
-    figure("the scheduling state with all labels", "none", || drop(black_box(SchedulingState::of(&settled))));
-    figure("the scheduling state with the selected labels", "none", || {
-        drop(black_box(SchedulingState::for_labels(&settled, BTreeSet::from(["kubernetes.io/os".to_owned()]))));
+    let planner = Planner::new(&converged);
+    print_result("  of this: the plan", "none", || drop(black_box(planner.plan("pool-0"))));
+    print_result("a snapshot", "none", || drop(black_box(converged.clone())));
+    print_result("a copy of the list of nodes", "none", || {
+        let mut nodes = converged.nodes.clone();
+        black_box(nodes.insert(converged.nodes.get("win-7").unwrap().clone()));
+    });
+    print_result("the scheduling state with all labels", "none", || drop(black_box(SchedulingState::of(&converged))));
+    print_result("the scheduling state with the selected labels", "none", || {
+        drop(black_box(SchedulingState::for_labels(&converged, BTreeSet::from(["kubernetes.io/os".to_owned()]))));
     });
 }
 
 /// Changes nodes with `change`, and reconciles the pools that the changes affect. Returns the number of reconciles.
-fn changes(settled: &Snapshot, what: &str, goal: &str, change: impl Fn(&mut WindowsNode, usize)) -> usize {
-    let mut now = settled.clone();
+fn changes(converged: &Snapshot, what: &str, goal: &str, change: impl Fn(&mut WindowsNode, usize)) -> usize {
+    let mut now = converged.clone();
     let mut reconciles = 0;
     let begin = snapshots::time_on_cpu();
     for number in 0..CHANGES {
@@ -87,7 +91,7 @@ fn reconcile(snapshot: &Snapshot, pool: &str) {
     black_box(report(&snapshot, &plan, &Done { results: Vec::new(), complete: true }));
 }
 
-fn figure(what: &str, goal: &str, run: impl Fn()) {
+fn print_result(what: &str, goal: &str, run: impl Fn()) {
     // The CPU time of a thread is updated in steps of milliseconds.
     let (begin, mut times) = (snapshots::time_on_cpu(), 0);
     while snapshots::time_on_cpu() - begin < Duration::from_millis(400) {

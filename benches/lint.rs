@@ -19,14 +19,14 @@ fn main() {
         let stream = folder.path().join(format!("{wrong}.yaml"));
         fs::write(&stream, (0..MANIFESTS / 2).map(|number| pair(number, wrong)).collect::<Vec<_>>().join("---\n"))
             .unwrap();
-        figure(&format!("10,000 manifests {name}, one stream"), &stream);
+        print_result(&format!("10,000 manifests {name}, one stream"), &stream);
     }
     let files = folder.path().join("files");
     fs::create_dir(&files).unwrap();
     for number in 0..MANIFESTS / 2 {
         fs::write(files.join(format!("{number}.yaml")), pair(number, true)).unwrap();
     }
-    figure("10,000 manifests with three findings in each, 5,000 files", &files);
+    print_result("10,000 manifests with three findings in each, 5,000 files", &files);
 }
 
 /// A Deployment and its Service, on request with three findings in each on average.
@@ -86,7 +86,7 @@ spec:
 }
 
 /// Prints the time and the memory of the best of three runs.
-fn figure(what: &str, path: &Path) {
+fn print_result(what: &str, path: &Path) {
     let runs: Vec<_> = (0..3).map(|_| run(path)).collect();
     let elapsed = runs.iter().map(|(elapsed, _)| *elapsed).min().unwrap_or_default();
     let memory = runs.iter().map(|(_, memory)| *memory).max().unwrap_or_default();

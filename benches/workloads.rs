@@ -30,7 +30,7 @@ fn main() {
     let mut shared = Shared::default();
     let begin = Instant::now();
     let pods: Vec<Arc<workload::Pod>> = (0..PODS).map(|number| Arc::new(read(number, true, &mut shared))).collect();
-    figure("reading 150,000 pods", "none", begin.elapsed());
+    print_result("reading 150,000 pods", "none", begin.elapsed());
     println!("{:<58} {:>9.1} MB   (goal: 300 MB)", "resident memory with these and 5,000 nodes", resident());
 
     let mut index = WorkloadIndex::default();
@@ -40,7 +40,7 @@ fn main() {
         index.set_pod(&pod.key.clone(), Some(pod.clone()));
     }
     black_box((0..POOLS).map(|pool| index.summary(&format!("pool-{pool}"))).collect::<Vec<_>>());
-    figure("first check of all workloads", "5 s", begin.elapsed());
+    print_result("first check of all workloads", "5 s", begin.elapsed());
     drop(pods);
     println!("{:<58} {:>9.1} MB   (goal: 300 MB)", "resident memory with the results", resident());
 
@@ -55,10 +55,10 @@ fn main() {
     let begin = Instant::now();
     index.set_state(SchedulingState::of(&Snapshot::default()));
     index.set_state(SchedulingState::of(&snapshot));
-    figure("checking all workloads again, twice", "none", begin.elapsed());
+    print_result("checking all workloads again, twice", "none", begin.elapsed());
 }
 
-fn figure(what: &str, goal: &str, elapsed: Duration) {
+fn print_result(what: &str, goal: &str, elapsed: Duration) {
     println!("{what:<58} {:>9.1} ms   (goal: {goal})", elapsed.as_secs_f64() * 1000.0);
 }
 

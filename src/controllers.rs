@@ -207,14 +207,8 @@ impl Probes {
     fn start(self, tasks: &mut JoinSet<()>, supervisor: &Supervisor, mapper: &EventMapper) {
         let Self { versions, version, keys, ownership } = self;
         let (versions, keys) = (Arc::new(Mutex::new(versions)), Arc::new(Mutex::new(keys)));
-        tasks.spawn(supervisor.clone().run("version", move || {
-            let versions = versions.clone();
-            async move { versions.lock().await.run().await }
-        }));
-        tasks.spawn(supervisor.clone().run("key", move || {
-            let keys = keys.clone();
-            async move { keys.lock().await.run().await }
-        }));
+        tasks.spawn(supervisor.clone().run("version", move || VersionProbe::run(versions.clone())));
+        tasks.spawn(supervisor.clone().run("key", move || OwnershipKeyStore::run(keys.clone())));
         let for_version = mapper.clone();
         let start = move || watch_value(version.clone(), "version", for_version.clone(), EventMapper::api_server);
         tasks.spawn(supervisor.clone().run("version-watch", start));

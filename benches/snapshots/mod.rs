@@ -41,7 +41,7 @@ pub fn new_and_settled(pools: usize, nodes: usize) -> (Snapshot, Snapshot) {
         ..Snapshot::default()
     };
     let new = snapshot(&pools_now, &objects);
-    let mut settled = new.clone();
+    let mut converged = new.clone();
     let names: Vec<String> = pools_now.keys().cloned().collect();
     let planner = Planner::new(&new);
     for operation in names.iter().flat_map(|name| planner.plan(name).unwrap().steps.into_iter().flatten()) {
@@ -54,21 +54,21 @@ pub fn new_and_settled(pools: usize, nodes: usize) -> (Snapshot, Snapshot) {
             }
             Operation::ApplyRuntimeClass { body, .. } => {
                 let class = read::<k8s_openapi::api::node::v1::RuntimeClass>(&body);
-                settled.runtime_classes.insert(RuntimeClassView::from(class));
+                converged.runtime_classes.insert(RuntimeClassView::from(class));
             }
             Operation::CreateConfigMap { body, .. } => {
                 let map = read::<k8s_openapi::api::core::v1::ConfigMap>(&body);
-                settled.config_maps.insert(ConfigMapView::from(map));
+                converged.config_maps.insert(ConfigMapView::from(map));
             }
             _ => {}
         }
     }
     let after = snapshot(&pools_now, &objects);
-    settled = Snapshot { pools: after.pools, nodes: after.nodes, ..settled };
+    converged = Snapshot { pools: after.pools, nodes: after.nodes, ..converged };
     for name in &names {
-        assert_eq!(plan(&settled, name).unwrap().steps, Vec::<Vec<Operation>>::new(), "nothing is left to do");
+        assert_eq!(plan(&converged, name).unwrap().steps, Vec::<Vec<Operation>>::new(), "nothing is left to do");
     }
-    (new, settled)
+    (new, converged)
 }
 
 fn pool(number: usize) -> Value {

@@ -42,13 +42,13 @@ async fn main() -> Result<()> {
             other => bail!("{image}: {other:?}"),
         }
     }
-    figure("10,000 pods with 200 images against a registry", took);
+    print_result("10,000 pods with 200 images against a registry", took);
     let requests = registry.requests_of("winpool/")?;
     let manifests = requests.iter().filter(|request| request.path.contains("/manifests/")).count();
     println!("{:<58} {manifests:>12}   (goal: {IMAGES})", "  manifest requests for that");
     Ok(())
 }
 
-fn figure(what: &str, took: Duration) {
+fn print_result(what: &str, took: Duration) {
     println!("{what:<58} {:>9.1} ms   (goal: 10 s)", took.as_secs_f64() * 1000.0);
 }

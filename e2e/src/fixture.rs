@@ -129,7 +129,7 @@ impl Fixture {
     /// Waits until the operator writes no object of this fixture, and checks that it writes none while the kubelets
     /// report.
     pub async fn until_idle(&self) -> Result<()> {
-        let before = self.settled_writes(IDLE, |write| write.name.starts_with(self.name)).await?;
+        let before = self.writes_until_idle(IDLE, |write| write.name.starts_with(self.name)).await?;
         let fresh = || async {
             self.report().await?;
             Ok(self.own_writes()?.split_off(before))

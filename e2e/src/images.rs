@@ -14,14 +14,14 @@ pub const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd\x04\x58\x29\x00\x00\x6c\x61\x79\x65\x
 
 /// The standard that defines the media types of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ManifestFormat {
     /// Open Container Initiative.
     Oci,
     /// Docker, schema 2.
     Docker,
 }
 
-/// The media types of a dialect.
+/// The media types of a format.
 #[derive(Clone, Copy, Debug)]
 pub struct MediaTypes {
     /// An index, which Docker calls a manifest list.
@@ -34,7 +34,7 @@ pub struct MediaTypes {
     pub gzip: &'static str,
 }
 
-impl Dialect {
+impl ManifestFormat {
     /// Its media types.
     #[must_use]
     pub fn media_types(self) -> MediaTypes {
@@ -127,10 +127,10 @@ impl Repository {
     ///
     /// # Errors
     /// When the registry does not take it.
-    pub async fn image(&self, tag: Option<&str>, dialect: Dialect, platform: &Value) -> Result<Value> {
-        let media_types = dialect.media_types();
+    pub async fn image(&self, tag: Option<&str>, format: ManifestFormat, platform: &Value) -> Result<Value> {
+        let media_types = format.media_types();
         let mut layers = vec![self.blob(media_types.gzip, GZIP).await?];
-        if dialect == Dialect::Oci {
+        if format == ManifestFormat::Oci {
             layers.push(self.blob("application/vnd.oci.image.layer.v1.tar+zstd", ZSTD).await?);
         } else if platform["os"] == "windows" {
             let mut foreign =
@@ -138,7 +138,7 @@ impl Repository {
             foreign["urls"] = json!(["https://base.example/layer"]);
             layers.insert(0, foreign);
         }
-        self.image_of(tag, dialect, platform, &layers).await
+        self.image_of(tag, format, platform, &layers).await
     }
 
     /// Pushes an image with these layers.
@@ -148,11 +148,11 @@ impl Repository {
     pub async fn image_of(
         &self,
         tag: Option<&str>,
-        dialect: Dialect,
+        format: ManifestFormat,
         platform: &Value,
         layers: &[Value],
     ) -> Result<Value> {
-        let media_types = dialect.media_types();
+        let media_types = format.media_types();
         let mut config = platform.clone();
         config["created"] = json!("2025-03-01T12:00:00Z");
         config["config"] = json!({ "Cmd": ["cmd"] });
@@ -168,8 +168,8 @@ impl Repository {
     ///
     /// # Errors
     /// When the registry does not take it.
-    pub async fn index(&self, tag: Option<&str>, dialect: Dialect, entries: &[Value]) -> Result<Value> {
-        let media_type = dialect.media_types().index;
+    pub async fn index(&self, tag: Option<&str>, format: ManifestFormat, entries: &[Value]) -> Result<Value> {
+        let media_type = format.media_types().index;
         let index = json!({ "schemaVersion": 2, "mediaType": media_type, "manifests": entries });
         self.document(tag, media_type, &index).await
     }

@@ -9,7 +9,7 @@ use crate::{
     assets,
     certificates::Authority,
     directory::Directory,
-    images::{Dialect, GZIP, Repository, windows},
+    images::{GZIP, ManifestFormat, Repository, windows},
     network::{accepts_connections, free_port},
     process::Process,
 };
@@ -165,7 +165,7 @@ impl Request {
 /// When the registry rejects one.
 pub async fn fill(registry: &Registry, count: usize) -> Result<Vec<String>> {
     const REPOSITORIES: usize = 10;
-    let types = Dialect::Docker.media_types();
+    let types = ManifestFormat::Docker.media_types();
     let mut references = Vec::new();
     for team in 0..REPOSITORIES {
         let name = format!("team-{team}/app");
@@ -173,8 +173,9 @@ pub async fn fill(registry: &Registry, count: usize) -> Result<Vec<String>> {
         let layer = repository.blob(types.gzip, GZIP).await?;
         for number in (team..count).step_by(REPOSITORIES) {
             let (tag, platform) = (format!("v{number}"), windows(&format!("10.0.20348.{number}")));
-            let image =
-                repository.image_of(Some(&tag), Dialect::Docker, &platform, std::slice::from_ref(&layer)).await?;
+            let image = repository
+                .image_of(Some(&tag), ManifestFormat::Docker, &platform, std::slice::from_ref(&layer))
+                .await?;
             let digest = image["digest"].as_str().unwrap_or_default();
             let suffix = if number % 2 == 0 { format!("@{digest}") } else { format!(":{tag}") };
             references.push(format!("{}/{name}{suffix}", registry.host()));

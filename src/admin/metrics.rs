@@ -30,7 +30,8 @@ pub enum ReconcileOutcome {
     Unchanged,
     /// Something was written.
     Changed,
-    /// A change is held until an administrator allows it.
+    /// Nothing was written, and changes wait for a decision: an annotation that allows them, or another mode than Observe and
+    /// the end of a pause.
     Held,
     /// A request failed, or the reconcile panicked.
     Failed,

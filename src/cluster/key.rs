@@ -7,7 +7,10 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, PostParams},
 };
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::{Mutex, watch},
+    time::sleep,
+};
 use tracing::{info, warn};
 use winpool_api::names::{OWNERSHIP_SECRET, label};
 use winpool_core::{ownership::Ownership, record::OwnershipKey};
@@ -131,11 +134,12 @@ impl OwnershipKeyStore {
         }
     }
 
-    /// Syncs periodically.
-    pub async fn run(&mut self) {
+    /// Syncs periodically. The last key is kept when the task is started again.
+    pub async fn run(shared: Arc<Mutex<Self>>) {
         loop {
-            sleep(if self.stored { INTERVAL } else { RETRY_INTERVAL }).await;
-            self.sync().await;
+            let stored = shared.lock().await.stored;
+            sleep(if stored { INTERVAL } else { RETRY_INTERVAL }).await;
+            shared.lock().await.sync().await;
         }
     }
 

@@ -1,11 +1,11 @@
 //! The versions of the API servers. Several may share one address, so each probe opens a new connection.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Config;
 use tokio::{
-    sync::watch,
+    sync::{Mutex, watch},
     time::{Instant, MissedTickBehavior, interval},
 };
 use tracing::debug;
@@ -46,14 +46,14 @@ impl VersionProbe {
         self.lowest.send_if_modified(|published| std::mem::replace(published, lowest) != lowest);
     }
 
-    /// Probes periodically; the first time after an interval.
-    pub async fn run(&mut self) {
+    /// Probes periodically; the first time after an interval. What was probed is kept when the task is started again.
+    pub async fn run(shared: Arc<Mutex<Self>>) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {
             ticks.tick().await;
-            self.probe().await;
+            shared.lock().await.probe().await;
         }
     }
 

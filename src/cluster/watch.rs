@@ -9,8 +9,7 @@ use kube_runtime::{
 };
 use tokio::time::Instant;
 use tracing::{debug, info, info_span, warn};
-use winpool_core::operation::ErrorCause;
-use winpool_core::text::with_sources;
+use winpool_core::{operation::ErrorCause, text::with_sources};
 
 use super::{Change, DEFINITIONS_REMEDY, Store, View, configuration::configuration_remedy, explain, status_code};
 use crate::admin::{KindReadiness, Metrics};

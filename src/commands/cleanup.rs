@@ -133,7 +133,7 @@ fn unverified_records(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Vec<
         pool.is_some_and(|pool| *snapshot.ownership == Ownership::TrustAll || snapshot.pools.contains(pool))
     };
     let description = |node: &WindowsNode| {
-        let record = snapshot.ownership.evidence(node).record()?;
+        let record = snapshot.ownership.record_state(node).record()?;
         let taints = record.taints.iter().filter(|(_, origin)| **origin != Origin::Found);
         let labels = record.labels.iter().filter(|(_, origin)| **origin != Origin::Found);
         let entries: Vec<_> = taints

@@ -7,8 +7,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use tokio::runtime::{Builder, Runtime};
-use winpool_core::text::some_of;
-use winpool_core::text::with_sources;
+use winpool_core::text::{some_of, with_sources};
 
 use super::Failure;
 use crate::cluster::{self};

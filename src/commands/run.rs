@@ -12,8 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use winpool_api::names::DEFAULT_NAMESPACE;
-use winpool_core::tables;
-use winpool_core::text::with_sources;
+use winpool_core::{tables, text::with_sources};
 
 use super::{Failure, connect, input, registry, signals::Signals};
 use crate::{

@@ -14,7 +14,7 @@ use winpool_core::{
         plan::{Plan, plan},
         rollout::FailureReason,
     },
-    status::{event::Event, figures, pool::report, rollout},
+    status::{event::Event, metrics, pool::report, rollout},
     workload::Workloads,
 };
 
@@ -37,7 +37,7 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
     let done = &writes.done;
     let report = report(&snapshot, &plan, done);
     context.metrics.pool(pool, metrics(&snapshot, &plan, done, &report.status));
-    for seconds in figures::ready_before_taint(&plan, done, Timestamp::now()) {
+    for seconds in metrics::ready_before_taint(&plan, done, Timestamp::now()) {
         context.metrics.ready_before_taint(pool, seconds);
     }
     let mut events = report.events;
@@ -64,11 +64,11 @@ fn metrics(snapshot: &Snapshot, plan: &Plan, done: &Done, status: &WindowsNodePo
     let build = plan.pool.spec.as_ref().ok().map(|spec| spec.build);
     PoolReport {
         nodes: status.nodes,
-        ready_untainted: figures::ready_untainted(plan, done),
-        holds: figures::holds(plan),
+        ready_untainted: metrics::ready_untainted(plan, done),
+        holds: metrics::holds(plan),
         conditions: status.conditions.iter().map(triple).collect(),
         support_end: build.and_then(builds::release).map(Release::final_end),
-        newest_minor: figures::newest_minor(plan),
+        newest_minor: metrics::newest_minor(plan),
         workloads: match &snapshot.workloads {
             Workloads::Known(summaries) => Some(summaries.get(pool).cloned().unwrap_or_default()),
             Workloads::Off | Workloads::Waiting => None,

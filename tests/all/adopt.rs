@@ -1,6 +1,6 @@
 //! `winpool adopt`: pools and profiles for existing nodes.
 
-mod laws;
+mod properties;
 mod tables;
 
 use std::{fs, path::Path, process::Command};

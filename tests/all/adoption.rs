@@ -110,7 +110,7 @@ fn a_new_taint_waits_for_windows_pods_that_do_not_tolerate_it() {
     for (case, kind, object, held) in table {
         let mut model = model(json!({}), json!([]));
         model.put(kind, "api", object);
-        model.settle();
+        model.converge();
         assert_eq!(taints_of(&model, "win-1"), if held { vec![] } else { vec![NEW] }, "{case}");
         let expected = if held { "WouldStrandPods" } else { "Applied" };
         assert_eq!(condition(&model, "web", "NodesTainted").0, expected, "{case}");
@@ -123,7 +123,7 @@ fn a_workload_without_pods_counts_if_its_pods_could_be_scheduled_to_the_nodes_no
     for (tolerations, held) in [(json!([]), false), (tolerating, true)] {
         let mut model = model(json!({"replacesTaints": old_taint()}), old_taint());
         model.put(DAEMON_SET, "logs", controller(json!({"tolerations": tolerations})));
-        model.settle();
+        model.converge();
         assert_eq!(taints_of(&model, "win-1"), if held { [OLD] } else { [NEW] }, "{tolerations}");
     }
 }
@@ -133,7 +133,7 @@ fn the_condition_says_what_to_write_in_each_workload_and_how_to_allow_it() {
     let mut model = model(json!({}), json!([]));
     model.put(POD, "api-1", pod(json!({})));
     model.put(DAEMON_SET, "logs", controller(json!({})));
-    model.settle();
+    model.converge();
     assert_eq!(
         condition(&model, "web", "NodesTainted").1,
         "win-1 (os:NoSchedule): 2 workloads do not tolerate it, and new pods would stay Pending. DaemonSet shop/logs: add \
@@ -151,7 +151,7 @@ fn pods_may_stay_pending_if_the_annotation_names_the_taint() {
         model.edit(POOL, "web", |pool| {
             pool["metadata"]["annotations"] = json!({"winpool.dev/allow-pending": annotation});
         });
-        model.settle();
+        model.converge();
         assert_eq!(taints_of(&model, "win-1").is_empty(), held, "{annotation}");
     }
 }
@@ -159,15 +159,15 @@ fn pods_may_stay_pending_if_the_annotation_names_the_taint() {
 #[test]
 fn a_taint_that_the_pool_has_begun_to_set_is_set_on_new_nodes_without_another_check() {
     let mut model = model(json!({}), json!([]));
-    model.settle();
+    model.converge();
     model.put(POD, "api-1", pod(json!({})));
     model.put(NODE, "win-2", web_node(20348, json!([])));
-    model.settle();
+    model.converge();
     assert_eq!(taints_of(&model, "win-2"), [NEW]);
     // A status of an earlier version has no values: the records of the nodes have the taint.
     model.edit(POOL, "web", |pool| drop(pool["status"]["applied"].as_object_mut().unwrap().remove("taintValues")));
     model.put(NODE, "win-3", web_node(20348, json!([])));
-    model.settle();
+    model.converge();
     assert_eq!(taints_of(&model, "win-3"), [NEW]);
 }
 
@@ -190,14 +190,14 @@ fn without_pods_a_taint_is_added_if_they_cannot_be_read_and_held_until_they_are_
 #[test]
 fn a_former_taint_stays_while_the_new_one_is_held() {
     let mut model = model(json!({"taints": [{"key": "os", "value": "Windows", "effect": "NoSchedule"}]}), json!([]));
-    model.settle();
+    model.converge();
     model.put(POD, "api-1", pod(json!({"tolerations": [{"key": "os", "value": "Windows"}]})));
     for taints in [
         json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]),
         json!([{"key": "team", "effect": "NoSchedule"}]),
     ] {
         model.edit(POOL, "web", |pool| pool["spec"]["taints"] = taints);
-        model.settle();
+        model.converge();
         assert_eq!(taints_of(&model, "win-1"), [OLD]);
         assert_eq!(condition(&model, "web", "NodesTainted").0, "WouldStrandPods");
     }
@@ -215,7 +215,7 @@ fn a_replaced_taint_is_exchanged_in_one_patch_or_removed_with_it() {
         let patches = steps.iter().flatten().filter_map(|operation| operation.summary());
         let patches: Vec<String> = patches.filter(|summary| summary.starts_with("Node")).collect();
         assert!(patches.len() == 1 && patches[0].contains(text), "{patches:?}");
-        model.settle_watched(|model| assert_eq!(taints_of(model, "win-1").len(), 1));
+        model.converge_watched(|model| assert_eq!(taints_of(model, "win-1").len(), 1));
         assert_eq!(taints_of(&model, "win-1"), [NEW]);
         let tolerations = model.get(CLASS, "windows-ltsc2022").unwrap()["scheduling"]["tolerations"].clone();
         assert_eq!(tolerations.as_array().unwrap().len(), 2, "{tolerations}");
@@ -225,7 +225,7 @@ fn a_replaced_taint_is_exchanged_in_one_patch_or_removed_with_it() {
 #[test]
 fn a_taint_with_another_value_is_kept_if_it_is_not_replaced() {
     let mut model = model(json!({}), old_taint());
-    model.settle();
+    model.converge();
     assert_eq!(taints_of(&model, "win-1"), [OLD]);
     assert_eq!(condition(&model, "web", "NodesTainted").0, "TaintConflict");
 }
@@ -238,7 +238,7 @@ fn two_pools_that_replace_taints_of_each_other_replace_none() {
         "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "batch"}}, "taints": old_taint(),
         "replacesTaints": new,
     })));
-    model.settle();
+    model.converge();
     assert_eq!(taints_of(&model, "win-1"), [OLD]);
     for (pool, other) in [("web", "batch"), ("batch", "web")] {
         let (reason, message) = condition(&model, pool, "NodesTainted");
@@ -251,34 +251,34 @@ fn two_pools_that_replace_taints_of_each_other_replace_none() {
 fn nodes_have_labels_for_the_releases_whose_images_they_run() {
     let mut model = model(json!({}), json!([]));
     model.put(NODE, "win-2", web_node(26100, json!([])));
-    model.settle();
+    model.converge();
     assert_eq!(labels_of(&model, "win-1"), ["ltsc2022"]);
     assert_eq!(labels_of(&model, "win-2"), ["23h2", "ltsc2022", "ltsc2025"]);
     model.edit(NODE, "win-2", |node| {
         node["status"]["nodeInfo"]["containerRuntimeVersion"] = json!("containerd://1.6.0")
     });
-    model.settle();
+    model.converge();
     assert_eq!(labels_of(&model, "win-2"), ["ltsc2025"]);
 }
 
 #[test]
 fn a_label_of_a_release_stays_while_a_pod_on_the_node_selects_it() {
     let mut model = model(json!({}), json!([]));
-    model.settle();
+    model.converge();
     let selector = json!({"kubernetes.io/os": "windows", "runs.winpool.dev/ltsc2022": "true"});
     model.put(POD, "api-1", pod(json!({"nodeSelector": selector, "tolerations": [{"operator": "Exists"}]})));
     model.edit(NODE, "win-1", |node| node["status"]["nodeInfo"]["kernelVersion"] = json!("10.0.17763.1"));
-    model.settle();
+    model.converge();
     assert_eq!(labels_of(&model, "win-1"), ["ltsc2019", "ltsc2022"]);
     model.delete(POD, "api-1");
-    model.settle();
+    model.converge();
     assert_eq!(labels_of(&model, "win-1"), ["ltsc2019"]);
 }
 
 #[test]
 fn a_class_for_compatible_nodes_waits_until_the_nodes_of_all_pools_have_the_label() {
     let mut model = model(json!({}), json!([]));
-    model.settle();
+    model.converge();
     let batch = json!({"windowsVersion": "ltsc2025", "nodeSelector": {"matchLabels": {"agentpool": "batch"}}});
     model.put(NODE, "win-2", node(26100, "containerd://2.1.4", &json!({"agentpool": "batch"}), &json!([])));
     model.put(POOL, "batch", pool(batch));
@@ -290,7 +290,7 @@ fn a_class_for_compatible_nodes_waits_until_the_nodes_of_all_pools_have_the_labe
     let (reason, message) = condition(&model, "web", "RuntimeClassReady");
     assert_eq!(reason, "Progressing");
     assert!(message.contains("do not have the label yet: win-2"), "{message}");
-    model.settle();
+    model.converge();
     assert_eq!(
         class_selector(&model, "windows-ltsc2022"),
         json!({"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "runs.winpool.dev/ltsc2022": "true"})
@@ -308,9 +308,9 @@ fn nodes_that_run_the_images_count_for_a_class_that_selects_compatible_nodes() {
         let mut model = Model::new();
         model.put(NODE, "win-1", web_node(25398, json!([])));
         model.put(POOL, "web", web(json!({"windowsVersion": "23H2", "runtimeClasses": classes})));
-        model.settle();
+        model.converge();
         model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2022"));
-        model.settle();
+        model.converge();
         let expected = if stranded { "WouldStrand" } else { "Applied" };
         assert_eq!(condition(&model, "web", "RuntimeClassReady").0, expected, "{scope}");
     }
@@ -329,7 +329,7 @@ fn a_node_below_the_lowest_revision_is_reported_with_the_update_to_install() {
         ),
     ] {
         let mut model = model(json!({"minRevision": revision}), json!([]));
-        model.settle();
+        model.converge();
         let (reason, message) = condition(&model, "web", "OSMismatch");
         match expected {
             Some(expected) => assert!(reason == "RevisionTooOld" && message.starts_with(expected), "{message}"),

@@ -75,7 +75,7 @@ impl Row {
         let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
         spec.as_object_mut().unwrap().extend(self.pool.as_object().unwrap().clone());
         model.put(POOL, "web", pool(spec));
-        model.settle();
+        model.converge();
         model
     }
 
@@ -493,7 +493,7 @@ fn the_configuration_name_is_mentioned_if_every_node_has_one() {
 
     let mut model = base().profile(json!({})).model();
     model.delete(PROFILE, "standard");
-    model.settle();
+    model.converge();
     assert_eq!(
         message(&model, "web", "NodesTainted"),
         "1 node has its labels, taints and configuration name",
@@ -519,7 +519,7 @@ fn a_held_eviction_is_reported_with_the_command_that_allows_it() {
     let drain =
         json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}, {"key": "drain", "effect": "NoExecute"}]);
     model.edit(POOL, "web", |pool| pool["spec"]["taints"] = drain);
-    model.settle();
+    model.converge();
     assert_eq!(taints(model.get(NODE, "win-1").unwrap()), ["os=windows:NoSchedule"]);
     let message = message(&model, "web", "NodesTainted");
     assert!(
@@ -539,7 +539,7 @@ fn nodes_that_two_pools_select_are_listed_by_the_selector() {
         {"key": "gpu", "operator": "DoesNotExist"},
     ]});
     model.put(POOL, "late", pool(json!({"windowsVersion": "ltsc2022", "nodeSelector": expressions})));
-    model.settle();
+    model.converge();
     for (pool, list) in [
         ("web", BY_SELECTOR),
         (

@@ -121,7 +121,7 @@ impl Cluster {
     }
 
     /// Reconciles and acts until nothing changes.
-    fn settle(&mut self) -> WindowsNodePoolStatus {
+    fn converge(&mut self) -> WindowsNodePoolStatus {
         for _ in 0..100 {
             let before = self.model.clone();
             let status = self.reconcile("web");
@@ -181,7 +181,7 @@ fn agents_get_their_configuration_one_after_another_and_each_is_confirmed() {
     assert_eq!(config_in_effect(&status), ("False".into(), "RollingOut".into(), expected));
     assert_eq!(status.columns.configured, "0/2");
     assert_eq!(status.columns.problem, "-", "a rollout is no problem");
-    let status = cluster.settle();
+    let status = cluster.converge();
     assert_eq!(
         cluster.take_log(),
         [
@@ -220,14 +220,14 @@ fn a_node_config_has_all_that_its_agent_needs() {
 fn without_agents_nothing_is_written_for_them_and_what_was_written_is_deleted() {
     for delivery in [Value::Null, json!({}), json!({"method": "None"})] {
         let mut cluster = Cluster::new(2, never_drain());
-        cluster.settle();
+        cluster.converge();
         assert_eq!(cluster.model.names(NODE_CONFIG), ["win-1", "win-2"]);
         cluster.take_log();
         cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = delivery);
-        cluster.settle();
+        cluster.converge();
         assert_eq!(cluster.take_log(), ["WindowsNodeConfig win-1: delete", "WindowsNodeConfig win-2: delete"]);
         assert_eq!(cluster.model.names(NODE_CONFIG), Vec::<String>::new());
-        let status = cluster.settle();
+        let status = cluster.converge();
         assert_eq!(config_in_effect(&status).2, "the reported resources of 2 nodes are those of the configuration");
     }
 }
@@ -235,11 +235,11 @@ fn without_agents_nothing_is_written_for_them_and_what_was_written_is_deleted() 
 #[test]
 fn a_failure_halts_the_rollout_until_the_attempt_is_raised_or_the_profile_is_corrected() {
     let mut cluster = Cluster::new(3, never_drain());
-    cluster.settle();
+    cluster.converge();
     cluster.take_log();
     cluster.agents = |name| if name == "win-1" { Agent::RollsBack } else { Agent::Applies };
     cluster.set_profile(json!({"kubelet": {"maxPods": 60}}));
-    let status = cluster.settle();
+    let status = cluster.converge();
     let (found, reason, message) = config_in_effect(&status);
     let config = cluster.node_config("win-1")["spec"]["config"].as_str().unwrap().to_owned();
     assert_eq!((found.as_str(), reason.as_str()), ("False", "RolloutHalted"));
@@ -259,16 +259,16 @@ fn a_failure_halts_the_rollout_until_the_attempt_is_raised_or_the_profile_is_cor
 
     cluster.agents = |_| Agent::Applies;
     cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"]["attempt"] = json!(2));
-    let status = cluster.settle();
+    let status = cluster.converge();
     assert_eq!(config_in_effect(&status).1, "InEffect");
     assert_eq!(cluster.take_log()[0], "WindowsNodeConfig win-1: assign CONFIG (KubeletRestart), attempt 2");
 
     cluster.agents = |name| if name == "win-2" { Agent::RollsBack } else { Agent::Applies };
     cluster.set_profile(json!({"kubelet": {"maxPods": 61}}));
-    assert_eq!(config_in_effect(&cluster.settle()).1, "RolloutHalted");
+    assert_eq!(config_in_effect(&cluster.converge()).1, "RolloutHalted");
     cluster.agents = |_| Agent::Applies;
     cluster.set_profile(json!({"kubelet": {"maxPods": 62}}));
-    assert_eq!(config_in_effect(&cluster.settle()).1, "InEffect");
+    assert_eq!(config_in_effect(&cluster.converge()).1, "InEffect");
 }
 
 #[test]
@@ -332,10 +332,10 @@ fn a_renewed_lease_is_a_heartbeat() {
 fn the_disruption_depends_on_the_files_that_differ() {
     let disruption = |spec: Value, rollout: Value| {
         let mut cluster = Cluster::new(1, never_drain());
-        cluster.settle();
+        cluster.converge();
         cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"] = rollout);
         cluster.set_profile(spec);
-        cluster.settle();
+        cluster.converge();
         cluster.node_config("win-1")["spec"]["disruption"].as_str().unwrap().to_owned()
     };
     let mirror = |endpoint: &str| json!({"containerd": {"registryMirrors": [{"registry": "docker.io", "endpoints": [endpoint]}]}});
@@ -349,25 +349,25 @@ fn the_disruption_depends_on_the_files_that_differ() {
     // The first mirror changes containerd.toml, the next one only hosts.toml.
     let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
     cluster.set_profile(mirror("https://a.example"));
-    cluster.settle();
+    cluster.converge();
     cluster.set_profile(mirror("https://b.example"));
-    cluster.settle();
+    cluster.converge();
     assert_eq!(cluster.node_config("win-1")["spec"]["disruption"], "None");
 }
 
 #[test]
 fn a_node_config_goes_with_its_node() {
     let mut cluster = Cluster::new(2, never_drain());
-    cluster.settle();
+    cluster.converge();
     cluster.take_log();
     cluster.model.delete(NODE, "win-1");
-    cluster.settle();
+    cluster.converge();
     assert_eq!(cluster.take_log(), ["WindowsNodeConfig win-1: delete"]);
 
     // A node of the same name has another uid.
     cluster.model.delete(NODE, "win-2");
     cluster.model.put(NODE, "win-2", web_node());
-    cluster.settle();
+    cluster.converge();
     assert_eq!(
         cluster.take_log(),
         [
@@ -383,7 +383,7 @@ fn a_node_config_goes_with_its_node() {
 #[test]
 fn a_node_that_moves_to_another_pool_with_the_same_configuration_changes_only_its_pool() {
     let mut cluster = Cluster::new(1, never_drain());
-    cluster.settle();
+    cluster.converge();
     cluster.take_log();
     cluster.model.put(POOL, "batch", pool(spec("batch", json!({"method": "Agent", "rollout": {"drain": "Never"}}))));
     cluster.model.edit(NODE, "win-1", |node| node["metadata"]["labels"]["agentpool"] = json!("batch"));
@@ -409,7 +409,7 @@ fn a_node_that_moves_to_another_pool_with_the_same_configuration_changes_only_it
 #[test]
 fn a_node_that_leaves_for_a_pool_without_agents_loses_its_node_config() {
     let mut cluster = Cluster::new(1, never_drain());
-    cluster.settle();
+    cluster.converge();
     cluster.model.put(POOL, "batch", pool(spec("batch", json!({"method": "None"}))));
     cluster.model.edit(NODE, "win-1", |node| node["metadata"]["labels"]["agentpool"] = json!("batch"));
     cluster.reconcile("batch");
@@ -420,14 +420,14 @@ fn a_node_that_leaves_for_a_pool_without_agents_loses_its_node_config() {
 #[test]
 fn configurations_that_agents_run_or_would_restore_are_kept() {
     let mut cluster = Cluster::new(2, never_drain());
-    cluster.settle();
+    cluster.converge();
     let first = cluster.node_config("win-1")["spec"]["config"].as_str().unwrap().to_owned();
     // The agent of a node keeps the first one, and the others change more often than configurations are kept.
     cluster.model.edit(NODE, "win-2", |node| node["spec"]["unschedulable"] = json!(true));
     cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"]["maxUnavailable"] = json!(2));
     for pods in 101..=106 {
         cluster.set_profile(json!({"kubelet": {"maxPods": pods}}));
-        cluster.settle();
+        cluster.converge();
     }
     assert_eq!(cluster.node_config("win-2")["status"]["applied"]["config"], first);
     assert!(cluster.model.names(CONFIG).contains(&first), "{:?}", cluster.model.names(CONFIG));
@@ -438,7 +438,7 @@ fn configurations_that_agents_run_or_would_restore_are_kept() {
 fn a_cleanup_deletes_the_node_configs_and_removes_the_cordon() {
     let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
     cluster.model.put(POD, "bare", pod("win-1", &json!([])));
-    cluster.settle();
+    cluster.converge();
     assert_eq!(cluster.model.get(NODE, "win-1").unwrap()["spec"]["unschedulable"], true);
     let mut cleaned = cluster.model.clone();
     for _ in 0..3 {
@@ -483,7 +483,7 @@ fn a_node_config_that_cannot_be_written_is_reported() {
 fn a_pool_that_observes_assigns_nothing() {
     let mut cluster = Cluster::new(1, never_drain());
     cluster.model.edit(POOL, "web", |pool| pool["spec"]["mode"] = json!("Observe"));
-    let status = cluster.settle();
+    let status = cluster.converge();
     assert_eq!(cluster.model.names(NODE_CONFIG), Vec::<String>::new());
     assert_eq!(config_in_effect(&status).1, "Differs", "as without agents");
 }
@@ -491,7 +491,7 @@ fn a_pool_that_observes_assigns_nothing() {
 #[test]
 fn a_replaced_config_map_is_not_assigned_before_it_is_restored() {
     let mut cluster = Cluster::new(2, never_drain());
-    cluster.settle();
+    cluster.converge();
     let name = cluster.model.names(CONFIG).remove(0);
     let digest = cluster.node_config("win-1")["spec"]["digest"].clone();
     cluster.model.edit(CONFIG, &name, |map| map["data"]["kubelet.yaml"] = json!("maxPods: 1"));
@@ -499,7 +499,7 @@ fn a_replaced_config_map_is_not_assigned_before_it_is_restored() {
     let assigned = plan(&cluster.model.snapshot(), "web").unwrap().steps.into_iter().flatten();
     let assigned = assigned.filter(|operation| matches!(operation, Operation::ApplyNodeConfig { .. }));
     assert_eq!(assigned.count(), 0, "the foreign digest is not assigned");
-    cluster.settle();
+    cluster.converge();
     for name in ["win-1", "win-2"] {
         assert_eq!(cluster.node_config(name)["spec"]["digest"], digest, "{name}");
     }

@@ -38,7 +38,7 @@ enum Waiting {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct World {
+struct Simulation {
     now: u64,
     /// The version and the holder of the Lease.
     lease: Option<(u64, String)>,
@@ -85,16 +85,16 @@ impl Process {
 }
 
 impl Model for TwoReplicas {
-    type State = World;
+    type State = Simulation;
     type Action = Event;
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World { now: 0, lease: None, versions: 0, processes: ["a", "b"].map(Process::new) }]
+    fn init_states(&self) -> Vec<Simulation> {
+        vec![Simulation { now: 0, lease: None, versions: 0, processes: ["a", "b"].map(Process::new) }]
     }
 
-    fn actions(&self, world: &World, events: &mut Vec<Event>) {
+    fn actions(&self, simulation: &Simulation, events: &mut Vec<Event>) {
         events.push(Event::Second);
-        for (index, process) in world.processes.iter().enumerate() {
+        for (index, process) in simulation.processes.iter().enumerate() {
             match process.waiting {
                 None => events.push(Event::Attempt(index)),
                 Some(Waiting::Answer { .. }) => events.push(Event::GiveUp(index)),
@@ -103,7 +103,7 @@ impl Model for TwoReplicas {
             if process.on_the_way.is_some() {
                 events.extend([Event::Receive(index), Event::Lose(index)]);
             }
-            if process.may_write(world.now) && !process.is_writing(world.now) {
+            if process.may_write(simulation.now) && !process.is_writing(simulation.now) {
                 events.push(Event::Write(index));
             }
             if process.identity == "a" {
@@ -112,9 +112,9 @@ impl Model for TwoReplicas {
         }
     }
 
-    fn next_state(&self, world: &World, event: Event) -> Option<World> {
-        let mut next = world.clone();
-        let World { now, lease, versions, processes } = &mut next;
+    fn next_state(&self, simulation: &Simulation, event: Event) -> Option<Simulation> {
+        let mut next = simulation.clone();
+        let Simulation { now, lease, versions, processes } = &mut next;
         match event {
             Event::Second => *now += 1,
             Event::Attempt(index) => {
@@ -163,18 +163,19 @@ impl Model for TwoReplicas {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("only one process may write or is writing", |_, world: &World| {
-                let is_active = |process: &&Process| process.may_write(world.now) || process.is_writing(world.now);
-                world.processes.iter().filter(is_active).count() <= 1
+            Property::always("only one process may write or is writing", |_, simulation: &Simulation| {
+                let is_active =
+                    |process: &&Process| process.may_write(simulation.now) || process.is_writing(simulation.now);
+                simulation.processes.iter().filter(is_active).count() <= 1
             }),
-            Property::sometimes("a restarted process writes again", |_, world: &World| {
-                world.processes[0].identity.len() == 2 && world.processes[0].may_write(world.now)
+            Property::sometimes("a restarted process writes again", |_, simulation: &Simulation| {
+                simulation.processes[0].identity.len() == 2 && simulation.processes[0].may_write(simulation.now)
             }),
         ]
     }
 
-    fn within_boundary(&self, world: &World) -> bool {
-        world.now <= END && world.versions <= VERSIONS
+    fn within_boundary(&self, simulation: &Simulation) -> bool {
+        simulation.now <= END && simulation.versions <= VERSIONS
     }
 }
 

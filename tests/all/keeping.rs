@@ -33,7 +33,7 @@ fn model() -> Model {
 /// Sets maxPods in the profile, and returns the name of the configuration.
 fn configured(model: &mut Model, max_pods: u32) -> String {
     model.edit(PROFILE, "standard", |profile| profile["spec"]["kubelet"] = json!({"maxPods": max_pods}));
-    model.settle();
+    model.converge();
     config_of(model, "win-1")
 }
 
@@ -85,7 +85,7 @@ fn a_configuration_that_a_node_names_is_kept() {
     model.edit(NODE, "win-2", |node| {
         node["metadata"]["annotations"].as_object_mut().unwrap().remove("winpool.dev/config");
     });
-    model.settle();
+    model.converge();
     assert_eq!(model.names(CONFIG), sorted(&configs[2..]));
 }
 

@@ -331,20 +331,20 @@ impl Model {
     }
 
     /// Reconciles all pools until nothing changes, and returns the number of rounds.
-    pub fn settle(&mut self) -> usize {
-        self.settle_watched(|_| {})
+    pub fn converge(&mut self) -> usize {
+        self.converge_watched(|_| {})
     }
 
-    /// Like [`Self::settle`]; `after` is called after each operation.
-    pub fn settle_watched(&mut self, mut after: impl FnMut(&Self)) -> usize {
+    /// Like [`Self::converge`]; `after` is called after each operation.
+    pub fn converge_watched(&mut self, mut after: impl FnMut(&Self)) -> usize {
         for round in 0..12 {
-            let mut is_settled = true;
+            let mut is_converged = true;
             for pool in self.names(POOL) {
                 if let Some((plan, report)) = self.reconcile_until(&pool, usize::MAX, &mut after) {
-                    is_settled &= plan.steps.is_empty() && report.body.is_none();
+                    is_converged &= plan.steps.is_empty() && report.body.is_none();
                 }
             }
-            if is_settled {
+            if is_converged {
                 return round;
             }
         }

@@ -19,12 +19,12 @@ fn taint(key: &str, value: &str, effect: &str) -> Value {
     json!({"key": key, "value": value, "effect": effect})
 }
 
-/// A settled pool `web` with one node `win-1`.
-fn settled(more: &Value, taints: &Value) -> Model {
+/// A converged pool `web` with one node `win-1`.
+fn converged(more: &Value, taints: &Value) -> Model {
     let mut model = Model::new();
     model.put(NODE, "win-1", web_node(taints));
     model.put(POOL, "web", web(more));
-    model.settle();
+    model.converge();
     model
 }
 
@@ -53,7 +53,7 @@ const PROTECTED: &str = "node-restriction.kubernetes.io/tier";
 
 #[test]
 fn a_label_or_record_that_a_kubelet_wrote_does_not_make_its_node_a_member() {
-    let mut model = settled(&json!({"labels": {PROTECTED: "gold"}}), &json!([]));
+    let mut model = converged(&json!({"labels": {PROTECTED: "gold"}}), &json!([]));
     let forged = r#"{"pool":"web","taints":{"os:NoSchedule":"added"}}"#;
     for (name, annotations) in [("label", json!({})), ("record", json!({"winpool.dev/owned": forged}))] {
         let mut other = node(20348, "containerd://2.1.4", &json!({"winpool.dev/pool": "web"}), &json!([]));
@@ -64,7 +64,7 @@ fn a_label_or_record_that_a_kubelet_wrote_does_not_make_its_node_a_member() {
     let copied = record(&model, "win-1");
     model.put(NODE, "copy", node(20348, "containerd://2.1.4", &json!({"winpool.dev/pool": "web"}), &json!([])));
     set_record(&mut model, "copy", &copied);
-    model.settle();
+    model.converge();
     for name in ["label", "record", "copy"] {
         let node = model.get(NODE, name).unwrap();
         assert_eq!(taints(node), Vec::<String>::new(), "{name}");
@@ -83,18 +83,18 @@ fn a_label_or_record_that_a_kubelet_wrote_does_not_make_its_node_a_member() {
 #[test]
 fn a_forged_record_does_not_remove_taints_and_labels_of_administrators() {
     let gpu = taint("gpu", "yes", "NoSchedule");
-    let mut model = settled(&json!({}), &json!([gpu]));
+    let mut model = converged(&json!({}), &json!([gpu]));
     // Another pool has applied a taint of this key.
     let batch = json!({
         "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "batch"}}, "taints": [gpu],
     });
     model.put(POOL, "batch", pool(batch));
-    model.settle();
+    model.converge();
     for pool in ["web", "batch"] {
         let forged =
             format!(r#"{{"pool":"{pool}","taints":{{"gpu:NoSchedule":"added"}},"labels":{{"agentpool":"added"}}}}"#);
         set_record(&mut model, "win-1", &forged);
-        model.settle();
+        model.converge();
         assert_eq!(taints(win(&model)), ["gpu=yes:NoSchedule", "os=windows:NoSchedule"], "{pool}");
         assert_eq!(win(&model)["metadata"]["labels"]["agentpool"], "web");
     }
@@ -103,26 +103,26 @@ fn a_forged_record_does_not_remove_taints_and_labels_of_administrators() {
 #[test]
 fn an_older_record_of_a_node_does_not_remove_taints_that_its_pool_no_longer_applies() {
     let os = taint("os", "windows", "NoSchedule");
-    let mut model = settled(&json!({"taints": [os, taint("team", "web", "NoSchedule")]}), &json!([]));
+    let mut model = converged(&json!({"taints": [os, taint("team", "web", "NoSchedule")]}), &json!([]));
     let old = record(&model, "win-1");
     model.edit(POOL, "web", |pool| pool["spec"]["taints"] = json!([os]));
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"], "the pool removes what it added");
     // An administrator sets the taint, and the kubelet writes the old record back.
     model.edit(NODE, "win-1", |node| {
         node["spec"]["taints"].as_array_mut().unwrap().push(taint("team", "web", "NoSchedule"));
     });
     set_record(&mut model, "win-1", &old);
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule", "team=web:NoSchedule"]);
 }
 
 #[test]
 fn without_the_key_nothing_is_removed_and_the_condition_has_a_remedy() {
-    let mut model = settled(&json!({"deletionPolicy": "Cleanup", "labels": {"team": "web"}}), &json!([]));
+    let mut model = converged(&json!({"deletionPolicy": "Cleanup", "labels": {"team": "web"}}), &json!([]));
     let before = win(&model).clone();
     model.key = 8;
-    model.settle();
+    model.converge();
     assert_eq!(*win(&model), before, "a record that cannot be verified is not changed");
     let (_, _, message) = condition(&model, "web", "NodesTainted");
     assert!(
@@ -136,7 +136,7 @@ fn without_the_key_nothing_is_removed_and_the_condition_has_a_remedy() {
         pool["spec"]["taints"] = json!([taint("team", "web", "NoSchedule")]);
         pool["spec"]["labels"] = json!({});
     });
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule", "team=web:NoSchedule"]);
     assert_eq!(win(&model)["metadata"]["labels"]["team"], "web");
     let kept: Value = serde_json::from_str(&record(&model, "win-1")).unwrap();
@@ -144,18 +144,18 @@ fn without_the_key_nothing_is_removed_and_the_condition_has_a_remedy() {
     assert_eq!(kept["labels"]["team"], "claimed");
 
     model.delete(POOL, "web");
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"], "only taints that the record has as added are removed");
     assert_eq!(model.get(POOL, "web"), None);
 }
 
 #[test]
 fn a_cleanup_waits_for_records_that_cannot_be_verified_and_has_a_remedy() {
-    let mut model = settled(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
+    let mut model = converged(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
     let before = win(&model).clone();
     model.key = 8;
     model.delete(POOL, "web");
-    model.settle();
+    model.converge();
     assert_eq!(*win(&model), before);
     assert_eq!(model.names(CLASS), ["windows-ltsc2022"]);
     let (status, _, message) = condition(&model, "web", "Ready");
@@ -163,27 +163,27 @@ fn a_cleanup_waits_for_records_that_cannot_be_verified_and_has_a_remedy() {
     assert!(message.contains("the records on win-1 cannot be verified"), "{message}");
     assert!(message.contains("winpool cleanup --pool web --trust-records"), "{message}");
     model.key = 7;
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), Vec::<String>::new());
     assert_eq!(model.get(POOL, "web"), None);
 }
 
 #[test]
 fn unchanged_records_are_valid_again_with_the_former_key() {
-    let mut model = settled(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
+    let mut model = converged(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
     model.key = 8;
-    model.settle();
+    model.converge();
     model.key = 7;
-    model.settle();
+    model.converge();
     assert_eq!(condition(&model, "web", "NodesTainted").2, "1 node has its labels and taints");
     model.delete(POOL, "web");
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), Vec::<String>::new());
 }
 
 #[test]
 fn a_cleanup_that_trusts_all_records_removes_their_entries() {
-    let mut model = settled(&json!({}), &json!([]));
+    let mut model = converged(&json!({}), &json!([]));
     model.delete(POOL, "web");
     let mut snapshot = model.snapshot();
     snapshot.ownership = std::sync::Arc::default();
@@ -199,12 +199,12 @@ fn a_cleanup_that_trusts_all_records_removes_their_entries() {
 #[test]
 fn a_recreated_pool_with_fewer_taints_removes_those_of_the_deleted_pool() {
     let os = taint("os", "windows", "NoSchedule");
-    let mut model = settled(&json!({"taints": [os, taint("team", "web", "NoSchedule")]}), &json!([]));
+    let mut model = converged(&json!({"taints": [os, taint("team", "web", "NoSchedule")]}), &json!([]));
     model.delete(POOL, "web");
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule", "team=web:NoSchedule"], "Retain");
     model.put(POOL, "web", web(&json!({"taints": [os]})));
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
 }
 
@@ -218,10 +218,10 @@ fn a_deleted_pool_with_retain_leaves_all_objects_unchanged() {
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         pool(spec)
     };
-    let mut model = settled(&json!({}), &json!([]));
+    let mut model = converged(&json!({}), &json!([]));
     model.put(NODE, "win-2", node(20348, "containerd://2.1.4", &json!({"agentpool": "batch"}), &json!([])));
     model.put(POOL, "batch", batch(json!({})));
-    model.settle();
+    model.converge();
     let objects =
         |model: &Model| -> Vec<Value> { [NODE, CLASS].into_iter().flat_map(|kind| model.all(kind)).cloned().collect() };
     let before = objects(&model);
@@ -229,16 +229,16 @@ fn a_deleted_pool_with_retain_leaves_all_objects_unchanged() {
     for deleted in ["web", "batch"] {
         let mut model = model.clone();
         model.delete(POOL, deleted);
-        model.settle();
+        model.converge();
         assert_eq!(objects(&model), before, "{deleted} was deleted with Retain");
     }
 
     // A pool of another build does not change a retained class.
     model.delete(POOL, "web");
     model.delete(POOL, "batch");
-    model.settle();
+    model.converge();
     model.put(POOL, "next", batch(json!({"windowsVersion": "ltsc2025"})));
-    model.settle();
+    model.converge();
     let (_, reason, message) = condition(&model, "next", "RuntimeClassReady");
     assert_eq!(reason, "NameTaken");
     assert!(message.contains("was created for pool web, which was deleted with deletionPolicy Retain"), "{message}");
@@ -248,18 +248,18 @@ fn a_deleted_pool_with_retain_leaves_all_objects_unchanged() {
     };
     assert_eq!(selector(&model), "10.0.20348");
     model.edit(POOL, "next", |pool| pool["spec"]["runtimeClasses"][0]["adopt"] = json!(true));
-    model.settle();
+    model.converge();
     assert_eq!(selector(&model), "10.0.26100");
 }
 
 #[test]
 fn a_toleration_is_kept_while_a_node_that_the_class_selects_has_the_taint() {
-    let mut model = settled(&json!({}), &json!([]));
+    let mut model = converged(&json!({}), &json!([]));
     model.edit(POOL, "web", |pool| pool["spec"]["taints"] = json!([taint("team", "web", "NoSchedule")]));
     // An administrator sets a taint on a node of the same build that is in no pool.
     let manual = json!([taint("os", "windows", "NoSchedule")]);
     model.put(NODE, "manual", node(20348, "containerd://2.1.4", &json!({}), &manual));
-    model.settle();
+    model.converge();
     let keys = |model: &Model| -> Vec<String> {
         let class = model.get(CLASS, "windows-ltsc2022").unwrap();
         let tolerations = class["scheduling"]["tolerations"].as_array().unwrap();
@@ -267,7 +267,7 @@ fn a_toleration_is_kept_while_a_node_that_the_class_selects_has_the_taint() {
     };
     assert_eq!(keys(&model), ["team", "os"]);
     model.edit(NODE, "manual", |node| node["spec"]["taints"] = json!([]));
-    model.settle();
+    model.converge();
     assert_eq!(keys(&model), ["team"]);
 }
 
@@ -281,7 +281,7 @@ fn a_pool_in_mode_observe_takes_no_node_and_no_class_from_a_pool_in_mode_enforce
         web(&json!({"mode": "Observe", "runtimeClasses": [{"name": "windows", "scope": "Pool"}]})),
     );
     model.put(POOL, "web", web(&json!({"runtimeClasses": [{"name": "windows"}]})));
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
     assert_eq!(win(&model)["metadata"]["labels"]["winpool.dev/pool"], "web");
     assert_eq!(condition(&model, "web", "RuntimeClassReady").1, "Applied");
@@ -289,13 +289,13 @@ fn a_pool_in_mode_observe_takes_no_node_and_no_class_from_a_pool_in_mode_enforce
     // A fallback pool keeps a node that a pool in mode Observe selects.
     model.put(NODE, "win-2", node(20348, "containerd://2.1.4", &json!({"agentpool": "new"}), &json!([])));
     model.put(POOL, "rest", pool(json!({"windowsVersion": "ltsc2022", "fallback": true})));
-    model.settle();
+    model.converge();
     let mut spec = web(&json!({"mode": "Observe"}));
     spec["spec"]["nodeSelector"] = json!({"matchLabels": {"agentpool": "new"}});
     model.put(POOL, "new", spec);
-    model.settle();
+    model.converge();
     model.edit(NODE, "win-2", |node| node["spec"]["taints"] = json!([]));
-    model.settle();
+    model.converge();
     assert_eq!(taints(model.get(NODE, "win-2").unwrap()), ["os=windows:NoSchedule"]);
 }
 
@@ -327,13 +327,13 @@ fn a_no_execute_taint_is_held_on_a_node_with_pods_that_do_not_tolerate_it() {
     for (case, pods, applied) in table {
         let mut model = Model::new();
         model.put(POOL, "web", web(&json!({"taints": [drain]})));
-        model.settle();
+        model.converge();
         // Node and pods are created after the pool has applied the taint to others.
         model.put(NODE, "win-1", web_node(&json!([])));
         for (number, pod) in pods.into_iter().enumerate() {
             model.put(POD, &format!("default/{number}"), pod);
         }
-        model.settle();
+        model.converge();
         assert_eq!(taints(win(&model)) == ["drain=a:NoExecute"], applied, "{case}");
         assert_eq!(
             condition(&model, "web", "NodesTainted").1,
@@ -341,7 +341,7 @@ fn a_no_execute_taint_is_held_on_a_node_with_pods_that_do_not_tolerate_it() {
             "{case}"
         );
         model.edit(POOL, "web", |pool| pool["metadata"]["annotations"] = json!({"winpool.dev/allow-evict": "drain=a"}));
-        model.settle();
+        model.converge();
         assert_eq!(taints(win(&model)), ["drain=a:NoExecute"], "{case}: allowed");
     }
 }
@@ -349,15 +349,15 @@ fn a_no_execute_taint_is_held_on_a_node_with_pods_that_do_not_tolerate_it() {
 #[test]
 fn the_value_of_a_no_execute_taint_is_changed_only_if_evictions_are_allowed() {
     let drain = |value: &str| json!([taint("drain", value, "NoExecute")]);
-    let mut model = settled(&json!({"taints": drain("a")}), &json!([]));
+    let mut model = converged(&json!({"taints": drain("a")}), &json!([]));
     let tolerations = json!([{"key": "drain", "operator": "Equal", "value": "a", "effect": "NoExecute"}]);
     model.put(POD, "default/web", pod("win-1", &tolerations));
     model.edit(POOL, "web", |pool| pool["spec"]["taints"] = drain("b"));
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["drain=a:NoExecute"]);
     assert_eq!(condition(&model, "web", "NodesTainted").1, "WouldEvict");
     model.edit(POOL, "web", |pool| pool["metadata"]["annotations"] = json!({"winpool.dev/allow-evict": "drain=b"}));
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["drain=b:NoExecute"]);
 }
 
@@ -376,7 +376,7 @@ fn every_new_no_execute_taint_is_held_if_pods_are_not_known() {
 
 #[test]
 fn a_rejected_cleanup_keeps_taints_record_label_and_finalizer() {
-    let mut model = settled(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
+    let mut model = converged(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
     let before = win(&model).clone();
     model.refuses = Some(|operation| matches!(operation, winpool_core::operation::Operation::PatchNode(_)));
     model.delete(POOL, "web");
@@ -389,7 +389,7 @@ fn a_rejected_cleanup_keeps_taints_record_label_and_finalizer() {
     assert_eq!(status, "False");
     assert!(message.contains("rejected by the model"), "{message}");
     model.refuses = None;
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), Vec::<String>::new());
     assert_eq!(model.get(POOL, "web"), None);
 }

@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-/// The conditions of compilation that may occur, besides `test`.
+/// The conditions of compilation that may occur, besides `test` and features.
 const ALLOWED: [&str; 3] = ["unix", "windows", "not(windows)"];
 
 fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
@@ -24,7 +24,8 @@ fn conditions(text: &str) -> Vec<&str> {
     let whole = whole.filter_map(|rest| rest.rsplit_once(')').map(|(condition, _)| condition.trim()));
     let attributes =
         after("cfg_attr(").into_iter().filter_map(|rest| rest.split_once(',').map(|(first, _)| first.trim()));
-    whole.chain(attributes).filter(|condition| *condition != "test" && *condition != "not(test)").collect()
+    let all = whole.chain(attributes);
+    all.filter(|condition| !["test", "not(test)"].contains(condition) && !condition.contains("feature = ")).collect()
 }
 
 #[test]
@@ -51,7 +52,7 @@ fn no_code_is_for_one_unix_only() {
 
 #[test]
 fn conditions_are_found_in_attributes_and_macros() {
-    let text = "#[cfg(unix)]\nfn a() {}\n#[cfg(test)]\nmod b {}\n#[cfg_attr(not(windows), allow(dead_code))]\n\
+    let text = "#[cfg(unix)]\nfn a() {}\n#[cfg(test)]\nmod b {}\n#[cfg(not(feature = \"otlp\"))]\nfn c() {}\n#[cfg_attr(not(windows), allow(dead_code))]\n\
                 const X: bool = cfg!(target_os = \"linux\");\n#[cfg(all(unix, target_arch = \"arm\"))]\n";
     assert_eq!(conditions(text), ["unix", "all(unix, target_arch = \"arm\")", "target_os = \"linux\"", "not(windows)"]);
 }

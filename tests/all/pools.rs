@@ -19,12 +19,12 @@ fn web_node(taints: Value) -> Value {
     node(20348, "containerd://2.1.4", &json!({"agentpool": "web"}), &taints)
 }
 
-/// A settled pool `web` with one node `win-1`.
-fn settled(spec: Value, taints: Value) -> Model {
+/// A converged pool `web` with one node `win-1`.
+fn converged(spec: Value, taints: Value) -> Model {
     let mut model = Model::new();
     model.put(NODE, "win-1", web_node(taints));
     model.put(POOL, "web", web(spec));
-    model.settle();
+    model.converge();
     model
 }
 
@@ -75,7 +75,7 @@ fn tolerations(model: &Model, class: &str) -> Vec<String> {
 
 #[test]
 fn a_pool_taints_and_labels_its_nodes_and_creates_a_class_that_selects_them() {
-    let model = settled(json!({"labels": {"team": "web"}}), json!([]));
+    let model = converged(json!({"labels": {"team": "web"}}), json!([]));
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
     assert_eq!(label(win(&model), "winpool.dev/pool"), Some("web"));
     assert_eq!(label(win(&model), "team"), Some("web"));
@@ -115,13 +115,13 @@ fn keys_are_recorded_in_the_status_before_they_are_set_on_nodes() {
 
 #[test]
 fn an_equal_taint_that_was_present_is_found_and_is_never_removed() {
-    let mut model = settled(
+    let mut model = converged(
         json!({"deletionPolicy": "Cleanup"}),
         json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]),
     );
     assert_eq!(owned(win(&model))["taints"], json!({"os:NoSchedule": "found"}));
     model.delete(POOL, "web");
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
     assert_eq!(label(win(&model), "winpool.dev/pool"), None);
 }
@@ -138,13 +138,13 @@ fn a_taint_of_a_kubelet_that_registered_with_the_rendered_configuration_is_added
         json!({"cpu": "4", "memory": "14168064Ki", "ephemeral-storage": "96636764160", "pods": "110"});
     model.put(NODE, "win-1", registered);
     model.put(NODE, "win-2", web_node(taint));
-    model.settle();
+    model.converge();
     assert_eq!(owned(win(&model))["taints"], json!({"os:NoSchedule": "added"}));
     assert_eq!(owned(model.get(NODE, "win-2").unwrap())["taints"], json!({"os:NoSchedule": "found"}));
     assert_eq!(status(&model, "web").configs[0].in_effect, 1);
     assert_eq!(reason(&model, "web", "ConfigInEffect"), "Differs", "win-2 reserves no resources");
     model.delete(POOL, "web");
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), Vec::<String>::new());
     assert_eq!(taints(model.get(NODE, "win-2").unwrap()), ["os=windows:NoSchedule"]);
 }
@@ -164,19 +164,21 @@ fn a_taint_that_the_admission_policy_set_for_the_pool_is_added_and_its_mark_is_r
         model.put(NODE, "win-1", registered);
         model.now += SignedDuration::from_mins(minutes);
         model.put(POOL, "web", web(json!({"deletionPolicy": "Cleanup"})));
-        model.settle();
+        model.converge();
         assert_eq!(owned(win(&model))["taints"], json!({"os:NoSchedule": origin}), "{registered_with} {minutes}");
         assert_eq!(win(&model)["metadata"]["annotations"].get("winpool.dev/registered-with"), None);
         model.delete(POOL, "web");
-        model.settle();
+        model.converge();
         assert_eq!(taints(win(&model)), remaining, "{registered_with} {minutes}");
     }
 }
 
 #[test]
 fn a_taint_with_another_value_is_a_conflict_and_the_rest_is_applied() {
-    let model =
-        settled(json!({"labels": {"team": "web"}}), json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}]));
+    let model = converged(
+        json!({"labels": {"team": "web"}}),
+        json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}]),
+    );
     assert_eq!(taints(win(&model)), ["os=Windows:NoSchedule"]);
     assert_eq!(label(win(&model), "team"), Some("web"));
     let (status, reason, message) = condition(&model, "web", "NodesTainted");
@@ -194,7 +196,7 @@ fn a_label_with_another_value_is_a_conflict() {
         node(20348, "containerd://2.1.4", &json!({"agentpool": "web", "team": "theirs"}), &json!([])),
     );
     model.put(POOL, "web", web(json!({"labels": {"team": "web"}})));
-    model.settle();
+    model.converge();
     assert_eq!(label(win(&model), "team"), Some("theirs"));
     assert_eq!(reason(&model, "web", "NodesTainted"), "LabelConflict");
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
@@ -202,23 +204,23 @@ fn a_label_with_another_value_is_a_conflict() {
 
 #[test]
 fn an_added_taint_gets_the_new_value() {
-    let mut model = settled(json!({}), json!([]));
+    let mut model = converged(json!({}), json!([]));
     model.edit(POOL, "web", |pool| {
         pool["spec"]["taints"] = json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}])
     });
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=Windows:NoSchedule"]);
     assert_eq!(tolerations(&model, "windows-ltsc2022"), ["os=Windows"]);
 }
 
 #[test]
 fn tolerations_are_added_before_the_taints_and_removed_after_them() {
-    let mut model = settled(json!({}), json!([]));
+    let mut model = converged(json!({}), json!([]));
     model.edit(POOL, "web", |pool| {
         pool["spec"]["taints"] = json!([{"key": "team", "value": "web", "effect": "NoSchedule"}])
     });
     let mut seen = Vec::new();
-    model.settle_watched(|model| seen.push((taints(win(model)), tolerations(model, "windows-ltsc2022"))));
+    model.converge_watched(|model| seen.push((taints(win(model)), tolerations(model, "windows-ltsc2022"))));
     for (taints, tolerated) in &seen {
         for taint in taints {
             assert!(
@@ -234,12 +236,12 @@ fn tolerations_are_added_before_the_taints_and_removed_after_them() {
 fn a_selector_is_narrowed_after_the_nodes_have_its_labels() {
     let mut model = Model::new();
     model.put(POOL, "web", web(json!({})));
-    model.settle();
+    model.converge();
     model.put(NODE, "win-1", web_node(json!([])));
     model.edit(POOL, "web", |pool| {
         pool["spec"]["runtimeClasses"] = json!([{"name": "windows-ltsc2022", "scope": "Pool"}])
     });
-    model.settle_watched(|model| {
+    model.converge_watched(|model| {
         let selector = &model.get(CLASS, "windows-ltsc2022").unwrap()["scheduling"]["nodeSelector"];
         let narrowed = selector.get("winpool.dev/pool").is_some();
         assert!(!narrowed || label(win(model), "winpool.dev/pool").is_some());
@@ -249,23 +251,23 @@ fn a_selector_is_narrowed_after_the_nodes_have_its_labels() {
 
 #[test]
 fn changes_by_other_clients_are_reverted() {
-    let mut model = settled(json!({}), json!([]));
+    let mut model = converged(json!({}), json!([]));
     model.edit(NODE, "win-1", |node| node["spec"]["taints"] = json!([]));
     model.edit(CLASS, "windows-ltsc2022", |class| class["scheduling"]["tolerations"] = json!([]));
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
     assert_eq!(tolerations(&model, "windows-ltsc2022"), ["os=windows"]);
 }
 
 #[test]
 fn keys_that_other_clients_add_to_the_maps_of_a_class_are_removed() {
-    let mut model = settled(json!({}), json!([]));
+    let mut model = converged(json!({}), json!([]));
     let before = model.get(CLASS, "windows-ltsc2022").unwrap().clone();
     model.edit(CLASS, "windows-ltsc2022", |class| {
         class["scheduling"]["nodeSelector"]["disk"] = json!("fast");
         class["overhead"] = json!({"podFixed": {"memory": "1Gi"}});
     });
-    model.settle();
+    model.converge();
     let class = model.get(CLASS, "windows-ltsc2022").unwrap();
     assert_eq!(class["scheduling"], before["scheduling"]);
     assert_eq!(class["overhead"]["podFixed"], json!({}));
@@ -273,9 +275,9 @@ fn keys_that_other_clients_add_to_the_maps_of_a_class_are_removed() {
 
 #[test]
 fn nodes_that_no_longer_match_are_held_until_their_release_is_allowed() {
-    let mut model = settled(json!({}), json!([]));
+    let mut model = converged(json!({}), json!([]));
     model.edit(POOL, "web", |pool| pool["spec"]["nodeSelector"]["matchLabels"]["agentpool"] = json!("wbe"));
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
     let (status, reason, message) = condition(&model, "web", "NodesAssigned");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "ReleaseHeld"));
@@ -285,27 +287,27 @@ fn nodes_that_no_longer_match_are_held_until_their_release_is_allowed() {
     );
 
     model.edit(NODE, "win-1", |node| node["spec"]["taints"] = json!([]));
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"], "a held node is reconciled like any other");
 
     model.edit(POOL, "web", |pool| {
         pool["metadata"]["annotations"] = json!({"winpool.dev/allow-release": "agentpool=web"})
     });
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"], "the annotation names another selector");
     model.edit(POOL, "web", |pool| {
         pool["metadata"]["annotations"] = json!({"winpool.dev/allow-release": "agentpool=wbe"})
     });
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), Vec::<String>::new());
     assert_eq!(label(win(&model), "winpool.dev/pool"), None);
 }
 
 #[test]
 fn a_class_is_changed_to_a_new_build_when_it_has_a_ready_node() {
-    let mut model = settled(json!({"runtimeClasses": [{"name": "windows"}]}), json!([]));
+    let mut model = converged(json!({"runtimeClasses": [{"name": "windows"}]}), json!([]));
     model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2025"));
-    model.settle();
+    model.converge();
     let build = |model: &Model| {
         model.get(CLASS, "windows").unwrap()["scheduling"]["nodeSelector"]["node.kubernetes.io/windows-build"].clone()
     };
@@ -314,11 +316,11 @@ fn a_class_is_changed_to_a_new_build_when_it_has_a_ready_node() {
 
     let mut allowed = model.clone();
     allowed.edit(POOL, "web", |pool| pool["metadata"]["annotations"] = json!({"winpool.dev/allow-strand": "ltsc2025"}));
-    allowed.settle();
+    allowed.converge();
     assert_eq!(build(&allowed), "10.0.26100");
 
     model.put(NODE, "win-2", node(26100, "containerd://2.1.4", &json!({"agentpool": "web"}), &json!([])));
-    model.settle();
+    model.converge();
     assert_eq!(build(&model), "10.0.26100");
     assert_eq!(reason(&model, "web", "RuntimeClassReady"), "Applied");
     assert_eq!(reason(&model, "web", "OSMismatch"), "NodeBuildDiffers");
@@ -326,15 +328,15 @@ fn a_class_is_changed_to_a_new_build_when_it_has_a_ready_node() {
 
 #[test]
 fn an_unused_class_of_the_new_build_does_not_allow_stranding() {
-    let mut model = settled(json!({"windowsVersion": "ltsc2025"}), json!([]));
+    let mut model = converged(json!({"windowsVersion": "ltsc2025"}), json!([]));
     assert_eq!(model.names(CLASS), ["windows-ltsc2025"]);
     model.edit(POOL, "web", |pool| {
         pool["spec"]["windowsVersion"] = json!("ltsc2022");
         pool["spec"]["runtimeClasses"] = json!([{"name": "windows"}]);
     });
-    model.settle();
+    model.converge();
     model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2025"));
-    model.settle();
+    model.converge();
     let (_, reason, message) = condition(&model, "web", "RuntimeClassReady");
     assert_eq!(reason, "WouldStrand", "{message}");
     let remedy = "kubectl annotate wnp web winpool.dev/allow-strand=ltsc2025 --overwrite";
@@ -343,13 +345,13 @@ fn an_unused_class_of_the_new_build_does_not_allow_stranding() {
 
 #[test]
 fn a_default_class_of_another_name_is_created_when_the_new_build_has_a_ready_node() {
-    let mut model = settled(json!({}), json!([]));
+    let mut model = converged(json!({}), json!([]));
     model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2025"));
-    model.settle();
+    model.converge();
     assert_eq!(reason(&model, "web", "RuntimeClassReady"), "WouldStrand");
     assert_eq!(model.names(CLASS), ["windows-ltsc2022"]);
     model.put(NODE, "win-2", node(26100, "containerd://2.1.4", &json!({"agentpool": "web"}), &json!([])));
-    model.settle();
+    model.converge();
     assert_eq!(model.names(CLASS), ["windows-ltsc2022", "windows-ltsc2025"]);
     let states = status(&model, "web").runtime_classes;
     assert!(states.iter().any(|class| class.name == "windows-ltsc2022" && class.state == RuntimeClassState::Unused));
@@ -357,7 +359,7 @@ fn a_default_class_of_another_name_is_created_when_the_new_build_has_a_ready_nod
 
 #[test]
 fn a_node_moves_between_pools_in_one_write() {
-    let mut model = settled(json!({"labels": {"team": "web"}}), json!([]));
+    let mut model = converged(json!({"labels": {"team": "web"}}), json!([]));
     model.put(
         POOL,
         "batch",
@@ -366,10 +368,10 @@ fn a_node_moves_between_pools_in_one_write() {
             "taints": [{"key": "batch", "value": "yes", "effect": "NoSchedule"}],
         })),
     );
-    model.settle();
+    model.converge();
     model.edit(NODE, "win-1", |node| node["metadata"]["labels"]["agentpool"] = json!("batch"));
     let mut states = Vec::new();
-    model.settle_watched(|model| {
+    model.converge_watched(|model| {
         states.push((
             label(win(model), "winpool.dev/pool").map(str::to_owned),
             taints(win(model)),
@@ -386,9 +388,9 @@ fn a_node_moves_between_pools_in_one_write() {
 
 #[test]
 fn the_pool_that_has_a_node_keeps_it_and_both_pools_report_the_conflict() {
-    let mut model = settled(json!({}), json!([]));
+    let mut model = converged(json!({}), json!([]));
     model.put(POOL, "another", web(json!({})));
-    model.settle();
+    model.converge();
     assert_eq!(label(win(&model), "winpool.dev/pool"), Some("web"));
     for pool in ["web", "another"] {
         assert_eq!(reason(&model, pool, "NodesAssigned"), "NodeConflict", "{pool}");
@@ -402,7 +404,7 @@ fn a_new_node_is_assigned_to_the_older_of_two_pools_that_select_it() {
     model.put(POOL, "zeta", web(json!({})));
     model.put(POOL, "alpha", web(json!({})));
     model.put(NODE, "win-1", web_node(json!([])));
-    model.settle();
+    model.converge();
     assert_eq!(label(win(&model), "winpool.dev/pool"), Some("zeta"));
 }
 
@@ -412,11 +414,11 @@ fn the_fallback_pool_takes_a_node_until_another_pool_selects_it() {
     model.put(POOL, "rest", pool(json!({"windowsVersion": "ltsc2022", "fallback": true})));
     model.put(POOL, "rest-too", pool(json!({"windowsVersion": "ltsc2022", "fallback": true})));
     model.put(NODE, "win-1", web_node(json!([])));
-    model.settle();
+    model.converge();
     assert_eq!(label(win(&model), "winpool.dev/pool"), Some("rest"));
     assert_eq!(reason(&model, "rest-too", "NodesAssigned"), "NodeConflict");
     model.put(POOL, "web", web(json!({})));
-    model.settle();
+    model.converge();
     assert_eq!(label(win(&model), "winpool.dev/pool"), Some("web"));
 }
 
@@ -425,7 +427,7 @@ fn a_pool_that_observes_or_is_paused_writes_nothing_and_reports_what_would_chang
     for (key, value, reason, problem) in
         [("mode", json!("Observe"), "Observing", "-"), ("paused", json!(true), "Paused", "Paused")]
     {
-        let model = settled(json!({key: value}), json!([]));
+        let model = converged(json!({key: value}), json!([]));
         assert_eq!(taints(win(&model)), Vec::<String>::new());
         assert_eq!(model.names(CLASS), Vec::<String>::new());
         let status = status(&model, "web");
@@ -445,38 +447,38 @@ fn a_pool_that_observes_or_is_paused_writes_nothing_and_reports_what_would_chang
 
 #[test]
 fn a_deleted_pool_with_retain_leaves_nodes_unchanged_and_a_new_pool_adopts_them_without_a_write() {
-    let mut model = settled(json!({}), json!([]));
+    let mut model = converged(json!({}), json!([]));
     model.delete(POOL, "web");
     assert_eq!(model.names(POOL), Vec::<String>::new());
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
     let before = win(&model).clone();
     model.put(POOL, "web", web(json!({})));
-    model.settle();
+    model.converge();
     assert_eq!(*win(&model), before);
     assert_eq!(status(&model, "web").applied.taints, ["os:NoSchedule"]);
 }
 
 #[test]
 fn a_paused_pool_with_retain_can_be_deleted() {
-    let mut model = settled(json!({"deletionPolicy": "Cleanup"}), json!([]));
+    let mut model = converged(json!({"deletionPolicy": "Cleanup"}), json!([]));
     model.edit(POOL, "web", |pool| {
         pool["spec"]["paused"] = json!(true);
         pool["spec"]["deletionPolicy"] = json!("Retain");
     });
-    model.settle();
+    model.converge();
     model.delete(POOL, "web");
-    model.settle();
+    model.converge();
     assert_eq!(model.names(POOL), Vec::<String>::new());
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
 }
 
 #[test]
 fn a_cleanup_hands_a_node_over_to_the_pool_that_selects_it_without_removing_its_taints() {
-    let mut model = settled(json!({"deletionPolicy": "Cleanup"}), json!([]));
+    let mut model = converged(json!({"deletionPolicy": "Cleanup"}), json!([]));
     model.put(POOL, "rest", pool(json!({"windowsVersion": "ltsc2022", "fallback": true})));
-    model.settle();
+    model.converge();
     model.delete(POOL, "web");
-    model.settle_watched(|model| assert_eq!(taints(win(model)), ["os=windows:NoSchedule"]));
+    model.converge_watched(|model| assert_eq!(taints(win(model)), ["os=windows:NoSchedule"]));
     assert_eq!(label(win(&model), "winpool.dev/pool"), Some("rest"));
     assert_eq!(model.names(POOL), ["rest"]);
 }
@@ -490,7 +492,7 @@ fn an_existing_class_is_not_changed_until_it_is_adopted() {
     });
     model.put(CLASS, "windows-ltsc2022", theirs.clone());
     model.put(POOL, "web", web(json!({"deletionPolicy": "Cleanup"})));
-    model.settle();
+    model.converge();
     assert_eq!(model.get(CLASS, "windows-ltsc2022").unwrap()["scheduling"], theirs["scheduling"]);
     let (status, reason, message) = condition(&model, "web", "RuntimeClassReady");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "NotOurs"));
@@ -499,21 +501,21 @@ fn an_existing_class_is_not_changed_until_it_is_adopted() {
     model.edit(POOL, "web", |pool| {
         pool["spec"]["runtimeClasses"] = json!([{"name": "windows-ltsc2022", "adopt": true}])
     });
-    model.settle();
+    model.converge();
     assert_eq!(tolerations(&model, "windows-ltsc2022"), ["os=windows", "sku=windows"]);
 
     model.delete(POOL, "web");
-    model.settle();
+    model.converge();
     assert_eq!(model.get(CLASS, "windows-ltsc2022").unwrap()["scheduling"], theirs["scheduling"]);
 }
 
 #[test]
 fn another_handler_is_reported_with_a_remedy() {
-    let mut model = settled(json!({}), json!([]));
+    let mut model = converged(json!({}), json!([]));
     model.edit(POOL, "web", |pool| {
         pool["spec"]["runtimeClasses"] = json!([{"name": "windows-ltsc2022", "isolation": "HyperV"}])
     });
-    model.settle();
+    model.converge();
     let (_, reason, message) = condition(&model, "web", "RuntimeClassReady");
     assert_eq!(reason, "HandlerDiffers");
     assert!(message.contains("Use another name in spec.runtimeClasses"), "{message}");
@@ -521,7 +523,7 @@ fn another_handler_is_reported_with_a_remedy() {
 
 #[test]
 fn pools_with_the_same_build_and_handler_share_a_class_with_the_tolerations_of_all() {
-    let mut model = settled(json!({}), json!([]));
+    let mut model = converged(json!({}), json!([]));
     let other = |version: &str| {
         pool(json!({
             "windowsVersion": version, "nodeSelector": {"matchLabels": {"agentpool": "batch"}},
@@ -530,10 +532,10 @@ fn pools_with_the_same_build_and_handler_share_a_class_with_the_tolerations_of_a
         }))
     };
     model.put(POOL, "batch", other("ltsc2022"));
-    model.settle();
+    model.converge();
     assert_eq!(tolerations(&model, "windows-ltsc2022"), ["os=windows", "batch=yes"]);
     model.put(POOL, "batch", other("ltsc2025"));
-    model.settle();
+    model.converge();
     assert_eq!(reason(&model, "batch", "RuntimeClassReady"), "NameTaken");
     assert_eq!(reason(&model, "web", "RuntimeClassReady"), "Applied");
     assert_eq!(tolerations(&model, "windows-ltsc2022"), ["os=windows"]);
@@ -546,7 +548,7 @@ fn a_missing_taint_is_added_despite_an_annotation_of_cluster_api() {
     machine["metadata"]["annotations"]["cluster.x-k8s.io/taints-from-machine"] = json!("os:NoSchedule");
     model.put(NODE, "win-1", machine);
     model.put(POOL, "web", web(json!({})));
-    model.settle();
+    model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
 }
 
@@ -565,7 +567,7 @@ fn an_old_kubelet_gets_the_build_label_from_its_kernel() {
         "web",
         web(json!({"windowsVersion": "ltsc2019", "runtimeClasses": [{"name": "w", "handler": "docker"}]})),
     );
-    model.settle();
+    model.converge();
     assert_eq!(label(win(&model), "node.kubernetes.io/windows-build"), Some("10.0.17763"));
     assert_eq!(reason(&model, "web", "RuntimeSupported"), "Supported");
 }
@@ -575,18 +577,18 @@ fn a_node_with_docker_has_no_other_handler_than_docker() {
     let mut model = Model::new();
     model.put(NODE, "win-1", node(20348, "docker://24.0.7", &json!({"agentpool": "web"}), &json!([])));
     model.put(POOL, "web", web(json!({})));
-    model.settle();
+    model.converge();
     assert_eq!(reason(&model, "web", "RuntimeSupported"), "HandlerUnavailable");
 }
 
 #[test]
 fn a_node_without_status_is_tainted_and_does_not_affect_ready() {
-    let mut model = settled(json!({"profileRef": {"name": "standard"}}), json!([]));
+    let mut model = converged(json!({"profileRef": {"name": "standard"}}), json!([]));
     model.put(PROFILE, "standard", profile(json!({})));
     let mut odd = web_node(json!([]));
     odd["status"] = json!({});
     model.put(NODE, "win-2", odd);
-    model.settle();
+    model.converge();
     assert_eq!(status(&model, "web").nodes.tainted, 2);
     assert_eq!(condition(&model, "web", "Ready").0, "True");
     assert_eq!(reason(&model, "web", "RuntimeSupported"), "UnknownVersion");
@@ -598,13 +600,13 @@ fn a_pool_without_its_profile_keeps_its_configurations_and_taints_new_nodes() {
     model.put(PROFILE, "standard", profile(json!({})));
     model.put(NODE, "win-1", web_node(json!([])));
     model.put(POOL, "web", web(json!({"profileRef": {"name": "standard"}})));
-    model.settle();
+    model.converge();
     let configs = model.names(CONFIG);
     assert_eq!(configs.len(), 1);
     assert_eq!(win(&model)["metadata"]["annotations"]["winpool.dev/config"], json!(configs[0]));
     model.delete(PROFILE, "standard");
     model.put(NODE, "win-2", web_node(json!([])));
-    model.settle();
+    model.converge();
     assert_eq!(model.names(CONFIG), configs);
     assert_eq!(taints(model.get(NODE, "win-2").unwrap()), ["os=windows:NoSchedule"]);
     assert_eq!(reason(&model, "web", "ProfileResolved"), "NotFound");
@@ -613,7 +615,7 @@ fn a_pool_without_its_profile_keeps_its_configurations_and_taints_new_nodes() {
 
 #[test]
 fn a_settled_pool_writes_nothing() {
-    let model = settled(json!({"labels": {"team": "web"}, "deletionPolicy": "Cleanup"}), json!([]));
+    let model = converged(json!({"labels": {"team": "web"}, "deletionPolicy": "Cleanup"}), json!([]));
     assert_eq!(writes(&model, "web"), 0);
     assert_eq!(summaries(&model, "web"), Vec::<String>::new());
 }

@@ -233,16 +233,16 @@ impl<'a> Cycle<'a> {
     fn stop(&self, service: &str) -> io::Result<()> {
         let stopped = |state| matches!(state, None | Some(ServiceState::Stopped));
         // A service accepts no stop during its start.
-        self.settled(service, |state| state != Some(ServiceState::Pending))?;
+        self.wait_for_state(service, |state| state != Some(ServiceState::Pending))?;
         match self.host.stop(service) {
-            Ok(()) if stopped(self.settled(service, stopped)?) => return Ok(()),
+            Ok(()) if stopped(self.wait_for_state(service, stopped)?) => return Ok(()),
             Err(error) if self.host.state(service)? != Some(ServiceState::Pending) => return Err(error),
             _ => {}
         }
         if let Some(pid) = self.host.process(service)? {
             self.host.kill(pid)?;
         }
-        match self.settled(service, stopped)? {
+        match self.wait_for_state(service, stopped)? {
             state if stopped(state) => Ok(()),
             // Wine reports a service that was killed during its start as starting for ever, and starts it again.
             Some(ServiceState::Pending) if self.host.process(service)?.is_none() => Ok(()),
@@ -252,7 +252,7 @@ impl<'a> Cycle<'a> {
 
     fn start(&self, service: &str) -> io::Result<()> {
         self.host.start(service)?;
-        match self.settled(service, |state| state != Some(ServiceState::Pending))? {
+        match self.wait_for_state(service, |state| state != Some(ServiceState::Pending))? {
             Some(ServiceState::Running { .. }) => Ok(()),
             Some(ServiceState::Stopped) => Err(io::Error::other("it ended during its start")),
             Some(ServiceState::Pending) => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not finish its start")),
@@ -261,7 +261,7 @@ impl<'a> Cycle<'a> {
     }
 
     /// The state of a service once it is as expected, or after the time limit.
-    fn settled(
+    fn wait_for_state(
         &self,
         service: &str,
         expected: impl Fn(Option<ServiceState>) -> bool,

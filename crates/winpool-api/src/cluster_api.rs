@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    pattern::{CONTAINERD_LINE, OBJECT_NAME},
     schema::QuantityText,
     selector::LabelSelector,
-    spelling::{CONTAINERD_LINE, OBJECT_NAME},
 };
 
 /// The machines of Cluster API that become nodes of the pool.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
     cluster_api::ClusterApi,
-    spelling::{PERCENTAGE, ROLLOUT_TIMEOUT},
+    pattern::{PERCENTAGE, ROLLOUT_TIMEOUT},
 };
 
 /// How the rendered configuration gets onto the nodes.

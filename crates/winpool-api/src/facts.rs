@@ -118,7 +118,7 @@ pub const TABLES: &[Table] = &[
         &["kubernetes/website", "kubernetes/enhancements"]),
     table("support", date(2026, 3, 26), support::SUPPORT.len(), 36, Hand,
         &["kubernetes/website"]),
-    table("taints", date(2026, 8, 22), taints::MANAGED.len() + taints::DIALECTS.len(), NO_MINOR, Hand,
+    table("taints", date(2026, 8, 22), taints::MANAGED.len() + taints::OS_TAINTS.len(), NO_MINOR, Hand,
         &["kubernetes/website", "kubernetes/autoscaler", "kubernetes-sigs/karpenter", "kubernetes-sigs/cluster-api", "openshift/windows-machine-config-operator", "kubernetes/kubernetes", "MicrosoftDocs/azure-stack-docs"]),
     table("version_compatibility", date(2026, 8, 22), version_compatibility::WITHOUT_PREVIOUS_LTSC.len(), NO_MINOR, Hand,
         &["containerd/platforms", "containerd/containerd", "microsoft/hcsshim"]),

@@ -13,12 +13,12 @@ mod delivery;
 pub mod facts;
 pub mod names;
 mod node_config;
+pub mod pattern;
 mod pool;
 mod profile;
 mod rollback;
 mod schema;
 mod selector;
-pub mod spelling;
 mod taint;
 mod toleration;
 

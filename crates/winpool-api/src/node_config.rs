@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    pattern::{DIGEST, DURATION, OBJECT_NAME},
     schema,
-    spelling::{DIGEST, DURATION, OBJECT_NAME},
 };
 
 /// The configuration of one node. It has the name of the node.

@@ -14,9 +14,9 @@ pub use self::status::{
 };
 use super::{
     delivery::Delivery,
+    pattern::{HANDLER, OBJECT_NAME},
     schema::{self, QuantityText},
     selector::{LABEL_KEYS, LabelSelector, label_keys_rule},
-    spelling::{HANDLER, OBJECT_NAME},
     taint::{Taint, TaintEffect},
     toleration::Toleration,
 };

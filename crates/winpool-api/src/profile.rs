@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    pattern::{DURATION, IP_ADDRESS, PLAIN, PROXY, REGISTRY, REPOSITORY, TAG, WINDOWS_PATH},
     schema::{self, QuantityText},
-    spelling::{DURATION, IP_ADDRESS, PLAIN, PROXY, REGISTRY, REPOSITORY, TAG, WINDOWS_PATH},
 };
 
 /// The configuration of Windows nodes: kubelet, pause image, container runtime, kube-proxy and HTTP proxy.

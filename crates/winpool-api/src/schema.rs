@@ -10,7 +10,7 @@ use std::fmt;
 
 use super::conditions::CONDITIONS;
 use super::names::annotation;
-use super::spelling::{ENDPOINT, LABEL_VALUE, QUANTITY, Spelling, THRESHOLD};
+use super::pattern::{ENDPOINT, LABEL_VALUE, Pattern, QUANTITY, THRESHOLD};
 
 /// A Kubernetes quantity such as `500m` or `2Gi`, a percentage (for thresholds), or a plain number.
 ///
@@ -68,7 +68,7 @@ impl JsonSchema for QuantityText {
     }
 }
 
-fn quantity(Spelling { pattern, .. }: Spelling) -> Schema {
+fn quantity(Pattern { pattern, .. }: Pattern) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
         "anyOf": [{"type": "integer"}, {"type": "string"}],

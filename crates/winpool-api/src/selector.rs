@@ -6,7 +6,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{schema, spelling::KEY};
+use super::{pattern::KEY, schema};
 
 /// The message of [`label_keys_rule`].
 pub const LABEL_KEYS: &str =

@@ -4,7 +4,7 @@
 mod code;
 mod container;
 mod context;
-mod evidence;
+mod hints;
 mod host_process;
 mod image;
 mod image_name;

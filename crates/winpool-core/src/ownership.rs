@@ -16,7 +16,7 @@ use super::{
 
 /// The record of a node, and whether its signature is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evidence<'a> {
+pub enum RecordState<'a> {
     /// The node has no record.
     None,
     /// The signature is not valid: any client that can write the annotation may have written the record.
@@ -30,7 +30,7 @@ pub enum Evidence<'a> {
     },
 }
 
-impl<'a> Evidence<'a> {
+impl<'a> RecordState<'a> {
     /// The record, if its signature is valid.
     pub fn verified(self) -> Option<&'a Record> {
         match self {
@@ -75,22 +75,24 @@ impl Ownership {
     }
 
     /// The record of a node, and whether its signature is valid.
-    pub fn evidence<'a>(&self, node: &'a WindowsNode) -> Evidence<'a> {
-        let Some(signed) = &node.owned else { return Evidence::None };
+    pub fn record_state<'a>(&self, node: &'a WindowsNode) -> RecordState<'a> {
+        let Some(signed) = &node.owned else { return RecordState::None };
         let record = &signed.record;
         match self {
-            Self::TrustAll => Evidence::Verified { record, current: true },
-            Self::Signed { key, .. } if key.verifies(&node.uid, signed) => Evidence::Verified { record, current: true },
-            Self::Signed { former: Some(key), .. } if key.verifies(&node.uid, signed) => {
-                Evidence::Verified { record, current: false }
+            Self::TrustAll => RecordState::Verified { record, current: true },
+            Self::Signed { key, .. } if key.verifies(&node.uid, signed) => {
+                RecordState::Verified { record, current: true }
             }
-            Self::Signed { .. } | Self::TrustNone => Evidence::Unverified(record),
+            Self::Signed { former: Some(key), .. } if key.verifies(&node.uid, signed) => {
+                RecordState::Verified { record, current: false }
+            }
+            Self::Signed { .. } | Self::TrustNone => RecordState::Unverified(record),
         }
     }
 
     /// The pool in the verified record of a node.
     pub fn pool_of<'a>(&self, node: &'a WindowsNode) -> Option<&'a str> {
-        self.evidence(node).verified().map(|record| record.pool.as_str())
+        self.record_state(node).verified().map(|record| record.pool.as_str())
     }
 
     /// The value of the annotation with the record of the node with this uid.
@@ -149,16 +151,16 @@ impl AppliedKeys {
     }
 
     /// Whether a pool added a taint to the node with this record, so that the taint may be changed or removed.
-    pub fn owns_taint(&self, evidence: Evidence<'_>, key: &TaintKey) -> bool {
-        evidence.verified().is_some_and(|record| {
+    pub fn owns_taint(&self, record_state: RecordState<'_>, key: &TaintKey) -> bool {
+        record_state.verified().is_some_and(|record| {
             record.taints.get(key) == Some(&Origin::Added)
                 && (self.records_only || self.of(record).is_some_and(|keys| keys.taints.contains(key)))
         })
     }
 
     /// Whether a pool added a label to the node with this record, so that the label may be changed or removed.
-    pub fn owns_label(&self, evidence: Evidence<'_>, key: &str) -> bool {
-        evidence.verified().is_some_and(|record| {
+    pub fn owns_label(&self, record_state: RecordState<'_>, key: &str) -> bool {
+        record_state.verified().is_some_and(|record| {
             record.labels.get(key) == Some(&Origin::Added)
                 && (self.records_only || self.of(record).is_some_and(|keys| keys.labels.contains(key)))
         })
@@ -219,8 +221,9 @@ mod tests {
     fn a_signature_is_valid_for_one_node_one_key_and_one_record() {
         let ownership = Ownership::signed(key(1));
         let text = ownership.write("uid-1", &record("web"));
-        let verified =
-            |ownership: &Ownership, uid: &str, text: &str| ownership.evidence(&node(uid, text)).verified().is_some();
+        let verified = |ownership: &Ownership, uid: &str, text: &str| {
+            ownership.record_state(&node(uid, text)).verified().is_some()
+        };
         let table = [
             ("unchanged", true, "uid-1", text.clone()),
             ("on another node", false, "uid-2", text.clone()),
@@ -246,8 +249,8 @@ mod tests {
         let text = Ownership::signed(key(1)).write("uid-1", &record("web"));
         let (key, former) = (Arc::new(key(2)), Some(Arc::new(key(1))));
         let ownership = Ownership::Signed { key, former, not_stored: None };
-        let expected = Evidence::Verified { record: &record("web"), current: false };
-        assert_eq!(ownership.evidence(&node("uid-1", &text)), expected);
+        let expected = RecordState::Verified { record: &record("web"), current: false };
+        assert_eq!(ownership.record_state(&node("uid-1", &text)), expected);
     }
 
     #[test]
@@ -262,12 +265,12 @@ mod tests {
         applied.add_status("web", &keys("os:NoSchedule", "team"));
         applied.add_status("batch", &keys("os:NoExecute", "rack"));
         let (web, batch) = (record("web"), record("batch"));
-        let verified = |record| Evidence::Verified { record, current: true };
+        let verified = |record| RecordState::Verified { record, current: true };
         assert!(applied.owns_taint(verified(&web), &os));
         assert!(!applied.owns_taint(verified(&batch), &os), "only another pool has applied it");
         assert!(!applied.owns_taint(verified(&web), &other), "the record does not have it");
-        assert!(!applied.owns_taint(Evidence::Unverified(&web), &os));
-        assert!(!applied.owns_taint(Evidence::None, &os));
+        assert!(!applied.owns_taint(RecordState::Unverified(&web), &os));
+        assert!(!applied.owns_taint(RecordState::None, &os));
         assert!(!applied.owns_label(verified(&web), "team"), "it was found, not added");
     }
 

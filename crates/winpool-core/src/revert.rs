@@ -10,8 +10,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use winpool_api::Taint;
-use winpool_api::TaintKey;
+use winpool_api::{Taint, TaintKey};
 
 /// A kind of object that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

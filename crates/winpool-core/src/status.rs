@@ -2,7 +2,7 @@
 
 pub mod condition;
 pub mod event;
-pub mod figures;
+pub mod metrics;
 pub mod pool;
 pub mod profile;
 pub mod rollout;

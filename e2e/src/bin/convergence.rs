@@ -1,5 +1,5 @@
 //! The cost of converging pools of 5,000 nodes with the operator, relative to a plain client that writes the same
-//! patches on the same API server in the same run. The change of the pools is part of both. The figures are printed, not compared: a loaded machine is no
+//! patches on the same API server in the same run. The change of the pools is part of both. The results are printed, not compared: a loaded machine is no
 //! defect.
 
 use std::{
@@ -38,7 +38,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 #[tokio::main]
 async fn main() -> Result<()> {
     if cfg!(debug_assertions) {
-        bail!("these would be the figures of a debug build: cargo run --release -p e2e --bin convergence");
+        bail!("these would be the results of a debug build: cargo run --release -p e2e --bin convergence");
     }
     let argument = |place| std::env::args().nth(place).map(|text| text.parse::<usize>()).transpose();
     let (rounds, only) = (argument(1)?.unwrap_or(ROUNDS), argument(2)?);
@@ -55,8 +55,8 @@ async fn main() -> Result<()> {
             operator.push(bench.operator().await?);
         }
         println!("{pools} pools of {} nodes, {rounds} rounds: median (least to most)", NODES / pools);
-        figures("plain client", &plain);
-        figures("operator", &operator);
+        print_results("plain client", &plain);
+        print_results("operator", &operator);
         let ratio = |what: &str, part: fn(&Took) -> Duration| {
             let of = |(plain, operator): (&Took, &Took)| part(operator).as_secs_f64() / part(plain).as_secs_f64();
             println!(
@@ -80,7 +80,7 @@ struct Took {
     server: Duration,
 }
 
-fn figures(client: &str, all: &[Took]) {
+fn print_results(client: &str, all: &[Took]) {
     let line = |what: &str, part: fn(&Took) -> Duration| {
         println!("  {:<38} {} s", format!("{client}, {what}"), spread(all.iter().map(|took| part(took).as_secs_f64())));
     };

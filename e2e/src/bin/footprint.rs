@@ -19,7 +19,7 @@ const TAINT: (&str, &str) = ("os", "windows");
 #[tokio::main]
 async fn main() -> Result<()> {
     if cfg!(debug_assertions) {
-        bail!("these would be the figures of a debug build: cargo run --release -p e2e --bin footprint");
+        bail!("these would be the results of a debug build: cargo run --release -p e2e --bin footprint");
     }
     let cluster = Cluster::start().await?;
     let operator = cluster.start_operator(&[], &[]).await?;

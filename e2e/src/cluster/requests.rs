@@ -41,20 +41,24 @@ impl Cluster {
 
     /// Like [`Self::until_idle`], for the writes that `concerns` selects.
     pub async fn until_idle_about(&self, concerns: impl Fn(&Request) -> bool) -> Result<()> {
-        let before = self.settled_writes(IDLE, &concerns).await?;
+        let before = self.writes_until_idle(IDLE, &concerns).await?;
         let fresh = || async { Ok(self.writes()?.into_iter().filter(&concerns).skip(before).collect::<Vec<_>>()) };
         stays("nothing that is unchanged is written again", IDLE, fresh, Vec::is_empty).await
     }
 
     /// The number of writes that `concerns` selects, when it has not changed for `period`.
-    pub(crate) async fn settled_writes(&self, period: Duration, concerns: impl Fn(&Request) -> bool) -> Result<usize> {
+    pub(crate) async fn writes_until_idle(
+        &self,
+        period: Duration,
+        concerns: impl Fn(&Request) -> bool,
+    ) -> Result<usize> {
         let count = || async { Ok(self.writes()?.iter().filter(|write| concerns(write)).count()) };
-        let settled = || async {
+        let converged = || async {
             let before = count().await?;
             stays("nothing is written", period, count, |now| *now == before).await?;
             Ok(before)
         };
-        eventually("the operator has nothing left to write", SOON, settled).await
+        eventually("the operator has nothing left to write", SOON, converged).await
     }
 
     /// Checks that the shipped RBAC has allowed every request of the operator.

@@ -24,13 +24,13 @@ const BASE: &str = "base-windows";
 
 /// A cluster with Cluster API, an operator, a profile, and a MachineDeployment that refers to the template of the platform
 /// team.
-struct World {
+struct Fixture {
     cluster: Cluster,
     machines: Machines,
     operator: Operator,
 }
 
-impl World {
+impl Fixture {
     /// Starts it with these versions of Cluster API's resources. The last one is stored, and objects are made in it.
     async fn start(versions: &[ApiVersion]) -> Self {
         let options = Options { cluster_api: versions.to_vec(), ..Options::api_server_only() };
@@ -41,9 +41,9 @@ impl World {
         machines.create("KubeadmConfigTemplate", BASE, json!({}), base(version)).await.unwrap();
         machines.create_deployment(DEPLOYMENT, json!({"winpool": POOL}), "v1.34.2", BASE).await.unwrap();
         let operator = cluster.start_operator(&[], &[]).await.unwrap();
-        let world = Self { cluster, machines, operator };
-        world.apply_profile(110).await;
-        world
+        let fixture = Self { cluster, machines, operator };
+        fixture.apply_profile(110).await;
+        fixture
     }
 
     /// Starts it with v1beta2 alone.

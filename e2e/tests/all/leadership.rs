@@ -95,7 +95,7 @@ async fn until_written(cluster: &Cluster, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// The law: each write was received within the duration of the Lease after its process renewed it, and after no other process
+/// The rule: each write was received within the duration of the Lease after its process renewed it, and after no other process
 /// had taken it. Returns how many writes each process made. A process that was frozen while it sent a request continues with it,
 /// and the request has an old resource version: a conflict is no write, and neither is a request that was aborted because the
 /// process ended.
@@ -150,7 +150,7 @@ impl Replicas {
 }
 
 /// Interrupts a convergence after each number of writes: every pool gets another value of its taint, and when that many
-/// objects are written, `interrupt` is called. All writes together obey the law.
+/// objects are written, `interrupt` is called. All writes together follow the rule.
 async fn at_each_point(interrupt: impl AsyncFn(&mut Replicas, &str, String) -> Result<()>) -> Replicas {
     let mut replicas = Replicas::start().await.unwrap();
     for point in size(&POINTS[..], &ALL_POINTS).iter().copied() {

@@ -18,7 +18,7 @@ use e2e::{
 use tempfile::TempDir;
 
 /// A command of cargo for the Windows target.
-fn cargo(arguments: &[&str]) -> Command {
+fn cargo(arguments: &str) -> Command {
     static PACKAGES: Once = Once::new();
     PACKAGES.call_once(|| {
         let mut make = Command::new("make");
@@ -27,7 +27,7 @@ fn cargo(arguments: &[&str]) -> Command {
     });
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(arguments)
+        .args(arguments.split_whitespace())
         .args(["--package", "e2e-windows", "--target", "x86_64-pc-windows-gnu", "--target-dir"])
         .arg(target());
     cargo.current_dir(operator::workspace()).env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", RUNNER);
@@ -39,10 +39,11 @@ fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }
 
-/// The directory of `winpool.exe`, `winpool-agent.exe` and the programs of `e2e-windows`, which cargo builds if they are not up to date.
+/// The directory of `winpool.exe`, `winpool-agent.exe` and the programs of `e2e-windows`, which cargo builds if they are not up
+/// to date.
 fn windows_programs() -> PathBuf {
-    let status =
-        cargo(&["build", "--quiet", "--package", "winpool", "--package", "winpool-agent", "--bins"]).status().unwrap();
+    let build = "build --quiet --package winpool --package winpool-agent --no-default-features --bins";
+    let status = cargo(build).status().unwrap();
     assert!(status.success(), "the programs for Windows do not build: {status}");
     target().join("x86_64-pc-windows-gnu/debug")
 }
@@ -84,7 +85,7 @@ fn strip(program: &Path, stripped: &Path) {
 #[test]
 fn the_adapter_for_windows_works_under_wine() {
     assets::wine().unwrap();
-    let tests = cargo(&["test", "--test", "adapter"]).args(["--", "--test-threads=1"]).output().unwrap();
+    let tests = cargo("test --test adapter").args(["--", "--test-threads=1"]).output().unwrap();
     let output = format!("{}\n{}", String::from_utf8_lossy(&tests.stderr), String::from_utf8_lossy(&tests.stdout));
     assert!(tests.status.success(), "{output}");
     let summary = output.lines().find_map(|line| line.strip_prefix("test result: ok. ")).unwrap();

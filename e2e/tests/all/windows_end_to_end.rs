@@ -34,7 +34,7 @@ const CHANGE: Duration = Duration::from_secs(300);
 type Case = (&'static str, NodeConfigPhase, &'static [&'static str], &'static str);
 
 /// A cluster with a Windows node whose agent runs, and a pool for it.
-struct World {
+struct Fixture {
     cluster: Cluster,
     operator: Operator,
     observer: Observer,
@@ -42,7 +42,7 @@ struct World {
     node: WindowsNode,
 }
 
-impl World {
+impl Fixture {
     /// Starts everything, and applies a first configuration with 40 pods.
     async fn start(installation: Installation) -> Self {
         let programs = stripped_programs();
@@ -52,13 +52,13 @@ impl World {
         node.start_agent(&[]).unwrap();
         let operator = cluster.start_operator(&[], &[]).await.unwrap();
         let observer = Observer::start(cluster.client.clone());
-        let world = Self { cluster, operator, observer, node };
-        world.apply_profile(json!({ "kubelet": { "maxPods": 40 } })).await;
+        let fixture = Self { cluster, operator, observer, node };
+        fixture.apply_profile(json!({ "kubelet": { "maxPods": 40 } })).await;
         let delivery = json!({ "method": "Agent", "rollout": { "timeout": ROLLOUT_TIMEOUT } });
         let pool = pool_spec(POOL, json!({ "profileRef": { "name": "standard" }, "delivery": delivery }));
-        world.cluster.apply_pool(POOL, pool).await.unwrap();
-        world.until_in_effect().await;
-        world
+        fixture.cluster.apply_pool(POOL, pool).await.unwrap();
+        fixture.until_in_effect().await;
+        fixture
     }
 
     async fn apply_profile(&self, spec: Value) {

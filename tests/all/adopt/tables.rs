@@ -281,6 +281,6 @@ fn a_class_whose_pods_must_not_run_on_the_nodes_of_a_pool_is_not_opened_for_them
     assert!(matches!(&batch.omitted_classes[0].reason, OmissionReason::Untolerated(taint) if taint.key == "team"));
     apply(&mut model, &adoption, Mode::Enforce);
     let before = model.get(CLASS, "c").cloned();
-    model.settle();
+    model.converge();
     assert_eq!(model.get(CLASS, "c").cloned(), before);
 }

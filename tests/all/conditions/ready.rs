@@ -27,9 +27,9 @@ fn model() -> Model {
 /// The same after it was as specified for an hour.
 fn ready_model() -> Model {
     let mut model = model();
-    model.settle();
+    model.converge();
     model.now += SignedDuration::from_hours(1);
-    model.settle();
+    model.converge();
     assert_eq!(ready(&model), ("True", 1));
     model
 }

@@ -22,7 +22,7 @@ fn a_node_is_drained_of_the_pods_that_would_be_created_elsewhere() {
         pod["spec"]["containers"] =
             json!([{"name": "a", "securityContext": {"windowsOptions": {"hostProcess": true}}}]);
     });
-    let status = cluster.settle();
+    let status = cluster.converge();
     assert_eq!(
         cluster.take_log(),
         [
@@ -46,10 +46,10 @@ fn a_node_is_drained_of_the_pods_that_would_be_created_elsewhere() {
 fn a_pod_without_a_controller_is_not_evicted_and_the_drain_fails() {
     let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
     cluster.model.put(POD, "bare", pod("win-1", &json!([])));
-    cluster.settle();
+    cluster.converge();
     assert_eq!(cluster.take_log(), ["Node win-1: cordon"]);
     cluster.model.now += SignedDuration::from_mins(10);
-    let (_, reason, message) = config_in_effect(&cluster.settle());
+    let (_, reason, message) = config_in_effect(&cluster.converge());
     assert_eq!(reason, "RolloutHalted");
     assert!(message.contains("win-1 (its pods could not be evicted in time)"), "{message}");
     assert_eq!(cluster.model.names(POD), ["bare"]);
@@ -59,13 +59,13 @@ fn a_pod_without_a_controller_is_not_evicted_and_the_drain_fails() {
 fn the_cordon_of_others_is_kept() {
     let mut cluster = Cluster::new(2, json!({"drain": "Always"}));
     cluster.model.edit(NODE, "win-1", |node| node["spec"]["unschedulable"] = json!(true));
-    let (_, reason, message) = config_in_effect(&cluster.settle());
+    let (_, reason, message) = config_in_effect(&cluster.converge());
     assert_eq!(reason, "RollingOut");
     let waits = "the rollout waits, because 1 node is not Ready or cordoned: win-1. Repair or delete it, or raise \
                  spec.delivery.rollout.maxUnavailable. 0 of 2 nodes run their configuration";
     assert!(message.starts_with(waits), "{message}");
     cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"]["maxUnavailable"] = json!("100%"));
-    cluster.settle();
+    cluster.converge();
     assert!(cluster.take_log().iter().all(|line| !line.contains("win-1")));
     assert_eq!(cluster.model.get(NODE, "win-1").unwrap()["spec"]["unschedulable"], true);
 }
@@ -73,10 +73,10 @@ fn the_cordon_of_others_is_kept() {
 #[test]
 fn a_record_of_a_removed_cordon_is_deleted() {
     let mut cluster = Cluster::new(1, never_drain());
-    cluster.settle();
+    cluster.converge();
     cluster.take_log();
     let record = json!({"config": "web-1", "attempt": 1, "since": "2026-06-01T12:00:00Z"}).to_string();
     cluster.model.edit(NODE, "win-1", |node| node["metadata"]["annotations"]["winpool.dev/cordoned"] = json!(record));
-    cluster.settle();
+    cluster.converge();
     assert_eq!(cluster.take_log(), ["Node win-1: uncordon"]);
 }

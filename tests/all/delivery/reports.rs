@@ -26,7 +26,7 @@ fn announced(cluster: &Cluster) -> Vec<String> {
 fn a_plan_announces_what_restarts_on_which_nodes_per_changed_file() {
     let mut cluster = Cluster::new(2, json!({"maxUnavailable": 2}));
     assert_eq!(announced(&cluster), ["win-1 win-2: ContainerdRestart after a drain for unknown files"]);
-    cluster.settle();
+    cluster.converge();
     assert_eq!(announced(&cluster), [""; 0]);
     let announce = |cluster: &mut Cluster, spec: Value| {
         cluster.set_profile(spec);
@@ -40,7 +40,7 @@ fn a_plan_announces_what_restarts_on_which_nodes_per_changed_file() {
     ] {
         assert_eq!(announce(&mut cluster, spec.clone()), [expected], "{spec}");
     }
-    cluster.settle();
+    cluster.converge();
     assert_eq!(announce(&mut cluster, mirror("https://b.example")), ["win-1 win-2: None for hosts.docker.io.toml"]);
     cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = json!({"method": "None"}));
     assert_eq!(announced(&cluster), [""; 0]);
@@ -80,7 +80,7 @@ fn a_node_gets_an_event_when_its_configuration_is_confirmed_or_has_failed() {
     assert_eq!(node_events(&mut cluster), (vec![works.to_owned()], vec![]));
     cluster.reconcile("web");
     assert_eq!(node_events(&mut cluster), (vec![], vec![]), "it is confirmed once");
-    cluster.settle();
+    cluster.converge();
     let (events, keys) = node_events(&mut cluster);
     assert_eq!(events, ["Warning ConfigFailed win-2: failed on the node, rolled back: KubeletNotHealthy"]);
     let uid = cluster.model.get(NODE, "win-2").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();

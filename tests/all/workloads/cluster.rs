@@ -42,7 +42,7 @@ pub fn two_pools() -> Cluster {
     }
     cluster.pool("web", json!({"windowsVersion": "ltsc2022"}));
     cluster.pool("batch", json!({"windowsVersion": "ltsc2019"}));
-    cluster.model.settle();
+    cluster.model.converge();
     cluster
 }
 
@@ -54,7 +54,7 @@ pub fn one_pool(fields: Value) -> Cluster {
     let mut spec = json!({"windowsVersion": "ltsc2022"});
     merge(&mut spec, fields);
     cluster.pool("web", spec);
-    cluster.model.settle();
+    cluster.model.converge();
     cluster
 }
 

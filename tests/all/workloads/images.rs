@@ -18,7 +18,7 @@ fn pool_of(version: &str, build: u32, runtime: &str, fields: Value) -> Cluster {
     let mut spec = json!({"windowsVersion": version});
     super::cluster::merge(&mut spec, fields);
     cluster.pool("web", spec);
-    cluster.model.settle();
+    cluster.model.converge();
     cluster
 }
 
@@ -242,7 +242,7 @@ fn a_pending_pod_is_checked_on_every_node_that_it_can_be_scheduled_to() {
     // A pool during an upgrade has nodes of two builds.
     let mut mixed = one_pool(json!({}));
     mixed.node("web-3", 26100, "containerd://1.6.8");
-    mixed.model.settle();
+    mixed.model.converge();
     mixed.lookups.insert(APP.to_owned(), found(&["windows/amd64 10.0.20348.1"]));
     mixed.pod(
         "app",
@@ -264,7 +264,7 @@ fn a_pending_pod_is_checked_on_every_node_that_it_can_be_scheduled_to() {
 
     let mut empty = Cluster::new();
     empty.pool("web", json!({"windowsVersion": "ltsc2022"}));
-    empty.model.settle();
+    empty.model.converge();
     let old = json!({"runtimeClassName": "windows-ltsc2022", "containers": [container("example.com/app:ltsc2019")]});
     empty.pod("app", json!({}), spec(old), json!({"phase": "Pending"}));
     empty.assert_issues(

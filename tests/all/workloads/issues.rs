@@ -132,7 +132,7 @@ fn a_workload_with_a_class_is_reported_by_the_pool_of_the_class() {
     let mut cluster = two_pools();
     // Pool web also has a node with the build of pool batch.
     cluster.node("web-3", 17763, CONTAINERD);
-    cluster.model.settle();
+    cluster.model.converge();
     let class = json!({"runtimeClassName": "windows-ltsc2019"});
     cluster.controller("DaemonSet", spec(class.clone()));
     cluster

@@ -313,7 +313,7 @@ fn a_pool_in_mode_observe() {
 fn a_pool_without_nodes() {
     let mut cluster = Cluster::new();
     cluster.pool("web", json!({"windowsVersion": "ltsc2022", "labels": {"team": "web"}}));
-    cluster.model.settle();
+    cluster.model.converge();
     assert_no_issues(
         &cluster,
         vec![
@@ -351,7 +351,7 @@ fn a_class_that_its_pool_is_about_to_create() {
     cluster.pool("web", json!({"windowsVersion": "ltsc2022"}));
     cluster.controller("Deployment", spec(json!({"runtimeClassName": "windows-ltsc2022"})));
     cluster.assert_issues(&[], &"pool and Deployment were applied together");
-    cluster.model.settle();
+    cluster.model.converge();
     cluster.assert_issues(&[], &"the pool created the class");
 }
 
@@ -406,7 +406,7 @@ fn nodes_with_individual_labels() {
         cluster.model.edit(NODE, &name, |node| node["metadata"]["labels"]["machine"] = json!(format!("i-{number}")));
     }
     cluster.pool("web", json!({"windowsVersion": "ltsc2022"}));
-    cluster.model.settle();
+    cluster.model.converge();
     assert_eq!(cluster.state().pools[0].groups.len(), 1, "the nodes are alike");
     let selector = json!({"kubernetes.io/os": "windows", "machine": "i-7"});
     let pinned = json!({"nodeSelector": selector, "tolerations": tolerated()});

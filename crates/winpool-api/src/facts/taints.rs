@@ -2,12 +2,13 @@
 //!
 //! Sources of the managed taints: kubernetes/website, "Taints and Tolerations"; kubernetes/autoscaler,
 //! `cluster-autoscaler/utils/taints/taints.go` (2025-11); kubernetes-sigs/karpenter, `pkg/apis/v1/taints.go` (2025-11);
-//! kubernetes-sigs/cluster-api, `docs/book/src/reference/api/taint-propagation.md` (2026-08). Sources of the dialects: at
-//! each row of [`DIALECTS`].
+//! kubernetes-sigs/cluster-api, `docs/book/src/reference/api/taint-propagation.md` (2026-08); kubernetes-sigs/karpenter,
+//! `pkg/scheduling/taints.go`, for `readiness.k8s.io/` (#3025, 2026-05). Sources of the others: at each
+//! row of [`OS_TAINTS`].
 
 /// Prefixes of taints that follow the state of a node: other components add and remove them. [`OS_KEY`] is not one of
 /// them.
-pub(super) const MANAGED: [(&str, &str); 11] = [
+pub(super) const MANAGED: [(&str, &str); 12] = [
     ("node.kubernetes.io/", "Kubernetes"),
     ("node.cloudprovider.kubernetes.io/", "the cloud controller manager"),
     ("node.cluster.x-k8s.io/", "Cluster API"),
@@ -19,6 +20,7 @@ pub(super) const MANAGED: [(&str, &str); 11] = [
     ("cloud.google.com/impending-node-termination", "Google Kubernetes Engine"),
     ("NodeWithImpairedVolumes", "the cloud controller manager of AWS"),
     ("karpenter.sh/", "Karpenter"),
+    ("readiness.k8s.io/", "the node readiness controller"),
 ];
 
 /// The key of the taint that some platforms keep on their Windows nodes. It is permanent, unlike the other taints of its
@@ -33,7 +35,7 @@ pub fn manager(key: &str) -> Option<&'static str> {
 
 /// A taint with which clusters keep Linux pods off Windows nodes. The effect is NoSchedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dialect {
+pub struct OsTaint {
     /// The key.
     pub key: &'static str,
     /// The value.
@@ -44,26 +46,26 @@ pub struct Dialect {
     pub source: &'static str,
 }
 
-/// The dialects in use, the default of winpool first.
+/// The taints in use, the default of winpool first.
 #[rustfmt::skip]
-pub const DIALECTS: &[Dialect] = &[
-    Dialect { key: "os", value: "windows", used_by: "the documentation of Kubernetes, guides for EKS",
+pub const OS_TAINTS: &[OsTaint] = &[
+    OsTaint { key: "os", value: "windows", used_by: "the documentation of Kubernetes, guides for EKS",
         source: "kubernetes/website, docs/concepts/windows/user-guide.md (2026-08)" },
-    Dialect { key: "os", value: "Windows", used_by: "OpenShift: the kubelet registers with it",
+    OsTaint { key: "os", value: "Windows", used_by: "OpenShift: the kubelet registers with it",
         source: "openshift/windows-machine-config-operator, pkg/nodeconfig/nodeconfig.go (2026-08)" },
-    Dialect { key: "node.kubernetes.io/os", value: "windows", used_by: "Google Kubernetes Engine, Google Distributed Cloud",
+    OsTaint { key: "node.kubernetes.io/os", value: "windows", used_by: "Google Kubernetes Engine, Google Distributed Cloud",
         source: "buildpacks-community/kpack#604; Google Distributed Cloud, Diagnose cluster issues (2026)" },
-    Dialect { key: "node.kubernetes.io/os", value: "Windows", used_by: "AKS on Azure Local",
+    OsTaint { key: "node.kubernetes.io/os", value: "Windows", used_by: "AKS on Azure Local",
         source: "MicrosoftDocs, aks-hci/adapt-apps-mixed-os-clusters (2021; the page of 2024 has sku=Windows)" },
-    Dialect { key: "node.kubernetes.io/os", value: "win1809", used_by: "clusters of kube-up on Google Compute Engine",
+    OsTaint { key: "node.kubernetes.io/os", value: "win1809", used_by: "clusters of kube-up on Google Compute Engine",
         source: "kubernetes/kubernetes, cluster/gce/config-common.sh (1.20)" },
-    Dialect { key: "sku", value: "Windows", used_by: "AKS on Azure Local, AKS on Windows Server",
+    OsTaint { key: "sku", value: "Windows", used_by: "AKS on Azure Local, AKS on Windows Server",
         source: "learn.microsoft.com, aks/aksarc/adapt-apps-mixed-os-clusters (2024)" },
 ];
 
-/// The position of the taint with this key and value in [`DIALECTS`].
-pub fn dialect(key: &str, value: &str) -> Option<usize> {
-    DIALECTS.iter().position(|dialect| (dialect.key, dialect.value) == (key, value))
+/// The position of the taint with this key and value in [`OS_TAINTS`].
+pub fn os_taint(key: &str, value: &str) -> Option<usize> {
+    OS_TAINTS.iter().position(|taint| (taint.key, taint.value) == (key, value))
 }
 
 #[cfg(test)]
@@ -76,6 +78,7 @@ mod tests {
             ("node.kubernetes.io/not-ready", Some("Kubernetes")),
             ("node.cluster.x-k8s.io/uninitialized", Some("Cluster API")),
             ("karpenter.sh/disrupted", Some("Karpenter")),
+            ("readiness.k8s.io/cni", Some("the node readiness controller")),
             ("node.kubernetes.io/os", None),
             ("os", None),
             ("example.com/team", None),
@@ -83,13 +86,13 @@ mod tests {
         for (key, expected) in table {
             assert_eq!(manager(key), expected, "{key}");
         }
-        assert!(DIALECTS.iter().all(|dialect| manager(dialect.key).is_none()));
+        assert!(OS_TAINTS.iter().all(|taint| manager(taint.key).is_none()));
     }
 
     #[test]
-    fn a_dialect_has_key_and_value() {
-        let is_dialect = |key, value| dialect(key, value).is_some();
-        assert!(is_dialect("os", "Windows") && is_dialect("node.kubernetes.io/os", "windows"));
-        assert!(!is_dialect("os", "linux") && !is_dialect("team", "windows"));
+    fn a_taint_of_windows_nodes_has_key_and_value() {
+        let is_known = |key, value| os_taint(key, value).is_some();
+        assert!(is_known("os", "Windows") && is_known("node.kubernetes.io/os", "windows"));
+        assert!(!is_known("os", "linux") && !is_known("team", "windows"));
     }
 }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use winpool_api::RuntimeClassState;
-use winpool_api::TaintKey;
+use winpool_api::{RuntimeClassState, TaintKey};
 
 use crate::{
     operation::{Operation, TaintEdit},

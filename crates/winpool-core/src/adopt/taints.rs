@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use winpool_api::{Taint, TaintEffect, facts::taints::dialect};
+use winpool_api::{Taint, TaintEffect, facts::taints::os_taint};
 
 use super::groups::Group;
 use crate::node::WindowsNode;
@@ -32,7 +32,7 @@ pub struct TaintUse {
 /// The preference among taints that keep Linux pods off Windows nodes.
 ///
 /// It is the same for all pools, so that no two pools replace the taints of each other: first the most frequent one on the
-/// nodes of groups that have several, then the order of [`DIALECTS`](winpool_api::facts::taints::DIALECTS).
+/// nodes of groups that have several, then the order of [`OS_TAINTS`](winpool_api::facts::taints::OS_TAINTS).
 #[derive(Clone, Debug, Default)]
 pub struct Preference {
     counts: BTreeMap<Taint, usize>,
@@ -42,8 +42,8 @@ impl Preference {
     /// The preference for groups.
     pub fn new(groups: &[Group]) -> Self {
         let mut counts = BTreeMap::new();
-        let dialects_of = |group: &Group| group.nodes.iter().flat_map(|node| dialects(node)).collect::<Vec<_>>();
-        for found in groups.iter().map(dialects_of) {
+        let os_taints_of = |group: &Group| group.nodes.iter().flat_map(|node| os_taints(node)).collect::<Vec<_>>();
+        for found in groups.iter().map(os_taints_of) {
             if found.iter().collect::<BTreeSet<_>>().len() > 1 {
                 found.into_iter().for_each(|taint| *counts.entry(taint).or_default() += 1);
             }
@@ -88,7 +88,7 @@ impl TaintUse {
     }
 }
 
-fn dialects(node: &WindowsNode) -> impl Iterator<Item = Taint> + '_ {
+fn os_taints(node: &WindowsNode) -> impl Iterator<Item = Taint> + '_ {
     node.lasting_taints().filter(is_for_windows)
 }
 
@@ -97,7 +97,7 @@ pub fn is_for_windows(taint: &Taint) -> bool {
     position(taint).is_some()
 }
 
-/// The position of a taint in [`DIALECTS`](winpool_api::facts::taints::DIALECTS); `None` for a taint for another purpose.
+/// The position of a taint in [`OS_TAINTS`](winpool_api::facts::taints::OS_TAINTS); `None` for a taint for another purpose.
 fn position(taint: &Taint) -> Option<usize> {
-    dialect(&taint.key, &taint.value).filter(|_| taint.effect == TaintEffect::NoSchedule)
+    os_taint(&taint.key, &taint.value).filter(|_| taint.effect == TaintEffect::NoSchedule)
 }

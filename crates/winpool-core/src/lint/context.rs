@@ -85,7 +85,7 @@ pub struct PodPlacement<'w> {
     pub system: Option<System>,
     /// The operating system of the selected nodes.
     pub selected_os: SelectedOs,
-    /// Whether there is evidence of Windows, and nothing determines the operating system.
+    /// Whether there are hints of Windows, and nothing determines the operating system.
     pub seems_windows: bool,
     /// The spec with what its RuntimeClass adds.
     pub effective: Result<EffectiveSpec<'w>, Unschedulable>,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 use winpool_api::facts::{Minor, api_versions::API_VERSIONS};
 
-use super::{Code, Finding, evidence::suggests_windows, join, lenient_spec::LenientSpec, os_label};
+use super::{Code, Finding, hints::suggests_windows, join, lenient_spec::LenientSpec, os_label};
 use crate::{
     json_path::fields,
     kubernetes::quantity::Quantity,
@@ -201,7 +201,7 @@ pub(super) struct PodSpec<'a> {
     pub spec: Cow<'a, Value>,
     /// The invalid values.
     pub findings: Vec<Finding>,
-    /// Whether there is evidence that the pod is for Windows, apart from its operating system and placement.
+    /// Whether there are hints that the pod is for Windows, apart from its operating system and placement.
     pub suggests_windows: bool,
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use winpool_api::spelling;
+use winpool_api::pattern;
 
 use super::schema::{self, ListType, Schema, ValueFormat, ValueType};
 use crate::{Problem, join};
@@ -128,8 +128,8 @@ fn problem_of_string(schema: &Schema, text: &str) -> Option<(String, String)> {
         return Some((format!("must be a time, not {text:?}"), "write it as 2026-06-01T12:00:00Z".to_owned()));
     }
     let pattern = schema.pattern.as_ref().filter(|pattern| !pattern.matches(text))?.as_str();
-    Some(match spelling::ALL.iter().find(|spelling| spelling.pattern == pattern) {
-        Some(spelling) => (format!("{text:?} is not {}", spelling.description), spelling.remedy.to_owned()),
+    Some(match pattern::ALL.iter().find(|known| known.pattern == pattern) {
+        Some(known) => (format!("{text:?} is not {}", known.description), known.remedy.to_owned()),
         None => (format!("{text:?} does not match {pattern}"), "see the field in `kubectl explain`".to_owned()),
     })
 }
@@ -386,10 +386,10 @@ mod tests {
             patterns(schema::of(&crd.spec.names.kind).unwrap(), &mut found);
         }
         for pattern in &found {
-            assert!(spelling::ALL.iter().any(|spelling| spelling.pattern == *pattern), "{pattern} has no description");
+            assert!(pattern::ALL.iter().any(|known| known.pattern == *pattern), "{pattern} has no description");
         }
-        for spelling in spelling::ALL {
-            assert!(found.contains(&spelling.pattern), "{spelling:?} is not used");
+        for known in pattern::ALL {
+            assert!(found.contains(&known.pattern), "{known:?} is not used");
         }
     }
 }

@@ -8,9 +8,8 @@ use std::{
 
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
 use serde_json::{Value, json};
-use winpool_api::TaintKey;
 use winpool_api::{
-    Taint,
+    Taint, TaintKey,
     names::{annotation, label},
 };
 

@@ -8,13 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use winpool_api::TaintKey;
 use winpool_api::{
-    Delivery, DeliveryMethod, LabelSelector, QuantityText, RuntimeClassIsolation, RuntimeClassSpec, Taint, Toleration,
-    TolerationOperator, WindowsNodePoolSpec, WindowsRuntimeProfileSpec,
+    Delivery, DeliveryMethod, LabelSelector, QuantityText, RuntimeClassIsolation, RuntimeClassSpec, Taint, TaintKey,
+    Toleration, TolerationOperator, WindowsNodePoolSpec, WindowsRuntimeProfileSpec,
     facts::{Build, builds, containerd, taints},
     names::label,
-    spelling::ROLLOUT_TIMEOUT,
+    pattern::ROLLOUT_TIMEOUT,
 };
 
 use super::{

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use self::desired::{ClassUser, DesiredClass};
 pub use self::diff::restored;
-use winpool_api::TaintKey;
-use winpool_api::{Mode, RuntimeClassScope, RuntimeClassState, facts::Build, names::label};
+use winpool_api::{Mode, RuntimeClassScope, RuntimeClassState, TaintKey, facts::Build, names::label};
 
 use super::{Pool, RuntimeClassView, Snapshot, Spec, consents};
 use crate::{
@@ -28,24 +27,24 @@ pub struct ClassPlan {
     /// Why the class is not as specified; `None` if it is.
     pub explanation: Option<Explanation>,
     /// Creates the class or adds tolerations, before nodes are written. The current selector is kept.
-    pub widen: Option<Operation>,
+    pub extend: Option<Operation>,
     /// Applies the desired class, after nodes are written.
-    pub settle: Option<Operation>,
-    /// Removes keys that other clients added to the maps of the class, after `settle`.
+    pub apply: Option<Operation>,
+    /// Removes keys that other clients added to the maps of the class, after `apply`.
     pub strip: Option<Operation>,
-    /// The taints of the pool that the current class does not tolerate. They are held until `widen` succeeded.
+    /// The taints of the pool that the current class does not tolerate. They are held until `extend` succeeded.
     pub untolerated: Vec<TaintKey>,
 }
 
 impl ClassPlan {
     /// Whether the plan changes the class to tolerate the taints of its pools.
     pub fn adds_tolerations(&self) -> bool {
-        self.widen.is_some() || self.settle.is_some()
+        self.extend.is_some() || self.apply.is_some()
     }
 
     fn unchanged(name: &str, state: RuntimeClassState) -> Self {
         let (name, untolerated) = (name.to_owned(), Vec::new());
-        Self { name, state, explanation: None, widen: None, settle: None, strip: None, untolerated }
+        Self { name, state, explanation: None, extend: None, apply: None, strip: None, untolerated }
     }
 
     fn held(name: &str, state: RuntimeClassState, problem: String, remedy: impl Into<String>) -> Self {
@@ -196,7 +195,7 @@ fn create(snapshot: &Snapshot, desired: &DesiredClass) -> ClassPlan {
         let remedy = "Stop that client, or remove the class from spec.runtimeClasses";
         return ClassPlan::held(desired.name, RuntimeClassState::Contested, problem, remedy);
     }
-    ClassPlan { widen: Some(operation), ..ClassPlan::unchanged(desired.name, RuntimeClassState::Applied) }
+    ClassPlan { extend: Some(operation), ..ClassPlan::unchanged(desired.name, RuntimeClassState::Applied) }
 }
 
 fn handler_differs(existing: &RuntimeClassView, desired: &DesiredClass) -> ClassPlan {
@@ -234,19 +233,19 @@ fn strand_held(user: ClassUser, existing: Option<&RuntimeClassView>, mut desired
     let remedy = format!("Add nodes with build {build}, or allow the change with: {command}");
     let mut plan = ClassPlan::held(desired.name, RuntimeClassState::WouldStrand, problem, remedy);
     let has_handler = |existing: &&RuntimeClassView| existing.object.handler == *desired.handler;
-    plan.widen = existing.filter(has_handler).and_then(|existing| {
+    plan.extend = existing.filter(has_handler).and_then(|existing| {
         desired.keep_adopted(existing);
-        widened(existing, &desired)
+        extended(existing, &desired)
     });
     plan
 }
 
 /// Adds tolerations to a managed class whose selector does not change yet; `None` if it has them.
-fn widened(existing: &RuntimeClassView, desired: &DesiredClass) -> Option<Operation> {
-    let mut wider = desired.clone();
-    wider.widen(existing);
-    let differs = existing.is_managed() && !wider.differences(existing).is_empty();
-    differs.then(|| wider.apply_widened(existing))
+fn extended(existing: &RuntimeClassView, desired: &DesiredClass) -> Option<Operation> {
+    let mut extended_class = desired.clone();
+    extended_class.extend(existing);
+    let differs = existing.is_managed() && !extended_class.differences(existing).is_empty();
+    differs.then(|| extended_class.apply_extended(existing))
 }
 
 /// A class whose selector changes to a release waits until all nodes that run the images have the label, because its pods
@@ -275,10 +274,10 @@ fn waits_for_labels(snapshot: &Snapshot, existing: &RuntimeClassView, desired: &
     );
     let remedy = "No action required; if this lasts, see NodesTainted of the pools of these nodes";
     let plan = ClassPlan::held(desired.name, RuntimeClassState::Pending, problem, remedy);
-    Some(ClassPlan { widen: widened(existing, desired), ..plan })
+    Some(ClassPlan { extend: extended(existing, desired), ..plan })
 }
 
-/// First widens the class, then applies the desired one: tolerations are added before the taints that need them, and
+/// First extends the class, then applies the desired one: tolerations are added before the taints that need them, and
 /// the selector is changed after the nodes have its labels.
 fn change(snapshot: &Snapshot, existing: &RuntimeClassView, desired: DesiredClass) -> ClassPlan {
     let differences = desired.differences(existing);
@@ -291,8 +290,8 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, desired: DesiredClas
         (false, "") => "adopt".to_owned(),
         (false, _) => format!("adopt ({differences})"),
     };
-    let settle = desired.apply(Some(existing), &change, vec![desired.field_write()]);
-    let delayed_until = snapshot.reverts.delayed_until(&settle.identity(), &desired.field_write(), snapshot.now);
+    let apply = desired.apply(Some(existing), &change, vec![desired.field_write()]);
+    let delayed_until = snapshot.reverts.delayed_until(&apply.identity(), &desired.field_write(), snapshot.now);
     if let Some(until) = delayed_until {
         let writer = existing.other_writer.as_deref().unwrap_or("another client");
         let problem = format!(
@@ -305,18 +304,20 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, desired: DesiredClas
     if let Some(plan) = waits_for_labels(snapshot, existing, &desired) {
         return plan;
     }
-    let mut wider = desired.clone();
-    wider.widen(existing);
+    let mut extended_class = desired.clone();
+    extended_class.extend(existing);
     let tolerated = existing.tolerations();
-    let adds_tolerations = wider.tolerations.iter().any(|toleration| !tolerated.contains(toleration));
+    let adds_tolerations = extended_class.tolerations.iter().any(|toleration| !tolerated.contains(toleration));
     let unchanged = |state| ClassPlan::unchanged(desired.name, state);
     let strip = desired.strip(existing);
     match adds_tolerations {
-        true if wider.body() == desired.body() => {
-            ClassPlan { widen: Some(settle), strip, ..unchanged(RuntimeClassState::Applied) }
+        true if extended_class.body() == desired.body() => {
+            ClassPlan { extend: Some(apply), strip, ..unchanged(RuntimeClassState::Applied) }
         }
-        // The desired class is applied after the wider one was observed, because each write is bound to a version.
-        true => ClassPlan { widen: Some(wider.apply_widened(existing)), ..unchanged(RuntimeClassState::Pending) },
-        false => ClassPlan { settle: Some(settle), strip, ..unchanged(RuntimeClassState::Applied) },
+        // The desired class is applied after the extended_class one was observed, because each write is bound to a version.
+        true => {
+            ClassPlan { extend: Some(extended_class.apply_extended(existing)), ..unchanged(RuntimeClassState::Pending) }
+        }
+        false => ClassPlan { apply: Some(apply), strip, ..unchanged(RuntimeClassState::Applied) },
     }
 }

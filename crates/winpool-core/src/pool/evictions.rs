@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use winpool_api::TaintKey;
-use winpool_api::{Taint, TaintEffect};
+use winpool_api::{Taint, TaintEffect, TaintKey};
 
 use super::{Pool, Snapshot, Spec};
 use crate::{node::WindowsNode, workload::Pod};

@@ -10,15 +10,14 @@ use std::{
 };
 
 pub use self::desired::{DesiredConfig, DesiredNode, NodePlan, RevertedField, ValueConflict};
-use winpool_api::TaintKey;
-use winpool_api::names::label;
+use winpool_api::{TaintKey, names::label};
 
 use self::{inputs::Inputs, selected_releases::SelectedReleases};
 use super::Snapshot;
 use crate::{
     node::WindowsNode,
     operation::NodePatch,
-    ownership::{AppliedKeys, Evidence, Ownership},
+    ownership::{AppliedKeys, Ownership, RecordState},
     release_labels,
     revert::ObjectId,
 };
@@ -40,7 +39,7 @@ pub struct NodePlanner<'a> {
 /// A plan with its inputs.
 struct ReusablePlan<'a> {
     node: &'a WindowsNode,
-    evidence: Evidence<'a>,
+    record_state: RecordState<'a>,
     config: DesiredConfig<'a>,
     configured: bool,
     evicting: Vec<TaintKey>,
@@ -60,7 +59,7 @@ impl<'a> NodePlanner<'a> {
 
     /// Plans one node. `configured`: whether the kubelet registered with a rendered configuration, which has the taints.
     pub fn plan(&mut self, node: &'a WindowsNode, config: DesiredConfig<'a>, configured: bool) -> Arc<NodePlan> {
-        let evidence = self.snapshot.ownership.evidence(node);
+        let record_state = self.snapshot.ownership.record_state(node);
         let evicting = self.desired.as_ref().map(|desired| desired.evictions.of(node)).unwrap_or_default();
         let selected = self.selected.on(node);
         // Reverts and refusals are specific to one node.
@@ -69,7 +68,7 @@ impl<'a> NodePlanner<'a> {
         let is_equal = |other: &&ReusablePlan| {
             other.configured == configured
                 && other.config == config
-                && other.evidence == evidence
+                && other.record_state == record_state
                 && other.evicting == evicting
                 && other.selected == selected
                 && other.has_equal_node(node)
@@ -78,7 +77,8 @@ impl<'a> NodePlanner<'a> {
             return equal.plan.clone();
         }
         let (snapshot, applied) = (self.snapshot, self.applied);
-        let inputs = Inputs { snapshot, applied, node, evidence, evicting: &evicting, configured, selected: &selected };
+        let inputs =
+            Inputs { snapshot, applied, node, record_state, evicting: &evicting, configured, selected: &selected };
         let plan = Arc::new(match &self.desired {
             Some(desired) => inputs.apply(desired, config),
             None => inputs.release(),
@@ -86,7 +86,7 @@ impl<'a> NodePlanner<'a> {
         if reusable {
             let labels = self.relevant_labels(node).map(|key| (key, node.labels.get(key))).collect();
             let plan = plan.clone();
-            let reusable = ReusablePlan { node, evidence, config, configured, evicting, selected, labels, plan };
+            let reusable = ReusablePlan { node, record_state, config, configured, evicting, selected, labels, plan };
             self.reusable.push_front(reusable);
             self.reusable.truncate(REUSED_PLANS);
         }

@@ -5,9 +5,8 @@ use std::{cell::LazyCell, collections::BTreeSet, sync::Arc};
 use jiff::Timestamp;
 
 pub use super::member::Member;
-use winpool_api::TaintKey;
 use winpool_api::{
-    Applied, DeletionPolicy, Taint, WindowsNodePoolStatus,
+    Applied, DeletionPolicy, Taint, TaintKey, WindowsNodePoolStatus,
     bounds::bounded,
     names::{FINALIZER, label},
 };
@@ -23,14 +22,14 @@ use super::{
     membership::{Membership, PoolNodes, SharedNode},
     nodes::{self, DesiredConfig, DesiredNode, NodePlanner},
     rollout::{FailureReason, NodeFailure},
-    stranding::HeldTaints,
+    stranding::DeferredTaints,
     taint_replacement::{self, MutualReplacement},
 };
 use crate::{
     Named,
     node::WindowsNode,
     operation::{AfterFailure, NodePatch, Operation, status_body},
-    ownership::{AppliedKeys, Evidence, Ownership},
+    ownership::{AppliedKeys, Ownership, RecordState},
     render::reserve::ConfigState,
 };
 
@@ -74,7 +73,7 @@ pub enum Phase {
 #[derive(Clone, Copy)]
 struct Holds<'h> {
     evictions: &'h Evictions<'h>,
-    taints: &'h HeldTaints,
+    taints: &'h DeferredTaints,
     /// The taints of others that are removed.
     replaced: &'h [Taint],
 }
@@ -101,7 +100,7 @@ pub struct ActivePool {
     /// The nodes that have the label of the pool without a valid record, and that the pool does not select.
     pub unverified: Vec<String>,
     /// The taints that wait until pods tolerate them.
-    pub taints: HeldTaints,
+    pub taints: DeferredTaints,
     /// Another pool and this one replace taints of each other.
     pub mutual_replacement: Option<MutualReplacement>,
     /// Whether pods are unknown, so that any NoExecute taint may evict pods.
@@ -188,8 +187,9 @@ impl<'a> Planner<'a> {
         let configs = configs::plan(snapshot, pool, spec, &nodes, &self.expected_nodes);
         let classes = classes::plan(snapshot, pool, spec, &nodes);
         let evictions = Evictions::of_pool(snapshot, pool, spec);
-        let taints =
-            HeldTaints::of_pool(snapshot, (pool, spec), of_pool, &self.applied, &|name| will_tolerate(&classes, name));
+        let taints = DeferredTaints::of_pool(snapshot, (pool, spec), of_pool, &self.applied, &|name| {
+            will_tolerate(&classes, name)
+        });
         let mutual_replacement = taint_replacement::mutual(snapshot, pool, spec);
         let replaced = if mutual_replacement.is_some() { &[] } else { spec.replaces_taints.as_slice() };
         let holds = Holds { evictions: &evictions, taints: &taints, replaced };
@@ -204,7 +204,7 @@ impl<'a> Planner<'a> {
         let steps = vec![
             finalizer(pool, spec, has_finalizer).into_iter().collect(),
             record(pool, &applied).into_iter().chain(configs.discard.iter().cloned()).collect(),
-            classes.iter().filter_map(|class| class.widen.clone()).chain(configs.create.iter().cloned()).collect(),
+            classes.iter().filter_map(|class| class.extend.clone()).chain(configs.create.iter().cloned()).collect(),
             uncordoned.collect(),
             patches.into_iter().map(Operation::PatchNode).collect(),
             delivery.confirmations.clone(),
@@ -214,7 +214,7 @@ impl<'a> Planner<'a> {
             machines.patch.clone(),
             machines.prune[0].clone(),
             machines.prune[1].clone(),
-            classes.iter().filter_map(|class| class.settle.clone()).chain(configs.prune.iter().cloned()).collect(),
+            classes.iter().filter_map(|class| class.apply.clone()).chain(configs.prune.iter().cloned()).collect(),
             classes.iter().filter_map(|class| class.strip.clone()).collect(),
         ];
         let (is_fallback, fallback) = (pool.is_fallback(), self.membership.assigner().fallback());
@@ -236,13 +236,15 @@ impl<'a> Planner<'a> {
     }
 
     /// The taints of a pool that wait until pods tolerate them.
-    pub fn held_taints(&self, pool: &Pool, spec: &Spec) -> HeldTaints {
+    pub fn held_taints(&self, pool: &Pool, spec: &Spec) -> DeferredTaints {
         let none = PoolNodes::default();
         let nodes = self.membership.of(&pool.name).unwrap_or(&none);
         let members = || nodes.members.iter().map(|(node, _)| node.as_ref()).collect::<Vec<_>>();
         // Needed only while a taint is new.
         let classes = LazyCell::new(|| classes::plan(self.snapshot, pool, spec, &members()));
-        HeldTaints::of_pool(self.snapshot, (pool, spec), nodes, &self.applied, &|name| will_tolerate(&classes, name))
+        DeferredTaints::of_pool(self.snapshot, (pool, spec), nodes, &self.applied, &|name| {
+            will_tolerate(&classes, name)
+        })
     }
 
     /// Whether the pool of a node has agents.
@@ -259,16 +261,16 @@ impl<'a> Planner<'a> {
         classes: &[ClassPlan],
         holds: Holds,
     ) -> Vec<Member> {
-        let (widened, unchanged): (Vec<_>, Vec<_>) =
-            classes.iter().filter(|class| !class.untolerated.is_empty()).partition(|class| class.widen.is_some());
+        let (extended, unchanged): (Vec<_>, Vec<_>) =
+            classes.iter().filter(|class| !class.untolerated.is_empty()).partition(|class| class.extend.is_some());
         let taints_of = |classes: &[&ClassPlan]| classes.iter().flat_map(|class| &class.untolerated).cloned().collect();
-        let (untolerated, blocked) = (taints_of(&widened), taints_of(&unchanged));
+        let (untolerated, blocked) = (taints_of(&extended), taints_of(&unchanged));
         let desired = DesiredNode {
             pool: &pool.name,
             labels: &spec.labels,
             taints: &spec.taints,
             untolerated: &untolerated,
-            widened_classes: &widened.iter().map(|class| class.name.clone()).collect(),
+            extended_classes: &extended.iter().map(|class| class.name.clone()).collect(),
             blocked: &blocked,
             evictions: holds.evictions,
             held: &holds.taints.held,
@@ -343,7 +345,7 @@ impl<'a> Planner<'a> {
         spec: &Spec,
         members: &[Member],
         recorded: &[Arc<WindowsNode>],
-        held: &HeldTaints,
+        held: &DeferredTaints,
     ) -> Applied {
         let desired: Vec<TaintKey> = held.begun.iter().map(TaintKey::from).collect();
         let mut taints: BTreeSet<&TaintKey> = desired.iter().collect();
@@ -353,14 +355,14 @@ impl<'a> Planner<'a> {
         let has_build = |member: &Member| {
             let added = member.plan.change.as_ref().and_then(|change| change.labels.get(label::WINDOWS_BUILD));
             added.is_some_and(Option::is_some)
-                || self.applied.owns_label(ownership.evidence(&member.node), label::WINDOWS_BUILD)
+                || self.applied.owns_label(ownership.record_state(&member.node), label::WINDOWS_BUILD)
         };
         labels.extend(members.iter().any(has_build).then_some(label::WINDOWS_BUILD));
         for node in recorded {
-            let evidence = ownership.evidence(node);
-            let Some(record) = evidence.verified() else { continue };
-            taints.extend(record.taints.keys().filter(|key| self.applied.owns_taint(evidence, key)));
-            let removable = record.labels.keys().filter(|key| self.applied.owns_label(evidence, key));
+            let record_state = ownership.record_state(node);
+            let Some(record) = record_state.verified() else { continue };
+            taints.extend(record.taints.keys().filter(|key| self.applied.owns_taint(record_state, key)));
+            let removable = record.labels.keys().filter(|key| self.applied.owns_label(record_state, key));
             labels.extend(removable.map(String::as_str));
         }
         let taints: BTreeSet<String> = taints.into_iter().map(ToString::to_string).collect();
@@ -420,7 +422,9 @@ fn applied_keys(snapshot: &Snapshot, membership: &Membership) -> AppliedKeys {
     }
     let new = snapshot.pools.values().filter(|pool| pool.status.observed_generation.is_none());
     let recorded = new.filter_map(|pool| membership.of(&pool.name)).flat_map(|nodes| &nodes.recorded);
-    recorded.filter_map(|node| snapshot.ownership.evidence(node).verified()).for_each(|record| keys.add_record(record));
+    recorded
+        .filter_map(|node| snapshot.ownership.record_state(node).verified())
+        .for_each(|record| keys.add_record(record));
     keys
 }
 
@@ -474,9 +478,9 @@ fn retain(pool: &Arc<Pool>, has_finalizer: bool) -> Plan {
 
 /// The nodes whose records name the pool and cannot be verified. The records may be valid with a former key.
 fn unverified_members(snapshot: &Snapshot, pool: &Pool) -> Vec<String> {
-    let is_unverified = |node: &WindowsNode| match snapshot.ownership.evidence(node) {
-        Evidence::Unverified(record) => record.pool == pool.name && node.labelled_pool() == Some(&pool.name),
-        Evidence::None | Evidence::Verified { .. } => false,
+    let is_unverified = |node: &WindowsNode| match snapshot.ownership.record_state(node) {
+        RecordState::Unverified(record) => record.pool == pool.name && node.labelled_pool() == Some(&pool.name),
+        RecordState::None | RecordState::Verified { .. } => false,
     };
     snapshot.nodes.values().filter(|node| is_unverified(node)).map(|node| node.name.clone()).collect()
 }

@@ -5,9 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use winpool_api::TaintKey;
 use winpool_api::{
-    RuntimeClassIsolation, Taint,
+    RuntimeClassIsolation, Taint, TaintKey,
     facts::{
         ContainerdVersion, OsVersion,
         containerd::HYPERV_HANDLER,
@@ -18,7 +17,7 @@ use winpool_api::{
 
 use super::{
     Members, Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec, config_in_effect::NodeConfigs, plan::Planner,
-    stranding::HeldTaints,
+    stranding::DeferredTaints,
 };
 use crate::{
     Named,
@@ -128,7 +127,7 @@ struct NodeGroups<'a> {
     spec: &'a Spec,
     labels: GroupLabels<'a>,
     configs: NodeConfigs<'a>,
-    holds: HeldTaints,
+    holds: DeferredTaints,
     by_traits: HashMap<Traits<'a>, Arc<NodeGroup>>,
 }
 
@@ -253,7 +252,7 @@ fn lasting_taints(node: &WindowsNode) -> Vec<Taint> {
 fn node_group(
     traits: &Traits,
     (pool, spec): (&Pool, &Spec),
-    holds: &HeldTaints,
+    holds: &DeferredTaints,
     individual: Arc<BTreeSet<String>>,
 ) -> NodeGroup {
     let mut labels: BTreeMap<String, String> =

@@ -2,7 +2,7 @@
 
 use winpool_api::{
     LabelSelector, SelectorOperator, SelectorRequirement,
-    spelling::{KEY, LABEL_VALUE},
+    pattern::{KEY, LABEL_VALUE},
 };
 
 use crate::{Problem, kubernetes::syntax};

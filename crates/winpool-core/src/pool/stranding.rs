@@ -4,13 +4,13 @@
 //! set on new nodes, without another check.
 
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::Arc,
 };
 
-use winpool_api::TaintKey;
-use winpool_api::{Taint, TaintEffect};
+use winpool_api::{Taint, TaintEffect, TaintKey};
 
 use super::{Pool, RuntimeClassView, Snapshot, Spec, membership::PoolNodes};
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 
 /// The taints of a pool that wait for its pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeldTaints {
+pub struct DeferredTaints {
     /// The taints that may be set: those that the pool has begun to set, and those that no pod prevents.
     pub begun: BTreeSet<Taint>,
     /// The others.
@@ -43,7 +43,7 @@ pub enum Remedy {
     TolerationOfClass(String),
 }
 
-impl HeldTaints {
+impl DeferredTaints {
     /// Decides for the taints of a pool. `will_tolerate`: whether the plan changes the RuntimeClass of this name to tolerate
     /// them.
     pub fn of_pool(
@@ -60,7 +60,10 @@ impl HeldTaints {
         if new.is_empty() {
             return Self { begun: spec.taints.iter().cloned().collect(), ..Self::default() };
         }
-        let check = || Check { snapshot, spec, members: members(nodes), will_tolerate }.workloads(&new);
+        let check = || {
+            Check { snapshot, spec, members: members(nodes), will_tolerate, selecting: RefCell::default() }
+                .workloads(&new)
+        };
         let workloads = if snapshot.pods.is_some() { check() } else { BTreeMap::new() };
         let waits =
             |taint: &&Taint| new.contains(taint) && (snapshot.pods_are_awaited() || workloads.contains_key(*taint));
@@ -85,7 +88,7 @@ fn has_begun(snapshot: &Snapshot, pool: &Pool, nodes: &PoolNodes, applied: &Appl
     }
     let key = TaintKey::from(taint);
     let has_added = |node: &Arc<WindowsNode>| {
-        applied.owns_taint(snapshot.ownership.evidence(node), &key)
+        applied.owns_taint(snapshot.ownership.record_state(node), &key)
             && node.taints.iter().any(|present| taint == present)
     };
     nodes.recorded.iter().any(has_added)
@@ -107,7 +110,12 @@ struct Check<'a> {
     spec: &'a Spec,
     members: BTreeMap<&'a str, &'a WindowsNode>,
     will_tolerate: &'a dyn Fn(&str) -> bool,
+    /// The results of [`Self::selects_member`], because most pods share the template of others.
+    selecting: RefCell<HashMap<TemplateId, bool>>,
 }
+
+/// A template, by its address, and whether a DaemonSet creates its pods.
+type TemplateId = (*const Template, bool);
 
 /// A pod template, and how its pods are created.
 #[derive(Clone, Copy)]
@@ -118,6 +126,10 @@ struct Created<'t> {
 }
 
 impl<'t> Created<'t> {
+    fn id(self) -> TemplateId {
+        (std::ptr::from_ref(self.template), self.by_daemon_set)
+    }
+
     /// The RuntimeClass that counts when the pods are created.
     fn class(self) -> Option<&'t str> {
         self.template.runtime_class.as_deref().filter(|_| !self.by_daemon_set)
@@ -129,10 +141,10 @@ impl<'a> Check<'a> {
     fn workloads(&self, taints: &[&Taint]) -> BTreeMap<Taint, BTreeMap<Arc<WorkloadName>, Remedy>> {
         let mut stranded: BTreeMap<Taint, BTreeMap<Arc<WorkloadName>, Remedy>> = BTreeMap::new();
         // Most pods share the template of others.
-        let mut untolerated: HashMap<(*const Template, bool), Vec<&Taint>> = HashMap::new();
+        let mut untolerated: HashMap<TemplateId, Vec<&Taint>> = HashMap::new();
         for (name, created) in self.pods().chain(self.controllers()) {
             let of_template = untolerated
-                .entry((std::ptr::from_ref(created.template), created.by_daemon_set))
+                .entry(created.id())
                 .or_insert_with(|| taints.iter().copied().filter(|taint| !self.tolerates(created, taint)).collect());
             for taint in of_template {
                 let workloads = stranded.entry((*taint).clone()).or_default();
@@ -189,6 +201,15 @@ impl<'a> Check<'a> {
 
     /// Whether the pods are for Windows and can be scheduled to a node of the pool with its present taints.
     fn selects_member(&self, created: Created) -> bool {
+        if let Some(known) = self.selecting.borrow().get(&created.id()) {
+            return *known;
+        }
+        let selects = self.selects_any(created);
+        self.selecting.borrow_mut().insert(created.id(), selects);
+        selects
+    }
+
+    fn selects_any(&self, created: Created) -> bool {
         let template = created.template;
         if self.system(template) != Some(System::Windows) {
             return false;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use winpool_api::{
     ContainerLogs, ImageGarbageCollection, KubeletSettings, PauseImageSettings, PauseImageSource, QuantityText,
-    WindowsRuntimeProfileSpec, facts::pause::Registry, spelling::REPOSITORY,
+    WindowsRuntimeProfileSpec, facts::pause::Registry, pattern::REPOSITORY,
 };
 
 use super::{

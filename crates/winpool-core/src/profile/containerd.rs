@@ -6,7 +6,7 @@ use toml::{Table, Value};
 use winpool_api::{
     ContainerdSettings, RegistryMirror,
     facts::containerd::CIMFS,
-    spelling::{DURATION, ENDPOINT, REGISTRY},
+    pattern::{DURATION, ENDPOINT, REGISTRY},
 };
 
 use super::problems::Problems;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use winpool_api::{QuantityText, facts::eviction::Signal, spelling::THRESHOLD};
+use winpool_api::{QuantityText, facts::eviction::Signal, pattern::THRESHOLD};
 
 use super::problems::Problems;
 use crate::kubernetes::quantity::{ParseThresholdError, Threshold};

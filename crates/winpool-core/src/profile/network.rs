@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use winpool_api::{
     KubeProxySettings, ProxySettings,
-    spelling::{IP_ADDRESS, PROXY},
+    pattern::{IP_ADDRESS, PROXY},
 };
 
 use super::{

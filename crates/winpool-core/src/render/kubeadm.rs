@@ -19,9 +19,8 @@ use self::{
     files::Files,
 };
 pub use self::{patches::JsonPatches, versions::lost_fields};
-use winpool_api::TaintKey;
 use winpool_api::{
-    Taint, TaintEffect,
+    Taint, TaintEffect, TaintKey,
     facts::{
         ContainerRuntime,
         cluster_api::{

@@ -1,8 +1,8 @@
 //! The status of a pool, computed from the observed state and the outcomes of writes, not from the plan alone.
 
-mod case;
 mod delivery;
 mod events;
+mod input;
 mod kubelet;
 mod machines;
 mod required;
@@ -19,11 +19,10 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
-use case::Case;
-use winpool_api::TaintKey;
+use input::ReportInput;
 use winpool_api::{
     BuildCount, Columns, ConfigStatus, KubeletCount, NodeCounts, Pending, RuntimeClassState, RuntimeClassStatus,
-    WindowsNodePoolStatus,
+    TaintKey, WindowsNodePoolStatus,
     bounds::bounded,
     conditions::{ConditionStatus, TRANSIENT},
     facts::{Build, ContainerRuntime, ContainerdLine, KubeletVersion, builds},
@@ -84,8 +83,8 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
         (Phase::Invalid, Err(problems)) => (invalid(snapshot, pool, problems), None),
         (Phase::Active(active), Ok(spec)) => {
             let withheld = !pool.enforces();
-            let case = Case { snapshot, pool, spec, active, done, nodes_done: done.by_node(), withheld };
-            active_status(&case, plan)
+            let input = ReportInput { snapshot, pool, spec, active, done, nodes_done: done.by_node(), withheld };
+            active_status(&input, plan)
         }
         (Phase::CleaningUp { nodes, handed_over, unverified }, _) => {
             (cleaning_up(snapshot, plan, *nodes, handed_over, unverified, done), None)
@@ -169,46 +168,46 @@ fn partial(
     WindowsNodePoolStatus { observed_generation: Some(pool.generation), conditions, columns, ..pool.status.clone() }
 }
 
-fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Duration>) {
-    let (pool, spec, active) = (case.pool, case.spec, case.active);
-    let states = required::class_states(case);
-    let assigned = required::nodes_assigned(case);
-    let nodes = counts(case);
+fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Option<Duration>) {
+    let (pool, spec, active) = (input.pool, input.spec, input.active);
+    let states = required::class_states(input);
+    let assigned = required::nodes_assigned(input);
+    let nodes = counts(input);
     let as_specified = assigned.message.clone();
     let required = [
-        required::spec_valid(case),
-        required::profile_resolved(case),
-        required::config_rendered(case),
-        required::runtime_class_ready(case, &states),
+        required::spec_valid(input),
+        required::profile_resolved(input),
+        required::config_rendered(input),
+        required::runtime_class_ready(input, &states),
         assigned,
-        required::nodes_tainted(case),
+        required::nodes_tainted(input),
     ];
     let flags = [
-        windows::os_mismatch(case),
-        kubelet::version_skew(case),
-        windows::os_supported(case),
-        runtime::runtime_supported(case),
-        kubelet::config_in_effect(case),
-        machines::machines_templated(case),
-        workloads::workloads_placed(case),
+        windows::os_mismatch(input),
+        kubelet::version_skew(input),
+        windows::os_supported(input),
+        runtime::runtime_supported(input),
+        kubelet::config_in_effect(input),
+        machines::machines_templated(input),
+        workloads::workloads_placed(input),
     ];
-    let (ready, grace) = ready(case, &required, as_specified);
+    let (ready, grace) = ready(input, &required, as_specified);
     let problem = problem(spec, &ready, &required, &flags);
     let computed: Vec<ComputedCondition> =
-        [reconciling(case, &ready), stalled(&ready)].into_iter().chain([ready]).chain(required).chain(flags).collect();
+        [reconciling(input, &ready), stalled(&ready)].into_iter().chain([ready]).chain(required).chain(flags).collect();
     let status = WindowsNodePoolStatus {
-        cluster_api: machines::status(case),
+        cluster_api: machines::status(input),
         observed_generation: Some(pool.generation),
         windows_build: spec.build.to_string(),
         nodes,
         builds: build_counts(active),
         kubelets: kubelet_counts(active),
         runtime_classes: class_rows(states),
-        configs: config_rows(case),
+        configs: config_rows(input),
         pending: pending(plan),
-        workloads: workloads::counts(case),
-        applied: if !case.withheld { active.applied.clone() } else { pool.status.applied.clone() },
-        conditions: merge_conditions(&pool.status.conditions, &computed, pool.generation, case.snapshot.now),
+        workloads: workloads::counts(input),
+        applied: if !input.withheld { active.applied.clone() } else { pool.status.applied.clone() },
+        conditions: merge_conditions(&pool.status.conditions, &computed, pool.generation, input.snapshot.now),
         columns: Columns {
             nodes: format!("{}/{}", nodes.ready, nodes.matched),
             tainted: format!("{}/{}", nodes.tainted, nodes.matched),
@@ -221,49 +220,53 @@ fn active_status(case: &Case, plan: &Plan) -> (WindowsNodePoolStatus, Option<Dur
         },
         omitted: BTreeMap::new(),
     };
-    let requeue_after = grace.into_iter().chain([RESYNC]).chain(delayed_writes(case)).chain(rollout_step(case)).min();
+    let requeue_after = grace.into_iter().chain([RESYNC]).chain(delayed_writes(input)).chain(rollout_step(input)).min();
     (status, requeue_after)
 }
 
 /// When to retry held or delayed writes.
-fn delayed_writes(case: &Case) -> Option<Duration> {
-    let contested = case.active.classes.iter().any(|class| class.state == RuntimeClassState::Contested);
-    let on_nodes = case.active.members.iter().filter_map(|member| member.plan.retry_at).min();
-    let on_nodes = on_nodes.map(|at| Duration::try_from(at.duration_since(case.snapshot.now)).unwrap_or_default());
+fn delayed_writes(input: &ReportInput) -> Option<Duration> {
+    let contested = input.active.classes.iter().any(|class| class.state == RuntimeClassState::Contested);
+    let on_nodes = input.active.members.iter().filter_map(|member| member.plan.retry_at).min();
+    let on_nodes = on_nodes.map(|at| Duration::try_from(at.duration_since(input.snapshot.now)).unwrap_or_default());
     let holds = |member: &Member| !member.plan.would_evict.is_empty() || !member.plan.would_strand.is_empty();
-    let held = case.active.members.iter().any(holds).then_some(if case.snapshot.pods_are_awaited() {
+    let held = input.active.members.iter().any(holds).then_some(if input.snapshot.pods_are_awaited() {
         PODS_AWAITED
     } else {
         TAINTS_HELD
     });
     let waits = |class: &ClassPlan| class.state == RuntimeClassState::Pending && class.explanation.is_some();
-    let labels = case.active.classes.iter().any(waits).then_some(LABELS_AWAITED);
-    let delayed = contested || !case.active.configs.delayed.is_empty();
+    let labels = input.active.classes.iter().any(waits).then_some(LABELS_AWAITED);
+    let delayed = contested || !input.active.configs.delayed.is_empty();
     delayed.then_some(DELAYED).into_iter().chain(on_nodes).chain(held).chain(labels).min()
 }
 
 /// When the rollout goes on without an event: at a deadline, or when pods and heartbeats are checked again.
-fn rollout_step(case: &Case) -> Option<Duration> {
-    let next = delivery::rollout(case)?.next?;
-    Some(Duration::try_from(next.duration_since(case.snapshot.now)).unwrap_or_default())
+fn rollout_step(input: &ReportInput) -> Option<Duration> {
+    let next = delivery::rollout(input)?.next?;
+    Some(Duration::try_from(next.duration_since(input.snapshot.now)).unwrap_or_default())
 }
 
 /// `Ready`, and the remaining grace period if it hides a problem. `as_specified` is the message without a problem.
-fn ready(case: &Case, required: &[ComputedCondition], as_specified: String) -> (ComputedCondition, Option<Duration>) {
+fn ready(
+    input: &ReportInput,
+    required: &[ComputedCondition],
+    as_specified: String,
+) -> (ComputedCondition, Option<Duration>) {
     let condition = |status, reason, message: String| ComputedCondition::new(condition::READY, status, reason, message);
     let wrong = required.iter().filter(|condition| condition.status != ConditionStatus::True);
-    if case.withheld {
+    if input.withheld {
         // Nothing is written, so only a spec or profile that cannot be used is a problem.
         let unusable = wrong.into_iter().find(|one| one.condition == condition::PROFILE_RESOLVED);
         let ready = match unusable {
             Some(unusable) => condition(false, unusable.reason, unusable.message.clone()),
-            None if case.spec.paused => condition(true, reason::PAUSED, withheld_message(case, "the pool is paused")),
-            None => condition(true, reason::OBSERVING, withheld_message(case, "the mode is Observe")),
+            None if input.spec.paused => condition(true, reason::PAUSED, withheld_message(input, "the pool is paused")),
+            None => condition(true, reason::OBSERVING, withheld_message(input, "the mode is Observe")),
         };
         return (ready, None);
     }
-    let (hidden, wrong): (Vec<_>, Vec<_>) = wrong.partition(|wrong| grace_left(case, wrong).is_some());
-    let grace = hidden.iter().filter_map(|wrong| grace_left(case, wrong)).min();
+    let (hidden, wrong): (Vec<_>, Vec<_>) = wrong.partition(|wrong| grace_left(input, wrong).is_some());
+    let grace = hidden.iter().filter_map(|wrong| grace_left(input, wrong)).min();
     let ready = match wrong.first() {
         Some(worst) => condition(false, worst.reason, worst.message.clone()).about(worst.count),
         None => condition(true, reason::AS_SPECIFIED, as_specified),
@@ -271,8 +274,8 @@ fn ready(case: &Case, required: &[ComputedCondition], as_specified: String) -> (
     (ready, grace.and_then(|left| Duration::try_from(left).ok()))
 }
 
-fn withheld_message(case: &Case, why: &str) -> String {
-    match case.active.members.iter().filter(|member| member.plan.change.is_some()).count() {
+fn withheld_message(input: &ReportInput, why: &str) -> String {
+    match input.active.members.iter().filter(|member| member.plan.change.is_some()).count() {
         0 => format!("{why}, and no node differs from the spec"),
         count => format!(
             "{why}, and {} {} from the spec. status.pending lists the first changes",
@@ -283,21 +286,21 @@ fn withheld_message(case: &Case, why: &str) -> String {
 }
 
 /// The remaining grace period of a problem with nodes that were as specified in this generation.
-fn grace_left(case: &Case, wrong: &ComputedCondition) -> Option<SignedDuration> {
+fn grace_left(input: &ReportInput, wrong: &ComputedCondition) -> Option<SignedDuration> {
     let about_nodes = match wrong.condition {
         condition::NODES_ASSIGNED => true,
         condition::NODES_TAINTED => {
-            case.active.members.iter().all(|member| case.is_tainted(member) || had_all(case, member))
+            input.active.members.iter().all(|member| input.is_tainted(member) || had_all(input, member))
         }
         _ => false,
     };
-    if !about_nodes || !was_ready(case.pool) {
+    if !about_nodes || !was_ready(input.pool) {
         return None;
     }
-    let before = case.pool.status.conditions.iter().find(|condition| condition.type_ == wrong.condition);
+    let before = input.pool.status.conditions.iter().find(|condition| condition.type_ == wrong.condition);
     let since =
         before.filter(|before| before.status == wrong.status.as_str()).map(|before| before.last_transition_time.0);
-    let lasted = since.map_or(SignedDuration::ZERO, |since| case.snapshot.now.duration_since(since));
+    let lasted = since.map_or(SignedDuration::ZERO, |since| input.snapshot.now.duration_since(since));
     (lasted < GRACE_PERIOD).then(|| GRACE_PERIOD - lasted)
 }
 
@@ -309,23 +312,23 @@ fn was_ready(pool: &Pool) -> bool {
 }
 
 /// Whether the record of a node has all labels and taints of the spec. A node that has just joined has no record.
-fn had_all(case: &Case, member: &Member) -> bool {
-    let record = case.snapshot.ownership.evidence(&member.node).verified();
-    record.filter(|record| record.pool == case.pool.name).is_some_and(|record| {
-        case.spec.taints.iter().all(|taint| record.taints.contains_key(&TaintKey::from(taint)))
-            && case.spec.labels.keys().all(|key| record.labels.contains_key(key))
+fn had_all(input: &ReportInput, member: &Member) -> bool {
+    let record = input.snapshot.ownership.record_state(&member.node).verified();
+    record.filter(|record| record.pool == input.pool.name).is_some_and(|record| {
+        input.spec.taints.iter().all(|taint| record.taints.contains_key(&TaintKey::from(taint)))
+            && input.spec.labels.keys().all(|key| record.labels.contains_key(key))
     })
 }
 
 /// `Reconciling`: whether a new generation is still being applied.
-fn reconciling(case: &Case, ready: &ComputedCondition) -> ComputedCondition {
-    let before = case.pool.status.conditions.iter().find(|condition| condition.type_ == condition::RECONCILING);
-    let new = case.pool.status.observed_generation != Some(case.pool.generation);
+fn reconciling(input: &ReportInput, ready: &ComputedCondition) -> ComputedCondition {
+    let before = input.pool.status.conditions.iter().find(|condition| condition.type_ == condition::RECONCILING);
+    let new = input.pool.status.observed_generation != Some(input.pool.generation);
     let unfinished = before.is_some_and(|before| before.status == "True");
-    if !case.withheld && !case.done.complete && (new || unfinished) {
+    if !input.withheld && !input.done.complete && (new || unfinished) {
         return ComputedCondition::new(condition::RECONCILING, true, reason::PROGRESSING, ready.message.clone());
     }
-    let message = format!("generation {} was applied", case.pool.generation);
+    let message = format!("generation {} was applied", input.pool.generation);
     ComputedCondition::new(condition::RECONCILING, false, reason::AS_SPECIFIED, message)
 }
 
@@ -353,21 +356,21 @@ fn problem(
     }
 }
 
-fn counts(case: &Case) -> NodeCounts {
-    let members = &case.active.members;
+fn counts(input: &ReportInput) -> NodeCounts {
+    let members = &input.active.members;
     let count = |wanted: &dyn Fn(&Member) -> bool| {
         u32::try_from(members.iter().filter(|member| wanted(member)).count()).unwrap_or(u32::MAX)
     };
     NodeCounts {
         matched: count(&|_| true),
         ready: count(&|member| member.node.ready),
-        tainted: count(&|member| case.is_tainted(member)),
-        configured: count(&|member| delivery::is_configured(case, member)),
-        mismatched: count(&|member| windows::is_mismatched(case.spec, &member.node)),
-        skewed: count(&|member| kubelet::is_skewed(case.snapshot, &member.node)),
+        tainted: count(&|member| input.is_tainted(member)),
+        configured: count(&|member| delivery::is_configured(input, member)),
+        mismatched: count(&|member| windows::is_mismatched(input.spec, &member.node)),
+        skewed: count(&|member| kubelet::is_skewed(input.snapshot, &member.node)),
         behind: count(&|member| member.config_state.as_ref().is_some_and(|state| *state != ConfigState::InEffect)),
-        contested: u32::try_from(case.active.shared.len()).unwrap_or(u32::MAX),
-        pending: count(&|member| !case.is_tainted(member)),
+        contested: u32::try_from(input.active.shared.len()).unwrap_or(u32::MAX),
+        pending: count(&|member| !input.is_tainted(member)),
     }
 }
 
@@ -419,9 +422,9 @@ fn kubelet_range(active: &ActivePool) -> String {
     }
 }
 
-fn config_rows(case: &Case) -> Vec<ConfigStatus> {
+fn config_rows(input: &ReportInput) -> Vec<ConfigStatus> {
     use configs::Rendering;
-    let (pool, active) = (case.pool, case.active);
+    let (pool, active) = (input.pool, input.active);
     if matches!(active.configs.state, Rendering::NotFound | Rendering::Invalid(_)) {
         return pool.status.configs.clone();
     }
@@ -430,7 +433,7 @@ fn config_rows(case: &Case) -> Vec<ConfigStatus> {
         let Some(name) = active.configs.name_for(&member.node) else { continue };
         let row = rows.entry(name).or_default();
         row.0 += 1;
-        row.1 += u32::from(delivery::is_configured(case, member));
+        row.1 += u32::from(delivery::is_configured(input, member));
     }
     let texts = |values: &mut dyn Iterator<Item = String>| values.collect::<Vec<_>>().join(", ");
     let row = |(name, config): (&String, &RenderedConfig)| {

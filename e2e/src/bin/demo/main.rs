@@ -33,9 +33,9 @@ use crate::{
     rollout::Rollout,
 };
 
-/// How long the cluster may take to settle.
-const SETTLED_WITHIN: Duration = Duration::from_secs(120);
-/// How long it must remain settled.
+/// How long the cluster may take to converge.
+const CONVERGED_WITHIN: Duration = Duration::from_secs(120);
+/// How long it must remain converged.
 const SETTLED_FOR: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(300);
 /// The time that a program that blocks a thread has to end after Ctrl-C.
@@ -45,7 +45,7 @@ const LAST_WAIT: Duration = Duration::from_secs(20);
 #[derive(Parser)]
 #[command(name = "demo")]
 struct Arguments {
-    /// End when everything has settled, with an exit status other than 0 if it does not
+    /// End when everything has converged, with an exit status other than 0 if it does not
     #[arg(long)]
     once: bool,
 }
@@ -121,7 +121,7 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     })
     .await?;
     let demonstration = Demonstration { operator, control_plane, client, delivered, workloads, mistakes };
-    demonstration.settle(&samples).await?;
+    demonstration.converge(&samples).await?;
     let _rollout = Rollout::show(&demonstration.control_plane, &demonstration.client).await?;
     machines::show(&demonstration.control_plane, &demonstration.client).await?;
     adopted::show(&demonstration.control_plane, &demonstration.client, &kubelets).await?;
@@ -164,11 +164,11 @@ struct Demonstration {
 
 impl Demonstration {
     /// Waits for the pools, then for the Pods, and prints the result.
-    async fn settle(&self, samples: &str) -> Result<()> {
-        self.settled(&format!("waiting for the pools of {samples}"), false).await?;
+    async fn converge(&self, samples: &str) -> Result<()> {
+        self.converged(&format!("waiting for the pools of {samples}"), false).await?;
         workloads::create(&self.client, &self.workloads).await?;
         workloads::create_mistakes(&self.client, self.mistakes).await?;
-        self.settled("waiting for the Pods", true).await?;
+        self.converged("waiting for the Pods", true).await?;
         self.check_requests()?;
         report::tables(&self.control_plane).await?;
         report::findings(&pools::read(&self.client).await?);
@@ -176,7 +176,7 @@ impl Demonstration {
     }
 
     /// Waits until nothing is missing, and checks that this remains true.
-    async fn settled(&self, what: &str, with_pods: bool) -> Result<()> {
+    async fn converged(&self, what: &str, with_pods: bool) -> Result<()> {
         let progress = Progress::default();
         let result = match with_pods {
             true => format!(
@@ -187,7 +187,7 @@ impl Demonstration {
             false => format!("every pool is as specified, and {} nodes run their configuration", self.delivered),
         };
         step_with_progress(what, &progress, async {
-            let deadline = Instant::now() + SETTLED_WITHIN;
+            let deadline = Instant::now() + CONVERGED_WITHIN;
             let mut since = None;
             loop {
                 let missing = self.missing(with_pods).await?;
@@ -198,7 +198,7 @@ impl Demonstration {
                 } else {
                     since = None;
                     let list = missing.join("; ");
-                    ensure!(Instant::now() < deadline, "not settled after {} s: {list}", SETTLED_WITHIN.as_secs());
+                    ensure!(Instant::now() < deadline, "not converged after {} s: {list}", CONVERGED_WITHIN.as_secs());
                     progress.set(list);
                 }
                 sleep(POLL).await;

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_has_settled_when_it_is_ready_and_all_its_nodes_are_tainted() {
+    fn a_pool_has_converged_when_it_is_ready_and_all_its_nodes_are_tainted() {
         for (pool, delivered, expected) in [
             (pool("Enforce", "True", "AsSpecified", 3, json!([])), 3, None),
             (pool("Enforce", "True", "AsSpecified", 2, json!([])), 3, Some("pool web: 2 of 3 nodes are tainted")),

@@ -34,9 +34,9 @@ use super::{SERVER_2022, connect};
 /// How long rollouts of Deployments may take.
 const ROLLED_OUT: Duration = Duration::from_secs(240);
 
-/// A part of the fleet with its own dialect.
+/// A part of the fleet with its own taint.
 #[derive(Clone, Copy)]
-pub struct Dialect {
+pub struct Part {
     /// The name of its nodes, pool and workloads.
     pub name: &'static str,
     /// Key and value of the taint of its nodes.
@@ -45,23 +45,23 @@ pub struct Dialect {
     pub has_class: bool,
 }
 
-/// The dialects in use.
-pub const DIALECTS: [Dialect; 5] = [
-    Dialect { name: "kubernetes", taint: Some(("os", "windows")), has_class: false },
-    Dialect { name: "openshift", taint: Some(("os", "Windows")), has_class: true },
-    Dialect { name: "gke", taint: Some(("node.kubernetes.io/os", "windows")), has_class: false },
-    Dialect { name: "azure-local", taint: Some(("node.kubernetes.io/os", "Windows")), has_class: true },
-    Dialect { name: "aks", taint: None, has_class: false },
+/// The parts of the fleet.
+pub const PARTS: [Part; 5] = [
+    Part { name: "kubernetes", taint: Some(("os", "windows")), has_class: false },
+    Part { name: "openshift", taint: Some(("os", "Windows")), has_class: true },
+    Part { name: "gke", taint: Some(("node.kubernetes.io/os", "windows")), has_class: false },
+    Part { name: "azure-local", taint: Some(("node.kubernetes.io/os", "Windows")), has_class: true },
+    Part { name: "aks", taint: None, has_class: false },
 ];
 
-impl Dialect {
+impl Part {
     /// The tolerations of its workloads before the adoption.
     fn tolerations(self) -> Value {
         let tolerate = |(key, value)| json!([{ "key": key, "value": value, "effect": "NoSchedule" }]);
         self.taint.map_or_else(|| json!([]), tolerate)
     }
 
-    /// The pool that adopts its nodes. The taint of the dialect is replaced by the default one.
+    /// The pool that adopts its nodes. The taint of the part is replaced by the default one.
     pub fn pool(self, prefix: &str, mode: &str) -> Value {
         let name = self.object(prefix);
         let class = json!([{ "name": name, "adopt": self.has_class }]);
@@ -75,7 +75,7 @@ impl Dialect {
         spec
     }
 
-    /// The pool that goes back to the dialect, as a revert in Git does.
+    /// The pool that goes back to the part, as a revert in Git does.
     pub fn reverted_pool(self, prefix: &str) -> Value {
         let mut spec = self.pool(prefix, "Enforce");
         if let Some(former) = spec["replacesTaints"].as_array().cloned() {
@@ -111,7 +111,7 @@ pub struct Fleet {
     pub cluster: Cluster,
     /// The prefix of all names, and the namespace.
     pub prefix: &'static str,
-    /// The kubelets of two nodes for each dialect, which run while the fleet exists.
+    /// The kubelets of two nodes for each part, which run while the fleet exists.
     _kubelets: Kubelets,
     pods: Record<Pod>,
     nodes: Record<Node>,
@@ -121,35 +121,35 @@ impl Fleet {
     /// Creates the nodes, RuntimeClasses, Deployments and DaemonSets, and waits until all pods run.
     pub async fn new(shared: &SharedCluster, prefix: &'static str) -> Result<Self> {
         let cluster = connect(shared).await?;
-        let nodes = DIALECTS.iter().flat_map(|dialect| {
+        let nodes = PARTS.iter().flat_map(|part| {
             [1, 2].map(|number| {
-                let name = dialect.object(prefix);
+                let name = part.object(prefix);
                 let node = windows(&name, number, SERVER_2022).label("example.com/rack", "r1");
                 let node = node.taint("example.com/kept", "yes", "PreferNoSchedule");
-                dialect.taint.iter().fold(node, |node, (key, value)| node.taint(key, value, "NoSchedule"))
+                part.taint.iter().fold(node, |node, (key, value)| node.taint(key, value, "NoSchedule"))
             })
         });
         let nodes: Vec<SimulatedNode> = nodes.collect();
         let kubelets = cluster.start_kubelets(nodes).await?;
         create(&cluster.api::<Namespace>(), json!({ "metadata": { "name": prefix } })).await?;
-        for dialect in DIALECTS {
-            let name = dialect.object(prefix);
-            if dialect.has_class {
+        for part in PARTS {
+            let name = part.object(prefix);
+            if part.has_class {
                 let scheduling = json!({
                     "nodeSelector": {
                         "kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64",
                         "node.kubernetes.io/windows-build": "10.0.20348",
                     },
-                    "tolerations": dialect.tolerations(),
+                    "tolerations": part.tolerations(),
                 });
                 let class = json!({
                     "metadata": { "name": name }, "handler": "runhcs-wcow-process", "scheduling": scheduling,
                 });
                 create(&cluster.classes(), class).await?;
             }
-            let own = if dialect.has_class { json!([]) } else { dialect.tolerations() };
-            let mut of_deployment = dialect.pod_spec(prefix, &own);
-            if dialect.has_class {
+            let own = if part.has_class { json!([]) } else { part.tolerations() };
+            let mut of_deployment = part.pod_spec(prefix, &own);
+            if part.has_class {
                 of_deployment["runtimeClassName"] = json!(name);
             }
             let labels = |kind: &str| json!({ "app": format!("{name}-{kind}") });
@@ -164,7 +164,7 @@ impl Fleet {
             };
             let mut deployment = workload("web", of_deployment);
             deployment["spec"]["replicas"] = json!(2);
-            let of_daemon_set = dialect.pod_spec(prefix, &dialect.tolerations());
+            let of_daemon_set = part.pod_spec(prefix, &part.tolerations());
             create(&cluster.namespaced::<Deployment>(prefix), deployment).await?;
             create(&cluster.namespaced::<DaemonSet>(prefix), workload("logs", of_daemon_set)).await?;
         }
@@ -176,11 +176,11 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Applies a pool for each dialect.
-    pub async fn apply_pools(&self, spec: impl Fn(Dialect) -> Value) -> Result<()> {
-        for dialect in DIALECTS {
-            let name = dialect.object(self.prefix);
-            self.cluster.apply_pool(&name, spec(dialect)).await?;
+    /// Applies a pool for each part.
+    pub async fn apply_pools(&self, spec: impl Fn(Part) -> Value) -> Result<()> {
+        for part in PARTS {
+            let name = part.object(self.prefix);
+            self.cluster.apply_pool(&name, spec(part)).await?;
             self.cluster.until_observed(&name).await?;
         }
         Ok(())
@@ -199,7 +199,7 @@ impl Fleet {
             }
             Ok((running, other))
         };
-        let expected = (DIALECTS.len() * 4, Vec::new());
+        let expected = (PARTS.len() * 4, Vec::new());
         until("all pods of the fleet run", ROLLED_OUT, running, |now| *now == expected).await.map(drop)
     }
 
@@ -214,15 +214,15 @@ impl Fleet {
 
     /// Writes the tolerations of both taints into the workloads, and waits until their pods have them.
     pub async fn tolerate_both_taints(&self) -> Result<()> {
-        for dialect in DIALECTS {
-            let mut tolerations = dialect.tolerations();
+        for part in PARTS {
+            let mut tolerations = part.tolerations();
             let new = json!({ "key": "os", "value": "windows", "effect": "NoSchedule" });
             let all = tolerations.as_array_mut().context("a list")?;
             if !all.contains(&new) {
                 all.push(new);
             }
             let patch = json!({ "spec": { "template": { "spec": { "tolerations": tolerations } } } });
-            let name = dialect.object(self.prefix);
+            let name = part.object(self.prefix);
             edit(&self.cluster.namespaced::<Deployment>(self.prefix), &format!("{name}-web"), patch.clone()).await?;
             edit(&self.cluster.namespaced::<DaemonSet>(self.prefix), &format!("{name}-logs"), patch).await?;
         }
@@ -254,25 +254,25 @@ impl Fleet {
         until("the workloads are rolled out", ROLLED_OUT, behind, Vec::is_empty).await.map(drop)
     }
 
-    /// The taints of the nodes of a dialect, without the foreign one and those of the state of the node.
-    pub async fn taints(&self, dialect: Dialect) -> Result<BTreeSet<String>> {
+    /// The taints of the nodes of a part, without the foreign one and those of the state of the node.
+    pub async fn taints(&self, part: Part) -> Result<BTreeSet<String>> {
         let mut all = BTreeSet::new();
         for number in [1, 2] {
-            let taints = self.cluster.taints(&format!("{}-{number}", dialect.object(self.prefix))).await?;
+            let taints = self.cluster.taints(&format!("{}-{number}", part.object(self.prefix))).await?;
             ensure!(taints.contains(&"example.com/kept=yes:PreferNoSchedule".to_owned()), "{taints:?}");
             all.extend(taints.into_iter().filter(|taint| !taint.starts_with("example.com/")));
         }
         Ok(all)
     }
 
-    /// Waits until all nodes of a dialect have this taint alone.
-    pub async fn until_tainted(&self, dialect: Dialect, expected: Option<String>) -> Result<()> {
+    /// Waits until all nodes of a part have this taint alone.
+    pub async fn until_tainted(&self, part: Part, expected: Option<String>) -> Result<()> {
         let expected: BTreeSet<String> = expected.into_iter().collect();
-        let what = format!("the nodes of {} have the taints {expected:?}", dialect.name);
-        until(&what, SOON, || self.taints(dialect), |taints| *taints == expected).await.map(drop)
+        let what = format!("the nodes of {} have the taints {expected:?}", part.name);
+        until(&what, SOON, || self.taints(part), |taints| *taints == expected).await.map(drop)
     }
 
-    /// Checks the record: no pod could not be scheduled, no node was without the taint of its dialect and that of the pool,
+    /// Checks the record: no pod could not be scheduled, no node was without the taint of its part and that of the pool,
     /// and no label, annotation or taint of others changed.
     pub async fn check(&self) -> Result<()> {
         for pod in self.pods.until_now().await? {
@@ -281,14 +281,13 @@ impl Fleet {
             let refused = unscheduled.find_map(|condition| condition.message.clone());
             ensure!(refused.is_none(), "pod {} was Pending: {refused:?}", pod.name_any());
         }
-        let names: BTreeMap<String, Dialect> =
-            DIALECTS.iter().map(|dialect| (dialect.object(self.prefix), *dialect)).collect();
+        let names: BTreeMap<String, Part> = PARTS.iter().map(|part| (part.object(self.prefix), *part)).collect();
         for node in self.nodes.until_now().await? {
             let of_pool = node.labels().get("agentpool").and_then(|name| names.get(name));
-            let Some(dialect) = of_pool else { continue };
+            let Some(part) = of_pool else { continue };
             let taints = taints_of(&node);
             let new = "os=windows:NoSchedule".to_owned();
-            let is_protected = dialect.taint_text().is_none_or(|old| taints.contains(&old) || taints.contains(&new));
+            let is_protected = part.taint_text().is_none_or(|old| taints.contains(&old) || taints.contains(&new));
             ensure!(is_protected, "node {} had only the taints {taints:?}", node.name_any());
             let kept = taints.contains(&"example.com/kept=yes:PreferNoSchedule".to_owned());
             let rack = node.labels().get("example.com/rack").map(String::as_str) == Some("r1");

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use super::{
-    fleet::{DIALECTS, Dialect, Fleet},
+    fleet::{Fleet, PARTS, Part},
     shared, without_workloads,
 };
 
@@ -19,30 +19,30 @@ use super::{
 const A_WHILE: Duration = Duration::from_millis(1500);
 const NEW: &str = "os=windows:NoSchedule";
 
-/// Whether workloads of a dialect tolerate the new taint at the start, themselves or by the adopted class.
-fn all_tolerate(dialect: Dialect) -> bool {
-    dialect.taint == Some(("os", "windows"))
+/// Whether workloads of a part tolerate the new taint at the start, themselves or by the adopted class.
+fn all_tolerate(part: Part) -> bool {
+    part.taint == Some(("os", "windows"))
 }
 
 #[tokio::test]
-async fn a_fleet_in_every_dialect_is_adopted_and_reverted_without_a_pending_pod() {
+async fn a_fleet_with_every_taint_is_adopted_and_reverted_without_a_pending_pod() {
     let fleet = Fleet::new(shared().await, "fleet").await.unwrap();
-    let dialects = || DIALECTS.into_iter();
+    let parts = || PARTS.into_iter();
 
     // Observe: nothing is written to nodes, the pools are ready, and the conditions say what would happen.
-    fleet.apply_pools(|dialect| dialect.pool("fleet", "Observe")).await.unwrap();
-    for dialect in dialects() {
-        fleet.cluster.until_condition(&dialect.object("fleet"), "Ready", "True", "Observing").await.unwrap();
-        assert_eq!(fleet.taints(dialect).await.unwrap(), dialect.taint_text().into_iter().collect());
+    fleet.apply_pools(|part| part.pool("fleet", "Observe")).await.unwrap();
+    for part in parts() {
+        fleet.cluster.until_condition(&part.object("fleet"), "Ready", "True", "Observing").await.unwrap();
+        assert_eq!(fleet.taints(part).await.unwrap(), part.taint_text().into_iter().collect());
     }
     fleet.restart_pods().await.unwrap();
     fleet.check().await.unwrap();
 
     // Enforce: the taint waits for the workloads that do not tolerate it.
-    fleet.apply_pools(|dialect| dialect.pool("fleet", "Enforce")).await.unwrap();
-    for dialect in dialects() {
-        let name = dialect.object("fleet");
-        if all_tolerate(dialect) {
+    fleet.apply_pools(|part| part.pool("fleet", "Enforce")).await.unwrap();
+    for part in parts() {
+        let name = part.object("fleet");
+        if all_tolerate(part) {
             fleet.cluster.until_ready(&name).await.unwrap();
         } else {
             let held = fleet.cluster.until_condition(&name, "NodesTainted", "False", "WouldStrandPods").await.unwrap();
@@ -50,38 +50,38 @@ async fn a_fleet_in_every_dialect_is_adopted_and_reverted_without_a_pending_pod(
             assert!(held.message.contains(&daemon_set), "{}", held.message);
             // The adopted class tolerates both taints now, so its Deployment need not be changed.
             let deployment = format!("Deployment fleet/{name}-web: add toleration");
-            assert_eq!(held.message.contains(&deployment), !dialect.has_class, "{}", held.message);
+            assert_eq!(held.message.contains(&deployment), !part.has_class, "{}", held.message);
         }
-        fleet.until_tainted(dialect, dialect.taint_text()).await.unwrap();
+        fleet.until_tainted(part, part.taint_text()).await.unwrap();
     }
     fleet.restart_pods().await.unwrap();
 
     // A revert of that commit, and the commit again.
-    fleet.apply_pools(|dialect| dialect.pool("fleet", "Observe")).await.unwrap();
+    fleet.apply_pools(|part| part.pool("fleet", "Observe")).await.unwrap();
     fleet.restart_pods().await.unwrap();
-    fleet.apply_pools(|dialect| dialect.pool("fleet", "Enforce")).await.unwrap();
+    fleet.apply_pools(|part| part.pool("fleet", "Enforce")).await.unwrap();
     fleet.restart_pods().await.unwrap();
     fleet.check().await.unwrap();
 
     // The workloads tolerate both taints: the new one replaces the other.
     fleet.tolerate_both_taints().await.unwrap();
-    for dialect in dialects() {
-        fleet.until_tainted(dialect, Some(NEW.to_owned())).await.unwrap();
-        fleet.cluster.until_ready(&dialect.object("fleet")).await.unwrap();
+    for part in parts() {
+        fleet.until_tainted(part, Some(NEW.to_owned())).await.unwrap();
+        fleet.cluster.until_ready(&part.object("fleet")).await.unwrap();
     }
     fleet.restart_pods().await.unwrap();
     fleet.check().await.unwrap();
 
-    // A revert to the former dialect, and the commit again.
-    fleet.apply_pools(|dialect| dialect.reverted_pool("fleet")).await.unwrap();
-    for dialect in dialects() {
-        let former = dialect.taint_text().unwrap_or_else(|| NEW.to_owned());
-        fleet.until_tainted(dialect, Some(former)).await.unwrap();
+    // A revert to the former part, and the commit again.
+    fleet.apply_pools(|part| part.reverted_pool("fleet")).await.unwrap();
+    for part in parts() {
+        let former = part.taint_text().unwrap_or_else(|| NEW.to_owned());
+        fleet.until_tainted(part, Some(former)).await.unwrap();
     }
     fleet.restart_pods().await.unwrap();
-    fleet.apply_pools(|dialect| dialect.pool("fleet", "Enforce")).await.unwrap();
-    for dialect in dialects() {
-        fleet.until_tainted(dialect, Some(NEW.to_owned())).await.unwrap();
+    fleet.apply_pools(|part| part.pool("fleet", "Enforce")).await.unwrap();
+    for part in parts() {
+        fleet.until_tainted(part, Some(NEW.to_owned())).await.unwrap();
     }
     fleet.restart_pods().await.unwrap();
     fleet.check().await.unwrap();
@@ -91,10 +91,10 @@ async fn a_fleet_in_every_dialect_is_adopted_and_reverted_without_a_pending_pod(
 async fn without_workloads_the_taint_is_added_and_the_condition_says_that_pods_were_not_checked() {
     let fleet = Fleet::new(without_workloads().await, "unread").await.unwrap();
     fleet.tolerate_both_taints().await.unwrap();
-    fleet.apply_pools(|dialect| dialect.pool("unread", "Enforce")).await.unwrap();
-    for dialect in DIALECTS {
-        fleet.until_tainted(dialect, Some(NEW.to_owned())).await.unwrap();
-        let name = dialect.object("unread");
+    fleet.apply_pools(|part| part.pool("unread", "Enforce")).await.unwrap();
+    for part in PARTS {
+        fleet.until_tainted(part, Some(NEW.to_owned())).await.unwrap();
+        let name = part.object("unread");
         let applied = fleet.cluster.until_condition(&name, "NodesTainted", "True", "Applied").await.unwrap();
         assert!(applied.message.contains("Pods are not read (--workloads=off)"), "{}", applied.message);
     }

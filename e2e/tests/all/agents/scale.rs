@@ -77,12 +77,12 @@ async fn halts(fleet: &Fleet, operator: &Operator) {
     fleet.apply_profile(77).await;
     let condition = async || fleet.cluster.condition(POOL, "ConfigInEffect").await;
     until("the rollout is halted", LIMIT, condition, |found| found.reason == "RolloutHalted").await.unwrap();
-    let settled = async || {
+    let converged = async || {
         let phases = fleet.phases().await;
         let running = [NodeConfigPhase::Preflight, NodeConfigPhase::Applying, NodeConfigPhase::Verifying];
         Ok(phases.values().filter(|phase| running.contains(phase)).count())
     };
-    until("no node is changing", LIMIT, settled, |changing| *changing == 0).await.unwrap();
+    until("no node is changing", LIMIT, converged, |changing| *changing == 0).await.unwrap();
     report("the rollout of a bad configuration is halted", began, fleet, operator).await;
 
     let log = fleet.log();

@@ -6,41 +6,42 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use super::{BASE, DEPLOYMENT, POOL, World, pool};
+use super::{BASE, DEPLOYMENT, Fixture, POOL, pool};
 
 /// The templates of the pool.
-async fn templates(world: &World) -> anyhow::Result<Vec<String>> {
-    let names = world.machines.names("KubeadmConfigTemplate").await?;
+async fn templates(fixture: &Fixture) -> anyhow::Result<Vec<String>> {
+    let names = fixture.machines.names("KubeadmConfigTemplate").await?;
     Ok(names.into_iter().filter(|name| name != BASE).collect())
 }
 
 #[tokio::test]
 async fn a_changed_base_or_profile_results_in_a_new_template_and_old_ones_are_removed() {
-    let world = World::v1beta2().await;
-    world.apply_pool(json!({})).await;
-    world.until("True", "RotationPending").await;
-    let first = world.group().await.template;
-    world.machines.refer(DEPLOYMENT, &first).await.unwrap();
-    world.machines.roll_out(DEPLOYMENT, ["a", "b"], "2.2.1").await.unwrap();
+    let fixture = Fixture::v1beta2().await;
+    fixture.apply_pool(json!({})).await;
+    fixture.until("True", "RotationPending").await;
+    let first = fixture.group().await.template;
+    fixture.machines.refer(DEPLOYMENT, &first).await.unwrap();
+    fixture.machines.roll_out(DEPLOYMENT, ["a", "b"], "2.2.1").await.unwrap();
 
     let patch = json!({"spec": {"template": {"spec": {"preKubeadmCommands": ["echo changed"]}}}});
-    world.machines.edit("KubeadmConfigTemplate", BASE, "team", &patch).await.unwrap();
-    let changed = async || Ok(world.group().await.template);
+    fixture.machines.edit("KubeadmConfigTemplate", BASE, "team", &patch).await.unwrap();
+    let changed = async || Ok(fixture.group().await.template);
     let second = until("another template", SOON, changed, |name| *name != first).await.unwrap();
-    let stored = world.machines.api("KubeadmConfigTemplate").get(&second).await.unwrap();
+    let stored = fixture.machines.api("KubeadmConfigTemplate").get(&second).await.unwrap();
     assert_eq!(stored.data["spec"]["template"]["spec"]["preKubeadmCommands"][0], "echo changed");
 
     let mut unused = vec![(stored.metadata.creation_timestamp, second)];
     for max_pods in [50, 51, 52, 53, 54, 55] {
-        let before = world.group().await.template;
-        world.apply_profile(max_pods).await;
+        let before = fixture.group().await.template;
+        fixture.apply_profile(max_pods).await;
         let name = until("another template", SOON, changed, |name| *name != before).await.unwrap();
-        let stored = world.machines.api("KubeadmConfigTemplate").get(&name).await.unwrap();
+        let stored = fixture.machines.api("KubeadmConfigTemplate").get(&name).await.unwrap();
         unused.push((stored.metadata.creation_timestamp, name));
     }
     // The one that machines need, the current one with that of the next minor, and three unused ones.
     let (_, current) = unused.pop().unwrap();
-    let kept = until("old templates are removed", SOON, || templates(&world), |names| names.len() <= 6).await.unwrap();
+    let kept =
+        until("old templates are removed", SOON, || templates(&fixture), |names| names.len() <= 6).await.unwrap();
     assert!(kept.contains(&first) && kept.contains(&current), "{kept:?}");
     // The time of a creation has no fractions of a second, so templates of one second have no order.
     let (kept, removed): (Vec<_>, Vec<_>) = unused.into_iter().partition(|(_, name)| kept.contains(name));
@@ -48,31 +49,31 @@ async fn a_changed_base_or_profile_results_in_a_new_template_and_old_ones_are_re
         !removed.is_empty() && removed.iter().all(|(time, _)| kept.iter().all(|(other, _)| time <= other)),
         "{kept:?}"
     );
-    world.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn the_template_for_the_next_minor_exists_before_the_machines_are_upgraded() {
-    let world = World::v1beta2().await;
+    let fixture = Fixture::v1beta2().await;
     // From 1.31 on the kubelet has other defaults for evictions.
     let patch = json!({"spec": {"template": {"spec": {"version": "v1.30.4"}}}});
-    world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &patch).await.unwrap();
-    world.apply_pool(json!({})).await;
-    world.until("True", "RotationPending").await;
-    let group = world.group().await;
+    fixture.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &patch).await.unwrap();
+    fixture.apply_pool(json!({})).await;
+    fixture.until("True", "RotationPending").await;
+    let group = fixture.group().await;
     let next = group.next.clone().unwrap();
     assert_eq!((group.kubernetes.as_str(), next.kubernetes.as_str()), ("1.30", "1.31"));
-    assert!(templates(&world).await.unwrap().contains(&next.template));
+    assert!(templates(&fixture).await.unwrap().contains(&next.template));
     assert_ne!(group.template, next.template);
 
     // One change of both.
     let patch = json!({"spec": {"template": {"spec": {
         "version": "v1.31.1", "bootstrap": {"configRef": {"name": next.template}},
     }}}});
-    world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &patch).await.unwrap();
-    world.until("True", "UpToDate").await;
-    assert_eq!(world.group().await.template, next.template);
-    world.stop().await;
+    fixture.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &patch).await.unwrap();
+    fixture.until("True", "UpToDate").await;
+    assert_eq!(fixture.group().await.template, next.template);
+    fixture.stop().await;
 }
 
 /// The spec of a profile with a file of this letter that is longer than 10,240 characters, because content with a delimiter of
@@ -84,85 +85,85 @@ pub fn large_files(letter: &str) -> Value {
 
 #[tokio::test]
 async fn large_files_are_in_a_secret_that_goes_with_its_template() {
-    let world = World::v1beta2().await;
-    world.cluster.apply_profile("standard", large_files("x")).await.unwrap();
-    world.apply_pool(json!({})).await;
-    world.until("True", "RotationPending").await;
-    let template = world.group().await.template;
-    let (secrets, name) = (world.cluster.namespaced::<Secret>("default"), format!("{template}-files"));
+    let fixture = Fixture::v1beta2().await;
+    fixture.cluster.apply_profile("standard", large_files("x")).await.unwrap();
+    fixture.apply_pool(json!({})).await;
+    fixture.until("True", "RotationPending").await;
+    let template = fixture.group().await.template;
+    let (secrets, name) = (fixture.cluster.namespaced::<Secret>("default"), format!("{template}-files"));
     let data = secrets.get(&name).await.unwrap().data.unwrap();
     let content = STANDARD.decode(&data["Program-Files-containerd-conf.d-50-winpool.toml"].0).unwrap();
     assert!(String::from_utf8(content).unwrap().contains("name = \"{{ x }}xxx"));
-    let stored = world.machines.api("KubeadmConfigTemplate").get(&template).await.unwrap();
+    let stored = fixture.machines.api("KubeadmConfigTemplate").get(&template).await.unwrap();
     let files = stored.data["spec"]["template"]["spec"]["files"].as_array().unwrap().clone();
     let secret = json!({"name": name, "key": "Program-Files-containerd-conf.d-50-winpool.toml"});
     assert!(files.iter().any(|file| file["contentFrom"]["secret"] == secret), "{files:?}");
 
     let cleanup = json!({"deletionPolicy": "Cleanup"});
-    world.cluster.edit_pool(POOL, json!({"spec": cleanup})).await.unwrap();
-    world.cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
-    world.cluster.until_pool_gone(POOL).await.unwrap();
-    assert_eq!(templates(&world).await.unwrap(), [""; 0]);
+    fixture.cluster.edit_pool(POOL, json!({"spec": cleanup})).await.unwrap();
+    fixture.cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
+    fixture.cluster.until_pool_gone(POOL).await.unwrap();
+    assert_eq!(templates(&fixture).await.unwrap(), [""; 0]);
     assert_eq!(secrets.get_opt(&name).await.unwrap(), None);
-    world.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn what_cannot_be_added_to_is_named_and_nothing_is_written() {
-    let world = World::v1beta2().await;
+    let fixture = Fixture::v1beta2().await;
     let arguments = |name: &str, value: &str| {
         json!({"spec": {"template": {"spec": {"joinConfiguration": {"nodeRegistration": {
             "kubeletExtraArgs": [{"name": name, "value": value}],
         }}}}}})
     };
-    world
+    fixture
         .machines
         .edit("KubeadmConfigTemplate", BASE, "team", &arguments("windows-priorityclass", "NORMAL_PRIORITY_CLASS"))
         .await
         .unwrap();
-    world.apply_pool(json!({})).await;
-    let message = world.until("False", "TemplateInvalid").await;
+    fixture.apply_pool(json!({})).await;
+    let message = fixture.until("False", "TemplateInvalid").await;
     assert!(message.contains("the kubelet argument windows-priorityclass is \"NORMAL_PRIORITY_CLASS\""), "{message}");
-    assert_eq!(templates(&world).await.unwrap(), [""; 0]);
-    world.machines.edit("KubeadmConfigTemplate", BASE, "team", &arguments("v", "2")).await.unwrap();
-    world.until("True", "RotationPending").await;
+    assert_eq!(templates(&fixture).await.unwrap(), [""; 0]);
+    fixture.machines.edit("KubeadmConfigTemplate", BASE, "team", &arguments("v", "2")).await.unwrap();
+    fixture.until("True", "RotationPending").await;
 
     let ignition = json!({"spec": {"template": {"spec": {"format": "ignition"}}}});
-    world.machines.edit("KubeadmConfigTemplate", BASE, "team", &ignition).await.unwrap();
-    let message = world.until("False", "TemplateInvalid").await;
+    fixture.machines.edit("KubeadmConfigTemplate", BASE, "team", &ignition).await.unwrap();
+    let message = fixture.until("False", "TemplateInvalid").await;
     assert!(message.contains("spec.template.spec.format: the format is ignition"), "{message}");
-    world.apply_pool(json!({"templateFrom": null})).await;
-    world.until("True", "RotationPending").await;
+    fixture.apply_pool(json!({"templateFrom": null})).await;
+    fixture.until("True", "RotationPending").await;
 
     // A template of the pool that another client changed.
-    let template = world.group().await.template;
-    world.machines.edit("KubeadmConfigTemplate", &template, "team", &ignition).await.unwrap();
-    let message = world.until("False", "TemplateInvalid").await;
+    let template = fixture.group().await.template;
+    fixture.machines.edit("KubeadmConfigTemplate", &template, "team", &ignition).await.unwrap();
+    let message = fixture.until("False", "TemplateInvalid").await;
     assert!(message.contains("the object was changed after winpool created it"), "{message}");
-    world.machines.api("KubeadmConfigTemplate").delete(&template, &DeleteParams::default()).await.unwrap();
-    world.until("True", "RotationPending").await;
+    fixture.machines.api("KubeadmConfigTemplate").delete(&template, &DeleteParams::default()).await.unwrap();
+    fixture.until("True", "RotationPending").await;
 
     let mut spec = pool(json!({"templateFrom": null}));
     spec["nodeSelector"]["matchLabels"] = json!({"node-restriction.kubernetes.io/pool": "web"});
-    world.cluster.apply_pool(POOL, spec).await.unwrap();
-    let message = world.until("False", "SelectorNotExpressible").await;
+    fixture.cluster.apply_pool(POOL, spec).await.unwrap();
+    let message = fixture.until("False", "SelectorNotExpressible").await;
     assert!(message.contains("node-restriction.kubernetes.io/pool=web"), "{message}");
     let labels =
         json!({"spec": {"template": {"metadata": {"labels": {"node-restriction.kubernetes.io/pool": "web"}}}}});
-    world.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &labels).await.unwrap();
-    world.until("True", "RotationPending").await;
-    world.stop().await;
+    fixture.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &labels).await.unwrap();
+    fixture.until("True", "RotationPending").await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn a_pool_that_observes_reports_what_it_would_write() {
-    let world = World::v1beta2().await;
+    let fixture = Fixture::v1beta2().await;
     let mut spec = pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}}));
     spec["mode"] = json!("Observe");
-    world.cluster.apply_pool(POOL, spec).await.unwrap();
-    world.until("False", "Observing").await;
-    assert_eq!(templates(&world).await.unwrap(), [""; 0]);
-    let first = world.cluster.status(POOL).await.unwrap().pending.first;
+    fixture.cluster.apply_pool(POOL, spec).await.unwrap();
+    fixture.until("False", "Observing").await;
+    assert_eq!(templates(&fixture).await.unwrap(), [""; 0]);
+    let first = fixture.cluster.status(POOL).await.unwrap().pending.first;
     assert!(first.iter().any(|change| change.starts_with("KubeadmConfigTemplate default/web-")), "{first:?}");
-    world.stop().await;
+    fixture.stop().await;
 }

@@ -8,30 +8,30 @@ use e2e::{
 use serde_json::{Value, json};
 use winpool_api::facts::cluster_api::ApiVersion::{self, V1Beta1, V1Beta2};
 
-use super::{BASE, DEPLOYMENT, POOL, World, base, pool};
+use super::{BASE, DEPLOYMENT, Fixture, POOL, base, pool};
 
 /// Each version alone, and both: what the operator writes is stored without a loss, and machines are replaced once.
 #[tokio::test]
 async fn templates_are_stored_without_a_loss_in_each_version() {
     for (versions, used) in [(&[V1Beta1][..], V1Beta1), (&[V1Beta2], V1Beta2), (&[V1Beta1, V1Beta2], V1Beta2)] {
-        let world = World::start(versions).await;
-        world.apply_pool(json!({})).await;
-        let message = world.until("True", "RotationPending").await;
-        let group = world.group().await;
+        let fixture = Fixture::start(versions).await;
+        fixture.apply_pool(json!({})).await;
+        let message = fixture.until("True", "RotationPending").await;
+        let group = fixture.group().await;
         assert!(message.contains(&group.template) && group.current == BASE, "{message}");
-        assert_eq!(world.cluster.status(POOL).await.unwrap().cluster_api.unwrap().version, used.name());
-        stored_completely(&world.machines, &group.template).await;
+        assert_eq!(fixture.cluster.status(POOL).await.unwrap().cluster_api.unwrap().version, used.name());
+        stored_completely(&fixture.machines, &group.template).await;
 
-        world.machines.refer(DEPLOYMENT, &group.template).await.unwrap();
-        world.until("True", "UpToDate").await;
-        world.machines.roll_out(DEPLOYMENT, ["win-1", "win-2"], "2.2.1").await.unwrap();
-        world.until("Unknown", "ClusterIsElsewhere").await;
+        fixture.machines.refer(DEPLOYMENT, &group.template).await.unwrap();
+        fixture.until("True", "UpToDate").await;
+        fixture.machines.roll_out(DEPLOYMENT, ["win-1", "win-2"], "2.2.1").await.unwrap();
+        fixture.until("Unknown", "ClusterIsElsewhere").await;
         let counts = async || {
-            let group = world.group().await;
+            let group = fixture.group().await;
             Ok((group.machines, group.up_to_date))
         };
         until("two machines of the template", SOON, counts, |counts| *counts == (2, 2)).await.unwrap();
-        world.stop().await;
+        fixture.stop().await;
     }
 }
 
@@ -104,14 +104,14 @@ async fn cluster_api_may_be_installed_and_removed_while_the_operator_runs() {
 
 #[tokio::test]
 async fn the_operator_that_follows_writes_nothing() {
-    let world = World::v1beta2().await;
-    world.apply_pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}})).await;
-    world.until("True", "RotationPending").await;
-    let template = world.group().await.template;
-    world.machines.refer(DEPLOYMENT, &template).await.unwrap();
-    world.machines.roll_out(DEPLOYMENT, ["win-1", "win-2"], "2.2.1").await.unwrap();
-    world.until("Unknown", "ClusterIsElsewhere").await;
-    let World { cluster, operator, .. } = world;
+    let fixture = Fixture::v1beta2().await;
+    fixture.apply_pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}})).await;
+    fixture.until("True", "RotationPending").await;
+    let template = fixture.group().await.template;
+    fixture.machines.refer(DEPLOYMENT, &template).await.unwrap();
+    fixture.machines.roll_out(DEPLOYMENT, ["win-1", "win-2"], "2.2.1").await.unwrap();
+    fixture.until("Unknown", "ClusterIsElsewhere").await;
+    let Fixture { cluster, operator, .. } = fixture;
     cluster.until_idle().await.unwrap();
     operator.stop().await.unwrap();
 

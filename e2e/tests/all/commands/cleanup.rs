@@ -120,8 +120,8 @@ async fn cleanup_restores_the_cluster() {
     cluster.until_ready("batch").await.unwrap();
     cluster.until_idle().await.unwrap();
     operator.stop().await.unwrap();
-    let settled = nodes(&cluster).await;
-    for (before, after) in nodes_before.iter().zip(&settled) {
+    let converged = nodes(&cluster).await;
+    for (before, after) in nodes_before.iter().zip(&converged) {
         assert_eq!(before != after, before.0 != "alone-1", "{after:?}");
     }
     let changed = classes(&cluster).await.into_iter().filter(|class| !classes_before.contains(class));
@@ -159,17 +159,17 @@ async fn cleanup_restores_the_cluster() {
     assert_eq!(run_without_server(&cluster.control_plane, &["cleanup", "--yes"]).status, 3);
     let none: Vec<Request> = Vec::new();
     assert_eq!(writes(&cluster), none, "nothing is written so far");
-    assert_eq!(nodes(&cluster).await, settled);
+    assert_eq!(nodes(&cluster).await, converged);
 
     // One pool.
     let output = run(&cluster, &["cleanup", "--pool", "batch", "--force", "-y"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     let (last, done) = output.lines().split_last().map(|(last, done)| (*last, done.to_vec())).unwrap();
     assert_eq!((last, &done), ("done", &lines_of(&planned, "batch")), "it does what the dry run listed");
-    for ((name, before), ((_, while_settled), (_, now))) in
-        nodes_before.iter().zip(settled.iter().zip(nodes(&cluster).await))
+    for ((name, before), ((_, while_converged), (_, now))) in
+        nodes_before.iter().zip(converged.iter().zip(nodes(&cluster).await))
     {
-        assert_eq!(&now, if name == "batch-1" { before } else { while_settled }, "{name}");
+        assert_eq!(&now, if name == "batch-1" { before } else { while_converged }, "{name}");
     }
 
     // The other pool.

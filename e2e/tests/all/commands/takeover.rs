@@ -21,7 +21,7 @@ async fn cleanup_does_not_untaint_a_node_that_another_pool_selects() {
     cluster.until_condition("heir", "NodesAssigned", "False", "NodeConflict").await.unwrap();
     cluster.until_idle().await.unwrap();
     operator.stop().await.unwrap();
-    let settled = nodes(&cluster).await;
+    let converged = nodes(&cluster).await;
 
     let message = "pool web: not removed from nodes that another pool also selects: web-1. ";
     let output = run(&cluster, &["cleanup", "--pool", "web", "--dry-run"]);
@@ -34,7 +34,7 @@ async fn cleanup_does_not_untaint_a_node_that_another_pool_selects() {
     assert!(output.stderr.contains(message), "{}", output.stderr);
     assert!(!output.lines().contains(&"done"), "{}", output.stdout);
     let now = nodes(&cluster).await;
-    assert_eq!((&now[0], &now[1]), (&settled[0], &found[1]), "one node is unchanged, the other is restored");
+    assert_eq!((&now[0], &now[1]), (&converged[0], &found[1]), "one node is unchanged, the other is restored");
 
     // The other pool takes the node over when an operator runs.
     cluster.pools().delete("web", &Default::default()).await.unwrap();

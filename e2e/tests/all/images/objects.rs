@@ -2,7 +2,7 @@
 
 use e2e::{
     cluster::SOON,
-    images::{Dialect, Repository, linux, on, windows},
+    images::{ManifestFormat, Repository, linux, on, windows},
     wait::eventually,
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -18,16 +18,16 @@ pub const IMAGE_2022: &str = "10.0.20348.2655";
 
 /// Pushes an index for Linux and these versions of Windows.
 pub async fn push_index(repository: &Repository, tag: &str, versions: &[&str]) {
-    let (dialect, mut entries) = (Dialect::Docker, Vec::new());
+    let (format, mut entries) = (ManifestFormat::Docker, Vec::new());
     for platform in versions.iter().map(|version| windows(version)).chain([linux("amd64")]) {
-        entries.push(on(repository.image(None, dialect, &platform).await.unwrap(), &platform));
+        entries.push(on(repository.image(None, format, &platform).await.unwrap(), &platform));
     }
-    repository.index(Some(tag), dialect, &entries).await.unwrap();
+    repository.index(Some(tag), format, &entries).await.unwrap();
 }
 
 /// Pushes an image for this platform, which only its configuration states.
 pub async fn push(repository: &Repository, tag: &str, platform: &Value) {
-    repository.image(Some(tag), Dialect::Oci, platform).await.unwrap();
+    repository.image(Some(tag), ManifestFormat::Oci, platform).await.unwrap();
 }
 
 /// A pod with a RuntimeClass.

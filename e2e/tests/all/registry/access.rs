@@ -9,7 +9,7 @@ use anyhow::Result;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use e2e::{
     certificates::Authority,
-    images::{Dialect, windows},
+    images::{ManifestFormat, windows},
     registry::{Access, LOGIN, Registry, SERVICE},
 };
 use serde_json::json;
@@ -72,7 +72,7 @@ async fn images_of_a_registry_with_passwords_need_credentials() -> Result<()> {
     let registry = Registry::start(&authority, &Access::Basic).await?;
     let host = registry.host();
     let repository = registry.repository("private/app", Some(&basic(LOGIN)));
-    repository.image(Some("1"), Dialect::Oci, &windows(BUILD)).await?;
+    repository.image(Some("1"), ManifestFormat::Oci, &windows(BUILD)).await?;
     let image = image(&format!("{host}/private/app:1"));
 
     let log = Log::all();
@@ -102,7 +102,7 @@ async fn only_private_images_of_a_registry_with_tokens_need_credentials() -> Res
     let registry = Registry::start(&authority, &signer.access(&tokens.realm())).await?;
     for name in ["public/app", "private/app"] {
         let token = format!("Bearer {}", signer.token(name, &["pull", "push"])?);
-        registry.repository(name, Some(&token)).image(Some("1"), Dialect::Oci, &windows(BUILD)).await?;
+        registry.repository(name, Some(&token)).image(Some("1"), ManifestFormat::Oci, &windows(BUILD)).await?;
     }
     let (client, host) = (client(&authority)?, registry.host());
     let public = image(&format!("{host}/public/app:1"));
@@ -152,7 +152,7 @@ fn assert_no_secret(text: &str) {
 async fn a_redirect_to_another_host_is_followed_without_credentials() -> Result<()> {
     let authority = Authority::new()?;
     let config = windows(BUILD).to_string();
-    let types = Dialect::Oci.media_types();
+    let types = ManifestFormat::Oci.media_types();
     let manifest =
         json!({ "config": e2e::images::descriptor(types.config, config.as_bytes()), "layers": [] }).to_string();
     let store = Server::with_handler(&authority, move |_| answer(200, &[], config.clone())).await?;

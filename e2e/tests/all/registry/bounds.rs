@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use axum::body::Body;
 use e2e::{
     certificates::Authority,
-    images::{Dialect, descriptor, windows},
+    images::{ManifestFormat, descriptor, windows},
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -85,7 +85,7 @@ fn index_of_indexes(count: usize) -> (String, Vec<String>) {
 }
 
 fn entry(body: &str) -> Value {
-    descriptor(Dialect::Oci.media_types().index, body.as_bytes())
+    descriptor(ManifestFormat::Oci.media_types().index, body.as_bytes())
 }
 
 /// The body whose digest a path contains.
@@ -220,7 +220,7 @@ async fn a_descriptor_with_a_wrong_size_is_reported() -> Result<()> {
         (u64::MAX, "is larger than 1048576 bytes", 1),
     ];
     for (size, words, requests) in table {
-        let mut claimed = descriptor(Dialect::Oci.media_types().config, config.as_bytes());
+        let mut claimed = descriptor(ManifestFormat::Oci.media_types().config, config.as_bytes());
         claimed["size"] = json!(size);
         let (manifest, config) = (json!({ "config": claimed, "layers": [] }).to_string(), config.clone());
         let server = Server::with_handler(&authority, move |path| {

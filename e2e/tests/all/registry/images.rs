@@ -1,7 +1,7 @@
 //! Lookups of images with the structure of those in public registries.
 
 use anyhow::Result;
-use e2e::images::{Dialect, descriptor, linux, on, windows};
+use e2e::images::{ManifestFormat, descriptor, linux, on, windows};
 use serde_json::json;
 
 use super::{
@@ -16,30 +16,30 @@ async fn the_platforms_of_each_kind_of_image_are_read_without_its_layers() -> Re
     let (authority, registry) = anonymous().await?;
     let all: Vec<String> = BUILDS.iter().map(|build| format!("windows/amd64 {build}")).collect();
     let everything = [vec!["linux/amd64".to_owned(), "linux/arm64".to_owned()], all.clone()].concat();
-    for (name, dialect) in [("oci", Dialect::Oci), ("docker", Dialect::Docker)] {
+    for (name, format) in [("oci", ManifestFormat::Oci), ("docker", ManifestFormat::Docker)] {
         let repository = registry.repository(&format!("team/{name}"), None);
         let mut windows_entries = Vec::new();
         for build in BUILDS {
             let platform = windows(build);
-            windows_entries.push(on(repository.image(None, dialect, &platform).await?, &platform));
+            windows_entries.push(on(repository.image(None, format, &platform).await?, &platform));
         }
         let mut entries = windows_entries.clone();
         for architecture in ["amd64", "arm64"] {
             let platform = linux(architecture);
-            entries.push(on(repository.image(None, dialect, &platform).await?, &platform));
+            entries.push(on(repository.image(None, format, &platform).await?, &platform));
         }
         // The provenance attestation that a build adds to an image.
-        let attestation = repository.image(None, dialect, &linux("amd64")).await?;
+        let attestation = repository.image(None, format, &linux("amd64")).await?;
         entries.push(on(attestation, &json!({ "os": "unknown", "architecture": "unknown" })));
-        repository.index(Some("all"), dialect, &entries).await?;
-        let of_windows = repository.index(None, dialect, &windows_entries).await?;
-        let of_linux = repository.index(None, dialect, &entries[BUILDS.len()..]).await?;
-        repository.index(Some("nested"), dialect, &[of_windows, of_linux]).await?;
-        let single = repository.image(Some("single"), dialect, &windows(BUILDS[1])).await?;
-        repository.image(Some("linux"), dialect, &linux("amd64")).await?;
-        repository.image(Some("unversioned"), dialect, &json!({ "os": "windows", "architecture": "amd64" })).await?;
+        repository.index(Some("all"), format, &entries).await?;
+        let of_windows = repository.index(None, format, &windows_entries).await?;
+        let of_linux = repository.index(None, format, &entries[BUILDS.len()..]).await?;
+        repository.index(Some("nested"), format, &[of_windows, of_linux]).await?;
+        let single = repository.image(Some("single"), format, &windows(BUILDS[1])).await?;
+        repository.image(Some("linux"), format, &linux("amd64")).await?;
+        repository.image(Some("unversioned"), format, &json!({ "os": "windows", "architecture": "amd64" })).await?;
         // An index without platforms.
-        repository.index(Some("silent"), dialect, std::slice::from_ref(&single)).await?;
+        repository.index(Some("silent"), format, std::slice::from_ref(&single)).await?;
 
         let client = client(&authority)?;
         let (one, digest) = (vec![all[1].clone()], single["digest"].as_str().unwrap_or_default());
@@ -74,7 +74,7 @@ async fn the_platforms_of_each_kind_of_image_are_read_without_its_layers() -> Re
 #[tokio::test]
 async fn a_missing_image_and_another_artifact_are_reported() -> Result<()> {
     let (authority, registry) = anonymous().await?;
-    let (repository, types) = (registry.repository("charts", None), Dialect::Oci.media_types());
+    let (repository, types) = (registry.repository("charts", None), ManifestFormat::Oci.media_types());
     let config = repository.blob("application/vnd.cncf.helm.config.v1+json", b"{}").await?;
     let chart = json!({ "schemaVersion": 2, "mediaType": types.manifest, "config": config, "layers": [] });
     repository.document(Some("chart"), types.manifest, &chart).await?;
@@ -116,7 +116,7 @@ async fn a_manifest_of_schema_1_is_reported() -> Result<()> {
 #[tokio::test]
 async fn the_content_of_a_digest_is_verified() -> Result<()> {
     let authority = e2e::certificates::Authority::new()?;
-    let types = Dialect::Oci.media_types();
+    let types = ManifestFormat::Oci.media_types();
     let config = windows(BUILDS[0]).to_string();
     // The server sends another configuration of the same size.
     let expected = windows(BUILDS[1]).to_string();

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Result, ensure};
 use e2e::{
     certificates::Authority,
-    images::{Dialect, descriptor, on, windows},
+    images::{ManifestFormat, descriptor, on, windows},
     registry::fill,
     wait::eventually,
 };
@@ -38,7 +38,7 @@ fn lookup_cache(client: Client, most: usize) -> (LookupCache, UnboundedReceiver<
 }
 
 fn index() -> String {
-    let entry = on(descriptor(Dialect::Oci.media_types().manifest, b"{}"), &windows("10.0.20348.1"));
+    let entry = on(descriptor(ManifestFormat::Oci.media_types().manifest, b"{}"), &windows("10.0.20348.1"));
     json!({ "schemaVersion": 2, "manifests": [entry] }).to_string()
 }
 

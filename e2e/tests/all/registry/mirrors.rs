@@ -3,7 +3,7 @@
 use anyhow::Result;
 use e2e::{
     certificates::Authority,
-    images::{Dialect, windows},
+    images::{ManifestFormat, windows},
     registry::LOGIN,
 };
 use serde_json::json;
@@ -18,7 +18,7 @@ const OF_REGISTRY: &str = "windows/amd64 10.0.20348.2";
 
 /// A server that returns an image of this version for every request.
 async fn with_image(authority: &Authority, version: &str) -> Result<Server> {
-    let types = Dialect::Oci.media_types();
+    let types = ManifestFormat::Oci.media_types();
     let mut entry = e2e::images::descriptor(types.manifest, b"{}");
     entry["platform"] = windows(version);
     let index = json!({ "schemaVersion": 2, "manifests": [entry] }).to_string();

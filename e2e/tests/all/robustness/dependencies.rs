@@ -22,7 +22,7 @@ const POOL: &str = "web";
 const COUNT: usize = 3;
 
 /// A pool with a profile and its nodes, all as specified.
-async fn settled() -> (Cluster, Kubelets, Operator) {
+async fn converged() -> (Cluster, Kubelets, Operator) {
     let cluster = Cluster::start().await.unwrap();
     let kubelets = cluster.start_kubelets(nodes(POOL, COUNT)).await.unwrap();
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
@@ -70,7 +70,7 @@ async fn apply_quota(cluster: &Cluster) -> Result<Api<ResourceQuota>> {
 
 #[tokio::test]
 async fn a_quota_on_config_maps_delays_configurations_and_no_taint() {
-    let (cluster, kubelets, _operator) = settled().await;
+    let (cluster, kubelets, _operator) = converged().await;
     let former = config_of(&cluster, "web-001").await;
     let quotas = apply_quota(&cluster).await.unwrap();
     apply_profile(&cluster, 101).await;
@@ -85,7 +85,7 @@ async fn a_quota_on_config_maps_delays_configurations_and_no_taint() {
 
 #[tokio::test]
 async fn a_config_map_of_another_owner_is_unchanged_and_delays_its_configuration_only() {
-    let (cluster, kubelets, operator) = settled().await;
+    let (cluster, kubelets, operator) = converged().await;
     let first = config_of(&cluster, "web-001").await;
     apply_profile(&cluster, 101).await;
     let second = || async { Ok(config_of(&cluster, "web-001").await) };
@@ -114,7 +114,7 @@ async fn a_config_map_of_another_owner_is_unchanged_and_delays_its_configuration
 
 #[tokio::test]
 async fn without_its_role_the_operator_keeps_the_taints_also_after_a_restart() {
-    let (cluster, kubelets, operator) = settled().await;
+    let (cluster, kubelets, operator) = converged().await;
     let former = config_of(&cluster, "web-001").await;
     let bindings: Api<RoleBinding> = cluster.namespaced(OPERATOR_NAMESPACE);
     let mut binding = bindings.get("winpool").await.unwrap();
@@ -136,7 +136,7 @@ async fn without_its_role_the_operator_keeps_the_taints_also_after_a_restart() {
 
 #[tokio::test]
 async fn a_config_map_of_the_operator_that_is_changed_or_deleted_is_restored() {
-    let (cluster, _kubelets, _operator) = settled().await;
+    let (cluster, _kubelets, _operator) = converged().await;
     let name = config_of(&cluster, "web-001").await;
     let before = cluster.config_maps().get(&name).await.unwrap();
     cluster.config_maps().delete(&name, &DeleteParams::default()).await.unwrap();

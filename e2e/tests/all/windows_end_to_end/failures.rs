@@ -4,7 +4,7 @@ use e2e::windows_node::{CONTAINERD_CONFIG, Installation, KUBELET_CONFIG};
 use serde_json::json;
 use winpool_api::NodeConfigPhase::{Applied, RolledBack};
 
-use super::{Case, World};
+use super::{Case, Fixture};
 
 /// How often each failure occurs.
 const REPETITIONS: u32 = 2;
@@ -29,33 +29,33 @@ const ENDED: &[&str] = &["NotHealthy", "RestartFailed"];
 
 #[tokio::test]
 async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
-    let world = World::start(Installation::Service).await;
+    let fixture = Fixture::start(Installation::Service).await;
     let (mut pods, mut good, mut minutes) = (50, "40".to_owned(), 30);
     for _ in 0..REPETITIONS {
         for case in KUBELET {
             pods += 1;
-            world.node.set_behavior(KUBELET_CONFIG, &format!("{} if maxPods: {pods}", case.0)).unwrap();
+            fixture.node.set_behavior(KUBELET_CONFIG, &format!("{} if maxPods: {pods}", case.0)).unwrap();
             if case.1 == Applied {
                 good = pods.to_string();
             }
-            world.expect(json!({ "kubelet": { "maxPods": pods } }), *case, &good).await;
+            fixture.expect(json!({ "kubelet": { "maxPods": pods } }), *case, &good).await;
         }
         for case in CONTAINERD {
             minutes += 1;
-            world.node.set_behavior(CONTAINERD_CONFIG, &format!("{} if {minutes}m", case.0)).unwrap();
+            fixture.node.set_behavior(CONTAINERD_CONFIG, &format!("{} if {minutes}m", case.0)).unwrap();
             let containerd = json!({ "imagePullProgressTimeout": format!("{minutes}m") });
             let pods: u32 = good.parse().unwrap();
-            world.expect(json!({ "kubelet": { "maxPods": pods }, "containerd": containerd }), *case, &good).await;
+            fixture.expect(json!({ "kubelet": { "maxPods": pods }, "containerd": containerd }), *case, &good).await;
         }
     }
-    world.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn a_node_that_is_not_ready_is_not_confirmed() {
-    let world = World::start(Installation::Service).await;
-    world.node.set_behavior(KUBELET_CONFIG, "not-ready if maxPods: 51").unwrap();
+    let fixture = Fixture::start(Installation::Service).await;
+    fixture.node.set_behavior(KUBELET_CONFIG, "not-ready if maxPods: 51").unwrap();
     let case = ("not-ready", RolledBack, &["NotConfirmed"][..], "the operator did not confirm");
-    world.expect(json!({ "kubelet": { "maxPods": 51 } }), case, "40").await;
-    world.stop().await;
+    fixture.expect(json!({ "kubelet": { "maxPods": 51 } }), case, "40").await;
+    fixture.stop().await;
 }

@@ -9,9 +9,9 @@ use serde_json::json;
 use winpool_agent::journal::{Change, Direction, Stage};
 use winpool_api::NodeConfigPhase;
 
-use super::World;
+use super::Fixture;
 
-impl World {
+impl Fixture {
     /// Begins a change to this number of pods, and kills the agent while it is verified.
     async fn interrupt(&mut self, pods: u32) {
         // The verification does not end before the agent is killed.
@@ -29,40 +29,40 @@ impl World {
 
 #[tokio::test]
 async fn a_killed_agent_resumes_its_change() {
-    let mut world = World::start(Installation::Service).await;
-    let former = world.status().await.observed_digest;
-    world.interrupt(41).await;
-    world.node.start_agent(&[]).unwrap();
-    assert_eq!(world.until_ended(&former).await.phase, NodeConfigPhase::Applied);
-    world.until_in_effect().await;
-    assert_eq!(world.max_pods().as_deref(), Some("41"));
-    world.stop().await;
+    let mut fixture = Fixture::start(Installation::Service).await;
+    let former = fixture.status().await.observed_digest;
+    fixture.interrupt(41).await;
+    fixture.node.start_agent(&[]).unwrap();
+    assert_eq!(fixture.until_ended(&former).await.phase, NodeConfigPhase::Applied);
+    fixture.until_in_effect().await;
+    assert_eq!(fixture.max_pods().as_deref(), Some("41"));
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn after_a_reboot_the_former_configuration_is_restored_without_the_network() {
-    let mut world = World::start(Installation::Service).await;
-    world.interrupt(41).await;
-    world.cluster.control_plane.stop_api_server().await.unwrap();
+    let mut fixture = Fixture::start(Installation::Service).await;
+    fixture.interrupt(41).await;
+    fixture.cluster.control_plane.stop_api_server().await.unwrap();
     for service in ["kubelet", "containerd"] {
-        world.node.stop_service(service).unwrap();
+        fixture.node.stop_service(service).unwrap();
     }
     // Windows starts the services in any order.
     for service in ["containerd", "kubelet", RESTORE_SERVICE] {
-        world.node.start_service(service).unwrap();
+        fixture.node.start_service(service).unwrap();
     }
-    let state = || async { world.node.service_state(RESTORE_SERVICE) };
+    let state = || async { fixture.node.service_state(RESTORE_SERVICE) };
     until("the restore service has ended", SOON, state, |state| state == "Stopped").await.unwrap();
-    assert_eq!(world.max_pods().as_deref(), Some("40"));
-    assert_eq!(world.node.service_state("kubelet").unwrap(), "Running");
-    let change = world.node.journal().unwrap().change.unwrap();
+    assert_eq!(fixture.max_pods().as_deref(), Some("40"));
+    assert_eq!(fixture.node.service_state("kubelet").unwrap(), "Running");
+    let change = fixture.node.journal().unwrap().change.unwrap();
     assert!(matches!(change.direction, Direction::RollBack(_)), "{:?}", change.direction);
 
-    world.cluster.control_plane.start_api_server().await.unwrap();
-    world.node.start_agent(&[]).unwrap();
-    let status = || async { Ok(world.status().await) };
+    fixture.cluster.control_plane.start_api_server().await.unwrap();
+    fixture.node.start_agent(&[]).unwrap();
+    let status = || async { Ok(fixture.status().await) };
     let rolled_back = until("the agent reports", SOON, status, |status| status.phase == NodeConfigPhase::RolledBack);
     assert_eq!(rolled_back.await.unwrap().reason, "Rebooted");
-    world.until_nothing_is_left().await;
-    world.stop().await;
+    fixture.until_nothing_is_left().await;
+    fixture.stop().await;
 }

@@ -9,27 +9,27 @@ use kube::api::ListParams;
 use serde_json::json;
 use winpool_api::WindowsNodeConfig;
 
-use super::{POOL, World};
+use super::{Fixture, POOL};
 
 #[tokio::test]
 async fn an_agent_that_is_uninstalled_leaves_the_node_as_it_was() {
-    let mut world = World::start(Installation::Service).await;
-    edit(&world.cluster.pools(), POOL, json!({ "spec": { "delivery": { "method": "None" } } })).await.unwrap();
-    let api = world.cluster.api::<WindowsNodeConfig>();
+    let mut fixture = Fixture::start(Installation::Service).await;
+    edit(&fixture.cluster.pools(), POOL, json!({ "spec": { "delivery": { "method": "None" } } })).await.unwrap();
+    let api = fixture.cluster.api::<WindowsNodeConfig>();
     let assigned = async || Ok(api.list(&ListParams::default()).await?.items.len());
     until("nothing is assigned", SOON, assigned, |count| *count == 0).await.unwrap();
-    world.node.kill_agent().unwrap();
-    assert_eq!(world.max_pods().as_deref(), Some("40"), "the node keeps its configuration");
+    fixture.node.kill_agent().unwrap();
+    assert_eq!(fixture.max_pods().as_deref(), Some("40"), "the node keeps its configuration");
 
-    world.node.uninstall_agent().unwrap();
-    for (path, text) in world.node.original_files() {
-        assert_eq!(world.node.read(path).unwrap(), text, "{path}");
+    fixture.node.uninstall_agent().unwrap();
+    for (path, text) in fixture.node.original_files() {
+        assert_eq!(fixture.node.read(path).unwrap(), text, "{path}");
     }
     for directory in [r"C:\ProgramData\winpool", r"C:\Program Files\winpool"] {
-        assert!(!world.node.exists(directory), "{directory}");
+        assert!(!fixture.node.exists(directory), "{directory}");
     }
-    let states = ["containerd", "kubelet", RESTORE_SERVICE].map(|name| world.node.service_state(name).unwrap());
+    let states = ["containerd", "kubelet", RESTORE_SERVICE].map(|name| fixture.node.service_state(name).unwrap());
     assert_eq!(states, ["Running", "Running", "Absent"]);
-    assert_eq!(world.node.health().await.unwrap(), 200);
-    world.stop().await;
+    assert_eq!(fixture.node.health().await.unwrap(), 200);
+    fixture.stop().await;
 }

@@ -13,15 +13,15 @@ use e2e::{
 use serde_json::json;
 use winpool_api::{NodeConfigPhase, WindowsNodeConfigStatus};
 
-use super::{NODE, World};
+use super::{Fixture, NODE};
 
 /// The number of changes, and that of `make test-long`.
 const ROUNDS: (u32, u32) = (3, 20);
 
 /// The distribution of a time.
-struct Figures(Vec<Duration>);
+struct Durations(Vec<Duration>);
 
-impl fmt::Display for Figures {
+impl fmt::Display for Durations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -33,50 +33,50 @@ impl fmt::Display for Figures {
 #[tokio::test]
 async fn each_change_of_a_profile_is_applied_verified_and_confirmed() {
     let rounds = size(ROUNDS.0, ROUNDS.1);
-    let world = World::start(Installation::Service).await;
-    assert_eq!(world.max_pods().as_deref(), Some("40"));
-    let (mut cycles, mut agents) = (Figures(Vec::new()), Figures(Vec::new()));
+    let fixture = Fixture::start(Installation::Service).await;
+    assert_eq!(fixture.max_pods().as_deref(), Some("40"));
+    let (mut cycles, mut agents) = (Durations(Vec::new()), Durations(Vec::new()));
     for round in 1..=rounds {
-        let former = world.status().await.observed_digest;
+        let former = fixture.status().await.observed_digest;
         let changed = Instant::now();
-        world.apply_profile(json!({ "kubelet": { "maxPods": 40 + round } })).await;
-        let status = world.until_ended(&former).await;
+        fixture.apply_profile(json!({ "kubelet": { "maxPods": 40 + round } })).await;
+        let status = fixture.until_ended(&former).await;
         assert_eq!((status.phase, status.reason.as_str()), (NodeConfigPhase::Applied, ""), "round {round}");
-        assert_eq!(world.max_pods(), Some((40 + round).to_string()));
+        assert_eq!(fixture.max_pods(), Some((40 + round).to_string()));
         let times =
-            || async { world.observer.times(&status.observed_digest).ok_or_else(|| anyhow::anyhow!("not yet")) };
+            || async { fixture.observer.times(&status.observed_digest).ok_or_else(|| anyhow::anyhow!("not yet")) };
         let times = eventually("the confirmation is observed", SOON, times).await.unwrap();
         cycles.0.push(times.confirmed - changed);
         agents.0.push(times.reported - times.assigned);
     }
     println!("{rounds} rounds: from the profile's change to the confirmation: {cycles}");
     println!("{rounds} rounds: from the assignment to the agent's report: {agents}");
-    world.until_in_effect().await;
-    let journal = world.node.journal().unwrap();
+    fixture.until_in_effect().await;
+    let journal = fixture.node.journal().unwrap();
     assert_eq!((journal.change, journal.rejected), (None, Vec::new()));
     let applied = journal.applied.unwrap();
-    let listed = world.cluster.kubectl(&["get", "wnc", NODE]).unwrap();
+    let listed = fixture.cluster.kubectl(&["get", "wnc", NODE]).unwrap();
     assert!(listed.contains(&applied.config) && listed.contains("Applied"), "{listed}");
-    world.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
 async fn what_something_else_changes_on_the_node_is_reported_until_it_is_undone() {
-    let mut world = World::start(Installation::Service).await;
-    world.node.kill_agent().unwrap();
-    world.node.start_agent(&["--check-interval=1s"]).unwrap();
-    let applied = world.node.read(KUBELET_CONFIG).unwrap();
+    let mut fixture = Fixture::start(Installation::Service).await;
+    fixture.node.kill_agent().unwrap();
+    fixture.node.start_agent(&["--check-interval=1s"]).unwrap();
+    let applied = fixture.node.read(KUBELET_CONFIG).unwrap();
     let has_reason = async |reason: &str| {
-        let status = || async { Ok(world.status().await) };
+        let status = || async { Ok(fixture.status().await) };
         let holds = |status: &WindowsNodeConfigStatus| status.reason == reason;
         until(&format!("the reason is {reason:?}"), SOON, status, holds).await.unwrap()
     };
-    world.node.write(KUBELET_CONFIG, &applied.replace("maxPods: 40", "maxPods: 250")).unwrap();
+    fixture.node.write(KUBELET_CONFIG, &applied.replace("maxPods: 40", "maxPods: 250")).unwrap();
     let status = has_reason("ChangedOnNode").await;
     assert_eq!(status.phase, NodeConfigPhase::Applied);
     assert!(status.message.contains(KUBELET_CONFIG), "{}", status.message);
     // A setting that the profile does not have belongs to others.
-    world.node.write(KUBELET_CONFIG, &format!("{applied}registerNode: true\n")).unwrap();
+    fixture.node.write(KUBELET_CONFIG, &format!("{applied}registerNode: true\n")).unwrap();
     has_reason("").await;
-    world.stop().await;
+    fixture.stop().await;
 }

@@ -98,7 +98,7 @@ impl<'a> DesiredClass<'a> {
     }
 
     /// Keeps the selector and all tolerations of the class.
-    pub fn widen(&mut self, existing: &RuntimeClassView) {
+    pub fn extend(&mut self, existing: &RuntimeClassView) {
         self.selector = existing.selector();
         self.add_tolerations(existing.tolerations());
     }
@@ -170,8 +170,8 @@ impl<'a> DesiredClass<'a> {
         FieldWrite::scheduling(self.body()["scheduling"].to_string())
     }
 
-    /// Applies a widened class. Another apply follows, so this one does not count for the detection of reverts.
-    pub fn apply_widened(&self, existing: &RuntimeClassView) -> Operation {
+    /// Applies a extended class. Another apply follows, so this one does not count for the detection of reverts.
+    pub fn apply_extended(&self, existing: &RuntimeClassView) -> Operation {
         self.apply(Some(existing), "add tolerations", Vec::new())
     }
 

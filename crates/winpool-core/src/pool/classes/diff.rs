@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
 use serde_json::{Map, Value, json};
-use winpool_api::TaintKey;
-use winpool_api::{Taint, TaintEffect, names::label};
+use winpool_api::{Taint, TaintEffect, TaintKey, names::label};
 
 use super::desired::DesiredClass;
 use crate::{

@@ -7,8 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use winpool_api::Taint;
-use winpool_api::TaintKey;
+use winpool_api::{Taint, TaintKey};
 
 use crate::{operation::NodeChange, pool::evictions::Evictions, revert::MAX_BACKOFF};
 
@@ -28,7 +27,7 @@ pub struct DesiredNode<'a> {
     /// The taints that a RuntimeClass of the pool tolerates only after this plan has changed it.
     pub untolerated: &'a BTreeSet<TaintKey>,
     /// These RuntimeClasses.
-    pub widened_classes: &'a BTreeSet<String>,
+    pub extended_classes: &'a BTreeSet<String>,
     /// The taints that a RuntimeClass of the pool does not tolerate, if this class cannot be changed now.
     pub blocked: &'a BTreeSet<TaintKey>,
     /// The evictions that NoExecute taints would cause.

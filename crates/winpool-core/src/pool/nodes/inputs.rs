@@ -7,14 +7,13 @@ use std::{
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
-use winpool_api::TaintKey;
-use winpool_api::{Taint, TaintEffect, names::label};
+use winpool_api::{Taint, TaintEffect, TaintKey, names::label};
 
 use super::desired::{DesiredConfig, DesiredNode, NodePlan, RevertedField, ValueConflict};
 use crate::{
     node::WindowsNode,
     operation::{Edit, NodeChange, Parts, Purpose, TaintChange, TaintEdit, TolerationDependency},
-    ownership::{AppliedKeys, Evidence},
+    ownership::{AppliedKeys, RecordState},
     pool::Snapshot,
     record::{Origin, Record},
     release_labels,
@@ -30,7 +29,7 @@ pub struct Inputs<'a> {
     pub snapshot: &'a Snapshot,
     pub applied: &'a AppliedKeys,
     pub node: &'a WindowsNode,
-    pub evidence: Evidence<'a>,
+    pub record_state: RecordState<'a>,
     /// The NoExecute taints that would evict pods.
     pub evicting: &'a [TaintKey],
     /// Whether the kubelet registered with a rendered configuration.
@@ -72,18 +71,18 @@ impl Inputs<'_> {
         let tolerated = (!desired.untolerated.is_empty() && all.taints.is_some())
             .then(|| only(&|key| !desired.untolerated.contains(key)))
             .filter(|tolerated| *tolerated != all)
-            .map(|change| TolerationDependency { classes: desired.widened_classes.clone(), change });
+            .map(|change| TolerationDependency { classes: desired.extended_classes.clone(), change });
         let record_without_taints = Some(only(&|_| false).record);
         plan.unverified = match &all.record {
             Edit::Set(record) => unverified(record),
-            Edit::Keep | Edit::Remove => self.evidence.record().map(unverified).unwrap_or_default(),
+            Edit::Keep | Edit::Remove => self.record_state.record().map(unverified).unwrap_or_default(),
         };
         let config = match config {
             DesiredConfig::Named(name) => Some(name),
             DesiredConfig::None => None,
             DesiredConfig::Unchanged => self.node.config.as_deref(),
         };
-        let joins = self.evidence.verified().is_none_or(|record| record.pool != desired.pool);
+        let joins = self.record_state.verified().is_none_or(|record| record.pool != desired.pool);
         let purpose = if joins {
             Purpose::Taint
         } else if labels.edits.is_empty() && all.taints.is_none() {
@@ -98,7 +97,7 @@ impl Inputs<'_> {
             taints: all,
             tolerated,
             record_without_taints,
-            replaces_registration: self.evidence == Evidence::None && self.node.registered_with.is_some(),
+            replaces_registration: self.record_state == RecordState::None && self.node.registered_with.is_some(),
             purpose,
         };
         plan.change = change.has(Parts::ALL).then(|| Arc::new(change));
@@ -179,7 +178,7 @@ impl Inputs<'_> {
             labels.record.insert(key.to_owned(), recorded.unwrap_or(Origin::Found));
             return;
         }
-        let foreign = present.filter(|_| !self.applied.owns_label(self.evidence, key));
+        let foreign = present.filter(|_| !self.applied.owns_label(self.record_state, key));
         if let Some(present) = foreign {
             let (present, desired) = (present.clone(), value.to_owned());
             plan.label_conflicts.push(ValueConflict { key: key.to_owned(), present, desired });
@@ -198,7 +197,7 @@ impl Inputs<'_> {
             if *origin == Origin::Found || !is_present || labels.record.contains_key(key) {
                 continue;
             }
-            if self.applied.owns_label(self.evidence, key) && may_write(key) {
+            if self.applied.owns_label(self.record_state, key) && may_write(key) {
                 labels.edits.insert(key.clone(), None);
             } else {
                 labels.record.insert(key.clone(), self.carried(*origin));
@@ -255,12 +254,12 @@ impl Inputs<'_> {
                 self.report_conflict(&write, plan);
                 // A kubelet that registered with a rendered configuration, or an admission policy, has added the taint.
                 let registered =
-                    self.evidence == Evidence::None && (self.configured || self.was_tainted_for(desired.pool));
+                    self.record_state == RecordState::None && (self.configured || self.was_tainted_for(desired.pool));
                 let origin = recorded.unwrap_or(if registered { Origin::Added } else { Origin::Found });
                 taints.record.insert(key, origin);
                 return;
             }
-            Some(present) if !self.applied.owns_taint(self.evidence, &key) && !is_replaced(&present) => {
+            Some(present) if !self.applied.owns_taint(self.record_state, &key) && !is_replaced(&present) => {
                 plan.taint_conflicts.push(ValueConflict { key: key.clone(), present, desired: taint.value.clone() });
             }
             _ if evicts => plan.would_evict.push(key.clone()),
@@ -284,7 +283,7 @@ impl Inputs<'_> {
             if taints.record.contains_key(key) {
                 continue;
             }
-            if self.applied.owns_taint(self.evidence, key) && may_write(key) {
+            if self.applied.owns_taint(self.record_state, key) && may_write(key) {
                 taints.all.remove(position);
                 taints.edits.push(TaintEdit::Remove(key.clone()));
             } else {
@@ -315,10 +314,10 @@ impl Inputs<'_> {
     /// The edit that sets a record. A record that cannot be verified is kept until something else is written, because
     /// it is valid again when its key is restored.
     fn edit_of_record(&self, record: Record, writes: bool) -> Edit<Record> {
-        let keep = match self.evidence {
-            Evidence::None => false,
-            Evidence::Verified { record: present, current } => current && *present == record,
-            Evidence::Unverified(_) => !writes,
+        let keep = match self.record_state {
+            RecordState::None => false,
+            RecordState::Verified { record: present, current } => current && *present == record,
+            RecordState::Unverified(_) => !writes,
         };
         if keep { Edit::Keep } else { Edit::Set(record) }
     }
@@ -339,13 +338,13 @@ impl Inputs<'_> {
     }
 
     fn recorded(&self) -> Option<&Record> {
-        self.evidence.record()
+        self.record_state.record()
     }
 
     /// The origin of an entry in the next record.
     fn carried(&self, origin: Origin) -> Origin {
-        match (origin, self.evidence) {
-            (Origin::Added, Evidence::Unverified(_)) => Origin::Unverified,
+        match (origin, self.record_state) {
+            (Origin::Added, RecordState::Unverified(_)) => Origin::Unverified,
             _ => origin,
         }
     }

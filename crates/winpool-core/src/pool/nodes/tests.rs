@@ -60,7 +60,7 @@ fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
         labels: &labels,
         taints: &taints,
         untolerated: &none,
-        widened_classes: &no_classes,
+        extended_classes: &no_classes,
         blocked: &none,
         evictions: &evictions,
         held: &none,

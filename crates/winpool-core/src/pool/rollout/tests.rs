@@ -1,9 +1,9 @@
-mod laws;
-mod world;
+mod properties;
+mod simulation;
 
 use winpool_api::{NodeConfigPhase, NodeLimit};
 
-use self::world::{Agent, Node, World, at, rules};
+use self::simulation::{Agent, Node, Simulation, at, rules};
 use super::*;
 use crate::node::Cordon;
 
@@ -84,7 +84,7 @@ fn a_canary_is_confirmed_before_others_begin_within_the_limit() {
         ("all are done", three, vec![done(), done()], ": Complete"),
     ];
     for (case, rules, nodes, expected) in table {
-        assert_eq!(summary(&World::new(rules, nodes).plan()), expected, "{case}");
+        assert_eq!(summary(&Simulation::new(rules, nodes).plan()), expected, "{case}");
     }
 }
 
@@ -114,9 +114,10 @@ fn nodes_that_are_unavailable_for_any_cause_count() {
         ("two are", two, vec![done(), cordoned, down(waiting()), waiting()], ": RollingOut 1/4, 0 failed"),
     ];
     for (case, rules, nodes, expected) in table {
-        assert_eq!(summary(&World::new(rules, nodes).plan()), expected, "{case}");
+        assert_eq!(summary(&Simulation::new(rules, nodes).plan()), expected, "{case}");
     }
-    let RolloutState::RollingOut(progress) = World::new(rules(), [done(), down(waiting()), waiting()]).plan().state
+    let RolloutState::RollingOut(progress) =
+        Simulation::new(rules(), [done(), down(waiting()), waiting()]).plan().state
     else {
         panic!("rolling out")
     };
@@ -152,9 +153,9 @@ fn a_rollout_halts_after_so_many_failures_and_says_where_and_why() {
         ("nothing is left but failures", of(9), vec![done(), rolled_back.clone()], ": Halted 1/2, 1 failed"),
     ];
     for (case, rules, nodes, expected) in table {
-        assert_eq!(summary(&World::new(rules, nodes).plan()), expected, "{case}");
+        assert_eq!(summary(&Simulation::new(rules, nodes).plan()), expected, "{case}");
     }
-    let plan = World::new(of(3), [rolled_back, refused, silent]).plan();
+    let plan = Simulation::new(of(3), [rolled_back, refused, silent]).plan();
     let failures: Vec<_> = plan
         .state
         .failures()
@@ -172,22 +173,26 @@ fn a_newer_configuration_and_a_higher_attempt_supersede_failures() {
     let failed = with_phase(NodeConfigPhase::RolledBack);
     let second = RolloutRules { attempt: 2, ..rules() };
     assert_eq!(
-        summary(&World::new(second, [failed.clone(), waiting()]).plan()),
+        summary(&Simulation::new(second, [failed.clone(), waiting()]).plan()),
         "win-0 Assign KubeletRestart: RollingOut 0/2, 0 failed"
     );
-    assert_eq!(summary(&World::new(second, [done(), done()]).plan()), ": Complete", "an attempt changes no other node");
+    assert_eq!(
+        summary(&Simulation::new(second, [done(), done()]).plan()),
+        ": Complete",
+        "an attempt changes no other node"
+    );
     let newer = |node: Node| Node { desired: "newer", ..node };
     assert_eq!(
-        summary(&World::new(rules(), [newer(failed), newer(waiting())]).plan()),
+        summary(&Simulation::new(rules(), [newer(failed), newer(waiting())]).plan()),
         "win-0 Assign KubeletRestart: RollingOut 0/2, 0 failed"
     );
     assert_eq!(
-        summary(&World::new(rules(), [newer(applying()), newer(waiting())]).plan()),
+        summary(&Simulation::new(rules(), [newer(applying()), newer(waiting())]).plan()),
         ": RollingOut 0/2, 0 failed",
         "an agent finishes what it has begun"
     );
     let verifying = newer(with_phase(NodeConfigPhase::Verifying));
-    assert_eq!(summary(&World::new(rules(), [verifying]).plan()), "win-0 Confirm: RollingOut 0/1, 0 failed");
+    assert_eq!(summary(&Simulation::new(rules(), [verifying]).plan()), "win-0 Confirm: RollingOut 0/1, 0 failed");
 }
 
 #[test]
@@ -197,11 +202,11 @@ fn the_fix_reaches_a_node_that_the_rollout_broke_and_not_one_that_is_down_for_an
     let broken = Node { desired: "newer", ready: false, ..broken };
     let newer = |node: Node| Node { desired: "newer", ..node };
     assert_eq!(
-        summary(&World::new(rules(), [newer(waiting()), broken]).plan()),
+        summary(&Simulation::new(rules(), [newer(waiting()), broken]).plan()),
         "win-1 Assign KubeletRestart: RollingOut 0/2, 0 failed"
     );
     assert_eq!(
-        summary(&World::new(rules(), [newer(waiting()), down(newer(waiting()))]).plan()),
+        summary(&Simulation::new(rules(), [newer(waiting()), down(newer(waiting()))]).plan()),
         ": RollingOut 0/2, 0 failed"
     );
 }
@@ -211,13 +216,13 @@ fn a_paused_rollout_finishes_what_has_begun() {
     let paused = RolloutRules { paused: true, max_unavailable: NodeLimit::Nodes(5), ..rules() };
     let verifying = with_phase(NodeConfigPhase::Verifying);
     assert_eq!(
-        summary(&World::new(paused, [done(), verifying, waiting()]).plan()),
+        summary(&Simulation::new(paused, [done(), verifying, waiting()]).plan()),
         "win-1 Confirm: Paused 1/3, 0 failed"
     );
-    assert_eq!(summary(&World::new(paused, [done()]).plan()), ": Complete");
+    assert_eq!(summary(&Simulation::new(paused, [done()]).plan()), ": Complete");
     let cordon = Cordon { config: "new".into(), attempt: 1, since: at(-10) };
     let draining = Node { cordon: Some(cordon), drain: true, pods: 2, ..waiting() };
-    assert_eq!(summary(&World::new(paused, [done(), draining]).plan()), "win-1 Uncordon: Paused 1/2, 0 failed");
+    assert_eq!(summary(&Simulation::new(paused, [done(), draining]).plan()), "win-1 Uncordon: Paused 1/2, 0 failed");
 }
 
 #[test]
@@ -243,23 +248,23 @@ fn a_node_that_joins_during_a_rollout_gets_the_configuration_at_once() {
         ),
         ("a halted rollout", vec![with_phase(NodeConfigPhase::Refused), joined.clone()], ": Halted 0/2, 1 failed"),
     ] {
-        let mut world = World::new(rules(), nodes);
-        world.now = at(10);
-        assert_eq!(summary(&world.plan()), expected, "{case}");
+        let mut simulation = Simulation::new(rules(), nodes);
+        simulation.now = at(10);
+        assert_eq!(summary(&simulation.plan()), expected, "{case}");
     }
 }
 
 #[test]
 fn a_node_is_cordoned_drained_changed_and_uncordoned() {
-    let mut world = World::new(rules(), [Node { drain: true, pods: 2, ..waiting() }, done()]);
+    let mut simulation = Simulation::new(rules(), [Node { drain: true, pods: 2, ..waiting() }, done()]);
     let mut log = Vec::new();
     for _ in 0..30 {
-        let plan = world.step(usize::MAX, 2);
+        let plan = simulation.step(usize::MAX, 2);
         log.extend(plan.actions.iter().map(|(name, action)| format!("{name} {action:?}")));
     }
     let expected = ["Cordon", "Evict", "Evict", "Assign(Drain)", "Confirm", "Uncordon"];
     assert_eq!(log, expected.map(|action| format!("win-0 {action}")));
-    assert_eq!(world.plan().state, RolloutState::Complete);
+    assert_eq!(simulation.plan().state, RolloutState::Complete);
 }
 
 #[test]
@@ -279,7 +284,7 @@ fn a_drain_that_takes_too_long_is_a_failure_and_the_node_stays_cordoned_until_it
         ),
         ("no configuration", rules(), vec![Node { desired: "", ..draining(-600) }], "win-0 Uncordon: Complete"),
     ] {
-        assert_eq!(summary(&World::new(rules, nodes).plan()), expected, "{case}");
+        assert_eq!(summary(&Simulation::new(rules, nodes).plan()), expected, "{case}");
     }
 }
 
@@ -295,7 +300,7 @@ fn a_node_is_not_drained_while_pods_are_not_read() {
 fn the_next_reconcile_is_at_the_next_deadline_or_soon_if_pods_or_heartbeats_are_awaited() {
     let unverified = with_phase(NodeConfigPhase::Verifying);
     let unverified = RolloutNode { verified: false, ..unverified.view("win-0") };
-    let next = |nodes: Vec<Node>| World::new(rules(), nodes).plan().next;
+    let next = |nodes: Vec<Node>| Simulation::new(rules(), nodes).plan().next;
     assert_eq!(next(vec![applying(), waiting()]), Some(at(600)));
     assert_eq!(next(vec![waiting()]), Some(at(600)), "it begins now");
     assert_eq!(next(vec![done()]), None);
@@ -322,6 +327,6 @@ fn a_rollout_begins_with_its_first_node_and_has_no_beginning_once_it_is_complete
         ("halted", vec![with_phase(NodeConfigPhase::Refused), waiting()], Some(0)),
         ("a node joins after the rollout was complete", vec![done(), joined(9)], Some(9)),
     ] {
-        assert_eq!(World::new(rules(), nodes).plan().begun, expected.map(at), "{case}");
+        assert_eq!(Simulation::new(rules(), nodes).plan().begun, expected.map(at), "{case}");
     }
 }

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use winpool_api::TaintKey;
 use winpool_api::{
-    Taint,
+    Taint, TaintKey,
     facts::{
         Minor,
         cluster_api::{ApiVersion, MAX_ARGUMENT},

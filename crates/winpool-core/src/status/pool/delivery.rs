@@ -6,7 +6,7 @@ use winpool_api::{
     names::{condition, reason},
 };
 
-use super::case::Case;
+use super::input::ReportInput;
 use crate::{
     operation::{Operation, Outcome},
     pool::{
@@ -20,45 +20,45 @@ use crate::{
 };
 
 /// The rollout of a pool that writes; `None` without agents.
-pub fn rollout<'a>(case: &'a Case) -> Option<&'a RolloutPlan> {
-    match &case.active.delivery.state {
-        DeliveryState::Rollout(rollout) if !case.withheld => Some(rollout),
+pub fn rollout<'a>(input: &'a ReportInput) -> Option<&'a RolloutPlan> {
+    match &input.active.delivery.state {
+        DeliveryState::Rollout(rollout) if !input.withheld => Some(rollout),
         DeliveryState::Off | DeliveryState::Unknown | DeliveryState::Rollout(_) => None,
     }
 }
 
 /// Whether a member is proven to run its configuration: by the resources that it reports, and by its agent if it has one.
-pub fn is_configured(case: &Case, member: &Member) -> bool {
-    let by_agent = rollout(case).is_none_or(|rollout| rollout.done.contains(&member.node.name));
+pub fn is_configured(input: &ReportInput, member: &Member) -> bool {
+    let by_agent = rollout(input).is_none_or(|rollout| rollout.done.contains(&member.node.name));
     by_agent && member.config_state == Some(ConfigState::InEffect)
 }
 
 /// The condition while not every agent reports that its node runs its configuration; `None` if all do, or without agents.
-pub fn config_in_effect(case: &Case) -> Option<ComputedCondition> {
+pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
     let condition = |status: ConditionStatus, reason, message: String| {
         ComputedCondition::new(condition::CONFIG_IN_EFFECT, status, reason, message)
     };
-    if matches!(case.active.delivery.state, DeliveryState::Unknown) && !case.withheld {
+    if matches!(input.active.delivery.state, DeliveryState::Unknown) && !input.withheld {
         let message =
             "WindowsNodeConfigs cannot be read, so no configuration is delivered. Apply crds and config/default";
         return Some(condition(ConditionStatus::Unknown, reason::NOT_DELIVERED, message.to_owned()));
     }
-    let rollout = rollout(case)?;
-    if let Some((name, error)) = unwritten(case) {
+    let rollout = rollout(input)?;
+    if let Some((name, error)) = unwritten(input) {
         let message = format!(
             "WindowsNodeConfig {name} cannot be written: {error}. Apply crds and config/agent, or remove the cause. {}",
-            case.list()
+            input.list()
         );
         return Some(condition(ConditionStatus::False, reason::WRITE_FAILED, message));
     }
     let (reason, progress, message) = match &rollout.state {
         RolloutState::Complete => return None,
-        RolloutState::RollingOut(progress) => (reason::ROLLING_OUT, progress, waiting(case, progress)),
+        RolloutState::RollingOut(progress) => (reason::ROLLING_OUT, progress, waiting(input, progress)),
         RolloutState::Paused(progress) => {
             let message = "the rollout is paused. Set spec.delivery.rollout.paused: false to continue";
             (reason::ROLLING_OUT, progress, message.to_owned())
         }
-        RolloutState::Halted(progress) => (reason::ROLLOUT_HALTED, progress, halted(case, progress)),
+        RolloutState::Halted(progress) => (reason::ROLLOUT_HALTED, progress, halted(input, progress)),
     };
     let verb = agree(progress.total, "runs its", "run their");
     let done = format!("{} of {} {verb} configuration", progress.done, counted(progress.total, "node"));
@@ -70,19 +70,19 @@ pub fn config_in_effect(case: &Case) -> Option<ComputedCondition> {
         RolloutState::Halted(progress) => progress.failures.len(),
         _ => progress.total - progress.done,
     };
-    let text = [message, format!("{done}{changing}"), case.list()].into_iter().filter(|part| !part.is_empty());
+    let text = [message, format!("{done}{changing}"), input.list()].into_iter().filter(|part| !part.is_empty());
     let text = text.collect::<Vec<_>>().join(". ");
     Some(condition(ConditionStatus::False, reason, text).about(count))
 }
 
 /// What a rollout waits for that is not in progress.
-fn waiting(case: &Case, progress: &Progress) -> String {
+fn waiting(input: &ReportInput, progress: &Progress) -> String {
     if !progress.in_progress.is_empty() {
         return String::new();
     }
-    let drains = case.spec.rollout.is_some_and(|rules| rules.drain != DrainPolicy::Never);
+    let drains = input.spec.rollout.is_some_and(|rules| rules.drain != DrainPolicy::Never);
     match progress.unavailable.len() {
-        0 if drains && case.snapshot.pods.is_none() => {
+        0 if drains && input.snapshot.pods.is_none() => {
             "pods are not read (--workloads), so nodes cannot be drained. Set spec.delivery.rollout.drain: Never, or read pods"
                 .to_owned()
         }
@@ -98,10 +98,10 @@ fn waiting(case: &Case, progress: &Progress) -> String {
     }
 }
 
-fn halted(case: &Case, progress: &Progress) -> String {
+fn halted(input: &ReportInput, progress: &Progress) -> String {
     let failures = progress.failures.iter().map(|failure| format!("{} ({})", failure.node, failure.reason));
     let config = progress.failures.first().map_or("", |failure| failure.config.as_str());
-    let next = case.spec.rollout.map_or(1, |rules| rules.attempt.saturating_add(1));
+    let next = input.spec.rollout.map_or(1, |rules| rules.attempt.saturating_add(1));
     format!(
         "the rollout of {config} is halted, because it failed on {}: {}. Correct the profile, or set \
          spec.delivery.rollout.attempt: {next} to try it again",
@@ -111,8 +111,8 @@ fn halted(case: &Case, progress: &Progress) -> String {
 }
 
 /// The first WindowsNodeConfig that could not be written, with the error.
-fn unwritten<'a>(case: &Case<'a>) -> Option<(&'a str, &'a str)> {
-    case.done.results.iter().find_map(|(operation, outcome)| match (operation, outcome) {
+fn unwritten<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a str)> {
+    input.done.results.iter().find_map(|(operation, outcome)| match (operation, outcome) {
         (Operation::ApplyNodeConfig { name, .. }, Outcome::Refused(error) | Outcome::Failed(error)) => {
             Some((name.as_str(), error.message.as_str()))
         }

@@ -11,8 +11,8 @@ use winpool_api::{
 };
 
 use super::{
-    case::{Case, NodeMessages, names, unreadable, worst_of},
     delivery,
+    input::{NodeMessages, ReportInput, names, unreadable, worst_of},
 };
 use crate::{
     node::WindowsNode,
@@ -24,11 +24,11 @@ use crate::{
 };
 
 /// `VersionSkew`.
-pub fn version_skew(case: &Case) -> ComputedCondition {
+pub fn version_skew(input: &ReportInput) -> ComputedCondition {
     let condition = |status: ConditionStatus, reason, message: String| {
         ComputedCondition::new(condition::VERSION_SKEW, status, reason, message)
     };
-    let Some(api_server) = case.snapshot.api_server else {
+    let Some(api_server) = input.snapshot.api_server else {
         return condition(
             ConditionStatus::Unknown,
             reason::UNKNOWN_VERSION,
@@ -36,7 +36,7 @@ pub fn version_skew(case: &Case) -> ComputedCondition {
         );
     };
     let (mut newer, mut older, mut unknown) = (Vec::new(), Vec::new(), NodeMessages::default());
-    for Member { node, .. } in &case.active.members {
+    for Member { node, .. } in &input.active.members {
         match &node.kubelet {
             Err(text) => unknown.add(unreadable("kubelet version", text), [node.name.as_str()]),
             Ok(kubelet) => match skew(kubelet.minor, api_server) {
@@ -48,7 +48,7 @@ pub fn version_skew(case: &Case) -> ComputedCondition {
             },
         }
     }
-    let not_checked = newer_than_tables(case).map(|newer| format!(". {newer}")).unwrap_or_default();
+    let not_checked = newer_than_tables(input).map(|newer| format!(". {newer}")).unwrap_or_default();
     let mut found = Vec::new();
     if !newer.is_empty() {
         let message = format!(
@@ -75,10 +75,10 @@ pub fn version_skew(case: &Case) -> ComputedCondition {
     }
     match worst_of(found) {
         Some(worst) => {
-            ComputedCondition { message: format!("{}{not_checked}. {}", worst.message, case.list()), ..worst }
+            ComputedCondition { message: format!("{}{not_checked}. {}", worst.message, input.list()), ..worst }
         }
         None => {
-            let list = if not_checked.is_empty() { String::new() } else { format!(". {}", case.list()) };
+            let list = if not_checked.is_empty() { String::new() } else { format!(". {}", input.list()) };
             let message = format!("every kubelet is within the policy for API server {api_server}{not_checked}{list}");
             condition(ConditionStatus::False, reason::WITHIN_POLICY, message)
         }
@@ -86,8 +86,8 @@ pub fn version_skew(case: &Case) -> ComputedCondition {
 }
 
 /// The sentence about kubelets that are newer than the tables.
-pub fn newer_than_tables(case: &Case) -> Option<String> {
-    let newer = case.nodes(|member| minor_of(member).is_some_and(|minor| support::treated_as(minor).is_some()));
+pub fn newer_than_tables(input: &ReportInput) -> Option<String> {
+    let newer = input.nodes(|member| minor_of(member).is_some_and(|minor| support::treated_as(minor).is_some()));
     let newest = newer.iter().filter_map(|member| minor_of(member)).max()?;
     Some(format!("{}: {}", some_of(names(&newer)), tables::not_checked(newest)?))
 }
@@ -105,12 +105,12 @@ pub fn is_skewed(snapshot: &Snapshot, node: &WindowsNode) -> bool {
 }
 
 /// `ConfigInEffect`.
-pub fn config_in_effect(case: &Case) -> ComputedCondition {
+pub fn config_in_effect(input: &ReportInput) -> ComputedCondition {
     let condition = |status: ConditionStatus, reason, message: String| {
         ComputedCondition::new(condition::CONFIG_IN_EFFECT, status, reason, message)
     };
     let not_delivered = |message: String| condition(ConditionStatus::Unknown, reason::NOT_DELIVERED, message);
-    match case.active.configs.state {
+    match input.active.configs.state {
         Rendering::NotUsed => {
             let message = "the pool names no profile, so there is nothing to compare";
             return condition(ConditionStatus::True, reason::NOT_USED, message.to_owned());
@@ -119,16 +119,16 @@ pub fn config_in_effect(case: &Case) -> ComputedCondition {
             let message = "the profile cannot be used. See ProfileResolved";
             return not_delivered(message.to_owned());
         }
-        Rendering::Rendered(_) if case.active.members.is_empty() => {
+        Rendering::Rendered(_) if input.active.members.is_empty() => {
             return not_delivered("the pool has no nodes".to_owned());
         }
         Rendering::Rendered(_) => {}
     }
-    if let Some(by_agents) = delivery::config_in_effect(case) {
+    if let Some(by_agents) = delivery::config_in_effect(input) {
         return by_agents;
     }
     let (mut differ, mut waiting, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
-    for Member { node, config_state, .. } in &case.active.members {
+    for Member { node, config_state, .. } in &input.active.members {
         match config_state {
             Some(ConfigState::InEffect) => {}
             Some(ConfigState::Differs(differences)) => {
@@ -146,11 +146,11 @@ pub fn config_in_effect(case: &Case) -> ComputedCondition {
             counted(differ.len(), "node"),
             some_of(&differ),
             annotation::CONFIG,
-            case.list()
+            input.list()
         );
         return condition(ConditionStatus::False, reason::DIFFERS, message).about(differ.len());
     }
-    if !waiting.is_empty() && case.withheld {
+    if !waiting.is_empty() && input.withheld {
         let message = "the pool does not write, so its nodes cannot have the rendered configuration";
         return not_delivered(message.to_owned()).about(waiting.len());
     }
@@ -161,7 +161,7 @@ pub fn config_in_effect(case: &Case) -> ComputedCondition {
             agree(waiting.len(), "runs", "run"),
             some_of(&waiting),
             annotation::CONFIG,
-            case.list()
+            input.list()
         );
         return not_delivered(message).about(waiting.len());
     }
@@ -170,12 +170,12 @@ pub fn config_in_effect(case: &Case) -> ComputedCondition {
             "{} cannot be compared, because the kubelet version is not known: {}. See VersionSkew. {}",
             counted(unknown.len(), "node"),
             some_of(&unknown),
-            case.list()
+            input.list()
         );
         return not_delivered(message).about(unknown.len());
     }
-    let count = case.active.members.len();
-    let message = match delivery::rollout(case) {
+    let count = input.active.members.len();
+    let message = match delivery::rollout(input) {
         Some(_) => format!(
             "the agents of {} report the configuration as applied, and the reported resources are those of it",
             counted(count, "node")

@@ -6,7 +6,7 @@ use winpool_api::{
     names::{annotation, condition, reason},
 };
 
-use super::case::{Case, worst_of};
+use super::input::{ReportInput, worst_of};
 use crate::{
     Problem,
     operation::{Operation, Outcome},
@@ -16,19 +16,19 @@ use crate::{
 };
 
 /// The machines of a pool that uses Cluster API.
-pub fn status(case: &Case) -> Option<ClusterApiStatus> {
-    match &case.active.machines.state {
+pub fn status(input: &ReportInput) -> Option<ClusterApiStatus> {
+    match &input.active.machines.state {
         MachinesState::Selected(selected) => Some(ClusterApiStatus {
             version: selected.version.to_string(),
             machines: selected.groups.iter().map(|group| group.machines).sum(),
             up_to_date: selected.groups.iter().map(|group| group.up_to_date).sum(),
-            groups: selected.groups.iter().map(|group| group_status(case, group)).collect(),
+            groups: selected.groups.iter().map(|group| group_status(input, group)).collect(),
         }),
         // What the pool wrote may have to be removed later.
-        MachinesState::NotUsed if matches!(case.snapshot.cluster_api, ClusterApiState::Unknown) => {
-            case.pool.status.cluster_api.clone()
+        MachinesState::NotUsed if matches!(input.snapshot.cluster_api, ClusterApiState::Unknown) => {
+            input.pool.status.cluster_api.clone()
         }
-        MachinesState::Unknown => case.pool.status.cluster_api.clone(),
+        MachinesState::Unknown => input.pool.status.cluster_api.clone(),
         MachinesState::NotUsed
         | MachinesState::NotInstalled
         | MachinesState::Unsupported(_)
@@ -36,15 +36,15 @@ pub fn status(case: &Case) -> Option<ClusterApiStatus> {
     }
 }
 
-fn group_status(case: &Case, group: &GroupPlan) -> MachineGroupStatus {
-    let switched = case.done.results.iter().any(|(operation, outcome)| match operation {
+fn group_status(input: &ReportInput, group: &GroupPlan) -> MachineGroupStatus {
+    let switched = input.done.results.iter().any(|(operation, outcome)| match operation {
         Operation::PatchMachineObject { object, template: Some(_), .. } => {
             object.key == group.key && *outcome == Outcome::Done
         }
         _ => false,
     });
     // While the template is unknown, the count of the former one remains.
-    let former = case.pool.status.cluster_api.iter().flat_map(|status| &status.groups);
+    let former = input.pool.status.cluster_api.iter().flat_map(|status| &status.groups);
     let former = former.into_iter().find(|status| status.name == group.name && group.template.is_err());
     MachineGroupStatus {
         name: group.name.clone(),
@@ -70,12 +70,12 @@ fn problem(reason: &'static str, count: usize, message: impl Into<String>) -> Co
 }
 
 /// The condition of a pool.
-pub fn machines_templated(case: &Case) -> ComputedCondition {
-    let Some(rules) = &case.spec.machines else {
+pub fn machines_templated(input: &ReportInput) -> ComputedCondition {
+    let Some(rules) = &input.spec.machines else {
         return condition(ConditionStatus::True, reason::NOT_USED, "spec.delivery.method is not ClusterAPI");
     };
     let MachineRules { namespace, cluster, .. } = rules;
-    match &case.active.machines.state {
+    match &input.active.machines.state {
         MachinesState::NotUsed | MachinesState::Unknown => {
             let message = "Cluster API is being read. If this persists, apply config/cluster-api";
             condition(ConditionStatus::False, reason::PROGRESSING, message)
@@ -99,23 +99,23 @@ pub fn machines_templated(case: &Case) -> ComputedCondition {
         }
         MachinesState::Selected(selected) => {
             let good = || if selected.elsewhere { elsewhere(selected) } else { good(selected) };
-            worst_of(problems(case, rules, selected)).unwrap_or_else(good)
+            worst_of(problems(input, rules, selected)).unwrap_or_else(good)
         }
     }
 }
 
 /// The problems, the worst first.
-fn problems(case: &Case, rules: &MachineRules, selected: &Selected) -> Vec<ComputedCondition> {
+fn problems(input: &ReportInput, rules: &MachineRules, selected: &Selected) -> Vec<ComputedCondition> {
     [
         none_selected(rules, selected),
         conflict(selected),
         invalid(selected),
-        unwritten(case),
-        observing(case),
+        unwritten(input),
+        observing(input),
         not_expressible(rules, selected),
         managed_elsewhere(selected),
         topology(selected),
-        rotating(selected).filter(|_| !case.withheld),
+        rotating(selected).filter(|_| !input.withheld),
     ]
     .into_iter()
     .flatten()
@@ -159,8 +159,8 @@ fn invalid(selected: &Selected) -> Option<ComputedCondition> {
 }
 
 /// A write of an object of Cluster API that failed.
-fn unwritten(case: &Case) -> Option<ComputedCondition> {
-    let failed = case.done.results.iter().find_map(|(operation, outcome)| match (operation, outcome) {
+fn unwritten(input: &ReportInput) -> Option<ComputedCondition> {
+    let failed = input.done.results.iter().find_map(|(operation, outcome)| match (operation, outcome) {
         (
             Operation::CreateMachineObject { object, .. }
             | Operation::PatchMachineObject { object, .. }
@@ -178,11 +178,11 @@ fn unwritten(case: &Case) -> Option<ComputedCondition> {
 }
 
 /// A pool that does not write, although something differs.
-fn observing(case: &Case) -> Option<ComputedCondition> {
-    let machines = &case.active.machines;
+fn observing(input: &ReportInput) -> Option<ComputedCondition> {
+    let machines = &input.active.machines;
     let pending = machines.create.len() + machines.patch.len();
     let message = format!("{} of Cluster API pending, and the pool does not write", counted(pending, "change"));
-    (case.withheld && pending > 0).then(|| problem(reason::OBSERVING, pending, message))
+    (input.withheld && pending > 0).then(|| problem(reason::OBSERVING, pending, message))
 }
 
 fn not_expressible(rules: &MachineRules, selected: &Selected) -> Option<ComputedCondition> {

@@ -5,22 +5,21 @@ use std::{
     sync::Arc,
 };
 
-use winpool_api::TaintKey;
 use winpool_api::{
-    RuntimeClassScope, RuntimeClassState, Taint,
+    RuntimeClassScope, RuntimeClassState, Taint, TaintKey,
     facts::node_restriction::kubelet_may_set,
     names::{OWNERSHIP_SECRET, condition, label, reason},
 };
 
 use super::{
-    case::{Case, NodeMessages, names},
+    input::{NodeMessages, ReportInput, names},
     kubelet::newer_than_tables,
 };
 use crate::{
     Problem,
     kubernetes::WorkloadName,
     operation::{Operation, Outcome, Purpose, Shortfall},
-    ownership::Evidence,
+    ownership::RecordState,
     pool::{
         Members,
         classes::ClassPlan,
@@ -35,23 +34,23 @@ use crate::{
 };
 
 /// That new taints do not wait for pods, if pods are not read.
-fn pods_not_checked(case: &Case) -> Option<String> {
-    let why = if case.snapshot.pods_refused { "the permission is missing" } else { "--workloads=off" };
+fn pods_not_checked(input: &ReportInput) -> Option<String> {
+    let why = if input.snapshot.pods_refused { "the permission is missing" } else { "--workloads=off" };
     let text = format!("Pods are not read ({why}), so new taints are added without a check that pods tolerate them");
-    case.snapshot.pods_are_off().then_some(text)
+    input.snapshot.pods_are_off().then_some(text)
 }
 
 /// `SpecValid` of a valid spec.
-pub fn spec_valid(case: &Case) -> ComputedCondition {
+pub fn spec_valid(input: &ReportInput) -> ComputedCondition {
     let mut message = "the spec is valid".to_owned();
-    let selected_by_protected = match &case.spec.members {
+    let selected_by_protected = match &input.spec.members {
         Members::Fallback => false,
         Members::Selector(selector) => {
             let expressions = selector.match_expressions.iter().map(|requirement| &requirement.key);
             selector.match_labels.keys().chain(expressions).any(|key| !kubelet_may_set(key))
         }
     };
-    let protected = case.spec.labels.keys().find(|key| !kubelet_may_set(key));
+    let protected = input.spec.labels.keys().find(|key| !kubelet_may_set(key));
     if let Some(label) = protected.filter(|_| !selected_by_protected) {
         message = format!(
             "{message}, but a kubelet can set the labels of spec.nodeSelector on its own Node and so get label {label}, which \
@@ -62,12 +61,12 @@ pub fn spec_valid(case: &Case) -> ComputedCondition {
 }
 
 /// `ProfileResolved`.
-pub fn profile_resolved(case: &Case) -> ComputedCondition {
-    let name = case.spec.profile.as_deref().unwrap_or_default();
+pub fn profile_resolved(input: &ReportInput) -> ComputedCondition {
+    let name = input.spec.profile.as_deref().unwrap_or_default();
     let condition =
         |status, reason, message| ComputedCondition::new(condition::PROFILE_RESOLVED, status, reason, message);
     let kept = "Until then nodes keep their labels, taints and last configuration";
-    match &case.active.configs.state {
+    match &input.active.configs.state {
         Rendering::NotUsed => {
             condition(true, reason::NOT_USED, "the pool names no profile, so no configuration is rendered".to_owned())
         }
@@ -87,10 +86,10 @@ pub fn profile_resolved(case: &Case) -> ComputedCondition {
 }
 
 /// `NodesAssigned`.
-pub fn nodes_assigned(case: &Case) -> ComputedCondition {
+pub fn nodes_assigned(input: &ReportInput) -> ComputedCondition {
     let condition =
         |status, reason, message| ComputedCondition::new(condition::NODES_ASSIGNED, status, reason, message);
-    let held = case.nodes(|member| member.held);
+    let held = input.nodes(|member| member.held);
     if !held.is_empty() {
         let message = format!(
             "{} no longer {} the pool and {} taints and labels, because no other pool matches: {}. Correct spec.nodeSelector or \
@@ -99,12 +98,12 @@ pub fn nodes_assigned(case: &Case) -> ComputedCondition {
             agree(held.len(), "matches", "match"),
             agree(held.len(), "keeps its", "keep their"),
             some_of(names(&held)),
-            consents::release_command(&case.pool.name, &case.spec.members),
-            case.list(),
+            consents::release_command(&input.pool.name, &input.spec.members),
+            input.list(),
         );
         return condition(false, reason::RELEASE_HELD, message).about(held.len());
     }
-    let unverified = &case.active.unverified;
+    let unverified = &input.active.unverified;
     if !unverified.is_empty() {
         let message = format!(
             "{} {} label {}={} without a valid record of this operator and {} not selected, so nothing is written to {}: {}. \
@@ -112,15 +111,15 @@ pub fn nodes_assigned(case: &Case) -> ComputedCondition {
             counted(unverified.len(), "node"),
             agree(unverified.len(), "has", "have"),
             label::POOL,
-            case.pool.name,
+            input.pool.name,
             agree(unverified.len(), "is", "are"),
             agree(unverified.len(), "it", "them"),
             some_of(unverified),
-            case.list(),
+            input.list(),
         );
         return condition(false, reason::RECORD_NOT_VERIFIED, message).about(unverified.len());
     }
-    let shared = &case.active.shared;
+    let shared = &input.active.shared;
     if !shared.is_empty() {
         let pools: BTreeSet<&String> = shared.iter().flat_map(|shared| &shared.pools).collect();
         let message = format!(
@@ -131,15 +130,15 @@ pub fn nodes_assigned(case: &Case) -> ComputedCondition {
             agree(shared.len(), "stays", "stay"),
             agree(shared.len(), "it belongs to", "they belong to"),
             some_of(shared.iter().map(|shared| &shared.node)),
-            case.list_matching(),
+            input.list_matching(),
         );
         return condition(false, reason::NODE_CONFLICT, message).about(shared.len());
     }
-    if let Some(other) = &case.active.other_fallback {
+    if let Some(other) = &input.active.other_fallback {
         let message = format!("pool {other} is already the fallback. Set spec.fallback: true in one pool only");
         return condition(false, reason::NODE_CONFLICT, message);
     }
-    match case.active.members.len() {
+    match input.active.members.len() {
         0 => condition(true, reason::NO_NODES, "no Windows node matches".to_owned()),
         count => {
             let belongs = agree(count, "belongs", "belong");
@@ -149,21 +148,21 @@ pub fn nodes_assigned(case: &Case) -> ComputedCondition {
 }
 
 /// The state of each RuntimeClass after the writes.
-pub fn class_states(case: &Case) -> BTreeMap<String, RuntimeClassState> {
+pub fn class_states(input: &ReportInput) -> BTreeMap<String, RuntimeClassState> {
     let unwritten = |plan: &ClassPlan| {
-        plan.widen.iter().chain(&plan.settle).chain(&plan.strip).any(|operation| {
-            !case.done.results.iter().any(|(done, outcome)| done == operation && *outcome == Outcome::Done)
+        plan.extend.iter().chain(&plan.apply).chain(&plan.strip).any(|operation| {
+            !input.done.results.iter().any(|(done, outcome)| done == operation && *outcome == Outcome::Done)
         })
     };
     let state = |plan: &ClassPlan| match plan.state {
         RuntimeClassState::Applied if unwritten(plan) => RuntimeClassState::Pending,
         state => state,
     };
-    case.active.classes.iter().map(|plan| (plan.name.clone(), state(plan))).collect()
+    input.active.classes.iter().map(|plan| (plan.name.clone(), state(plan))).collect()
 }
 
 /// `RuntimeClassReady`.
-pub fn runtime_class_ready(case: &Case, states: &BTreeMap<String, RuntimeClassState>) -> ComputedCondition {
+pub fn runtime_class_ready(input: &ReportInput, states: &BTreeMap<String, RuntimeClassState>) -> ComputedCondition {
     let condition =
         |status, reason, message| ComputedCondition::new(condition::RUNTIME_CLASS_READY, status, reason, message);
     let reasons = [
@@ -174,13 +173,13 @@ pub fn runtime_class_ready(case: &Case, states: &BTreeMap<String, RuntimeClassSt
         (RuntimeClassState::Contested, reason::CONTESTED),
     ];
     for (state, reason) in reasons {
-        let wrong: Vec<_> = case.active.classes.iter().filter(|plan| plan.state == state).collect();
+        let wrong: Vec<_> = input.active.classes.iter().filter(|plan| plan.state == state).collect();
         if !wrong.is_empty() {
             let explanations = wrong.iter().filter_map(|plan| plan.explanation.as_ref()).map(ToString::to_string);
             return condition(false, reason, some_messages(explanations)).about(wrong.len());
         }
     }
-    let waiting = case.active.classes.iter().filter(|plan| plan.state == RuntimeClassState::Pending);
+    let waiting = input.active.classes.iter().filter(|plan| plan.state == RuntimeClassState::Pending);
     let waiting: Vec<String> = waiting.filter_map(|plan| plan.explanation.as_ref()).map(ToString::to_string).collect();
     if !waiting.is_empty() {
         return condition(false, reason::PROGRESSING, some_messages(&waiting)).about(waiting.len());
@@ -189,7 +188,7 @@ pub fn runtime_class_ready(case: &Case, states: &BTreeMap<String, RuntimeClassSt
         |wanted: RuntimeClassState| states.iter().filter(move |(_, state)| **state == wanted).map(|(name, _)| name);
     let pending: Vec<_> = in_state(RuntimeClassState::Pending).collect();
     if !pending.is_empty() {
-        let (reason, why) = unwritten(case);
+        let (reason, why) = unwritten(input);
         let is = agree(pending.len(), "is", "are");
         let message = format!("RuntimeClass {} {is} not as specified: {why}", some_of(&pending));
         return condition(false, reason, message).about(pending.len());
@@ -197,19 +196,19 @@ pub fn runtime_class_ready(case: &Case, states: &BTreeMap<String, RuntimeClassSt
     let ready: Vec<_> = in_state(RuntimeClassState::Applied).chain(in_state(RuntimeClassState::Found)).collect();
     let message = match ready.len() {
         0 => "the pool has no RuntimeClass".to_owned(),
-        _ => selected_by(case, &ready),
+        _ => selected_by(input, &ready),
     };
     condition(true, reason::APPLIED, message)
 }
 
 /// Which nodes the RuntimeClasses with these names select.
-fn selected_by(case: &Case, ready: &[&String]) -> String {
+fn selected_by(input: &ReportInput, ready: &[&String]) -> String {
     let is_compatible = |name: &&String| {
-        let class = case.spec.runtime_classes.iter().find(|class| class.name == **name);
+        let class = input.spec.runtime_classes.iter().find(|class| class.name == **name);
         class.is_some_and(|class| class.scope == RuntimeClassScope::Compatible)
     };
     let (compatible, exact): (Vec<&String>, Vec<&String>) = ready.iter().copied().partition(is_compatible);
-    let build = case.spec.build;
+    let build = input.spec.build;
     let parts =
         [(exact, format!("build {build}")), (compatible, format!("the nodes that run images of build {build}"))];
     let parts = parts.into_iter().filter(|(names, _)| !names.is_empty());
@@ -220,12 +219,12 @@ fn selected_by(case: &Case, ready: &[&String]) -> String {
 }
 
 /// Why planned changes are not written yet.
-fn unwritten(case: &Case) -> (&'static str, String) {
-    if case.withheld {
-        let why = if case.spec.paused { "the pool is paused" } else { "the mode is Observe" };
+fn unwritten(input: &ReportInput) -> (&'static str, String) {
+    if input.withheld {
+        let why = if input.spec.paused { "the pool is paused" } else { "the mode is Observe" };
         return (reason::OBSERVING, format!("{why}. status.pending lists what would change"));
     }
-    let failures: Vec<_> = case.done.failures().collect();
+    let failures: Vec<_> = input.done.failures().collect();
     if failures.is_empty() {
         return (reason::PROGRESSING, "the operator waits until its caches contain what it wrote".to_owned());
     }
@@ -241,8 +240,8 @@ struct Cause<'a> {
     detail: Box<dyn Fn(&Member) -> Option<String> + 'a>,
 }
 
-fn causes<'a>(case: &'a Case<'a>) -> [Cause<'a>; 7] {
-    let refused = |member: &Member| match case.nodes_done.get(member.node.name.as_str()) {
+fn causes<'a>(input: &'a ReportInput<'a>) -> [Cause<'a>; 7] {
+    let refused = |member: &Member| match input.nodes_done.get(member.node.name.as_str()) {
         Some(Outcome::Partly { why: Shortfall::Refused(error), .. }) => Some(error.message.clone()),
         _ => member.plan.refused.clone(),
     };
@@ -268,12 +267,12 @@ fn causes<'a>(case: &'a Case<'a>) -> [Cause<'a>; 7] {
         },
         Cause {
             reason: reason::WOULD_EVICT,
-            text: would_evict(case),
+            text: would_evict(input),
             detail: Box::new(|member| member.plan.would_evict.first().map(ToString::to_string)),
         },
         Cause {
             reason: reason::WOULD_STRAND_PODS,
-            text: would_strand_pods(case),
+            text: would_strand_pods(input),
             detail: Box::new(|member| member.plan.would_strand.first().map(ToString::to_string)),
         },
         Cause {
@@ -290,22 +289,22 @@ fn causes<'a>(case: &'a Case<'a>) -> [Cause<'a>; 7] {
     ]
 }
 
-fn would_evict(case: &Case) -> String {
-    let keys: BTreeSet<&TaintKey> = case.active.members.iter().flat_map(|member| &member.plan.would_evict).collect();
-    let taints: Vec<&Taint> = case.spec.taints.iter().filter(|taint| keys.contains(&TaintKey::from(*taint))).collect();
-    let problem = match case.active.pods_unknown {
+fn would_evict(input: &ReportInput) -> String {
+    let keys: BTreeSet<&TaintKey> = input.active.members.iter().flat_map(|member| &member.plan.would_evict).collect();
+    let taints: Vec<&Taint> = input.spec.taints.iter().filter(|taint| keys.contains(&TaintKey::from(*taint))).collect();
+    let problem = match input.active.pods_unknown {
         true => "a NoExecute taint may evict pods, which this operator does not read (--workloads)",
         false => "a NoExecute taint would evict pods that do not tolerate it",
     };
     format!(
         "{problem}. Add the toleration to the pods, or allow it: {}",
-        consents::evict_command(&case.pool.name, taints)
+        consents::evict_command(&input.pool.name, taints)
     )
 }
 
 /// Why new taints wait for pods, with what to write in each workload.
-fn would_strand_pods(case: &Case) -> String {
-    let taints = &case.active.taints;
+fn would_strand_pods(input: &ReportInput) -> String {
+    let taints = &input.active.taints;
     if taints.workloads.is_empty() {
         return "new taints wait until the pods are read".to_owned();
     }
@@ -320,17 +319,17 @@ fn would_strand_pods(case: &Case) -> String {
         counted(names.len(), "workload"),
         agree(names.len(), "does", "do"),
         some_messages(workloads),
-        consents::pending_command(&case.pool.name, taints.workloads.keys()),
+        consents::pending_command(&input.pool.name, taints.workloads.keys()),
     )
 }
 
 /// `NodesTainted`.
-pub fn nodes_tainted(case: &Case) -> ComputedCondition {
+pub fn nodes_tainted(input: &ReportInput) -> ComputedCondition {
     let problem = |reason, message: String, count| {
-        let message = format!("{message}. {}", case.list());
+        let message = format!("{message}. {}", input.list());
         ComputedCondition::new(condition::NODES_TAINTED, false, reason, message).about(count)
     };
-    if let Some(mutual) = &case.active.mutual_replacement {
+    if let Some(mutual) = &input.active.mutual_replacement {
         let message = format!(
             "pool {} replaces a taint of this pool, and this pool replaces its taint {}, so neither taint is removed. Remove the \
              taint from spec.replacesTaints of one of them",
@@ -338,8 +337,8 @@ pub fn nodes_tainted(case: &Case) -> ComputedCondition {
         );
         return ComputedCondition::new(condition::NODES_TAINTED, false, reason::TAINT_CONFLICT, message);
     }
-    for Cause { reason, text, detail } in causes(case) {
-        let members = case.active.members.iter();
+    for Cause { reason, text, detail } in causes(input) {
+        let members = input.active.members.iter();
         let wrong: Vec<String> = members
             .filter_map(|member| detail(member).map(|detail| format!("{} ({detail})", member.node.name)))
             .collect();
@@ -347,9 +346,9 @@ pub fn nodes_tainted(case: &Case) -> ComputedCondition {
             return problem(reason, format!("{}: {text}", some_of(&wrong)), wrong.len());
         }
     }
-    let incomplete = case.nodes(|member| !case.is_tainted(member));
+    let incomplete = input.nodes(|member| !input.is_tainted(member));
     if !incomplete.is_empty() {
-        let (reason, why) = unwritten(case);
+        let (reason, why) = unwritten(input);
         let lacks = agree(incomplete.len(), "lacks", "lack");
         let message = format!(
             "{} {lacks} labels or taints of the pool ({}): {why}",
@@ -358,27 +357,28 @@ pub fn nodes_tainted(case: &Case) -> ComputedCondition {
         );
         return problem(reason, message, incomplete.len());
     }
-    if let Some((count, text)) = refused_removals(case) {
+    if let Some((count, text)) = refused_removals(input) {
         let message = format!(
             "admission rejects the removal of taints from {} that left the pool, so taints, label and record stay: {text}",
             counted(count, "node")
         );
         return problem(reason::REFUSED, message, count);
     }
-    let count = case.active.members.len();
-    let what = if have_config_names(case) { "labels, taints and configuration name" } else { "labels and taints" };
+    let count = input.active.members.len();
+    let what = if have_config_names(input) { "labels, taints and configuration name" } else { "labels and taints" };
     let message = match count {
         0 => "the pool has no nodes".to_owned(),
         _ => format!("{} {} {what}", counted(count, "node"), agree(count, "has its", "have their")),
     };
-    let unchecked = pods_not_checked(case).filter(|_| !case.spec.taints.is_empty() && count > 0);
-    let message = [message].into_iter().chain(unchecked).chain(unverified_records(case)).collect::<Vec<_>>().join(". ");
+    let unchecked = pods_not_checked(input).filter(|_| !input.spec.taints.is_empty() && count > 0);
+    let message =
+        [message].into_iter().chain(unchecked).chain(unverified_records(input)).collect::<Vec<_>>().join(". ");
     ComputedCondition::new(condition::NODES_TAINTED, true, reason::APPLIED, message)
 }
 
 /// The number of former nodes that keep the taints because admission rejects the removal, and the first error.
-fn refused_removals(case: &Case) -> Option<(usize, String)> {
-    let refusals = case.done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
+fn refused_removals(input: &ReportInput) -> Option<(usize, String)> {
+    let refusals = input.done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
         (Operation::PatchNode(patch), Outcome::Refused(text)) if patch.change.purpose == Purpose::Release => Some(text),
         _ => None,
     });
@@ -387,40 +387,41 @@ fn refused_removals(case: &Case) -> Option<(usize, String)> {
 }
 
 /// Sentences about records that cannot be verified.
-fn unverified_records(case: &Case) -> Vec<String> {
+fn unverified_records(input: &ReportInput) -> Vec<String> {
     let mut sentences = Vec::new();
-    let unverified = case.nodes(|member| member.plan.unverified > 0 || is_unverified(case, member));
+    let unverified = input.nodes(|member| member.plan.unverified > 0 || is_unverified(input, member));
     if !unverified.is_empty() {
         sentences.push(format!(
             "The records on {} cannot be verified with the key in Secret {OWNERSHIP_SECRET}, so the taints and labels in them are \
              never removed: {}. Restore the former Secret and restart the operator, or remove them manually. {}",
             counted(unverified.len(), "node"),
             some_of(names(&unverified)),
-            case.list()
+            input.list()
         ));
     }
-    if let Some(why) = case.snapshot.ownership.not_stored() {
+    if let Some(why) = input.snapshot.ownership.not_stored() {
         sentences.push(format!("The key that signs the records is not stored: {why}"));
     }
     sentences
 }
 
-fn is_unverified(case: &Case, member: &Member) -> bool {
-    matches!(case.snapshot.ownership.evidence(&member.node), Evidence::Unverified(_)) && member.plan.change.is_none()
+fn is_unverified(input: &ReportInput, member: &Member) -> bool {
+    matches!(input.snapshot.ownership.record_state(&member.node), RecordState::Unverified(_))
+        && member.plan.change.is_none()
 }
 
 /// Whether every node has the name of a configuration. It keeps the name while the profile is invalid.
-fn have_config_names(case: &Case) -> bool {
-    let configs = &case.active.configs;
+fn have_config_names(input: &ReportInput) -> bool {
+    let configs = &input.active.configs;
     let has_name = |member: &Member| configs.name_for(&member.node).is_some() || member.node.config.is_some();
-    configs.state != Rendering::NotUsed && case.active.members.iter().all(has_name)
+    configs.state != Rendering::NotUsed && input.active.members.iter().all(has_name)
 }
 
 /// `ConfigRendered`.
-pub fn config_rendered(case: &Case) -> ComputedCondition {
+pub fn config_rendered(input: &ReportInput) -> ComputedCondition {
     let condition =
         |status, reason, message| ComputedCondition::new(condition::CONFIG_RENDERED, status, reason, message);
-    let configs = &case.active.configs;
+    let configs = &input.active.configs;
     let unrendered = match &configs.state {
         Rendering::NotUsed => return condition(true, reason::NOT_USED, "the pool names no profile".to_owned()),
         Rendering::NotFound | Rendering::Invalid(_) => {
@@ -428,8 +429,8 @@ pub fn config_rendered(case: &Case) -> ComputedCondition {
         }
         Rendering::Rendered(unrendered) => unrendered,
     };
-    let namespace = &case.snapshot.namespace;
-    if let Some((name, text)) = unwritten_config(case) {
+    let namespace = &input.snapshot.namespace;
+    if let Some((name, text)) = unwritten_config(input) {
         let message = format!(
             "ConfigMap {namespace}/{name} cannot be written: {text}. Remove the cause, such as a quota, a policy or another \
              object of this name"
@@ -444,33 +445,33 @@ pub fn config_rendered(case: &Case) -> ComputedCondition {
     }
     let mut failures = NodeMessages::default();
     for failure in unrendered {
-        let same = case.nodes(|member| configs::variant(&member.node) == Some(failure.variant));
+        let same = input.nodes(|member| configs::variant(&member.node) == Some(failure.variant));
         failures.add(failure.to_string(), same.into_iter().map(|member| member.node.name.as_str()));
     }
-    too_small(case, &mut failures);
+    too_small(input, &mut failures);
     if !failures.is_empty() {
-        return condition(false, reason::FAILED, case.with_list(&failures)).about(failures.count());
+        return condition(false, reason::FAILED, input.with_list(&failures)).about(failures.count());
     }
-    let unreadable = case.nodes(|member| configs::variant(&member.node).is_none());
+    let unreadable = input.nodes(|member| configs::variant(&member.node).is_none());
     let rendered = counted(configs.configs.len(), "configuration");
     let message = match unreadable.len() {
-        0 => format!("{rendered} rendered for {}", counted(case.active.members.len(), "node")),
+        0 => format!("{rendered} rendered for {}", counted(input.active.members.len(), "node")),
         count => format!(
             "{rendered} rendered, none for {} of unknown version: {}. {}",
             counted(count, "node"),
             some_of(names(&unreadable)),
-            case.list()
+            input.list()
         ),
     };
-    match newer_than_tables(case) {
-        Some(newer) => condition(true, reason::TABLES_END_AT, format!("{message}. {newer}. {}", case.list())),
+    match newer_than_tables(input) {
+        Some(newer) => condition(true, reason::TABLES_END_AT, format!("{message}. {newer}. {}", input.list())),
         None => condition(true, reason::RENDERED, message),
     }
 }
 
 /// The first ConfigMap that could not be written, with the error.
-fn unwritten_config<'a>(case: &Case<'a>) -> Option<(&'a str, &'a str)> {
-    case.done.results.iter().find_map(|(operation, outcome)| match (operation, outcome) {
+fn unwritten_config<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a str)> {
+    input.done.results.iter().find_map(|(operation, outcome)| match (operation, outcome) {
         (
             Operation::CreateConfigMap { name, .. } | Operation::DeleteConfigMap { name, .. },
             Outcome::Refused(error) | Outcome::Failed(error),
@@ -480,11 +481,11 @@ fn unwritten_config<'a>(case: &Case<'a>) -> Option<(&'a str, &'a str)> {
 }
 
 /// Adds the nodes that have less of a resource than the profile reserves.
-fn too_small<'a>(case: &'a Case, failures: &mut NodeMessages<'a>) {
-    let Some(profile) = case.profile() else { return };
+fn too_small<'a>(input: &'a ReportInput, failures: &mut NodeMessages<'a>) {
+    let Some(profile) = input.profile() else { return };
     // Many nodes have the same size.
     let mut sizes: HashMap<_, Vec<&str>> = HashMap::new();
-    for Member { node, .. } in &case.active.members {
+    for Member { node, .. } in &input.active.members {
         if let Ok(kubelet) = &node.kubelet {
             sizes.entry((kubelet.minor, node.capacity)).or_default().push(&node.name);
         }

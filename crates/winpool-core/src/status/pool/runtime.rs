@@ -13,7 +13,7 @@ use winpool_api::{
     names::{annotation, condition, reason},
 };
 
-use super::case::{Case, NodeMessages, unreadable};
+use super::input::{NodeMessages, ReportInput, unreadable};
 use crate::{pool::plan::Member, render::reserve::ConfigState, status::condition::ComputedCondition};
 
 /// The problems of a container runtime, worst first.
@@ -39,18 +39,18 @@ impl Fault {
 }
 
 /// `RuntimeSupported`.
-pub fn runtime_supported(case: &Case) -> ComputedCondition {
+pub fn runtime_supported(input: &ReportInput) -> ComputedCondition {
     let mut found: BTreeMap<Fault, NodeMessages> = BTreeMap::new();
-    for member in &case.active.members {
-        let handler = missing_handler(case, member).map(|message| (Fault::HandlerUnavailable, message));
-        for (fault, message) in handler.into_iter().chain(fault_of_version(case.today(), member)) {
+    for member in &input.active.members {
+        let handler = missing_handler(input, member).map(|message| (Fault::HandlerUnavailable, message));
+        for (fault, message) in handler.into_iter().chain(fault_of_version(input.today(), member)) {
             found.entry(fault).or_default().add(message, [member.node.name.as_str()]);
         }
     }
     match found.first_key_value() {
         Some((fault, messages)) => {
             let (status, reason) = fault.status_and_reason();
-            let message = case.with_list(messages);
+            let message = input.with_list(messages);
             ComputedCondition::new(condition::RUNTIME_SUPPORTED, status, reason, message).about(messages.count())
         }
         None => {
@@ -61,7 +61,7 @@ pub fn runtime_supported(case: &Case) -> ComputedCondition {
 }
 
 /// A handler that a class of the pool names and the node's runtime does not have.
-fn missing_handler(case: &Case, member: &Member) -> Option<String> {
+fn missing_handler(input: &ReportInput, member: &Member) -> Option<String> {
     let node = &member.node;
     // Only the reported resources prove that the rendered configuration is in effect.
     let rendered = member.config_state == Some(ConfigState::InEffect);
@@ -70,9 +70,9 @@ fn missing_handler(case: &Case, member: &Member) -> Option<String> {
     // containerd can have other handlers in its configuration, Docker cannot.
     let unavailable =
         |handler: &str| (docker || runtimes::HANDLERS.contains(&handler)) && !available.contains(&handler);
-    let class = case.spec.runtime_classes.iter().find(|class| unavailable(&class.handler))?;
+    let class = input.spec.runtime_classes.iter().find(|class| unavailable(&class.handler))?;
     let would_have = node.handlers(true).is_some_and(|rendered| rendered.contains(&class.handler.as_str()));
-    let remedy = if case.profile().is_some() && would_have {
+    let remedy = if input.profile().is_some() && would_have {
         format!("Deliver the files of the ConfigMap in annotation {}", annotation::CONFIG)
     } else {
         "Use one of these in spec.runtimeClasses, or move the node to another pool".to_owned()

@@ -13,7 +13,7 @@ use winpool_api::{
 };
 
 use super::{
-    case::{Case, NodeMessages, unreadable, worst_of},
+    input::{NodeMessages, ReportInput, unreadable, worst_of},
     workloads::image_mismatches,
 };
 use crate::{
@@ -31,19 +31,21 @@ pub fn is_mismatched(spec: &Spec, node: &WindowsNode) -> bool {
 }
 
 /// `OSMismatch`.
-pub fn os_mismatch(case: &Case) -> ComputedCondition {
-    let of_nodes = [builds_that_differ(case), pause_images_that_cannot_run(case), revisions_too_old(case)];
-    let unknown = unknown_builds(case);
+pub fn os_mismatch(input: &ReportInput) -> ComputedCondition {
+    let of_nodes = [builds_that_differ(input), pause_images_that_cannot_run(input), revisions_too_old(input)];
+    let unknown = unknown_builds(input);
     let about_nodes = of_nodes.iter().chain([&unknown]).any(Option::is_some);
-    let images = image_mismatches(case).into_iter();
+    let images = image_mismatches(input).into_iter();
     let images =
         images.map(|(kind, message, count)| mismatch(ConditionStatus::True, kind.reason(), message).about(count));
     match worst_of(of_nodes.into_iter().flatten().chain(images).chain(unknown).collect()) {
         Some(worst) if about_nodes => {
-            ComputedCondition { message: format!("{}. {}", worst.message, case.list()), ..worst }
+            ComputedCondition { message: format!("{}. {}", worst.message, input.list()), ..worst }
         }
         Some(worst) => worst,
-        None => mismatch(ConditionStatus::False, reason::MATCHED, format!("every node runs build {}", case.spec.build)),
+        None => {
+            mismatch(ConditionStatus::False, reason::MATCHED, format!("every node runs build {}", input.spec.build))
+        }
     }
 }
 
@@ -51,9 +53,9 @@ fn mismatch(status: ConditionStatus, reason: &'static str, message: String) -> C
     ComputedCondition::new(condition::OS_MISMATCH, status, reason, message)
 }
 
-fn builds_that_differ(case: &Case) -> Option<ComputedCondition> {
-    let wanted = case.spec.build;
-    let differs = case.active.members.iter().filter_map(|Member { node, .. }| {
+fn builds_that_differ(input: &ReportInput) -> Option<ComputedCondition> {
+    let wanted = input.spec.build;
+    let differs = input.active.members.iter().filter_map(|Member { node, .. }| {
         let build = node.build().filter(|build| *build != wanted)?;
         Some(format!("{} ({build})", node.name))
     });
@@ -72,16 +74,16 @@ fn builds_that_differ(case: &Case) -> Option<ComputedCondition> {
         .then(|| mismatch(ConditionStatus::True, reason::NODE_BUILD_DIFFERS, message()).about(differs.len()))
 }
 
-fn pause_images_that_cannot_run(case: &Case) -> Option<ComputedCondition> {
-    let profile = case.profile()?;
+fn pause_images_that_cannot_run(input: &ReportInput) -> Option<ComputedCondition> {
+    let profile = input.profile()?;
     // Grouped, because many nodes are equal.
     let mut groups: BTreeMap<_, Vec<&str>> = BTreeMap::new();
-    for Member { node, .. } in &case.active.members {
+    for Member { node, .. } in &input.active.members {
         if let (Ok(kubelet), Some(build)) = (&node.kubelet, node.build()) {
             groups.entry((kubelet.minor, build, node.containerd())).or_default().push(&node.name);
         }
     }
-    let vm = case.spec.runtime_classes.iter().find(|class| class.handler == HYPERV_HANDLER);
+    let vm = input.spec.runtime_classes.iter().find(|class| class.handler == HYPERV_HANDLER);
     let mut messages = NodeMessages::default();
     for ((kubelet, build, containerd), nodes) in groups {
         let host = OsVersion { build, revision: None };
@@ -119,15 +121,15 @@ fn unfit_for_vm(profile: &Profile, kubelet: Minor, host: Build, containerd: Cont
 }
 
 /// Nodes with an earlier revision than `spec.minRevision`.
-fn revisions_too_old(case: &Case) -> Option<ComputedCondition> {
-    let wanted = case.spec.min_revision;
-    let too_old = case.active.members.iter().filter_map(|Member { node, .. }| {
-        let os = node.os.as_ref().ok().filter(|os| os.build == case.spec.build)?;
+fn revisions_too_old(input: &ReportInput) -> Option<ComputedCondition> {
+    let wanted = input.spec.min_revision;
+    let too_old = input.active.members.iter().filter_map(|Member { node, .. }| {
+        let os = node.os.as_ref().ok().filter(|os| os.build == input.spec.build)?;
         os.revision.is_some_and(|revision| revision < wanted).then(|| format!("{} ({os})", node.name))
     });
     let too_old: Vec<String> = too_old.collect();
     let message = || {
-        let wanted = OsVersion { build: case.spec.build, revision: Some(wanted) };
+        let wanted = OsVersion { build: input.spec.build, revision: Some(wanted) };
         format!(
             "{} {} an earlier revision than {} of spec.minRevision: {}. Install Windows updates on {}, or replace {}",
             counted(too_old.len(), "node"),
@@ -142,9 +144,9 @@ fn revisions_too_old(case: &Case) -> Option<ComputedCondition> {
         .then(|| mismatch(ConditionStatus::True, reason::REVISION_TOO_OLD, message()).about(too_old.len()))
 }
 
-fn unknown_builds(case: &Case) -> Option<ComputedCondition> {
+fn unknown_builds(input: &ReportInput) -> Option<ComputedCondition> {
     let mut messages = NodeMessages::default();
-    for Member { node, .. } in case.active.members.iter().filter(|member| member.node.build().is_none()) {
+    for Member { node, .. } in input.active.members.iter().filter(|member| member.node.build().is_none()) {
         let text = node.os.as_ref().err().map_or("", String::as_str);
         messages.add(unreadable("Windows version", text), [node.name.as_str()]);
     }
@@ -178,10 +180,10 @@ impl Support {
 }
 
 /// `OSSupported`.
-pub fn os_supported(case: &Case) -> ComputedCondition {
+pub fn os_supported(input: &ReportInput) -> ComputedCondition {
     let mut found: BTreeMap<Support, NodeMessages> = BTreeMap::new();
-    for ((build, kubelet), nodes) in combinations(case) {
-        for (support, message) in support_of(build, kubelet, case.today()) {
+    for ((build, kubelet), nodes) in combinations(input) {
+        for (support, message) in support_of(build, kubelet, input.today()) {
             // Supported nodes are not named.
             let about = if support == Support::Supported { &[][..] } else { &nodes };
             found.entry(support).or_default().add(message, about.iter().copied());
@@ -195,19 +197,19 @@ pub fn os_supported(case: &Case) -> ComputedCondition {
     let mut all = NodeMessages::default();
     reported.for_each(|(_, messages)| all.extend(messages));
     let (status, reason) = worst.status_and_reason();
-    ComputedCondition::new(condition::OS_SUPPORTED, status, reason, case.with_list(&all)).about(count)
+    ComputedCondition::new(condition::OS_SUPPORTED, status, reason, input.with_list(&all)).about(count)
 }
 
 /// The known combinations of build and kubelet in the pool, with the names of the nodes. A pool without nodes has the
 /// build of its spec and the minor of the API server.
-fn combinations<'a>(case: &'a Case) -> BTreeMap<(Option<Build>, Option<Minor>), Vec<&'a str>> {
+fn combinations<'a>(input: &'a ReportInput) -> BTreeMap<(Option<Build>, Option<Minor>), Vec<&'a str>> {
     let mut found: BTreeMap<_, Vec<&str>> = BTreeMap::new();
-    for Member { node, .. } in &case.active.members {
+    for Member { node, .. } in &input.active.members {
         let kubelet = node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
         found.entry((node.build(), kubelet)).or_default().push(&node.name);
     }
     if found.is_empty() {
-        found.insert((Some(case.spec.build), case.snapshot.api_server), Vec::new());
+        found.insert((Some(input.spec.build), input.snapshot.api_server), Vec::new());
     }
     found
 }

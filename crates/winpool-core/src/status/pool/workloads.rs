@@ -8,7 +8,7 @@ use winpool_api::{
     names::{condition, reason},
 };
 
-use super::case::Case;
+use super::input::ReportInput;
 use crate::{
     status::condition::ComputedCondition,
     text::{counted, some_of},
@@ -19,18 +19,18 @@ use crate::{
 const NAMED: usize = 5;
 
 /// The counts; `None` when workloads are not checked.
-pub fn counts(case: &Case) -> Option<WorkloadCounts> {
-    match case.snapshot.workloads {
+pub fn counts(input: &ReportInput) -> Option<WorkloadCounts> {
+    match input.snapshot.workloads {
         Workloads::Off => return None,
-        Workloads::Waiting => return case.pool.status.workloads.clone(),
+        Workloads::Waiting => return input.pool.status.workloads.clone(),
         Workloads::Known(_) => {}
     }
     let nothing = PoolWorkloads::default();
-    let workloads = case.workloads().unwrap_or(&nothing);
+    let workloads = input.workloads().unwrap_or(&nothing);
     let mut classes: Vec<RuntimeClassUse> =
         workloads.classes.iter().map(|(name, pods)| RuntimeClassUse { name: name.clone(), pods: *pods }).collect();
     // Also listed with 0 pods, because a class without pods can be removed.
-    for class in &case.spec.runtime_classes {
+    for class in &input.spec.runtime_classes {
         if !workloads.classes.contains_key(&class.name) {
             classes.push(RuntimeClassUse { name: class.name.clone(), pods: 0 });
         }
@@ -46,19 +46,19 @@ pub fn counts(case: &Case) -> Option<WorkloadCounts> {
 }
 
 /// `WorkloadsPlaced`.
-pub fn workloads_placed(case: &Case) -> ComputedCondition {
+pub fn workloads_placed(input: &ReportInput) -> ComputedCondition {
     let condition = |status: ConditionStatus, reason, message: String| {
         ComputedCondition::new(condition::WORKLOADS_PLACED, status, reason, message)
     };
     let unknown = |message: &str| condition(ConditionStatus::Unknown, reason::NOT_CHECKED, message.to_owned());
-    match case.snapshot.workloads {
+    match input.snapshot.workloads {
         Workloads::Off => return unknown("workloads are not checked (--workloads=off)"),
         Workloads::Waiting => {
             return unknown("the pods are not read yet. If this persists, apply config/default/workloads.yaml");
         }
         Workloads::Known(_) => {}
     }
-    let issues: Vec<(IssueKind, &AffectedWorkloads)> = case
+    let issues: Vec<(IssueKind, &AffectedWorkloads)> = input
         .workloads()
         .into_iter()
         .flat_map(|workloads| &workloads.issues)
@@ -79,8 +79,8 @@ pub fn workloads_placed(case: &Case) -> ComputedCondition {
 }
 
 /// The problems of images that concern `OSMismatch`, each with its message and the number of workloads.
-pub fn image_mismatches(case: &Case) -> Vec<(IssueKind, String, usize)> {
-    let issues = case.workloads().into_iter().flat_map(|workloads| &workloads.issues);
+pub fn image_mismatches(input: &ReportInput) -> Vec<(IssueKind, String, usize)> {
+    let issues = input.workloads().into_iter().flat_map(|workloads| &workloads.issues);
     let of_images = issues.filter(|(kind, _)| kind.is_os_mismatch());
     of_images.map(|(kind, affected)| (*kind, messages(affected), affected.count)).collect()
 }

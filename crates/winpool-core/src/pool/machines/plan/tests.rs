@@ -38,12 +38,12 @@ fn group(kind: GroupKind, name: &str, bootstrap: &str, rest: Value) -> MachineGr
 }
 
 /// A cluster with a pool `web` that has these fields of `clusterAPI`, and a profile.
-struct World {
+struct Cluster {
     snapshot: Snapshot,
     objects: ClusterApiObjects,
 }
 
-impl World {
+impl Cluster {
     fn new(fields: Value) -> Self {
         let mut rules = json!({
             "namespace": "default", "clusterName": "prod", "containerdVersion": "2.2",
@@ -131,15 +131,15 @@ fn is_empty(plan: &MachinesPlan) -> bool {
 
 #[test]
 fn nothing_is_written_once_the_templates_are_stored() {
-    let mut world = World::new(json!({})).with(deployment("base", json!({})));
-    assert_eq!(world.plan().create.len(), 1, "1.34 and 1.35 have one template");
-    world.store_templates();
-    assert!(is_empty(&world.plan()));
-    assert_eq!(world.group().reference, Reference::Manual);
-    let template = world.group().template.unwrap();
-    world.add(deployment(&template, json!({})));
-    assert!(is_empty(&world.plan()));
-    assert_eq!(world.group().reference, Reference::UpToDate);
+    let mut cluster = Cluster::new(json!({})).with(deployment("base", json!({})));
+    assert_eq!(cluster.plan().create.len(), 1, "1.34 and 1.35 have one template");
+    cluster.store_templates();
+    assert!(is_empty(&cluster.plan()));
+    assert_eq!(cluster.group().reference, Reference::Manual);
+    let template = cluster.group().template.unwrap();
+    cluster.add(deployment(&template, json!({})));
+    assert!(is_empty(&cluster.plan()));
+    assert_eq!(cluster.group().reference, Reference::UpToDate);
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn a_reference_is_switched_if_rotation_owner_pauses_and_topology_allow_it() {
         ),
     ];
     for (rotation, rest, expected) in table {
-        let mut world = World::new(json!({"rotation": rotation})).with(deployment("base", rest.clone()));
-        let group = world.group();
+        let mut cluster = Cluster::new(json!({"rotation": rotation})).with(deployment("base", rest.clone()));
+        let group = cluster.group();
         assert_eq!((&group.reference, group.patch.is_some()), (&expected, expected == Reference::Switching), "{rest}");
     }
 }
@@ -175,14 +175,14 @@ fn a_reference_is_switched_if_rotation_owner_pauses_and_topology_allow_it() {
 #[test]
 fn a_topology_whose_template_has_the_files_is_up_to_date() {
     let rest = json!({"metadata": {"labels": {"topology.cluster.x-k8s.io/owned": ""}}});
-    let mut world = World::new(json!({})).with(deployment("prod-web-x7k2p", rest));
-    world.store(json!({"kind": "KubeadmConfigTemplate", "metadata": {"name": "prod-web-x7k2p"}, "spec": {"template": {"spec": {}}}}));
-    assert_eq!(world.group().reference, Reference::TopologyManaged);
-    let Operation::CreateMachineObject { mut body, .. } = world.plan().create.remove(0) else { panic!() };
+    let mut cluster = Cluster::new(json!({})).with(deployment("prod-web-x7k2p", rest));
+    cluster.store(json!({"kind": "KubeadmConfigTemplate", "metadata": {"name": "prod-web-x7k2p"}, "spec": {"template": {"spec": {}}}}));
+    assert_eq!(cluster.group().reference, Reference::TopologyManaged);
+    let Operation::CreateMachineObject { mut body, .. } = cluster.plan().create.remove(0) else { panic!() };
     body["metadata"] = json!({"name": "prod-web-x7k2p"});
     body["spec"]["template"]["spec"]["files"].as_array_mut().unwrap().push(json!({"path": "C:/other", "content": "x"}));
-    world.store(body);
-    assert_eq!(world.group().reference, Reference::UpToDate);
+    cluster.store(body);
+    assert_eq!(cluster.group().reference, Reference::UpToDate);
 }
 
 #[test]
@@ -200,8 +200,9 @@ fn another_bootstrap_provider_is_a_problem_and_is_not_overwritten() {
         ),
         (Value::Null, "there is no reference, so its machines are not made by kubeadm"),
     ] {
-        let mut world = World::new(json!({"rotation": "Automatic"})).with(deployment("base", reference(configured)));
-        let group = world.group();
+        let mut cluster =
+            Cluster::new(json!({"rotation": "Automatic"})).with(deployment("base", reference(configured)));
+        let group = cluster.group();
         assert_eq!(group.template.unwrap_err()[0].wrong, wrong);
         assert_eq!(group.patch, None);
     }
@@ -209,35 +210,35 @@ fn another_bootstrap_provider_is_a_problem_and_is_not_overwritten() {
 
 #[test]
 fn each_machine_pool_has_its_own_kubeadm_config_which_cluster_api_changes() {
-    let mut world =
-        World::new(json!({"machineDeployments": null, "machinePools": {"matchLabels": {"winpool": "web"}}}))
+    let mut cluster =
+        Cluster::new(json!({"machineDeployments": null, "machinePools": {"matchLabels": {"winpool": "web"}}}))
             .with(group(GroupKind::Pool, "a", "base", json!({})))
             .with(group(GroupKind::Pool, "b", "base", json!({})));
-    let MachinesState::Selected(selected) = world.plan().state else { panic!() };
+    let MachinesState::Selected(selected) = cluster.plan().state else { panic!() };
     let names: Vec<_> = selected.groups.iter().map(|group| group.template.clone().unwrap()).collect();
     assert_ne!(names[0], names[1]);
     // Cluster API writes the discovery of the cluster into it.
-    for operation in world.plan().create {
+    for operation in cluster.plan().create {
         let Operation::CreateMachineObject { mut body, .. } = operation else { panic!() };
         body["metadata"]["generation"] = json!(2);
         body["spec"]["joinConfiguration"]["discovery"] = json!({"bootstrapToken": {"token": "x"}});
-        world.store(body);
+        cluster.store(body);
     }
-    assert!(is_empty(&world.plan()));
+    assert!(is_empty(&cluster.plan()));
 }
 
 #[test]
 fn a_changed_template_is_a_problem() {
-    let mut world = World::new(json!({})).with(deployment("base", json!({})));
-    let Operation::CreateMachineObject { mut body, .. } = world.plan().create.remove(0) else { panic!() };
+    let mut cluster = Cluster::new(json!({})).with(deployment("base", json!({})));
+    let Operation::CreateMachineObject { mut body, .. } = cluster.plan().create.remove(0) else { panic!() };
     body["metadata"]["generation"] = json!(2);
-    world.store(body);
-    assert_eq!(world.group().template.unwrap_err()[0].wrong, "the object was changed after winpool created it");
+    cluster.store(body);
+    assert_eq!(cluster.group().template.unwrap_err()[0].wrong, "the object was changed after winpool created it");
 }
 
 #[test]
 fn unused_templates_are_deleted_except_the_newest_three_and_those_of_machines() {
-    let mut world = World::new(json!({})).with(deployment("web-ref", json!({})));
+    let mut cluster = Cluster::new(json!({})).with(deployment("web-ref", json!({})));
     let stored = |name: &str, created: &str| {
         json!({
             "kind": "KubeadmConfigTemplate",
@@ -245,39 +246,40 @@ fn unused_templates_are_deleted_except_the_newest_three_and_those_of_machines() 
         })
     };
     for (name, second) in [("web-ref", 1), ("web-set", 2), ("web-a", 3), ("web-b", 4), ("web-c", 5), ("web-d", 6)] {
-        world.store(stored(name, &format!("2026-01-01T00:00:0{second}Z")));
+        cluster.store(stored(name, &format!("2026-01-01T00:00:0{second}Z")));
     }
     let set = json!({"spec": {"template": {"spec": {"bootstrap": {"configRef": {"name": "web-set"}}}}}});
-    world.objects.sets.insert(MachineSetView::from_object(&object("MachineSet", "set", set)));
-    let deleted: Vec<_> = world.plan().prune.iter().flatten().map(|operation| operation.object().to_owned()).collect();
+    cluster.objects.sets.insert(MachineSetView::from_object(&object("MachineSet", "set", set)));
+    let deleted: Vec<_> =
+        cluster.plan().prune.iter().flatten().map(|operation| operation.object().to_owned()).collect();
     assert_eq!(deleted, ["default/web-a"]);
     // A group whose template is unknown may need any of them.
-    world.add(deployment("web-ref", json!({"spec": {"template": {"spec": {"version": "latest"}}}})));
-    assert_eq!(world.plan().prune, [vec![], vec![]]);
+    cluster.add(deployment("web-ref", json!({"spec": {"template": {"spec": {"version": "latest"}}}})));
+    assert_eq!(cluster.plan().prune, [vec![], vec![]]);
 }
 
 #[test]
 fn an_annotation_that_another_client_changed_is_left_alone() {
     let autoscaling = json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}});
-    let mut world = World::new(autoscaling).with(deployment("base", json!({})));
-    let Some(Operation::PatchMachineObject { body, .. }) = world.group().patch else { panic!() };
+    let mut cluster = Cluster::new(autoscaling).with(deployment("base", json!({})));
+    let Some(Operation::PatchMachineObject { body, .. }) = cluster.group().patch else { panic!() };
     let written = body["metadata"]["annotations"].clone();
-    world.add(deployment("base", json!({"metadata": {"annotations": written}})));
-    assert_eq!(world.group().patch, None);
+    cluster.add(deployment("base", json!({"metadata": {"annotations": written}})));
+    assert_eq!(cluster.group().patch, None);
 
     let cpu = "capacity.cluster-autoscaler.kubernetes.io/cpu";
     let mut changed = written;
     changed[cpu] = json!("8");
-    world.add(deployment("base", json!({"metadata": {"annotations": changed}})));
-    let group = world.group();
+    cluster.add(deployment("base", json!({"metadata": {"annotations": changed}})));
+    let group = cluster.group();
     assert_eq!(group.foreign_annotations, [cpu]);
     // Only the record changes, once.
     let Some(Operation::PatchMachineObject { body, .. }) = group.patch else { panic!() };
     let annotations = body["metadata"]["annotations"].as_object().unwrap();
     assert_eq!(annotations.keys().collect::<Vec<_>>(), ["winpool.dev/autoscaling"]);
     json_patch::merge(&mut changed, &body["metadata"]["annotations"]);
-    world.add(deployment("base", json!({"metadata": {"annotations": changed}})));
-    assert_eq!(world.group().patch, None);
+    cluster.add(deployment("base", json!({"metadata": {"annotations": changed}})));
+    assert_eq!(cluster.group().patch, None);
 }
 
 #[test]
@@ -286,9 +288,9 @@ fn what_the_provider_reports_is_not_annotated() {
         "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "TestMachineTemplate", "name": "windows",
     }}}}});
     let autoscaling = json!({"autoscaling": {"cpu": "4", "memory": "16Gi", "ephemeralDisk": "120Gi"}});
-    let mut world = World::new(autoscaling).with(deployment("base", infrastructure));
-    assert_eq!(world.group().patch, None, "the report is not read yet");
-    let reference = world.objects.deployments.get("default/web-md").unwrap().infrastructure.clone().unwrap();
+    let mut cluster = Cluster::new(autoscaling).with(deployment("base", infrastructure));
+    assert_eq!(cluster.group().patch, None, "the report is not read yet");
+    let reference = cluster.objects.deployments.get("default/web-md").unwrap().infrastructure.clone().unwrap();
     for (capacity, expected) in [
         (None, ["cpu", "ephemeral-disk", "labels", "maxPods", "memory", "taints"].as_slice()),
         (Some(["cpu", "memory"].as_slice()), &["ephemeral-disk", "labels", "maxPods", "taints"]),
@@ -296,8 +298,8 @@ fn what_the_provider_reports_is_not_annotated() {
         let capacity = capacity.map(|resources| Infrastructure {
             capacity: resources.iter().map(|resource| ((*resource).to_owned(), "1".to_owned())).collect(),
         });
-        world.objects.infrastructure = std::sync::Arc::new([(reference.clone(), capacity)].into());
-        let Some(Operation::PatchMachineObject { body, .. }) = world.group().patch else { panic!() };
+        cluster.objects.infrastructure = std::sync::Arc::new([(reference.clone(), capacity)].into());
+        let Some(Operation::PatchMachineObject { body, .. }) = cluster.group().patch else { panic!() };
         let annotations = body["metadata"]["annotations"].as_object().unwrap();
         let keys = annotations.keys().filter_map(|key| key.strip_prefix("capacity.cluster-autoscaler.kubernetes.io/"));
         assert_eq!(keys.collect::<Vec<_>>(), expected);
@@ -329,22 +331,22 @@ fn a_new_node_matches_the_pool_by_labels_of_its_kubelet_or_of_its_machine() {
         (json!({"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}), json!({}), vec![]),
     ];
     for (selector, rest, missing) in table {
-        let mut world = World::new(json!({})).with(deployment("base", rest));
-        let mut pool = world.snapshot.pools.get("web").unwrap().as_ref().clone();
+        let mut cluster = Cluster::new(json!({})).with(deployment("base", rest));
+        let mut pool = cluster.snapshot.pools.get("web").unwrap().as_ref().clone();
         let parsed = serde_json::from_value(selector.clone()).unwrap();
         pool.spec.as_mut().unwrap().members = crate::pool::Members::Selector(parsed);
-        world.snapshot.pools.insert(pool);
-        assert_eq!(world.group().missing_labels, missing, "{selector}");
+        cluster.snapshot.pools.insert(pool);
+        assert_eq!(cluster.group().missing_labels, missing, "{selector}");
     }
 }
 
 #[test]
 fn a_cleanup_waits_until_cluster_api_is_read() {
-    let mut world = World::new(json!({})).with(deployment("base", json!({})));
-    let pool = world.snapshot.pools.get("web").unwrap().clone();
-    assert!(is_unknown(&world.snapshot, &pool));
-    world.store_templates();
-    world.plan();
-    assert!(!is_unknown(&world.snapshot, &pool));
-    assert_eq!(removed(&world.snapshot, &pool).map(|step| step.len()), [0, 1], "the template that nothing refers to");
+    let mut cluster = Cluster::new(json!({})).with(deployment("base", json!({})));
+    let pool = cluster.snapshot.pools.get("web").unwrap().clone();
+    assert!(is_unknown(&cluster.snapshot, &pool));
+    cluster.store_templates();
+    cluster.plan();
+    assert!(!is_unknown(&cluster.snapshot, &pool));
+    assert_eq!(removed(&cluster.snapshot, &pool).map(|step| step.len()), [0, 1], "the template that nothing refers to");
 }

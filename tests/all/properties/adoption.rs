@@ -1,4 +1,4 @@
-//! Laws of the adoption of existing clusters: taints are held, added, exchanged and removed in any order of events.
+//! Properties of the adoption of existing clusters: taints are held, added, exchanged and removed in any order of events.
 
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn replaced() -> Value {
     json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}, {"key": "team", "value": "theirs", "effect": "NoSchedule"}])
 }
 
-/// Tolerations of pods: of none of the taints, of the former one, of both dialects, or of everything.
+/// Tolerations of pods: of none of the taints, of the former one, of both, or of everything.
 fn any_tolerations() -> impl Strategy<Value = Value> {
     select(vec![
         json!([]),
@@ -50,7 +50,7 @@ fn windows_pod(node: usize, tolerations: &Value) -> Value {
     })
 }
 
-/// The nodes with the taint of one of the dialects.
+/// The nodes with one of the taints that keep Linux pods off.
 fn protected(model: &Model) -> Vec<String> {
     let is_protected = |node: &&Value| taints(node).iter().any(|taint| taint.starts_with("os="));
     model.all(NODE).filter(is_protected).map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect()
@@ -59,11 +59,11 @@ fn protected(model: &Model) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// After every write, the nodes that had the taint of a dialect have one.
+    /// After every write, the nodes that had such a taint have one.
     #[test]
-    fn a_node_never_lacks_the_taints_of_all_dialects(mut model in any_fleet()) {
+    fn a_protected_node_stays_protected(mut model in any_fleet()) {
         let before = protected(&model);
-        model.settle_watched(|model| {
+        model.converge_watched(|model| {
             let now = protected(model);
             assert!(before.iter().all(|node| now.contains(node)), "{before:?} became {now:?}");
         });
@@ -73,7 +73,7 @@ proptest! {
     #[test]
     fn a_new_taint_is_added_only_when_all_pods_of_the_pool_tolerate_it(mut model in any_fleet()) {
         let had: Vec<Vec<String>> = model.all(NODE).map(taints).collect();
-        model.settle();
+        model.converge();
         let snapshot = model.snapshot();
         let membership = snapshot.membership();
         let pools: Vec<Option<&str>> = model.names(NODE).iter().map(|name| {
@@ -102,7 +102,7 @@ proptest! {
     /// The pods are corrected at some time, and the operator is interrupted at any time: the state is the same as if the
     /// pods had been correct, and nothing is left to do.
     #[test]
-    fn holding_widening_and_exchanging_converge_after_any_cut(model in any_fleet(), cut in 0usize..12, again in 0usize..6) {
+    fn holding_extending_and_exchanging_converge_after_any_cut(model in any_fleet(), cut in 0usize..12, again in 0usize..6) {
         let correct = |model: &mut Model| {
             for pod in model.names(POD) {
                 model.edit(POD, &pod, |pod| pod["spec"]["tolerations"] = json!([{"operator": "Exists"}]));
@@ -110,7 +110,7 @@ proptest! {
         };
         let (mut whole, mut broken) = (model.clone(), model);
         correct(&mut whole);
-        whole.settle();
+        whole.converge();
         for (step, limit) in [cut, again].into_iter().enumerate() {
             if step == 1 {
                 correct(&mut broken);
@@ -120,7 +120,7 @@ proptest! {
             }
         }
         correct(&mut broken);
-        broken.settle();
+        broken.converge();
         // The order of taints depends on the order in which they could be added.
         let sorted = |model: &Model| model.all(NODE).map(|node| {
             let mut taints = taints(node);
@@ -130,6 +130,6 @@ proptest! {
         prop_assert_eq!(sorted(&broken), sorted(&whole));
         let scheduling = |model: &Model| model.all(CLASS).map(|class| class["scheduling"].clone()).collect::<Vec<_>>();
         prop_assert_eq!(scheduling(&broken), scheduling(&whole));
-        prop_assert_eq!(broken.settle(), 0);
+        prop_assert_eq!(broken.converge(), 0);
     }
 }

@@ -39,7 +39,7 @@ proptest! {
         verifies in any::<bool>(),
     ) {
         let mut known = assert_same(&Snapshot::default(), model.snapshot());
-        model.settle_watched(|model| known = assert_same(&known, model.snapshot()));
+        model.converge_watched(|model| known = assert_same(&known, model.snapshot()));
         known = assert_same(&known, model.snapshot());
         // Nodes are deleted, pools change, records are no longer verified.
         let mut next = known.clone();

@@ -2,7 +2,7 @@
 
 /// A pattern. Messages have the form `… is not DESCRIPTION: REMEDY`.
 #[derive(Clone, Copy, Debug)]
-pub struct Spelling {
+pub struct Pattern {
     /// The regular expression.
     pub pattern: &'static str,
     /// A description of matching values.
@@ -12,17 +12,17 @@ pub struct Spelling {
 }
 
 /// Generates the constants and their list.
-macro_rules! spellings {
+macro_rules! patterns {
     ($($(#[$doc:meta])* $name:ident $pattern:literal $description:literal $remedy:literal)*) => {
-        $($(#[$doc])* pub const $name: Spelling =
-            Spelling { pattern: $pattern, description: $description, remedy: $remedy };)*
+        $($(#[$doc])* pub const $name: Pattern =
+            Pattern { pattern: $pattern, description: $description, remedy: $remedy };)*
 
         /// Every pattern of the schema.
-        pub const ALL: &[Spelling] = &[$($name,)*];
+        pub const ALL: &[Pattern] = &[$($name,)*];
     };
 }
 
-spellings! {
+patterns! {
     /// The key of a label or taint.
     KEY r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$" "a valid key"
         "write a name of at most 63 letters, digits, '-', '_' or '.', with an optional DNS prefix: example.com/team"

@@ -1,9 +1,9 @@
-//! Laws of rollouts, for any nodes, agents and changes by others.
+//! Properties of rollouts, for any nodes, agents and changes by others.
 
 use proptest::{prelude::*, sample::select};
 use winpool_api::NodeLimit;
 
-use super::world::{Agent, Node, World, rules};
+use super::simulation::{Agent, Node, Simulation, rules};
 use crate::pool::rollout::{Action, RolloutRules, RolloutState, plan};
 
 fn any_agent() -> impl Strategy<Value = Agent> {
@@ -30,8 +30,8 @@ fn any_limit() -> impl Strategy<Value = NodeLimit> {
 prop_compose! {
     fn any_world(agent: fn() -> BoxedStrategy<Agent>)(
         nodes in prop::collection::vec(any_node(agent()), 0..12), limit in any_limit(), max_failures in 1_usize..4,
-    ) -> World {
-        World::new(RolloutRules { max_unavailable: limit, max_failures, ..rules() }, nodes)
+    ) -> Simulation {
+        Simulation::new(RolloutRules { max_unavailable: limit, max_failures, ..rules() }, nodes)
     }
 }
 
@@ -61,7 +61,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-impl World {
+impl Simulation {
     fn happen(&mut self, event: Event) {
         let name = |index: usize| format!("win-{index}");
         let mut change = |index: usize, change: fn(&mut Node)| self.nodes.get_mut(&name(index)).map(change);
@@ -87,72 +87,72 @@ proptest! {
     /// reconcile is cut.
     #[test]
     fn the_rollout_makes_no_node_unavailable_beyond_the_limit(
-        mut world in any_world(|| any_agent().boxed()),
+        mut simulation in any_world(|| any_agent().boxed()),
         events in prop::collection::vec((any_event(), 0_usize..4, 1_i64..200), 1..60),
     ) {
         for (event, written, seconds) in events {
-            world.happen(event);
-            let limit = world.rules.max_unavailable.of(world.nodes.len());
-            let before = world.occupied();
-            let mut after = world.clone();
-            world.plan().actions.iter().for_each(|action| after.apply(action));
+            simulation.happen(event);
+            let limit = simulation.rules.max_unavailable.of(simulation.nodes.len());
+            let before = simulation.occupied();
+            let mut after = simulation.clone();
+            simulation.plan().actions.iter().for_each(|action| after.apply(action));
             prop_assert!(after.occupied() <= limit.max(before), "{} of {limit}, before {before}", after.occupied());
-            world.step(written, seconds);
+            simulation.step(written, seconds);
         }
     }
 
     #[test]
     fn after_the_maximum_of_failures_no_node_begins(
-        mut world in any_world(|| any_agent().boxed()),
+        mut simulation in any_world(|| any_agent().boxed()),
         events in prop::collection::vec((any_event(), 0_usize..4, 1_i64..200), 1..60),
     ) {
         for (event, written, seconds) in events {
-            world.happen(event);
-            let (failures, plan) = (world.failures(), world.plan());
+            simulation.happen(event);
+            let (failures, plan) = (simulation.failures(), simulation.plan());
             let begun = plan.actions.iter().filter(|(_, action)| begins(action)).count();
-            prop_assert!(failures < world.rules.max_failures || begun == 0, "{failures} failures: {:?}", plan.actions);
+            prop_assert!(failures < simulation.rules.max_failures || begun == 0, "{failures} failures: {:?}", plan.actions);
             prop_assert_eq!(plan.state.failures().len(), failures);
-            world.step(written, seconds);
+            simulation.step(written, seconds);
         }
     }
 
     /// Before a configuration is confirmed on a node, one node at most has it.
     #[test]
-    fn until_a_configuration_is_confirmed_one_node_has_it(mut world in any_world(|| any_agent().boxed()), steps in 1_usize..300) {
+    fn until_a_configuration_is_confirmed_one_node_has_it(mut simulation in any_world(|| any_agent().boxed()), steps in 1_usize..300) {
         for _ in 0..steps {
-            world.step(usize::MAX, 3);
-            let confirmed = world.nodes.values().any(|node| node.runs("new"));
-            let changing = world.nodes.values().filter(|node| {
-                node.is_changing(world.now) && node.spec.as_ref().is_some_and(|spec| spec.digest == "new")
+            simulation.step(usize::MAX, 3);
+            let confirmed = simulation.nodes.values().any(|node| node.runs("new"));
+            let changing = simulation.nodes.values().filter(|node| {
+                node.is_changing(simulation.now) && node.spec.as_ref().is_some_and(|spec| spec.digest == "new")
             });
             prop_assert!(confirmed || changing.count() <= 1);
         }
     }
 
     #[test]
-    fn a_rollout_without_failures_completes(mut world in any_world(|| (0_i64..60).prop_map(Agent::Applies).boxed())) {
-        prop_assert_eq!(world.settle(), RolloutState::Complete);
-        prop_assert!(world.nodes.values().all(|node| node.runs("new") && node.cordon.is_none()));
+    fn a_rollout_without_failures_completes(mut simulation in any_world(|| (0_i64..60).prop_map(Agent::Applies).boxed())) {
+        prop_assert_eq!(simulation.converge(), RolloutState::Complete);
+        prop_assert!(simulation.nodes.values().all(|node| node.runs("new") && node.cordon.is_none()));
     }
 
     #[test]
     fn a_plan_that_is_cut_anywhere_converges(
-        mut world in any_world(|| (0_i64..60).prop_map(Agent::Applies).boxed()),
+        mut simulation in any_world(|| (0_i64..60).prop_map(Agent::Applies).boxed()),
         cuts in prop::collection::vec(0_usize..3, 0..80),
     ) {
         for cut in cuts {
-            world.step(cut, 7);
+            simulation.step(cut, 7);
         }
-        prop_assert_eq!(world.settle(), RolloutState::Complete);
-        prop_assert!(world.nodes.values().all(|node| node.runs("new") && node.cordon.is_none()));
+        prop_assert_eq!(simulation.converge(), RolloutState::Complete);
+        prop_assert!(simulation.nodes.values().all(|node| node.runs("new") && node.cordon.is_none()));
     }
 
     /// Whatever the agents do, the rollout ends: every node has the configuration, or it halts. Nodes that still wait do so
     /// for nodes that are down.
     #[test]
-    fn a_rollout_ends(mut world in any_world(|| any_agent().boxed())) {
-        match world.settle() {
-            RolloutState::Complete => prop_assert!(world.nodes.values().all(|node| node.runs("new"))),
+    fn a_rollout_ends(mut simulation in any_world(|| any_agent().boxed())) {
+        match simulation.converge() {
+            RolloutState::Complete => prop_assert!(simulation.nodes.values().all(|node| node.runs("new"))),
             RolloutState::Halted(progress) => prop_assert!(!progress.failures.is_empty()),
             RolloutState::RollingOut(progress) => {
                 prop_assert!(progress.in_progress.is_empty() && !progress.unavailable.is_empty(), "{progress:?}");
@@ -163,17 +163,17 @@ proptest! {
 
     #[test]
     fn the_order_of_the_nodes_does_not_matter(
-        world in any_world(|| any_agent().boxed()), steps in 0_usize..40, seed in any::<u64>(),
+        simulation in any_world(|| any_agent().boxed()), steps in 0_usize..40, seed in any::<u64>(),
     ) {
-        let mut world = world;
-        (0..steps).for_each(|_| drop(world.step(usize::MAX, 5)));
-        let mut views: Vec<_> = world.nodes.iter().map(|(name, node)| node.view(name)).collect();
-        let expected = plan(&world.rules, &views, world.now);
+        let mut simulation = simulation;
+        (0..steps).for_each(|_| drop(simulation.step(usize::MAX, 5)));
+        let mut views: Vec<_> = simulation.nodes.iter().map(|(name, node)| node.view(name)).collect();
+        let expected = plan(&simulation.rules, &views, simulation.now);
         let mut state = seed | 1;
         for index in (1..views.len()).rev() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             views.swap(index, usize::try_from(state >> 33).unwrap() % (index + 1));
         }
-        prop_assert_eq!(plan(&world.rules, &views, world.now), expected);
+        prop_assert_eq!(plan(&simulation.rules, &views, simulation.now), expected);
     }
 }

@@ -23,9 +23,9 @@ fn changes<'m>(kind: &'static str, before: &'m Model, after: &'m Model) -> Vec<(
 }
 
 /// Runs all plans, and verifies that the policies allow each write of the operator.
-fn settle_under_policies(model: &mut Model) {
+fn converge_under_policies(model: &mut Model) {
     let mut before = model.clone();
-    model.settle_watched(|after| {
+    model.converge_watched(|after| {
         let pools: Vec<_> = after.all(POOL).cloned().collect();
         for (old, new) in changes(NODE, &before, after) {
             assert_eq!(validate(&pools, &update_of_node(OPERATOR, old, new)).rejections, []);
@@ -42,19 +42,19 @@ proptest! {
 
     #[test]
     fn the_policies_reject_no_write_of_the_operator(mut model in any_model()) {
-        settle_under_policies(&mut model);
+        converge_under_policies(&mut model);
         for pool in model.names(POOL) {
             model.edit(POOL, &pool, |pool| pool["spec"]["deletionPolicy"] = json!("Cleanup"));
-            settle_under_policies(&mut model);
+            converge_under_policies(&mut model);
             model.delete(POOL, &pool);
-            settle_under_policies(&mut model);
+            converge_under_policies(&mut model);
         }
     }
 
     /// Exactly the taints of the pool of a node cannot be removed by others.
     #[test]
     fn others_remove_from_a_node_the_taints_that_are_not_of_its_pool(mut model in any_model()) {
-        model.settle();
+        model.converge();
         let pools: Vec<_> = model.all(POOL).cloned().collect();
         for node in model.all(NODE) {
             let name = &node["metadata"]["labels"]["winpool.dev/pool"];

@@ -1,4 +1,4 @@
-//! Laws of `winpool adopt`, for any nodes and RuntimeClasses: what it writes changes nothing in a consistent cluster, and it
+//! Properties of `winpool adopt`, for any nodes and RuntimeClasses: what it writes changes nothing in a consistent cluster, and it
 //! reports what changes in another one.
 
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ proptest! {
         let adoption = adoption(&model);
         let before = (taints(&model), foreign_metadata(&model), classes(&model));
         apply(&mut model, &adoption, Mode::Enforce);
-        model.settle();
+        model.converge();
         prop_assert_eq!(&foreign_metadata(&model), &before.1);
         let changes_taints = any_pool(&adoption, |pool| !pool.changes.edits.is_empty());
         prop_assert_eq!(taints(&model) != before.0, changes_taints, "{:?}", adoption);
@@ -157,7 +157,7 @@ proptest! {
         let adopted = adoption(&model);
         let before = (taints(&model), foreign_metadata(&model), classes(&model));
         apply(&mut model, &adopted, Mode::Observe);
-        model.settle();
+        model.converge();
         prop_assert_eq!((taints(&model), foreign_metadata(&model), classes(&model)), before);
         let again = adoption(&model);
         prop_assert!(again.pools.is_empty() && again.problems.is_empty());

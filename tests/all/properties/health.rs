@@ -12,7 +12,7 @@ fn state<'a>(pool: &'a Value, name: &str) -> (&'a str, &'a str) {
     found.map_or(("", ""), |found| (found["status"].as_str().unwrap(), found["reason"].as_str().unwrap()))
 }
 
-/// The law for one pool after its reconcile.
+/// The property for one pool after its reconcile.
 fn check(pool: &Value) -> Result<(), TestCaseError> {
     let ready = state(pool, "Ready");
     let of = |name| state(pool, name).0;

@@ -34,12 +34,12 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pools.yaml");
     fs::write(&file, manifests()).unwrap();
-    figure("render of 1,000 pools x 10 variants, in process", "1 s", &best_of(3, || render_all(&file)));
+    print_result("render of 1,000 pools x 10 variants, in process", "1 s", &best_of(3, || render_all(&file)));
     println!("{:<58} {:>12}   (goal: 100 MB)", "  peak resident memory of that", peak_memory());
-    figure("render of the same by the binary, as YAML", "1 s", &best_of(3, || run_binary(&file)));
-    let (new, settled) = snapshots::new_and_settled(1, NODES);
-    figure("reconcile of a pool with 5,000 new nodes", "20 ms", &best_of(10, || reconcile(&new)));
-    figure("reconcile of the same without changes", "20 ms", &best_of(10, || reconcile(&settled)));
+    print_result("render of the same by the binary, as YAML", "1 s", &best_of(3, || run_binary(&file)));
+    let (new, converged) = snapshots::new_and_settled(1, NODES);
+    print_result("reconcile of a pool with 5,000 new nodes", "20 ms", &best_of(10, || reconcile(&new)));
+    print_result("reconcile of the same without changes", "20 ms", &best_of(10, || reconcile(&converged)));
     let size = fs::metadata(env!("CARGO_BIN_EXE_winpool")).unwrap().len();
     println!("{:<58} {:>9.1} MB   (goal: 20 MB)", "binary", size as f64 / 1e6);
 }
@@ -50,7 +50,7 @@ struct Times {
     on_cpu: Duration,
 }
 
-fn figure(what: &str, goal: &str, times: &Times) {
+fn print_result(what: &str, goal: &str, times: &Times) {
     let [wall, on_cpu] = [times.wall, times.on_cpu].map(|time| time.as_secs_f64() * 1000.0);
     // The CPU time of child processes is not known.
     let on_cpu =

@@ -212,13 +212,13 @@ impl Node {
 
 /// A pool with its nodes and a clock.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct Simulation {
     pub now: Timestamp,
     pub rules: RolloutRules,
     pub nodes: BTreeMap<String, Node>,
 }
 
-impl World {
+impl Simulation {
     pub fn new(rules: RolloutRules, nodes: impl IntoIterator<Item = Node>) -> Self {
         let nodes = nodes.into_iter().enumerate().map(|(index, node)| (format!("win-{index}"), node)).collect();
         Self { now: at(0), rules, nodes }
@@ -244,7 +244,7 @@ impl World {
     }
 
     /// Reconciles for an hour at most, until nothing changes.
-    pub fn settle(&mut self) -> RolloutState {
+    pub fn converge(&mut self) -> RolloutState {
         for _ in 0..3600 {
             let plan = self.step(usize::MAX, 1);
             if plan.actions.is_empty() && plan.next.is_none() {

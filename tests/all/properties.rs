@@ -1,4 +1,4 @@
-//! Laws of the planner, for any pools and nodes: plans are run against a model of the API server.
+//! Properties of the planner, for any pools and nodes: plans are run against a model of the API server.
 
 mod adoption;
 mod bounds;
@@ -204,7 +204,7 @@ proptest! {
     /// After the plans have been run, nothing is left to do.
     #[test]
     fn plans_converge(mut model in any_model()) {
-        model.settle();
+        model.converge();
         for pool in model.names(POOL) {
             prop_assert_eq!(plan(&model.snapshot(), &pool).unwrap().steps, Vec::<Vec<Operation>>::new());
         }
@@ -214,14 +214,14 @@ proptest! {
     #[test]
     fn an_interrupted_reconcile_leads_to_the_same_state(model in any_model(), cut in 0usize..12, again in 0usize..6) {
         let mut whole = model.clone();
-        whole.settle();
+        whole.converge();
         let mut broken = model;
         for limit in [cut, again] {
             for pool in broken.names(POOL) {
                 broken.reconcile_until(&pool, limit, |_| {});
             }
         }
-        broken.settle();
+        broken.converge();
         for (kind, name) in [NODE, CLASS, CONFIG].into_iter().flat_map(|kind| whole.names(kind).into_iter().map(move |name| (kind, name))) {
             let strip = |model: &Model| {
                 let mut object = model.get(kind, &name).cloned().unwrap_or_default();
@@ -239,7 +239,7 @@ proptest! {
     #[test]
     fn a_failed_write_delays_only_what_depends_on_it(model in any_model(), refuses in any_refusal()) {
         let mut whole = model.clone();
-        whole.settle();
+        whole.converge();
         let mut broken = model;
         broken.refuses = Some(refuses);
         let before: Vec<Vec<String>> = broken.all(NODE).map(taints).collect();
@@ -254,7 +254,7 @@ proptest! {
             prop_assert_eq!(taints(node), taints(expected), "before: {:?}", before);
         }
         broken.refuses = None;
-        broken.settle();
+        broken.converge();
         for (node, expected) in broken.all(NODE).zip(whole.all(NODE)) {
             prop_assert_eq!(&node["spec"], &expected["spec"]);
             prop_assert_eq!(&node["metadata"]["labels"], &expected["metadata"]["labels"]);
@@ -268,7 +268,7 @@ proptest! {
     #[test]
     fn foreign_labels_annotations_and_taints_are_kept_in_order(mut model in any_model()) {
         let before: Vec<Value> = model.all(NODE).map(foreign).collect();
-        model.settle();
+        model.converge();
         for (before, after) in before.iter().zip(model.all(NODE).map(foreign)) {
             prop_assert_eq!(&before["labels"], &after["labels"]);
             prop_assert_eq!(&before["annotations"], &after["annotations"]);
@@ -283,11 +283,11 @@ proptest! {
             model.edit(POOL, &pool, |pool| pool["spec"]["deletionPolicy"] = json!("Cleanup"));
         }
         let before = model.clone();
-        model.settle();
+        model.converge();
         for pool in model.names(POOL) {
             model.delete(POOL, &pool);
         }
-        model.settle();
+        model.converge();
         prop_assert_eq!(model.names(POOL), Vec::<String>::new());
         prop_assert_eq!(model.names(CLASS), Vec::<String>::new());
         prop_assert_eq!(model.names(CONFIG), Vec::<String>::new());
@@ -305,7 +305,7 @@ proptest! {
         for pool in model.names(POOL) {
             model.edit(POOL, &pool, |pool| pool["spec"]["taints"] = windows_taint.clone());
         }
-        model.settle();
+        model.converge();
         let is_tainted = |node: &Value| taints(node).contains(&"os=windows:NoSchedule".to_owned());
         let tainted: Vec<String> = model.all(NODE).filter(|node| is_tainted(node)).map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect();
         for (pool, selector) in model.names(POOL).into_iter().zip(selectors) {
@@ -314,7 +314,7 @@ proptest! {
                 pool["spec"]["fallback"] = json!(false);
             });
         }
-        model.settle_watched(|model| {
+        model.converge_watched(|model| {
             for name in &tainted {
                 assert!(is_tainted(model.get(NODE, name).unwrap()), "{name} has lost its taint");
             }
@@ -338,7 +338,7 @@ proptest! {
                 object["spec"]["deletionPolicy"] = json!("Cleanup");
             });
         }
-        model.settle();
+        model.converge();
         let has_pool_taint = |node: &Value| taints(node).iter().any(|taint| taint.starts_with("pool-taint-"));
         let pool_of = |node: &Value| node["metadata"]["labels"]["winpool.dev/pool"].as_str().map(str::to_owned);
         prop_assert!(model.all(NODE).all(has_pool_taint));
@@ -353,7 +353,7 @@ proptest! {
             }),
             Change::Deletion => model.delete(POOL, &first),
         }
-        model.settle_watched(|model| {
+        model.converge_watched(|model| {
             for node in model.all(NODE) {
                 assert!(has_pool_taint(node), "{} has no taint of a pool", node["metadata"]["name"]);
             }
@@ -393,23 +393,23 @@ proptest! {
         }
     }
 
-    /// The status of a settled model is the same a few hours later.
+    /// The status of a converged model is the same a few hours later.
     #[test]
     fn status_is_stable_in_time(mut model in any_model()) {
-        model.settle();
+        model.converge();
         model.now += jiff::SignedDuration::from_mins(5);
-        model.settle();
-        let settled = model.clone();
+        model.converge();
+        let converged = model.clone();
         for hours in [1, 2, 3] {
-            model.now = settled.now + jiff::SignedDuration::from_hours(hours);
-            prop_assert_eq!(model.settle(), 0);
+            model.now = converged.now + jiff::SignedDuration::from_hours(hours);
+            prop_assert_eq!(model.converge(), 0);
         }
     }
 
     /// With an invalid spec only the status is written, and nothing is released.
     #[test]
     fn an_invalid_spec_writes_only_status(mut model in any_model(), broken in select(vec!["windowsVersion", "taints", "nodeSelector"])) {
-        model.settle();
+        model.converge();
         let pool = model.names(POOL)[0].clone();
         model.edit(POOL, &pool, |pool| pool["spec"][broken] = json!("nonsense"));
         let before = model.clone();

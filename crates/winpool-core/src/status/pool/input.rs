@@ -24,7 +24,7 @@ use crate::{
 const QUOTED: usize = 128;
 
 /// A pool with its plan and the outcomes of its writes.
-pub struct Case<'a> {
+pub struct ReportInput<'a> {
     /// The observed state.
     pub snapshot: &'a Snapshot,
     /// The pool.
@@ -41,7 +41,7 @@ pub struct Case<'a> {
     pub withheld: bool,
 }
 
-impl Case<'_> {
+impl ReportInput<'_> {
     /// The members for which `holds` is true.
     pub fn nodes<'a>(&'a self, holds: impl Fn(&Member) -> bool + 'a) -> Vec<&'a Member> {
         self.active.members.iter().filter(|member| holds(member)).collect()

@@ -44,12 +44,12 @@ proptest! {
     #[test]
     fn a_change_that_is_not_relevant_changes_no_plan(
         mut model in any_model(),
-        settled in any::<bool>(),
+        converged in any::<bool>(),
         (key, value) in any_label(),
         writer in select(vec![None, Some("kubectl".to_owned())]),
     ) {
-        if settled {
-            model.settle();
+        if converged {
+            model.converge();
         }
         let before = model.snapshot();
         for node in &before.nodes {

@@ -1,11 +1,11 @@
-//! The figures about a pool that are in its metrics alone.
+//! The values of the metrics of a pool that its status does not have.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use winpool_core::{
     operation::{Done, Outcome, Parts, Shortfall, TaintPart},
     pool::plan::{Plan, plan},
-    status::figures::{holds, ready_before_taint, ready_untainted},
+    status::metrics::{holds, ready_before_taint, ready_untainted},
 };
 
 use crate::model::{Model, NODE, POOL, node, pool};
@@ -68,7 +68,7 @@ fn a_new_node_counts_with_the_time_since_it_became_ready_when_its_taints_are_set
 #[test]
 fn a_taint_that_is_set_again_is_not_that_of_a_new_node() {
     let mut model = model(&json!({}), |_| {});
-    model.settle();
+    model.converge();
     model.edit(NODE, "win-1", |node| node["spec"]["taints"] = json!([]));
     let (plan, done) = ended(&model, &Outcome::Done);
     assert!(!done.results.is_empty());
@@ -108,7 +108,7 @@ fn every_change_that_waits_for_a_decision_counts_with_its_reason() {
     assert!(matches!(paused[..], [("Paused", 1..)]), "{paused:?}");
     assert_eq!(held(&model(&json!({}), tainted("linux"))), [("TaintConflict", 1)]);
     let mut left = model(&json!({}), |_| {});
-    left.settle();
+    left.converge();
     left.edit(NODE, "win-1", |node| node["metadata"]["labels"]["agentpool"] = json!("other"));
     assert_eq!(held(&left), [("ReleaseHeld", 1)]);
     let reasons: Vec<_> = holds(&ended(&left, &Outcome::Done).0).into_iter().map(|(reason, _)| reason).collect();

@@ -1,10 +1,9 @@
-//! Figures about a pool for the metrics, which its status does not have.
+//! Values of the metrics of a pool that its status does not have.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use winpool_api::TaintKey;
-use winpool_api::{Mode, RuntimeClassState, facts::Minor, names::reason};
+use winpool_api::{Mode, RuntimeClassState, TaintKey, facts::Minor, names::reason};
 
 use crate::{
     node::WindowsNode,
