@@ -53,12 +53,12 @@ impl Cluster {
         concerns: impl Fn(&Request) -> bool,
     ) -> Result<usize> {
         let count = || async { Ok(self.writes()?.iter().filter(|write| concerns(write)).count()) };
-        let converged = || async {
+        let unchanged = || async {
             let before = count().await?;
             stays("nothing is written", period, count, |now| *now == before).await?;
             Ok(before)
         };
-        eventually("the operator has nothing left to write", SOON, converged).await
+        eventually("the operator has nothing left to write", SOON, unchanged).await
     }
 
     /// Checks that the shipped RBAC has allowed every request of the operator.

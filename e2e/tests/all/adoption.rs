@@ -1,4 +1,4 @@
-//! The adoption of a fleet that others have tainted: in each part, with Deployments, DaemonSets and RuntimeClasses made
+//! The adoption of a fleet that others have tainted: with each taint in use, with Deployments, DaemonSets and RuntimeClasses made
 //! by hand. A watch of all pods and nodes shows that no pod was ever Pending because of winpool.
 
 mod classes;

@@ -66,7 +66,7 @@ pub struct Schema {
     /// The fields that identify the items of a list of type map.
     #[serde(rename = "x-kubernetes-list-map-keys")]
     pub list_map_keys: Vec<String>,
-    /// The CEL rules, which [`crate`] implements too.
+    /// The CEL rules, which the rules implement too.
     #[serde(rename = "x-kubernetes-validations")]
     pub rules: Option<IgnoredAny>,
 

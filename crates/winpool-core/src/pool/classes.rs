@@ -242,10 +242,10 @@ fn strand_held(user: ClassUser, existing: Option<&RuntimeClassView>, mut desired
 
 /// Adds tolerations to a managed class whose selector does not change yet; `None` if it has them.
 fn extended(existing: &RuntimeClassView, desired: &DesiredClass) -> Option<Operation> {
-    let mut extended_class = desired.clone();
-    extended_class.extend(existing);
-    let differs = existing.is_managed() && !extended_class.differences(existing).is_empty();
-    differs.then(|| extended_class.apply_extended(existing))
+    let mut extended = desired.clone();
+    extended.extend(existing);
+    let differs = existing.is_managed() && !extended.differences(existing).is_empty();
+    differs.then(|| extended.apply_extended(existing))
 }
 
 /// A class whose selector changes to a release waits until all nodes that run the images have the label, because its pods
@@ -304,20 +304,18 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, desired: DesiredClas
     if let Some(plan) = waits_for_labels(snapshot, existing, &desired) {
         return plan;
     }
-    let mut extended_class = desired.clone();
-    extended_class.extend(existing);
+    let mut extended = desired.clone();
+    extended.extend(existing);
     let tolerated = existing.tolerations();
-    let adds_tolerations = extended_class.tolerations.iter().any(|toleration| !tolerated.contains(toleration));
+    let adds_tolerations = extended.tolerations.iter().any(|toleration| !tolerated.contains(toleration));
     let unchanged = |state| ClassPlan::unchanged(desired.name, state);
     let strip = desired.strip(existing);
     match adds_tolerations {
-        true if extended_class.body() == desired.body() => {
+        true if extended.body() == desired.body() => {
             ClassPlan { extend: Some(apply), strip, ..unchanged(RuntimeClassState::Applied) }
         }
-        // The desired class is applied after the extended_class one was observed, because each write is bound to a version.
-        true => {
-            ClassPlan { extend: Some(extended_class.apply_extended(existing)), ..unchanged(RuntimeClassState::Pending) }
-        }
+        // The desired class is applied after the extended one was observed, because each write is bound to a version.
+        true => ClassPlan { extend: Some(extended.apply_extended(existing)), ..unchanged(RuntimeClassState::Pending) },
         false => ClassPlan { apply: Some(apply), strip, ..unchanged(RuntimeClassState::Applied) },
     }
 }

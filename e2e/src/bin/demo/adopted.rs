@@ -1,4 +1,4 @@
-//! A pool that adopts nodes with a taint of another part: the new taint waits for a Deployment.
+//! A pool that adopts nodes that others have tainted: the new taint waits for a Deployment.
 
 use std::{sync::Arc, time::Duration};
 
@@ -69,7 +69,7 @@ pub async fn show(control_plane: &Arc<ControlPlane>, client: &Client, kubelets: 
     print_taints(control_plane).await
 }
 
-/// A Deployment whose pods tolerate the taint of the other part only.
+/// A Deployment whose pods tolerate the taint of the others only.
 fn deployment() -> serde_json::Value {
     let labels = json!({"app": NAME});
     json!({

@@ -36,7 +36,7 @@ use crate::{
 /// How long the cluster may take to converge.
 const CONVERGED_WITHIN: Duration = Duration::from_secs(120);
 /// How long it must remain converged.
-const SETTLED_FOR: Duration = Duration::from_secs(2);
+const CONVERGED_FOR: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(300);
 /// The time that a program that blocks a thread has to end after Ctrl-C.
 const LAST_WAIT: Duration = Duration::from_secs(20);
@@ -192,7 +192,7 @@ impl Demonstration {
             loop {
                 let missing = self.missing(with_pods).await?;
                 if missing.is_empty() {
-                    if since.get_or_insert_with(Instant::now).elapsed() >= SETTLED_FOR {
+                    if since.get_or_insert_with(Instant::now).elapsed() >= CONVERGED_FOR {
                         return Ok(((), result));
                     }
                 } else {

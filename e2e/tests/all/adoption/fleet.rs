@@ -75,7 +75,7 @@ impl Part {
         spec
     }
 
-    /// The pool that goes back to the part, as a revert in Git does.
+    /// The pool that goes back to the former taint, as a revert in Git does.
     pub fn reverted_pool(self, prefix: &str) -> Value {
         let mut spec = self.pool(prefix, "Enforce");
         if let Some(former) = spec["replacesTaints"].as_array().cloned() {

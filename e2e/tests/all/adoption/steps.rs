@@ -72,7 +72,7 @@ async fn a_fleet_with_every_taint_is_adopted_and_reverted_without_a_pending_pod(
     fleet.restart_pods().await.unwrap();
     fleet.check().await.unwrap();
 
-    // A revert to the former part, and the commit again.
+    // A revert to the former taints, and the commit again.
     fleet.apply_pools(|part| part.reverted_pool("fleet")).await.unwrap();
     for part in parts() {
         let former = part.taint_text().unwrap_or_else(|| NEW.to_owned());

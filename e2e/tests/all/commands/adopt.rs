@@ -22,7 +22,7 @@ use crate::registry::server::Server;
 const SERVER_2022: &str = "10.0.20348.4529";
 const SERVER_2019: &str = "10.0.17763.5329";
 
-/// A fleet in the parts of several platforms.
+/// A fleet with the taints of several platforms.
 fn fleet() -> Vec<SimulatedNode> {
     let node = |name: &str, kernel: &str, key: &str, pool: &str| SimulatedNode::windows(name, kernel).label(key, pool);
     vec![
