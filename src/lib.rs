@@ -16,6 +16,7 @@
 //! | [`admin`], [`telemetry`] | health and metrics; logs and traces |
 //! | [`policies`] | the optional admission policies of `config/policies` |
 //! | `winpool-agent` | the program on Windows nodes: layout, merge, preflight, and the cycle of a change, over the trait `Host` |
+//! | [`winpool_log`] | the format and the filter of the logs of both programs |
 //! | [`winpool_core`] | the rules: what to write, what to report; objects from YAML files, with file, line and path of each problem |
 //! | [`winpool_api`] | the custom resources: types, schemas, names of labels, annotations, conditions and reasons |
 //! | [`winpool_api::facts`] | versions, builds, limits and defaults of Windows, Kubernetes and containerd, with source and date |

@@ -17,6 +17,7 @@ const CRATES: &[(&str, &str)] = &[
     ("api", "crates/winpool-api/src"),
     ("core", "crates/winpool-core/src"),
     ("agent", "crates/winpool-agent/src"),
+    ("log", "crates/winpool-log/src"),
     ("winpool", "src"),
 ];
 
@@ -38,6 +39,7 @@ const LAYERS: &[&[&str]] = &[
     &["core"],
     &["core::manifests"],
     &["agent"],
+    &["log"],
     &["winpool::telemetry"],
     &["winpool::admin", "winpool::policies", "winpool::registry"],
     &["winpool::cluster"],

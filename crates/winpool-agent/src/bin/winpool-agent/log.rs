@@ -1,26 +1,28 @@
-//! Logs to stderr: text on a terminal and outside of a cluster, one JSON object a line in a pod.
+//! Logs to stderr, in the format of the operator's.
 
 use std::{
     env,
     io::{self, IsTerminal as _},
 };
 
-use tracing_subscriber::{EnvFilter, fmt};
+use tracing_subscriber::{
+    Layer as _, Registry, filter::FilterExt as _, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
+use winpool_log::{FilterError, LogFormat, UnverifiedCertificateOnce, filter};
 
-/// Starts the log.
+/// Starts the log. Call it once.
 ///
 /// # Errors
 /// When the filter is invalid.
-pub fn start(filter: &str) -> Result<(), String> {
-    let filter = EnvFilter::builder().parse(filter).map_err(|reason| {
-        format!("--log: `{filter}` is not a log filter: {reason}: write a level such as info, or levels by module: info,winpool=debug")
-    })?;
+pub fn start(text: &str) -> Result<(), FilterError> {
+    let filter = filter(text)?.and(UnverifiedCertificateOnce::default());
     let on_terminal = io::stderr().is_terminal();
-    let log = fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(on_terminal);
-    if env::var_os("KUBERNETES_SERVICE_HOST").is_some() && !on_terminal {
-        log.json().flatten_event(true).init();
+    let lines = fmt::layer::<Registry>().with_writer(io::stderr).with_ansi(on_terminal);
+    let lines = if LogFormat::Auto.is_json(env::var_os("KUBERNETES_SERVICE_HOST").is_some(), on_terminal) {
+        lines.json().flatten_event(true).boxed()
     } else {
-        log.init();
-    }
+        lines.boxed()
+    };
+    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
     Ok(())
 }

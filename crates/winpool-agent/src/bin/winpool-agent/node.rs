@@ -43,7 +43,7 @@ pub fn run(action: Action) -> Result<(), Failure> {
 }
 
 async fn agent(args: RunArgs) -> Result<(), Failure> {
-    log::start(&args.log).map_err(Failure::Usage)?;
+    log::start(&args.log).map_err(|error| Failure::Usage(error.to_string()))?;
     let config = match std::env::var_os(credentials::MOUNT_POINT) {
         Some(_) => credentials::in_cluster(|name| std::env::var(name).ok(), |path| fs::read(path))
             .map_err(|error| Failure::Cluster(error.to_string()))?,
@@ -53,7 +53,7 @@ async fn agent(args: RunArgs) -> Result<(), Failure> {
     let kubelet = client(kubelet_config(&config))?;
     let client = client(config)?;
     let _lock = lock()?;
-    let stop = stopped()?;
+    let stop = stopped().map_err(|error| Failure::Usage(format!("cannot handle signals: {error}")))?;
     let RunArgs { node, namespace, limits, check_interval, .. } = args;
     let options = Options { node, namespace, limits: limits.into(), check_interval, kubelet: Some(kubelet) };
     Ok(run::run(client, Windows, options, stop).await?)
@@ -61,7 +61,8 @@ async fn agent(args: RunArgs) -> Result<(), Failure> {
 
 /// One thread for the watch and one for the change that it interrupts.
 fn runtime() -> Result<Runtime, Failure> {
-    Ok(Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+    let failure = |error: io::Error| Failure::Usage(format!("cannot start threads: {error}"));
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failure)
 }
 
 /// Waits for the end of the container, which is `CTRL_SHUTDOWN_EVENT`, or for Ctrl-C.
