@@ -3,8 +3,8 @@
 
 CARGO ?= cargo
 IMAGE ?= winpool:dev
-# For `make release`: the name of the image, without a tag.
-REPOSITORY ?= registry.example/winpool
+# For `make release`: the name of the image, without a tag. It is set in config/default.
+REPOSITORY ?= $(shell sed -n 's/^ *newName: //p' config/default/kustomization.yaml)
 ENGINE ?= $(firstword $(foreach engine,podman docker,$(if $(shell command -v $(engine)),$(engine))))
 
 # Arguments for `make run`.
@@ -19,7 +19,7 @@ PROGRAMS := $(TARGET)/debug
 WINDOWS := x86_64-pc-windows-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long upstream lint crds policies facts bench image install.yaml release windows packages windows-packages release-packages
+.PHONY: help run test test-long upstream lint crds policies manifests facts bench image release windows packages windows-packages release-packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,10 @@ policies: packages ## write config/policies from src/policies
 	$(CARGO) run --quiet --bin winpool -- policies --out config/policies
 	$(CARGO) run --quiet --bin winpool -- policies --mutating --out config/policies/mutating
 
+manifests: crds policies ## write what follows from crds/ and config/: install.yaml, and the files of the chart
+	$(CARGO) build --quiet --workspace --bin release
+	@$(TARGET)/debug/release manifests
+
 facts: packages ## compare the tables in crates/winpool-api/src/facts with files of upstream in the folder DIR; docs/facts.md says where they come from
 	@$(CARGO) run --quiet -p winpool-api --example facts -- "$(DIR)"
 
@@ -64,9 +68,6 @@ bench: packages ## benchmarks of speed and memory
 image: ## a static, non-root container image, named IMAGE
 	@[ -n "$(ENGINE)" ] || { echo "make image needs podman or docker"; exit 1; }
 	$(ENGINE) build -f Containerfile -t $(IMAGE) .
-
-install.yaml: packages ## namespace, CRDs and operator in one file, with the image named IMAGE
-	$(CARGO) run --quiet -p release -- install-yaml --image $(IMAGE) >$@
 
 release: release-packages ## all files of a release in dist/, for an image in REPOSITORY
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} CARGO=$(CARGO) TARGET=$(abspath $(TARGET)) \

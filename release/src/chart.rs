@@ -1,6 +1,7 @@
-//! The package of the Helm chart.
+//! The Helm chart: the files that it has of `config` and `crds`, and its package.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -9,43 +10,72 @@ use anyhow::{Context, Result, ensure};
 
 use crate::archive::{Entry, gzip, tar};
 
-/// The package of `charts/winpool` in the repository at `root`, with `repository` as the default of `image.repository`. Links are
-/// replaced by the files to which they lead.
+/// The folder of the chart.
+pub const CHART: &str = "charts/winpool";
+/// The folder in the chart with copies of files of the repository, which `.Files` of a template can read.
+pub const COPIES: &str = "files";
+
+/// The files of the chart in the repository at `root` that follow from others, by their paths in the chart: the manifests of every
+/// folder in `config` with a kustomization, the CRDs, and `values.yaml`, with `repository` as the default of `image.repository`.
 ///
 /// # Errors
 /// When a file cannot be read, or `values.yaml` has no `repository`.
+pub fn generated(root: &Path, repository: &str) -> Result<BTreeMap<PathBuf, String>> {
+    let mut files = BTreeMap::new();
+    for folder in kustomizations(&root.join("config"))?.into_iter().chain([root.join("crds")]) {
+        for file in entries(&folder)?.into_iter().filter(|path| path.is_file() && !path.ends_with("kustomization.yaml"))
+        {
+            files.insert(Path::new(COPIES).join(file.strip_prefix(root)?), read(&file)?);
+        }
+    }
+    let values = read(&root.join(CHART).join("values.yaml"))?;
+    files.insert("values.yaml".into(), with_repository(&values, repository)?);
+    Ok(files)
+}
+
+/// The package of the chart, with `repository` as the default of `image.repository`.
+///
+/// # Errors
+/// As [`generated`].
 pub fn package(root: &Path, repository: &str, time: u64) -> Result<Vec<u8>> {
-    let chart = root.join("charts/winpool");
-    let ignored = fs::read_to_string(chart.join(".helmignore"))?;
-    let ignored: Vec<_> = ignored.lines().filter(|line| !line.starts_with('#')).collect();
-    let mut files = Vec::new();
-    collect(&chart, &ignored, &mut files)?;
-    let entries: Vec<_> = files.iter().map(|file| entry(&chart, file, repository)).collect::<Result<_>>()?;
+    let chart = root.join(CHART);
+    let mut files = generated(root, repository)?;
+    for file in below(&chart)? {
+        let path = file.strip_prefix(&chart)?;
+        if !path.starts_with(COPIES) && !files.contains_key(path) {
+            files.insert(path.to_owned(), read(&file)?);
+        }
+    }
+    let entry = |(path, content): (PathBuf, String)| {
+        let path = path.to_str().context("a path that is not UTF-8")?;
+        Ok(Entry::file(format!("winpool/{path}"), 0o644, content))
+    };
+    let entries: Vec<_> = files.into_iter().map(entry).collect::<Result<_>>()?;
     gzip(&tar(&entries, time)?)
 }
 
-/// The files below a folder, in order.
-fn collect(folder: &Path, ignored: &[&str], files: &mut Vec<PathBuf>) -> Result<()> {
-    let mut paths: Vec<_> = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    paths.sort();
-    for path in paths {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        match path.is_dir() {
-            _ if ignored.contains(&name) => {}
-            true => collect(&path, ignored, files)?,
-            false => files.push(path),
-        }
-    }
-    Ok(())
+/// The folders below one, and itself, that have a kustomization.
+fn kustomizations(folder: &Path) -> Result<Vec<PathBuf>> {
+    let own = folder.join("kustomization.yaml").exists().then(|| folder.to_owned());
+    let inner = entries(folder)?.into_iter().filter(|path| path.is_dir()).map(|path| kustomizations(&path));
+    Ok(own.into_iter().chain(inner.collect::<Result<Vec<_>>>()?.concat()).collect())
 }
 
-fn entry(chart: &Path, file: &Path, repository: &str) -> Result<Entry> {
-    let relative = file.strip_prefix(chart)?.to_str().context("a path that is not UTF-8")?;
-    let mut content = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    if relative == "values.yaml" {
-        content = with_repository(&content, repository)?;
-    }
-    Ok(Entry::file(format!("winpool/{relative}"), 0o644, content))
+/// The files below a folder, in order.
+pub(crate) fn below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let inner = |path: PathBuf| if path.is_dir() { below(&path) } else { Ok(vec![path]) };
+    Ok(entries(folder)?.into_iter().map(inner).collect::<Result<Vec<_>>>()?.concat())
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let found = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut paths: Vec<_> = found.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).with_context(|| file.display().to_string())
 }
 
 fn with_repository(values: &str, repository: &str) -> Result<String> {

@@ -4,5 +4,6 @@
 pub mod archive;
 pub mod chart;
 pub mod checksums;
+pub mod generated;
 pub mod image;
 pub mod manifest;

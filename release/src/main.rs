@@ -8,18 +8,14 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Parser;
 use oci_spec::image::Arch;
-use release::{chart, checksums::sha256_sums, image::Image, manifest::install_yaml};
+use release::{chart, checksums::sha256_sums, generated, image::Image, manifest::install_yaml};
 
-/// Write the files of a release
+/// Write install.yaml, the chart, and the files of a release
 #[derive(Parser)]
 enum Command {
-    /// Print install.yaml
-    InstallYaml {
-        /// The operator's image [default: the one in config/default]
-        #[arg(long)]
-        image: Option<String>,
-    },
-    /// Write all files
+    /// Write the files of the repository that follow from config/ and crds/
+    Manifests,
+    /// Write all files of a release
     All(All),
 }
 
@@ -57,7 +53,7 @@ struct All {
 fn main() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     match Command::parse() {
-        Command::InstallYaml { image } => print!("{}", install_yaml(&root, image.as_deref())?),
+        Command::Manifests => generated::write(&root)?,
         Command::All(all) => write_all(&root, &all)?,
     }
     Ok(())
@@ -74,7 +70,7 @@ fn write_all(root: &Path, all: &All) -> Result<()> {
         programs: &[(Arch::Amd64, &amd64), (Arch::ARM64, &arm64)],
     };
     let mut files = vec![
-        ("install.yaml".to_owned(), install_yaml(root, Some(&format!("{}:{version}", all.repository)))?.into_bytes()),
+        ("install.yaml".to_owned(), install_yaml(root, Some(&all.repository))?.into_bytes()),
         (format!("winpool-{version}.tgz"), chart::package(root, &all.repository, all.time)?),
         (format!("winpool-{version}-image.tar"), image.archive()?),
         (format!("winpool-{version}.cdx.json"), read(&all.sbom)?),

@@ -5,6 +5,8 @@ use std::{fs, path::Path};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+/// The folder of the operator's manifests. Its kustomization is the only place that names the image.
+const OPERATOR: &str = "config/default";
 const HEADER: &str = "\
 # winpool: its namespace, its CustomResourceDefinitions and the operator.
 #
@@ -12,17 +14,44 @@ const HEADER: &str = "\
 #   kubectl delete -f install.yaml -l app.kubernetes.io/name=winpool    # the operator alone
 #
 # Without -l, kubectl delete also deletes all pools, and the configurations that nodes use.
+# The nodes pull the operator from the only line that begins with `image:`, the image of the Deployment at the end.
 ";
 
-/// `install.yaml` with the operator's `image`, such as `registry.example/winpool:0.1.0`; by default the one that
+/// The operator's image, as `config/default` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorImage {
+    /// The name that the manifests have in its place.
+    name: String,
+    /// The name without a tag, such as `registry.example/winpool`.
+    pub repository: String,
+    /// The tag.
+    pub tag: String,
+}
+
+impl OperatorImage {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When the kustomization cannot be read, or has no image.
+    pub fn read(root: &Path) -> Result<Self> {
+        let kustomization = kustomization(&root.join(OPERATOR))?;
+        let image = &kustomization["images"][0];
+        let text = |field: &str| {
+            image[field].as_str().map(str::to_owned).with_context(|| format!("{OPERATOR}: images has no {field}"))
+        };
+        Ok(Self { name: text("name")?, repository: text("newName")?, tag: text("newTag")? })
+    }
+}
+
+/// `install.yaml` with the operator's image of this repository, such as `registry.example/winpool`; by default of the one that
 /// `config/default` names.
 ///
 /// # Errors
 /// When a file of `config` or `crds` in the repository at `root` cannot be read.
-pub fn install_yaml(root: &Path, image: Option<&str>) -> Result<String> {
-    let operator = root.join("config/default");
-    let (name, configured) = image_of(&kustomization(&operator)?)?;
-    let image = image.unwrap_or(&configured);
+pub fn install_yaml(root: &Path, repository: Option<&str>) -> Result<String> {
+    let operator = root.join(OPERATOR);
+    let image = OperatorImage::read(root)?;
+    let replacement = format!("{}:{}", repository.unwrap_or(&image.repository), image.tag);
     let mut files = vec![root.join("config/namespace.yaml")];
     for folder in [root.join("crds"), operator] {
         let listed = kustomization(&folder)?;
@@ -34,25 +63,18 @@ pub fn install_yaml(root: &Path, image: Option<&str>) -> Result<String> {
         let read = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
         text.push_str("---\n");
         for line in read.lines() {
-            let replaced = line.split_once("image: ").filter(|(_, value)| *value == name);
+            let replaced = line.split_once("image: ").filter(|(_, value)| *value == image.name);
             match replaced {
                 Some((indent, _)) => {
                     images += 1;
-                    text.push_str(&format!("{indent}image: {image}\n"));
+                    text.push_str(&format!("{indent}image: {replacement}\n"));
                 }
                 None => text.push_str(&format!("{line}\n")),
             }
         }
     }
-    ensure!(images == 1, "config/default names the image {name} {images} times instead of once");
+    ensure!(images == 1, "{OPERATOR} names the image {} {images} times instead of once", image.name);
     Ok(text)
-}
-
-/// The name that the manifests use for the operator's image, and the image that a kustomization puts in its place.
-fn image_of(kustomization: &Value) -> Result<(String, String)> {
-    let image = &kustomization["images"][0];
-    let text = |field: &str| image[field].as_str().with_context(|| format!("config/default: images has no {field}"));
-    Ok((text("name")?.to_owned(), format!("{}:{}", text("newName")?, text("newTag")?)))
 }
 
 fn kustomization(folder: &Path) -> Result<Value> {

@@ -89,11 +89,3 @@ fn the_chart_has_the_version_of_the_program() {
     let (chart, version) = (yaml("Chart.yaml"), env!("CARGO_PKG_VERSION"));
     assert_eq!((&chart["version"], &chart["appVersion"]), (&json!(version), &json!(version)));
 }
-
-#[test]
-fn the_objects_of_the_chart_are_the_files_of_the_repository() {
-    for folder in ["config", "crds"] {
-        let link = fs::read_link(chart("files").join(folder)).unwrap();
-        assert_eq!(link, PathBuf::from("../../..").join(folder));
-    }
-}

@@ -1,7 +1,7 @@
 {{/* The objects of a folder of config/, in the namespace of the release: dict "root" $ "folder" name "without" list-of-files */}}
 {{- define "winpool.folder" -}}
 {{- $root := .root -}}
-{{- $without := concat (list "kustomization.yaml") (default list .without) -}}
+{{- $without := default list .without -}}
 {{- range $path, $_ := $root.Files.Glob (printf "files/config/%s/*.yaml" .folder) }}
 {{- if not (has (base $path) $without) }}
 ---

@@ -1,6 +1,6 @@
 //! Installation and removal by each of the ways in docs/install.md, and the objects that they have in common.
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::{collections::BTreeMap, process::Command};
 
 use e2e::{
     assets::{self, Assets},
@@ -9,6 +9,8 @@ use e2e::{
 };
 use serde_json::Value;
 
+mod failures;
+mod files;
 mod objects;
 mod removal;
 mod upgrade;
@@ -78,9 +80,7 @@ fn helm_in(control_plane: &ControlPlane, arguments: &[&str]) {
     run_helm(command).unwrap();
 }
 
-/// `install.yaml`, as a file below the folder of a control plane.
-fn install_yaml(control_plane: &ControlPlane) -> String {
-    let file = control_plane.directory().join("install.yaml");
-    std::fs::write(&file, release::manifest::install_yaml(Path::new(workspace()), None).unwrap()).unwrap();
-    file.display().to_string()
+/// The path of `install.yaml`.
+fn install_yaml() -> String {
+    workspace().join("install.yaml").display().to_string()
 }

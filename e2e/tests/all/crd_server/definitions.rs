@@ -1,8 +1,6 @@
 //! The definitions themselves.
 
-use std::path::Path;
-
-use e2e::{crd_server::CrdServer, install::path, operator::workspace};
+use e2e::{crd_server::CrdServer, install::path};
 use serde_json::json;
 
 use super::{POOL, collection, definitions, documents, object, shared};
@@ -22,7 +20,7 @@ async fn every_definition_is_created_with_strict_fields_and_served() {
 async fn the_definitions_of_install_yaml_are_created_with_strict_fields() {
     let server = CrdServer::start().await.unwrap();
     let requests = server.requests().await.unwrap();
-    let text = release::manifest::install_yaml(Path::new(workspace()), None).unwrap();
+    let text = std::fs::read_to_string(path("install.yaml")).unwrap();
     let mut installed = documents(&text);
     installed.retain(|object| object["kind"] == "CustomResourceDefinition");
     assert_eq!(installed.len(), 3);

@@ -1,6 +1,6 @@
 //! The chart, the kustomizations and `install.yaml` have the same objects, which the API server knows.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use e2e::{
     control_plane::{ControlPlane, Options, User},
@@ -46,7 +46,7 @@ fn chart_kustomization_and_file_have_the_same_objects() {
     let all: Objects = operator.into_iter().chain(crds).collect();
     assert_same(&without_policy(rendered(&[])), &all, "the chart");
     let all: Objects = all.into_iter().chain(namespace()).collect();
-    let file = release::manifest::install_yaml(workspace(), None).unwrap();
+    let file = std::fs::read_to_string(workspace().join("install.yaml")).unwrap();
     assert_same(&parsed(&file), &all, "install.yaml");
 }
 
@@ -75,19 +75,15 @@ fn each_option_of_the_chart_adds_the_objects_of_a_folder() {
         assert_same(&added, &kustomized(folder), folder);
     }
     let known = OPTIONS.iter().map(|(folder, _)| *folder).chain(["config/default"]);
-    assert_eq!(kustomizations_of_the_chart(), known.map(str::to_owned).collect());
+    assert_eq!(folders_of_the_chart(), known.map(str::to_owned).collect());
 }
 
-/// The kustomizations in `config/` that the chart contains.
-fn kustomizations_of_the_chart() -> BTreeSet<String> {
-    let ignored = std::fs::read_to_string(workspace().join("charts/winpool/.helmignore")).unwrap();
-    let below = |name: &str| {
-        let entries = std::fs::read_dir(workspace().join(name)).unwrap().map(|entry| entry.unwrap());
-        let folders = entries.filter(|folder| folder.path().join("kustomization.yaml").exists());
-        folders.map(|folder| format!("{name}/{}", folder.file_name().into_string().unwrap())).collect::<Vec<_>>()
-    };
-    let folders = below("config").into_iter().flat_map(|folder| [below(&folder), vec![folder]].concat());
-    folders.filter(|folder| !ignored.lines().any(|line| format!("config/{line}") == *folder)).collect()
+/// The folders of `config/` that the chart contains.
+fn folders_of_the_chart() -> BTreeSet<String> {
+    let files = release::generated::files(workspace()).unwrap();
+    let in_chart = files.keys().filter_map(|path| path.strip_prefix("charts/winpool/files").ok());
+    let folders = in_chart.filter(|path| path.starts_with("config")).filter_map(Path::parent);
+    folders.map(|folder| folder.display().to_string()).collect()
 }
 
 #[test]

@@ -33,7 +33,7 @@ struct Installed {
 }
 
 async fn installed(control_plane: &Arc<ControlPlane>, policy: &str) -> Installed {
-    apply(control_plane, &["-f", &install_yaml(control_plane)]).unwrap();
+    apply(control_plane, &["-f", &install_yaml()]).unwrap();
     wait_for_operator_permissions(control_plane).unwrap();
     let cluster = Cluster::connect(control_plane.clone()).await.unwrap();
     let node = SimulatedNode::windows("w1", "10.0.20348.2700").label("agentpool", "web");
@@ -115,7 +115,7 @@ async fn with_retain_everything_is_removed_at_once_and_nodes_stay_as_they_are() 
     let control_plane = control_plane().await;
     let installed = installed(&control_plane, "Retain").await;
     let before = installed.in_use().await;
-    installed.delete(&["-f", &install_yaml(&control_plane), "--ignore-not-found"]);
+    installed.delete(&["-f", &install_yaml(), "--ignore-not-found"]);
     assert!(installed.is_gone());
     assert_eq!(installed.in_use().await, before);
 }
@@ -127,7 +127,7 @@ async fn with_cleanup_nodes_are_restored_before_the_pools_are_gone() {
     // With the CRDs, the API server deletes the pools.
     installed.delete(&CRDS);
     assert_eq!(installed.added().await, [""; 0]);
-    installed.delete(&["-f", &install_yaml(&control_plane), "--ignore-not-found"]);
+    installed.delete(&["-f", &install_yaml(), "--ignore-not-found"]);
     assert!(installed.is_gone());
 }
 
@@ -136,7 +136,7 @@ async fn a_removal_that_the_operator_cannot_finish_is_finished_by_winpool_cleanu
     let control_plane = control_plane().await;
     let installed = installed(&control_plane, "Cleanup").await;
     installed.operator.kill().unwrap();
-    let file = install_yaml(&control_plane);
+    let file = install_yaml();
     installed.cluster.kubectl(&["delete", "--wait=false", "-f", &file]).unwrap();
     let deleted = || async { Ok(installed.cluster.pool("web").await?["metadata"]["deletionTimestamp"].is_string()) };
     until("the API server deletes the pool with its CRD", SOON, deleted, |deleted| *deleted).await.unwrap();

@@ -26,7 +26,7 @@ enum Way {
 impl Way {
     fn install(self, control_plane: &ControlPlane) {
         match self {
-            Self::File => apply(control_plane, &["-f", &install_yaml(control_plane)]).unwrap(),
+            Self::File => apply(control_plane, &["-f", &install_yaml()]).unwrap(),
             Self::Kustomize => {
                 apply(control_plane, &["-k", &path("crds")]).unwrap();
                 apply(control_plane, &["-f", &path("config/namespace.yaml")]).unwrap();
@@ -55,7 +55,7 @@ impl Way {
             kubectl(control_plane, User::Admin, &[&["delete"], arguments].concat()).map(drop).unwrap();
         };
         match self {
-            Self::File => delete(&["-f", &install_yaml(control_plane), "-l", "app.kubernetes.io/name=winpool"]),
+            Self::File => delete(&["-f", &install_yaml(), "-l", "app.kubernetes.io/name=winpool"]),
             Self::Kustomize => delete(&["-k", &path("config/default")]),
             Self::Helm => helm_in(control_plane, &["uninstall", "winpool", "--namespace", "winpool-system"]),
         }

@@ -1,0 +1,65 @@
+//! `install.yaml` and the chart in Git: they can be installed as they are, without a program that builds them.
+
+use std::{fs, path::Path, process::Command};
+
+use e2e::operator::workspace;
+use release::{generated, manifest::OperatorImage};
+
+#[test]
+fn install_yaml_and_the_chart_are_those_of_config_and_crds() {
+    let files = generated::files(workspace()).unwrap();
+    for (path, expected) in &files {
+        let found = fs::read_to_string(workspace().join(path)).unwrap_or_default();
+        assert!(found == *expected, "{} is not current: run `make manifests` and commit", path.display());
+    }
+    let obsolete = generated::obsolete(workspace(), &files).unwrap();
+    assert!(obsolete.is_empty(), "{obsolete:?}: run `make manifests` and commit");
+}
+
+/// Links in a chart lead nowhere in archives and in checkouts on Windows, and Argo CD rejects those that leave the chart.
+#[test]
+fn the_chart_has_no_links() {
+    let links = Command::new("find").arg(workspace().join("charts")).args(["-type", "l"]).output().unwrap();
+    assert_eq!((String::from_utf8(links.stdout).unwrap(), links.status.success()), (String::new(), true));
+}
+
+#[test]
+fn one_line_of_install_yaml_is_the_image() {
+    let text = fs::read_to_string(workspace().join("install.yaml")).unwrap();
+    let images: Vec<_> = text.lines().filter(|line| line.trim_start().starts_with("image:")).collect();
+    let expected = format!("        image: registry.example/winpool:{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(images, [expected]);
+}
+
+/// A copy of the folders of the repository from which the files follow.
+fn copy(to: &Path) {
+    let folders = ["charts", "config", "crds"].map(|folder| workspace().join(folder));
+    assert!(Command::new("cp").arg("-r").args(folders).arg(to).status().unwrap().success());
+}
+
+#[test]
+fn the_repository_of_the_image_is_set_in_one_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    copy(root);
+    let kustomization = root.join("config/default/kustomization.yaml");
+    let text = fs::read_to_string(&kustomization).unwrap();
+    fs::write(&kustomization, text.replace("registry.example/winpool", "ghcr.io/example/winpool")).unwrap();
+    let obsolete = root.join("charts/winpool/files/config/default/former.yaml");
+    fs::write(&obsolete, "").unwrap();
+
+    generated::write(root).unwrap();
+    assert_eq!(OperatorImage::read(root).unwrap().repository, "ghcr.io/example/winpool");
+    for (file, line) in [
+        ("install.yaml", format!("        image: ghcr.io/example/winpool:{}\n", env!("CARGO_PKG_VERSION"))),
+        ("charts/winpool/values.yaml", "  repository: ghcr.io/example/winpool\n".to_owned()),
+    ] {
+        let text = fs::read_to_string(root.join(file)).unwrap();
+        assert!(text.contains(&line), "{file}: {text}");
+    }
+    assert!(!obsolete.exists());
+    // Nothing else changes.
+    let difference = Command::new("diff").arg("-r").arg(workspace().join("charts")).arg(root.join("charts")).output();
+    let difference = String::from_utf8(difference.unwrap().stdout).unwrap();
+    assert_eq!(difference.lines().filter(|line| line.starts_with(['<', '>'])).count(), 2, "{difference}");
+}

@@ -1,0 +1,57 @@
+//! The files of the repository that follow from `config` and `crds`: `install.yaml`, and those of the chart. They are in Git, so
+//! that both ways of installation need no program but kubectl or helm.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    chart,
+    manifest::{OperatorImage, install_yaml},
+};
+
+/// The files by their paths in the repository at `root`.
+///
+/// # Errors
+/// When a file that they follow from cannot be read.
+pub fn files(root: &Path) -> Result<BTreeMap<PathBuf, String>> {
+    let repository = OperatorImage::read(root)?.repository;
+    let in_chart = chart::generated(root, &repository)?.into_iter();
+    let mut files: BTreeMap<_, _> =
+        in_chart.map(|(path, content)| (Path::new(chart::CHART).join(path), content)).collect();
+    files.insert("install.yaml".into(), install_yaml(root, None)?);
+    Ok(files)
+}
+
+/// The files of the chart that would be there no more, by their paths in the repository.
+///
+/// # Errors
+/// When the folder of the chart cannot be read.
+pub fn obsolete(root: &Path, files: &BTreeMap<PathBuf, String>) -> Result<BTreeSet<PathBuf>> {
+    let found = chart::below(&root.join(chart::CHART).join(chart::COPIES))?;
+    let paths =
+        found.into_iter().map(|file| Ok(file.strip_prefix(root)?.to_owned())).collect::<Result<BTreeSet<_>>>()?;
+    Ok(paths.into_iter().filter(|path| !files.contains_key(path)).collect())
+}
+
+/// Writes the files, and removes those of the chart that are obsolete.
+///
+/// # Errors
+/// When a file cannot be read or written.
+pub fn write(root: &Path) -> Result<()> {
+    let files = files(root)?;
+    for (path, content) in &files {
+        let path = root.join(path);
+        let folder = path.parent().context("a file in the repository")?;
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        fs::write(&path, content).with_context(|| path.display().to_string())?;
+    }
+    for path in obsolete(root, &files)? {
+        fs::remove_file(root.join(&path)).with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}
