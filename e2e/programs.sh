@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Fetches the programs of Debian that tests run beside a control plane: containerd of three releases, docker-registry and
-# Prometheus. Nothing is installed, so no service starts.
+# Fetches the programs of Debian that tests run beside a control plane: containerd of three releases, docker-registry, Prometheus
+# and the kubectl of today. Nothing is installed, so no service starts.
 #
 #   programs.sh [OUT]
 #
 # Needs Debian 12 or later on x86-64, without root. Leaves containerd-bookworm (1.6), containerd-trixie (1.7),
-# containerd-forky (2.1 or later), docker-registry, prometheus and promtool in OUT, and prints OUT.
+# containerd-forky (2.1 or later), docker-registry, prometheus, promtool and kubectl-sid (1.36 or later) in OUT, and prints OUT.
 # Default: ~/.cache/winpool/programs
 # What is there already is not fetched again. Two runs at once do not disturb each other.
 set -euo pipefail
@@ -16,7 +16,8 @@ bookworm docker-registry docker-registry docker-registry
 bookworm prometheus prometheus prometheus
 bookworm prometheus promtool promtool
 trixie containerd containerd containerd-trixie
-forky containerd containerd containerd-forky"
+forky containerd containerd containerd-forky
+sid kubectl kubectl kubectl-sid"
 
 usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
 . "$(dirname "$(realpath "$0")")/debian.sh"

@@ -134,7 +134,8 @@ pub fn containerds() -> Result<[PathBuf; 3]> {
     Ok([bookworm?, trixie?, forky?])
 }
 
-/// A program that `e2e/programs.sh` fetches from Debian: `docker-registry`, `prometheus` or `promtool`.
+/// A program that `e2e/programs.sh` fetches from Debian: `docker-registry`, `prometheus`, `promtool` or `kubectl-sid`, the kubectl of
+/// today.
 ///
 /// # Errors
 /// When fetching it fails.

@@ -1,5 +1,5 @@
 //! Every command of the pages, run by a shell in a copy of the repository, with kubectl, winpool and helm in the `PATH` and a
-//! control plane as the current context.
+//! control plane as the current context: with the kubectl of the control plane, and with the newest one.
 
 use std::{
     fs,
@@ -140,6 +140,24 @@ fn commands(block: &Block) -> Vec<String> {
     commands
 }
 
+/// The kubectl with which the commands run.
+#[derive(Clone, Copy)]
+enum Kubectl {
+    /// That of the control plane.
+    Own,
+    /// That of Debian unstable.
+    Newest,
+}
+
+impl Kubectl {
+    fn path(self, control_plane: &ControlPlane) -> PathBuf {
+        match self {
+            Self::Own => control_plane.assets().kubectl.clone(),
+            Self::Newest => assets::program_of_debian("kubectl-sid").unwrap(),
+        }
+    }
+}
+
 /// The copy of the repository in which the commands of a page run.
 struct Checkout {
     folder: PathBuf,
@@ -148,16 +166,16 @@ struct Checkout {
 
 impl Checkout {
     /// Makes it below the folder of a control plane.
-    fn new(control_plane: &ControlPlane, page: &Page) -> Self {
+    fn new(control_plane: &ControlPlane, kubectl: Kubectl, page: &Page) -> Self {
         let folder = control_plane.directory().join("checkouts").join(page.name.replace('/', "-"));
         for inner in ["bin", "home/.local/bin", "log"] {
             fs::create_dir_all(folder.join(inner)).unwrap();
         }
-        for name in ["charts", "config", "crds", "docs"] {
+        for name in ["charts", "config", "crds", "docs", "install.yaml"] {
             symlink(workspace().join(name), folder.join(name)).unwrap();
         }
         let checkout = Self { folder, minor: control_plane.version().minor };
-        let kubectl = control_plane.assets().kubectl.display().to_string();
+        let kubectl = kubectl.path(control_plane).display().to_string();
         // Before 1.25 kubectl rejects the rules in the CRDs, as docs/install.md says.
         let validate = if checkout.minor < 25 { "--validate=false" } else { "" };
         checkout.program(
@@ -248,11 +266,9 @@ fn cache() -> PathBuf {
 }
 
 /// Runs the commands of pages, and panics with all that fail.
-fn run_pages<'a>(control_plane: &ControlPlane, pages: impl IntoIterator<Item = &'a Page>) {
-    let install = release::manifest::install_yaml(Path::new(workspace()), None).unwrap();
+fn run_pages<'a>(control_plane: &ControlPlane, kubectl: Kubectl, pages: impl IntoIterator<Item = &'a Page>) {
     let failures = pages.into_iter().flat_map(|page| {
-        let checkout = Checkout::new(control_plane, page);
-        fs::write(checkout.folder.join("install.yaml"), &install).unwrap();
+        let checkout = Checkout::new(control_plane, kubectl, page);
         page.blocks().iter().flat_map(|block| checkout.failures(&page.name, block)).collect::<Vec<_>>()
     });
     let failures: Vec<_> = failures.collect();
@@ -281,9 +297,10 @@ fn every_exception_is_a_command_of_a_page() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_command_of_the_pages_works_with_a_running_operator() {
-    let cluster = Cluster::start().await.unwrap();
+async fn run_pages_with_a_running_operator(kubectl: Kubectl) {
+    // A page deletes a namespace, which needs the controllers.
+    let options = Options { scheduler: false, ..Options::default() };
+    let cluster = Cluster::start_with(options).await.unwrap();
     let windows = |name: &str, pool: &str| SimulatedNode::windows(name, "10.0.20348.2700").label(NODE_LABEL, pool);
     let nodes =
         vec![windows("web-1", "web"), windows("web-2", "web"), windows("old-1", "old"), SimulatedNode::linux("l")];
@@ -295,25 +312,53 @@ async fn every_command_of_the_pages_works_with_a_running_operator() {
     cluster.apply_pool("web", pool_spec("other", json!({ "runtimeClasses": [] }))).await.unwrap();
     cluster.until_ready("web").await.unwrap();
     let together = |page: &&Page| !APART.contains(&page.name.as_str()) && page.name != TRANSCRIPT;
-    run_pages(&cluster.control_plane, pages(workspace()).iter().filter(together));
+    run_pages(&cluster.control_plane, kubectl, pages(workspace()).iter().filter(together));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_of_the_pages_works_with_a_running_operator() {
+    run_pages_with_a_running_operator(Kubectl::Own).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_of_the_pages_works_with_the_newest_kubectl() {
+    run_pages_with_a_running_operator(Kubectl::Newest).await;
+}
+
+async fn run_page_about_installation(kubectl: Kubectl) {
+    let control_plane = Arc::new(ControlPlane::start(Options::default()).await.unwrap());
+    let cluster = Cluster::connect(control_plane).await.unwrap();
+    let _kubelets = cluster.start_kubelets(vec![SimulatedNode::linux("linux-1")]).await.unwrap();
+    run_pages(&cluster.control_plane, kubectl, [&page("docs/install.md")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_of_the_page_about_installation_works_on_an_empty_cluster() {
-    let control_plane = Arc::new(ControlPlane::start(Options::default()).await.unwrap());
-    let cluster = Cluster::connect(control_plane).await.unwrap();
-    let _kubelets = cluster.start_kubelets(vec![SimulatedNode::linux("linux-1")]).await.unwrap();
-    run_pages(&cluster.control_plane, [&page("docs/install.md")]);
+    run_page_about_installation(Kubectl::Own).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_of_the_page_about_cluster_api_works_with_its_resources() {
+async fn every_command_of_the_page_about_installation_works_with_the_newest_kubectl() {
+    run_page_about_installation(Kubectl::Newest).await;
+}
+
+async fn run_page_about_cluster_api(kubectl: Kubectl) {
     let cluster = Cluster::start().await.unwrap();
     install_cluster_api(&cluster.control_plane, &[ApiVersion::V1Beta2]).await.unwrap();
     Machines::new(cluster.client.clone(), ApiVersion::V1Beta2).create_cluster().await.unwrap();
     assert_eq!((NAMESPACE, CLUSTER), ("default", "prod"), "the Cluster of the page");
     let _operator = cluster.start_operator(&[], &[]).await.unwrap();
-    run_pages(&cluster.control_plane, [&page("docs/delivery/cluster-api.md")]);
+    run_pages(&cluster.control_plane, kubectl, [&page("docs/delivery/cluster-api.md")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_of_the_page_about_cluster_api_works_with_its_resources() {
+    run_page_about_cluster_api(Kubectl::Own).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_of_the_page_about_cluster_api_works_with_the_newest_kubectl() {
+    run_page_about_cluster_api(Kubectl::Newest).await;
 }
 
 #[tokio::test]
