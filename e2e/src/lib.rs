@@ -41,6 +41,7 @@ pub mod kubectl;
 pub mod kubelet;
 pub mod network;
 pub mod node;
+pub mod node_network;
 pub mod objects;
 pub mod operator;
 pub mod permissions;

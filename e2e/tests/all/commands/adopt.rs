@@ -7,8 +7,14 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use e2e::{
-    audit::Request, certificates::Authority, cluster::Cluster, control_plane::User, kubelet::SimulatedNode,
-    network::free_port, operator::winpool,
+    audit::Request,
+    certificates::Authority,
+    cluster::Cluster,
+    control_plane::{Options, User},
+    kubelet::SimulatedNode,
+    network::free_port,
+    node_network::{NODE_ADDRESS, NodeNetwork},
+    operator::winpool,
 };
 use kube::{
     ResourceExt,
@@ -200,7 +206,7 @@ fn configz(path: &str) -> Response {
     }
 }
 
-/// Creates a Windows node whose kubelet has this port on loopback.
+/// Creates a Windows node of a [`NodeNetwork`] whose kubelet has this port.
 async fn node_with_kubelet(cluster: &Cluster, name: &str, port: u16) {
     let labels = json!({ "kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "agentpool": "web" });
     let node = json!({ "metadata": { "name": name, "labels": labels } });
@@ -208,7 +214,7 @@ async fn node_with_kubelet(cluster: &Cluster, name: &str, port: u16) {
     nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
     let resources = json!({ "cpu": "4", "memory": "16777216Ki", "pods": "110" });
     let status = json!({ "status": {
-        "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
+        "addresses": [{ "type": "InternalIP", "address": NODE_ADDRESS }],
         "daemonEndpoints": { "kubeletEndpoint": { "Port": port } },
         "capacity": resources, "allocatable": resources,
         "nodeInfo": {
@@ -223,7 +229,10 @@ async fn node_with_kubelet(cluster: &Cluster, name: &str, port: u16) {
 // A second thread serves the kubelets while the command runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn profiles_have_the_configuration_that_the_kubelets_show_where_it_can_be_read() {
-    let cluster = Cluster::start().await.unwrap();
+    let network = NodeNetwork::start().unwrap();
+    let arguments = vec![network.api_server_argument()];
+    let options = Options { api_server_arguments: arguments, ..Options::api_server_only() };
+    let cluster = Cluster::start_with(options).await.unwrap();
     let kubelet = Server::with_handler(&Authority::new().unwrap(), configz).await.unwrap();
     for name in ["web-1", "web-2"] {
         node_with_kubelet(&cluster, name, kubelet.address.port()).await;
