@@ -7,15 +7,15 @@ IMAGE ?= winpool:dev
 REPOSITORY ?= $(shell sed -n 's/^ *newName: //p' config/default/kustomization.yaml)
 ENGINE ?= $(firstword $(foreach engine,podman docker,$(if $(shell command -v $(engine)),$(engine))))
 
-# Arguments for `make run`.
+# For `make run`: arguments, and the version of a published Kubernetes, such as 1.36, instead of the one that is built.
 ARGS ?=
+KUBERNETES ?=
 
 # For `make windows`: dev builds a larger program in less time.
 PROFILE ?= release
 
 # Where cargo puts what it builds.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-PROGRAMS := $(TARGET)/debug
 WINDOWS := x86_64-pc-windows-gnu
 
 .DEFAULT_GOAL := help
@@ -25,8 +25,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: packages ## a real control plane with simulated Windows nodes and the operator; ARGS=--once ends when it has converged
-	$(CARGO) build --workspace --bin winpool --bin demo
-	@WINPOOL_BINARY=$(PROGRAMS)/winpool $(PROGRAMS)/demo $(ARGS)
+	@CARGO=$(CARGO) KUBERNETES=$(KUBERNETES) e2e/run.sh $(ARGS)
 
 test: packages windows-packages ## everything, with the seconds of each step: lint, unit tests, those on real servers and under Wine
 	@CARGO=$(CARGO) e2e/test.sh

@@ -68,12 +68,13 @@ for name in "${components[@]}" kubelet.exe; do
 done
 if [[ $building ]]; then packages+=(golang-go golang-github-modern-go-reflect2-dev dpkg-dev); fi
 
+if [[ $building ]]; then say "building Kubernetes $version once from Debian's source, about 6 minutes on two cores, more beside other builds"; fi
 say "reading Debian's package lists…"
-apt-get update -qq 9>&- >&2
+quietly apt-get update -qq
 if ((${#packages[@]})); then
   say "installing ${packages[*]} from Debian (up to 1 minute)…"
   # Debian would start etcd as a service where there is systemd; the programs here are started by the tests alone.
-  RUNLEVEL=1 apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${packages[@]}" 9>&- >&2
+  RUNLEVEL=1 quietly apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${packages[@]}"
 fi
 
 if wants etcd; then
@@ -91,8 +92,9 @@ if [[ $building ]]; then
   done
   apt=(-o "Dir::Etc::SourceList=$work/apt/sources.list" -o "Dir::Etc::SourceParts=$work/apt/parts"
     -o "Dir::State::Lists=$work/apt/lists" -o APT::Sandbox::User=root)
-  apt-get "${apt[@]}" update -qq 9>&- >&2
-  (cd "$work" && apt-get "${apt[@]}" source -qq kubernetes 9>&- >&2)
+  quietly apt-get "${apt[@]}" update -qq
+  cd "$work"
+  quietly apt-get "${apt[@]}" source -qq kubernetes
 
   tree=$(find "$work" -maxdepth 1 -type d -name "kubernetes-*$version")
   [[ $tree ]] || fail "Debian's source of Kubernetes is no longer $version: $(cd "$work" && ls -d kubernetes*)"

@@ -3,6 +3,12 @@
 say() { echo "$*" >&2; }
 fail() { say "${0##*/}: $*"; exit 1; }
 
+# Runs a command, and shows its output only if it fails. usage: quietly COMMAND…
+quietly() {
+  local output
+  output=$("$@" 2>&1 9>&-) || { say "$output"; fail "$1 failed"; }
+}
+
 # Sets `out` to the folder that the arguments of a script name, or to its default in the folder of caches; answers --help by
 # `usage` of the script. usage: read_out DEFAULT [ARGUMENT…]
 read_out() {

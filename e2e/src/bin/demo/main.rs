@@ -29,7 +29,7 @@ use tokio::{
 
 use crate::{
     fleet::{Fleet, Mistakes, fleet},
-    progress::{Progress, blocking, step, step_with_progress},
+    progress::{Progress, blocking, step, step_with_own_progress, step_with_progress},
     rollout::Rollout,
 };
 
@@ -134,7 +134,7 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
 }
 
 async fn start_control_plane() -> Result<Arc<ControlPlane>> {
-    step("looking for a control plane", async {
+    step_with_own_progress("looking for a control plane", async {
         let assets = blocking(Assets::locate).await?;
         let folder = assets.kube_apiserver.parent().unwrap_or(&assets.kube_apiserver).display();
         Ok(((), format!("Kubernetes {} found in {folder}", assets.version.text)))

@@ -35,6 +35,19 @@ pub async fn step_with_progress<T>(
     let ticker = Ticker::start(what, started, progress.clone());
     let ended = work.await;
     drop(ticker);
+    finished(what, started, ended)
+}
+
+/// Like [`step`], for work that prints its progress itself.
+///
+/// # Errors
+/// Those of `work`, with the step's name.
+pub async fn step_with_own_progress<T>(what: &str, work: impl Future<Output = Result<(T, String)>>) -> Result<T> {
+    let started = Instant::now();
+    finished(what, started, work.await)
+}
+
+fn finished<T>(what: &str, started: Instant, ended: Result<(T, String)>) -> Result<T> {
     let (value, result) = ended.with_context(|| what.to_owned())?;
     println!("{} {result}", dim(&format!("[{:>5.1} s]", started.elapsed().as_secs_f64())));
     Ok(value)

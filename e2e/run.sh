@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Builds winpool and a control plane, both at once, and runs the demonstration: what `make run` does.
+#
+#   run.sh [ARGUMENT…]
+#
+# The arguments are those of the demonstration. The control plane is the published one of the version in KUBERNETES (kubernetes.sh),
+# or that of KUBEBUILDER_ASSETS, or else Kubernetes 1.20.2 from Debian's source (control-plane.sh).
+set -euo pipefail
+cd "$(dirname "$(realpath "$0")")/.."
+. e2e/debian.sh
+
+if [[ ${KUBERNETES:-} ]]; then unset KUBEBUILDER_ASSETS; fi
+cargo=${CARGO:-cargo}
+target=${CARGO_TARGET_DIR:-target}
+# What a build keeps for the next edit costs a fifth of its time: only where somebody edits.
+[[ -d $target/debug/incremental ]] || export CARGO_INCREMENTAL=0
+
+work=$(mktemp -d)
+jobs=()
+finish() {
+  # Each job has a process group of its own.
+  for job in "${jobs[@]}"; do kill -- "-$job" 2>/dev/null || true; done
+  rm -rf -- "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Starts a part of the work, and says at its end how long it took. usage: start NAME COMMAND…
+start() {
+  local name=$1
+  shift
+  (
+    begin=$SECONDS
+    "$@" || { say "$name: failed"; exit 1; }
+    ((SECONDS - begin < 2)) || say "$name: done after $((SECONDS - begin)) s"
+  ) &
+  jobs+=($!)
+}
+
+control_plane() {
+  if [[ ${KUBERNETES:-} ]]; then
+    e2e/kubernetes.sh "$KUBERNETES"
+  else
+    e2e/control-plane.sh
+  fi >"$work/assets" 2> >(sed -u 's/^/control plane: /' >&2)
+}
+
+[[ -x $target/debug/demo ]] || say "winpool: building it and the demonstration once, about 4 minutes on two cores, more beside other builds"
+set -m
+if [[ ! ${KUBEBUILDER_ASSETS:-} ]]; then start "control plane" control_plane; fi
+start "winpool" "$cargo" build --workspace --bin winpool --bin demo
+set +m
+for _ in "${jobs[@]}"; do wait -n || exit 1; done
+jobs=()
+
+if [[ ! ${KUBEBUILDER_ASSETS:-} ]]; then
+  KUBEBUILDER_ASSETS=$(<"$work/assets")
+  export KUBEBUILDER_ASSETS
+fi
+rm -rf -- "$work"
+export WINPOOL_BINARY=$target/debug/winpool
+exec "$target/debug/demo" "$@"
