@@ -7,9 +7,11 @@ IMAGE ?= winpool:dev
 REPOSITORY ?= $(shell sed -n 's/^ *newName: //p' config/default/kustomization.yaml)
 ENGINE ?= $(firstword $(foreach engine,podman docker,$(if $(shell command -v $(engine)),$(engine))))
 
-# For `make run`: arguments, and the version of a published Kubernetes, such as 1.36, instead of the one that is built.
-ARGS ?=
+# For `make run` and `make test`: the version of a published Kubernetes, such as 1.36, instead of the one that is built.
 KUBERNETES ?=
+
+# Arguments for `make run`.
+ARGS ?=
 
 # For `make windows`: dev builds a larger program in less time.
 PROFILE ?= release
@@ -28,10 +30,10 @@ run: packages ## a real control plane with simulated Windows nodes and the opera
 	@CARGO=$(CARGO) KUBERNETES=$(KUBERNETES) e2e/run.sh $(ARGS)
 
 test: packages windows-packages ## everything, with the seconds of each step: lint, unit tests, those on real servers and under Wine
-	@CARGO=$(CARGO) e2e/test.sh
+	@CARGO=$(CARGO) KUBERNETES=$(KUBERNETES) e2e/test.sh
 
 test-long: packages windows-packages ## the tests that take long at their full size: a thousand nodes, twenty rounds under Wine
-	@CARGO=$(CARGO) e2e/test.sh --long
+	@CARGO=$(CARGO) KUBERNETES=$(KUBERNETES) e2e/test.sh --long
 
 upstream: ## build upstream's CRD server and policy evaluator anew, from what Debian unstable has today
 	@e2e/upstream.sh --update

@@ -8,6 +8,10 @@ set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/.."
 . e2e/debian.sh
 
+if [[ ${KUBERNETES:-} ]]; then
+  KUBEBUILDER_ASSETS=$(e2e/kubernetes.sh "$KUBERNETES")
+  export KUBEBUILDER_ASSETS
+fi
 cargo=${CARGO:-cargo}
 target=${CARGO_TARGET_DIR:-target}
 windows=x86_64-pc-windows-gnu
