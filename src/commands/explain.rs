@@ -40,7 +40,7 @@ enum Subject {
 
 impl Subject {
     fn all() -> impl Iterator<Item = Self> {
-        let conditions = CONDITIONS.iter().map(Self::Condition);
+        let conditions = CONDITIONS.iter().copied().map(Self::Condition);
         let reasons = CONDITIONS.iter().flat_map(|of| of.reasons.iter().map(move |reason| Self::Reason(of, reason)));
         Code::ALL.iter().copied().map(Self::Code).chain(conditions).chain(reasons)
     }

@@ -10,9 +10,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use winpool_api::{
     NodeConfigPhase,
-    conditions::{CONDITIONS, ConditionStatus, ConditionType, Role, condition_type, of_role},
+    conditions::{CONDITIONS, ConditionStatus, ConditionType, READY, RECONCILING, Role, STALLED, of_role},
     custom_resource_definitions,
-    names::condition,
 };
 
 use self::{argocd::ArgoCd, kstatus::KStatus};
@@ -46,24 +45,19 @@ fn object(generation: i64, observed: i64, deleting: bool, conditions: [(&str, St
 /// Every combination of the conditions that kstatus reads, each with an earlier, the present and no generation, and with
 /// and without a deletion.
 fn combinations() -> Vec<Value> {
-    let of = |name| states(condition_type(name).unwrap());
     // Reconciling never has a reason of the required conditions.
-    let own = condition_type(condition::RECONCILING).unwrap().reasons.iter();
+    let own = RECONCILING.reasons.iter();
     let own = own.flat_map(|reason| reason.status.iter().map(|status| Some((*status, reason.name))));
     let reconciling_states: Vec<State> = own.chain([None]).collect();
     let mut all = Vec::new();
-    for ready in of(condition::READY) {
+    for ready in states(&READY) {
         for reconciling in reconciling_states.iter().copied() {
             // Stalled is False, or True with the reason of Ready.
             let reason = ready.map_or("AsSpecified", |(_, reason)| reason);
             for stalled in [None, Some((ConditionStatus::False, "AsSpecified")), Some((ConditionStatus::True, reason))]
             {
                 for (observed, deleting) in [(-1, false), (6, false), (7, false), (7, true)] {
-                    let conditions = [
-                        (condition::READY, ready),
-                        (condition::RECONCILING, reconciling),
-                        (condition::STALLED, stalled),
-                    ];
+                    let conditions = [(READY.name, ready), (RECONCILING.name, reconciling), (STALLED.name, stalled)];
                     all.push(object(7, observed, deleting, conditions));
                 }
             }

@@ -6,18 +6,17 @@ use syn::{Item, parse_file};
 use winpool_agent::report::CHANGED_ON_NODE;
 use winpool_api::{
     RollbackReason,
-    conditions::{CONDITIONS, ConditionType, Role, condition_type, of_role},
-    names::condition,
+    conditions::{CONDITIONS, ConditionType, Role, VALID, of_role},
 };
 
 /// The blocks of the page, by the name in their comments.
 fn blocks() -> [(&'static str, String); 4] {
-    let of_pool = |role| of_role(role).filter(|known| known.name != condition::VALID);
+    let of_pool = |role| of_role(role).filter(|known| **known != VALID);
     [
         ("ready", rows(of_role(Role::Summary))),
         ("required", rows(of_pool(Role::Required))),
         ("flags", rows(of_pool(Role::Flag))),
-        ("profile", rows(condition_type(condition::VALID).into_iter())),
+        ("profile", rows([&VALID].into_iter())),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Every condition as data: what it means, which status is a problem, and its reasons. Status, events, `winpool plan`
 //! and docs/status.md are derived from this table.
 
-use super::names::{condition, reason};
+use super::names::reason;
 
 /// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum Role {
 }
 
 /// A type of condition.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ConditionType {
     /// Its name.
     pub name: &'static str,
@@ -58,11 +58,11 @@ pub struct ConditionType {
 }
 
 /// A reason of a condition.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Reason {
     /// Its name.
     pub name: &'static str,
-    /// The statuses that occur with this reason.
+    /// The statuses that occur with this reason, the usual one first.
     pub status: &'static [ConditionStatus],
     /// What it means.
     pub meaning: &'static str,
@@ -71,6 +71,14 @@ pub struct Reason {
 }
 
 impl ConditionType {
+    /// The condition with a reason of its row, which has the status.
+    pub fn because(&'static self, reason: &'static str, message: impl Into<String>) -> ComputedCondition {
+        let listed = self.reasons.iter().find(|listed| listed.name == reason);
+        let status = listed.and_then(|listed| listed.status.first()).copied().unwrap_or(self.problem_when);
+        debug_assert!(self.allows(status, reason), "{}/{reason} is not in the table of conditions", self.name);
+        ComputedCondition { of: self, status, reason, message: message.into(), count: 0 }
+    }
+
     /// Whether this status with this reason is a problem. `Observing`, `Paused` and `RollingOut` are not problems.
     pub fn is_problem(&self, status: &str, reason: &str) -> bool {
         let expected = [reason::OBSERVING, reason::PAUSED, reason::ROLLING_OUT];
@@ -88,14 +96,47 @@ fn listed_as_problem(reason: &str) -> impl Fn(&ConditionType) -> bool + '_ {
     move |of| of.reasons.iter().any(|known| known.name == reason)
 }
 
+/// A condition as a reconcile computes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComputedCondition {
+    /// Its type.
+    pub of: &'static ConditionType,
+    /// Its status.
+    pub status: ConditionStatus,
+    /// The stable reason.
+    pub reason: &'static str,
+    /// The problem and the remedy, or the state without a problem.
+    pub message: String,
+    /// The number of nodes or objects with the problem; 0 if a number does not apply.
+    pub count: usize,
+}
+
+impl ComputedCondition {
+    /// Whether it reports a problem.
+    pub fn is_problem(&self) -> bool {
+        self.of.is_problem(self.status.as_str(), self.reason)
+    }
+
+    /// The same condition with a number of objects.
+    pub fn about(self, count: usize) -> Self {
+        Self { count, ..self }
+    }
+
+    /// The same condition with another status of its reason.
+    pub fn with_status(self, status: ConditionStatus) -> Self {
+        debug_assert!(self.of.allows(status, self.reason), "{}/{} has no such status", self.of.name, self.reason);
+        Self { status, ..self }
+    }
+}
+
 /// The type with this name.
 pub fn condition_type(name: &str) -> Option<&'static ConditionType> {
-    CONDITIONS.iter().find(|known| known.name == name)
+    CONDITIONS.iter().copied().find(|known| known.name == name)
 }
 
 /// The types with this role in `Ready`.
 pub fn of_role(role: Role) -> impl Iterator<Item = &'static ConditionType> {
-    CONDITIONS.iter().filter(move |known| known.role == role)
+    CONDITIONS.iter().copied().filter(move |known| known.role == role)
 }
 
 /// Reasons after which the operator can continue without a change of the pool, so that `Stalled` stays False.
@@ -133,10 +174,22 @@ const fn condition(
     ConditionType { name, role, problem_when, meaning, reasons }
 }
 
-/// Every condition of a pool, in the order of the documentation, and the one of a profile.
+/// Generates a row for each condition, and the table of all.
+macro_rules! conditions {
+    ($($row:ident = $of:expr;)*) => {
+        $(
+            #[allow(missing_docs)] // the row has its meaning
+            pub static $row: ConditionType = $of;
+        )*
+
+        /// Every condition of a pool, in the order of the documentation, and the one of a profile.
+        pub static CONDITIONS: &[&ConditionType] = &[$(&$row),*];
+    };
+}
+
 #[rustfmt::skip]
-pub const CONDITIONS: &[ConditionType] = &[
-    condition(condition::READY, Role::Summary, ConditionStatus::False, "the spec is applied", &[
+conditions! {
+    READY = condition("Ready", Role::Summary, ConditionStatus::False, "the spec is applied", &[
         row(reason::AS_SPECIFIED, TRUE, "everything is as specified", NOTHING),
         row(reason::OBSERVING, TRUE, "`mode: Observe`: the operator writes only status",
             "review `status.pending`; set `mode: Enforce` to apply it"),
@@ -148,27 +201,27 @@ pub const CONDITIONS: &[ConditionType] = &[
         row(reason::WRITE_FAILED, FALSE, "a request to the API server failed and is retried",
             "read the message: check the API server, `config/default`, the CRDs and admission policies"),
         row(reason::INVALID, FALSE, "the spec has mistakes", "see `SpecValid`"),
-    ]),
-    condition(condition::RECONCILING, Role::Summary, ConditionStatus::Unknown,
+    ]);
+    RECONCILING = condition("Reconciling", Role::Summary, ConditionStatus::Unknown,
         "the operator is applying a new generation (kstatus)", &[
         row(reason::PROGRESSING, TRUE, "a new generation is being applied", NOTHING),
         row(reason::DELETING, TRUE_OR_FALSE, "a cleanup is in progress, or paused", NOTHING),
         row(reason::AS_SPECIFIED, FALSE, "the current generation was applied", NOTHING),
         row(reason::INVALID, FALSE, "nothing is applied, because the spec has mistakes", "see `SpecValid`"),
-    ]),
-    condition(condition::STALLED, Role::Summary, ConditionStatus::True,
+    ]);
+    STALLED = condition("Stalled", Role::Summary, ConditionStatus::True,
         "the operator cannot continue without a change to the pool or the cluster (kstatus); reason and message are \
          those of `Ready`", &[
         row(reason::AS_SPECIFIED, FALSE, "nothing keeps the operator from continuing", NOTHING),
-    ]),
-    condition(condition::SPEC_VALID, Role::Required, ConditionStatus::False, "the spec is valid", &[
+    ]);
+    SPEC_VALID = condition("SpecValid", Role::Required, ConditionStatus::False, "the spec is valid", &[
         row(reason::VALID, TRUE, "the spec is valid",
             "no action required, unless the message names a label that a kubelet could set on its own node: then add a \
              label with the prefix `node-restriction.kubernetes.io/` to the selector"),
         row(reason::INVALID, FALSE, "the spec has mistakes, each with its path; only status is written",
             "correct the fields in the message; from Kubernetes 1.25 on, the API server rejects most of them"),
-    ]),
-    condition(condition::PROFILE_RESOLVED, Role::Required, ConditionStatus::False,
+    ]);
+    PROFILE_RESOLVED = condition("ProfileResolved", Role::Required, ConditionStatus::False,
         "the profile exists and is valid, or none is named", &[
         row(reason::RESOLVED, TRUE, "the profile exists and is valid", NOTHING),
         row(reason::NOT_USED, TRUE, "the pool names no profile, so no configuration is rendered", NOTHING),
@@ -176,8 +229,8 @@ pub const CONDITIONS: &[ConditionType] = &[
             "apply the profile, or correct `spec.profileRef.name`"),
         row(reason::INVALID, FALSE, "the profile has mistakes; nodes keep their last configuration",
             "correct the profile: `kubectl describe wrp NAME`"),
-    ]),
-    condition(condition::NODES_ASSIGNED, Role::Required, ConditionStatus::False,
+    ]);
+    NODES_ASSIGNED = condition("NodesAssigned", Role::Required, ConditionStatus::False,
         "every matching node belongs to this pool alone", &[
         row(reason::ASSIGNED, TRUE, "every matching node belongs to this pool alone", NOTHING),
         row(reason::NO_NODES, TRUE, "no Windows node matches, as in a pool that is scaled to zero",
@@ -197,8 +250,8 @@ pub const CONDITIONS: &[ConditionType] = &[
              selector does not open them to Linux pods",
             "correct the selector or the labels, or release the nodes with the `kubectl annotate` command in the \
              message"),
-    ]),
-    condition(condition::RUNTIME_CLASS_READY, Role::Required, ConditionStatus::False,
+    ]);
+    RUNTIME_CLASS_READY = condition("RuntimeClassReady", Role::Required, ConditionStatus::False,
         "the RuntimeClasses are as specified", &[
         row(reason::APPLIED, TRUE, "the RuntimeClasses are as specified", NOTHING),
         row(reason::OBSERVING, FALSE, "the RuntimeClasses differ, and the pool does not write", "see `Ready`"),
@@ -219,8 +272,8 @@ pub const CONDITIONS: &[ConditionType] = &[
             "another client repeatedly reverts or deletes it. A reverted class is not written for ten minutes; a \
              deleted one is created again with a delay of at most 30 s",
             "stop that client: `kubectl get runtimeclass NAME -o yaml --show-managed-fields` names it"),
-    ]),
-    condition(condition::NODES_TAINTED, Role::Required, ConditionStatus::False,
+    ]);
+    NODES_TAINTED = condition("NodesTainted", Role::Required, ConditionStatus::False,
         "every node has the labels, the taints and the name of its configuration", &[
         row(reason::APPLIED, TRUE, "every node has its labels, taints and configuration name", NOTHING),
         row(reason::OBSERVING, FALSE, "some nodes lack labels or taints, and the pool does not write", "see `Ready`"),
@@ -255,8 +308,8 @@ pub const CONDITIONS: &[ConditionType] = &[
              changed now; existing taints are kept",
             "no action required, or see `RuntimeClassReady`"),
         row(reason::WRITE_FAILED, FALSE, "a write failed and is retried", "read the message"),
-    ]),
-    condition(condition::CONFIG_RENDERED, Role::Required, ConditionStatus::False,
+    ]);
+    CONFIG_RENDERED = condition("ConfigRendered", Role::Required, ConditionStatus::False,
         "the profile renders for every node", &[
         row(reason::RENDERED, TRUE, "every node whose versions are known has a configuration", NOTHING),
         row(reason::TABLES_END_AT, TRUE,
@@ -274,8 +327,8 @@ pub const CONDITIONS: &[ConditionType] = &[
             "the profile cannot be used, needs a feature that a node's version does not have, or reserves more than a \
              node has",
             "read the message; change the profile, or use a pool with another profile for these nodes"),
-    ]),
-    condition(condition::OS_MISMATCH, Role::Flag, ConditionStatus::True,
+    ]);
+    OS_MISMATCH = condition("OSMismatch", Role::Flag, ConditionStatus::True,
         "the operating systems of host and container do not fit", &[
         row(reason::MATCHED, FALSE, "host and container OS are compatible", NOTHING),
         row(reason::NODE_BUILD_DIFFERS, TRUE,
@@ -297,8 +350,8 @@ pub const CONDITIONS: &[ConditionType] = &[
         row(reason::UNKNOWN_VERSION, UNKNOWN,
             "a node reports no Windows version, or one that this operator does not know",
             "check the kubelet, or upgrade winpool"),
-    ]),
-    condition(condition::VERSION_SKEW, Role::Flag, ConditionStatus::True,
+    ]);
+    VERSION_SKEW = condition("VersionSkew", Role::Flag, ConditionStatus::True,
         "a kubelet is outside the version skew policy", &[
         row(reason::WITHIN_POLICY, FALSE,
             "every kubelet is within the policy; the message names kubelets that are newer than the tables of winpool, \
@@ -311,8 +364,8 @@ pub const CONDITIONS: &[ConditionType] = &[
             "replace or upgrade the node"),
         row(reason::UNKNOWN_VERSION, UNKNOWN, "the version of the API server or of a kubelet is not known",
             "check the kubelet, or upgrade winpool"),
-    ]),
-    condition(condition::OS_SUPPORTED, Role::Flag, ConditionStatus::False,
+    ]);
+    OS_SUPPORTED = condition("OSSupported", Role::Flag, ConditionStatus::False,
         "this Windows is supported by Microsoft and by the kubelet's minor version", &[
         row(reason::SUPPORTED, TRUE, "mainstream support; the message has the date", NOTHING),
         row(reason::EXTENDED_SUPPORT_ONLY, TRUE, "extended support only; the message has the date",
@@ -323,8 +376,8 @@ pub const CONDITIONS: &[ConditionType] = &[
         row(reason::NOT_SUPPORTED_BY_KUBERNETES, FALSE, "the kubelet's minor version does not support this Windows",
             "use nodes with a Windows that it supports"),
         row(reason::UNKNOWN_VERSION, UNKNOWN, "a version is not known", "check the kubelet, or upgrade winpool"),
-    ]),
-    condition(condition::RUNTIME_SUPPORTED, Role::Flag, ConditionStatus::False,
+    ]);
+    RUNTIME_SUPPORTED = condition("RuntimeSupported", Role::Flag, ConditionStatus::False,
         "the container runtime is compatible with kubelet, host and RuntimeClasses", &[
         row(reason::SUPPORTED, TRUE, "the container runtime is compatible with kubelet, host and RuntimeClasses", NOTHING),
         row(reason::TOO_OLD_FOR_NEXT_MINOR, TRUE,
@@ -343,8 +396,8 @@ pub const CONDITIONS: &[ConditionType] = &[
              node to another pool"),
         row(reason::UNKNOWN_VERSION, UNKNOWN, "the version of the runtime is not known",
             "check the node, or upgrade winpool"),
-    ]),
-    condition(condition::CONFIG_IN_EFFECT, Role::Flag, ConditionStatus::False,
+    ]);
+    CONFIG_IN_EFFECT = condition("ConfigInEffect", Role::Flag, ConditionStatus::False,
         "the reported resources of every node (capacity minus allocatable, and pods) are those of its configuration, and \
          with `delivery.method: Agent` its agent reports that it runs it", &[
         row(reason::IN_EFFECT, TRUE, "they are", NOTHING),
@@ -363,8 +416,8 @@ pub const CONDITIONS: &[ConditionType] = &[
             "correct the profile, or raise `spec.delivery.rollout.attempt` to try it again: `kubectl get wnc` has the reasons"),
         row(reason::WRITE_FAILED, FALSE, "the operator cannot assign configurations to the agents",
             "apply `crds` and `config/agent`, and read the message"),
-    ]),
-    condition(condition::MACHINES_TEMPLATED, Role::Flag, ConditionStatus::False,
+    ]);
+    MACHINES_TEMPLATED = condition("MachinesTemplated", Role::Flag, ConditionStatus::False,
         "with `delivery.method: ClusterAPI`, the machines of Cluster API get the configuration when they are created", &[
         row(reason::NOT_USED, TRUE, "the pool does not use Cluster API", NOTHING),
         row(reason::UP_TO_DATE, TRUE, "all machines were created from the current template", NOTHING),
@@ -400,8 +453,8 @@ pub const CONDITIONS: &[ConditionType] = &[
             "select by a label that a kubelet may set, or one of `node.cluster.x-k8s.io/` in the machine labels"),
         row(reason::TEMPLATE_INVALID, FALSE, "no template can be rendered",
             "read the message, which has paths in the profile, the pool, or the template to add to"),
-    ]),
-    condition(condition::WORKLOADS_PLACED, Role::Flag, ConditionStatus::False,
+    ]);
+    WORKLOADS_PLACED = condition("WorkloadsPlaced", Role::Flag, ConditionStatus::False,
         "every pod runs on a matching node, and would be scheduled there again", &[
         row(reason::PLACED, TRUE, "no problem was found", NOTHING),
         row(reason::PLACED_WITH_WARNINGS, TRUE,
@@ -443,16 +496,16 @@ pub const CONDITIONS: &[ConditionType] = &[
             "set a limit, and a request of the same size"),
         row(reason::FIELDS_WITHOUT_EFFECT, TRUE, "a pod uses fields that Windows ignores or rejects",
             "remove them; `winpool lint` names each"),
-    ]),
-    condition(condition::VALID, Role::Required, ConditionStatus::False, "the profile can be rendered", &[
+    ]);
+    VALID = condition("Valid", Role::Required, ConditionStatus::False, "the profile can be rendered", &[
         row(reason::VALID, TRUE, "the profile can be rendered", NOTHING),
         row(reason::VALID_WITH_WARNINGS, TRUE,
             "it can be rendered, with values that are known to cause problems, such as less than 2Gi reserved for \
              Windows",
             "read the message"),
         row(reason::INVALID, FALSE, "the profile has mistakes, each with its path", "correct the fields in the message"),
-    ]),
-];
+    ]);
+}
 
 #[cfg(test)]
 mod tests {
@@ -472,17 +525,21 @@ mod tests {
     #[test]
     fn a_status_is_a_problem_by_the_polarity_of_its_condition() {
         let table = [
-            (condition::READY, "False", reason::TAINT_CONFLICT, true),
-            (condition::READY, "False", reason::PAUSED, false),
-            (condition::NODES_TAINTED, "False", reason::OBSERVING, false),
-            (condition::OS_MISMATCH, "True", reason::NODE_BUILD_DIFFERS, true),
-            (condition::OS_MISMATCH, "False", reason::MATCHED, false),
-            (condition::OS_MISMATCH, "Unknown", reason::UNKNOWN_VERSION, false),
-            (condition::OS_SUPPORTED, "False", reason::END_OF_LIFE, true),
+            (&READY, ConditionStatus::False, reason::TAINT_CONFLICT, true),
+            (&READY, ConditionStatus::False, reason::PAUSED, false),
+            (&NODES_TAINTED, ConditionStatus::False, reason::OBSERVING, false),
+            (&OS_MISMATCH, ConditionStatus::True, reason::NODE_BUILD_DIFFERS, true),
+            (&OS_MISMATCH, ConditionStatus::False, reason::MATCHED, false),
+            (&OS_MISMATCH, ConditionStatus::Unknown, reason::UNKNOWN_VERSION, false),
+            (&OS_SUPPORTED, ConditionStatus::False, reason::END_OF_LIFE, true),
         ];
-        for (name, status, reason, expected) in table {
-            let known = condition_type(name).unwrap();
-            assert_eq!(known.is_problem(status, reason), expected, "{name}={status} {reason}");
+        for (of, status, reason, expected) in table {
+            assert_eq!(of.is_problem(status.as_str(), reason), expected, "{} {status:?} {reason}", of.name);
+            let computed = of.because(reason, "");
+            // `Paused` is usually no problem: False is the exception.
+            let usual = if reason == reason::PAUSED { ConditionStatus::True } else { status };
+            assert_eq!(computed.status, usual, "{} {reason}", of.name);
+            assert_eq!(computed.with_status(status).is_problem(), expected, "{} {status:?} {reason}", of.name);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Names in the API: labels, annotations, field managers, conditions and their reasons.
+//! Names in the API: labels, annotations, field managers and the reasons of conditions.
 
 /// The API group.
 pub const GROUP: &str = "winpool.dev";
@@ -83,28 +83,6 @@ pub mod manager {
     pub const STATUS: &str = "winpool-status";
     /// Finalizers of winpool's resources.
     pub const FINALIZERS: &str = "winpool-finalizers";
-}
-
-/// Types of conditions. [`super::conditions`] describes them.
-#[allow(missing_docs)] // the table has the meaning of each
-pub mod condition {
-    pub const READY: &str = "Ready";
-    pub const RECONCILING: &str = "Reconciling";
-    pub const STALLED: &str = "Stalled";
-    pub const SPEC_VALID: &str = "SpecValid";
-    pub const PROFILE_RESOLVED: &str = "ProfileResolved";
-    pub const NODES_ASSIGNED: &str = "NodesAssigned";
-    pub const RUNTIME_CLASS_READY: &str = "RuntimeClassReady";
-    pub const NODES_TAINTED: &str = "NodesTainted";
-    pub const CONFIG_RENDERED: &str = "ConfigRendered";
-    pub const VERSION_SKEW: &str = "VersionSkew";
-    pub const OS_MISMATCH: &str = "OSMismatch";
-    pub const OS_SUPPORTED: &str = "OSSupported";
-    pub const RUNTIME_SUPPORTED: &str = "RuntimeSupported";
-    pub const CONFIG_IN_EFFECT: &str = "ConfigInEffect";
-    pub const MACHINES_TEMPLATED: &str = "MachinesTemplated";
-    pub const WORKLOADS_PLACED: &str = "WorkloadsPlaced";
-    pub const VALID: &str = "Valid";
 }
 
 /// Reasons of conditions. They are stable: automation may compare them. [`super::conditions`] describes them.

@@ -1,18 +1,47 @@
 //! Parts of messages: counts, and lists of the first few names.
 
-use std::{collections::BTreeSet, error::Error};
+use std::{collections::BTreeSet, error::Error, fmt};
 
 /// How many objects a message names.
 const NAMED: usize = 5;
 
-/// A number of things, with a plural in `-s`.
-pub fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+/// A number of things, such as `2 nodes`. The plural ends in `-s`.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted<'a> {
+    count: usize,
+    what: &'a str,
+}
+
+/// A number of things.
+pub fn counted(count: usize, what: &str) -> Counted<'_> {
+    Counted { count, what }
+}
+
+impl Counted<'_> {
+    /// The verb or pronoun that agrees with the number.
+    pub fn agree(self, singular: &'static str, plural: &'static str) -> &'static str {
+        agree(self.count, singular, plural)
+    }
+}
+
+impl fmt::Display for Counted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.count, self.what, self.agree("", "s"))
+    }
 }
 
 /// The verb that agrees with a number of things.
 pub fn agree(count: usize, singular: &'static str, plural: &'static str) -> &'static str {
     if count == 1 { singular } else { plural }
+}
+
+/// A sentence about some nodes, from their number and the names of the first five; `None` without nodes.
+pub fn about_nodes<T: AsRef<str>>(
+    nodes: impl IntoIterator<Item = T>,
+    sentence: impl FnOnce(Counted, &str) -> String,
+) -> Option<String> {
+    let nodes: Vec<T> = nodes.into_iter().collect();
+    (!nodes.is_empty()).then(|| sentence(counted(nodes.len(), "node"), &some_of(&nodes)))
 }
 
 /// An error with its sources, each text once.

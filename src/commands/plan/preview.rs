@@ -6,8 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 use winpool_api::{
     Taint,
+    conditions::{Role, condition_type},
     facts::Minor,
-    names::{condition, reason},
+    names::reason,
 };
 use winpool_core::{
     node::WindowsNode,
@@ -132,26 +133,6 @@ pub struct UpgradeFinding {
     pub nodes: Vec<String>,
 }
 
-/// The conditions that `Ready` requires.
-const REQUIRED: [&str; 6] = [
-    condition::SPEC_VALID,
-    condition::PROFILE_RESOLVED,
-    condition::NODES_ASSIGNED,
-    condition::RUNTIME_CLASS_READY,
-    condition::NODES_TAINTED,
-    condition::CONFIG_RENDERED,
-];
-/// The conditions that report problems of the nodes, each with the status that is a problem.
-const FLAGS: [(&str, &str); 5] = [
-    (condition::VERSION_SKEW, "True"),
-    (condition::OS_MISMATCH, "True"),
-    (condition::OS_SUPPORTED, "False"),
-    (condition::RUNTIME_SUPPORTED, "False"),
-    (condition::CONFIG_IN_EFFECT, "False"),
-];
-/// The reasons of withheld changes, which the plan lists separately.
-const WITHHELD: [&str; 2] = [reason::OBSERVING, reason::PAUSED];
-
 impl Preview {
     /// Plans all pools of a snapshot, and an upgrade to `target`.
     pub fn new(snapshot: &Snapshot, target: Option<Minor>) -> Self {
@@ -189,29 +170,35 @@ impl PoolPreview {
     fn new(snapshot: &Snapshot, plan: &Plan) -> Self {
         let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
         let conditions = report(snapshot, plan, &Done { results, complete: true }).status.conditions;
-        let reported = |is_problem: fn(&Condition) -> bool| {
-            let problems = conditions.iter().filter(|condition| is_problem(condition));
-            let problems = problems.filter(|condition| !WITHHELD.contains(&condition.reason.as_str()));
-            let preview = problems.map(|condition| ConditionPreview {
-                condition: condition.type_.clone(),
-                reason: condition.reason.clone(),
-                message: condition.message.clone(),
-            });
-            preview.collect()
-        };
+        let problems =
+            |role| conditions.iter().filter(|one| role_of_problem(one) == Some(role)).map(Into::into).collect();
         Self {
             name: plan.pool.name.clone(),
             writes: Writes::of(&plan.pool),
-            held: reported(|condition| REQUIRED.contains(&condition.type_.as_str()) && condition.status == "False"),
-            flags: reported(|condition| {
-                FLAGS.contains(&(condition.type_.as_str(), condition.status.as_str()))
-                    || condition.reason == reason::TABLES_END_AT
-            }),
+            held: problems(Role::Required),
+            flags: problems(Role::Flag),
             changes: plan.steps.iter().flatten().filter_map(PlannedChange::of).collect(),
             workloads: workload_changes(&plan.phase),
             withheld: plan.withheld.iter().filter_map(PlannedChange::of).collect(),
             restarts: delivery::restarts(snapshot, plan),
         }
+    }
+}
+
+/// The role of a condition that the plan shows; `None` if it reports no problem. What is withheld is listed separately.
+fn role_of_problem(condition: &Condition) -> Option<Role> {
+    match condition.reason.as_str() {
+        reason::OBSERVING | reason::PAUSED => None,
+        reason::TABLES_END_AT => Some(Role::Flag),
+        _ => {
+            condition_type(&condition.type_).filter(|of| condition.status == of.problem_when.as_str()).map(|of| of.role)
+        }
+    }
+}
+
+impl From<&Condition> for ConditionPreview {
+    fn from(Condition { type_, reason, message, .. }: &Condition) -> Self {
+        Self { condition: type_.clone(), reason: reason.clone(), message: message.clone() }
     }
 }
 
@@ -270,4 +257,43 @@ fn upgrade_findings(
     findings.extend(findings_of(None, in_no_pool));
     findings.sort_by_key(|finding| !finding.breaks);
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use winpool_api::conditions::{
+        CONFIG_IN_EFFECT, CONFIG_RENDERED, MACHINES_TEMPLATED, NODES_TAINTED, OS_MISMATCH, WORKLOADS_PLACED,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_plan_shows_the_problems_of_every_condition_by_its_role_and_not_what_is_withheld() {
+        let table = [
+            (&NODES_TAINTED, reason::TAINT_CONFLICT, Some(Role::Required)),
+            (&NODES_TAINTED, reason::APPLIED, None),
+            (&NODES_TAINTED, reason::OBSERVING, None),
+            (&CONFIG_RENDERED, reason::TABLES_END_AT, Some(Role::Flag)),
+            (&OS_MISMATCH, reason::NODE_BUILD_DIFFERS, Some(Role::Flag)),
+            (&OS_MISMATCH, reason::MATCHED, None),
+            (&OS_MISMATCH, reason::UNKNOWN_VERSION, None),
+            (&CONFIG_IN_EFFECT, reason::ROLLING_OUT, Some(Role::Flag)),
+            (&MACHINES_TEMPLATED, reason::TOPOLOGY_MANAGED, Some(Role::Flag)),
+            (&WORKLOADS_PLACED, reason::LINUX_POD_MAY_LAND, Some(Role::Flag)),
+        ];
+        for (of, reason, expected) in table {
+            let computed = of.because(reason, "");
+            let condition = Condition {
+                type_: of.name.to_owned(),
+                status: computed.status.as_str().to_owned(),
+                reason: reason.to_owned(),
+                message: String::new(),
+                observed_generation: None,
+                last_transition_time: Time(Timestamp::UNIX_EPOCH),
+            };
+            assert_eq!(role_of_problem(&condition), expected, "{}/{reason}", of.name);
+        }
+    }
 }

@@ -1,54 +1,8 @@
-//! Conditions: computed from a reconcile, and merged into the stored ones.
+//! Computed conditions are merged into the stored ones.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use winpool_api::{
-    conditions::{ConditionStatus, condition_type},
-    names::condition::READY,
-};
-
-/// A condition as a reconcile computes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ComputedCondition {
-    /// Its type.
-    pub condition: &'static str,
-    /// Its status.
-    pub status: ConditionStatus,
-    /// The stable reason.
-    pub reason: &'static str,
-    /// The problem and the remedy, or the state without a problem.
-    pub message: String,
-    /// The number of nodes or objects with the problem; 0 if a number does not apply.
-    pub count: usize,
-}
-
-impl ComputedCondition {
-    /// A condition without a number of objects. Status and reason must be in the table [`winpool_api::conditions`].
-    pub fn new(
-        condition: &'static str,
-        status: impl Into<ConditionStatus>,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) -> Self {
-        let status = status.into();
-        debug_assert!(
-            condition_type(condition).is_some_and(|known| known.allows(status, reason)),
-            "{condition}={} {reason} is not in the table of conditions",
-            status.as_str()
-        );
-        Self { condition, status, reason, message: message.into(), count: 0 }
-    }
-
-    /// Whether it reports a problem.
-    pub fn is_problem(&self) -> bool {
-        condition_type(self.condition).is_some_and(|known| known.is_problem(self.status.as_str(), self.reason))
-    }
-
-    /// The same condition with a number of objects.
-    pub fn about(self, count: usize) -> Self {
-        Self { count, ..self }
-    }
-}
+use winpool_api::conditions::{ComputedCondition, READY};
 
 /// Merges computed conditions into the stored ones. A condition keeps its transition time while its status is the same;
 /// `Ready` comes first, the others by type.
@@ -61,10 +15,10 @@ pub fn merge_conditions(
     let mut merged: Vec<Condition> = computed
         .iter()
         .map(|computed| {
-            let before = previous.iter().find(|condition| condition.type_ == computed.condition);
+            let before = previous.iter().find(|condition| condition.type_ == computed.of.name);
             let since = before.filter(|before| before.status == computed.status.as_str());
             Condition {
-                type_: computed.condition.to_owned(),
+                type_: computed.of.name.to_owned(),
                 status: computed.status.as_str().to_owned(),
                 reason: computed.reason.to_owned(),
                 message: computed.message.clone(),
@@ -74,8 +28,13 @@ pub fn merge_conditions(
             }
         })
         .collect();
-    merged.sort_by(|a, b| (a.type_ != READY, &a.type_).cmp(&(b.type_ != READY, &b.type_)));
+    sort(&mut merged);
     merged
+}
+
+/// `Ready` first, the others by type.
+pub fn sort(conditions: &mut [Condition]) {
+    conditions.sort_by(|a, b| (a.type_ != READY.name, &a.type_).cmp(&(b.type_ != READY.name, &b.type_)));
 }
 
 /// Kubernetes stores times to the second.
@@ -85,10 +44,15 @@ fn whole_second(time: Timestamp) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
+    use winpool_api::{
+        conditions::{NODES_ASSIGNED, OS_MISMATCH},
+        names::reason,
+    };
+
     use super::*;
 
     fn ready(status: bool, message: &str) -> ComputedCondition {
-        ComputedCondition::new(READY, status, if status { "AsSpecified" } else { "WriteFailed" }, message)
+        READY.because(if status { reason::AS_SPECIFIED } else { reason::WRITE_FAILED }, message)
     }
 
     fn at(second: i64) -> Timestamp {
@@ -108,12 +72,12 @@ mod tests {
     #[test]
     fn ready_comes_first() {
         let computed = [
-            ComputedCondition::new("NodesAssigned", true, "Assigned", ""),
+            NODES_ASSIGNED.because(reason::ASSIGNED, ""),
             ready(true, ""),
-            ComputedCondition::new("OSMismatch", ConditionStatus::Unknown, "UnknownVersion", ""),
+            OS_MISMATCH.because(reason::UNKNOWN_VERSION, ""),
         ];
         let types: Vec<_> =
             merge_conditions(&[], &computed, 1, at(0)).into_iter().map(|condition| condition.type_).collect();
-        assert_eq!(types, [READY, "NodesAssigned", "OSMismatch"]);
+        assert_eq!(types, ["Ready", "NodesAssigned", "OSMismatch"]);
     }
 }

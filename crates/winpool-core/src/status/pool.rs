@@ -19,18 +19,21 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
-use input::ReportInput;
+use input::{ReportInput, names};
 use winpool_api::{
     BuildCount, Columns, ConfigStatus, KubeletCount, NodeCounts, Pending, RuntimeClassState, RuntimeClassStatus,
     TaintKey, WindowsNodePoolStatus,
     bounds::bounded,
-    conditions::{ConditionStatus, TRANSIENT},
+    conditions::{
+        ComputedCondition, ConditionStatus, ConditionType, NODES_ASSIGNED, NODES_TAINTED, PROFILE_RESOLVED, READY,
+        RECONCILING, Role, SPEC_VALID, STALLED, TRANSIENT,
+    },
     facts::{Build, ContainerRuntime, ContainerdLine, KubeletVersion, builds},
-    names::{OWNERSHIP_SECRET, condition, reason},
+    names::{OWNERSHIP_SECRET, reason},
 };
 
 use super::{
-    condition::{ComputedCondition, merge_conditions},
+    condition::{merge_conditions, sort},
     event::Event,
 };
 use crate::{
@@ -43,7 +46,7 @@ use crate::{
         plan::{ActivePool, Member, Phase, Plan},
     },
     render::reserve::ConfigState,
-    text::{agree, counted, some_of},
+    text::{about_nodes, counted, some_of},
 };
 
 /// How long nodes that were as specified can have a problem before Ready is False, because nodes join and leave.
@@ -106,15 +109,10 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
 fn invalid(snapshot: &Snapshot, pool: &Pool, problems: &[Problem]) -> WindowsNodePoolStatus {
     let message = Problem::list(problems);
     let computed = [
-        ComputedCondition::new(condition::READY, false, reason::INVALID, message.clone()),
-        ComputedCondition::new(condition::SPEC_VALID, false, reason::INVALID, message.clone()),
-        ComputedCondition::new(condition::STALLED, true, reason::INVALID, message),
-        ComputedCondition::new(
-            condition::RECONCILING,
-            false,
-            reason::INVALID,
-            "only status is written while the spec has mistakes",
-        ),
+        READY.because(reason::INVALID, message.clone()),
+        SPEC_VALID.because(reason::INVALID, message.clone()),
+        STALLED.because(reason::INVALID, message),
+        RECONCILING.because(reason::INVALID, "only status is written while the spec has mistakes"),
     ];
     let columns = Columns { problem: reason::INVALID.to_owned(), ..pool.status.columns.clone() };
     partial(snapshot, pool, &computed, columns)
@@ -147,8 +145,8 @@ fn cleaning_up(
     };
     let reason = if paused { reason::PAUSED } else { reason::DELETING };
     let computed = [
-        ComputedCondition::new(condition::READY, false, reason, message.clone()),
-        ComputedCondition::new(condition::RECONCILING, !paused, reason::DELETING, message),
+        READY.because(reason, message.clone()).with_status(ConditionStatus::False),
+        RECONCILING.because(reason::DELETING, message).with_status(ConditionStatus::from(!paused)),
     ];
     let columns = Columns { problem: reason.to_owned(), ..pool.status.columns.clone() };
     partial(snapshot, pool, &computed, columns)
@@ -163,8 +161,8 @@ fn partial(
 ) -> WindowsNodePoolStatus {
     let before = &pool.status.conditions;
     let mut conditions = merge_conditions(before, computed, pool.generation, snapshot.now);
-    conditions.extend(before.iter().filter(|old| !computed.iter().any(|new| new.condition == old.type_)).cloned());
-    conditions.sort_by(|a, b| (a.type_ != condition::READY, &a.type_).cmp(&(b.type_ != condition::READY, &b.type_)));
+    conditions.extend(before.iter().filter(|old| !computed.iter().any(|new| new.of.name == old.type_)).cloned());
+    sort(&mut conditions);
     WindowsNodePoolStatus { observed_generation: Some(pool.generation), conditions, columns, ..pool.status.clone() }
 }
 
@@ -174,15 +172,14 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
     let assigned = required::nodes_assigned(input);
     let nodes = counts(input);
     let as_specified = assigned.message.clone();
-    let required = [
+    // The worst of each role first.
+    let found = [
         required::spec_valid(input),
         required::profile_resolved(input),
         required::config_rendered(input),
         required::runtime_class_ready(input, &states),
         assigned,
         required::nodes_tainted(input),
-    ];
-    let flags = [
         windows::os_mismatch(input),
         kubelet::version_skew(input),
         windows::os_supported(input),
@@ -191,10 +188,9 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
         machines::machines_templated(input),
         workloads::workloads_placed(input),
     ];
-    let (ready, grace) = ready(input, &required, as_specified);
-    let problem = problem(spec, &ready, &required, &flags);
-    let computed: Vec<ComputedCondition> =
-        [reconciling(input, &ready), stalled(&ready)].into_iter().chain([ready]).chain(required).chain(flags).collect();
+    let (ready, grace) = ready(input, &found, as_specified);
+    let problem = problem(spec, &ready, &found);
+    let computed: Vec<_> = [reconciling(input, &ready), stalled(&ready), ready].into_iter().chain(found).collect();
     let status = WindowsNodePoolStatus {
         cluster_api: machines::status(input),
         observed_generation: Some(pool.generation),
@@ -250,65 +246,63 @@ fn rollout_step(input: &ReportInput) -> Option<Duration> {
 /// `Ready`, and the remaining grace period if it hides a problem. `as_specified` is the message without a problem.
 fn ready(
     input: &ReportInput,
-    required: &[ComputedCondition],
+    found: &[ComputedCondition],
     as_specified: String,
 ) -> (ComputedCondition, Option<Duration>) {
-    let condition = |status, reason, message: String| ComputedCondition::new(condition::READY, status, reason, message);
-    let wrong = required.iter().filter(|condition| condition.status != ConditionStatus::True);
+    let wrong = of_role(found, Role::Required).filter(|condition| condition.status != ConditionStatus::True);
     if input.withheld {
         // Nothing is written, so only a spec or profile that cannot be used is a problem.
-        let unusable = wrong.into_iter().find(|one| one.condition == condition::PROFILE_RESOLVED);
+        let unusable = wrong.into_iter().find(|one| *one.of == PROFILE_RESOLVED);
         let ready = match unusable {
-            Some(unusable) => condition(false, unusable.reason, unusable.message.clone()),
-            None if input.spec.paused => condition(true, reason::PAUSED, withheld_message(input, "the pool is paused")),
-            None => condition(true, reason::OBSERVING, withheld_message(input, "the mode is Observe")),
+            Some(unusable) => READY.because(unusable.reason, unusable.message.clone()),
+            None if input.spec.paused => READY.because(reason::PAUSED, withheld_message(input, "the pool is paused")),
+            None => READY.because(reason::OBSERVING, withheld_message(input, "the mode is Observe")),
         };
         return (ready, None);
     }
     let (hidden, wrong): (Vec<_>, Vec<_>) = wrong.partition(|wrong| grace_left(input, wrong).is_some());
     let grace = hidden.iter().filter_map(|wrong| grace_left(input, wrong)).min();
     let ready = match wrong.first() {
-        Some(worst) => condition(false, worst.reason, worst.message.clone()).about(worst.count),
-        None => condition(true, reason::AS_SPECIFIED, as_specified),
+        Some(worst) => READY.because(worst.reason, worst.message.clone()).about(worst.count),
+        None => READY.because(reason::AS_SPECIFIED, as_specified),
     };
     (ready, grace.and_then(|left| Duration::try_from(left).ok()))
 }
 
+fn of_role(found: &[ComputedCondition], role: Role) -> impl Iterator<Item = &ComputedCondition> {
+    found.iter().filter(move |condition| condition.of.role == role)
+}
+
 fn withheld_message(input: &ReportInput, why: &str) -> String {
-    match input.active.members.iter().filter(|member| member.plan.change.is_some()).count() {
-        0 => format!("{why}, and no node differs from the spec"),
-        count => format!(
-            "{why}, and {} {} from the spec. status.pending lists the first changes",
-            counted(count, "node"),
-            agree(count, "differs", "differ")
-        ),
-    }
+    let differ = input.nodes(|member| member.plan.change.is_some());
+    let pending = about_nodes(names(&differ), |nodes, _| {
+        let differs = nodes.agree("differs", "differ");
+        format!("{why}, and {nodes} {differs} from the spec. status.pending lists the first changes")
+    });
+    pending.unwrap_or_else(|| format!("{why}, and no node differs from the spec"))
 }
 
 /// The remaining grace period of a problem with nodes that were as specified in this generation.
 fn grace_left(input: &ReportInput, wrong: &ComputedCondition) -> Option<SignedDuration> {
-    let about_nodes = match wrong.condition {
-        condition::NODES_ASSIGNED => true,
-        condition::NODES_TAINTED => {
-            input.active.members.iter().all(|member| input.is_tainted(member) || had_all(input, member))
-        }
-        _ => false,
-    };
-    if !about_nodes || !was_ready(input.pool) {
+    let had_all = || input.active.members.iter().all(|member| input.is_tainted(member) || had_all(input, member));
+    let is_of_nodes = *wrong.of == NODES_ASSIGNED || (*wrong.of == NODES_TAINTED && had_all());
+    if !is_of_nodes || !was_ready(input.pool) {
         return None;
     }
-    let before = input.pool.status.conditions.iter().find(|condition| condition.type_ == wrong.condition);
-    let since =
-        before.filter(|before| before.status == wrong.status.as_str()).map(|before| before.last_transition_time.0);
+    let before = stored(input.pool, wrong.of).filter(|before| before.status == wrong.status.as_str());
+    let since = before.map(|before| before.last_transition_time.0);
     let lasted = since.map_or(SignedDuration::ZERO, |since| input.snapshot.now.duration_since(since));
     (lasted < GRACE_PERIOD).then(|| GRACE_PERIOD - lasted)
+}
+
+fn stored<'a>(pool: &'a Pool, of: &ConditionType) -> Option<&'a Condition> {
+    pool.status.conditions.iter().find(|condition| condition.type_ == of.name)
 }
 
 /// Whether the pool was Ready in this generation.
 fn was_ready(pool: &Pool) -> bool {
     let of_generation = |ready: &&Condition| ready.observed_generation == Some(pool.generation);
-    let ready = pool.status.conditions.iter().find(|condition| condition.type_ == condition::READY);
-    ready.filter(of_generation).is_some_and(|ready| ready.status == ConditionStatus::True.as_str())
+    stored(pool, &READY).filter(of_generation).is_some_and(|ready| ready.status == "True")
 }
 
 /// Whether the record of a node has all labels and taints of the spec. A node that has just joined has no record.
@@ -322,32 +316,26 @@ fn had_all(input: &ReportInput, member: &Member) -> bool {
 
 /// `Reconciling`: whether a new generation is still being applied.
 fn reconciling(input: &ReportInput, ready: &ComputedCondition) -> ComputedCondition {
-    let before = input.pool.status.conditions.iter().find(|condition| condition.type_ == condition::RECONCILING);
     let new = input.pool.status.observed_generation != Some(input.pool.generation);
-    let unfinished = before.is_some_and(|before| before.status == "True");
+    let unfinished = stored(input.pool, &RECONCILING).is_some_and(|before| before.status == "True");
     if !input.withheld && !input.done.complete && (new || unfinished) {
-        return ComputedCondition::new(condition::RECONCILING, true, reason::PROGRESSING, ready.message.clone());
+        return RECONCILING.because(reason::PROGRESSING, ready.message.clone());
     }
-    let message = format!("generation {} was applied", input.pool.generation);
-    ComputedCondition::new(condition::RECONCILING, false, reason::AS_SPECIFIED, message)
+    RECONCILING.because(reason::AS_SPECIFIED, format!("generation {} was applied", input.pool.generation))
 }
 
 /// `Stalled`: whether the operator cannot continue without a change to the pool or the cluster.
 fn stalled(ready: &ComputedCondition) -> ComputedCondition {
     if ready.status == ConditionStatus::True || TRANSIENT.contains(&ready.reason) {
-        return ComputedCondition::new(condition::STALLED, false, reason::AS_SPECIFIED, "no action required");
+        return STALLED.because(reason::AS_SPECIFIED, "no action required");
     }
-    ComputedCondition::new(condition::STALLED, true, ready.reason, ready.message.clone())
+    STALLED.because(ready.reason, ready.message.clone())
 }
 
 /// The worst reason with its count, for the column PROBLEM.
-fn problem(
-    spec: &Spec,
-    ready: &ComputedCondition,
-    required: &[ComputedCondition],
-    flags: &[ComputedCondition],
-) -> String {
-    let mut worst_first = std::iter::once(ready).chain(flags).chain(required);
+fn problem(spec: &Spec, ready: &ComputedCondition, found: &[ComputedCondition]) -> String {
+    let roles = [Role::Flag, Role::Required].into_iter().flat_map(|role| of_role(found, role));
+    let mut worst_first = std::iter::once(ready).chain(roles);
     match worst_first.find(|condition| condition.is_problem()) {
         _ if spec.paused => reason::PAUSED.to_owned(),
         Some(worst) if worst.count > 0 => format!("{}({})", worst.reason, worst.count),

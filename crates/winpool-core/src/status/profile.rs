@@ -6,11 +6,12 @@ use serde_json::Value;
 use winpool_api::{
     UsedBy, WindowsRuntimeProfileStatus,
     bounds::bounded,
-    names::{condition, reason},
+    conditions::{ComputedCondition, READY, VALID},
+    names::reason,
 };
 
 use super::{
-    condition::{ComputedCondition, merge_conditions},
+    condition::merge_conditions,
     event::{Event, Regarding},
 };
 use crate::{
@@ -38,13 +39,13 @@ pub fn report(snapshot: &Snapshot, name: &str) -> Option<Report> {
     let view = snapshot.profiles.get(name)?;
     let valid = valid(view);
     let ready_reason = if view.profile.is_ok() { reason::AS_SPECIFIED } else { reason::INVALID };
-    let ready = ComputedCondition::new(condition::READY, valid.status, ready_reason, valid.message.clone());
+    let ready = READY.because(ready_reason, valid.message.clone());
     let status = bounded(WindowsRuntimeProfileStatus {
         observed_generation: Some(view.generation),
         used_by: used_by(snapshot, name),
         conditions: merge_conditions(&view.status.conditions, &[ready, valid.clone()], view.generation, snapshot.now),
     });
-    let changed = !view.status.conditions.iter().any(|old| old.type_ == valid.condition && old.reason == valid.reason);
+    let changed = !view.status.conditions.iter().any(|old| old.type_ == valid.of.name && old.reason == valid.reason);
     let event = (changed && valid.reason != reason::VALID).then(|| Event {
         about: Regarding::Profile { name: view.name.clone(), uid: view.uid.clone() },
         warning: true,
@@ -62,16 +63,9 @@ pub fn report(snapshot: &Snapshot, name: &str) -> Option<Report> {
 
 fn valid(view: &ProfileView) -> ComputedCondition {
     match &view.profile {
-        Err(problems) => ComputedCondition::new(condition::VALID, false, reason::INVALID, Problem::list(problems)),
-        Ok(profile) if profile.warnings.is_empty() => {
-            ComputedCondition::new(condition::VALID, true, reason::VALID, "the profile can be rendered")
-        }
-        Ok(profile) => ComputedCondition::new(
-            condition::VALID,
-            true,
-            reason::VALID_WITH_WARNINGS,
-            Problem::list(&profile.warnings),
-        ),
+        Err(problems) => VALID.because(reason::INVALID, Problem::list(problems)),
+        Ok(profile) if profile.warnings.is_empty() => VALID.because(reason::VALID, "the profile can be rendered"),
+        Ok(profile) => VALID.because(reason::VALID_WITH_WARNINGS, Problem::list(&profile.warnings)),
     }
 }
 

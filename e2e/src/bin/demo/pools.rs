@@ -5,8 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use winpool_api::{
     Mode, WindowsNodePool, WindowsNodePoolStatus,
-    conditions::{CONDITIONS, ConditionType, Role},
-    names::condition,
+    conditions::{CONDITIONS, CONFIG_IN_EFFECT, ConditionType, OS_MISMATCH, READY, Role, WORKLOADS_PLACED},
 };
 
 use crate::fleet::Mistakes;
@@ -36,8 +35,7 @@ fn condition<'a>(pool: &'a WindowsNodePool, name: &str) -> Option<&'a Condition>
 pub fn unreported(pools: &[WindowsNodePool], mistakes: Mistakes) -> Vec<String> {
     let pool = pools.iter().find(|pool| pool.name_any() == mistakes.pool);
     let message = |name| pool.and_then(|pool| condition(pool, name)).map_or("", |found| found.message.as_str());
-    let expected =
-        [(condition::OS_MISMATCH, Mistakes::DEPLOYMENT), (condition::WORKLOADS_PLACED, Mistakes::DAEMON_SET)];
+    let expected = [(OS_MISMATCH.name, Mistakes::DEPLOYMENT), (WORKLOADS_PLACED.name, Mistakes::DAEMON_SET)];
     let unreported =
         expected.into_iter().filter(|(name, object)| !message(name).contains(&format!("default/{object}")));
     unreported.map(|(name, object)| format!("{name} of pool {} does not name {object} yet", mistakes.pool)).collect()
@@ -61,7 +59,7 @@ fn missing_of(pool: &WindowsNodePool) -> Option<String> {
     let name = pool.name_any();
     let current = |status: &&WindowsNodePoolStatus| status.observed_generation == pool.metadata.generation;
     let status = pool.status.as_ref().filter(current);
-    let Some((status, ready)) = status.zip(condition(pool, condition::READY)) else {
+    let Some((status, ready)) = status.zip(condition(pool, READY.name)) else {
         return Some(format!("pool {name} has no status yet"));
     };
     let (matched, tainted) = (status.nodes.matched, status.nodes.tainted);
@@ -80,8 +78,7 @@ pub fn findings(pool: &WindowsNodePool) -> Vec<Finding> {
     let observes = pool.spec.mode == Mode::Observe;
     let is_unknown = |known: &ConditionType, status: &str| {
         // A pool in mode Observe delivers no configuration, and workloads are assessed after the pools.
-        let expected =
-            known.name == condition::WORKLOADS_PLACED || (observes && known.name == condition::CONFIG_IN_EFFECT);
+        let expected = *known == WORKLOADS_PLACED || (observes && *known == CONFIG_IN_EFFECT);
         status == "Unknown" && !expected
     };
     let problems = CONDITIONS.iter().filter(|known| known.role != Role::Summary).filter_map(|known| {

@@ -2,8 +2,8 @@
 
 use winpool_api::{
     DrainPolicy,
-    conditions::ConditionStatus,
-    names::{condition, reason},
+    conditions::{CONFIG_IN_EFFECT, ComputedCondition},
+    names::reason,
 };
 
 use super::input::ReportInput;
@@ -15,8 +15,7 @@ use crate::{
         rollout::{Progress, RolloutPlan, RolloutState},
     },
     render::reserve::ConfigState,
-    status::condition::ComputedCondition,
-    text::{agree, counted, some_of},
+    text::{about_nodes, counted, some_of},
 };
 
 /// The rollout of a pool that writes; `None` without agents.
@@ -35,13 +34,10 @@ pub fn is_configured(input: &ReportInput, member: &Member) -> bool {
 
 /// The condition while not every agent reports that its node runs its configuration; `None` if all do, or without agents.
 pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
-    let condition = |status: ConditionStatus, reason, message: String| {
-        ComputedCondition::new(condition::CONFIG_IN_EFFECT, status, reason, message)
-    };
     if matches!(input.active.delivery.state, DeliveryState::Unknown) && !input.withheld {
         let message =
             "WindowsNodeConfigs cannot be read, so no configuration is delivered. Apply crds and config/default";
-        return Some(condition(ConditionStatus::Unknown, reason::NOT_DELIVERED, message.to_owned()));
+        return Some(CONFIG_IN_EFFECT.because(reason::NOT_DELIVERED, message));
     }
     let rollout = rollout(input)?;
     if let Some((name, error)) = unwritten(input) {
@@ -49,7 +45,7 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
             "WindowsNodeConfig {name} cannot be written: {error}. Apply crds and config/agent, or remove the cause. {}",
             input.list()
         );
-        return Some(condition(ConditionStatus::False, reason::WRITE_FAILED, message));
+        return Some(CONFIG_IN_EFFECT.because(reason::WRITE_FAILED, message));
     }
     let (reason, progress, message) = match &rollout.state {
         RolloutState::Complete => return None,
@@ -60,8 +56,8 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
         }
         RolloutState::Halted(progress) => (reason::ROLLOUT_HALTED, progress, halted(input, progress)),
     };
-    let verb = agree(progress.total, "runs its", "run their");
-    let done = format!("{} of {} {verb} configuration", progress.done, counted(progress.total, "node"));
+    let total = counted(progress.total, "node");
+    let done = format!("{} of {total} {} configuration", progress.done, total.agree("runs its", "run their"));
     let changing = match progress.in_progress.len() {
         0 => String::new(),
         _ => format!(", in progress: {}", some_of(&progress.in_progress)),
@@ -72,7 +68,7 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
     };
     let text = [message, format!("{done}{changing}"), input.list()].into_iter().filter(|part| !part.is_empty());
     let text = text.collect::<Vec<_>>().join(". ");
-    Some(condition(ConditionStatus::False, reason, text).about(count))
+    Some(CONFIG_IN_EFFECT.because(reason, text).about(count))
 }
 
 /// What a rollout waits for that is not in progress.
@@ -80,22 +76,17 @@ fn waiting(input: &ReportInput, progress: &Progress) -> String {
     if !progress.in_progress.is_empty() {
         return String::new();
     }
+    let unavailable = about_nodes(&progress.unavailable, |nodes, names| {
+        let (are, them) = (nodes.agree("is", "are"), nodes.agree("it", "them"));
+        format!(
+            "the rollout waits, because {nodes} {are} not Ready or cordoned: {names}. Repair or delete {them}, or raise \
+             spec.delivery.rollout.maxUnavailable"
+        )
+    });
     let drains = input.spec.rollout.is_some_and(|rules| rules.drain != DrainPolicy::Never);
-    match progress.unavailable.len() {
-        0 if drains && input.snapshot.pods.is_none() => {
-            "pods are not read (--workloads), so nodes cannot be drained. Set spec.delivery.rollout.drain: Never, or read pods"
-                .to_owned()
-        }
-        0 => String::new(),
-        count => format!(
-            "the rollout waits, because {} {} not Ready or cordoned: {}. Repair or delete {}, or raise \
-             spec.delivery.rollout.maxUnavailable",
-            counted(count, "node"),
-            agree(count, "is", "are"),
-            some_of(&progress.unavailable),
-            agree(count, "it", "them"),
-        ),
-    }
+    let unread = "pods are not read (--workloads), so nodes cannot be drained. Set spec.delivery.rollout.drain: Never, or read pods";
+    let unread = (drains && input.snapshot.pods.is_none()).then(|| unread.to_owned());
+    unavailable.or(unread).unwrap_or_default()
 }
 
 fn halted(input: &ReportInput, progress: &Progress) -> String {

@@ -2,15 +2,15 @@
 
 use winpool_api::{
     WindowsNodePoolStatus,
-    conditions::{Role, condition_type},
-    names::{condition, reason},
+    conditions::{CONFIG_RENDERED, PROFILE_RESOLVED, Role, condition_type},
+    names::reason,
 };
 
 use crate::{
     operation::{Done, NodePatch, Operation, Outcome, Parts, Purpose},
     pool::plan::{Phase, Plan},
     status::event::{Event, Regarding},
-    text::{agree, counted, some_of_many},
+    text::{counted, some_of_many},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -39,12 +39,11 @@ fn cleanup_message(plan: &Plan) -> Option<String> {
     let Phase::CleaningUp { nodes, handed_over, .. } = &plan.phase else { return None };
     let begins = !plan.pool.status.conditions.iter().any(|old| old.reason == reason::DELETING);
     begins.then(|| {
+        let (nodes, moved) = (counted(*nodes, "node"), counted(handed_over.len(), "node"));
+        let moves = moved.agree("moves", "move");
         format!(
-            "The pool is deleted with deletionPolicy Cleanup: taints, labels and annotations are removed from {}; {} {} to other \
-             pools",
-            counted(*nodes, "node"),
-            counted(handed_over.len(), "node"),
-            agree(handed_over.len(), "moves", "move"),
+            "The pool is deleted with deletionPolicy Cleanup: taints, labels and annotations are removed from {nodes}; {moved} \
+             {moves} to other pools"
         )
     })
 }
@@ -125,10 +124,10 @@ fn delivery_reason(operation: &Operation) -> Option<&'static str> {
 /// they are derived from the others.
 fn changes<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<Item = (bool, &'a Condition)> {
     // Without a valid profile nothing is rendered.
-    let unresolved = after.iter().any(|new| new.type_ == condition::PROFILE_RESOLVED && new.status == "False");
+    let unresolved = after.iter().any(|new| new.type_ == PROFILE_RESOLVED.name && new.status == "False");
     let follows = move |condition: &str| {
         condition_type(condition).is_none_or(|known| known.role == Role::Summary)
-            || (unresolved && condition == condition::CONFIG_RENDERED)
+            || (unresolved && condition == CONFIG_RENDERED.name)
     };
     let problem = |condition: &Condition| {
         condition_type(&condition.type_).is_some_and(|known| known.is_problem(&condition.status, &condition.reason))

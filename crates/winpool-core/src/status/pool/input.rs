@@ -5,7 +5,11 @@ use std::{
     fmt,
 };
 
-use winpool_api::{bounds::shortened, names::label};
+use winpool_api::{
+    bounds::shortened,
+    conditions::{ComputedCondition, ConditionType},
+    names::label,
+};
 
 use crate::{
     kubernetes::shell_quoted,
@@ -15,8 +19,7 @@ use crate::{
         plan::{ActivePool, Member},
     },
     profile::Profile,
-    status::condition::ComputedCondition,
-    text::{some_messages, some_of},
+    text::{Counted, about_nodes, some_messages, some_of},
     workload::{PoolWorkloads, Workloads},
 };
 
@@ -111,8 +114,8 @@ fn list_command(selector: &str) -> String {
 }
 
 /// The names of nodes.
-pub fn names<'a>(members: &'a [&Member]) -> impl Iterator<Item = &'a str> {
-    members.iter().map(|member| member.node.name.as_str())
+pub fn names<'a>(members: &[&'a Member]) -> Vec<&'a str> {
+    members.iter().map(|member| member.node.name.as_str()).collect()
 }
 
 /// Messages about nodes: each distinct message with its nodes.
@@ -130,9 +133,9 @@ impl<'a> NodeMessages<'a> {
         self.0.extend(others.0);
     }
 
-    /// Whether there is no message.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// The condition with these messages; `None` without messages.
+    pub fn because(&self, of: &'static ConditionType, reason: &'static str) -> Option<ComputedCondition> {
+        (!self.0.is_empty()).then(|| of.because(reason, self.to_string()).about(self.count()))
     }
 
     /// The number of nodes.
@@ -159,8 +162,19 @@ pub fn unreadable(what: &str, text: &str) -> String {
     }
 }
 
+/// The condition about some nodes; `None` without nodes. See [`about_nodes`].
+pub fn about<T: AsRef<str>>(
+    of: &'static ConditionType,
+    reason: &'static str,
+    nodes: &[T],
+    sentence: impl FnOnce(Counted, &str) -> String,
+) -> Option<ComputedCondition> {
+    Some(of.because(reason, about_nodes(nodes, sentence)?).about(nodes.len()))
+}
+
 /// The first of the conditions, which are ordered worst first, with the messages of all.
-pub fn worst_of(found: Vec<ComputedCondition>) -> Option<ComputedCondition> {
+pub fn worst_of(found: impl IntoIterator<Item = Option<ComputedCondition>>) -> Option<ComputedCondition> {
+    let found: Vec<_> = found.into_iter().flatten().collect();
     let message = found.iter().map(|condition| condition.message.as_str()).collect::<Vec<_>>().join(". ");
     found.into_iter().next().map(|worst| ComputedCondition { message, ..worst })
 }

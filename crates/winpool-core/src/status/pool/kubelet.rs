@@ -1,39 +1,31 @@
 //! Flags about the kubelet: its version, and the configuration that it runs.
 
 use winpool_api::{
-    conditions::ConditionStatus,
+    conditions::{CONFIG_IN_EFFECT, ComputedCondition, VERSION_SKEW},
     facts::{
         Minor,
         skew::{Skew, skew},
         support,
     },
-    names::{annotation, condition, reason},
+    names::{annotation, reason},
 };
 
 use super::{
     delivery,
-    input::{NodeMessages, ReportInput, names, unreadable, worst_of},
+    input::{NodeMessages, ReportInput, about, names, unreadable, worst_of},
 };
 use crate::{
     node::WindowsNode,
     pool::{Snapshot, configs::Rendering, plan::Member},
     render::reserve::ConfigState,
-    status::condition::ComputedCondition,
     tables,
-    text::{agree, counted, some_of},
+    text::{counted, some_of},
 };
 
 /// `VersionSkew`.
 pub fn version_skew(input: &ReportInput) -> ComputedCondition {
-    let condition = |status: ConditionStatus, reason, message: String| {
-        ComputedCondition::new(condition::VERSION_SKEW, status, reason, message)
-    };
     let Some(api_server) = input.snapshot.api_server else {
-        return condition(
-            ConditionStatus::Unknown,
-            reason::UNKNOWN_VERSION,
-            "the version of the API server is not known yet".to_owned(),
-        );
+        return VERSION_SKEW.because(reason::UNKNOWN_VERSION, "the version of the API server is not known yet");
     };
     let (mut newer, mut older, mut unknown) = (Vec::new(), Vec::new(), NodeMessages::default());
     for Member { node, .. } in &input.active.members {
@@ -49,38 +41,26 @@ pub fn version_skew(input: &ReportInput) -> ComputedCondition {
         }
     }
     let not_checked = newer_than_tables(input).map(|newer| format!(". {newer}")).unwrap_or_default();
-    let mut found = Vec::new();
-    if !newer.is_empty() {
-        let message = format!(
-            "{} {} a kubelet that is newer than API server {api_server}: {}. Upgrade the control plane first",
-            counted(newer.len(), "node"),
-            agree(newer.len(), "runs", "run"),
-            some_of(&newer)
-        );
-        found.push(condition(ConditionStatus::True, reason::KUBELET_NEWER_THAN_API_SERVER, message).about(newer.len()));
-    }
-    if !older.is_empty() {
-        let message = format!(
-            "{} {} a kubelet that is too old for API server {api_server}: {}. Upgrade or replace the nodes",
-            counted(older.len(), "node"),
-            agree(older.len(), "runs", "run"),
-            some_of(&older)
-        );
-        found.push(condition(ConditionStatus::True, reason::KUBELET_TOO_OLD, message).about(older.len()));
-    }
-    if !unknown.is_empty() {
-        found.push(
-            condition(ConditionStatus::Unknown, reason::UNKNOWN_VERSION, unknown.to_string()).about(unknown.count()),
-        );
-    }
-    match worst_of(found) {
+    let newer = about(&VERSION_SKEW, reason::KUBELET_NEWER_THAN_API_SERVER, &newer, |nodes, names| {
+        let run = nodes.agree("runs", "run");
+        format!(
+            "{nodes} {run} a kubelet that is newer than API server {api_server}: {names}. Upgrade the control plane first"
+        )
+    });
+    let older = about(&VERSION_SKEW, reason::KUBELET_TOO_OLD, &older, |nodes, names| {
+        let run = nodes.agree("runs", "run");
+        format!(
+            "{nodes} {run} a kubelet that is too old for API server {api_server}: {names}. Upgrade or replace the nodes"
+        )
+    });
+    match worst_of([newer, older, unknown.because(&VERSION_SKEW, reason::UNKNOWN_VERSION)]) {
         Some(worst) => {
             ComputedCondition { message: format!("{}{not_checked}. {}", worst.message, input.list()), ..worst }
         }
         None => {
             let list = if not_checked.is_empty() { String::new() } else { format!(". {}", input.list()) };
             let message = format!("every kubelet is within the policy for API server {api_server}{not_checked}{list}");
-            condition(ConditionStatus::False, reason::WITHIN_POLICY, message)
+            VERSION_SKEW.because(reason::WITHIN_POLICY, message)
         }
     }
 }
@@ -106,22 +86,16 @@ pub fn is_skewed(snapshot: &Snapshot, node: &WindowsNode) -> bool {
 
 /// `ConfigInEffect`.
 pub fn config_in_effect(input: &ReportInput) -> ComputedCondition {
-    let condition = |status: ConditionStatus, reason, message: String| {
-        ComputedCondition::new(condition::CONFIG_IN_EFFECT, status, reason, message)
-    };
-    let not_delivered = |message: String| condition(ConditionStatus::Unknown, reason::NOT_DELIVERED, message);
+    let not_delivered = |message: &str| CONFIG_IN_EFFECT.because(reason::NOT_DELIVERED, message);
     match input.active.configs.state {
         Rendering::NotUsed => {
             let message = "the pool names no profile, so there is nothing to compare";
-            return condition(ConditionStatus::True, reason::NOT_USED, message.to_owned());
+            return CONFIG_IN_EFFECT.because(reason::NOT_USED, message);
         }
         Rendering::NotFound | Rendering::Invalid(_) => {
-            let message = "the profile cannot be used. See ProfileResolved";
-            return not_delivered(message.to_owned());
+            return not_delivered("the profile cannot be used. See ProfileResolved");
         }
-        Rendering::Rendered(_) if input.active.members.is_empty() => {
-            return not_delivered("the pool has no nodes".to_owned());
-        }
+        Rendering::Rendered(_) if input.active.members.is_empty() => return not_delivered("the pool has no nodes"),
         Rendering::Rendered(_) => {}
     }
     if let Some(by_agents) = delivery::config_in_effect(input) {
@@ -139,48 +113,36 @@ pub fn config_in_effect(input: &ReportInput) -> ComputedCondition {
             None => unknown.push(node.name.as_str()),
         }
     }
-    if !differ.is_empty() {
-        let message = format!(
-            "reserved resources differ from the configuration on {}: {}. Deliver the files of the ConfigMap in annotation {} and \
-             restart the kubelet, or find the other source of its configuration. {}",
-            counted(differ.len(), "node"),
-            some_of(&differ),
-            annotation::CONFIG,
-            input.list()
-        );
-        return condition(ConditionStatus::False, reason::DIFFERS, message).about(differ.len());
-    }
-    if !waiting.is_empty() && input.withheld {
-        let message = "the pool does not write, so its nodes cannot have the rendered configuration";
-        return not_delivered(message.to_owned()).about(waiting.len());
-    }
-    if !waiting.is_empty() {
-        let message = format!(
-            "{} {} a kubelet without the rendered configuration: {}. Deliver the files of the ConfigMap in annotation {}. {}",
-            counted(waiting.len(), "node"),
-            agree(waiting.len(), "runs", "run"),
-            some_of(&waiting),
-            annotation::CONFIG,
-            input.list()
-        );
-        return not_delivered(message).about(waiting.len());
-    }
-    if !unknown.is_empty() {
-        let message = format!(
-            "{} cannot be compared, because the kubelet version is not known: {}. See VersionSkew. {}",
-            counted(unknown.len(), "node"),
-            some_of(&unknown),
-            input.list()
-        );
-        return not_delivered(message).about(unknown.len());
-    }
-    let count = input.active.members.len();
-    let message = match delivery::rollout(input) {
-        Some(_) => format!(
-            "the agents of {} report the configuration as applied, and the reported resources are those of it",
-            counted(count, "node")
-        ),
-        None => format!("the reported resources of {} are those of the configuration", counted(count, "node")),
-    };
-    condition(ConditionStatus::True, reason::IN_EFFECT, message)
+    let (list, config) = (input.list(), annotation::CONFIG);
+    let differ = about(&CONFIG_IN_EFFECT, reason::DIFFERS, &differ, |nodes, names| {
+        format!(
+            "reserved resources differ from the configuration on {nodes}: {names}. Deliver the files of the ConfigMap in \
+             annotation {config} and restart the kubelet, or find the other source of its configuration. {list}"
+        )
+    });
+    let waiting = about(&CONFIG_IN_EFFECT, reason::NOT_DELIVERED, &waiting, |nodes, names| {
+        let run = nodes.agree("runs", "run");
+        match input.withheld {
+            true => "the pool does not write, so its nodes cannot have the rendered configuration".to_owned(),
+            false => format!(
+                "{nodes} {run} a kubelet without the rendered configuration: {names}. Deliver the files of the ConfigMap in \
+                 annotation {config}. {list}"
+            ),
+        }
+    });
+    let unknown = about(&CONFIG_IN_EFFECT, reason::NOT_DELIVERED, &unknown, |nodes, names| {
+        format!(
+            "{nodes} cannot be compared, because the kubelet version is not known: {names}. See VersionSkew. {list}"
+        )
+    });
+    differ.or(waiting).or(unknown).unwrap_or_else(|| {
+        let nodes = counted(input.active.members.len(), "node");
+        let message = match delivery::rollout(input) {
+            Some(_) => {
+                format!("the agents of {nodes} report the configuration as applied, and the reported resources are those of it")
+            }
+            None => format!("the reported resources of {nodes} are those of the configuration"),
+        };
+        CONFIG_IN_EFFECT.because(reason::IN_EFFECT, message)
+    })
 }

@@ -2,17 +2,16 @@
 
 use winpool_api::{
     ClusterApiStatus, MachineGroupStatus, NextTemplate,
-    conditions::ConditionStatus,
-    names::{annotation, condition, reason},
+    conditions::{ComputedCondition, MACHINES_TEMPLATED},
+    names::{annotation, reason},
 };
 
-use super::input::{ReportInput, worst_of};
+use super::input::{ReportInput, about, worst_of};
 use crate::{
     Problem,
     operation::{Operation, Outcome},
     pool::machines::{ClusterApiState, GroupPlan, MachineRules, MachinesState, Reference, Selected},
-    status::condition::ComputedCondition,
-    text::{agree, counted, some_of, some_of_many},
+    text::{counted, some_of, some_of_many},
 };
 
 /// The machines of a pool that uses Cluster API.
@@ -61,41 +60,33 @@ fn group_status(input: &ReportInput, group: &GroupPlan) -> MachineGroupStatus {
     }
 }
 
-fn condition(status: ConditionStatus, reason: &'static str, message: impl Into<String>) -> ComputedCondition {
-    ComputedCondition::new(condition::MACHINES_TEMPLATED, status, reason, message.into())
-}
-
-fn problem(reason: &'static str, count: usize, message: impl Into<String>) -> ComputedCondition {
-    condition(ConditionStatus::False, reason, message).about(count)
-}
-
 /// The condition of a pool.
 pub fn machines_templated(input: &ReportInput) -> ComputedCondition {
     let Some(rules) = &input.spec.machines else {
-        return condition(ConditionStatus::True, reason::NOT_USED, "spec.delivery.method is not ClusterAPI");
+        return MACHINES_TEMPLATED.because(reason::NOT_USED, "spec.delivery.method is not ClusterAPI");
     };
     let MachineRules { namespace, cluster, .. } = rules;
     match &input.active.machines.state {
         MachinesState::NotUsed | MachinesState::Unknown => {
             let message = "Cluster API is being read. If this persists, apply config/cluster-api";
-            condition(ConditionStatus::False, reason::PROGRESSING, message)
+            MACHINES_TEMPLATED.because(reason::PROGRESSING, message)
         }
         MachinesState::NotInstalled => {
             let message = "the cluster does not serve Cluster API. Install it, or change spec.delivery.method";
-            condition(ConditionStatus::False, reason::CLUSTER_API_NOT_INSTALLED, message)
+            MACHINES_TEMPLATED.because(reason::CLUSTER_API_NOT_INSTALLED, message)
         }
         MachinesState::Unsupported(versions) => {
             let message = format!(
                 "Cluster API serves {}, and winpool knows v1beta2 and v1beta1. Upgrade Cluster API, or winpool",
                 some_of(versions)
             );
-            condition(ConditionStatus::False, reason::CONTRACT_UNSUPPORTED, message)
+            MACHINES_TEMPLATED.because(reason::CONTRACT_UNSUPPORTED, message)
         }
         MachinesState::ClusterNotFound => {
             let message = format!(
                 "Cluster {namespace}/{cluster} does not exist. Correct spec.delivery.clusterAPI.clusterName or namespace"
             );
-            condition(ConditionStatus::False, reason::CLUSTER_NOT_FOUND, message)
+            MACHINES_TEMPLATED.because(reason::CLUSTER_NOT_FOUND, message)
         }
         MachinesState::Selected(selected) => {
             let good = || if selected.elsewhere { elsewhere(selected) } else { good(selected) };
@@ -105,7 +96,7 @@ pub fn machines_templated(input: &ReportInput) -> ComputedCondition {
 }
 
 /// The problems, the worst first.
-fn problems(input: &ReportInput, rules: &MachineRules, selected: &Selected) -> Vec<ComputedCondition> {
+fn problems(input: &ReportInput, rules: &MachineRules, selected: &Selected) -> [Option<ComputedCondition>; 9] {
     [
         none_selected(rules, selected),
         conflict(selected),
@@ -117,45 +108,48 @@ fn problems(input: &ReportInput, rules: &MachineRules, selected: &Selected) -> V
         topology(selected),
         rotating(selected).filter(|_| !input.withheld),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
+}
+
+/// A problem of groups with these names or descriptions; `None` without groups.
+fn problem<T: AsRef<str>>(
+    reason: &'static str,
+    groups: impl IntoIterator<Item = T>,
+    message: impl FnOnce(&str) -> String,
+) -> Option<ComputedCondition> {
+    let groups: Vec<T> = groups.into_iter().collect();
+    about(&MACHINES_TEMPLATED, reason, &groups, |_, names| message(names))
 }
 
 fn none_selected(rules: &MachineRules, selected: &Selected) -> Option<ComputedCondition> {
     let kind = rules.kind.name();
     let others = selected.of_other_clusters.iter().map(|(name, cluster)| format!("{name} (cluster {cluster})"));
     let others: Vec<_> = others.collect();
+    let count = counted(others.len(), kind);
+    let clusters = count.agree("another cluster", "other clusters");
     let of_others = match others.len() {
         0 => String::new(),
-        count => {
-            let clusters = agree(count, "another cluster", "other clusters");
-            format!(", only {} of {clusters}: {}", counted(count, kind), some_of(&others))
-        }
+        _ => format!(", only {count} of {clusters}: {}", some_of(&others)),
     };
     let message = format!(
         "the selector {} matches no {kind} of cluster {} in namespace {}{of_others}. Correct the selector, or label the {kind}",
         rules.selector, rules.cluster, rules.namespace
     );
-    selected.groups.is_empty().then(|| problem(reason::NO_MACHINES_SELECTED, others.len(), message))
+    let condition = || MACHINES_TEMPLATED.because(reason::NO_MACHINES_SELECTED, message).about(others.len());
+    selected.groups.is_empty().then(condition)
 }
 
 fn conflict(selected: &Selected) -> Option<ComputedCondition> {
     let taken =
         selected.groups.iter().filter_map(|group| Some(format!("{} (pool {})", group.name, group.taken_by.as_ref()?)));
-    let taken: Vec<_> = taken.collect();
-    let message = format!("an older pool selects {}. Narrow one of the selectors", some_of(&taken));
-    (!taken.is_empty()).then(|| problem(reason::MACHINES_CONFLICT, taken.len(), message))
+    problem(reason::MACHINES_CONFLICT, taken, |taken| {
+        format!("an older pool selects {taken}. Narrow one of the selectors")
+    })
 }
 
 fn invalid(selected: &Selected) -> Option<ComputedCondition> {
-    let invalid: Vec<_> =
-        selected.groups.iter().filter_map(|group| Some((group, group.template.as_ref().err()?))).collect();
-    let text =
-        |(group, problems): &&(&GroupPlan, &Vec<Problem>)| format!("{}: {}", group.name, Problem::list(problems));
-    let messages: Vec<_> = invalid.iter().map(|invalid| text(&invalid)).collect();
-    (!invalid.is_empty())
-        .then(|| problem(reason::TEMPLATE_INVALID, invalid.len(), some_of_many(&messages, Clone::clone)))
+    let invalid = selected.groups.iter().filter_map(|group| Some((&group.name, group.template.as_ref().err()?)));
+    let texts = invalid.map(|(name, problems)| format!("{name}: {}", Problem::list(problems)));
+    problem(reason::TEMPLATE_INVALID, texts, str::to_owned)
 }
 
 /// A write of an object of Cluster API that failed.
@@ -174,7 +168,7 @@ fn unwritten(input: &ReportInput) -> Option<ComputedCondition> {
         "{} {} cannot be written: {error}. Apply config/cluster-api for namespace {}, or remove the cause",
         object.target, object.key, object.namespace
     );
-    Some(problem(reason::WRITE_FAILED, 1, message))
+    Some(MACHINES_TEMPLATED.because(reason::WRITE_FAILED, message).about(1))
 }
 
 /// A pool that does not write, although something differs.
@@ -182,29 +176,29 @@ fn observing(input: &ReportInput) -> Option<ComputedCondition> {
     let machines = &input.active.machines;
     let pending = machines.create.len() + machines.patch.len();
     let message = format!("{} of Cluster API pending, and the pool does not write", counted(pending, "change"));
-    (input.withheld && pending > 0).then(|| problem(reason::OBSERVING, pending, message))
+    let condition = || MACHINES_TEMPLATED.because(reason::OBSERVING, message).about(pending);
+    (input.withheld && pending > 0).then(condition)
 }
 
 fn not_expressible(rules: &MachineRules, selected: &Selected) -> Option<ComputedCondition> {
-    let groups: Vec<_> = selected.groups.iter().filter(|group| !group.missing_labels.is_empty()).collect();
-    let first = groups.first()?;
-    let names: Vec<_> = groups.iter().map(|group| group.name.as_str()).collect();
-    let message = format!(
-        "new nodes of {} would not match spec.nodeSelector: {}. A kubelet registers with labels of one value outside the \
-         reserved domains of Kubernetes. Select by such a label, or by one of node.cluster.x-k8s.io/ in \
-         spec.template.metadata.labels of the {}",
-        some_of(&names),
-        first.missing_labels.join(", "),
-        rules.kind.name()
-    );
-    Some(problem(reason::SELECTOR_NOT_EXPRESSIBLE, groups.len(), message))
+    let groups = || selected.groups.iter().filter(|group| !group.missing_labels.is_empty());
+    let missing = groups().next()?.missing_labels.join(", ");
+    let kind = rules.kind.name();
+    problem(reason::SELECTOR_NOT_EXPRESSIBLE, groups().map(|group| &group.name), |names| {
+        format!(
+            "new nodes of {names} would not match spec.nodeSelector: {missing}. A kubelet registers with labels of one value \
+             outside the reserved domains of Kubernetes. Select by such a label, or by one of node.cluster.x-k8s.io/ in \
+             spec.template.metadata.labels of the {kind}"
+        )
+    })
 }
 
 fn managed_elsewhere(selected: &Selected) -> Option<ComputedCondition> {
-    let of = |group: &&GroupPlan| matches!(group.reference, Reference::ManagedElsewhere(_));
-    let groups: Vec<_> = selected.groups.iter().filter(of).collect();
-    let first = groups.first()?;
-    let Reference::ManagedElsewhere(manager) = &first.reference else { return None };
+    let managed = selected.groups.iter().filter_map(|group| match &group.reference {
+        Reference::ManagedElsewhere(manager) => Some((group, manager)),
+        _ => None,
+    });
+    let (first, manager) = managed.clone().next()?;
     let by = manager.as_ref().map_or_else(|| "another client".to_owned(), |manager| format!("field manager {manager}"));
     let message = format!(
         "{by} changed the reference of {} from {} back to {} twice. Let it ignore spec.template.spec.bootstrap.configRef.name, \
@@ -213,19 +207,19 @@ fn managed_elsewhere(selected: &Selected) -> Option<ComputedCondition> {
         first.template.as_deref().unwrap_or_default(),
         first.current
     );
-    Some(problem(reason::REFERENCE_MANAGED_ELSEWHERE, groups.len(), message))
+    Some(MACHINES_TEMPLATED.because(reason::REFERENCE_MANAGED_ELSEWHERE, message).about(managed.count()))
 }
 
 fn topology(selected: &Selected) -> Option<ComputedCondition> {
     let of = |group: &&GroupPlan| group.reference == Reference::TopologyManaged;
-    let names: Vec<_> = selected.groups.iter().filter(of).map(|group| group.name.as_str()).collect();
-    let message = format!(
-        "a ClusterClass controls {}, so winpool does not change {} reference, and its template lacks files of winpool. Add the \
-         output of `winpool render --target clusterclass-patch` to the ClusterClass",
-        some_of(&names),
-        agree(names.len(), "its", "their")
-    );
-    (!names.is_empty()).then(|| problem(reason::TOPOLOGY_MANAGED, names.len(), message))
+    let names: Vec<_> = selected.groups.iter().filter(of).map(|group| &group.name).collect();
+    about(&MACHINES_TEMPLATED, reason::TOPOLOGY_MANAGED, &names, |groups, names| {
+        let their = groups.agree("its", "their");
+        format!(
+            "a ClusterClass controls {names}, so winpool does not change {their} reference, and its template lacks files of \
+             winpool. Add the output of `winpool render --target clusterclass-patch` to the ClusterClass"
+        )
+    })
 }
 
 fn rotating(selected: &Selected) -> Option<ComputedCondition> {
@@ -238,11 +232,10 @@ fn rotating(selected: &Selected) -> Option<ComputedCondition> {
                 _ => false,
             }
     };
-    let groups: Vec<_> = selected.groups.iter().filter(waits).collect();
-    let text = |group: &&GroupPlan| format!("{}: {} of {} machines", group.name, group.up_to_date, group.machines);
-    let texts: Vec<_> = groups.iter().map(text).collect();
-    let message = format!("Cluster API replaces machines; from the current template are {}", some_of(&texts));
-    (!groups.is_empty()).then(|| problem(reason::ROTATING, groups.len(), message))
+    let text = |group: &GroupPlan| format!("{}: {} of {} machines", group.name, group.up_to_date, group.machines);
+    problem(reason::ROTATING, selected.groups.iter().filter(waits).map(text), |texts| {
+        format!("Cluster API replaces machines; from the current template are {texts}")
+    })
 }
 
 fn elsewhere(selected: &Selected) -> ComputedCondition {
@@ -251,7 +244,7 @@ fn elsewhere(selected: &Selected) -> ComputedCondition {
          cluster too for taints, labels and RuntimeClasses. {}",
         good(selected).message
     );
-    condition(ConditionStatus::Unknown, reason::CLUSTER_IS_ELSEWHERE, message)
+    MACHINES_TEMPLATED.because(reason::CLUSTER_IS_ELSEWHERE, message)
 }
 
 /// The condition without problems.
@@ -266,10 +259,10 @@ fn good(selected: &Selected) -> ComputedCondition {
         let machines: u32 = selected.groups.iter().map(|group| group.machines).sum();
         let count = usize::try_from(machines).unwrap_or(usize::MAX);
         let message = format!("{} from the current template{note}", counted(count, "machine"));
-        return condition(ConditionStatus::True, reason::UP_TO_DATE, message);
+        return MACHINES_TEMPLATED.because(reason::UP_TO_DATE, message);
     }
-    let texts: Vec<_> = pending.iter().map(|group| pending_text(group)).collect();
-    condition(ConditionStatus::True, reason::ROTATION_PENDING, format!("{}{note}", some_of_many(&texts, Clone::clone)))
+    let texts = some_of_many(&pending, |group| pending_text(group));
+    MACHINES_TEMPLATED.because(reason::ROTATION_PENDING, format!("{texts}{note}"))
 }
 
 fn pending_text(group: &GroupPlan) -> String {

@@ -7,12 +7,16 @@ use std::{
 
 use winpool_api::{
     RuntimeClassScope, RuntimeClassState, Taint, TaintKey,
+    conditions::{
+        CONFIG_RENDERED, ComputedCondition, NODES_ASSIGNED, NODES_TAINTED, PROFILE_RESOLVED, RUNTIME_CLASS_READY,
+        SPEC_VALID,
+    },
     facts::node_restriction::kubelet_may_set,
-    names::{OWNERSHIP_SECRET, condition, label, reason},
+    names::{OWNERSHIP_SECRET, label, reason},
 };
 
 use super::{
-    input::{NodeMessages, ReportInput, names},
+    input::{NodeMessages, ReportInput, about, names},
     kubelet::newer_than_tables,
 };
 use crate::{
@@ -29,8 +33,7 @@ use crate::{
         stranding::Remedy,
     },
     render::reserve,
-    status::condition::ComputedCondition,
-    text::{agree, counted, some_messages, some_of},
+    text::{about_nodes, agree, counted, some_messages, some_of},
 };
 
 /// That new taints do not wait for pods, if pods are not read.
@@ -57,94 +60,95 @@ pub fn spec_valid(input: &ReportInput) -> ComputedCondition {
              protects pods. Select by a label with the prefix node-restriction.kubernetes.io/ as well"
         );
     }
-    ComputedCondition::new(condition::SPEC_VALID, true, reason::VALID, message)
+    SPEC_VALID.because(reason::VALID, message)
 }
 
 /// `ProfileResolved`.
 pub fn profile_resolved(input: &ReportInput) -> ComputedCondition {
     let name = input.spec.profile.as_deref().unwrap_or_default();
-    let condition =
-        |status, reason, message| ComputedCondition::new(condition::PROFILE_RESOLVED, status, reason, message);
     let kept = "Until then nodes keep their labels, taints and last configuration";
     match &input.active.configs.state {
         Rendering::NotUsed => {
-            condition(true, reason::NOT_USED, "the pool names no profile, so no configuration is rendered".to_owned())
+            PROFILE_RESOLVED.because(reason::NOT_USED, "the pool names no profile, so no configuration is rendered")
         }
         Rendering::NotFound => {
             let message = format!(
                 "WindowsRuntimeProfile {name} does not exist. Apply it, or correct spec.profileRef.name. {kept}"
             );
-            condition(false, reason::NOT_FOUND, message)
+            PROFILE_RESOLVED.because(reason::NOT_FOUND, message)
         }
         Rendering::Invalid(problems) => {
             let message =
                 format!("WindowsRuntimeProfile {name} is not valid: {}. Correct it. {kept}", Problem::list(problems));
-            condition(false, reason::INVALID, message)
+            PROFILE_RESOLVED.because(reason::INVALID, message)
         }
-        Rendering::Rendered(_) => condition(true, reason::RESOLVED, format!("WindowsRuntimeProfile {name} is valid")),
+        Rendering::Rendered(_) => {
+            PROFILE_RESOLVED.because(reason::RESOLVED, format!("WindowsRuntimeProfile {name} is valid"))
+        }
     }
 }
 
 /// `NodesAssigned`.
 pub fn nodes_assigned(input: &ReportInput) -> ComputedCondition {
-    let condition =
-        |status, reason, message| ComputedCondition::new(condition::NODES_ASSIGNED, status, reason, message);
-    let held = input.nodes(|member| member.held);
-    if !held.is_empty() {
-        let message = format!(
-            "{} no longer {} the pool and {} taints and labels, because no other pool matches: {}. Correct spec.nodeSelector or \
-             the labels of the nodes, or release them: {}. {}",
-            counted(held.len(), "node"),
-            agree(held.len(), "matches", "match"),
-            agree(held.len(), "keeps its", "keep their"),
-            some_of(names(&held)),
+    let problem = held(input).or_else(|| unverified_labels(input)).or_else(|| shared(input));
+    problem.unwrap_or_else(|| {
+        if let Some(other) = &input.active.other_fallback {
+            let message = format!("pool {other} is already the fallback. Set spec.fallback: true in one pool only");
+            return NODES_ASSIGNED.because(reason::NODE_CONFLICT, message);
+        }
+        match input.active.members.len() {
+            0 => NODES_ASSIGNED.because(reason::NO_NODES, "no Windows node matches"),
+            count => {
+                let nodes = counted(count, "node");
+                let belong = nodes.agree("belongs", "belong");
+                NODES_ASSIGNED.because(reason::ASSIGNED, format!("{nodes} {belong} to this pool alone"))
+            }
+        }
+    })
+}
+
+/// Nodes that no pool matches any more.
+fn held(input: &ReportInput) -> Option<ComputedCondition> {
+    let held = names(&input.nodes(|member| member.held));
+    about(&NODES_ASSIGNED, reason::RELEASE_HELD, &held, |nodes, names| {
+        let (match_, keep) = (nodes.agree("matches", "match"), nodes.agree("keeps its", "keep their"));
+        format!(
+            "{nodes} no longer {match_} the pool and {keep} taints and labels, because no other pool matches: {names}. Correct \
+             spec.nodeSelector or the labels of the nodes, or release them: {}. {}",
             consents::release_command(&input.pool.name, &input.spec.members),
             input.list(),
-        );
-        return condition(false, reason::RELEASE_HELD, message).about(held.len());
-    }
-    let unverified = &input.active.unverified;
-    if !unverified.is_empty() {
-        let message = format!(
-            "{} {} label {}={} without a valid record of this operator and {} not selected, so nothing is written to {}: {}. \
-             Remove the label, or restore Secret {OWNERSHIP_SECRET} if it was lost. {}",
-            counted(unverified.len(), "node"),
-            agree(unverified.len(), "has", "have"),
+        )
+    })
+}
+
+/// Nodes with the label of the pool that are not selected and have no valid record.
+fn unverified_labels(input: &ReportInput) -> Option<ComputedCondition> {
+    about(&NODES_ASSIGNED, reason::RECORD_NOT_VERIFIED, &input.active.unverified, |nodes, names| {
+        let (has, are, them) = (nodes.agree("has", "have"), nodes.agree("is", "are"), nodes.agree("it", "them"));
+        format!(
+            "{nodes} {has} label {}={} without a valid record of this operator and {are} not selected, so nothing is written to \
+             {them}: {names}. Remove the label, or restore Secret {OWNERSHIP_SECRET} if it was lost. {}",
             label::POOL,
             input.pool.name,
-            agree(unverified.len(), "is", "are"),
-            agree(unverified.len(), "it", "them"),
-            some_of(unverified),
             input.list(),
-        );
-        return condition(false, reason::RECORD_NOT_VERIFIED, message).about(unverified.len());
-    }
-    let shared = &input.active.shared;
-    if !shared.is_empty() {
-        let pools: BTreeSet<&String> = shared.iter().flat_map(|shared| &shared.pools).collect();
-        let message = format!(
-            "{} {} more than one pool ({}) and {} in the pool that {}: {}. Narrow spec.nodeSelector of one of the pools. {}",
-            counted(shared.len(), "node"),
-            agree(shared.len(), "matches", "match"),
+        )
+    })
+}
+
+/// Nodes that other pools match too.
+fn shared(input: &ReportInput) -> Option<ComputedCondition> {
+    let shared: Vec<_> = input.active.shared.iter().map(|shared| &shared.node).collect();
+    about(&NODES_ASSIGNED, reason::NODE_CONFLICT, &shared, |nodes, names| {
+        let (match_, stay) = (nodes.agree("matches", "match"), nodes.agree("stays", "stay"));
+        let they_belong = nodes.agree("it belongs", "they belong");
+        let pools: BTreeSet<&String> = input.active.shared.iter().flat_map(|shared| &shared.pools).collect();
+        format!(
+            "{nodes} {match_} more than one pool ({}) and {stay} in the pool that {they_belong} to: {names}. Narrow \
+             spec.nodeSelector of one of the pools. {}",
             some_of(pools),
-            agree(shared.len(), "stays", "stay"),
-            agree(shared.len(), "it belongs to", "they belong to"),
-            some_of(shared.iter().map(|shared| &shared.node)),
             input.list_matching(),
-        );
-        return condition(false, reason::NODE_CONFLICT, message).about(shared.len());
-    }
-    if let Some(other) = &input.active.other_fallback {
-        let message = format!("pool {other} is already the fallback. Set spec.fallback: true in one pool only");
-        return condition(false, reason::NODE_CONFLICT, message);
-    }
-    match input.active.members.len() {
-        0 => condition(true, reason::NO_NODES, "no Windows node matches".to_owned()),
-        count => {
-            let belongs = agree(count, "belongs", "belong");
-            condition(true, reason::ASSIGNED, format!("{} {belongs} to this pool alone", counted(count, "node")))
-        }
-    }
+        )
+    })
 }
 
 /// The state of each RuntimeClass after the writes.
@@ -163,8 +167,6 @@ pub fn class_states(input: &ReportInput) -> BTreeMap<String, RuntimeClassState> 
 
 /// `RuntimeClassReady`.
 pub fn runtime_class_ready(input: &ReportInput, states: &BTreeMap<String, RuntimeClassState>) -> ComputedCondition {
-    let condition =
-        |status, reason, message| ComputedCondition::new(condition::RUNTIME_CLASS_READY, status, reason, message);
     let reasons = [
         (RuntimeClassState::HandlerDiffers, reason::HANDLER_DIFFERS),
         (RuntimeClassState::NameTaken, reason::NAME_TAKEN),
@@ -176,29 +178,29 @@ pub fn runtime_class_ready(input: &ReportInput, states: &BTreeMap<String, Runtim
         let wrong: Vec<_> = input.active.classes.iter().filter(|plan| plan.state == state).collect();
         if !wrong.is_empty() {
             let explanations = wrong.iter().filter_map(|plan| plan.explanation.as_ref()).map(ToString::to_string);
-            return condition(false, reason, some_messages(explanations)).about(wrong.len());
+            return RUNTIME_CLASS_READY.because(reason, some_messages(explanations)).about(wrong.len());
         }
     }
     let waiting = input.active.classes.iter().filter(|plan| plan.state == RuntimeClassState::Pending);
     let waiting: Vec<String> = waiting.filter_map(|plan| plan.explanation.as_ref()).map(ToString::to_string).collect();
     if !waiting.is_empty() {
-        return condition(false, reason::PROGRESSING, some_messages(&waiting)).about(waiting.len());
+        return RUNTIME_CLASS_READY.because(reason::PROGRESSING, some_messages(&waiting)).about(waiting.len());
     }
     let in_state =
         |wanted: RuntimeClassState| states.iter().filter(move |(_, state)| **state == wanted).map(|(name, _)| name);
     let pending: Vec<_> = in_state(RuntimeClassState::Pending).collect();
     if !pending.is_empty() {
         let (reason, why) = unwritten(input);
-        let is = agree(pending.len(), "is", "are");
-        let message = format!("RuntimeClass {} {is} not as specified: {why}", some_of(&pending));
-        return condition(false, reason, message).about(pending.len());
+        let are = agree(pending.len(), "is", "are");
+        let message = format!("RuntimeClass {} {are} not as specified: {why}", some_of(&pending));
+        return RUNTIME_CLASS_READY.because(reason, message).about(pending.len());
     }
     let ready: Vec<_> = in_state(RuntimeClassState::Applied).chain(in_state(RuntimeClassState::Found)).collect();
     let message = match ready.len() {
         0 => "the pool has no RuntimeClass".to_owned(),
         _ => selected_by(input, &ready),
     };
-    condition(true, reason::APPLIED, message)
+    RUNTIME_CLASS_READY.because(reason::APPLIED, message)
 }
 
 /// Which nodes the RuntimeClasses with these names select.
@@ -314,10 +316,10 @@ fn would_strand_pods(input: &ReportInput) -> String {
     };
     let workloads = taints.workloads.iter().flat_map(|(taint, workloads)| workloads.iter().map(instruction(taint)));
     let names: BTreeSet<&Arc<WorkloadName>> = taints.workloads.values().flat_map(BTreeMap::keys).collect();
+    let count = counted(names.len(), "workload");
     format!(
-        "{} {} not tolerate it, and new pods would stay Pending. {}. Or allow it: {}",
-        counted(names.len(), "workload"),
-        agree(names.len(), "does", "do"),
+        "{count} {} not tolerate it, and new pods would stay Pending. {}. Or allow it: {}",
+        count.agree("does", "do"),
         some_messages(workloads),
         consents::pending_command(&input.pool.name, taints.workloads.keys()),
     )
@@ -325,84 +327,75 @@ fn would_strand_pods(input: &ReportInput) -> String {
 
 /// `NodesTainted`.
 pub fn nodes_tainted(input: &ReportInput) -> ComputedCondition {
-    let problem = |reason, message: String, count| {
-        let message = format!("{message}. {}", input.list());
-        ComputedCondition::new(condition::NODES_TAINTED, false, reason, message).about(count)
-    };
+    let list = input.list();
     if let Some(mutual) = &input.active.mutual_replacement {
         let message = format!(
             "pool {} replaces a taint of this pool, and this pool replaces its taint {}, so neither taint is removed. Remove the \
              taint from spec.replacesTaints of one of them",
             mutual.pool, mutual.taint
         );
-        return ComputedCondition::new(condition::NODES_TAINTED, false, reason::TAINT_CONFLICT, message);
+        return NODES_TAINTED.because(reason::TAINT_CONFLICT, message);
     }
     for Cause { reason, text, detail } in causes(input) {
         let members = input.active.members.iter();
         let wrong: Vec<String> = members
             .filter_map(|member| detail(member).map(|detail| format!("{} ({detail})", member.node.name)))
             .collect();
-        if !wrong.is_empty() {
-            return problem(reason, format!("{}: {text}", some_of(&wrong)), wrong.len());
+        if let Some(problem) = about(&NODES_TAINTED, reason, &wrong, |_, names| format!("{names}: {text}. {list}")) {
+            return problem;
         }
     }
-    let incomplete = input.nodes(|member| !input.is_tainted(member));
-    if !incomplete.is_empty() {
-        let (reason, why) = unwritten(input);
-        let lacks = agree(incomplete.len(), "lacks", "lack");
-        let message = format!(
-            "{} {lacks} labels or taints of the pool ({}): {why}",
-            counted(incomplete.len(), "node"),
-            some_of(names(&incomplete))
-        );
-        return problem(reason, message, incomplete.len());
-    }
-    if let Some((count, text)) = refused_removals(input) {
-        let message = format!(
-            "admission rejects the removal of taints from {} that left the pool, so taints, label and record stay: {text}",
-            counted(count, "node")
-        );
-        return problem(reason::REFUSED, message, count);
+    let (reason, why) = unwritten(input);
+    let incomplete = names(&input.nodes(|member| !input.is_tainted(member)));
+    let incomplete = about(&NODES_TAINTED, reason, &incomplete, |nodes, names| {
+        let lack = nodes.agree("lacks", "lack");
+        format!("{nodes} {lack} labels or taints of the pool ({names}): {why}. {list}")
+    });
+    if let Some(problem) = incomplete.or_else(|| refused_removals(input)) {
+        return problem;
     }
     let count = input.active.members.len();
+    let nodes = counted(count, "node");
     let what = if have_config_names(input) { "labels, taints and configuration name" } else { "labels and taints" };
     let message = match count {
         0 => "the pool has no nodes".to_owned(),
-        _ => format!("{} {} {what}", counted(count, "node"), agree(count, "has its", "have their")),
+        _ => format!("{nodes} {} {what}", nodes.agree("has its", "have their")),
     };
     let unchecked = pods_not_checked(input).filter(|_| !input.spec.taints.is_empty() && count > 0);
     let message =
         [message].into_iter().chain(unchecked).chain(unverified_records(input)).collect::<Vec<_>>().join(". ");
-    ComputedCondition::new(condition::NODES_TAINTED, true, reason::APPLIED, message)
+    NODES_TAINTED.because(reason::APPLIED, message)
 }
 
-/// The number of former nodes that keep the taints because admission rejects the removal, and the first error.
-fn refused_removals(input: &ReportInput) -> Option<(usize, String)> {
+/// Former nodes that keep the taints because admission rejects the removal, with the first error.
+fn refused_removals(input: &ReportInput) -> Option<ComputedCondition> {
     let refusals = input.done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
         (Operation::PatchNode(patch), Outcome::Refused(text)) if patch.change.purpose == Purpose::Release => Some(text),
         _ => None,
     });
-    let refusals: Vec<_> = refusals.collect();
-    Some((refusals.len(), refusals.first()?.to_string()))
+    let error = refusals.clone().next()?;
+    let count = refusals.count();
+    let message = format!(
+        "admission rejects the removal of taints from {} that left the pool, so taints, label and record stay: {error}. {}",
+        counted(count, "node"),
+        input.list()
+    );
+    Some(NODES_TAINTED.because(reason::REFUSED, message).about(count))
 }
 
 /// Sentences about records that cannot be verified.
-fn unverified_records(input: &ReportInput) -> Vec<String> {
-    let mut sentences = Vec::new();
+fn unverified_records(input: &ReportInput) -> impl Iterator<Item = String> {
     let unverified = input.nodes(|member| member.plan.unverified > 0 || is_unverified(input, member));
-    if !unverified.is_empty() {
-        sentences.push(format!(
-            "The records on {} cannot be verified with the key in Secret {OWNERSHIP_SECRET}, so the taints and labels in them are \
-             never removed: {}. Restore the former Secret and restart the operator, or remove them manually. {}",
-            counted(unverified.len(), "node"),
-            some_of(names(&unverified)),
+    let unverified = about_nodes(names(&unverified), |nodes, names| {
+        format!(
+            "The records on {nodes} cannot be verified with the key in Secret {OWNERSHIP_SECRET}, so the taints and labels in \
+             them are never removed: {names}. Restore the former Secret and restart the operator, or remove them manually. {}",
             input.list()
-        ));
-    }
-    if let Some(why) = input.snapshot.ownership.not_stored() {
-        sentences.push(format!("The key that signs the records is not stored: {why}"));
-    }
-    sentences
+        )
+    });
+    let not_stored = input.snapshot.ownership.not_stored();
+    let not_stored = not_stored.map(|why| format!("The key that signs the records is not stored: {why}"));
+    unverified.into_iter().chain(not_stored)
 }
 
 fn is_unverified(input: &ReportInput, member: &Member) -> bool {
@@ -419,13 +412,11 @@ fn have_config_names(input: &ReportInput) -> bool {
 
 /// `ConfigRendered`.
 pub fn config_rendered(input: &ReportInput) -> ComputedCondition {
-    let condition =
-        |status, reason, message| ComputedCondition::new(condition::CONFIG_RENDERED, status, reason, message);
     let configs = &input.active.configs;
     let unrendered = match &configs.state {
-        Rendering::NotUsed => return condition(true, reason::NOT_USED, "the pool names no profile".to_owned()),
+        Rendering::NotUsed => return CONFIG_RENDERED.because(reason::NOT_USED, "the pool names no profile"),
         Rendering::NotFound | Rendering::Invalid(_) => {
-            return condition(false, reason::FAILED, "the profile cannot be used. See ProfileResolved".to_owned());
+            return CONFIG_RENDERED.because(reason::FAILED, "the profile cannot be used. See ProfileResolved");
         }
         Rendering::Rendered(unrendered) => unrendered,
     };
@@ -435,13 +426,13 @@ pub fn config_rendered(input: &ReportInput) -> ComputedCondition {
             "ConfigMap {namespace}/{name} cannot be written: {text}. Remove the cause, such as a quota, a policy or another \
              object of this name"
         );
-        return condition(false, reason::WRITE_FAILED, message);
+        return CONFIG_RENDERED.because(reason::WRITE_FAILED, message);
     }
     if let Some(name) = configs.delayed.first() {
         let message = format!(
             "another client repeatedly deletes ConfigMap {namespace}/{name}, which is created again within 30 s. Stop that client"
         );
-        return condition(false, reason::CONTESTED, message);
+        return CONFIG_RENDERED.because(reason::CONTESTED, message);
     }
     let mut failures = NodeMessages::default();
     for failure in unrendered {
@@ -449,23 +440,19 @@ pub fn config_rendered(input: &ReportInput) -> ComputedCondition {
         failures.add(failure.to_string(), same.into_iter().map(|member| member.node.name.as_str()));
     }
     too_small(input, &mut failures);
-    if !failures.is_empty() {
-        return condition(false, reason::FAILED, input.with_list(&failures)).about(failures.count());
+    if let Some(failed) = failures.because(&CONFIG_RENDERED, reason::FAILED) {
+        return ComputedCondition { message: input.with_list(&failures), ..failed };
     }
-    let unreadable = input.nodes(|member| configs::variant(&member.node).is_none());
     let rendered = counted(configs.configs.len(), "configuration");
-    let message = match unreadable.len() {
-        0 => format!("{rendered} rendered for {}", counted(input.active.members.len(), "node")),
-        count => format!(
-            "{rendered} rendered, none for {} of unknown version: {}. {}",
-            counted(count, "node"),
-            some_of(names(&unreadable)),
-            input.list()
-        ),
-    };
+    let unreadable = input.nodes(|member| configs::variant(&member.node).is_none());
+    let unreadable = about_nodes(names(&unreadable), |nodes, names| {
+        format!("{rendered} rendered, none for {nodes} of unknown version: {names}. {}", input.list())
+    });
+    let all = || format!("{rendered} rendered for {}", counted(input.active.members.len(), "node"));
+    let message = unreadable.unwrap_or_else(all);
     match newer_than_tables(input) {
-        Some(newer) => condition(true, reason::TABLES_END_AT, format!("{message}. {newer}. {}", input.list())),
-        None => condition(true, reason::RENDERED, message),
+        Some(newer) => CONFIG_RENDERED.because(reason::TABLES_END_AT, format!("{message}. {newer}. {}", input.list())),
+        None => CONFIG_RENDERED.because(reason::RENDERED, message),
     }
 }
 

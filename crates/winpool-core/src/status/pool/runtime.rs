@@ -5,58 +5,43 @@ use std::collections::BTreeMap;
 use jiff::civil::Date;
 use winpool_api::{
     RuntimeClassIsolation,
-    conditions::ConditionStatus,
+    conditions::{ComputedCondition, RUNTIME_SUPPORTED},
     facts::{
         Build, ContainerRuntime, ContainerdVersion, Minor, OsVersion, containerd, kubelet_flags, runtimes,
         version_compatibility::{self, Isolation, VersionCompatibility},
     },
-    names::{annotation, condition, reason},
+    names::{annotation, reason},
 };
 
 use super::input::{NodeMessages, ReportInput, unreadable};
-use crate::{pool::plan::Member, render::reserve::ConfigState, status::condition::ComputedCondition};
+use crate::{pool::plan::Member, render::reserve::ConfigState};
 
-/// The problems of a container runtime, worst first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
-    HandlerUnavailable,
-    TooOld,
-    EndOfLife,
-    UnknownVersion,
-    TooOldForNextMinor,
-}
+/// The reasons of `RuntimeSupported` except `Supported`, worst first.
+const WORST_FIRST: [&str; 5] = [
+    reason::HANDLER_UNAVAILABLE,
+    reason::TOO_OLD,
+    reason::END_OF_LIFE,
+    reason::UNKNOWN_VERSION,
+    reason::TOO_OLD_FOR_NEXT_MINOR,
+];
 
-impl Fault {
-    fn status_and_reason(self) -> (ConditionStatus, &'static str) {
-        match self {
-            Self::HandlerUnavailable => (ConditionStatus::False, reason::HANDLER_UNAVAILABLE),
-            Self::TooOld => (ConditionStatus::False, reason::TOO_OLD),
-            Self::EndOfLife => (ConditionStatus::False, reason::END_OF_LIFE),
-            Self::UnknownVersion => (ConditionStatus::Unknown, reason::UNKNOWN_VERSION),
-            Self::TooOldForNextMinor => (ConditionStatus::True, reason::TOO_OLD_FOR_NEXT_MINOR),
-        }
-    }
-}
+/// A reason of the condition, and the message.
+type Fault = (&'static str, String);
 
 /// `RuntimeSupported`.
 pub fn runtime_supported(input: &ReportInput) -> ComputedCondition {
-    let mut found: BTreeMap<Fault, NodeMessages> = BTreeMap::new();
+    let mut found: BTreeMap<&str, NodeMessages> = BTreeMap::new();
     for member in &input.active.members {
-        let handler = missing_handler(input, member).map(|message| (Fault::HandlerUnavailable, message));
-        for (fault, message) in handler.into_iter().chain(fault_of_version(input.today(), member)) {
-            found.entry(fault).or_default().add(message, [member.node.name.as_str()]);
+        let handler = missing_handler(input, member).map(|message| (reason::HANDLER_UNAVAILABLE, message));
+        for (reason, message) in handler.into_iter().chain(fault_of_version(input.today(), member)) {
+            found.entry(reason).or_default().add(message, [member.node.name.as_str()]);
         }
     }
-    match found.first_key_value() {
-        Some((fault, messages)) => {
-            let (status, reason) = fault.status_and_reason();
-            let message = input.with_list(messages);
-            ComputedCondition::new(condition::RUNTIME_SUPPORTED, status, reason, message).about(messages.count())
+    match WORST_FIRST.into_iter().find_map(|reason| Some((reason, found.get(reason)?))) {
+        Some((reason, messages)) => {
+            RUNTIME_SUPPORTED.because(reason, input.with_list(messages)).about(messages.count())
         }
-        None => {
-            let message = "every container runtime fits its kubelet";
-            ComputedCondition::new(condition::RUNTIME_SUPPORTED, true, reason::SUPPORTED, message)
-        }
+        None => RUNTIME_SUPPORTED.because(reason::SUPPORTED, "every container runtime fits its kubelet"),
     }
 }
 
@@ -88,9 +73,9 @@ fn missing_handler(input: &ReportInput, member: &Member) -> Option<String> {
 }
 
 /// The problem with the version of a node's runtime.
-fn fault_of_version(today: Date, member: &Member) -> Option<(Fault, String)> {
+fn fault_of_version(today: Date, member: &Member) -> Option<Fault> {
     let node = &member.node;
-    let unknown = |what, text| Some((Fault::UnknownVersion, unreadable(what, text)));
+    let unknown = |what, text| Some((reason::UNKNOWN_VERSION, unreadable(what, text)));
     match (&node.runtime, &node.kubelet) {
         (Err(text), _) => unknown("container runtime", text),
         (_, Err(text)) => unknown("kubelet version", text),
@@ -101,12 +86,7 @@ fn fault_of_version(today: Date, member: &Member) -> Option<(Fault, String)> {
     }
 }
 
-fn fault_of_containerd(
-    version: ContainerdVersion,
-    kubelet: Minor,
-    host: Option<Build>,
-    today: Date,
-) -> Option<(Fault, String)> {
+fn fault_of_containerd(version: ContainerdVersion, kubelet: Minor, host: Option<Build>, today: Date) -> Option<Fault> {
     let for_kubelet = containerd::minimum_for(kubelet, version);
     let for_images = host.and_then(|host| minimum_for_images(host, version));
     let for_pause =
@@ -120,11 +100,14 @@ fn fault_of_containerd(
                  while the registry cannot be reached"
             ),
         };
-        return Some((Fault::TooOld, format!("containerd {version} {wrong}. Upgrade containerd to {least} or later")));
+        return Some((
+            reason::TOO_OLD,
+            format!("containerd {version} {wrong}. Upgrade containerd to {least} or later"),
+        ));
     }
     let Some(end) = containerd::end_of_life(version) else {
         let message = format!("containerd {version} is not in the tables of winpool. Upgrade winpool");
-        return Some((Fault::UnknownVersion, message));
+        return Some((reason::UNKNOWN_VERSION, message));
     };
     if end < today {
         let remedy = match longest_supported(kubelet, today) {
@@ -132,14 +115,14 @@ fn fault_of_containerd(
             None => "to a supported release".to_owned(),
         };
         let message = format!("support of containerd {version} ended on {end}. Upgrade containerd {remedy}");
-        return Some((Fault::EndOfLife, message));
+        return Some((reason::END_OF_LIFE, message));
     }
     let next = Minor(kubelet.0 + 1);
     let least = containerd::minimum_for(next, version)?;
     let message = format!(
         "containerd {version} is too old for kubelet {next}. Upgrade containerd to {least} or later before the kubelet"
     );
-    Some((Fault::TooOldForNextMinor, message))
+    Some((reason::TOO_OLD_FOR_NEXT_MINOR, message))
 }
 
 /// The minimum containerd that runs every image that this host can run, if this version does not.

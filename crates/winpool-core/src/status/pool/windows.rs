@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use jiff::civil::Date;
 use winpool_api::{
-    conditions::ConditionStatus,
+    conditions::{ComputedCondition, OS_MISMATCH, OS_SUPPORTED},
     facts::{
         Build, ContainerRuntime, ContainerdVersion, Minor, OsVersion, builds, containerd::HYPERV_HANDLER, pause,
         support, windows_updates,
     },
-    names::{condition, reason},
+    names::reason,
 };
 
 use super::{
-    input::{NodeMessages, ReportInput, unreadable, worst_of},
+    input::{NodeMessages, ReportInput, about, unreadable, worst_of},
     workloads::image_mismatches,
 };
 use crate::{
@@ -21,8 +21,6 @@ use crate::{
     pool::{Spec, plan::Member},
     profile::Profile,
     render::{self, Variant},
-    status::condition::ComputedCondition,
-    text::{agree, counted, some_of},
 };
 
 /// Whether a node runs another build than its pool.
@@ -36,21 +34,14 @@ pub fn os_mismatch(input: &ReportInput) -> ComputedCondition {
     let unknown = unknown_builds(input);
     let about_nodes = of_nodes.iter().chain([&unknown]).any(Option::is_some);
     let images = image_mismatches(input).into_iter();
-    let images =
-        images.map(|(kind, message, count)| mismatch(ConditionStatus::True, kind.reason(), message).about(count));
-    match worst_of(of_nodes.into_iter().flatten().chain(images).chain(unknown).collect()) {
+    let images = images.map(|(kind, message, count)| Some(OS_MISMATCH.because(kind.reason(), message).about(count)));
+    match worst_of(of_nodes.into_iter().chain(images).chain([unknown])) {
         Some(worst) if about_nodes => {
             ComputedCondition { message: format!("{}. {}", worst.message, input.list()), ..worst }
         }
         Some(worst) => worst,
-        None => {
-            mismatch(ConditionStatus::False, reason::MATCHED, format!("every node runs build {}", input.spec.build))
-        }
+        None => OS_MISMATCH.because(reason::MATCHED, format!("every node runs build {}", input.spec.build)),
     }
-}
-
-fn mismatch(status: ConditionStatus, reason: &'static str, message: String) -> ComputedCondition {
-    ComputedCondition::new(condition::OS_MISMATCH, status, reason, message)
 }
 
 fn builds_that_differ(input: &ReportInput) -> Option<ComputedCondition> {
@@ -60,18 +51,12 @@ fn builds_that_differ(input: &ReportInput) -> Option<ComputedCondition> {
         Some(format!("{} ({build})", node.name))
     });
     let differs: Vec<String> = differs.collect();
-    let message = || {
+    about(&OS_MISMATCH, reason::NODE_BUILD_DIFFERS, &differs, |nodes, names| {
+        let (run, them) = (nodes.agree("runs", "run"), nodes.agree("it", "them"));
         format!(
-            "{} {} another build than {wanted}: {}. Replace {}, or move {} to a pool for that build",
-            counted(differs.len(), "node"),
-            agree(differs.len(), "runs", "run"),
-            some_of(&differs),
-            agree(differs.len(), "it", "them"),
-            agree(differs.len(), "it", "them"),
+            "{nodes} {run} another build than {wanted}: {names}. Replace {them}, or move {them} to a pool for that build"
         )
-    };
-    (!differs.is_empty())
-        .then(|| mismatch(ConditionStatus::True, reason::NODE_BUILD_DIFFERS, message()).about(differs.len()))
+    })
 }
 
 fn pause_images_that_cannot_run(input: &ReportInput) -> Option<ComputedCondition> {
@@ -104,10 +89,7 @@ fn pause_images_that_cannot_run(input: &ReportInput) -> Option<ComputedCondition
             messages.add(message, nodes);
         }
     }
-    let condition = || {
-        mismatch(ConditionStatus::True, reason::PAUSE_IMAGE_CANNOT_RUN, messages.to_string()).about(messages.count())
-    };
-    (!messages.is_empty()).then(condition)
+    messages.because(&OS_MISMATCH, reason::PAUSE_IMAGE_CANNOT_RUN)
 }
 
 /// The pause image of a configuration, if a utility VM of its build cannot run images of the host's build.
@@ -128,20 +110,14 @@ fn revisions_too_old(input: &ReportInput) -> Option<ComputedCondition> {
         os.revision.is_some_and(|revision| revision < wanted).then(|| format!("{} ({os})", node.name))
     });
     let too_old: Vec<String> = too_old.collect();
-    let message = || {
-        let wanted = OsVersion { build: input.spec.build, revision: Some(wanted) };
+    about(&OS_MISMATCH, reason::REVISION_TOO_OLD, &too_old, |nodes, names| {
+        let (run, them) = (nodes.agree("runs", "run"), nodes.agree("it", "them"));
+        let wanted = windows_updates::described(OsVersion { build: input.spec.build, revision: Some(wanted) });
         format!(
-            "{} {} an earlier revision than {} of spec.minRevision: {}. Install Windows updates on {}, or replace {}",
-            counted(too_old.len(), "node"),
-            agree(too_old.len(), "runs", "run"),
-            windows_updates::described(wanted),
-            some_of(&too_old),
-            agree(too_old.len(), "it", "them"),
-            agree(too_old.len(), "it", "them"),
+            "{nodes} {run} an earlier revision than {wanted} of spec.minRevision: {names}. Install Windows updates on {them}, \
+             or replace {them}"
         )
-    };
-    (!too_old.is_empty())
-        .then(|| mismatch(ConditionStatus::True, reason::REVISION_TOO_OLD, message()).about(too_old.len()))
+    })
 }
 
 fn unknown_builds(input: &ReportInput) -> Option<ComputedCondition> {
@@ -150,54 +126,38 @@ fn unknown_builds(input: &ReportInput) -> Option<ComputedCondition> {
         let text = node.os.as_ref().err().map_or("", String::as_str);
         messages.add(unreadable("Windows version", text), [node.name.as_str()]);
     }
-    let condition =
-        || mismatch(ConditionStatus::Unknown, reason::UNKNOWN_VERSION, messages.to_string()).about(messages.count());
-    (!messages.is_empty()).then(condition)
+    messages.because(&OS_MISMATCH, reason::UNKNOWN_VERSION)
 }
 
-/// The support of a Windows version, worst first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Support {
-    EndOfLife,
-    NotSupportedByKubernetes,
-    UnknownVersion,
-    EndingSoon,
-    ExtendedSupportOnly,
-    Supported,
-}
+/// The reasons of `OSSupported` except `Supported`, worst first.
+const WORST_FIRST: [&str; 5] = [
+    reason::END_OF_LIFE,
+    reason::NOT_SUPPORTED_BY_KUBERNETES,
+    reason::UNKNOWN_VERSION,
+    reason::ENDING_SOON,
+    reason::EXTENDED_SUPPORT_ONLY,
+];
 
-impl Support {
-    fn status_and_reason(self) -> (ConditionStatus, &'static str) {
-        match self {
-            Self::EndOfLife => (ConditionStatus::False, reason::END_OF_LIFE),
-            Self::NotSupportedByKubernetes => (ConditionStatus::False, reason::NOT_SUPPORTED_BY_KUBERNETES),
-            Self::UnknownVersion => (ConditionStatus::Unknown, reason::UNKNOWN_VERSION),
-            Self::EndingSoon => (ConditionStatus::True, reason::ENDING_SOON),
-            Self::ExtendedSupportOnly => (ConditionStatus::True, reason::EXTENDED_SUPPORT_ONLY),
-            Self::Supported => (ConditionStatus::True, reason::SUPPORTED),
-        }
-    }
-}
+/// The support of a Windows version: a reason of `OSSupported`, and the message.
+type Support = (&'static str, String);
 
 /// `OSSupported`.
 pub fn os_supported(input: &ReportInput) -> ComputedCondition {
-    let mut found: BTreeMap<Support, NodeMessages> = BTreeMap::new();
+    let mut found: BTreeMap<&str, NodeMessages> = BTreeMap::new();
     for ((build, kubelet), nodes) in combinations(input) {
-        for (support, message) in support_of(build, kubelet, input.today()) {
+        for (reason, message) in support_of(build, kubelet, input.today()) {
             // Supported nodes are not named.
-            let about = if support == Support::Supported { &[][..] } else { &nodes };
-            found.entry(support).or_default().add(message, about.iter().copied());
+            let about = if reason == reason::SUPPORTED { &[][..] } else { &nodes };
+            found.entry(reason).or_default().add(message, about.iter().copied());
         }
     }
-    let worst = found.keys().next().copied().unwrap_or(Support::Supported);
-    let count = found.get(&worst).map_or(0, NodeMessages::count);
+    let worst = WORST_FIRST.into_iter().find(|reason| found.contains_key(reason)).unwrap_or(reason::SUPPORTED);
+    let count = found.get(worst).map_or(0, NodeMessages::count);
     // Microsoft and Kubernetes may both have ended their support.
-    let ended = |support: Support| support.status_and_reason().0 == ConditionStatus::False;
-    let reported = found.into_iter().filter(|(support, _)| *support == worst || ended(*support));
+    let reported = [worst, reason::END_OF_LIFE, reason::NOT_SUPPORTED_BY_KUBERNETES];
     let mut all = NodeMessages::default();
-    reported.for_each(|(_, messages)| all.extend(messages));
-    let (status, reason) = worst.status_and_reason();
-    ComputedCondition::new(condition::OS_SUPPORTED, status, reason, input.with_list(&all)).about(count)
+    reported.into_iter().filter_map(|reason| found.remove(reason)).for_each(|messages| all.extend(messages));
+    OS_SUPPORTED.because(worst, input.with_list(&all)).about(count)
 }
 
 /// The known combinations of build and kubelet in the pool, with the names of the nodes. A pool without nodes has the
@@ -215,39 +175,37 @@ fn combinations<'a>(input: &'a ReportInput) -> BTreeMap<(Option<Build>, Option<M
 }
 
 /// The support of a build by Microsoft and by Kubernetes.
-fn support_of(build: Option<Build>, kubelet: Option<Minor>, today: Date) -> Vec<(Support, String)> {
+fn support_of(build: Option<Build>, kubelet: Option<Minor>, today: Date) -> Vec<Support> {
+    let unknown = |message| vec![(reason::UNKNOWN_VERSION, message)];
     let Some(build) = build else {
-        return vec![(Support::UnknownVersion, "the Windows version is not known. See OSMismatch".to_owned())];
+        return unknown("the Windows version is not known. See OSMismatch".to_owned());
     };
     let Some(release) = builds::release(build) else {
-        return vec![(
-            Support::UnknownVersion,
-            format!("build {build} is not in the tables of winpool. Upgrade winpool"),
-        )];
+        return unknown(format!("build {build} is not in the tables of winpool. Upgrade winpool"));
     };
     [Some(by_microsoft(release, today)), by_kubernetes(build, kubelet)].into_iter().flatten().collect()
 }
 
-fn by_microsoft(release: &builds::Release, today: Date) -> (Support, String) {
+fn by_microsoft(release: &builds::Release, today: Date) -> Support {
     let builds::SupportState { lifecycle, until } = builds::support_on(release, today);
     let product = release.product;
     match lifecycle {
         builds::Lifecycle::Ended => {
             let remedy = "Move the workloads to nodes with a supported Windows";
-            (Support::EndOfLife, format!("support of {product} ended on {until}. {remedy}"))
+            (reason::END_OF_LIFE, format!("support of {product} ended on {until}. {remedy}"))
         }
-        builds::Lifecycle::EndingSoon => (Support::EndingSoon, format!("support of {product} ends on {until}")),
+        builds::Lifecycle::EndingSoon => (reason::ENDING_SOON, format!("support of {product} ends on {until}")),
         builds::Lifecycle::Extended => {
-            (Support::ExtendedSupportOnly, format!("{product} has extended support only, until {until}"))
+            (reason::EXTENDED_SUPPORT_ONLY, format!("{product} has extended support only, until {until}"))
         }
-        builds::Lifecycle::Mainstream => (Support::Supported, format!("{product} is supported until {until}")),
+        builds::Lifecycle::Mainstream => (reason::SUPPORTED, format!("{product} is supported until {until}")),
     }
 }
 
 /// The problem with a build according to the support by Kubernetes, if any.
-fn by_kubernetes(build: Build, kubelet: Option<Minor>) -> Option<(Support, String)> {
+fn by_kubernetes(build: Build, kubelet: Option<Minor>) -> Option<Support> {
     let Some(minor) = kubelet else {
-        return Some((Support::UnknownVersion, "the version of Kubernetes is not known. See VersionSkew".to_owned()));
+        return Some((reason::UNKNOWN_VERSION, "the version of Kubernetes is not known. See VersionSkew".to_owned()));
     };
     if support::builds_supported_by(minor).is_some_and(|builds| builds.contains(&build)) {
         return None;
@@ -259,5 +217,5 @@ fn by_kubernetes(build: Build, kubelet: Option<Minor>) -> Option<(Support, Strin
     };
     let message =
         format!("Kubernetes {minor} does not support build {build}{bound}. Use nodes with a Windows that it supports");
-    Some((Support::NotSupportedByKubernetes, message))
+    Some((reason::NOT_SUPPORTED_BY_KUBERNETES, message))
 }

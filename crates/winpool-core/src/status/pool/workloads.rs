@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use winpool_api::{
     RuntimeClassUse, WorkloadCounts,
-    conditions::ConditionStatus,
-    names::{condition, reason},
+    conditions::{ComputedCondition, WORKLOADS_PLACED},
+    names::reason,
 };
 
 use super::input::ReportInput;
 use crate::{
-    status::condition::ComputedCondition,
     text::{counted, some_of},
     workload::{AffectedWorkloads, IssueKind, PoolWorkloads, WorkloadIssue, Workloads},
 };
@@ -47,10 +46,7 @@ pub fn counts(input: &ReportInput) -> Option<WorkloadCounts> {
 
 /// `WorkloadsPlaced`.
 pub fn workloads_placed(input: &ReportInput) -> ComputedCondition {
-    let condition = |status: ConditionStatus, reason, message: String| {
-        ComputedCondition::new(condition::WORKLOADS_PLACED, status, reason, message)
-    };
-    let unknown = |message: &str| condition(ConditionStatus::Unknown, reason::NOT_CHECKED, message.to_owned());
+    let unknown = |message: &str| WORKLOADS_PLACED.because(reason::NOT_CHECKED, message);
     match input.snapshot.workloads {
         Workloads::Off => return unknown("workloads are not checked (--workloads=off)"),
         Workloads::Waiting => {
@@ -67,15 +63,13 @@ pub fn workloads_placed(input: &ReportInput) -> ComputedCondition {
         .collect();
     let Some((worst, affected)) = issues.first() else {
         let message = "every pod runs on a matching node, and would be scheduled there again";
-        return condition(ConditionStatus::True, reason::PLACED, message.to_owned());
+        return WORKLOADS_PLACED.because(reason::PLACED, message);
     };
     // The first is the reason of the condition.
     let others = issues.iter().skip(1).map(|(kind, affected)| format!("{}: {}", kind.reason(), messages(affected)));
     let message = std::iter::once(messages(affected)).chain(others).collect::<Vec<_>>().join(". ");
-    if worst.is_advice() {
-        return condition(ConditionStatus::True, reason::PLACED_WITH_WARNINGS, message).about(affected.count);
-    }
-    condition(ConditionStatus::False, worst.reason(), message).about(affected.count)
+    let reason = if worst.is_advice() { reason::PLACED_WITH_WARNINGS } else { worst.reason() };
+    WORKLOADS_PLACED.because(reason, message).about(affected.count)
 }
 
 /// The problems of images that concern `OSMismatch`, each with its message and the number of workloads.
