@@ -133,7 +133,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The exit status.
     pub fn status(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Problems(_) => 1,

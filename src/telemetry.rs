@@ -112,7 +112,6 @@ impl Telemetry {
         Ok(Self { provider, filter: handle })
     }
 
-    /// The filter of the log.
     pub fn filter(&self) -> LogFilter {
         self.filter.clone()
     }

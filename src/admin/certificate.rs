@@ -42,7 +42,6 @@ pub enum CertificateError {
     /// A file cannot be read, or has no PEM block of its kind.
     #[error("{}: {why}", file.display())]
     File {
-        /// The file.
         file: PathBuf,
         /// What is wrong.
         why: String,

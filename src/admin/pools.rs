@@ -27,7 +27,6 @@ const STATUSES: [(&str, &str); 3] = [("True", "true"), ("False", "false"), ("Unk
 /// What the last reconcile of a pool reported.
 #[derive(Clone, Debug, Default)]
 pub struct PoolReport {
-    /// The counts of nodes.
     pub nodes: NodeCounts,
     /// The number of nodes that are Ready without the taints of the pool, which writes.
     pub ready_untainted: usize,
@@ -154,7 +153,6 @@ const FAMILIES: &[Family] = &[
     },
 ];
 
-/// Series with one label.
 fn by(label: &'static str, counts: impl IntoIterator<Item = (&'static str, usize)>) -> Vec<Series> {
     let series = |(value, count): (&str, usize)| (vec![(label, value.to_owned())], number(count));
     counts.into_iter().map(series).collect()

@@ -11,7 +11,6 @@ use tracing::debug;
 
 use super::explain;
 
-/// The namespace of the Leases of nodes.
 const NAMESPACE: &str = "kube-node-lease";
 /// How long all requests may take together.
 const LIMIT: Duration = Duration::from_secs(5);

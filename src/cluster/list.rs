@@ -102,7 +102,6 @@ pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot,
     })
 }
 
-/// The objects of Cluster API.
 async fn list_cluster_api(client: &Client, pools: &Objects<Pool>) -> Result<ClusterApiState, ListError> {
     let served = served(client).await.map_err(|error| ListError::new("Cluster API's versions", &error))?;
     let version = match served {

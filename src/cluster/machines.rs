@@ -34,7 +34,6 @@ const KINDS: [(&str, &str); 7] = [
 /// What a cluster serves of Cluster API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Served {
-    /// Nothing.
     Nothing,
     /// Only these versions.
     Unsupported(Vec<String>),
@@ -83,7 +82,6 @@ async fn serves_all_kinds(client: &Client, version: ApiVersion) -> kube::Result<
     Ok(true)
 }
 
-/// The resource of a kind of Cluster API.
 pub fn cluster_api_resource(group: &str, version: ApiVersion, kind: &str) -> ApiResource {
     let version = GroupVersion::gv(group, version.name());
     ApiResource::from_gvk(&version.with_kind(kind))

@@ -28,7 +28,6 @@ pub trait View: Named + Send + Sync + Sized + 'static {
     const KIND: &'static str;
     /// Values that many objects have in common; each is stored once.
     type Shared: Default + Send;
-    /// Reads an object.
     fn read(object: Self::Object, shared: &mut Self::Shared) -> Self;
     /// The resource version, if the view has it.
     fn resource_version(&self) -> Option<&str> {

@@ -41,7 +41,6 @@ pub(super) struct Get {
     pub(super) largest: usize,
 }
 
-/// A response.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) status: StatusCode,

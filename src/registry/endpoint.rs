@@ -65,7 +65,6 @@ impl Endpoint {
         self.url(&format!("{}/manifests/{name}", image.repository()))
     }
 
-    /// The URL of a blob.
     pub(super) fn blob(&self, image: &Reference, digest: &str) -> Url {
         self.url(&format!("{}/blobs/{digest}", image.repository()))
     }

@@ -48,7 +48,6 @@ pub enum RegistryError {
     Certificates {
         /// The file.
         path: PathBuf,
-        /// The reason.
         reason: String,
     },
     /// TLS cannot be set up, for instance because the system has no certificates of authorities.

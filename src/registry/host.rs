@@ -26,7 +26,6 @@ pub(super) struct Hosts {
     longest: Duration,
 }
 
-/// One host.
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) name: String,

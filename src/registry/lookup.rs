@@ -30,7 +30,6 @@ pub struct Registry {
 pub struct Counts {
     /// Requests, including those to token servers and after redirects.
     pub requests: u64,
-    /// Lookups.
     pub lookups: u64,
     /// Failed lookups.
     pub failures: u64,

@@ -72,7 +72,6 @@ impl LookupRequest {
         Self { key: Key { image: named, logins }, image, mirrors, credentials }
     }
 
-    /// The image.
     pub fn image(&self) -> &Reference {
         &self.image
     }

@@ -32,7 +32,6 @@ const MAX_NAME: usize = 32;
 /// An index or a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Document {
-    /// The entries of an index.
     Index(Vec<Entry>),
     /// The configuration of a manifest.
     Manifest(Descriptor),
@@ -41,7 +40,6 @@ pub(super) enum Document {
 /// An entry of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// An image for this platform.
     Image(Platform),
     /// Another index, or an image without a platform in the index.
     Unread(Descriptor),

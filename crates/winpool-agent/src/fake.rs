@@ -50,7 +50,6 @@ impl Fault {
 pub struct Service {
     /// The definition for the next start.
     pub definition: ServiceDefinition,
-    /// The state.
     pub state: ServiceState,
     /// The definition and the configuration that it was started with.
     pub loaded: (ServiceDefinition, String),

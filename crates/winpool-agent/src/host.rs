@@ -5,7 +5,6 @@ use std::{io, time::Duration};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The state of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceState {
     /// It does not run.

@@ -38,7 +38,6 @@ pub enum LayoutKind {
     KubeadmService,
     /// kubeadm with nssm and a start script.
     KubeadmNssm,
-    /// RKE2.
     Rke2,
     /// Self-managed nodes of EKS.
     Eks,
@@ -64,7 +63,6 @@ impl LayoutKind {
 pub struct Layout {
     /// The distribution.
     pub kind: LayoutKind,
-    /// The kubelet.
     pub kubelet: Kubelet,
     /// The container runtime.
     pub containerd: Containerd,
@@ -108,14 +106,12 @@ pub enum FlagsPlace {
     },
 }
 
-/// containerd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Containerd {
     /// The service to restart; that of the kubelet for RKE2.
     pub service: String,
     /// The path of the executable.
     pub program: String,
-    /// The version.
     pub version: ContainerdVersion,
     /// The path of `config.toml`, which need not exist.
     pub config: String,
@@ -126,7 +122,6 @@ pub struct Containerd {
 /// kube-proxy as a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeProxy {
-    /// The service.
     pub service: String,
     /// The path of the program, if the command line has it.
     pub program: Option<String>,

@@ -44,7 +44,6 @@ pub struct Restart {
 /// A loopback endpoint, such as `:10248/healthz`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthEndpoint {
-    /// The port.
     pub port: u16,
     /// The path, such as `/healthz`.
     pub path: String,

@@ -18,7 +18,6 @@ use windows_service::{
 pub const RESTORE_SERVICE: &str = "winpool-restore";
 /// The program of the service: a copy of the agent, because the agent's own program is in a container.
 pub const RESTORE_PROGRAM: &str = r"C:\Program Files\winpool\winpool-agent.exe";
-/// The arguments of the service.
 pub const RESTORE_ARGUMENTS: [&str; 2] = ["restore", "--service"];
 
 /// The exit code of the service if its work failed. It is in the event log of Windows.

@@ -54,7 +54,6 @@ pub struct Options {
 /// The pools for the nodes of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Adoption {
-    /// The pools.
     pub pools: Vec<AdoptedPool>,
     /// The number of nodes that already belong to a pool.
     pub assigned: usize,

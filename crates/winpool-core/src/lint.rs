@@ -48,7 +48,6 @@ pub struct Finding {
     pub path: String,
     /// The kind of the finding.
     pub code: Code,
-    /// The problem.
     pub problem: String,
     /// Why it matters here, in sentences; `None` if [`Code::why`] explains it.
     pub reason: Option<String>,
@@ -101,7 +100,6 @@ pub struct Target {
     pub runtime: ContainerRuntime,
 }
 
-/// The findings of a workload.
 pub fn workload(workload: &Workload<'_>, context: &LintContext<'_>) -> Vec<Finding> {
     let PodSpec { template, spec, mut findings, suggests_windows } = workload.pod_spec();
     if let Some(template) = &template {
@@ -213,7 +211,6 @@ pub fn kubelet_configuration(object: &Value, context: &LintContext<'_>) -> Vec<F
     kubelet_configuration::check(object, context.target().minor)
 }
 
-/// The findings of an object of Cluster API.
 pub fn cluster_api(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     kubelet_configuration::in_files(object, context.target().minor)
 }

@@ -91,9 +91,7 @@ impl Default for Selection<'_> {
 /// An object and its location.
 #[derive(Clone, Debug)]
 pub struct Manifest {
-    /// The object.
     pub object: Object,
-    /// Its location.
     pub location: Location,
 }
 
@@ -326,7 +324,6 @@ impl Manifest {
 enum PathSource {
     /// Its path was typed.
     Argument,
-    /// It is in a directory.
     Directory,
     /// It may be for another program, whatever its format.
     OfAnyProgram,

@@ -41,7 +41,6 @@ pub enum Target {
     Version {
         /// As in `spec.windowsVersion`.
         name: String,
-        /// Its build.
         build: Build,
     },
     /// The pods move to the nodes of this pool.
@@ -59,18 +58,15 @@ pub enum MigrationOutcome {
     NoPods,
     /// There is no evidence about an image.
     Unknown,
-    /// It runs.
     Runs,
 }
 
 /// A workload of the pool, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadMigration {
-    /// The workload.
     pub workload: Arc<WorkloadName>,
     /// The number of its pods in the pool.
     pub pods: usize,
-    /// The outcome.
     pub outcome: MigrationOutcome,
     /// The reason and the remedy; empty if it runs.
     pub message: String,
@@ -81,7 +77,6 @@ pub struct WorkloadMigration {
 pub struct Amount {
     /// Memory in bytes.
     pub memory: i64,
-    /// Pods.
     pub pods: i64,
 }
 
@@ -140,13 +135,11 @@ impl Capacity {
 pub struct MigrationPlanner<'a> {
     /// Pools, nodes and RuntimeClasses.
     pub snapshot: &'a Snapshot,
-    /// All pods.
     pub pods: Vec<Arc<Pod>>,
     /// The objects that create pods.
     pub controllers: Vec<Arc<Controller>>,
 }
 
-/// A workload of a pool.
 struct PoolWorkload<'w> {
     name: Arc<WorkloadName>,
     /// The template of its controller, if it has one.

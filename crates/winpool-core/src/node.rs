@@ -14,7 +14,6 @@ use winpool_api::{
 
 use super::{Named, kubernetes::quantity::Quantity, record::SignedRecord, release_labels};
 
-/// A Windows node.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // fields without a comment are as in Kubernetes
 pub struct WindowsNode {

@@ -46,7 +46,6 @@ impl<V: Named> Objects<V> {
         self.position(name).is_ok()
     }
 
-    /// All names.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.values().map(|object| object.name())
     }

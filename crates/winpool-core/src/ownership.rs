@@ -23,7 +23,6 @@ pub enum RecordState<'a> {
     Unverified(&'a Record),
     /// The signature is valid: the operator wrote the record.
     Verified {
-        /// The record.
         record: &'a Record,
         /// Whether the record was signed with the current key. Otherwise it has to be signed again.
         current: bool,

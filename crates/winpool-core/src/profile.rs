@@ -32,7 +32,6 @@ pub struct Profile {
     pub kubelet: Kubelet,
     /// The pause image.
     pub pause: Pause,
-    /// Settings of containerd.
     pub containerd: ContainerdSettings,
     /// The parsed `extraConfig` of containerd.
     pub containerd_extra: toml::Table,
@@ -87,7 +86,6 @@ impl Profile {
 pub enum Resource {
     /// Processors.
     Cpu,
-    /// Memory.
     Memory,
     /// Space on the disk with the kubelet's files.
     EphemeralStorage,

@@ -31,7 +31,6 @@ pub enum Origin {
 pub struct Record {
     /// The pool of the node.
     pub pool: String,
-    /// Taints.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub taints: BTreeMap<TaintKey, Origin>,
     /// Labels, by key.
@@ -42,7 +41,6 @@ pub struct Record {
 /// A record with its signature, as in the annotation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SignedRecord {
-    /// The record.
     #[serde(flatten)]
     pub record: Record,
     /// The HMAC over the uid of the node and the record, in base64; empty without a key.
@@ -106,7 +104,6 @@ impl OwnershipKey {
         mac
     }
 
-    /// Signs a record for the node with this uid.
     pub fn sign(&self, node_uid: &str, record: Record) -> SignedRecord {
         let signature = BASE64.encode(self.mac(node_uid, &record).finalize().into_bytes());
         SignedRecord::new(record, signature)

@@ -61,7 +61,6 @@ pub use standalone::Bootstrap;
 pub struct Variant {
     /// The kubelet's minor.
     pub kubelet: Minor,
-    /// The container runtime.
     pub runtime: ContainerRuntime<ContainerdLine>,
     /// The host's build.
     pub host: Build,

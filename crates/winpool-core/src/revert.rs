@@ -23,7 +23,6 @@ pub enum Target {
     Node,
     /// A WindowsNodeConfig.
     NodeConfig,
-    /// A Pod.
     Pod,
     /// The Secret of a template.
     Secret,

@@ -21,7 +21,6 @@ use super::{
 /// An issue, and the nodes that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AffectedNodes {
-    /// The issue.
     pub issue: UpgradeIssue,
     /// The nodes, by name; empty for the issue of a pool without nodes.
     pub nodes: Vec<String>,

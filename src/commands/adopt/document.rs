@@ -56,7 +56,6 @@ impl Document {
         self.fields(indent, &json!([fields]));
     }
 
-    /// The text.
     pub fn text(self) -> String {
         self.0
     }

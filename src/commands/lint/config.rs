@@ -19,7 +19,6 @@ use winpool_core::{
 use super::finding::relative;
 use crate::commands::{Failure, render::minor};
 
-/// The name of the file.
 pub const FILE_NAME: &str = ".winpool-lint.yaml";
 
 /// The fields of the file.

@@ -15,7 +15,6 @@ pub struct LocatedFinding {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// The finding.
     pub finding: Finding,
     /// The severity of its code, or what the configuration file sets.
     pub severity: Severity,
@@ -24,7 +23,6 @@ pub struct LocatedFinding {
 }
 
 impl LocatedFinding {
-    /// A finding in the object at a location.
     pub fn new(location: &Location, finding: Finding, object: &Value) -> Self {
         Self::at(location.file().to_owned(), location.line(&finding.path), finding, title(object))
     }

@@ -55,7 +55,6 @@ impl Suppressions {
         }
     }
 
-    /// Adds the annotations of the object with this index.
     pub fn add_annotations(&mut self, index: usize, location: &Location, object: &Value) {
         let annotations = match Workload::of(object) {
             Some(workload) => workload.annotations(LINT_IGNORE).collect(),

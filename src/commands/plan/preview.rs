@@ -89,7 +89,6 @@ pub struct PlannedChange {
 pub struct WorkloadChange {
     /// The kind, namespace and name of the workload.
     pub workload: String,
-    /// The taint.
     pub taint: String,
     /// What to write.
     pub change: String,
@@ -100,9 +99,7 @@ pub struct WorkloadChange {
 pub struct ConditionPreview {
     /// The type of the condition.
     pub condition: String,
-    /// Its reason.
     pub reason: String,
-    /// Its message.
     pub message: String,
 }
 

@@ -83,7 +83,6 @@ fn add_files(directory: &Path, prefix: &str, names: &mut Vec<String>) -> io::Res
     Ok(())
 }
 
-/// Replaces the directory by the new one.
 fn replace(directory: &Path, new: &Path) -> io::Result<()> {
     if !directory.exists() {
         return fs::rename(new, directory);

@@ -20,7 +20,6 @@ use super::objects::locate;
 /// The path of a KubeletConfiguration patch, below the parent of kubeadm's `patches.directory`.
 const KUBEADM_PATCH: &str = "patches/kubeletconfiguration0+merge.yaml";
 
-/// The format of files for nodes.
 #[derive(Clone, Debug)]
 pub enum NodeFileFormat {
     /// Patches for kubeadm.

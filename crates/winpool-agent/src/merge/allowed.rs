@@ -46,7 +46,6 @@ pub struct Configuration {
 pub struct Layer {
     /// The text, with comments.
     pub text: String,
-    /// The settings.
     pub settings: Map<String, Value>,
 }
 

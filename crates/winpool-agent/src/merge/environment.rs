@@ -1,6 +1,5 @@
 //! Environment variables of services, as `NAME=value`. Windows compares their names without case.
 
-/// The value of a variable.
 pub fn value(variables: &[String], name: &str) -> Option<String> {
     variables.iter().find(|variable| is(variable, name)).and_then(|variable| pair(variable).1)
 }

@@ -172,7 +172,6 @@ impl Editor<'_> {
         if value.end > value.start { Some(value.end) } else { self.colon(*key_end) }
     }
 
-    /// Replaces the value of an entry.
     fn replace(&mut self, entry: &Entry, value: &Value, in_flow: bool) -> Option<()> {
         let Entry { value: node, key_end, .. } = entry;
         let value = render::flow(value);

@@ -131,7 +131,6 @@ impl<'a> Changes<'a> {
         decoded.transpose()
     }
 
-    /// Changes the definition of a service.
     pub(super) fn define(&mut self, name: &str, component: Component, change: impl FnOnce(&mut ServiceDefinition)) {
         let edit = self.edits.iter().position(|edit| edit.after.name.eq_ignore_ascii_case(name));
         let Some(before) = self.services.iter().find(|service| service.name.eq_ignore_ascii_case(name)) else { return };

@@ -16,9 +16,7 @@ use crate::{
 pub(super) enum Component {
     /// containerd, and with it the kubelet.
     Containerd,
-    /// The kubelet.
     Kubelet,
-    /// kube-proxy.
     KubeProxy,
 }
 
@@ -51,7 +49,6 @@ pub(super) struct Whole {
 pub(super) enum Format {
     /// YAML or JSON.
     Yaml,
-    /// TOML.
     Toml,
 }
 

@@ -75,7 +75,6 @@ fn is_header(line: &str, severities: &str) -> bool {
     severity && characters.by_ref().take(4).filter(char::is_ascii_digit).count() == 4 && characters.next() == Some(' ')
 }
 
-/// The last lines of an output in one line.
 pub(super) fn last_lines(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -45,9 +45,7 @@ pub enum Origin {
     Label {
         /// The position of the key among the keys that are looked up.
         precedence: usize,
-        /// The key.
         key: String,
-        /// The value.
         value: String,
     },
     /// They have the same build and no such label.

@@ -16,7 +16,6 @@ use crate::pool::{Pool, check};
 /// A pool for existing nodes.
 #[derive(Clone, Debug)]
 pub struct AdoptedPool {
-    /// The name.
     pub name: String,
     /// The build of the nodes.
     pub build: Build,
@@ -28,7 +27,6 @@ pub struct AdoptedPool {
     pub divisible_by: Vec<String>,
     /// The selector of the nodes.
     pub selector: LabelSelector,
-    /// The taints.
     pub taints: GroupTaints,
     /// The RuntimeClasses.
     pub classes: Vec<AdoptedClass>,
@@ -61,7 +59,6 @@ impl AdoptedPool {
         }
     }
 
-    /// The spec.
     pub fn spec(&self, mode: Mode) -> WindowsNodePoolSpec {
         let taints = |uses: &[TaintUse]| -> Vec<Taint> { uses.iter().map(|used| used.taint.clone()).collect() };
         let profile = self.profile.as_ref().filter(|_| self.uses_profile);

@@ -23,7 +23,6 @@ const DEFAULT_LOG_SIZE: &str = "10Mi";
 /// A profile with the settings of most nodes of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdoptedProfile {
-    /// The spec of the profile.
     pub spec: WindowsRuntimeProfileSpec,
     /// What the settings were read from.
     pub source: SettingsSource,

@@ -10,21 +10,17 @@ use crate::{node::WindowsNode, pool::Snapshot, text::some_of};
 pub enum SelectionProblem {
     /// The node reports no Windows version.
     NoVersion {
-        /// The node.
         node: String,
     },
     /// No pool selects the node.
     None {
-        /// The node.
         node: String,
         /// Why there is no pool for it, if that is known.
         reason: Option<String>,
     },
     /// Several pools select the node.
     Several {
-        /// The node.
         node: String,
-        /// The pools.
         pools: Vec<String>,
     },
 }

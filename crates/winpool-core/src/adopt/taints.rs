@@ -21,7 +21,6 @@ pub struct GroupTaints {
 /// A taint and the nodes that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaintUse {
-    /// The taint.
     pub taint: Taint,
     /// The names of the nodes that have it.
     pub nodes: Vec<String>,

@@ -54,7 +54,6 @@ pub enum Lookup {
 pub enum EvidenceSource {
     /// The container runtime.
     Runtime,
-    /// The registry.
     Registry,
     /// The name of the image, which is not proof.
     Name,

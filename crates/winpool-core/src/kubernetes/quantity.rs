@@ -194,7 +194,6 @@ impl fmt::Display for Quantity {
 /// An eviction threshold: the amount of a resource that has to be available, or a share of the capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
-    /// An amount.
     Amount(Quantity),
     /// A share of the capacity.
     Percent(Percent),

@@ -7,9 +7,7 @@ use std::fmt;
 pub struct WorkloadName {
     /// The kind, such as `Deployment`, `DaemonSet`, `Job` or `Pod`.
     pub kind: String,
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 

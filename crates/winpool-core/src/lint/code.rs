@@ -52,12 +52,10 @@ macro_rules! codes {
             /// All codes, in the order of docs/lint.md.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The name.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The severity.
             pub const fn severity(self) -> Severity {
                 match self { $(Self::$variant => Severity::$severity,)* }
             }

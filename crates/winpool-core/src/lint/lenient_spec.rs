@@ -23,7 +23,6 @@ pub struct LenientSpec<'a> {
 }
 
 impl<'a> LenientSpec<'a> {
-    /// Decodes a spec.
     pub fn decode(spec: &'a Value) -> Self {
         let mut value = Cow::Borrowed(spec);
         let mut findings: Vec<Finding> = Vec::new();

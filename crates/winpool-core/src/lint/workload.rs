@@ -92,7 +92,6 @@ impl<'a> Workload<'a> {
         claims.filter_map(|(_, name)| Some(name.as_str()?.to_owned()))
     }
 
-    /// Its kind.
     pub fn kind(&self) -> &'a str {
         self.kind
     }

@@ -19,7 +19,6 @@ pub struct BootstrapTemplate {
     pub object: Value,
     /// Its version, if it is known.
     pub version: Option<ApiVersion>,
-    /// Its location.
     pub location: Location,
 }
 

@@ -19,7 +19,6 @@ enum Reason {
     Template,
     /// It is not readable as YAML or JSON, and has no API version and kind.
     OtherFormat,
-    /// It is not text.
     NotText,
 }
 

@@ -17,7 +17,6 @@ impl Object {
         &self.kind
     }
 
-    /// Its API version.
     pub fn api_version(&self) -> &str {
         &self.api_version
     }

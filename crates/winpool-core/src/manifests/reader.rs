@@ -34,7 +34,6 @@ pub struct Part {
 }
 
 impl Part {
-    /// Its text.
     pub fn of<'t>(&self, text: &'t str) -> &'t str {
         text.get(self.bytes.clone()).unwrap_or_default()
     }

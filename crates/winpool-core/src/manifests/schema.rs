@@ -56,7 +56,6 @@ pub struct Schema {
     /// Whether fields without a schema are allowed.
     #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
     pub allows_unknown_fields: bool,
-    /// The description.
     pub description: String,
     /// The format of a number or string.
     pub format: Option<ValueFormat>,
@@ -106,15 +105,11 @@ pub enum ListType {
 /// A known keyword that is not evaluated.
 type Ignored = Option<IgnoredAny>;
 
-/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ValueType {
-    /// A string.
     String,
-    /// An integer.
     Integer,
-    /// A boolean.
     Boolean,
     /// A list.
     Array,

@@ -10,7 +10,6 @@ use crate::{is_within, join};
 /// The valid fields of an object.
 #[derive(Debug)]
 pub struct ValidPart {
-    /// The fields.
     pub fields: Map<String, Value>,
     /// The original paths of items whose index changed because an item before them was removed, by their new path.
     moved: BTreeMap<String, String>,

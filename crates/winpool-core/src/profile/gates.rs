@@ -16,9 +16,7 @@ use crate::Problem;
 /// A program with feature gates. Both register the same ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Component {
-    /// The kubelet.
     Kubelet,
-    /// kube-proxy.
     KubeProxy,
 }
 

@@ -30,9 +30,7 @@ pub struct NodeScript<'a> {
     pub name: &'a str,
     /// Its files, by key.
     pub files: &'a BTreeMap<String, String>,
-    /// The minors of the kubelets.
     pub kubelets: &'a BTreeSet<Minor>,
-    /// The container runtimes.
     pub runtimes: &'a BTreeSet<ContainerRuntime<ContainerdLine>>,
     /// The profile, for the environment of the services.
     pub profile: &'a Profile,

@@ -46,7 +46,6 @@ impl Target {
     pub const ALL: [Self; 5] =
         [Self::EksNodegroup, Self::AksNodepool, Self::KarpenterEc2NodeClass, Self::GkeNodepool, Self::Rke2];
 
-    /// The platform for a kubelet of a minor.
     pub fn platform(self, kubelet: Minor) -> Platform {
         match self {
             Self::EksNodegroup => Platform::Eks,

@@ -46,7 +46,6 @@ fn allocatable_by_default(minor: Minor, capacity: &Resources) -> Resources {
 /// What a node reserves of a resource, according to its reported resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// The resource.
     pub resource: Resource,
     /// Capacity minus allocatable, in the units of [`Resources`].
     pub reserved: i64,

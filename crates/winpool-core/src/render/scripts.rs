@@ -109,7 +109,6 @@ fn array<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     if lines.is_empty() { "@()".to_owned() } else { format!("@(\n{lines})") }
 }
 
-/// A text with the line endings of Windows.
 pub fn with_windows_line_endings(text: &str) -> String {
     text.lines().map(|line| format!("{line}\r\n")).collect()
 }

@@ -17,9 +17,7 @@ use crate::image::{
 /// An issue of a workload, with the pool that reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolIssue {
-    /// The pool.
     pub pool: String,
-    /// The issue.
     pub issue: WorkloadIssue,
 }
 
@@ -46,7 +44,6 @@ pub struct PodAssessment {
     pub images: ImageStatus,
     /// The sum of its memory limits, if it has a node, in bytes.
     pub memory_limit: i64,
-    /// Its issues.
     pub issues: Vec<PoolIssue>,
     /// The images that need a registry lookup.
     pub images_to_look_up: Vec<String>,
@@ -300,7 +297,6 @@ fn image_remedy(
     }
 }
 
-/// Checks the template of a workload.
 pub fn check_template(state: &SchedulingState, workload: &WorkloadName, template: &Template) -> Vec<PoolIssue> {
     // A template with a node name bypasses the scheduler: its pods are checked on their node.
     if state.pools.is_empty() || template.node_name.is_some() {

@@ -25,7 +25,6 @@ impl<T> Named for ControllerView<T> {
 }
 
 impl<T: PodController> ControllerView<T> {
-    /// Reads an object.
     pub fn read(object: T, shared: &mut Shared) -> Self {
         Self { controller: Arc::new(Controller::read(object, shared)), kind: PhantomData }
     }

@@ -11,7 +11,6 @@ use crate::Named;
 pub struct MemoryDefaults {
     /// Its namespace and name, as `namespace/name`.
     pub key: String,
-    /// Its namespace.
     pub namespace: String,
     /// The default request, in bytes.
     request: Option<i64>,

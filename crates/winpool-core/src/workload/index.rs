@@ -55,7 +55,6 @@ struct CheckedController {
     issues: Vec<PoolIssue>,
 }
 
-/// A request for an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageRequest {
     /// The pool of a pod with the image, if it is known.
@@ -293,7 +292,6 @@ impl WorkloadIndex {
         self.pods.is_empty()
     }
 
-    /// The summary of the workloads of a pool.
     pub fn summary(&self, pool: &str) -> PoolWorkloads {
         let Some(totals) = self.totals.get(pool) else { return PoolWorkloads::default() };
         let count = |status| totals.images.get(&status).copied().unwrap_or_default();

@@ -98,7 +98,6 @@ pub enum WorkloadIssue {
         /// The labels that only the RuntimeClass selects.
         missing: Vec<NodeLabel>,
     },
-    /// A Linux pod is on a Windows node.
     LinuxPodOnWindowsNode,
     /// The scheduler may choose a Windows node for a pod that is not for Windows.
     LinuxPodMayLand {
@@ -130,7 +129,6 @@ pub enum WorkloadIssue {
         /// The sum of the limits in bytes.
         limits: i128,
     },
-    /// A container has no memory limit.
     NoMemoryLimit { container: String },
     /// A container requests less memory than its limit.
     MemoryRequestBelowLimit {
@@ -251,7 +249,6 @@ pub struct ImageIssue {
     pub image: String,
     /// The Windows of the node.
     pub host: OsVersion,
-    /// The source of the evidence.
     pub source: EvidenceSource,
     /// Why it does not run.
     pub incompatibility: Incompatibility,

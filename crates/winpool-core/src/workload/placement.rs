@@ -61,19 +61,15 @@ pub enum NodeRequirement {
     Affinity,
 }
 
-/// A label of a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeLabel {
-    /// The key.
     pub key: String,
-    /// The value.
     pub value: String,
 }
 
 /// A pool with the groups of its nodes that match a pod.
 #[derive(Clone, Debug)]
 pub struct MatchingPool<'a> {
-    /// The pool.
     pub pool: &'a PoolState,
     /// The groups; at least one.
     pub groups: Vec<&'a NodeGroup>,

@@ -25,12 +25,10 @@ const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 /// The label of the pods of a Deployment whose value is the suffix of their ReplicaSet's name.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// A pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Its namespace and name, as `namespace/name`.
     pub key: Arc<str>,
-    /// Its uid.
     pub uid: String,
     /// The workload that it belongs to.
     pub workload: Arc<WorkloadName>,
@@ -51,7 +49,6 @@ pub struct Pod {
 pub struct Controller {
     /// Its namespace and name, as `namespace/name`.
     pub key: String,
-    /// Its uid.
     pub uid: String,
     /// Its kind, namespace and name.
     pub workload: Arc<WorkloadName>,
@@ -192,7 +189,6 @@ impl RuntimeReport {
 
 /// The kinds of objects that create pods.
 pub trait PodController {
-    /// The kind.
     const KIND: &'static str;
     /// The metadata, the spec of the pods, and whether it creates pods.
     fn parts(self) -> (ObjectMeta, Option<core::PodSpec>, bool);

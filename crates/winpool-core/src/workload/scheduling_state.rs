@@ -47,10 +47,8 @@ pub struct UnassignedNodes {
     pub taints: Vec<Taint>,
 }
 
-/// A pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolState {
-    /// Its name.
     pub name: String,
     /// The build in its spec.
     pub build: Build,
@@ -88,7 +86,6 @@ pub struct NodeGroup {
 pub struct ClassState {
     /// Its selector and tolerations.
     pub scheduling: Scheduling,
-    /// Its handler.
     pub handler: String,
     /// The operating system of the nodes that it selects.
     pub system: Option<System>,
@@ -111,7 +108,6 @@ impl SchedulingState {
         self.nodes.get(name).or_else(|| self.nodes.get(self.hosts.get(name)?))
     }
 
-    /// A pool.
     pub fn pool(&self, name: &str) -> Option<&PoolState> {
         self.pools.iter().find(|pool| pool.name == name)
     }

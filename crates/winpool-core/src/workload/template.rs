@@ -23,9 +23,7 @@ const ARCHITECTURES: [&str; 2] = [label::ARCH, "beta.kubernetes.io/arch"];
 /// The operating system of a pod's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum System {
-    /// Windows.
     Windows,
-    /// Linux.
     Linux,
 }
 
@@ -74,10 +72,8 @@ pub struct Requirement {
     pub values: Vec<String>,
 }
 
-/// A container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Container {
-    /// Its name.
     pub name: String,
     /// Its image, as it is written.
     pub image: String,

@@ -15,7 +15,6 @@ const ARGUMENTS: &str = "/joinConfiguration/nodeRegistration/kubeletExtraArgs";
 /// Patches, and what they assume about the template to which they are applied. Paths begin below `spec.template.spec`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JsonPatches {
-    /// The operations.
     pub operations: Vec<Value>,
     /// Lists that must exist.
     pub appended: Vec<String>,

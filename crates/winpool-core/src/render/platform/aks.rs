@@ -45,7 +45,6 @@ impl KubeletConfig {
     }
 }
 
-/// The script.
 pub(super) fn script(nodes: &NodeGroup, report: &Report, image: &str, comment: &str) -> String {
     let config = KubeletConfig::new(nodes, report);
     let mut arguments: Vec<String> = [

@@ -13,7 +13,6 @@ const VARIABLES: &str = "\
 : \"${CLUSTER:?}\" \"${LOCATION:?}\" \"${NODE_POOL:?}\"
 ";
 
-/// The script.
 pub(super) fn script(nodes: &NodeGroup, report: &Report, image: &str, comment: &str) -> String {
     let mut arguments: Vec<String> =
         ["--cluster \"$CLUSTER\"", "--location \"$LOCATION\"", "--image-type WINDOWS_LTSC_CONTAINERD"]

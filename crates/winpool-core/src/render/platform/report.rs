@@ -13,7 +13,6 @@ use super::{
 /// What a platform takes, and what it does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The platform.
     pub platform: Platform,
     /// The settings that it takes.
     pub taken: Vec<Setting>,
@@ -26,7 +25,6 @@ pub struct Report {
 /// A setting that a platform does not take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// The setting.
     pub setting: Setting,
     /// What happens instead.
     pub instead: String,
@@ -63,7 +61,6 @@ impl fmt::Display for Report {
     }
 }
 
-/// The report of a node group.
 pub(super) fn report(platform: Platform, nodes: &NodeGroup) -> Report {
     let mut report =
         Report { platform, taken: Vec::new(), lost: Vec::new(), retirement: platform.retirement(nodes.build) };
