@@ -21,7 +21,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 WINDOWS := x86_64-pc-windows-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long upstream lint crds policies manifests facts bench image release windows packages windows-packages release-packages
+.PHONY: help run test test-long upstream lint crds manifests facts bench image release windows packages windows-packages release-packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,11 +50,7 @@ lint: packages ## formatting, clippy and documentation, without a warning
 crds: packages ## write crds/ from the types in crates/winpool-api
 	$(CARGO) run --quiet --bin winpool -- crds --out crds
 
-policies: packages ## write config/policies from src/policies
-	$(CARGO) run --quiet --bin winpool -- policies --out config/policies
-	$(CARGO) run --quiet --bin winpool -- policies --mutating --out config/policies/mutating
-
-manifests: crds policies ## write what follows from crds/ and config/: install.yaml, and the files of the chart
+manifests: crds ## write what follows from crds/ and config/: install.yaml, and the files of the chart
 	$(CARGO) build --quiet --workspace --bin release
 	@$(TARGET)/debug/release manifests
 

@@ -9,9 +9,7 @@ use super::{
     Failure, input,
     output::{self, Format},
 };
-use crate::policies::{
-    FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, FIRST_WITH_VALIDATING, Policy, mutating, validating,
-};
+use crate::policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, FIRST_WITH_VALIDATING, MUTATING, VALIDATING};
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]
@@ -38,19 +36,32 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let Args { output: format, mutating: is_mutating, out, kubernetes, namespace } = args;
     let namespace = input::namespace(namespace)?;
     let (policies, first) = match is_mutating {
-        true => (mutating(), FIRST_WITH_MUTATING_BETA),
-        false => (validating(&namespace), FIRST_WITH_VALIDATING),
+        true => (MUTATING, FIRST_WITH_MUTATING_BETA),
+        false => (VALIDATING, FIRST_WITH_VALIDATING),
     };
     if kubernetes < first {
         return Err(Failure::Usage(format!(
             "--kubernetes {kubernetes}: these policies require Kubernetes {first} or later"
         )));
     }
-    let objects = |policy: &Policy| policy.objects(kubernetes);
+    let files = policies.iter().map(|policy| (policy.file, policy.yaml(&namespace, kubernetes)));
     match out {
-        None => output::print_objects(&policies.iter().flat_map(objects).collect::<Vec<Value>>(), format),
-        Some(directory) => policies
-            .iter()
-            .try_for_each(|policy| output::write(&directory, policy.file, &output::text(&objects(policy), format))),
+        None => {
+            let texts: Vec<_> = files.map(|(_, text)| text).collect();
+            output::print(&formatted(texts.join("---\n"), format)?)
+        }
+        Some(directory) => {
+            files.into_iter().try_for_each(|(file, text)| output::write(&directory, file, &formatted(text, format)?))
+        }
     }
+}
+
+/// YAML documents in a format.
+fn formatted(text: String, format: Format) -> Result<String, Failure> {
+    if format == Format::Yaml {
+        return Ok(text);
+    }
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
+        .map_err(|error| Failure::Usage(format!("cannot read the policies: {error}")))?;
+    Ok(output::text(&objects, format))
 }

@@ -7,7 +7,7 @@ pub mod guard_rails;
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
-use winpool::policies::shipped;
+use winpool::policies::VALIDATING;
 use winpool_api::custom_resource_definitions;
 
 const OPERATOR: &str = "system:serviceaccount:winpool-system:winpool";
@@ -169,7 +169,7 @@ fn definitions() -> Vec<Value> {
 
 #[test]
 fn the_expressions_of_every_policy_have_the_types_of_its_objects() {
-    let all = [guard_rails::objects(&shipped()), documents("agent/admission_policy.yaml")].concat();
+    let all = [guard_rails::objects(VALIDATING), documents("agent/admission_policy.yaml")].concat();
     assert_eq!(evaluator::type_warnings(&all, &definitions()), [""; 0]);
 }
 
@@ -179,7 +179,7 @@ fn an_expression_that_reads_an_unknown_field_or_compares_two_types_is_found() {
         ("object.metadata.nme == 'web'", "undefined field 'nme'"),
         ("object.spec.minRevision == 'a'", "found no matching overload for '_==_'"),
     ] {
-        let mut policies = guard_rails::objects(&shipped());
+        let mut policies = guard_rails::objects(VALIDATING);
         policies.retain(|object| object["metadata"]["name"] == "winpool-pool-deletion");
         policies[0]["spec"]["validations"][0]["expression"] = json!(expression);
         let [warning] = &evaluator::type_warnings(&policies, &definitions())[..] else { panic!("{expression}") };

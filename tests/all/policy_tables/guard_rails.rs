@@ -11,9 +11,12 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use winpool::{
     commands::output::{self, Format},
-    policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, Policy, mutating, shipped, validating},
+    policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, MUTATING, Policy, VALIDATING},
 };
-use winpool_api::LabelSelector;
+use winpool_api::{
+    LabelSelector,
+    names::{DEFAULT_NAMESPACE, annotation, label},
+};
 
 use super::{
     ADMIN, ALLOWED, COLLECTOR, KUBELET, OPERATOR,
@@ -37,7 +40,12 @@ const BY_PODS: &str = "winpool-pods";
 
 /// The objects of policies.
 pub fn objects(policies: &[Policy]) -> Vec<Value> {
-    policies.iter().flat_map(|policy| policy.objects(FIRST_WITH_MUTATING)).collect()
+    policies.iter().flat_map(|policy| parsed(&policy.yaml(DEFAULT_NAMESPACE, FIRST_WITH_MUTATING))).collect()
+}
+
+/// The policy and its binding.
+fn parsed(text: &str) -> [Value; 2] {
+    serde_saphyr::from_multiple(text).unwrap().try_into().unwrap()
 }
 
 /// A request for an object that is in no namespace.
@@ -73,13 +81,13 @@ pub fn write_of_class(user: &str, old: &Value, new: &Value) -> Request {
 
 /// The outcome under all validating policies, without an error in any expression.
 pub fn validate(pools: &[Value], request: &Request) -> Outcome {
-    let outcome = evaluate(&objects(&shipped()), pools, request);
+    let outcome = evaluate(&objects(VALIDATING), pools, request);
     assert!(outcome.errors.is_empty(), "{:?}: {request:#?}", outcome.errors);
     outcome
 }
 
 fn mutate(pools: &[Value], request: &Request) -> Value {
-    let outcome = evaluate(&objects(&mutating()), pools, request);
+    let outcome = evaluate(&objects(MUTATING), pools, request);
     assert!(outcome.errors.is_empty(), "{:?}: {request:#?}", outcome.errors);
     outcome.object
 }
@@ -624,20 +632,40 @@ fn folder(name: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn the_files_in_config_policies_match_the_generated_policies() {
-    for (name, policies) in [("config/policies", shipped()), ("config/policies/mutating", mutating())] {
-        for policy in &policies {
+fn the_files_in_config_policies_are_those_of_their_kustomization_and_print_as_they_are() {
+    for (name, policies) in [("config/policies", VALIDATING), ("config/policies/mutating", MUTATING)] {
+        for policy in policies {
             let found = fs::read_to_string(folder(name).join(policy.file)).unwrap_or_default();
-            let expected = output::text(&policy.objects(FIRST_WITH_MUTATING), Format::Yaml);
-            assert!(
-                found == expected,
-                "{name}/{} differs from src/policies: run `make policies` and commit",
-                policy.file
-            );
+            let text = policy.yaml(DEFAULT_NAMESPACE, FIRST_WITH_MUTATING);
+            assert_eq!(found, text, "{name}/{}", policy.file);
+            assert_eq!(output::text(&parsed(&text), Format::Yaml), text, "{name}/{} is not in order", policy.file);
         }
         let listed = fs::read_to_string(folder(name).join("kustomization.yaml")).unwrap();
         let listed: Value = serde_saphyr::from_str(&listed).unwrap();
         assert_eq!(listed["resources"], json!(policies.iter().map(|policy| policy.file).collect::<Vec<_>>()));
+    }
+}
+
+#[test]
+fn the_keys_in_expressions_are_those_of_the_operator() {
+    let prefixes = ["winpool.dev/", label::RUNS];
+    let known = [
+        label::OS,
+        label::BETA_OS,
+        label::WINDOWS_BUILD,
+        label::MANAGED_BY,
+        label::POOL,
+        label::DEFAULT_RUNTIME_CLASS,
+        annotation::REGISTERED_WITH,
+        annotation::ALLOW_DELETION,
+    ];
+    for object in objects(VALIDATING).into_iter().chain(objects(MUTATING)) {
+        let text = object["spec"].to_string();
+        let literals = text.split('\'').skip(1).step_by(2);
+        let keys = literals.filter(|text| text.contains('/') && !text.contains(':') && !text.starts_with('/'));
+        for key in keys {
+            assert!(known.contains(&key) || prefixes.contains(&key), "{key} in {}", object["metadata"]["name"]);
+        }
     }
 }
 
@@ -648,8 +676,8 @@ fn the_version_of_mutating_policies_is_that_of_the_api_server_and_their_fields_e
         assert_eq!(typed["spec"], object["spec"]);
     }
     for (minor, version) in [(FIRST_WITH_MUTATING_BETA, "v1beta1"), (FIRST_WITH_MUTATING, "v1")] {
-        for policy in mutating() {
-            for mut object in policy.objects(minor) {
+        for policy in MUTATING {
+            for mut object in parsed(&policy.yaml(DEFAULT_NAMESPACE, minor)) {
                 assert_eq!(object["apiVersion"], format!("admissionregistration.k8s.io/{version}"));
                 // The fields are those of v1alpha1.
                 object["apiVersion"] = json!("admissionregistration.k8s.io/v1alpha1");
@@ -659,8 +687,9 @@ fn the_version_of_mutating_policies_is_that_of_the_api_server_and_their_fields_e
                 }
             }
         }
-        for policy in shipped() {
-            let [policy, binding] = policy.objects(minor);
+        for policy in VALIDATING {
+            let [policy, binding] = parsed(&policy.yaml(DEFAULT_NAMESPACE, minor));
+            assert_eq!(policy["apiVersion"], "admissionregistration.k8s.io/v1");
             known::<ValidatingAdmissionPolicy>(&policy);
             known::<ValidatingAdmissionPolicyBinding>(&binding);
         }
@@ -670,7 +699,8 @@ fn the_version_of_mutating_policies_is_that_of_the_api_server_and_their_fields_e
 #[test]
 fn an_operator_in_another_namespace_is_the_operator_of_its_policies() {
     let elsewhere = "system:serviceaccount:windows:winpool";
-    let policies = objects(&validating("windows"));
+    let policies: Vec<_> =
+        VALIDATING.iter().flat_map(|policy| parsed(&policy.yaml("windows", FIRST_WITH_MUTATING))).collect();
     for (user, expected) in [(elsewhere, ALLOWED), (OPERATOR, BY_NODES)] {
         let request = update_of_node(user, &node(), &taints(json!([])));
         assert_eq!(evaluate(&policies, &[pool(&json!({}))], &request).rejected_by(), expected, "{user}");
@@ -680,15 +710,15 @@ fn an_operator_in_another_namespace_is_the_operator_of_its_policies() {
 #[test]
 fn an_error_in_an_expression_rejects_only_requests_of_the_operator_and_for_its_objects() {
     let fails: Vec<_> =
-        objects(&shipped()).into_iter().filter(|object| object["spec"]["failurePolicy"] == "Fail").collect();
+        objects(VALIDATING).into_iter().filter(|object| object["spec"]["failurePolicy"] == "Fail").collect();
     let names: Vec<_> = fails.iter().map(|policy| policy["metadata"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, [BY_OPERATOR, BY_DELETION]);
-    assert!(objects(&mutating()).iter().all(|object| object["spec"]["failurePolicy"] != "Fail"));
+    assert!(objects(MUTATING).iter().all(|object| object["spec"]["failurePolicy"] != "Fail"));
 }
 
 #[test]
 fn every_message_says_what_to_do() {
-    for object in objects(&shipped()) {
+    for object in objects(VALIDATING) {
         for validation in object["spec"]["validations"].as_array().into_iter().flatten() {
             let message = validation["message"].as_str().unwrap();
             assert!(message.contains(": ") && !message.ends_with('.'), "{message}");
