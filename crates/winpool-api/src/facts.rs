@@ -8,7 +8,6 @@ pub mod cluster_api;
 pub mod containerd;
 pub mod eviction;
 pub mod feature_gates;
-pub mod kubelet_defaults;
 pub mod kubelet_fields;
 pub mod kubelet_flags;
 pub mod layers;
@@ -90,10 +89,8 @@ pub const TABLES: &[Table] = &[
         &["kubernetes/kubernetes"]),
     table("feature_gates", date(2026, 8, 13), feature_gates::GATES.len() + feature_gates::DEPENDENCIES.len() + feature_gates::ANNOUNCED.len(), 37, Program,
         &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base", "kubernetes/sig-release"]),
-    table("kubelet_defaults", date(2026, 8, 22), kubelet_defaults::DEFAULTS.len(), 37, Program,
-        &["kubernetes/kubelet", "kubernetes/kubernetes"]),
     table("kubelet_fields", date(2026, 8, 22), kubelet_fields::FIELDS.len(), 37, Program,
-        &["kubernetes/kubelet", "kubernetes/kubernetes"]),
+        &["kubernetes/kubelet", "kubernetes/kubernetes", "kubernetes/website"]),
     table("kubelet_flags", date(2026, 8, 22), kubelet_flags::FLAGS.len(), 36, Program,
         &["kubernetes/kubernetes"]),
     table("layers", date(2026, 8, 22), 0, 36, Hand,
@@ -104,7 +101,7 @@ pub const TABLES: &[Table] = &[
         &["kubernetes/kubernetes"]),
     table("pause", date(2026, 8, 22), pause::DEFAULTS.len() + pause::UPSTREAM_TAGS.len() + pause::MICROSOFT_TAGS.len(), 36, Program,
         &["kubernetes/kubernetes"]),
-    table("platforms", date(2026, 8, 21), platforms::SETTINGS.len() + platforms::FLAGS.len() + platforms::AKS_RETIREMENTS.len(), NO_MINOR, Hand,
+    table("platforms", date(2026, 8, 21), platforms::SETTINGS.len() + platforms::AKS_RETIREMENTS.len(), NO_MINOR, Hand,
         &["eksctl-io/eksctl", "aws/karpenter-provider-aws", "awsdocs/amazon-eks-user-guide", "MicrosoftDocs/azure-aks-docs", "Azure/AgentBaker", "Azure/azure-cli", "rancher/rke2", "rancher/rke2-docs", "kubernetes/website"]),
     table("pod_fields", date(2026, 8, 22), pod_fields::REJECTED.len() + pod_fields::REJECTED_UNLISTED.len() + pod_fields::UNSUPPORTED.len(), 36, Hand,
         &["kubernetes/api", "kubernetes/kubernetes"]),

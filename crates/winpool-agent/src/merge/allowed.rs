@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use toml::Table;
 use winpool_api::facts::{
     containerd::{CERTS_D, RUNTIME_TYPE},
+    kubelet_fields::{Agent, field},
     kubelet_flags::{POD_INFRA_CONTAINER_IMAGE, REGISTER_WITH_TAINTS, RESOLV_CONF, V, WINDOWS_PRIORITYCLASS},
 };
 use winpool_core::profile::is_resolv_conf;
@@ -58,37 +59,8 @@ struct Api {
     kind: &'static str,
 }
 
-/// The allowed fields of KubeletConfiguration.
-#[rustfmt::skip]
-const KUBELET_FIELDS: &[&str] = &[
-    // Resources.
-    "systemReserved", "kubeReserved", "enforceNodeAllocatable", "cgroupsPerQOS", "maxPods", "podsPerCore",
-    // Eviction and garbage collection.
-    "evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionPressureTransitionPeriod",
-    "evictionMaxPodGracePeriod", "evictionMinimumReclaim", "mergeDefaultEvictionSettings", "imageMinimumGCAge",
-    "imageMaximumGCAge", "imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "volumeStatsAggPeriod",
-    // Logs.
-    "containerLogMaxSize", "containerLogMaxFiles", "containerLogMaxWorkers", "containerLogMonitorInterval", "logging",
-    // Image pulls.
-    "registryPullQPS", "registryBurst", "serializeImagePulls", "maxParallelImagePulls", "runtimeRequestTimeout",
-    // DNS.
-    "clusterDNS", "clusterDomain", "resolvConf",
-    // Node registration and status.
-    "registerWithTaints", "nodeStatusUpdateFrequency", "nodeStatusReportFrequency", "nodeLeaseDurationSeconds",
-    "nodeStatusMaxImages",
-    // Affinity.
-    "cpuManagerPolicy", "cpuManagerPolicyOptions", "cpuManagerReconcilePeriod", "memoryManagerPolicy",
-    "topologyManagerPolicy", "topologyManagerScope", "topologyManagerPolicyOptions", "reservedMemory",
-    // Shutdown and restarts.
-    "shutdownGracePeriod", "shutdownGracePeriodCriticalPods", "shutdownGracePeriodByPodPriority", "crashLoopBackOff",
-    // Intervals and limits.
-    "syncFrequency", "streamingConnectionIdleTimeout", "eventRecordQPS", "eventBurst", "kubeAPIQPS", "kubeAPIBurst",
-    "contentType", "configMapAndSecretChangeDetectionStrategy", "localStorageCapacityIsolation",
-    "featureGates", "healthzPort",
-];
-
 /// The allowed fields of KubeProxyConfiguration.
-const KUBE_PROXY_FIELDS: &[&str] = &["mode", "featureGates", "winkernel"];
+const KUBE_PROXY_FIELDS: [&str; 3] = ["mode", "featureGates", "winkernel"];
 
 /// The allowed flags of the kubelet.
 pub const FLAGS: &[&str] =
@@ -135,7 +107,8 @@ pub fn check(files: &BTreeMap<String, String>) -> Result<Configuration, Refusal>
             "kubelet.args" => configuration.flags = kubelet_flags(text)?,
             "containerd.toml" => configuration.containerd = Some((text.clone(), containerd(text)?)),
             "kube-proxy.yaml" => {
-                configuration.kube_proxy = Some(layer(key, text, &KUBE_PROXY, KUBE_PROXY_FIELDS)?);
+                configuration.kube_proxy =
+                    Some(layer(key, text, &KUBE_PROXY, |name| KUBE_PROXY_FIELDS.contains(&name))?);
             }
             "environment" => configuration.environment = variables(text)?,
             _ => {
@@ -152,20 +125,21 @@ pub fn check(files: &BTreeMap<String, String>) -> Result<Configuration, Refusal>
 }
 
 fn kubelet(text: &str) -> Result<Layer, Refusal> {
-    let layer = layer("kubelet.yaml", text, &KUBELET, KUBELET_FIELDS)?;
+    let layer =
+        layer("kubelet.yaml", text, &KUBELET, |name| field(name).is_some_and(|field| field.agent == Agent::Writes))?;
     match values::problem(&layer.settings) {
         Some(wrong) => Err(forbidden(format!("kubelet.yaml: {wrong}"))),
         None => Ok(layer),
     }
 }
 
-fn layer(file: &str, text: &str, api: &Api, fields: &[&str]) -> Result<Layer, Refusal> {
+fn layer(file: &str, text: &str, api: &Api, is_written: impl Fn(&str) -> bool) -> Result<Layer, Refusal> {
     let settings = yaml::parse(text).map_err(|error| invalid(file, error))?;
     for (name, value) in &settings {
         let is_allowed = match name.as_str() {
             "apiVersion" => value == api.version,
             "kind" => value == api.kind,
-            name => fields.contains(&name),
+            name => is_written(name),
         };
         if !is_allowed {
             return Err(forbidden(format!("{file} sets {name}")));

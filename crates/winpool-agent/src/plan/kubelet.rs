@@ -1,7 +1,7 @@
 //! The changes of the kubelet's configuration and flags.
 
 use serde_json::{Value, json};
-use winpool_api::facts::kubelet_fields::fatal_in;
+use winpool_api::facts::kubelet_fields::{fatal_in, field};
 
 use super::{
     changes::Changes,
@@ -58,32 +58,20 @@ fn write_drop_in(changes: &mut Changes, path: &str, layer: &Layer) -> Result<(),
     changes.edit(path, Some(layer.text.as_bytes().to_vec()), restarts)
 }
 
-/// Flags that override a field of the configuration file (kubernetes/kubernetes, `kubeletConfigFlagPrecedence` in
-/// `cmd/kubelet/app/server.go`, and `AddKubeletConfigFlags` in `cmd/kubelet/app/options/options.go`), such as
-/// `--max-pods`, which bootstrap scripts of EKS set. Those of `registerWithTaints` and `featureGates` are kept: the
-/// first is read only when a node registers, and the second is merged with the field.
-const FLAGS_OF_FIELDS: &[(&str, &str)] = &[
-    ("maxPods", "max-pods"),
-    ("podsPerCore", "pods-per-core"),
-    ("systemReserved", "system-reserved"),
-    ("kubeReserved", "kube-reserved"),
-    ("evictionHard", "eviction-hard"),
-    ("evictionSoft", "eviction-soft"),
-    ("evictionSoftGracePeriod", "eviction-soft-grace-period"),
-    ("evictionMinimumReclaim", "eviction-minimum-reclaim"),
-    ("imageGCHighThresholdPercent", "image-gc-high-threshold"),
-    ("imageGCLowThresholdPercent", "image-gc-low-threshold"),
-    ("containerLogMaxSize", "container-log-max-size"),
-    ("containerLogMaxFiles", "container-log-max-files"),
-    ("clusterDNS", "cluster-dns"),
-    ("clusterDomain", "cluster-domain"),
+/// Fields whose flags are removed, because they override the configuration file (kubernetes/kubernetes,
+/// `kubeletConfigFlagPrecedence` in `cmd/kubelet/app/server.go`), such as `--max-pods`, which bootstrap scripts of EKS set.
+#[rustfmt::skip]
+const OVERRIDDEN: [&str; 14] = [
+    "maxPods", "podsPerCore", "systemReserved", "kubeReserved", "evictionHard", "evictionSoft", "evictionSoftGracePeriod",
+    "evictionMinimumReclaim", "imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "containerLogMaxSize",
+    "containerLogMaxFiles", "clusterDNS", "clusterDomain",
 ];
 
 /// The flags that would override a field of `kubelet.yaml`.
 fn overriding_flags(configuration: &Configuration) -> Vec<&'static str> {
     let Some(layer) = &configuration.kubelet else { return Vec::new() };
-    let sets = |field: &str| layer.settings.contains_key(field);
-    FLAGS_OF_FIELDS.iter().filter(|(field, _)| sets(field)).map(|(_, flag)| *flag).collect()
+    let set = OVERRIDDEN.into_iter().filter(|name| layer.settings.contains_key(*name));
+    set.filter_map(|name| field(name)?.flag).collect()
 }
 
 /// Sets flags, and removes those that override a field.

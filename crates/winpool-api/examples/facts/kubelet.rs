@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use winpool_api::facts::{
     Minor,
-    kubelet_defaults::{DefaultValue, default_value},
-    kubelet_fields::FIELDS,
+    kubelet_fields::{DefaultValue, FIELDS, field},
     kubelet_flags::FLAGS,
 };
 
@@ -36,7 +35,8 @@ fn defaults(minor: Minor, body: &str) -> Vec<String> {
         if let Some(default) = line.trim_start().strip_prefix("// Default: ") {
             documented = default.split_whitespace().next().map(|word| word.trim_matches('"').to_lowercase());
         } else if let Some(name) = json_name(line) {
-            let (own, upstream) = (default_value(name, minor).map(written), documented.take());
+            let (own, upstream) =
+                (field(name).and_then(|field| field.default_in(minor)).map(written), documented.take());
             if let (Some(own), Some(upstream)) = (own, upstream)
                 && own != upstream
             {

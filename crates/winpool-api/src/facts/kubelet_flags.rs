@@ -64,18 +64,6 @@ pub const V: Flag = always("v");
 /// A directory of drop-in configuration files.
 pub const CONFIG_DIR: Flag = since("config-dir", 28);
 
-/// The flags with a field in KubeletConfiguration that winpool always sets. A flag takes precedence over its field.
-pub const OVERRIDING: [&str; 8] = [
-    "container-log-max-files",
-    "container-log-max-size",
-    "eviction-hard",
-    "image-gc-high-threshold",
-    "image-gc-low-threshold",
-    "kube-reserved",
-    "max-pods",
-    "system-reserved",
-];
-
 /// Every flag of this table.
 pub const FLAGS: &[Flag] = &[
     WINDOWS_PRIORITYCLASS,

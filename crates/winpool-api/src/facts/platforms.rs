@@ -10,9 +10,7 @@
 //!   `Start-EKSBootstrap.ps1`, and the cached pause image. The script itself is published only up to Kubernetes 1.16;
 //!   there it appends `-KubeletExtraArgs` to the flags of the service kubelet.
 //! - kubernetes/website (00cce41, with the gates of 1.34),
-//!   `content/en/docs/reference/command-line-tools-reference/kubelet.md`: the flags of the
-//!   kubelet for fields of its configuration, and the labels with which it registers; rancher/rke2 and
-//!   Azure/AgentBaker, as below, for the flags of TLS and synchronization.
+//!   `content/en/docs/reference/command-line-tools-reference/kubelet.md`: the labels with which a kubelet registers.
 //! - MicrosoftDocs/azure-aks-docs (2026-08-21), in `articles/aks`: `custom-node-configuration.md`,
 //!   `node-resource-reservations.md`, `concepts-network-ip-address-planning.md` (10 to 250 pods), `http-proxy.md`,
 //!   `create-node-pools.md`, `use-node-taints.md`. Azure/AgentBaker (2026-08-21), `pkg/agent/datamodel/types.go` (the
@@ -38,7 +36,7 @@
 
 use jiff::civil::{Date, date};
 
-use super::{Build, Minor};
+use super::{Build, Minor, kubelet_fields::field};
 
 /// A platform that makes nodes itself, in one of its ways to configure them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -369,62 +367,14 @@ const KARPENTER_FIELDS: &[&str] =
     &["clusterDNS", "podsPerCore", "evictionSoft", "evictionSoftGracePeriod", "evictionMaxPodGracePeriod"];
 
 /// The flag of the kubelet for a field of its configuration.
-pub fn kubelet_flag(field: &str) -> Option<&'static str> {
-    FLAGS.iter().find(|(known, _)| *known == field).map(|(_, flag)| *flag)
+pub fn kubelet_flag(name: &str) -> Option<&'static str> {
+    field(name)?.flag
 }
-
-#[rustfmt::skip]
-pub(super) const FLAGS: &[(&str, &str)] = &[
-    ("enableServer",                     "enable-server"),
-    ("staticPodPath",                    "pod-manifest-path"),
-    ("syncFrequency",                    "sync-frequency"),
-    ("fileCheckFrequency",               "file-check-frequency"),
-    ("httpCheckFrequency",               "http-check-frequency"),
-    ("staticPodURL",                     "manifest-url"),
-    ("address",                          "address"),
-    ("port",                             "port"),
-    ("readOnlyPort",                     "read-only-port"),
-    ("tlsCertFile",                      "tls-cert-file"),
-    ("tlsPrivateKeyFile",                "tls-private-key-file"),
-    ("tlsCipherSuites",                  "tls-cipher-suites"),
-    ("rotateCertificates",               "rotate-certificates"),
-    ("serverTLSBootstrap",               "rotate-server-certificates"),
-    ("registryPullQPS",                  "registry-qps"),
-    ("registryBurst",                    "registry-burst"),
-    ("eventRecordQPS",                   "event-qps"),
-    ("eventBurst",                       "event-burst"),
-    ("enableDebuggingHandlers",          "enable-debugging-handlers"),
-    ("healthzPort",                      "healthz-port"),
-    ("healthzBindAddress",               "healthz-bind-address"),
-    ("clusterDomain",                    "cluster-domain"),
-    ("clusterDNS",                       "cluster-dns"),
-    ("streamingConnectionIdleTimeout",   "streaming-connection-idle-timeout"),
-    ("nodeStatusUpdateFrequency",        "node-status-update-frequency"),
-    ("imageMinimumGCAge",                "minimum-image-ttl-duration"),
-    ("runtimeRequestTimeout",            "runtime-request-timeout"),
-    ("podCIDR",                          "pod-cidr"),
-    ("nodeStatusMaxImages",              "node-status-max-images"),
-    ("contentType",                      "kube-api-content-type"),
-    ("kubeAPIQPS",                       "kube-api-qps"),
-    ("kubeAPIBurst",                     "kube-api-burst"),
-    ("serializeImagePulls",              "serialize-image-pulls"),
-    ("evictionSoft",                     "eviction-soft"),
-    ("evictionSoftGracePeriod",          "eviction-soft-grace-period"),
-    ("evictionPressureTransitionPeriod", "eviction-pressure-transition-period"),
-    ("evictionMaxPodGracePeriod",        "eviction-max-pod-grace-period"),
-    ("evictionMinimumReclaim",           "eviction-minimum-reclaim"),
-    ("podsPerCore",                      "pods-per-core"),
-    ("enableControllerAttachDetach",     "enable-controller-attach-detach"),
-    ("registerNode",                     "register-node"),
-    ("localStorageCapacityIsolation",    "local-storage-capacity-isolation"),
-    ("providerID",                       "provider-id"),
-    ("resolvConf",                       "resolv-conf"),
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::kubelet_fields::{FIELDS, FieldSupport, field};
+    use crate::facts::kubelet_fields::{FIELDS, FieldSupport};
 
     #[test]
     fn every_platform_has_an_answer_for_every_setting() {
@@ -444,7 +394,7 @@ mod tests {
 
     #[test]
     fn every_field_of_a_table_is_a_field_of_the_kubelet() {
-        for name in FLAGS.iter().map(|(field, _)| field).chain(KARPENTER_FIELDS) {
+        for name in KARPENTER_FIELDS {
             assert_eq!(field(name).map(|field| field.support), Some(FieldSupport::Supported), "{name}");
         }
     }

@@ -11,8 +11,7 @@ use winpool_api::{
     facts::{
         Minor,
         eviction::{self, Signal},
-        kubelet_defaults::{DefaultValue, default_value},
-        kubelet_fields::FIELDS,
+        kubelet_fields::{DefaultValue, FIELDS},
     },
 };
 
@@ -93,7 +92,7 @@ fn gates(used: &KubeletConfiguration) -> BTreeMap<String, bool> {
 /// The other fields whose values differ from the defaults, without those that a profile rejects.
 fn extra(used: &KubeletConfiguration, settings: &KubeletSettings, minor: Minor) -> Map<String, Value> {
     let differing = FIELDS.iter().filter_map(|field| {
-        let (default, value) = (default_value(field.name, minor)?, used.get(field.name)?);
+        let (default, value) = (field.default_in(minor)?, used.get(field.name)?);
         (!is_same(&json(default), value)).then(|| (field.name.to_owned(), value.clone()))
     });
     let mut extra: Map<String, Value> = differing.collect();

@@ -8,7 +8,8 @@ use winpool_api::{
     facts::{
         Minor,
         cluster_api::{ApiVersion, MAX_ARGUMENT},
-        kubelet_flags::{FLAGS, OVERRIDING, V},
+        kubelet_fields::{FIELDS, FieldSupport},
+        kubelet_flags::{FLAGS, V},
     },
 };
 
@@ -79,7 +80,9 @@ impl Arguments {
     pub fn overriding<'a>(&'a self, path: &'a str, profile: &'a Profile) -> impl Iterator<Item = Problem> + 'a {
         let verbosity = profile.kubelet.verbosity.map(|_| V.name.to_owned());
         let extra = profile.kubelet.extra.iter().map(|(field, _)| flag_of(field.name));
-        let all = OVERRIDING.iter().map(|name| (*name).to_owned()).chain(verbosity).chain(extra);
+        let written = FIELDS.iter().filter(|field| matches!(field.support, FieldSupport::Managed(_)));
+        let written = written.filter_map(|field| field.flag).map(str::to_owned);
+        let all = written.chain(verbosity).chain(extra);
         all.filter(|name| self.0.contains_key(name)).map(move |name| {
             let wrong = format!("the kubelet argument {name} overrides the setting of the profile");
             Problem::new(path, wrong, "remove it from the template, and use the profile")
