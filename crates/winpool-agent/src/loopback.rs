@@ -1,57 +1,37 @@
-//! The status of an HTTP request on the loopback interface.
-//!
-//! The health endpoints of node services are plain HTTP and only their status matters, so that a request and a status line
-//! are all there is to it: no client library, no runtime, and a time limit for the whole of it.
+//! The status of an HTTP request on the loopback interface: the health endpoints of node services are plain HTTP, and only
+//! their status matters.
 
-use std::{
-    io::{self, Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpStream},
-    time::{Duration, Instant},
-};
+use std::{io, time::Duration};
 
-/// How long a request may take, from connecting to the status line.
+use http::Request;
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use kube::client::Body;
+use tokio::{runtime::Builder, time::timeout};
+
+/// How long a request may take, from connecting to the headers of the response.
 const LIMIT: Duration = Duration::from_secs(1);
-/// The length of `HTTP/1.1 200`, in bytes.
-const STATUS_LINE: usize = 12;
 
-/// The status of `GET http://127.0.0.1:<port><path>`.
+/// The status of `GET http://127.0.0.1:<port><path>`, without a proxy and without following redirects.
 ///
 /// # Errors
 /// When there is no HTTP response within one second.
 pub fn http_status(port: u16, path: &str) -> io::Result<u16> {
-    let deadline = Instant::now() + LIMIT;
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), LIMIT)?;
-    stream.set_write_timeout(Some(LIMIT))?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-
-    let mut line = Vec::new();
-    while line.len() < STATUS_LINE {
-        stream.set_read_timeout(Some(remaining(deadline)?))?;
-        let mut part = [0; STATUS_LINE];
-        match stream.read(&mut part)? {
-            0 => break,
-            read => line.extend_from_slice(&part[..read]),
-        }
-    }
-    status(&line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the response is not HTTP"))
-}
-
-/// The time until the deadline, which is never zero: a timeout of zero is none.
-fn remaining(deadline: Instant) -> io::Result<Duration> {
-    let remaining = deadline.saturating_duration_since(Instant::now());
-    if remaining.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(remaining) }
-}
-
-/// The status in the first line of a response, such as 200 in `HTTP/1.1 200 OK`.
-fn status(line: &[u8]) -> Option<u16> {
-    let line = str::from_utf8(line.get(..STATUS_LINE)?).ok()?;
-    line.strip_prefix("HTTP/1.").and_then(|rest| rest.split_once(' '))?.1.parse().ok()
+    let request =
+        Request::get(format!("http://127.0.0.1:{port}{path}")).body(Body::empty()).map_err(io::Error::other)?;
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let response = runtime.block_on(async { timeout(LIMIT, client.request(request)).await })?;
+    Ok(response.map_err(io::Error::other)?.status().as_u16())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{net::TcpListener, thread};
+    use std::{
+        io::{Read, Write},
+        net::{Ipv4Addr, TcpListener},
+        thread,
+        time::Instant,
+    };
 
     use super::*;
 

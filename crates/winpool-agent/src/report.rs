@@ -37,13 +37,11 @@ pub fn status(journal: &Journal, desired: &ConfigId, observed: &Observed) -> Win
         reason: reason.to_owned(),
         message: limited(message),
         applied: journal.applied.as_ref().map(reference),
-        last_good: journal.applied.as_ref().map(reference),
         rejected: journal.rejected.iter().map(rejected).collect(),
         layout: observed.layout.clone(),
         observed_digest: desired.digest.clone(),
         observed_attempt: desired.attempt,
         restarted_at: journal.restarted.map(Time),
-        conditions: Vec::new(),
     }
 }
 
@@ -57,8 +55,7 @@ pub fn patch(status: &WindowsNodeConfigStatus) -> Value {
 }
 
 /// The fields of the status that are not written without a value.
-const OPTIONAL: [&str; 8] =
-    ["reason", "message", "applied", "lastGood", "layout", "observedDigest", "restartedAt", "conditions"];
+const OPTIONAL: [&str; 6] = ["reason", "message", "applied", "layout", "observedDigest", "restartedAt"];
 
 fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeConfigPhase, &'static str, String) {
     let error = observed.error.clone().unwrap_or_default();
@@ -166,8 +163,8 @@ mod tests {
             (rejected, id("b", 2), "Pending   "),
         ] {
             let status = status(&journal, &desired, &Observed::default());
-            let last_good = status.last_good.map_or(String::new(), |reference| reference.config);
-            let found = format!("{} {} {} {last_good}", status.phase.name(), status.reason, status.message);
+            let applied = status.applied.map_or(String::new(), |reference| reference.config);
+            let found = format!("{} {} {} {applied}", status.phase.name(), status.reason, status.message);
             assert_eq!(found, expected, "{journal:?} {desired:?}");
             assert_eq!((status.observed_digest, status.observed_attempt), (desired.digest, desired.attempt));
         }

@@ -1,15 +1,12 @@
 //! `WindowsNodeConfig`: the configuration that the agent of one node applies.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    pattern::{DIGEST, DURATION, OBJECT_NAME},
-    schema,
-};
+use super::pattern::{DIGEST, DURATION, OBJECT_NAME};
 
 /// The configuration of one node. It has the name of the node.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -135,12 +132,10 @@ pub struct WindowsNodeConfigStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 2048))]
     pub message: String,
-    /// The configuration that was last confirmed on the node. It runs, unless phase is Applying or Verifying.
+    /// The configuration that was last confirmed on the node. It runs, unless phase is Applying or Verifying, and a rollback
+    /// restores it; absent while the node has that which it had before winpool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<ConfigReference>,
-    /// The configuration that a rollback restores; absent for that which the node had before winpool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_good: Option<ConfigReference>,
     /// The digests that failed on this node, the latest last.
     // Written also if it is empty: server-side apply of Kubernetes 1.20 sets a removed list to null, and rejects it.
     #[serde(default)]
@@ -160,10 +155,6 @@ pub struct WindowsNodeConfigStatus {
     /// When the agent last restarted a service of the node, by the node's clock, which is that of its heartbeats too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_at: Option<Time>,
-    /// What the agent reports about the configuration: see docs/delivery/agent.md.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schema::conditions")]
-    pub conditions: Vec<Condition>,
 }
 
 /// The phase of a configuration on a node.

@@ -5,8 +5,8 @@
 //! (an anchor, alias, tag or merge key at a setting that differs) is written anew, with a comment about it.
 //!
 //! The positions are those of `granit-parser`, on which `serde-saphyr` is based, so that what is edited is what is
-//! read. The crate `yaml-edit` (0.3.5) keeps comments too, with a parser of its own. Its edits of files with CRLF have
-//! known failures (its `tests/edit_invariants_crlf_known_failures.txt`), and most files of a Windows node have CRLF.
+//! read. The crate `yaml-edit` (0.3.6) keeps comments too, with a parser of its own. It loses the CRLF of some files, and
+//! most files of a Windows node have CRLF.
 
 mod document;
 mod render;

@@ -59,7 +59,7 @@ impl NodeConfigView {
 
     /// The ConfigMaps that the agent runs, applies or would restore.
     pub fn config_maps(&self) -> impl Iterator<Item = &str> {
-        let reported = self.status.applied.iter().chain(&self.status.last_good).map(|reference| &reference.config);
+        let reported = self.status.applied.iter().map(|reference| &reference.config);
         self.spec.iter().map(|spec| &spec.config).chain(reported).map(String::as_str)
     }
 
