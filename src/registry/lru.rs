@@ -1,24 +1,20 @@
 //! A map of bounded size, which evicts the least recently used entries.
 
-use std::{borrow::Borrow, collections::HashMap, hash::Hash};
+use std::{borrow::Borrow, hash::Hash};
+
+use lru::LruCache;
 
 /// A map of bounded size.
 #[derive(Debug)]
-pub(super) struct LruMap<K, V> {
-    entries: HashMap<K, Entry<V>>,
+pub(super) struct LruMap<K: Hash + Eq, V> {
+    entries: LruCache<K, V>,
     capacity: usize,
-    clock: u64,
-}
-
-#[derive(Debug)]
-struct Entry<V> {
-    value: V,
-    last_used: u64,
 }
 
 impl<K: Hash + Eq + Clone, V> LruMap<K, V> {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { entries: HashMap::new(), capacity, clock: 0 }
+        // Unbounded, because a bounded one allocates its capacity at once.
+        Self { entries: LruCache::unbounded(), capacity }
     }
 
     /// The value of a key, which counts as a use.
@@ -27,10 +23,7 @@ impl<K: Hash + Eq + Clone, V> LruMap<K, V> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.clock += 1;
-        let entry = self.entries.get_mut(key)?;
-        entry.last_used = self.clock;
-        Some(&mut entry.value)
+        self.entries.get_mut(key)
     }
 
     /// Sets the value of a key. A full map evicts the least recently used entry that `may_evict` accepts.
@@ -38,20 +31,17 @@ impl<K: Hash + Eq + Clone, V> LruMap<K, V> {
     /// # Errors
     /// The value, if the map is full and no entry may be evicted.
     pub(super) fn insert(&mut self, key: K, value: V, may_evict: impl Fn(&V) -> bool) -> Result<(), V> {
-        if self.entries.len() >= self.capacity && !self.entries.contains_key(&key) {
-            let evictable = self.entries.iter().filter(|(_, entry)| may_evict(&entry.value));
-            match evictable.min_by_key(|(_, entry)| entry.last_used).map(|(key, _)| key.clone()) {
-                Some(oldest) => drop(self.entries.remove(&oldest)),
-                None => return Err(value),
-            }
+        if self.len() >= self.capacity && !self.entries.contains(&key) {
+            let oldest = self.entries.iter().rev().find(|(_, value)| may_evict(value)).map(|(key, _)| key.clone());
+            let Some(oldest) = oldest else { return Err(value) };
+            self.entries.pop(&oldest);
         }
-        self.clock += 1;
-        self.entries.insert(key, Entry { value, last_used: self.clock });
+        self.entries.put(key, value);
         Ok(())
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
-        self.entries.values().map(|entry| &entry.value)
+        self.entries.iter().map(|(_, value)| value)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,14 +1,12 @@
 //! The exporter of traces over OTLP, by gRPC or HTTP.
 
 use std::{
-    env,
-    fmt::{self, Debug},
-    pin::Pin,
+    env, panic,
     sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::Duration,
 };
 
-use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{
     SpanExporter, WithHttpConfig as _, WithTonicConfig as _, tonic_types::transport::ClientTlsConfig,
 };
@@ -17,15 +15,13 @@ use opentelemetry_sdk::{
     error::OTelSdkResult,
     trace::{BatchSpanProcessor, SdkTracerProvider, SpanData},
 };
-use tokio::runtime::Handle;
+use reqwest::{blocking::Client, redirect::Policy};
 use tracing::{info, warn};
 
 use super::{Error, first};
 
 /// How long one export may take, unless the environment has another time (OpenTelemetry specification, "Protocol Exporter").
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest answer of a receiver, in bytes. It is empty unless spans are rejected.
-const MAX_ANSWER: usize = 64 * 1024;
 
 /// How spans are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,51 +56,16 @@ pub(super) fn provider(resource: Resource) -> Result<SdkTracerProvider, Error> {
     Ok(SdkTracerProvider::builder().with_resource(resource).with_span_processor(processor).build())
 }
 
-/// An HTTP client whose connections belong to the tokio runtime: the exporter calls it from a thread of its own.
-struct HttpOnRuntime {
-    client: reqwest::Client,
-    runtime: Handle,
-}
-
-fn http(variable: impl Fn(&str) -> Option<String>) -> Result<HttpOnRuntime, Error> {
+/// The HTTP client of the exporter, which calls it from a thread of its own. It follows no redirect.
+fn http(variable: impl Fn(&str) -> Option<String>) -> Result<Client, Error> {
     let limit = first(variable, ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
     let limit = limit.and_then(|text| text.parse().ok()).map_or(DEFAULT_TIMEOUT, Duration::from_millis);
     // An error means that a provider is installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder().timeout(limit).redirect(reqwest::redirect::Policy::none());
-    Ok(HttpOnRuntime { client: client.build()?, runtime: Handle::current() })
-}
-
-impl Debug for HttpOnRuntime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpOnRuntime").finish_non_exhaustive()
-    }
-}
-
-impl HttpClient for HttpOnRuntime {
-    fn send_bytes<'c, 'f>(
-        &'c self,
-        request: Request<Bytes>,
-    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'f>>
-    where
-        'c: 'f,
-        Self: 'f,
-    {
-        let answer = self.runtime.spawn(send(self.client.clone(), request));
-        Box::pin(async move { answer.await? })
-    }
-}
-
-async fn send(client: reqwest::Client, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-    let mut answer = client.execute(request.try_into()?).await?;
-    let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await? {
-        if body.len() + chunk.len() > MAX_ANSWER {
-            return Err(format!("the answer is longer than {MAX_ANSWER} bytes").into());
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(Response::builder().status(answer.status()).body(body.into())?)
+    let client = Client::builder().timeout(limit).redirect(Policy::none());
+    // A blocking client cannot be built in a thread of the tokio runtime.
+    let built = thread::spawn(|| client.build()).join();
+    Ok(built.unwrap_or_else(|panic| panic::resume_unwind(panic))?)
 }
 
 /// Logs when spans cannot be sent, and when they are sent again. Those of a failed export are lost.

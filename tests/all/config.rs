@@ -14,6 +14,7 @@ use k8s_openapi::api::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use walkdir::{DirEntry, WalkDir};
 use winpool::commands::Cli;
 use winpool_api::{WindowsNodePool, WindowsRuntimeProfile, names::DEFAULT_NAMESPACE};
 
@@ -51,9 +52,7 @@ fn operator_roles(kind: &str) -> Vec<Value> {
 }
 
 fn folders_below(folder: &Path) -> Vec<PathBuf> {
-    let inner = fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    let inner = inner.filter(|path| path.is_dir()).flat_map(|path| folders_below(&path));
-    std::iter::once(folder.to_owned()).chain(inner).collect()
+    WalkDir::new(folder).into_iter().flatten().map(DirEntry::into_path).filter(|path| path.is_dir()).collect()
 }
 
 /// The fields of a kustomization that are used. Every version from kubectl 1.20 on supports them.

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use walkdir::{DirEntry, WalkDir};
+
 /// The environment variable with which the tests write their golden files.
 const RENEW: &str = "WINPOOL_RENEW_GOLDEN";
 
@@ -33,14 +35,7 @@ pub fn check(directory: &Path, files: &BTreeMap<PathBuf, String>, module: &str) 
 
 /// The files below a directory, by path.
 pub fn found(directory: &Path) -> BTreeMap<PathBuf, String> {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(directory).into_iter().flatten().map(Result::unwrap) {
-        let name = PathBuf::from(entry.file_name());
-        if entry.path().is_dir() {
-            files.extend(found(&entry.path()).into_iter().map(|(inner, text)| (name.join(inner), text)));
-        } else {
-            files.insert(name, fs::read_to_string(entry.path()).unwrap());
-        }
-    }
-    files
+    let files = WalkDir::new(directory).into_iter().flatten().map(DirEntry::into_path).filter(|path| path.is_file());
+    let name = |path: &Path| path.strip_prefix(directory).unwrap().to_owned();
+    files.map(|path| (name(&path), fs::read_to_string(&path).unwrap())).collect()
 }

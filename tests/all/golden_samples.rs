@@ -22,6 +22,8 @@ use winpool_core::{
     render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML},
 };
 
+use crate::golden::found;
+
 const KUBELETS: [Minor; 5] = [Minor(20), Minor(24), Minor(30), Minor(34), Minor(36)];
 const CONTAINERDS: [(u32, u32); 4] = [(1, 6), (1, 7), (2, 1), (2, 3)];
 /// The pairs with golden files, with each kubelet and each containerd.
@@ -127,20 +129,6 @@ fn pause_images() -> String {
         }
     }
     table
-}
-
-/// The files below a folder, by path.
-fn found(folder: &Path) -> BTreeMap<PathBuf, String> {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap()) {
-        let name = PathBuf::from(entry.file_name());
-        if entry.path().is_dir() {
-            files.extend(found(&entry.path()).into_iter().map(|(inner, text)| (name.join(inner), text)));
-        } else {
-            files.insert(name, fs::read_to_string(entry.path()).unwrap());
-        }
-    }
-    files
 }
 
 fn renew(folder: &Path, golden: &BTreeMap<PathBuf, String>) {

@@ -11,6 +11,7 @@ use syn::{
     Attribute, Expr, File, Item, Macro, Meta, UseTree, Visibility,
     visit::{self, Visit},
 };
+use walkdir::{DirEntry, WalkDir};
 
 /// The crates, and their sources.
 const CRATES: &[(&str, &str)] = &[
@@ -432,14 +433,6 @@ fn module_name(crate_name: &str, file: &Path) -> String {
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            files.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    files
+    let files = WalkDir::new(folder).into_iter().flatten().map(DirEntry::into_path);
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect()
 }

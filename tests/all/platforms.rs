@@ -3,15 +3,14 @@
 
 use std::{fs, path::Path};
 
+use walkdir::WalkDir;
+
 /// The conditions of compilation that may occur, besides `test` and features.
 const ALLOWED: [&str; 3] = ["unix", "windows", "not(windows)"];
 
 fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|end| end == "rs") {
+    for path in WalkDir::new(folder).into_iter().map(|entry| entry.unwrap().into_path()) {
+        if path.extension().is_some_and(|end| end == "rs") {
             found.push((path.display().to_string(), fs::read_to_string(path).unwrap()));
         }
     }

@@ -7,7 +7,6 @@ mod budget;
 mod document;
 mod object;
 mod positions;
-mod quoted;
 mod reader;
 mod resources;
 mod schema;
@@ -21,6 +20,8 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
+
+use walkdir::{DirEntry, WalkDir};
 
 use self::{
     budget::TextProblem,
@@ -259,7 +260,7 @@ impl Manifests {
         if name == STDIN && text.trim().is_empty() {
             self.empty.push("standard input is empty".to_owned());
         }
-        let (text, Contents { documents, parts, problems, definitions }) = reader::read(text, budget);
+        let Contents { documents, parts, problems, definitions } = reader::read(&text, budget);
         for (line, problem) in problems {
             match Ignored::of_unreadable(name, line, &text).filter(|_| source == PathSource::OfAnyProgram) {
                 Some(ignored) => self.ignored.push(ignored),
@@ -305,7 +306,7 @@ impl Manifest {
         let text =
             File::open(path).and_then(|file| budget.read(file)).map_err(|error| unreadable(error.to_string()))?;
         let text = text.map_err(|(TextProblem::NotText(wrong) | TextProblem::TooLarge(wrong))| problem(1, wrong))?;
-        let (text, Contents { documents, parts, problems, .. }) = reader::read(text, &mut budget);
+        let Contents { documents, parts, problems, .. } = reader::read(&text, &mut budget);
         if let Some((line, wrong)) = problems.into_iter().next() {
             return Err(problem(line, wrong));
         }
@@ -345,20 +346,18 @@ impl ReadError {
 
 /// The files below a directory, sorted by path, without hidden files and linked directories, which may be cycles.
 fn files_below(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), ReadError> {
-    let wrong = |error: io::Error| ReadError::new(directory, &error);
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(wrong)? {
-        let entry = entry.map_err(wrong)?;
-        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
-            paths.push((entry.path(), entry.file_type().map_err(wrong)?.is_dir()));
-        }
-    }
-    paths.sort();
-    for (path, is_directory) in paths {
+    let is_hidden = |entry: &DirEntry| entry.depth() > 0 && entry.file_name().as_encoded_bytes().starts_with(b".");
+    for entry in WalkDir::new(directory).sort_by_file_name().into_iter().filter_entry(|entry| !is_hidden(entry)) {
+        let path = match entry {
+            Ok(entry) => entry.into_path(),
+            Err(error) => {
+                let path = error.path().unwrap_or(directory).to_owned();
+                let error = error.into_io_error().unwrap_or_else(|| io::ErrorKind::Other.into());
+                return Err(ReadError::new(&path, &error));
+            }
+        };
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        if is_directory {
-            files_below(&path, files)?;
-        } else if EXTENSIONS.contains(&extension) && path.is_file() {
+        if EXTENSIONS.contains(&extension) && path.is_file() {
             files.push(path);
         }
     }

@@ -4,7 +4,7 @@ use std::{cell::Cell, ops::Range, rc::Rc};
 
 use serde_saphyr::{DuplicateKeyPolicy, budget::BudgetReport};
 
-use super::{budget::Budget, object::Document, quoted::reindented};
+use super::{budget::Budget, object::Document};
 use crate::Problem;
 
 /// The greatest number of problems that are reported for a text.
@@ -55,27 +55,8 @@ enum FailureCause {
     Other,
 }
 
-/// Reads the documents of a text, and the problems of those that cannot be read. The parts refer to the returned text.
-pub fn read(text: String, budget: &mut Budget) -> (String, Contents) {
-    let before = budget.clone();
-    let contents = read_exactly(&text, budget);
-    if contents.problems.is_empty() || budget.is_exceeded() {
-        return (text, contents);
-    }
-    let indented = reindented(&text);
-    if indented == text {
-        return (text, contents);
-    }
-    let mut budget_of_indented = before;
-    let contents_of_indented = read_exactly(&indented, &mut budget_of_indented);
-    if contents_of_indented.problems.len() >= contents.problems.len() {
-        return (text, contents);
-    }
-    *budget = budget_of_indented;
-    (indented, contents_of_indented)
-}
-
-fn read_exactly(text: &str, budget: &mut Budget) -> Contents {
+/// Reads the documents of a text, and the problems of those that cannot be read.
+pub fn read(text: &str, budget: &mut Budget) -> Contents {
     if text.contains(DEFINITION) {
         return one_by_one(text, budget);
     }
@@ -260,7 +241,7 @@ mod tests {
             ("kind: A\nspec: {a: \"b\nc\n\"}\n".to_owned(), "b c "),
         ];
         for (text, expected) in table {
-            let (_, contents) = read(text.clone(), &mut Budget::bounded());
+            let contents = read(&text, &mut Budget::bounded());
             assert!(contents.problems.is_empty(), "{text:?}: {:?}", contents.problems);
             assert_eq!(contents.documents[0].objects[0].value()["spec"]["a"], expected, "{text:?}");
         }
@@ -270,18 +251,17 @@ mod tests {
     fn custom_resource_definitions_do_not_use_the_budget() {
         let definition = format!("kind: CustomResourceDefinition\nspec: [{}]\n---\n", "x, ".repeat(1_000));
         let mut budget = with_values(100);
-        let contents = read_exactly(&format!("{}kind: A\n", definition.repeat(50)), &mut budget);
+        let contents = read(&format!("{}kind: A\n", definition.repeat(50)), &mut budget);
         assert_eq!((contents.definitions, contents.documents.len(), contents.problems), (50, 1, Vec::new()));
         let other = "kind: A\ntext: CustomResourceDefinition\n";
-        assert_eq!(read_exactly(other, &mut budget).documents.len(), 1);
+        assert_eq!(read(other, &mut budget).documents.len(), 1);
     }
 
     #[test]
     fn valid_and_invalid_texts_share_the_budget() {
         let mut budget = with_values(9);
-        let too_many = |text| {
-            read_exactly(text, &mut budget).problems.iter().any(|(_, problem)| problem.wrong.contains("too many"))
-        };
+        let too_many =
+            |text| read(text, &mut budget).problems.iter().any(|(_, problem)| problem.wrong.contains("too many"));
         assert_eq!(["a: [1, 2]\n", "a: [1\n", "a: 1\n"].map(too_many), [false, false, true]);
     }
 
@@ -293,14 +273,14 @@ mod tests {
         };
         // 9^5 values, and then a syntax error.
         let broken = format!("a: &a [x, x]\n{}]\n---\n", (0..5).map(level).collect::<String>());
-        let contents = read_exactly(&broken.repeat(2 * MAX_PROBLEMS), &mut with_values(200_000));
+        let contents = read(&broken.repeat(2 * MAX_PROBLEMS), &mut with_values(200_000));
         assert!(contents.documents.is_empty());
         assert!(contents.problems.len() < 10, "{}", contents.problems.len());
     }
 
     #[test]
     fn the_number_of_reported_problems_is_limited() {
-        let contents = read_exactly(&"[\n---\n".repeat(2 * MAX_PROBLEMS), &mut Budget::bounded());
+        let contents = read(&"[\n---\n".repeat(2 * MAX_PROBLEMS), &mut Budget::bounded());
         assert_eq!(contents.problems.len(), MAX_PROBLEMS + 1);
     }
 }
