@@ -80,7 +80,7 @@ impl Cli {
         let warning = tables::old(today()).filter(|_| !matches!(self.command, Command::Run(_)));
         warning.iter().for_each(|text| input::note(text));
         let result = match self.command {
-            Command::Run(args) => run::Settings::try_from(args).and_then(run::run),
+            Command::Run(args) => run::run(args),
             Command::Crds(args) => crds::run(args),
             Command::Policies(args) => policies::run(args),
             Command::Render(args) => render::Settings::try_from(args).and_then(render::run),

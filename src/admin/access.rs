@@ -1,12 +1,6 @@
 //! Who may read `/metrics` and set the log filter.
 
-use std::{
-    collections::HashMap,
-    fmt::Debug,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt::Debug, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     extract::{ConnectInfo, Request, State},
@@ -15,6 +9,7 @@ use axum::{
 };
 use futures::future::BoxFuture;
 use http::{Method, StatusCode, header};
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::{
     sync::Semaphore,
@@ -77,11 +72,11 @@ impl Reviews {
         let review = async {
             let _permit = self.permits.acquire().await.map_err(|error| error.to_string())?;
             // Another request with this token may have been reviewed in the meantime.
-            if let Some(known) = self.verdicts().get(&key, Instant::now()) {
+            if let Some(known) = self.verdicts.lock().get(&key, Instant::now()) {
                 return Ok(known);
             }
             let verdict = self.api_server.review(token, verb, path).await?;
-            self.verdicts().insert(key, verdict.clone(), Instant::now());
+            self.verdicts.lock().insert(key, verdict.clone(), Instant::now());
             Ok(verdict)
         };
         let result = timeout(LIMIT, review).await.unwrap_or_else(|_| Err(format!("no answer within {LIMIT:?}")));
@@ -91,23 +86,15 @@ impl Reviews {
 
     /// Logs a failure, unless the one before was the same.
     fn log(&self, failure: Option<&String>) {
-        let mut last = lock(&self.failure);
+        let mut last = self.failure.lock();
         if let Some(error) = failure.filter(|failure| last.as_ref() != Some(failure)) {
             warn!(error, remedy = REMEDY, "clients of the port for metrics cannot be reviewed");
         }
         *last = failure.cloned();
     }
-
-    fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
-        lock(&self.verdicts)
-    }
 }
 
 const REMEDY: &str = "apply the ClusterRole and its binding from config/default, and check the API server";
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A digest of a token and a request, so that no token is kept.
 type Key = [u8; 32];
@@ -352,7 +339,7 @@ mod tests {
         let reviews = Reviews::new(Box::<Server>::default());
         for number in 0..1000 {
             reviews.verdict(&number.to_string(), "get", "/metrics").await.unwrap();
-            assert!(reviews.verdicts().0.len() <= Verdicts::LIMIT);
+            assert!(reviews.verdicts.lock().0.len() <= Verdicts::LIMIT);
         }
     }
 }

@@ -16,6 +16,7 @@ use prometheus_client::{
     },
     registry::{Metric, Registry, Unit},
 };
+use winpool_api::named_enum;
 use winpool_core::workload::LookupCounts;
 
 use super::{
@@ -23,30 +24,19 @@ use super::{
     queues::Queues,
 };
 
-/// How a reconcile ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReconcileOutcome {
-    /// Nothing had to be written.
-    Unchanged,
-    /// Something was written.
-    Changed,
-    /// Nothing was written, and changes wait for a decision: an annotation that allows them, or another mode than Observe and
-    /// the end of a pause.
-    Held,
-    /// A request failed, or the reconcile panicked.
-    Failed,
-}
-
-impl ReconcileOutcome {
-    const ALL: [Self; 4] = [Self::Unchanged, Self::Changed, Self::Held, Self::Failed];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Unchanged => "unchanged",
-            Self::Changed => "changed",
-            Self::Held => "held",
-            Self::Failed => "failed",
-        }
+named_enum! {
+    /// How a reconcile ended.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ReconcileOutcome {
+        /// Nothing had to be written.
+        Unchanged = "unchanged",
+        /// Something was written.
+        Changed = "changed",
+        /// Nothing was written, and changes wait for a decision: an annotation that allows them, or another mode than Observe and
+        /// the end of a pause.
+        Held = "held",
+        /// A request failed, or the reconcile panicked.
+        Failed = "failed",
     }
 }
 

@@ -3,13 +3,10 @@
 //! Conditions have the form of kube-state-metrics (`internal/store/deployment.go`, kube_deployment_status_condition): one
 //! series for each status, with 1 for the present one, and the present reason.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use jiff::{ToSpan as _, civil::Date};
+use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::DescriptorEncoder,
@@ -61,19 +58,15 @@ struct PoolSeries {
 
 impl Pools {
     pub(super) fn set(&self, pool: &str, report: PoolReport) {
-        self.lock().entry(pool.to_owned()).or_default().report = report;
+        self.0.lock().entry(pool.to_owned()).or_default().report = report;
     }
 
     pub(super) fn add_rollback(&self, pool: &str, reason: &'static str) {
-        *self.lock().entry(pool.to_owned()).or_default().rollbacks.entry(reason).or_default() += 1;
+        *self.0.lock().entry(pool.to_owned()).or_default().rollbacks.entry(reason).or_default() += 1;
     }
 
     pub(super) fn remove(&self, pool: &str) {
-        self.lock().remove(pool);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, PoolSeries>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(pool);
     }
 }
 
@@ -208,7 +201,7 @@ fn states(counts: &NodeCounts) -> [(&'static str, usize); 9] {
 
 impl Collector for Pools {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let pools = self.lock();
+        let pools = self.0.lock();
         for Family { name, help, unit, series } in FAMILIES {
             let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
             for (pool, PoolSeries { report, .. }) in pools.iter() {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -11,6 +11,7 @@ use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     batch::v1::Job,
 };
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
@@ -232,7 +233,7 @@ impl Caches {
         let now = Timestamp::now();
         let (pools, nodes, ownership) = (self.pools.all(), self.nodes.all(), self.ownership());
         let membership = self.membership(&self.assigner_of(&pools, &ownership), &nodes);
-        let history = self.history();
+        let history = self.history.lock();
         Snapshot {
             now,
             namespace: self.namespace.clone(),
@@ -257,7 +258,7 @@ impl Caches {
     }
 
     fn membership(&self, assigner: &Arc<Assigner>, nodes: &Objects<WindowsNode>) -> Arc<Membership> {
-        let mut membership = recovered(&self.membership);
+        let mut membership = self.membership.lock();
         *membership = Membership::updated(&membership, assigner, nodes);
         membership.clone()
     }
@@ -268,7 +269,7 @@ impl Caches {
     }
 
     fn assigner_of(&self, pools: &Objects<Pool>, ownership: &Arc<Ownership>) -> Arc<Assigner> {
-        let mut assigner = recovered(&self.assigner);
+        let mut assigner = self.assigner.lock();
         *assigner = Assigner::updated(&assigner, pools, ownership);
         assigner.clone()
     }
@@ -280,13 +281,13 @@ impl Caches {
 
     /// Records the writes of a reconcile in the history.
     pub fn record(&self, done: &Done) {
-        self.history().record(done, Timestamp::now());
+        self.history.lock().record(done, Timestamp::now());
     }
 
     /// The time until the next retry of a refused taint.
     pub fn next_retry(&self) -> Option<Duration> {
         let now = Timestamp::now();
-        let history = self.history();
+        let history = self.history.lock();
         let retries = history.refusals.values().map(|refusal| refusal.at + REFUSAL_RETRY);
         retries.filter(|at| *at > now).min()?.duration_since(now).try_into().ok()
     }
@@ -320,15 +321,6 @@ impl Caches {
             debug!("caches do not contain the writes yet");
         }
     }
-
-    fn history(&self) -> MutexGuard<'_, WriteHistory> {
-        recovered(&self.history)
-    }
-}
-
-/// Locks a value, also after a panic, which leaves it as it was before.
-fn recovered<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a pool has agents, so that WindowsNodeConfigs are needed.

@@ -5,7 +5,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -19,6 +19,7 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
     core::ObjectMeta,
 };
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 use tracing::warn;
@@ -104,7 +105,7 @@ impl Events {
     /// Logs a failure, unless the last event failed with the same cause.
     fn log(&self, event: &Event, result: kube::Result<()>) {
         let failure = result.as_ref().err().map(status_code);
-        let mut last = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.failure.lock();
         if let Err(error) = result
             && *last != failure
         {
@@ -139,7 +140,7 @@ impl Events {
 
     fn next_request(&self, key: &Key) -> Request {
         let now = Instant::now();
-        let mut published = self.published();
+        let mut published = self.published.lock();
         published.retain(|_, event| now.duration_since(event.last) < SERIES);
         let Some(event) = published.get_mut(key) else { return Request::Create };
         event.count = event.count.saturating_add(1);
@@ -156,13 +157,8 @@ impl Events {
         let name = object.metadata.name.clone().unwrap_or_default();
         self.api(event).create(&PostParams::default(), &object).await?;
         let now = Instant::now();
-        self.published().insert(key, Published { name, count: 1, last: now, sent: now });
+        self.published.lock().insert(key, Published { name, count: 1, last: now, sent: now });
         Ok(())
-    }
-
-    /// Recovers from poisoning: a panic elsewhere cannot leave the map half-written.
-    fn published(&self) -> MutexGuard<'_, HashMap<Key, Published>> {
-        self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -263,8 +259,8 @@ mod tests {
             async move {
                 let (head, body) = request.into_parts();
                 let body: Value = serde_json::from_slice(&body.collect_bytes().await.unwrap()).unwrap();
-                let code = codes.get(log.lock().unwrap().len()).copied().unwrap_or(200);
-                log.lock().unwrap().push((head.method.to_string(), head.uri.to_string(), body));
+                let code = codes.get(log.lock().len()).copied().unwrap_or(200);
+                log.lock().push((head.method.to_string(), head.uri.to_string(), body));
                 let answer = match code {
                     200 => {
                         json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": {}})
@@ -298,7 +294,7 @@ mod tests {
         events.publish(&[event("NoPool", "third")]).await;
         advance(SERIES).await;
         events.publish(&[event("NoPool", "another day"), event("Other", "else")]).await;
-        let seen = seen.lock().unwrap();
+        let seen = seen.lock();
         let (method, path, body) = &seen[0];
         assert_eq!((method.as_str(), path.as_str()), ("POST", "/api/v1/namespaces/default/events?"));
         let node = json!({"apiVersion": "v1", "kind": "Node", "name": "win-1", "uid": "u-1"});
@@ -320,7 +316,7 @@ mod tests {
         advance(MIN_INTERVAL).await;
         assert_eq!(events.publish(&[event("NoPool", "second")]).await, [true]);
         assert_eq!(events.publish(&[event("Other", "refused"), event("Third", "taken")]).await, [false, true]);
-        let methods: Vec<_> = seen.lock().unwrap().iter().map(|(method, ..)| method.clone()).collect();
+        let methods: Vec<_> = seen.lock().iter().map(|(method, ..)| method.clone()).collect();
         assert_eq!(methods, ["POST", "PATCH", "POST", "POST", "POST"]);
     }
 

@@ -8,12 +8,13 @@
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use http::{Method, Request, Response, StatusCode, header::RETRY_AFTER};
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until, timeout},
@@ -138,14 +139,14 @@ impl Limiter {
             let response = send_once(request).await?;
             // A PodDisruptionBudget does not allow the eviction, or the API server is under load: it is retried later.
             if response.status() != StatusCode::TOO_MANY_REQUESTS || is_eviction {
-                self.state().accept(Instant::now());
-                self.metrics.request_limit(self.requests, self.state().limit);
+                self.state.lock().accept(Instant::now());
+                self.metrics.request_limit(self.requests, self.state.lock().limit);
                 return Ok(response);
             }
             self.metrics.throttled(self.requests);
             let pause = retry_after(&response);
-            self.state().throttle(sent, Instant::now(), pause + jitter(pause));
-            self.metrics.request_limit(self.requests, self.state().limit);
+            self.state.lock().throttle(sent, Instant::now(), pause + jitter(pause));
+            self.metrics.request_limit(self.requests, self.state.lock().limit);
             drop(permit);
             match copy {
                 Some(copy) => request = copy,
@@ -158,7 +159,7 @@ impl Limiter {
     async fn acquire(&self) -> Permit<'_> {
         loop {
             let released = self.released.notified();
-            let acquired = self.state().try_acquire(Instant::now());
+            let acquired = self.state.lock().try_acquire(Instant::now());
             match acquired {
                 Acquired::Yes => return Permit(self),
                 Acquired::LimitReached => released.await,
@@ -169,11 +170,6 @@ impl Limiter {
             }
         }
     }
-
-    /// Recovers from poisoning: a panic elsewhere cannot leave the state half-written.
-    fn state(&self) -> MutexGuard<'_, LimiterState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A running request.
@@ -182,7 +178,7 @@ struct Permit<'l>(&'l Limiter);
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let available = {
-            let mut state = self.0.state();
+            let mut state = self.0.state.lock();
             state.running = state.running.saturating_sub(1);
             state.limit.saturating_sub(state.running)
         };

@@ -3,7 +3,7 @@
 use std::{
     io::{self, IsTerminal as _},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
@@ -12,6 +12,7 @@ use std::{
 };
 
 use kube::Client;
+use parking_lot::Mutex;
 use winpool_core::text::counted;
 
 use crate::cluster;
@@ -88,7 +89,7 @@ fn show(text: impl Fn() -> String, ended: &mpsc::Receiver<()>, width: &Mutex<usi
     let mut wait = DELAY;
     while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
         let text = text();
-        let mut width = width.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut width = width.lock();
         // Spaces remove the rest of a longer line, also where a terminal knows no escape sequences.
         let _ = write!(out, "\r{text:<before$}", before = *width);
         let _ = out.flush();
@@ -98,7 +99,7 @@ fn show(text: impl Fn() -> String, ended: &mpsc::Receiver<()>, width: &Mutex<usi
 }
 
 fn remove(width: &Mutex<usize>, out: &mut impl io::Write) {
-    let mut width = width.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut width = width.lock();
     if *width > 0 {
         let _ = write!(out, "\r{:<before$}\r", "", before = *width);
         let _ = out.flush();

@@ -97,11 +97,19 @@ struct SecureArgs {
     key: Option<PathBuf>,
 }
 
+impl Args {
+    /// Checks the options, and reads the certificate for the HTTPS server.
+    fn check(&self) -> Result<Option<(SocketAddr, Certificate)>, Failure> {
+        input::namespace(self.namespace.clone())?;
+        self.secure.read()
+    }
+}
+
 impl SecureArgs {
     /// The address and the certificate; `None` without an address.
-    fn read(self) -> Result<Option<(SocketAddr, Certificate)>, Failure> {
+    fn read(&self) -> Result<Option<(SocketAddr, Certificate)>, Failure> {
         let Some(address) = self.address else { return Ok(None) };
-        let source = match (self.certificate, self.key) {
+        let source = match (self.certificate.clone(), self.key.clone()) {
             (Some(certificate), Some(key)) => CertificateSource::Files { certificate, key },
             _ => CertificateSource::SelfSigned,
         };
@@ -120,73 +128,36 @@ enum Switch {
     Off,
 }
 
-/// The validated options.
-#[derive(Debug)]
-pub(super) struct Settings {
-    namespace: String,
-    workloads: bool,
-    registry: Option<registry::Args>,
-    pull_secrets: bool,
-    leader_election: bool,
-    admin_address: SocketAddr,
-    secure: Option<(SocketAddr, Certificate)>,
-    log: String,
-    log_format: LogFormat,
-    cluster: connect::Args,
-}
-
-impl TryFrom<Args> for Settings {
-    type Error = Failure;
-
-    fn try_from(args: Args) -> Result<Self, Failure> {
-        let Args { admin_address, log, log_format, pull_secrets, cluster, .. } = args;
-        let namespace = input::namespace(args.namespace)?;
-        let secure = args.secure.read()?;
-        let workloads = args.workloads == Switch::On;
-        let registry = (workloads && args.registry == Switch::On).then_some(args.registries);
-        let leader_election = args.leader_election == Switch::On;
-        Ok(Self {
-            namespace,
-            admin_address,
-            secure,
-            log,
-            log_format,
-            workloads,
-            registry,
-            pull_secrets,
-            leader_election,
-            cluster,
-        })
-    }
-}
-
 /// Runs the operator until a signal or a bug ends it.
-pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let secure = args.check()?;
     let runtime = connect::runtime()?;
-    let result = runtime.block_on(with_telemetry(settings));
+    let result = runtime.block_on(with_telemetry(args, secure));
     // After the second signal running tasks are not awaited.
     runtime.shutdown_background();
     result
 }
 
 /// Runs the operator with logs and traces, and flushes them.
-async fn with_telemetry(settings: Settings) -> Result<(), Failure> {
-    let telemetry = Telemetry::start(&settings.log, settings.log_format).map_err(|error| match error {
+async fn with_telemetry(args: Args, secure: Option<(SocketAddr, Certificate)>) -> Result<(), Failure> {
+    let telemetry = Telemetry::start(&args.log, args.log_format).map_err(|error| match error {
         telemetry::Error::Filter(error) => Failure::Usage(format!("--log: {error}")),
         error => Failure::Usage(error.to_string()),
     })?;
-    let result = operate(settings, &telemetry).await;
+    let result = operate(args, secure, &telemetry).await;
     let _ = spawn_blocking(|| telemetry.stop()).await;
     result
 }
 
-async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failure> {
+async fn operate(args: Args, secure: Option<(SocketAddr, Certificate)>, telemetry: &Telemetry) -> Result<(), Failure> {
     let signals = Signals::listen()?;
     let identity = identity().map_err(|error| Failure::Internal(with_sources(&error)))?;
-    let config = identified(settings.cluster.operator_config().await?, &identity);
-    let registry = settings.registry.map(registry::Args::registry_if_any).transpose()?.flatten();
-    let listener = listen(settings.admin_address, "--admin-address").await?;
-    let secure = match settings.secure {
+    let config = identified(args.cluster.operator_config().await?, &identity);
+    let workloads = args.workloads == Switch::On;
+    let registries = (workloads && args.registry == Switch::On).then_some(args.registries);
+    let registry = registries.map(registry::Args::registry_if_any).transpose()?.flatten();
+    let listener = listen(args.admin_address, "--admin-address").await?;
+    let secure = match secure {
         Some((address, certificate)) => Some((listen(address, "--secure-address").await?, certificate)),
         None => None,
     };
@@ -194,7 +165,7 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
     info!(
         version = env!("CARGO_PKG_VERSION"),
         api_server = %config.cluster_url,
-        namespace = settings.namespace,
+        namespace = args.namespace,
         admin = address(&listener),
         secure = secure.as_ref().map(|(listener, _)| address(listener)),
         "winpool started"
@@ -219,13 +190,13 @@ async fn operate(settings: Settings, telemetry: &Telemetry) -> Result<(), Failur
         controllers::Settings {
             config,
             identity,
-            namespace: settings.namespace,
+            namespace: args.namespace,
             metrics: admin.metrics.clone(),
             readiness: admin.ready.clone(),
-            workloads: settings.workloads,
+            workloads,
             registry,
-            pull_secrets: settings.pull_secrets,
-            leader_election: settings.leader_election,
+            pull_secrets: args.pull_secrets,
+            leader_election: args.leader_election == Switch::On,
         },
         stop.clone(),
     );
@@ -320,17 +291,18 @@ mod tests {
         args: Args,
     }
 
-    fn settings(args: &[&str]) -> Result<Settings, Failure> {
-        CommandLine::parse_from([&["run"], args].concat()).args.try_into()
+    fn checked(args: &[&str]) -> Result<Args, Failure> {
+        let args = CommandLine::parse_from([&["run"], args].concat()).args;
+        args.check().map(|_| args)
     }
 
     #[test]
     fn by_default_the_operator_uses_its_own_namespace_and_serves_loopback_only() {
-        let settings = settings(&[]).unwrap();
-        assert_eq!(settings.namespace, "winpool-system");
-        assert!(settings.admin_address.ip().is_loopback());
-        assert_eq!(settings.log, "info,kube_client=error,kube_runtime=error");
-        assert_eq!(settings.log_format, LogFormat::Auto);
+        let args = checked(&[]).unwrap();
+        assert_eq!(args.namespace, "winpool-system");
+        assert!(args.admin_address.ip().is_loopback());
+        assert_eq!(args.log, "info,kube_client=error,kube_runtime=error");
+        assert_eq!(args.log_format, LogFormat::Auto);
     }
 
     #[test]
@@ -345,7 +317,7 @@ mod tests {
         ] {
             assert_eq!(parse(args), is_valid, "{args:?}");
         }
-        let failure = settings(&["--secure-address=0.0.0.0:1", "--tls-cert-file=/a", "--tls-private-key-file=/b"]);
+        let failure = checked(&["--secure-address=0.0.0.0:1", "--tls-cert-file=/a", "--tls-private-key-file=/b"]);
         let text = failure.unwrap_err().to_string();
         assert!(text.starts_with("/a: No such file or directory") && text.contains("--tls-cert-file"), "{text}");
     }
@@ -353,10 +325,10 @@ mod tests {
     #[test]
     fn a_namespace_is_a_dns_label() {
         for good in ["a", "winpool-system", "0", &"a".repeat(63)] {
-            assert!(settings(&["--namespace", good]).is_ok(), "{good}");
+            assert!(checked(&["--namespace", good]).is_ok(), "{good}");
         }
         for bad in ["", "A", "a.b", "-a", "a-", "a_b", &"a".repeat(64)] {
-            let failure = settings(&[&format!("--namespace={bad}")]).unwrap_err();
+            let failure = checked(&[&format!("--namespace={bad}")]).unwrap_err();
             assert!(matches!(&failure, Failure::Usage(text) if text.starts_with("--namespace: ")), "{bad}: {failure}");
         }
     }

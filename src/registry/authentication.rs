@@ -7,10 +7,11 @@
 //! nor over http to a host that is not listed in `plain_http`. The scope of a token is always to pull one repository,
 //! regardless of the scope that the registry names.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header::WWW_AUTHENTICATE};
 use http_auth::parse_challenges;
+use parking_lot::Mutex;
 use reqwest::Url;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -20,7 +21,6 @@ use super::{
     credentials::{Login, sensitive},
     endpoint::{host, is_valid},
     failure::Failure,
-    host::lock,
     lru::LruMap,
 };
 
@@ -94,7 +94,7 @@ impl Authentication {
     /// # Errors
     /// If the token server issues no token.
     pub(super) async fn initial(&self, client: &Client, scope: &Scope<'_>) -> Result<Option<HeaderValue>, Failure> {
-        let challenge = lock(&self.challenges).get(scope.endpoint).map(|challenge| challenge.clone());
+        let challenge = self.challenges.lock().get(scope.endpoint).map(|challenge| challenge.clone());
         match challenge {
             None => Ok(None),
             Some(Challenge::Basic) => Ok(scope.login.and_then(Login::basic)),
@@ -119,7 +119,7 @@ impl Authentication {
         former: Option<&HeaderValue>,
     ) -> Result<Option<HeaderValue>, Failure> {
         let Some(challenge) = challenge(headers) else { return Ok(None) };
-        let _ = lock(&self.challenges).insert(scope.endpoint.to_owned(), challenge.clone(), |_| true);
+        let _ = self.challenges.lock().insert(scope.endpoint.to_owned(), challenge.clone(), |_| true);
         let header = match challenge {
             Challenge::Basic => scope.login.and_then(Login::basic),
             // Another lookup may have stored a new token in the meantime.
@@ -133,14 +133,14 @@ impl Authentication {
     }
 
     fn token(&self, scope: &Scope<'_>) -> Option<HeaderValue> {
-        let mut tokens = lock(&self.tokens);
+        let mut tokens = self.tokens.lock();
         let token = tokens.get(&scope.token_key())?;
         (token.expires > Instant::now()).then(|| token.header.clone())
     }
 
     async fn fetch(&self, client: &Client, scope: &Scope<'_>, server: &TokenServer) -> Result<HeaderValue, Failure> {
         let token = fetch_token(client, server, scope).await?;
-        let _ = lock(&self.tokens).insert(scope.token_key(), token.clone(), |_| true);
+        let _ = self.tokens.lock().insert(scope.token_key(), token.clone(), |_| true);
         Ok(token.header)
     }
 }

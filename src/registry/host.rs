@@ -1,12 +1,10 @@
 //! The limit for concurrent lookups at one host, and the back-off when it fails.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, header::RETRY_AFTER};
 use jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
+use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{failure::Failure, lru::LruMap};
@@ -57,7 +55,7 @@ impl Hosts {
 
     /// The host with this name, with its port if it has one.
     pub(super) fn get(&self, name: &str) -> Arc<Host> {
-        let mut known = lock(&self.known);
+        let mut known = self.known.lock();
         if let Some(host) = known.get(name) {
             return Arc::clone(host);
         }
@@ -77,7 +75,7 @@ impl Host {
     /// # Errors
     /// During a back-off.
     pub(super) fn check_back_off(&self) -> Result<(), Failure> {
-        match lock(&self.back_off).end {
+        match self.back_off.lock().end {
             Some(end) if end.instant > Instant::now() => Err(self.failure("failed before", end)),
             _ => Ok(()),
         }
@@ -85,7 +83,7 @@ impl Host {
 
     /// Resets the back-off after a response, unless a back-off is running: the request may have been sent before it.
     pub(super) fn succeeded(&self) {
-        let mut back_off = lock(&self.back_off);
+        let mut back_off = self.back_off.lock();
         if back_off.end.is_none_or(|end| end.instant <= Instant::now()) {
             *back_off = BackOff::default();
         }
@@ -93,7 +91,7 @@ impl Host {
 
     /// Starts a back-off for the time in `Retry-After`, or for twice as long as the last one.
     pub(super) fn back_off(&self, cause: &str, retry_after: Option<Duration>) -> Failure {
-        let mut back_off = lock(&self.back_off);
+        let mut back_off = self.back_off.lock();
         let now = Instant::now();
         let end = match back_off.end {
             // The request was sent before the back-off started.
@@ -124,10 +122,6 @@ pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duratio
     }
     let date = DateTimeParser::new().parse_timestamp(text).ok()?;
     Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -220,6 +214,6 @@ mod tests {
             hosts.get(&format!("{number}.example"));
         }
         assert!(host(&hosts).check_back_off().is_err());
-        assert_eq!(lock(&hosts.known).len(), MAX_HOSTS);
+        assert_eq!(hosts.known.lock().len(), MAX_HOSTS);
     }
 }

@@ -1,17 +1,14 @@
 //! A cache of lookups: one lookup at a time for each image, and retries after a back-off.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use winpool_core::image::{Content, Lookup, Reference};
 
-use super::{credentials::Credentials, failure::Failure, host::lock, lookup::Registry, lru::LruMap};
+use super::{credentials::Credentials, failure::Failure, lookup::Registry, lru::LruMap};
 
 /// How long the result for a tag is cached, because a tag can move. The result for a digest does not expire.
 const TAG_LIFETIME: Duration = Duration::from_secs(3600);
@@ -99,7 +96,7 @@ impl LookupCache {
 
     /// The last result, even while the image is looked up again.
     pub fn get(&self, request: &LookupRequest) -> Option<Arc<Lookup>> {
-        lock(&self.shared.entries).get(&request.key)?.result.clone()
+        self.shared.entries.lock().get(&request.key)?.result.clone()
     }
 
     /// Starts the lookups that are due: those without a result, those of tags after an hour, and failed ones after a
@@ -119,12 +116,12 @@ impl LookupCache {
 
     /// The number of running lookups, including those that wait for others.
     pub fn running(&self) -> usize {
-        lock(&self.shared.entries).values().filter(|entry| entry.running).count()
+        self.shared.entries.lock().values().filter(|entry| entry.running).count()
     }
 
     /// The number of results and running lookups.
     pub fn len(&self) -> usize {
-        lock(&self.shared.entries).len()
+        self.shared.entries.lock().len()
     }
 
     /// Whether there is no result and no running lookup.
@@ -136,7 +133,7 @@ impl LookupCache {
 impl Shared {
     /// Marks a lookup as running, if it is due. Returns whether it is.
     fn start(&self, key: &Key) -> bool {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         if let Some(entry) = entries.get(key) {
             let due = entry.is_due(Instant::now());
             entry.running |= due;
@@ -152,7 +149,7 @@ impl Shared {
         // After a panic the entry would stay marked as running.
         let content = AssertUnwindSafe(content).catch_unwind().await;
         let content = content.unwrap_or_else(|_| Err(Failure::new("the lookup panicked, which is a bug in winpool")));
-        if let Some(entry) = lock(&self.entries).get(key) {
+        if let Some(entry) = self.entries.lock().get(key) {
             entry.finish(content, image.digest().is_some(), Instant::now());
         }
         (self.on_result)(image);

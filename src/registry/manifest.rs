@@ -12,6 +12,7 @@ use serde::{
     de::{Error, IgnoredAny, SeqAccess, Visitor},
 };
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
+use winpool_api::hex;
 use winpool_core::image::Platform;
 
 /// The media types of indexes and manifests.
@@ -145,10 +146,6 @@ pub(super) fn verify(digest: &Digest, body: &[u8]) -> Result<(), String> {
         _ => return Err("the algorithm of the digest is not supported".to_owned()),
     };
     if actual == digest.digest() { Ok(()) } else { Err(format!("the content does not match {digest}")) }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The message of an error without its text, which may quote the document.

@@ -21,7 +21,10 @@ mod rke2;
 
 use std::time::Duration;
 
-use winpool_api::facts::{ContainerdVersion, KubeletVersion, Minor, layers::CONFIG_DIR_SINCE};
+use winpool_api::{
+    facts::{ContainerdVersion, KubeletVersion, Minor, layers::CONFIG_DIR_SINCE},
+    named_enum,
+};
 
 use self::command_line::{Argument, arguments, file_name, split};
 use super::{
@@ -31,30 +34,19 @@ use super::{
     refuse::{read, refuse, unreadable},
 };
 
-/// The distribution that installed a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LayoutKind {
-    /// kubeadm with a service of its own for the kubelet.
-    KubeadmService,
-    /// kubeadm with nssm and a start script.
-    KubeadmNssm,
-    Rke2,
-    /// Self-managed nodes of EKS.
-    Eks,
-    /// Another service with the kubelet's flags in its command line.
-    Plain,
-}
-
-impl LayoutKind {
-    /// The name in the status of a WindowsNodeConfig.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::KubeadmService => "kubeadm",
-            Self::KubeadmNssm => "kubeadm-nssm",
-            Self::Rke2 => "rke2",
-            Self::Eks => "eks",
-            Self::Plain => "service",
-        }
+named_enum! {
+    /// The distribution that installed a node.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LayoutKind {
+        /// kubeadm with a service of its own for the kubelet.
+        KubeadmService = "kubeadm",
+        /// kubeadm with nssm and a start script.
+        KubeadmNssm = "kubeadm-nssm",
+        Rke2 = "rke2",
+        /// Self-managed nodes of EKS.
+        Eks = "eks",
+        /// Another service with the kubelet's flags in its command line.
+        Plain = "service",
     }
 }
 

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use winpool_api::named_enum;
 
 use super::{content, host::ServiceDefinition};
 
@@ -72,36 +73,23 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// The reason of a refusal, as in the status of a WindowsNodeConfig.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RefusalReason {
-    /// The node is configured by another system, such as AKS, GKE or the Windows Machine Config Operator.
-    ManagedElsewhere,
-    /// The kubelet's service is not installed in a known way.
-    UnknownLayout,
-    /// containerd is older than 1.7, or there is none.
-    UnsupportedRuntime,
-    /// The ConfigMap does not have the digest of the spec.
-    DigestDiffers,
-    /// The configuration contains a setting that the agent does not write.
-    NotAllowed,
-    /// A file of the node cannot be parsed.
-    Unreadable,
-    /// The kubelet or containerd of the node rejects the configuration.
-    PreflightFailed,
-}
-
-impl RefusalReason {
-    /// As in the API.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ManagedElsewhere => "ManagedElsewhere",
-            Self::UnknownLayout => "UnknownLayout",
-            Self::UnsupportedRuntime => "UnsupportedRuntime",
-            Self::DigestDiffers => "DigestDiffers",
-            Self::NotAllowed => "NotAllowed",
-            Self::Unreadable => "Unreadable",
-            Self::PreflightFailed => "PreflightFailed",
-        }
+named_enum! {
+    /// The reason of a refusal, as in the status of a WindowsNodeConfig.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum RefusalReason {
+        /// The node is configured by another system, such as AKS, GKE or the Windows Machine Config Operator.
+        ManagedElsewhere,
+        /// The kubelet's service is not installed in a known way.
+        UnknownLayout,
+        /// containerd is older than 1.7, or there is none.
+        UnsupportedRuntime,
+        /// The ConfigMap does not have the digest of the spec.
+        DigestDiffers,
+        /// The configuration contains a setting that the agent does not write.
+        NotAllowed,
+        /// A file of the node cannot be parsed.
+        Unreadable,
+        /// The kubelet or containerd of the node rejects the configuration.
+        PreflightFailed,
     }
 }

@@ -4,11 +4,13 @@ use std::fmt;
 
 use kube::KubeSchema;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 use super::{
     cluster_api::ClusterApi,
     pattern::{PERCENTAGE, ROLLOUT_TIMEOUT},
+    schema,
 };
 
 /// How the rendered configuration gets onto the nodes.
@@ -107,7 +109,8 @@ pub enum DrainPolicy {
 }
 
 /// A number of nodes, or a percentage of the nodes of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Value")]
 pub enum NodeLimit {
     /// This number.
     Nodes(u32),
@@ -160,29 +163,17 @@ impl Serialize for NodeLimit {
     }
 }
 
-impl<'de> Deserialize<'de> for NodeLimit {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde::de::Visitor<'_> for Visitor {
-            type Value = NodeLimit;
+impl TryFrom<Value> for NodeLimit {
+    type Error = String;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of nodes of at least 1, or a percentage from \"1%\" to \"100%\"")
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<NodeLimit, E> {
-                NodeLimit::from_text(text).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
-            }
-            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<NodeLimit, E> {
-                let invalid = serde::de::Unexpected::Unsigned(number);
-                NodeLimit::from_number(number).ok_or_else(|| E::invalid_value(invalid, &self))
-            }
-            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<NodeLimit, E> {
-                let invalid = serde::de::Unexpected::Signed(number);
-                let limit = u64::try_from(number).ok().and_then(NodeLimit::from_number);
-                limit.ok_or_else(|| E::invalid_value(invalid, &self))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
+    fn try_from(value: Value) -> Result<Self, String> {
+        let limit = match &value {
+            Value::Number(number) => number.as_u64().and_then(Self::from_number),
+            Value::String(text) => Self::from_text(text),
+            _ => None,
+        };
+        let expected = "a number of nodes of at least 1, or a percentage from \"1%\" to \"100%\"";
+        limit.ok_or_else(|| schema::unexpected(&value, expected))
     }
 }
 
@@ -207,7 +198,7 @@ impl JsonSchema for NodeLimit {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

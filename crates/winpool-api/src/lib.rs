@@ -11,6 +11,7 @@ mod cluster_api;
 pub mod conditions;
 mod delivery;
 pub mod facts;
+mod named;
 pub mod names;
 mod node_config;
 pub mod pattern;
@@ -47,6 +48,11 @@ pub use schema::QuantityText;
 pub use selector::{LabelSelector, SelectorOperator, SelectorRequirement};
 pub use taint::{ParseTaintKeyError, Taint, TaintEffect, TaintKey};
 pub use toleration::{Toleration, TolerationOperator};
+
+/// Bytes in hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// The CustomResourceDefinitions in `crds/`, each with its file name.
 pub fn custom_resource_definitions() -> Vec<(&'static str, CustomResourceDefinition)> {

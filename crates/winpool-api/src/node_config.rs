@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pattern::{DIGEST, DURATION, OBJECT_NAME};
+use crate::named_enum;
 
 /// The configuration of one node. It has the name of the node.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -93,26 +94,16 @@ fn first_attempt() -> u32 {
     1
 }
 
-/// What a change of the configuration interrupts on a node, from the least.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // explained at the field
-pub enum Disruption {
-    #[default]
-    None,
-    KubeletRestart,
-    ContainerdRestart,
-    Drain,
-}
-
-impl Disruption {
-    /// As in the API.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "None",
-            Self::KubeletRestart => "KubeletRestart",
-            Self::ContainerdRestart => "ContainerdRestart",
-            Self::Drain => "Drain",
-        }
+named_enum! {
+    /// What a change of the configuration interrupts on a node, from the least.
+    #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[allow(missing_docs)] // explained at the field
+    pub enum Disruption {
+        #[default]
+        None,
+        KubeletRestart,
+        ContainerdRestart,
+        Drain,
     }
 }
 
@@ -157,49 +148,25 @@ pub struct WindowsNodeConfigStatus {
     pub restarted_at: Option<Time>,
 }
 
-/// The phase of a configuration on a node.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NodeConfigPhase {
-    /// The agent has not begun.
-    #[default]
-    Pending,
-    /// The programs of the node check the configuration; nothing is changed.
-    Preflight,
-    /// Files are written and services restarted.
-    Applying,
-    /// The services work, and the agent waits for the confirmation.
-    Verifying,
-    /// The configuration is confirmed.
-    Applied,
-    /// The previous configuration is restored.
-    RolledBack,
-    /// The configuration was refused before anything was changed.
-    Refused,
-}
-
-impl NodeConfigPhase {
-    /// Every phase.
-    pub const ALL: [Self; 7] = [
-        Self::Pending,
-        Self::Preflight,
-        Self::Applying,
-        Self::Verifying,
-        Self::Applied,
-        Self::RolledBack,
-        Self::Refused,
-    ];
-
-    /// As in the API.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Preflight => "Preflight",
-            Self::Applying => "Applying",
-            Self::Verifying => "Verifying",
-            Self::Applied => "Applied",
-            Self::RolledBack => "RolledBack",
-            Self::Refused => "Refused",
-        }
+named_enum! {
+    /// The phase of a configuration on a node.
+    #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum NodeConfigPhase {
+        /// The agent has not begun.
+        #[default]
+        Pending,
+        /// The programs of the node check the configuration; nothing is changed.
+        Preflight,
+        /// Files are written and services restarted.
+        Applying,
+        /// The services work, and the agent waits for the confirmation.
+        Verifying,
+        /// The configuration is confirmed.
+        Applied,
+        /// The previous configuration is restored.
+        RolledBack,
+        /// The configuration was refused before anything was changed.
+        Refused,
     }
 }
 

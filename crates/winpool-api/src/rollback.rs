@@ -2,64 +2,40 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The reason of a rollback, as in the status of a WindowsNodeConfig.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RollbackReason {
-    /// A file or service definition could not be written.
-    WriteFailed,
-    /// A service could not be stopped or started.
-    RestartFailed,
-    /// A service ended, or did not answer its health check in time.
-    NotHealthy,
-    /// The Lease of the node was not renewed after the restart.
-    LeaseNotRenewed,
-    /// Pods that ran before the change failed after it.
-    PodsFailed,
-    /// The kubelet runs with other values, for instance because a flag overrides them.
-    ConfigNotUsed,
-    /// The operator did not confirm the configuration in time.
-    NotConfirmed,
-    /// Windows was restarted before the configuration was confirmed.
-    Rebooted,
-    /// Another configuration was requested before this one was confirmed.
-    Superseded,
+use crate::named_enum;
+
+named_enum! {
+    /// The reason of a rollback, as in the status of a WindowsNodeConfig.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum RollbackReason {
+        /// A file or service definition could not be written.
+        WriteFailed,
+        /// A service could not be stopped or started.
+        RestartFailed,
+        /// A service ended, or did not answer its health check in time.
+        NotHealthy,
+        /// The Lease of the node was not renewed after the restart.
+        LeaseNotRenewed,
+        /// Pods that ran before the change failed after it.
+        PodsFailed,
+        /// The kubelet runs with other values, for instance because a flag overrides them.
+        ConfigNotUsed,
+        /// The operator did not confirm the configuration in time.
+        NotConfirmed,
+        /// Windows was restarted before the configuration was confirmed.
+        Rebooted,
+        /// Another configuration was requested before this one was confirmed.
+        Superseded,
+    }
 }
 
 /// A reason that is none of the API.
 const OTHER: &str = "Other";
 
 impl RollbackReason {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::WriteFailed,
-        Self::RestartFailed,
-        Self::NotHealthy,
-        Self::LeaseNotRenewed,
-        Self::PodsFailed,
-        Self::ConfigNotUsed,
-        Self::NotConfirmed,
-        Self::Rebooted,
-        Self::Superseded,
-    ];
-
     /// The name in the API if it is one, else `Other`: an agent can write any text.
     pub fn known_name(name: &str) -> &'static str {
         Self::ALL.into_iter().map(Self::name).find(|known| *known == name).unwrap_or(OTHER)
-    }
-
-    /// As in the API.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::WriteFailed => "WriteFailed",
-            Self::RestartFailed => "RestartFailed",
-            Self::NotHealthy => "NotHealthy",
-            Self::LeaseNotRenewed => "LeaseNotRenewed",
-            Self::PodsFailed => "PodsFailed",
-            Self::ConfigNotUsed => "ConfigNotUsed",
-            Self::NotConfirmed => "NotConfirmed",
-            Self::Rebooted => "Rebooted",
-            Self::Superseded => "Superseded",
-        }
     }
 }
 

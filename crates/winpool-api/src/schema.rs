@@ -4,18 +4,21 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize, de::Unexpected};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
 use super::conditions::CONDITIONS;
+use super::hex;
 use super::names::annotation;
 use super::pattern::{ENDPOINT, LABEL_VALUE, Pattern, QUANTITY, THRESHOLD};
 
 /// A Kubernetes quantity such as `500m` or `2Gi`, a percentage (for thresholds), or a plain number.
 ///
 /// The text is kept as written; the checks parse it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value")]
 pub struct QuantityText(pub String);
 
 impl fmt::Display for QuantityText {
@@ -30,30 +33,31 @@ impl From<&str> for QuantityText {
     }
 }
 
-impl<'de> Deserialize<'de> for QuantityText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde::de::Visitor<'_> for Visitor {
-            type Value = QuantityText;
+impl TryFrom<Value> for QuantityText {
+    type Error = String;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a quantity such as 500m, 2Gi or 10%")
-            }
-            fn visit_str<E>(self, text: &str) -> Result<QuantityText, E> {
-                Ok(QuantityText(text.to_owned()))
-            }
-            fn visit_u64<E>(self, number: u64) -> Result<QuantityText, E> {
-                Ok(QuantityText(number.to_string()))
-            }
-            fn visit_i64<E>(self, number: i64) -> Result<QuantityText, E> {
-                Ok(QuantityText(number.to_string()))
-            }
-            fn visit_f64<E>(self, number: f64) -> Result<QuantityText, E> {
-                Ok(QuantityText(number.to_string()))
-            }
+    fn try_from(value: Value) -> Result<Self, String> {
+        match value {
+            Value::String(text) => Ok(Self(text)),
+            Value::Number(number) => Ok(Self(number.to_string())),
+            other => Err(unexpected(&other, "a quantity such as 500m, 2Gi or 10%")),
         }
-        deserializer.deserialize_any(Visitor)
     }
+}
+
+/// The message of serde for a value of an integer-or-string that is neither, or not a valid one.
+pub fn unexpected(value: &Value, expected: &str) -> String {
+    let found = match value {
+        Value::Null => Unexpected::Unit,
+        Value::Bool(value) => Unexpected::Bool(*value),
+        Value::Number(number) => {
+            number.as_i64().map_or(Unexpected::Float(number.as_f64().unwrap_or_default()), Unexpected::Signed)
+        }
+        Value::String(text) => Unexpected::Str(text),
+        Value::Array(_) => Unexpected::Seq,
+        Value::Object(_) => Unexpected::Map,
+    };
+    format!("invalid value: {found}, expected {expected}")
 }
 
 impl JsonSchema for QuantityText {
@@ -222,8 +226,7 @@ pub fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
         }
     }
     let digest = Sha256::digest(serde_json::json!(crd.spec).to_string());
-    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    crd.metadata.annotations.get_or_insert_default().insert(annotation::SCHEMA.to_owned(), digest);
+    crd.metadata.annotations.get_or_insert_default().insert(annotation::SCHEMA.to_owned(), hex(&digest[..8]));
     crd
 }
 

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use winpool_api::{
     ContainerdSettings, KubeProxySettings, PriorityClass, ProxySettings,
     facts::{eviction::Signal, kubelet_fields::Field, pause::Registry},
+    named_enum,
 };
 
 use super::{
@@ -81,29 +82,19 @@ impl Profile {
     }
 }
 
-/// A resource that a Windows kubelet can reserve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Resource {
-    /// Processors.
-    Cpu,
-    Memory,
-    /// Space on the disk with the kubelet's files.
-    EphemeralStorage,
+named_enum! {
+    /// A resource that a Windows kubelet can reserve.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Resource {
+        /// Processors.
+        Cpu = "cpu",
+        Memory = "memory",
+        /// Space on the disk with the kubelet's files.
+        EphemeralStorage = "ephemeral-storage",
+    }
 }
 
 impl Resource {
-    /// All resources.
-    pub const ALL: [Self; 3] = [Self::Cpu, Self::Memory, Self::EphemeralStorage];
-
-    /// The name in the Kubernetes API.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Memory => "memory",
-            Self::EphemeralStorage => "ephemeral-storage",
-        }
-    }
-
     /// The resource with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|resource| resource.name() == name)

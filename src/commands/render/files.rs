@@ -12,7 +12,7 @@ use winpool_core::{
         plan::{ActivePool, Phase, Planner},
     },
     profile::Profile,
-    render::{self, Bootstrap, KUBELET_YAML, Variant, kubelet::kubeadm_patch, node_script::NodeScript},
+    render::{self, Bootstrap, KUBELET_YAML, Variant, hosts, kubelet::kubeadm_patch, node_script::NodeScript},
 };
 
 use super::objects::locate;
@@ -66,7 +66,7 @@ pub fn files(
 
 /// The path of a file on a node. containerd reads the mirrors of each registry from a separate directory.
 pub fn file_on_node(key: &str) -> String {
-    match key.strip_prefix("hosts.").and_then(|rest| rest.strip_suffix(".toml")) {
+    match hosts::directory_of_key(key) {
         Some(registry) => format!("certs.d/{registry}/hosts.toml"),
         None => key.to_owned(),
     }

@@ -13,7 +13,7 @@ use winpool_api::facts::{
     kubelet_fields::{Agent, field},
     kubelet_flags::{POD_INFRA_CONTAINER_IMAGE, REGISTER_WITH_TAINTS, RESOLV_CONF, V, WINDOWS_PRIORITYCLASS},
 };
-use winpool_core::profile::is_resolv_conf;
+use winpool_core::{profile::is_resolv_conf, render::hosts::directory_of_key};
 
 use super::{
     environment,
@@ -112,8 +112,7 @@ pub fn check(files: &BTreeMap<String, String>) -> Result<Configuration, Refusal>
             }
             "environment" => configuration.environment = variables(text)?,
             _ => {
-                let directory = key.strip_prefix("hosts.").and_then(|name| name.strip_suffix(".toml"));
-                let Some(directory) = directory.filter(|name| is_directory(name)) else {
+                let Some(directory) = directory_of_key(key).filter(|name| is_directory(name)) else {
                     return Err(forbidden(format!("the ConfigMap has the key {key}")));
                 };
                 toml_file::parse(text).map_err(|error| invalid(key, error))?;

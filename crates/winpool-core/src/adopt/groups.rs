@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use winpool_api::{
     LabelSelector, SelectorOperator, SelectorRequirement,
     facts::{Build, builds, node_pools::NODE_POOL_LABELS},
+    hex,
     names::label,
 };
 
@@ -160,7 +161,7 @@ fn hashed(name: &str, (origin, build): &(Origin, Build)) -> String {
         Origin::Build => String::new(),
     };
     let digest = Sha256::digest(format!("{identity}@{build}"));
-    let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hex(&digest);
     let kept: String = name.chars().take(LONGEST_NAME - HASH_LENGTH - 1).collect();
     format!("{}-{hash:.HASH_LENGTH$}", kept.trim_end_matches('-'))
 }

@@ -9,9 +9,7 @@ use crate::{node::WindowsNode, pool::Snapshot, text::some_of};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectionProblem {
     /// The node reports no Windows version.
-    NoVersion {
-        node: String,
-    },
+    NoVersion { node: String },
     /// No pool selects the node.
     None {
         node: String,
@@ -19,10 +17,7 @@ pub enum SelectionProblem {
         reason: Option<String>,
     },
     /// Several pools select the node.
-    Several {
-        node: String,
-        pools: Vec<String>,
-    },
+    Several { node: String, pools: Vec<String> },
 }
 
 impl fmt::Display for SelectionProblem {

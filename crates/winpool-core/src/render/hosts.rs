@@ -86,6 +86,11 @@ fn config_map_key(registry: &str) -> String {
     format!("hosts.{}.toml", directory(registry))
 }
 
+/// The directory of the registry to which a key of a ConfigMap belongs; `None` for a key of another file.
+pub fn directory_of_key(key: &str) -> Option<&str> {
+    key.strip_prefix("hosts.")?.strip_suffix(".toml")
+}
+
 /// Whether an address continues after `/v2/`, as for a project in a registry: `https://harbor.example/v2/hub`.
 /// Otherwise containerd appends another `/v2`; 1.5 always does.
 fn is_api_root(endpoint: &str) -> bool {

@@ -17,7 +17,7 @@ use winpool_api::facts::{
 };
 
 use super::{
-    CONTAINERD_TOML, ENVIRONMENT, KUBELET_ARGS, KUBELET_YAML, comment_lines, environment,
+    CONTAINERD_TOML, ENVIRONMENT, KUBELET_ARGS, KUBELET_YAML, comment_lines, environment, hosts,
     kubelet::kubeadm_patch,
     scripts::{STOP_ON_ERRORS, WRITE_TEXT, restart, set_environment, with_windows_line_endings, write_file},
 };
@@ -81,7 +81,7 @@ impl NodeScript<'_> {
             KUBELET_YAML => return self.kubelet_places(content),
             CONTAINERD_TOML if self.has_drop_ins() => windows_path(CONTAINERD_DROP_IN),
             CONTAINERD_TOML => CONTAINERD_PARTIAL.to_owned(),
-            _ => match key.strip_prefix("hosts.").and_then(|rest| rest.strip_suffix(".toml")) {
+            _ => match hosts::directory_of_key(key) {
                 Some(registry) => windows_path(&format!("{CERTS_D}/{registry}/hosts.toml")),
                 None => own(key),
             },

@@ -91,7 +91,10 @@ pub enum WorkloadIssue {
     /// New pods cannot be scheduled to any pool.
     Unschedulable(Unschedulable),
     /// A DaemonSet does not tolerate a taint of the nodes that it selects.
-    DaemonSetNotTolerating { pool: String, taint: Taint },
+    DaemonSetNotTolerating {
+        pool: String,
+        taint: Taint,
+    },
     /// A DaemonSet relies on its RuntimeClass.
     DaemonSetIgnoresRuntimeClass {
         class: String,
@@ -129,7 +132,9 @@ pub enum WorkloadIssue {
         /// The sum of the limits in bytes.
         limits: i128,
     },
-    NoMemoryLimit { container: String },
+    NoMemoryLimit {
+        container: String,
+    },
     /// A container requests less memory than its limit.
     MemoryRequestBelowLimit {
         container: String,

@@ -1,0 +1,24 @@
+//! Enums whose variants have names.
+
+/// An enum with the names of its variants: `Variant = "name"`, or `Variant` for one that is named as it is written.
+#[macro_export]
+macro_rules! named_enum {
+    ($(#[$meta:meta])* $vis:vis enum $type:ident { $($(#[$of:meta])* $variant:ident $(= $name:literal)?,)* }) => {
+        $(#[$meta])*
+        $vis enum $type {
+            $($(#[$of])* $variant,)*
+        }
+
+        impl $type {
+            /// All of them, in order.
+            $vis const ALL: [Self; [$(stringify!($variant),)*].len()] = [$(Self::$variant,)*];
+
+            /// The name.
+            $vis const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $crate::named_enum!(@ $variant $($name)?),)* }
+            }
+        }
+    };
+    (@ $variant:ident) => { stringify!($variant) };
+    (@ $variant:ident $name:literal) => { $name };
+}
