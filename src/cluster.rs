@@ -14,6 +14,7 @@ mod election;
 mod events;
 mod identity;
 mod key;
+mod kinds;
 mod leases;
 mod list;
 mod machines;
@@ -32,7 +33,7 @@ use tokio::time::timeout;
 use winpool_core::text::with_sources;
 
 pub use access::Reviewer;
-pub use caches::{Caches, ClusterApiCache, ControllerStores};
+pub use caches::{Caches, ControllerStores};
 pub use claim::Claim;
 pub use client::{client, observed, operator_client};
 pub use configuration::check_configuration;
@@ -42,15 +43,16 @@ pub use election::{Elector, LeadershipLost};
 pub use events::Events;
 pub use identity::{identified, identity};
 pub use key::{KeyError, OwnershipKeyStore, read as read_key};
+pub use kinds::{OfKind, all, watched};
 pub use leases::Leases;
 pub use list::{ListError, is_operator_running, list_snapshot, list_workloads, wait_for_node_configs};
-pub use machines::{ClusterApiStores, Served, cluster_api_resource, infrastructure, served};
+pub use machines::{ClusterApiStores, infrastructure, served};
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};
 pub use store::{Change, Store};
 pub use version::VersionProbe;
 pub use views::{SandboxEvent, View};
 pub use watch::{WatchBackoff, run_watch};
-pub use writer::{Resource, Writer, WrittenVersion};
+pub use writer::{Writer, WrittenVersion};
 
 /// Whether a request failed with an error of type `E`, of a service in this module.
 fn is<E: Error + 'static>(error: &kube::Error) -> bool {

@@ -32,7 +32,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, info_span};
 use winpool_api::facts::Minor;
-use winpool_core::{ownership::Ownership, pool::NodeConfigView, workload::Workloads};
+use winpool_core::{kind::Kind, ownership::Ownership, workload::Workloads};
 
 use self::{
     changes::Changes,
@@ -49,7 +49,7 @@ use self::{
 use crate::{
     admin::{Metrics, Readiness, ReconcileOutcome},
     cluster::{
-        Caches, Claim, Elector, Events, LeadershipLost, Leases, OwnershipKeyStore, VersionProbe, View, Writer,
+        Caches, Claim, Elector, Events, LeadershipLost, Leases, OwnershipKeyStore, VersionProbe, Writer,
         operator_client,
     },
     registry::Registry,
@@ -148,7 +148,7 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
             background.spawn(supervisor.run("workloads", move || task.clone().run()));
             tokio::select! {
                 () = wait_for_workloads(caches.workloads.subscribe(), WORKLOADS_TIMEOUT) => {}
-                () = settings.readiness.wait_for_refusal(NodeConfigView::KIND) => {}
+                () = settings.readiness.wait_for_refusal(Kind::NODE_CONFIG.name) => {}
                 () = shutdown.cancelled() => return,
             }
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use winpool_api::facts::Minor;
 use winpool_core::{
     node::WindowsNode,
-    operation::{Operation, Parts},
+    operation::{Action, Write},
     ownership::Ownership,
     pool::{
         ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot,
@@ -44,19 +44,16 @@ pub fn new_and_settled(pools: usize, nodes: usize) -> (Snapshot, Snapshot) {
     let mut converged = new.clone();
     let names: Vec<String> = pools_now.keys().cloned().collect();
     let planner = Planner::new(&new);
-    for operation in names.iter().flat_map(|name| planner.plan(name).unwrap().steps.into_iter().flatten()) {
-        match operation {
-            Operation::PatchNode(patch) => {
-                merge(&mut objects[indexes[&patch.node]], &patch.body(Parts::ALL));
-            }
-            Operation::RecordApplied { pool, body } => {
-                pools_now.get_mut(&pool).unwrap()["status"] = body["status"].clone();
-            }
-            Operation::ApplyRuntimeClass { body, .. } => {
+    for write in names.iter().flat_map(|name| planner.plan(name).unwrap().steps.into_iter().flatten()) {
+        let (name, body) = (&write.object.name, write.body());
+        match write.action {
+            Action::PatchNode => merge(&mut objects[indexes[name]], &body),
+            Action::RecordApplied => pools_now.get_mut(name).unwrap()["status"] = body["status"].clone(),
+            Action::ApplyRuntimeClass => {
                 let class = read::<k8s_openapi::api::node::v1::RuntimeClass>(&body);
                 converged.runtime_classes.insert(RuntimeClassView::from(class));
             }
-            Operation::CreateConfigMap { body, .. } => {
+            Action::CreateConfigMap => {
                 let map = read::<k8s_openapi::api::core::v1::ConfigMap>(&body);
                 converged.config_maps.insert(ConfigMapView::from(map));
             }
@@ -66,7 +63,7 @@ pub fn new_and_settled(pools: usize, nodes: usize) -> (Snapshot, Snapshot) {
     let after = snapshot(&pools_now, &objects);
     converged = Snapshot { pools: after.pools, nodes: after.nodes, ..converged };
     for name in &names {
-        assert_eq!(plan(&converged, name).unwrap().steps, Vec::<Vec<Operation>>::new(), "nothing is left to do");
+        assert_eq!(plan(&converged, name).unwrap().steps, Vec::<Vec<Write>>::new(), "nothing is left to do");
     }
     (new, converged)
 }

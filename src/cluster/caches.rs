@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     batch::v1::Job,
+    core::v1::Taint,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -20,28 +21,30 @@ use tracing::debug;
 use winpool_api::facts::Minor;
 use winpool_core::{
     Objects,
+    kind::Kind,
     node::WindowsNode,
-    operation::{Done, Operation, Outcome, Shortfall, WriteError},
+    operation::{Done, Object, Outcome, RejectedPart, Rejection, Unwritten, Write, WriteError},
     ownership::Ownership,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
         assignment::Assigner,
-        machines::{ClusterApiState, KubeadmConfigView, MachineGroup, MachinePoolView, TemplateView},
+        machines::ClusterApi,
         membership::Membership,
+        plan::{Member, Plan},
     },
     revert::RevertDetector,
     workload::{ControllerView, Controllers, Pod, PodController, Workloads},
 };
 
-use super::{ClusterApiStores, Store, View, WrittenVersion};
+use super::{ClusterApiStores, Store, WrittenVersion};
 
-/// The delay before refused taints are retried.
-const REFUSAL_RETRY: SignedDuration = SignedDuration::from_secs(10);
-/// How long a refusal that is not retried is stored.
-const REFUSAL_MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
-/// How many nodes with the same refusal are retried at once. After a success on one of them, all are retried.
+/// The delay before rejected taints are tried again.
+const REJECTION_RETRY: SignedDuration = SignedDuration::from_secs(10);
+/// How long a rejection, or the failure of a RuntimeClass or ConfigMap, is remembered that is not tried again.
+const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
+/// How many nodes with the same rejection are tried again at once. After a success on one of them, all are.
 const PROBES: usize = 8;
-/// How many nodes are retried at once for all refusals together.
+/// How many nodes are tried again at once for all rejections together.
 const MAX_PROBES: usize = 64;
 /// How long to wait for the first list of winpool's ConfigMaps and, if a pool has agents, of WindowsNodeConfigs.
 const OPTIONAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,7 +62,7 @@ pub struct Caches {
     /// All WindowsNodeConfigs, if the kind is installed.
     pub node_configs: Store<NodeConfigView>,
     /// Cluster API's objects, if a pool uses it.
-    pub cluster_api: watch::Sender<ClusterApiCache>,
+    pub cluster_api: watch::Sender<ClusterApi<ClusterApiStores>>,
     /// Notified when a group of machines changes.
     pub cluster_api_changed: Notify,
     /// The summaries of the workloads, by pool.
@@ -122,42 +125,23 @@ impl ControllerStores {
     }
 }
 
-/// What is known of Cluster API.
-#[derive(Clone, Default)]
-pub enum ClusterApiCache {
-    /// Nothing yet.
-    #[default]
-    Unknown,
-    /// The cluster does not serve its resources.
-    NotInstalled,
-    /// It serves only these versions.
-    Unsupported(Vec<String>),
-    /// Its objects.
-    Stores(ClusterApiStores),
-}
-
-impl ClusterApiCache {
-    fn state(&self) -> ClusterApiState {
-        match self {
-            Self::Unknown => ClusterApiState::Unknown,
-            Self::NotInstalled => ClusterApiState::NotInstalled,
-            Self::Unsupported(versions) => ClusterApiState::Unsupported(versions.clone()),
-            Self::Stores(stores) => stores.state(),
-        }
-    }
-}
-
 /// The history of winpool's own writes.
 #[derive(Default)]
 struct WriteHistory {
     reverts: Arc<RevertDetector>,
-    /// The nodes whose taints were refused, by name.
-    refusals: BTreeMap<String, Refusal>,
+    /// What admission rejected, by node.
+    rejections: BTreeMap<String, RememberedRejection>,
+    /// The RuntimeClasses and ConfigMaps that could not be written, and when that was tried last.
+    unwritten: Vec<(Write, Timestamp)>,
 }
 
-struct Refusal {
+struct RememberedRejection {
     error: WriteError,
+    part: RejectedPart,
     at: Timestamp,
+    /// It is forgotten when another generation of the pool, or other taints of the node are observed.
+    pool: (String, i64),
+    taints: Vec<Taint>,
 }
 
 impl Caches {
@@ -221,9 +205,9 @@ impl Caches {
     async fn cluster_api_known(&self) {
         let mut changes = self.cluster_api.subscribe();
         // The channel cannot close: its sender is in `self`.
-        let _ = changes.wait_for(|cache| !matches!(cache, ClusterApiCache::Unknown)).await;
-        let cache = self.cluster_api.borrow().clone();
-        if let ClusterApiCache::Stores(stores) = cache {
+        let _ = changes.wait_for(|cache| !matches!(cache, ClusterApi::Unknown)).await;
+        let stores = self.cluster_api.borrow().installed().cloned();
+        if let Some(stores) = stores {
             stores.wait_for_sync().await;
         }
     }
@@ -246,13 +230,14 @@ impl Caches {
             ownership,
             membership,
             reverts: history.reverts.clone(),
-            refusals: history.refusals_to_respect(now),
+            rejections: history.rejections_to_respect(now, &self.pools.all(), &self.nodes.all()),
+            unwritten: history.unwritten(),
             workloads: self.workloads.borrow().clone(),
             pods: (self.pods.is_synced() && self.controllers.are_known()).then(|| self.pods.all()),
             pods_refused: self.pods.is_refused(),
             controllers: self.controllers.all(),
             node_configs: self.node_configs.is_synced().then(|| self.node_configs.all()),
-            cluster_api: self.cluster_api.borrow().state(),
+            cluster_api: self.cluster_api.borrow().and_then(ClusterApiStores::objects),
             lease_renewals: BTreeMap::new(),
         }
     }
@@ -279,43 +264,39 @@ impl Caches {
         self.ownership.borrow().clone()
     }
 
-    /// Records the writes of a reconcile in the history.
-    pub fn record(&self, done: &Done) {
-        self.history.lock().record(done, Timestamp::now());
+    /// Records the writes of a plan in the history.
+    pub fn record(&self, plan: &Plan, done: &Done) {
+        let (mut history, now) = (self.history.lock(), Timestamp::now());
+        history.record(done, now);
+        history.record_members(plan, now);
     }
 
-    /// The time until the next retry of a refused taint.
+    /// The time until the next attempt to write a rejected taint.
     pub fn next_retry(&self) -> Option<Duration> {
         let now = Timestamp::now();
         let history = self.history.lock();
-        let retries = history.refusals.values().map(|refusal| refusal.at + REFUSAL_RETRY);
+        let retries = history.rejections.values().map(|rejection| rejection.at + REJECTION_RETRY);
         retries.filter(|at| *at > now).min()?.duration_since(now).try_into().ok()
     }
 
     /// Waits until the caches contain these versions, so that the next reconcile does not repeat the writes. The wait
     /// is short, because a reconcile with an old snapshot only costs one request or conflict.
     pub async fn wait_for_versions(&self, written: &[WrittenVersion]) {
-        let of = |kind| {
-            let written = written.iter().filter(|written| written.kind == kind);
-            written.map(|written| (written.name.as_str(), written.version.as_deref())).collect()
-        };
         let reached = tokio::join!(
-            self.pools.wait_for_versions(of(Pool::KIND), WRITES_TIMEOUT),
-            self.nodes.wait_for_versions(of(WindowsNode::KIND), WRITES_TIMEOUT),
-            self.profiles.wait_for_versions(of(ProfileView::KIND), WRITES_TIMEOUT),
-            self.runtime_classes.wait_for_versions(of(RuntimeClassView::KIND), WRITES_TIMEOUT),
-            self.config_maps.wait_for_versions(of(ConfigMapView::KIND), WRITES_TIMEOUT),
-            self.node_configs.wait_for_versions(of(NodeConfigView::KIND), WRITES_TIMEOUT),
+            self.pools.wait_for_versions(written, WRITES_TIMEOUT),
+            self.nodes.wait_for_versions(written, WRITES_TIMEOUT),
+            self.profiles.wait_for_versions(written, WRITES_TIMEOUT),
+            self.runtime_classes.wait_for_versions(written, WRITES_TIMEOUT),
+            self.config_maps.wait_for_versions(written, WRITES_TIMEOUT),
+            self.node_configs.wait_for_versions(written, WRITES_TIMEOUT),
         );
-        let machines = match self.cluster_api.borrow().clone() {
-            ClusterApiCache::Stores(stores) => stores,
-            _ => return,
-        };
+        let machines = self.cluster_api.borrow().installed().cloned();
+        let Some(machines) = machines else { return };
         let reached_machines = tokio::join!(
-            machines.deployments.wait_for_versions(of(MachineGroup::KIND), WRITES_TIMEOUT),
-            machines.pools.wait_for_versions(of(MachinePoolView::KIND), WRITES_TIMEOUT),
-            machines.templates.wait_for_versions(of(TemplateView::KIND), WRITES_TIMEOUT),
-            machines.configs.wait_for_versions(of(KubeadmConfigView::KIND), WRITES_TIMEOUT),
+            machines.deployments.wait_for_versions(written, WRITES_TIMEOUT),
+            machines.pools.wait_for_versions(written, WRITES_TIMEOUT),
+            machines.templates.wait_for_versions(written, WRITES_TIMEOUT),
+            machines.configs.wait_for_versions(written, WRITES_TIMEOUT),
         );
         if reached != (true, true, true, true, true, true) || reached_machines != (true, true, true, true) {
             debug!("caches do not contain the writes yet");
@@ -339,51 +320,89 @@ impl WriteHistory {
             return;
         }
         let reverts = Arc::make_mut(&mut self.reverts);
-        for (operation, outcome) in &done.results {
-            reverts.note(&operation.identity(), &operation.field_writes(outcome), now);
-            let Operation::PatchNode(patch) = operation else { continue };
-            match outcome {
-                Outcome::Partly { why: Shortfall::Refused(error), .. } => {
-                    self.refusals.insert(patch.node.clone(), Refusal { error: error.clone(), at: now });
+        for (write, outcome) in &done.results {
+            if *outcome == Outcome::Done {
+                reverts.note(&write.identity(), &write.field_writes(), now);
+            }
+            if [Kind::RUNTIME_CLASS, Kind::CONFIG_MAP].contains(&write.object.kind) {
+                let is_other = |other: &Object| (other.kind, &other.name) != (write.object.kind, &write.object.name);
+                self.unwritten.retain(|(other, _)| is_other(&other.object));
+                self.unwritten.extend((!outcome.succeeded()).then(|| (write.clone(), now)));
+            }
+        }
+        reverts.forget(now);
+        self.unwritten.retain(|(_, at)| now.duration_since(*at) < MAX_AGE);
+    }
+
+    /// Remembers what admission rejected of the changes of nodes, and forgets it when it does not any longer.
+    fn record_members(&mut self, plan: &Plan, now: Timestamp) {
+        for Member { node, plan: of_node, outcome, .. } in plan.members() {
+            let edit = of_node.edit.as_deref().filter(|edit| edit.taints.is_some());
+            match (outcome, edit) {
+                (Some(Outcome::Rejected(part, error)), _) => {
+                    let (error, part, pool) = (error.clone(), *part, (plan.pool.name.clone(), plan.pool.generation));
+                    let rejection = RememberedRejection { error, part, at: now, pool, taints: node.taints.clone() };
+                    self.rejections.insert(node.name.clone(), rejection);
                 }
-                Outcome::NotFound => {
-                    self.refusals.remove(&patch.node);
-                }
-                // The cause is resolved: all nodes with the same refusal are retried.
-                Outcome::Done if patch.has_taints() => {
-                    if let Some(resolved) = self.refusals.remove(&patch.node) {
-                        self.refusals.retain(|_, refusal| refusal.error != resolved.error);
+                (Some(Outcome::NotFound), _) => drop(self.rejections.remove(&node.name)),
+                (Some(Outcome::Done), Some(edit)) => {
+                    let resolved = self.rejections.remove(&node.name).filter(|_| edit.if_rejected.is_some());
+                    // The cause is resolved: all nodes with the same rejection are tried again.
+                    if let Some(resolved) = resolved {
+                        self.rejections.retain(|_, rejection| rejection.error != resolved.error);
                     }
                 }
                 _ => {}
             }
         }
-        reverts.forget(now);
-        self.refusals.retain(|_, refusal| now.duration_since(refusal.at) < REFUSAL_MAX_AGE);
+        self.rejections.retain(|_, rejection| now.duration_since(rejection.at) < MAX_AGE);
     }
 
-    /// The nodes whose taints are not retried now, with the message of the refusal. The oldest refusals of each cause are
-    /// retried first. Refusals have the same cause if their errors are equal, messages included: the refusals of two
-    /// policies differ only in the message.
-    fn refusals_to_respect(&self, now: Timestamp) -> BTreeMap<String, String> {
-        let mut refusals: Vec<_> = self.refusals.iter().collect();
-        refusals.sort_by_key(|(_, refusal)| refusal.at);
+    /// What is not tried again now, by node. The oldest rejections of each cause are tried again first. Rejections have the same
+    /// cause if their errors are equal, messages included: those of two policies differ only in the message.
+    fn rejections_to_respect(
+        &self,
+        now: Timestamp,
+        pools: &Objects<Pool>,
+        nodes: &Objects<WindowsNode>,
+    ) -> BTreeMap<String, Rejection> {
+        let is_current = |name: &str, rejection: &RememberedRejection| {
+            let (pool, generation) = &rejection.pool;
+            pools.get(pool).is_some_and(|pool| pool.generation == *generation)
+                && nodes.get(name).is_some_and(|node| node.taints == rejection.taints)
+        };
+        let mut rejections: Vec<_> =
+            self.rejections.iter().filter(|(name, rejection)| is_current(name, rejection)).collect();
+        rejections.sort_by_key(|(_, rejection)| rejection.at);
         let (mut probes, mut all) = (HashMap::<&WriteError, usize>::new(), 0);
-        refusals.retain(|(_, refusal)| {
-            let same_cause = probes.entry(&refusal.error).or_default();
-            let due = now.duration_since(refusal.at) >= REFUSAL_RETRY && *same_cause < PROBES && all < MAX_PROBES;
+        rejections.retain(|(_, rejection)| {
+            let same_cause = probes.entry(&rejection.error).or_default();
+            let due = now.duration_since(rejection.at) >= REJECTION_RETRY && *same_cause < PROBES && all < MAX_PROBES;
             *same_cause += usize::from(due);
             all += usize::from(due);
             !due
         });
-        refusals.into_iter().map(|(node, refusal)| (node.clone(), refusal.error.message.clone())).collect()
+        let rejection = |of: &RememberedRejection| Rejection { message: of.error.message.clone(), part: of.part };
+        rejections.into_iter().map(|(node, remembered)| (node.clone(), rejection(remembered))).collect()
+    }
+
+    /// The RuntimeClasses and ConfigMaps that could not be written.
+    fn unwritten(&self) -> Unwritten {
+        let mut unwritten = Unwritten::default();
+        self.unwritten.iter().for_each(|(write, _)| unwritten.add(write));
+        unwritten
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use winpool_core::{
-        operation::{Edit, NodeChange, NodePatch, Parts, TaintChange, TaintEdit, TaintPart},
+        operation::{Action, NodeEdit, TaintEdit},
+        pool::{
+            nodes::NodePlan,
+            plan::{ActivePool, Phase},
+        },
         revert::{FieldWrite, ObjectId},
     };
 
@@ -397,70 +416,123 @@ mod tests {
         FieldWrite::taint(&"os:NoSchedule".parse().unwrap(), Some("windows"))
     }
 
-    fn patch(node: &str) -> NodePatch {
-        let edits = vec![TaintEdit::Set("os:NoSchedule".parse().unwrap(), "windows".into())];
-        let taints = TaintChange { taints: Some(Vec::new()), edits, ..TaintChange::default() };
-        let change = NodeChange { taints, record_without_taints: Some(Edit::Keep), ..NodeChange::default() };
-        NodePatch {
-            node: node.into(),
-            uid: format!("uid of {node}"),
-            resource_version: "7".into(),
-            change: Arc::new(change),
-            ownership: Arc::default(),
+    /// The history of pool `web`, and the nodes that are observed.
+    #[derive(Default)]
+    struct Bench {
+        history: WriteHistory,
+        nodes: Objects<WindowsNode>,
+    }
+
+    impl Bench {
+        /// Writes the taint of a node with this outcome.
+        fn write(&mut self, name: &str, outcome: Outcome, second: i64) {
+            let metadata = json!({"name": name, "uid": format!("uid of {name}")});
+            let node: k8s_openapi::api::core::v1::Node = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+            self.nodes.insert(WindowsNode::from(node));
+            let node = self.nodes.get(name).unwrap().clone();
+            let edit = Arc::new(NodeEdit {
+                taints: Some(Vec::new()),
+                taint_edits: vec![TaintEdit::Set("os:NoSchedule".parse().unwrap(), "windows".into())],
+                if_rejected: Some(RejectedPart::Taints),
+                ..NodeEdit::default()
+            });
+            let write = Write::edit_node(&node, edit.clone(), Arc::default());
+            let plan = NodePlan { edit: Some(edit), ..NodePlan::default() };
+            let member = Member { node, held: false, plan: Arc::new(plan), outcome: None, config_state: None };
+            let active = ActivePool { members: vec![member], ..ActivePool::default() };
+            let pool = Arc::new(Pool { generation: 1, ..Pool::deleted("web") });
+            let done = Done { results: vec![(write, outcome)], complete: true };
+            let plan = Plan::new(&pool, Vec::new(), Phase::Active(Box::new(active))).with_outcomes(&done);
+            self.history.record(&done, at(second));
+            self.history.record_members(&plan, at(second));
+        }
+
+        fn rejections(&self, generation: i64, second: i64) -> BTreeMap<String, Rejection> {
+            let pools = [Pool { generation, ..Pool::deleted("web") }].into_iter().collect();
+            self.history.rejections_to_respect(at(second), &pools, &self.nodes)
+        }
+
+        fn waiting(&self, second: i64) -> usize {
+            self.rejections(1, second).len()
         }
     }
 
-    fn refused() -> Outcome {
-        let written = Parts { taints: TaintPart::None, ..Parts::ALL };
-        Outcome::Partly { written, why: Shortfall::Refused("denied by policy".into()) }
-    }
-
-    fn done(node: &str, outcome: Outcome) -> Done {
-        Done { results: vec![(Operation::PatchNode(Arc::new(patch(node))), outcome)], complete: true }
+    fn rejected() -> Outcome {
+        Outcome::Rejected(RejectedPart::Taints, "denied by policy".into())
     }
 
     #[test]
-    fn refused_taints_are_retried_after_ten_seconds_on_a_few_nodes_and_on_all_after_a_success() {
-        let mut history = WriteHistory::default();
+    fn rejected_taints_are_tried_again_after_ten_seconds_on_a_few_nodes_and_on_all_after_a_success() {
+        let mut bench = Bench::default();
         for node in 0..20 {
-            history.record(&done(&format!("win-{node:02}"), refused()), at(0));
+            bench.write(&format!("win-{node:02}"), rejected(), 0);
         }
-        let waiting = |history: &WriteHistory, second| history.refusals_to_respect(at(second)).len();
-        assert_eq!((waiting(&history, 9), waiting(&history, 10)), (20, 12));
-        history.record(&done("win-00", refused()), at(10));
-        assert_eq!(waiting(&history, 10), 12, "another node is retried instead");
-        history.record(&done("win-01", Outcome::Done), at(10));
-        assert_eq!(waiting(&history, 10), 0);
+        assert_eq!((bench.waiting(9), bench.waiting(10)), (20, 12));
+        bench.write("win-00", rejected(), 10);
+        assert_eq!(bench.waiting(10), 12, "another node is tried again instead");
+        bench.write("win-01", Outcome::Done, 10);
+        assert_eq!(bench.waiting(10), 0);
     }
 
     #[test]
-    fn nodes_with_different_refusals_are_retried_independently() {
-        let mut history = WriteHistory::default();
-        let written = Parts { taints: TaintPart::None, ..Parts::ALL };
-        let other = Outcome::Partly { written, why: Shortfall::Refused("denied by another policy".into()) };
-        (0..20).for_each(|node| history.record(&done(&format!("win-{node:02}"), refused()), at(0)));
-        history.record(&done("other", other), at(1));
-        assert!(!history.refusals_to_respect(at(11)).contains_key("other"));
-        history.record(&done("other", Outcome::Done), at(11));
-        assert_eq!(history.refusals_to_respect(at(11)).len(), 12, "the others are still refused");
+    fn nodes_with_different_rejections_are_tried_again_independently() {
+        let mut bench = Bench::default();
+        let other = Outcome::Rejected(RejectedPart::Taints, "denied by another policy".into());
+        (0..20).for_each(|node| bench.write(&format!("win-{node:02}"), rejected(), 0));
+        bench.write("other", other, 1);
+        assert!(!bench.rejections(1, 11).contains_key("other"));
+        bench.write("other", Outcome::Done, 11);
+        assert_eq!(bench.waiting(11), 12, "the others are still rejected");
     }
 
     #[test]
-    fn a_refusal_is_forgotten_when_its_node_is_deleted() {
+    fn a_rejection_is_forgotten_when_its_node_is_deleted() {
+        let mut bench = Bench::default();
+        bench.write("win-1", rejected(), 0);
+        assert_eq!(bench.waiting(1), 1);
+        bench.write("win-1", Outcome::NotFound, 1);
+        assert_eq!(bench.waiting(1), 0);
+    }
+
+    #[test]
+    fn a_rejection_is_forgotten_with_another_generation_or_other_taints_and_after_five_minutes() {
+        let mut bench = Bench::default();
+        bench.write("win-1", rejected(), 0);
+        assert_eq!((bench.rejections(1, 1).len(), bench.rejections(2, 1).len()), (1, 0));
+        let tainted = Taint { key: "theirs".into(), effect: "NoSchedule".into(), ..Taint::default() };
+        let node = bench.nodes.get("win-1").unwrap().as_ref().clone();
+        bench.nodes.insert(WindowsNode { taints: vec![tainted], ..node.clone() });
+        assert_eq!(bench.waiting(1), 0);
+        bench.nodes.insert(node);
+        bench.write("win-2", rejected(), 300);
+        assert!(!bench.history.rejections.contains_key("win-1"));
+    }
+
+    #[test]
+    fn a_class_that_could_not_be_written_is_remembered_until_it_is_written_or_for_five_minutes() {
         let mut history = WriteHistory::default();
-        history.record(&done("win-1", refused()), at(0));
-        history.record(&done("win-1", Outcome::NotFound), at(1));
-        assert_eq!(history.refusals_to_respect(at(1)), BTreeMap::new());
+        let write = |history: &mut WriteHistory, name: &str, outcome, second| {
+            let write = Write::delete(Action::DeleteRuntimeClass, Object::new(Kind::RUNTIME_CLASS, name));
+            history.record(&Done { results: vec![(write, outcome)], complete: false }, at(second));
+        };
+        let failed = |history: &WriteHistory| ["a", "b"].map(|name| history.unwritten().has(Kind::RUNTIME_CLASS, name));
+        write(&mut history, "a", Outcome::Conflict, 0);
+        write(&mut history, "b", Outcome::Refused("no".into()), 0);
+        assert_eq!(failed(&history), [true, true]);
+        write(&mut history, "a", Outcome::Done, 1);
+        assert_eq!(failed(&history), [false, true]);
+        write(&mut history, "a", Outcome::Done, 300);
+        assert_eq!(failed(&history), [false, false]);
     }
 
     #[test]
     fn only_successful_writes_count_for_the_detection_of_reverts() {
-        let (mut history, id) = (WriteHistory::default(), ObjectId::Uid("uid of win-1".into()));
-        for outcome in [Outcome::Conflict, Outcome::NotFound, Outcome::Failed("no".into()), refused()] {
-            (0..9).for_each(|_| history.record(&done("win-1", outcome.clone()), at(0)));
+        let (mut bench, id) = (Bench::default(), ObjectId::Uid("uid of win-1".into()));
+        for outcome in [Outcome::Conflict, Outcome::NotFound, Outcome::Failed("no".into()), rejected()] {
+            (0..9).for_each(|_| bench.write("win-1", outcome.clone(), 0));
         }
-        assert!(!history.reverts.in_conflict(&id, &taint(), at(1)));
-        (0..6).for_each(|_| history.record(&done("win-1", Outcome::Done), at(0)));
-        assert!(history.reverts.in_conflict(&id, &taint(), at(1)));
+        assert!(!bench.history.reverts.in_conflict(&id, &taint(), at(1)));
+        (0..6).for_each(|_| bench.write("win-1", Outcome::Done, 0));
+        assert!(bench.history.reverts.in_conflict(&id, &taint(), at(1)));
     }
 }

@@ -3,41 +3,33 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{self as core, ConfigMap, Node},
-    node::v1::RuntimeClass,
-};
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Api, Client, Resource,
-    api::{ApiResource, DynamicObject, ListParams},
+    api::{DynamicObject, ListParams},
 };
 use serde::de::DeserializeOwned;
 use tracing::debug;
-use winpool_api::{
-    WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile,
-    facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP},
-    names::label,
-};
+use winpool_api::{facts::cluster_api::ApiVersion, names::GROUP};
 use winpool_core::{
     Objects,
-    node::WindowsNode,
+    kind::Kind,
     pool::{
-        ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
+        ConfigMapView, NodeConfigView, Pool, Snapshot,
         machines::{
-            ClusterApiObjects, ClusterApiState, GroupKind, Infrastructure, InfrastructureReference,
-            described_infrastructure,
+            ClusterApi, ClusterApiObjects, GroupKind, Infrastructure, InfrastructureReference, described_infrastructure,
         },
     },
-    workload::{ControllerView, Controllers, Pod, PodController},
+    workload::{Controllers, Pod},
 };
 
 use super::{
-    Served, View, WatchBackoff,
+    View, WatchBackoff,
     caches::{has_agents, uses_cluster_api},
-    cluster_api_resource,
     configuration::configuration_remedy,
-    explain, infrastructure, served, status_code, version,
+    explain, infrastructure,
+    kinds::{self, OfKind},
+    served, status_code, version,
 };
 
 /// The number of objects in a page of a list.
@@ -73,60 +65,47 @@ impl ListError {
 /// If the cluster cannot be reached, or rejects a request.
 pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot, ListError> {
     let info = client.apiserver_version().await.map_err(|error| ListError::new("the API server's version", &error))?;
-    let all = ListParams::default();
-    let windows = ListParams::default().labels(&format!("{}=windows", label::OS));
-    let managed = ListParams::default().labels(&format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_VALUE));
-    let config_maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-    let resource = |resource| Api::<DynamicObject>::all_with(client.clone(), &resource);
-    let pools = list::<Pool>(resource(ApiResource::erase::<WindowsNodePool>(&())), all.clone(), true).await?;
-    let node_configs = resource(ApiResource::erase::<WindowsNodeConfig>(&()));
-    let node_configs = list::<NodeConfigView>(node_configs, all.clone(), true).await;
+    let pools = list_all::<Pool>(client).await?;
+    let node_configs = list_all::<NodeConfigView>(client).await;
     // Without agents the permission to list them may be missing.
     let node_configs = if has_agents(&pools) { Some(node_configs?) } else { node_configs.ok() };
     let cluster_api =
-        if uses_cluster_api(&pools) { list_cluster_api(client, &pools).await? } else { ClusterApiState::Unknown };
+        if uses_cluster_api(&pools) { list_cluster_api(client, &pools).await? } else { ClusterApi::Unknown };
     Ok(Snapshot {
         cluster_api,
         now: Timestamp::now(),
         namespace: namespace.to_owned(),
         pools,
         node_configs,
-        profiles: list::<ProfileView>(resource(ApiResource::erase::<WindowsRuntimeProfile>(&())), all.clone(), true)
-            .await?,
-        nodes: list::<WindowsNode>(Api::<Node>::all(client.clone()), windows, false).await?,
-        runtime_classes: list::<RuntimeClassView>(Api::<RuntimeClass>::all(client.clone()), all, false).await?,
-        config_maps: list::<ConfigMapView>(config_maps, managed, false).await?,
+        profiles: list_all(client).await?,
+        nodes: list_all(client).await?,
+        runtime_classes: list_all(client).await?,
+        config_maps: list::<ConfigMapView>(Api::namespaced(client.clone(), namespace)).await?,
         api_server: version::minor(&info).ok(),
         ownership: Arc::default(),
         ..Snapshot::default()
     })
 }
 
-async fn list_cluster_api(client: &Client, pools: &Objects<Pool>) -> Result<ClusterApiState, ListError> {
+async fn list_cluster_api(
+    client: &Client,
+    pools: &Objects<Pool>,
+) -> Result<ClusterApi<Arc<ClusterApiObjects>>, ListError> {
     let served = served(client).await.map_err(|error| ListError::new("Cluster API's versions", &error))?;
-    let version = match served {
-        Served::Nothing => return Ok(ClusterApiState::NotInstalled),
-        Served::Unsupported(versions) => return Ok(ClusterApiState::Unsupported(versions)),
-        Served::Version(version) => version,
-    };
-    let of = |group: &str, kind: &str| {
-        Api::<DynamicObject>::all_with(client.clone(), &cluster_api_resource(group, version, kind))
-    };
-    let all = ListParams::default;
-    let managed = all().labels(&format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_VALUE));
+    let Some(version) = served.installed().copied() else { return Ok(served.and_then(|_| None)) };
     let mut objects = ClusterApiObjects {
         version,
-        clusters: list(of(CORE_GROUP, "Cluster"), all(), false).await?,
-        deployments: list(of(CORE_GROUP, "MachineDeployment"), all(), false).await?,
-        pools: list(of(CORE_GROUP, "MachinePool"), all(), false).await?,
-        sets: list(of(CORE_GROUP, "MachineSet"), all(), false).await?,
-        machines: list(of(CORE_GROUP, "Machine"), all(), false).await?,
-        templates: list(of(BOOTSTRAP_GROUP, "KubeadmConfigTemplate"), all(), false).await?,
-        configs: list(of(BOOTSTRAP_GROUP, "KubeadmConfig"), managed, false).await?,
+        clusters: list_version(client, version).await?,
+        deployments: list_version(client, version).await?,
+        pools: list_version(client, version).await?,
+        sets: list_version(client, version).await?,
+        machines: list_version(client, version).await?,
+        templates: list_version(client, version).await?,
+        configs: list_version(client, version).await?,
         infrastructure: Arc::default(),
     };
     objects.infrastructure = Arc::new(reported(client, &objects, pools).await?);
-    Ok(ClusterApiState::Installed(Arc::new(objects)))
+    Ok(ClusterApi::Installed(Arc::new(objects)))
 }
 
 /// What providers report about the machines of the groups that pools with `autoscaling` select.
@@ -149,7 +128,7 @@ async fn reported(
 /// Completes if a WindowsNodeConfig exists when the operator starts. It stays pending without any, without the kind, and without
 /// the permission to read it. Server errors are retried.
 pub async fn wait_for_node_configs(client: &Client) {
-    let api = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::erase::<WindowsNodeConfig>(&()));
+    let api = kinds::all::<DynamicObject>(client.clone(), Kind::NODE_CONFIG);
     let one = ListParams::default().limit(1);
     for delay in WatchBackoff::default() {
         match api.list_metadata(&one).await {
@@ -169,40 +148,48 @@ pub async fn wait_for_node_configs(client: &Client) {
 /// # Errors
 /// If the cluster cannot be reached, or rejects a request.
 pub async fn list_workloads(client: &Client) -> Result<(Objects<Pod>, Controllers), ListError> {
-    let pods = list::<Pod>(Api::<core::Pod>::all(client.clone()), ListParams::default(), false).await?;
+    let pods = list_all::<Pod>(client).await?;
     let controllers = Controllers {
-        deployments: list_controllers(client, false).await?,
-        stateful_sets: list_controllers(client, false).await?,
-        daemon_sets: list_controllers(client, false).await?,
-        jobs: list_controllers(client, false).await?,
-        // CronJobs are in batch/v1 since Kubernetes 1.21.
-        cron_jobs: list_controllers(client, true).await?,
+        deployments: list_all(client).await?,
+        stateful_sets: list_all(client).await?,
+        daemon_sets: list_all(client).await?,
+        jobs: list_all(client).await?,
+        cron_jobs: list_all(client).await?,
     };
     Ok((pods, controllers))
 }
 
-/// All objects of a kind that creates pods.
-async fn list_controllers<T>(client: &Client, may_be_unknown: bool) -> Result<Objects<ControllerView<T>>, ListError>
+/// All objects of a kind, by name.
+async fn list_all<V: View>(client: &Client) -> Result<Objects<V>, ListError>
 where
-    T: PodController + Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+    V::Object: Resource<DynamicType: OfKind> + Clone + DeserializeOwned + Debug,
 {
-    list::<ControllerView<T>>(Api::all(client.clone()), ListParams::default(), may_be_unknown).await
+    list(kinds::all(client.clone(), V::KIND)).await
 }
 
-/// All objects of a kind, by name.
-async fn list<V: View>(api: Api<V::Object>, params: ListParams, may_be_unknown: bool) -> Result<Objects<V>, ListError>
+/// All objects of a kind of Cluster API, by name.
+async fn list_version<V: View<Object = DynamicObject>>(
+    client: &Client,
+    version: ApiVersion,
+) -> Result<Objects<V>, ListError> {
+    list(kinds::all(client.clone(), V::KIND.in_version(version))).await
+}
+
+async fn list<V: View>(api: Api<V::Object>) -> Result<Objects<V>, ListError>
 where
     V::Object: Clone + DeserializeOwned + Debug,
 {
+    // CronJobs are in batch/v1 since Kubernetes 1.21.
+    let may_be_unknown = V::KIND.group == GROUP || V::KIND == Kind::CRON_JOB;
     let mut objects: Vec<V> = Vec::new();
     let mut shared = V::Shared::default();
-    let mut params = params.limit(PAGE);
+    let mut params = kinds::listed(V::KIND).limit(PAGE);
     loop {
         let page = match api.list(&params).await {
             Err(error) if may_be_unknown && status_code(&error) == Some(404) => {
                 return Ok(objects.into_iter().collect());
             }
-            answer => answer.map_err(|error| ListError::new(V::KIND, &error))?,
+            answer => answer.map_err(|error| ListError::new(V::KIND.name, &error))?,
         };
         objects.extend(page.items.into_iter().map(|object| V::read(object, &mut shared)));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {

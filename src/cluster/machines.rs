@@ -13,39 +13,21 @@ use kube::{
 use serde_json::Value;
 use tokio::sync::watch;
 use winpool_api::facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP};
-use winpool_core::pool::machines::{
-    ClusterApiObjects, ClusterApiState, ClusterView, Infrastructure, InfrastructureReference, KubeadmConfigView,
-    MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
+use winpool_core::{
+    kind::Kind,
+    pool::machines::{
+        ClusterApi, ClusterApiObjects, ClusterView, Infrastructure, InfrastructureReference, KubeadmConfigView,
+        MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
+    },
 };
 
 use super::{Store, status_code};
-
-/// The kinds that winpool needs, with their groups.
-const KINDS: [(&str, &str); 7] = [
-    (CORE_GROUP, "Cluster"),
-    (CORE_GROUP, "MachineDeployment"),
-    (CORE_GROUP, "MachinePool"),
-    (CORE_GROUP, "MachineSet"),
-    (CORE_GROUP, "Machine"),
-    (BOOTSTRAP_GROUP, "KubeadmConfig"),
-    (BOOTSTRAP_GROUP, "KubeadmConfigTemplate"),
-];
-
-/// What a cluster serves of Cluster API.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Served {
-    Nothing,
-    /// Only these versions.
-    Unsupported(Vec<String>),
-    /// A version that winpool knows: v1beta2 if it is served.
-    Version(ApiVersion),
-}
 
 /// Reads what a cluster serves of Cluster API.
 ///
 /// # Errors
 /// If the API server does not answer.
-pub async fn served(client: &Client) -> kube::Result<Served> {
+pub async fn served(client: &Client) -> kube::Result<ClusterApi<ApiVersion>> {
     let groups = client.list_api_groups().await?.groups;
     let versions_of = |name: &str| {
         let group = groups.iter().find(|group| group.name == name);
@@ -57,34 +39,30 @@ pub async fn served(client: &Client) -> kube::Result<Served> {
     };
     let (core, bootstrap) = (versions_of(CORE_GROUP), versions_of(BOOTSTRAP_GROUP));
     if core.is_empty() || bootstrap.is_empty() {
-        return Ok(Served::Nothing);
+        return Ok(ClusterApi::NotInstalled);
     }
     let is_listed = |version: &ApiVersion| [&core, &bootstrap].iter().all(|versions| versions.contains(version.name()));
     let listed: Vec<_> = ApiVersion::ALL.into_iter().filter(is_listed).collect();
     for version in &listed {
         if serves_all_kinds(client, *version).await? {
-            return Ok(Served::Version(*version));
+            return Ok(ClusterApi::Installed(*version));
         }
     }
     // While it is being installed or removed, some of its kinds are missing.
-    Ok(if listed.is_empty() { Served::Unsupported(core.into_iter().collect()) } else { Served::Nothing })
+    let is_unknown = listed.is_empty();
+    Ok(if is_unknown { ClusterApi::Unsupported(core.into_iter().collect()) } else { ClusterApi::NotInstalled })
 }
 
 /// Whether all kinds are served in a version: each has its own CustomResourceDefinition.
 async fn serves_all_kinds(client: &Client, version: ApiVersion) -> kube::Result<bool> {
     for group in [CORE_GROUP, BOOTSTRAP_GROUP] {
         let resources = client.list_api_group_resources(&format!("{group}/{version}")).await?.resources;
-        let needed = KINDS.iter().filter(|(of, _)| *of == group);
-        if !needed.into_iter().all(|(_, kind)| resources.iter().any(|resource| resource.kind == *kind)) {
+        let mut needed = Kind::CLUSTER_API.into_iter().filter(|kind| kind.group == group);
+        if !needed.all(|kind| resources.iter().any(|resource| resource.kind == kind.name)) {
             return Ok(false);
         }
     }
     Ok(true)
-}
-
-pub fn cluster_api_resource(group: &str, version: ApiVersion, kind: &str) -> ApiResource {
-    let version = GroupVersion::gv(group, version.name());
-    ApiResource::from_gvk(&version.with_kind(kind))
 }
 
 /// The stores of Cluster API's kinds in one version.
@@ -119,7 +97,7 @@ impl ClusterApiStores {
     }
 
     /// The objects, once all kinds were listed.
-    pub fn state(&self) -> ClusterApiState {
+    pub fn objects(&self) -> Option<Arc<ClusterApiObjects>> {
         let synced = self.clusters.is_synced()
             && self.deployments.is_synced()
             && self.pools.is_synced()
@@ -127,20 +105,19 @@ impl ClusterApiStores {
             && self.machines.is_synced()
             && self.templates.is_synced()
             && self.configs.is_synced();
-        if !synced {
-            return ClusterApiState::Unknown;
-        }
-        ClusterApiState::Installed(Arc::new(ClusterApiObjects {
-            version: self.version,
-            clusters: self.clusters.all(),
-            deployments: self.deployments.all(),
-            pools: self.pools.all(),
-            sets: self.sets.all(),
-            machines: self.machines.all(),
-            templates: self.templates.all(),
-            configs: self.configs.all(),
-            infrastructure: self.infrastructure.borrow().clone(),
-        }))
+        synced.then(|| {
+            Arc::new(ClusterApiObjects {
+                version: self.version,
+                clusters: self.clusters.all(),
+                deployments: self.deployments.all(),
+                pools: self.pools.all(),
+                sets: self.sets.all(),
+                machines: self.machines.all(),
+                templates: self.templates.all(),
+                configs: self.configs.all(),
+                infrastructure: self.infrastructure.borrow().clone(),
+            })
+        })
     }
 
     /// Waits until all kinds were listed.

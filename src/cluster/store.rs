@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 use winpool_core::{Named, Objects};
 
-use super::View;
+use super::{View, WrittenVersion};
 
 /// The views of one kind's objects. Clones share them.
 #[derive(Debug)]
@@ -127,13 +127,13 @@ impl<V: View> Store<V> {
         let _ = self.0.subscribe().wait_for(|contents| contents.synced().is_some_and(&holds)).await;
     }
 
-    /// Waits until the store has the objects in these versions, by name (`None`: deleted), for at most `limit`. Returns
-    /// whether it has them.
-    pub async fn wait_for_versions(&self, mut versions: Vec<(&str, Option<&str>)>, limit: Duration) -> bool {
+    /// Waits until the store has the objects of its kind in these versions, for at most `limit`. Returns whether it has them.
+    pub async fn wait_for_versions(&self, written: &[WrittenVersion], limit: Duration) -> bool {
+        let mut versions: Vec<_> = written.iter().filter(|written| written.kind == V::KIND).collect();
         let mut receiver = self.0.subscribe();
         let reached = receiver.wait_for(|contents| {
             // Only the last one is checked for each change, because there may be thousands.
-            while versions.last().is_some_and(|(name, version)| has_version(contents.synced(), name, *version)) {
+            while versions.last().is_some_and(|written| has_version(contents.synced(), written)) {
                 versions.pop();
             }
             versions.is_empty()
@@ -185,8 +185,8 @@ fn difference<V: View>(before: Option<Arc<V>>, after: Option<Arc<V>>) -> Option<
     (!same).then_some(Change { before, after })
 }
 
-fn has_version<V: View>(objects: Option<&Objects<V>>, name: &str, version: Option<&str>) -> bool {
-    match (objects.and_then(|objects| objects.get(name)), version) {
+fn has_version<V: View>(objects: Option<&Objects<V>>, written: &WrittenVersion) -> bool {
+    match (objects.and_then(|objects| objects.get(&written.name)), &written.version) {
         (None, None) => true,
         (Some(object), Some(version)) => object.resource_version().is_none_or(|cached| is_at_least(cached, version)),
         _ => false,

@@ -9,6 +9,7 @@ use winpool_api::facts::runtime_errors;
 use winpool_core::{
     Named,
     image::RuntimeReport,
+    kind::Kind,
     node::WindowsNode,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
@@ -24,8 +25,8 @@ use winpool_core::{
 pub trait View: Named + Send + Sync + Sized + 'static {
     /// The type of the watched object.
     type Object: Send;
-    /// The kind, as Kubernetes spells it.
-    const KIND: &'static str;
+    /// The kind.
+    const KIND: Kind;
     /// Values that many objects have in common; each is stored once.
     type Shared: Default + Send;
     fn read(object: Self::Object, shared: &mut Self::Shared) -> Self;
@@ -39,7 +40,7 @@ pub trait View: Named + Send + Sync + Sized + 'static {
 
 impl View for WindowsNode {
     type Object = Node;
-    const KIND: &'static str = "Node";
+    const KIND: Kind = Kind::NODE;
     type Shared = ();
 
     fn read(object: Node, (): &mut ()) -> Self {
@@ -56,7 +57,7 @@ impl View for WindowsNode {
 impl View for Pool {
     /// Reading never fails, also for an object that was stored under another schema.
     type Object = DynamicObject;
-    const KIND: &'static str = "WindowsNodePool";
+    const KIND: Kind = Kind::POOL;
     type Shared = ();
 
     fn read(object: DynamicObject, (): &mut ()) -> Self {
@@ -73,7 +74,7 @@ impl View for Pool {
 impl View for ProfileView {
     /// Reading never fails, also for an object that was stored under another schema.
     type Object = DynamicObject;
-    const KIND: &'static str = "WindowsRuntimeProfile";
+    const KIND: Kind = Kind::PROFILE;
     type Shared = ();
 
     fn read(object: DynamicObject, (): &mut ()) -> Self {
@@ -89,7 +90,7 @@ impl View for ProfileView {
 
 impl View for RuntimeClassView {
     type Object = RuntimeClass;
-    const KIND: &'static str = "RuntimeClass";
+    const KIND: Kind = Kind::RUNTIME_CLASS;
     type Shared = ();
 
     fn read(object: RuntimeClass, (): &mut ()) -> Self {
@@ -105,7 +106,7 @@ impl View for RuntimeClassView {
 
 impl View for ConfigMapView {
     type Object = ConfigMap;
-    const KIND: &'static str = "ConfigMap";
+    const KIND: Kind = Kind::CONFIG_MAP;
     type Shared = ();
 
     fn read(object: ConfigMap, (): &mut ()) -> Self {
@@ -119,7 +120,7 @@ impl View for ConfigMapView {
 impl View for NodeConfigView {
     /// Reading never fails, also for an object that was stored under another schema.
     type Object = DynamicObject;
-    const KIND: &'static str = "WindowsNodeConfig";
+    const KIND: Kind = Kind::NODE_CONFIG;
     type Shared = ();
 
     fn read(object: DynamicObject, (): &mut ()) -> Self {
@@ -137,7 +138,7 @@ impl View for NodeConfigView {
 
 impl View for Pod {
     type Object = core::Pod;
-    const KIND: &'static str = "Pod";
+    const KIND: Kind = Kind::POD;
     type Shared = Shared;
 
     fn read(object: core::Pod, shared: &mut Shared) -> Self {
@@ -150,7 +151,7 @@ impl View for Pod {
 
 impl<T: PodController + Send + 'static> View for ControllerView<T> {
     type Object = T;
-    const KIND: &'static str = T::KIND;
+    const KIND: Kind = T::KIND;
     type Shared = Shared;
 
     fn read(object: T, shared: &mut Shared) -> Self {
@@ -163,7 +164,7 @@ impl<T: PodController + Send + 'static> View for ControllerView<T> {
 
 impl View for MemoryDefaults {
     type Object = LimitRange;
-    const KIND: &'static str = "LimitRange";
+    const KIND: Kind = Kind::LIMIT_RANGE;
     type Shared = ();
 
     fn read(object: LimitRange, (): &mut ()) -> Self {
@@ -192,7 +193,7 @@ impl Named for SandboxEvent {
 
 impl View for SandboxEvent {
     type Object = core::Event;
-    const KIND: &'static str = "Event";
+    const KIND: Kind = Kind::EVENT;
     type Shared = ();
 
     fn read(object: core::Event, (): &mut ()) -> Self {
@@ -214,10 +215,10 @@ impl View for SandboxEvent {
 
 /// The views of Cluster API's kinds. Reading never fails, also for an object with another structure.
 macro_rules! cluster_api_views {
-    ($($view:ty, $kind:literal, $read:expr, $version:expr, $equivalent:expr;)*) => {
+    ($($view:ty, $kind:expr, $read:expr, $version:expr, $equivalent:expr;)*) => {
         $(impl View for $view {
             type Object = DynamicObject;
-            const KIND: &'static str = $kind;
+            const KIND: Kind = $kind;
             type Shared = ();
 
             fn read(object: DynamicObject, (): &mut ()) -> Self {
@@ -235,17 +236,17 @@ macro_rules! cluster_api_views {
 }
 
 cluster_api_views! {
-    ClusterView, "Cluster", |object| Self::from_object(&object), |_| None, |one, other| one == other;
-    MachineSetView, "MachineSet", |object| Self::from_object(&object), |_| None, |one, other| one == other;
-    MachineView, "Machine", |object| Self::from_object(&object), |_| None, |one, other| one == other;
-    MachineGroup, "MachineDeployment", |object| Self::from_object(GroupKind::Deployment, object),
+    ClusterView, Kind::CLUSTER, |object| Self::from_object(&object), |_| None, |one, other| one == other;
+    MachineSetView, Kind::MACHINE_SET, |object| Self::from_object(&object), |_| None, |one, other| one == other;
+    MachineView, Kind::MACHINE, |object| Self::from_object(&object), |_| None, |one, other| one == other;
+    MachineGroup, Kind::MACHINE_DEPLOYMENT, |object| Self::from_object(GroupKind::Deployment, object),
         version_of, |one: &Self, other: &Self| one.is_equivalent_to(other);
-    MachinePoolView, "MachinePool", |object| Self(MachineGroup::from_object(GroupKind::Pool, object)),
+    MachinePoolView, Kind::MACHINE_POOL, |object| Self(MachineGroup::from_object(GroupKind::Pool, object)),
         |pool| version_of(&pool.0), |one: &Self, other: &Self| one.0.is_equivalent_to(&other.0);
     // Templates are created and deleted, not changed.
-    TemplateView, "KubeadmConfigTemplate", |object| Self::from_object(GroupKind::Deployment, object),
+    TemplateView, Kind::KUBEADM_CONFIG_TEMPLATE, |object| Self::from_object(GroupKind::Deployment, object),
         |_| None, |one, other| one == other;
-    KubeadmConfigView, "KubeadmConfig", |object| Self(TemplateView::from_object(GroupKind::Pool, object)),
+    KubeadmConfigView, Kind::KUBEADM_CONFIG, |object| Self(TemplateView::from_object(GroupKind::Pool, object)),
         |_| None, |one, other| one == other;
 }
 

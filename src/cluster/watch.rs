@@ -9,7 +9,11 @@ use kube_runtime::{
 };
 use tokio::time::Instant;
 use tracing::{debug, info, info_span, warn};
-use winpool_core::{operation::ErrorCause, text::with_sources};
+use winpool_core::{
+    kind::{Kind, NeededBy},
+    operation::ErrorCause,
+    text::with_sources,
+};
 
 use super::{Change, DEFINITIONS_REMEDY, Store, View, configuration::configuration_remedy, explain, status_code};
 use crate::admin::{KindReadiness, Metrics};
@@ -58,7 +62,7 @@ pub async fn run_watch<V: View>(
     while let Some(event) = events.next().await {
         let changes = match event {
             Err(error) => {
-                metrics.watch_error(V::KIND);
+                metrics.watch_error(V::KIND.name);
                 if log_failure::<V>(&mut failure, &error).is_some_and(|code| REFUSED.contains(&code)) {
                     store.refuse();
                     readiness.refused();
@@ -78,18 +82,18 @@ pub async fn run_watch<V: View>(
             Ok(Event::Delete(object)) => store.remove(V::read(object, &mut shared).name()).into_iter().collect(),
         };
         if failure.take().is_some() {
-            info!(kind = V::KIND, "watch recovered");
+            info!(kind = V::KIND.name, "watch recovered");
         }
         readiness.synced();
-        metrics.synced(V::KIND, true);
-        metrics.cache(V::KIND, store.len());
+        metrics.synced(V::KIND.name, true);
+        metrics.cache(V::KIND.name, store.len());
         changes.iter().for_each(|change| in_span(change, &handle));
     }
 }
 
 fn in_span<V: View>(change: &Change<V>, handle: impl Fn(&Change<V>)) {
-    debug!(kind = V::KIND, name = change.name(), change = change.verb(), "object changed");
-    info_span!("watch", kind = V::KIND, name = change.name(), change = change.verb()).in_scope(|| handle(change));
+    debug!(kind = V::KIND.name, name = change.name(), change = change.verb(), "object changed");
+    info_span!("watch", kind = V::KIND.name, name = change.name(), change = change.verb()).in_scope(|| handle(change));
 }
 
 /// The last logged failure of a watch.
@@ -108,7 +112,7 @@ fn log_failure<V: View>(last: &mut Option<LoggedFailure>, error: &watcher::Error
         watcher::Error::NoResourceVersion => (None, String::new(), with_sources(error)),
     };
     if code == Some(410) {
-        debug!(kind = V::KIND, "watch expired, listing again");
+        debug!(kind = V::KIND.name, "watch expired, listing again");
         return code;
     }
     // The credentials of the operator are those of its ServiceAccount, so that the remedy for them is another one.
@@ -117,7 +121,7 @@ fn log_failure<V: View>(last: &mut Option<LoggedFailure>, error: &watcher::Error
     let status = |code| ErrorCause::Status { code, reason, fields: BTreeSet::new() };
     let cause = code.map_or(ErrorCause::NoResponse, status);
     if !last.as_ref().is_some_and(|last| last.cause == cause && last.at.elapsed() < LOG_INTERVAL) {
-        warn!(kind = V::KIND, error = message, remedy, "watch failed, retrying");
+        warn!(kind = V::KIND.name, error = message, remedy, "watch failed, retrying");
         *last = Some(LoggedFailure { cause, at: Instant::now() });
     }
     code
@@ -130,26 +134,19 @@ fn status_reason(error: &kube::Error) -> String {
     }
 }
 
-fn remedy(kind: &str, code: Option<u16>) -> &'static str {
-    match (kind, code) {
-        ("WindowsNodePool" | "WindowsRuntimeProfile", Some(404)) => DEFINITIONS_REMEDY,
-        ("WindowsNodeConfig", Some(404)) => {
+fn remedy(kind: Kind, code: Option<u16>) -> &'static str {
+    match code {
+        Some(404) if [Kind::POOL, Kind::PROFILE].contains(&kind) => DEFINITIONS_REMEDY,
+        Some(404) if kind == Kind::NODE_CONFIG => {
             "pools with delivery.method: Agent need this CustomResourceDefinition: kubectl apply -k crds/"
         }
-        (
-            "Cluster"
-            | "MachineDeployment"
-            | "MachinePool"
-            | "MachineSet"
-            | "Machine"
-            | "KubeadmConfigTemplate"
-            | "KubeadmConfig",
-            Some(403 | 404),
-        ) => "pools with delivery.method: ClusterAPI need Cluster API, and config/cluster-api",
-        ("WindowsNodeConfig", Some(403)) => "the ClusterRole of config/default allows it",
-        (_, Some(401)) => "check the ServiceAccount or kubeconfig of the operator: its credentials are not valid",
-        (_, Some(403)) => "apply the ClusterRole, the Role and their bindings from config/default",
-        (_, Some(404)) => "upgrade the cluster: winpool needs Kubernetes 1.20 or later, which serves this kind",
+        Some(403 | 404) if kind.needed_by == NeededBy::Feature => {
+            "pools with delivery.method: ClusterAPI need Cluster API, and config/cluster-api"
+        }
+        Some(403) if kind == Kind::NODE_CONFIG => "the ClusterRole of config/default allows it",
+        Some(401) => "check the ServiceAccount or kubeconfig of the operator: its credentials are not valid",
+        Some(403) => "apply the ClusterRole, the Role and their bindings from config/default",
+        Some(404) => "upgrade the cluster: winpool needs Kubernetes 1.20 or later, which serves this kind",
         _ => "check the API server and the network",
     }
 }
@@ -166,7 +163,7 @@ mod tests {
     use kube::core::{ObjectMeta, Status};
     use winpool_core::node::WindowsNode;
 
-    use super::*;
+    use super::{super::WrittenVersion, *};
     use crate::admin::Readiness;
 
     fn node(name: &str, version: u32, label: &str) -> Node {
@@ -317,25 +314,35 @@ mod tests {
 
     #[test]
     fn the_remedy_depends_on_the_kind_and_the_status_code() {
-        assert!(remedy("WindowsNodePool", Some(404)).contains("kubectl apply -k crds/"));
-        assert!(remedy("RuntimeClass", Some(404)).contains("1.20"));
-        assert!(remedy("Node", Some(403)).contains("config/default"));
-        assert!(remedy("Node", None).contains("network"));
+        assert!(remedy(Kind::POOL, Some(404)).contains("kubectl apply -k crds/"));
+        assert!(remedy(Kind::RUNTIME_CLASS, Some(404)).contains("1.20"));
+        assert!(remedy(Kind::NODE, Some(403)).contains("config/default"));
+        assert!(remedy(Kind::NODE, None).contains("network"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_store_is_waited_for_until_it_has_the_written_versions() {
         let store = Store::<WindowsNode>::default();
         let limit = Duration::from_secs(2);
+        let versions = |versions: [(&str, Option<&str>); 2]| {
+            versions.map(|(name, version)| WrittenVersion {
+                kind: Kind::NODE,
+                name: name.to_owned(),
+                version: version.map(str::to_owned),
+            })
+        };
         store.replace(vec![node("a", 9, "web").into()]);
-        assert!(store.wait_for_versions(vec![("a", Some("9")), ("b", None)], limit).await);
-        assert!(!store.wait_for_versions(vec![("a", Some("10")), ("b", None)], limit).await, "the limit ends the wait");
+        assert!(store.wait_for_versions(&versions([("a", Some("9")), ("b", None)]), limit).await);
+        assert!(
+            !store.wait_for_versions(&versions([("a", Some("10")), ("b", None)]), limit).await,
+            "the limit ends the wait"
+        );
         let later = store.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(100)).await;
             later.put(node("a", 11, "web").into());
             later.remove("a");
         });
-        assert!(store.wait_for_versions(vec![("b", None), ("a", None)], limit).await);
+        assert!(store.wait_for_versions(&versions([("b", None), ("a", None)]), limit).await);
     }
 }

@@ -10,7 +10,7 @@ use kube::Client;
 use winpool_api::names::{DEFAULT_NAMESPACE, OWNERSHIP_SECRET, label};
 use winpool_core::{
     node::WindowsNode,
-    operation::{AfterFailure, Done, Operation, Outcome},
+    operation::{Action, AfterFailure, Done, Outcome, Write},
     ownership::Ownership,
     pool::{
         Snapshot,
@@ -276,8 +276,8 @@ fn print_outcomes(plan: &Plan, done: &Done) -> Result<bool, Failure> {
         match outcome {
             Outcome::Done => println!("pool {}: {}", plan.pool.name, describe(operation)),
             Outcome::NotFound => println!("pool {}: {} (already deleted)", plan.pool.name, describe(operation)),
-            Outcome::Conflict | Outcome::Partly { .. } | Outcome::Delayed => {}
-            Outcome::Refused(error) | Outcome::Failed(error) => {
+            Outcome::Conflict | Outcome::Waits(_) | Outcome::Delayed => {}
+            Outcome::Rejected(_, error) | Outcome::Refused(error) | Outcome::Failed(error) => {
                 failures.push(format!("{}: {error}", describe(operation)));
             }
         }
@@ -289,10 +289,10 @@ fn print_outcomes(plan: &Plan, done: &Done) -> Result<bool, Failure> {
     Ok(done.results.iter().any(|(_, outcome)| *outcome == Outcome::Conflict))
 }
 
-fn describe(operation: &Operation) -> String {
-    operation.summary().unwrap_or_else(|| match operation {
-        Operation::RemoveFinalizer { pool, .. } => format!("WindowsNodePool {pool}: remove the finalizer"),
-        other => format!("{} {}", other.kind(), other.object()),
+fn describe(write: &Write) -> String {
+    write.summary().unwrap_or_else(|| match write.action {
+        Action::RemoveFinalizer => format!("{}: remove the finalizer", write.object),
+        other => format!("{} {}", other.name(), write.object.key()),
     })
 }
 

@@ -2,32 +2,18 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use kube::{
-    Api,
-    api::{ApiResource, DynamicObject},
-};
-use kube_runtime::watcher;
 use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
 use tracing::{debug, info};
-use winpool_api::{
-    facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP},
-    names::label,
-};
-use winpool_core::pool::machines::{
-    ClusterView, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
-    described_infrastructure,
-};
+use winpool_core::{kind::Kind, pool::machines::described_infrastructure};
 
 use super::{
     event_mapper::EventMapper,
-    watches::{Need, Starter, Watches},
+    watches::{Starter, Watches},
 };
-use crate::cluster::{
-    ClusterApiCache, ClusterApiStores, Served, View, cluster_api_resource, explain, infrastructure, served,
-};
+use crate::cluster::{ClusterApiStores, explain, infrastructure, served};
 
 /// How often it is checked what the cluster serves, and what providers report.
 const INTERVAL: Duration = Duration::from_secs(20);
@@ -35,17 +21,6 @@ const INTERVAL: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long one check may take.
 const LIMIT: Duration = Duration::from_secs(20);
-
-/// The kinds of [`watch_all`].
-const KINDS: [&str; 7] = [
-    ClusterView::KIND,
-    MachineGroup::KIND,
-    MachinePoolView::KIND,
-    MachineSetView::KIND,
-    MachineView::KIND,
-    TemplateView::KIND,
-    KubeadmConfigView::KIND,
-];
 
 /// Follows Cluster API from the time when a pool uses it.
 pub fn start(watches: &Watches, tasks: &mut JoinSet<()>) {
@@ -65,18 +40,13 @@ async fn follow(watches: Watches) {
             Ok(Ok(found)) if current.as_ref() != Some(&found) => {
                 info!(served = ?found, "Cluster API");
                 tasks.shutdown().await;
-                KINDS.into_iter().for_each(|kind| watches.supervisor.metrics.remove_kind(kind));
+                Kind::CLUSTER_API.into_iter().for_each(|kind| watches.supervisor.metrics.remove_kind(kind.name));
                 is_synced = false;
-                let cache = match &found {
-                    Served::Nothing => ClusterApiCache::NotInstalled,
-                    Served::Unsupported(versions) => ClusterApiCache::Unsupported(versions.clone()),
-                    Served::Version(version) => {
-                        let stores = ClusterApiStores::new(*version);
-                        watch_all(&watches, &mut tasks, &stores);
-                        ClusterApiCache::Stores(stores)
-                    }
-                };
-                caches.cluster_api.send_replace(cache);
+                let stores = found.and_then(|version| Some(ClusterApiStores::new(*version)));
+                if let Some(stores) = stores.installed() {
+                    watch_all(&watches, &mut tasks, stores);
+                }
+                caches.cluster_api.send_replace(stores);
                 current = Some(found);
                 watches.mapper.cluster_api("versions of Cluster API changed");
             }
@@ -84,8 +54,8 @@ async fn follow(watches: Watches) {
             Ok(Err(error)) => debug!(error = explain(&error), "versions of Cluster API are unknown"),
             Err(_) => debug!("versions of Cluster API are unknown: no answer within {LIMIT:?}"),
         }
-        let cache = caches.cluster_api.borrow().clone();
-        if let ClusterApiCache::Stores(stores) = cache {
+        let stores = caches.cluster_api.borrow().installed().cloned();
+        if let Some(stores) = stores {
             // Without a permission the condition says that the kinds are being read.
             if timeout(LIMIT, stores.wait_for_sync()).await.is_ok() {
                 if !std::mem::replace(&mut is_synced, true) {
@@ -104,21 +74,14 @@ async fn follow(watches: Watches) {
 
 /// Starts the watches of one version.
 fn watch_all(watches: &Watches, tasks: &mut JoinSet<()>, stores: &ClusterApiStores) {
-    let version = stores.version;
-    let of = |group: &str, kind: &str| {
-        let resource: ApiResource = cluster_api_resource(group, version, kind);
-        move |client| Api::<DynamicObject>::all_with(client, &resource)
-    };
-    let all = watcher::Config::default;
-    let managed = all().labels(&format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_VALUE));
-    Starter { watches, tasks, need: Need::Feature }
-        .watch(of(CORE_GROUP, "Cluster"), all(), &stores.clusters, EventMapper::cluster_api_object)
-        .watch(of(CORE_GROUP, "MachineDeployment"), all(), &stores.deployments, EventMapper::machine_deployment)
-        .watch(of(CORE_GROUP, "MachinePool"), all(), &stores.pools, EventMapper::machine_pool)
-        .watch(of(CORE_GROUP, "MachineSet"), all(), &stores.sets, EventMapper::cluster_api_object)
-        .watch(of(CORE_GROUP, "Machine"), all(), &stores.machines, EventMapper::cluster_api_object)
-        .watch(of(BOOTSTRAP_GROUP, "KubeadmConfigTemplate"), all(), &stores.templates, EventMapper::cluster_api_object)
-        .watch(of(BOOTSTRAP_GROUP, "KubeadmConfig"), managed, &stores.configs, EventMapper::cluster_api_object);
+    Starter { watches, tasks, version: Some(stores.version) }
+        .watch(&stores.clusters, EventMapper::cluster_api_object)
+        .watch(&stores.deployments, EventMapper::machine_deployment)
+        .watch(&stores.pools, EventMapper::machine_pool)
+        .watch(&stores.sets, EventMapper::cluster_api_object)
+        .watch(&stores.machines, EventMapper::cluster_api_object)
+        .watch(&stores.templates, EventMapper::cluster_api_object)
+        .watch(&stores.configs, EventMapper::cluster_api_object);
 }
 
 /// Reads what providers report about the machines of the selected groups, for pools with `autoscaling`.

@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span, warn};
 use winpool_api::bounds::shortened;
 use winpool_core::{
-    operation::{Done, Operation, Outcome},
+    kind::Kind,
+    operation::{Done, Outcome, Write},
     pool::{Snapshot, plan::Plan},
     status::event::Event,
     text::{some_of, some_of_many},
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     admin::{Metrics, ReconcileOutcome},
-    cluster::{Caches, Events, Leases, Resource, Writer, WrittenVersion},
+    cluster::{Caches, Events, Leases, Writer, WrittenVersion},
 };
 
 /// What the controllers need to run.
@@ -52,12 +52,14 @@ impl ReconcileResult {
     fn of(outcomes: &[&Outcome], held: bool, after: Option<Duration>) -> Self {
         let any = |matches: fn(&Outcome) -> bool| outcomes.iter().any(|outcome| matches(outcome));
         let failed = any(|outcome| matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_)));
+        let learned = any(|outcome| matches!(outcome, Outcome::Waits(_) | Outcome::Rejected(..)));
         let requeue = match (failed, any(|outcome| *outcome == Outcome::Conflict)) {
+            _ if learned => Requeue::Soon,
             (true, _) => Requeue::Retry,
             (false, true) => Requeue::Soon,
             (false, false) => after.map_or(Requeue::Wait, Requeue::After),
         };
-        let outcome = match (failed, any(wrote), held) {
+        let outcome = match (failed, any(|outcome| *outcome == Outcome::Done), held) {
             (true, ..) => ReconcileOutcome::Failed,
             (false, true, _) => ReconcileOutcome::Changed,
             (false, false, true) => ReconcileOutcome::Held,
@@ -79,13 +81,13 @@ pub struct Writes {
 /// The report of a reconcile on its object.
 pub struct StatusUpdate<'a> {
     /// The kind of the object.
-    pub resource: Resource,
+    pub kind: Kind,
     /// The name of the object.
     pub name: &'a str,
     /// Whether a change is held until an administrator allows it.
     pub held: bool,
     /// The status, if it has to be written.
-    pub status: Option<Value>,
+    pub status: Option<Write>,
     /// The events.
     pub events: Vec<Event>,
     /// When to reconcile again without an event.
@@ -123,13 +125,14 @@ impl Context {
         info_span!("snapshot").in_scope(|| self.caches.snapshot())
     }
 
-    /// Runs a plan, and waits until the caches contain its writes.
-    pub async fn write(&self, plan: &Plan) -> Writes {
+    /// Runs a plan, and waits until the caches contain its writes. Returns the plan with its outcomes.
+    pub async fn write(&self, plan: Plan) -> (Plan, Writes) {
         let mut versions = Vec::new();
         let done = self.writer.run(&plan.steps, plan.after_failure, &mut versions).await;
-        self.caches.record(&done);
+        let plan = plan.with_outcomes(&done);
+        self.caches.record(&plan, &done);
         self.caches.wait_for_versions(&versions).await;
-        Writes { done, versions }
+        (plan, Writes { done, versions })
     }
 
     /// Writes the status, publishes the events, logs, and returns when to reconcile again.
@@ -148,7 +151,7 @@ impl Context {
 
     /// Logs each failure once.
     fn log_failures(&self, done: &Done, update: &StatusUpdate<'_>, status: Option<&Outcome>) {
-        let object = format!("{} {}", update.resource.kind(), update.name);
+        let object = format!("{} {}", update.kind, update.name);
         let logged = self.failures.update(&object, failures(update.name, done, status));
         for failure in logged.failures {
             let (remedy, objects) = (failure.remedy(), some_of(&failure.objects));
@@ -161,8 +164,7 @@ impl Context {
     }
 
     async fn write_status(&self, update: &StatusUpdate<'_>, written: &[WrittenVersion]) -> Option<Outcome> {
-        let body = update.status.as_ref()?;
-        let (outcome, version) = self.status_writer.write_status(update.resource, update.name, body, written).await;
+        let (outcome, version) = self.status_writer.send(update.status.as_ref()?, written).await;
         self.caches.wait_for_versions(version.as_slice()).await;
         Some(outcome)
     }
@@ -171,8 +173,8 @@ impl Context {
 /// Logs one line for a reconcile that wrote something.
 fn log_changes(done: &Done, status: Option<&Outcome>) {
     let conflicts = done.results.iter().filter(|(_, outcome)| *outcome == Outcome::Conflict).count();
-    let written: Vec<_> = done.results.iter().filter(|(_, outcome)| wrote(outcome)).collect();
-    let status = status.is_some_and(wrote);
+    let written: Vec<_> = done.written().collect();
+    let status = status == Some(&Outcome::Done);
     let (count, changes) = (written.len(), changes(&written));
     match (count, status) {
         (0, false) => debug!(conflicts, "nothing changed"),
@@ -182,27 +184,23 @@ fn log_changes(done: &Done, status: Option<&Outcome>) {
 }
 
 /// The first changes, and how many more there are, in a bounded number of characters.
-fn changes(written: &[&(Operation, Outcome)]) -> String {
-    let description = |(operation, outcome): &&(Operation, Outcome)| {
-        operation.summary_of(outcome).unwrap_or_else(|| format!("{} {}", operation.kind(), operation.object()))
-    };
+fn changes(written: &[&Write]) -> String {
+    let description =
+        |write: &&Write| write.summary().unwrap_or_else(|| format!("{} {}", write.action.name(), write.object.key()));
     shortened(&some_of_many(written, description), MAX_CHANGES)
-}
-
-fn wrote(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Done | Outcome::Partly { .. })
 }
 
 #[cfg(test)]
 mod tests {
-    use winpool_core::operation::{Parts, Shortfall};
+    use winpool_core::operation::{Dependency, RejectedPart};
 
     use super::*;
 
     #[test]
     fn a_failure_is_retried_a_conflict_is_reconciled_soon_and_everything_else_waits() {
         let (refused, failed) = (Outcome::Refused("denied".into()), Outcome::Failed("no route to host".into()));
-        let partly = Outcome::Partly { written: Parts::ALL, why: Shortfall::Refused("denied".into()) };
+        let rejected = Outcome::Rejected(RejectedPart::Taints, "denied".into());
+        let waits = Outcome::Waits(Dependency::All(Kind::SECRET));
         let (done, conflict, gone) = (Outcome::Done, Outcome::Conflict, Outcome::NotFound);
         let (minute, after) = (Some(Duration::from_secs(60)), Requeue::After(Duration::from_secs(60)));
         let table = [
@@ -211,7 +209,8 @@ mod tests {
             (vec![], true, minute, after, ReconcileOutcome::Held),
             (vec![&gone], false, None, Requeue::Wait, ReconcileOutcome::Unchanged),
             (vec![&done], false, None, Requeue::Wait, ReconcileOutcome::Changed),
-            (vec![&partly], true, minute, after, ReconcileOutcome::Changed),
+            (vec![&done, &rejected], true, minute, Requeue::Soon, ReconcileOutcome::Changed),
+            (vec![&refused, &waits], false, minute, Requeue::Soon, ReconcileOutcome::Failed),
             (vec![&conflict], false, minute, Requeue::Soon, ReconcileOutcome::Unchanged),
             (vec![&conflict], true, None, Requeue::Soon, ReconcileOutcome::Held),
             (vec![&done, &conflict], false, minute, Requeue::Soon, ReconcileOutcome::Changed),
@@ -226,10 +225,8 @@ mod tests {
 
     #[test]
     fn the_log_describes_the_first_five_changes_in_a_bounded_number_of_characters() {
-        let written = |names: &[&str]| -> Vec<(Operation, Outcome)> {
-            let delete = |name: &&str| Operation::DeleteConfigMap { name: (*name).into(), uid: "1".into() };
-            names.iter().map(|name| (delete(name), Outcome::Done)).collect()
-        };
+        let written =
+            |names: &[&str]| -> Vec<Write> { names.iter().map(|name| Write::delete_config_map(name, "1")).collect() };
         let text = |names: &[&str]| changes(&written(names).iter().collect::<Vec<_>>());
         assert_eq!(text(&["a", "b"]), "ConfigMap a: delete, ConfigMap b: delete");
         assert!(text(&["a", "b", "c", "d", "e", "f", "g"]).ends_with("ConfigMap e: delete and 2 more"));

@@ -225,8 +225,7 @@ mod tests {
     use crate::controllers::queue::queue;
 
     fn object<V: View<Object = DynamicObject, Shared = ()>>(name: &str, rest: Value) -> V {
-        let mut object =
-            json!({"apiVersion": "winpool.dev/v1alpha1", "kind": V::KIND, "metadata": {"name": name, "uid": name}});
+        let mut object = json!({"apiVersion": "winpool.dev/v1alpha1", "kind": V::KIND.name, "metadata": {"name": name, "uid": name}});
         object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
         V::read(serde_json::from_value(object).unwrap(), &mut ())
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use tokio::time::Instant;
-use winpool_core::operation::{Done, ErrorCause, Outcome, Shortfall, WriteError};
+use winpool_core::operation::{Action, Done, ErrorCause, Outcome, RejectedPart, WriteError};
 
 /// The minimum time between two log lines about the same failure.
 const INTERVAL: Duration = Duration::from_secs(600);
@@ -82,14 +82,15 @@ impl FailureReport {
 
 /// The failures of a reconcile of the object with this name, by cause.
 pub fn failures(name: &str, done: &Done, status: Option<&Outcome>) -> Vec<FailureReport> {
-    let writes = done.results.iter().map(|(operation, outcome)| (operation.kind(), operation.object(), outcome));
-    let status = status.map(|outcome| ("write-status", name, outcome));
+    let writes = done.results.iter();
+    let writes = writes.map(|(write, outcome)| (write.action.name(), write.object.key().into_owned(), outcome));
+    let status = status.map(|outcome| (Action::WriteStatus.name(), name.to_owned(), outcome));
     let mut reports = BTreeMap::<FailureKey, FailureReport>::new();
     for (operation, object, outcome) in writes.chain(status) {
         let Some((error, taints_only)) = error_of(outcome) else { continue };
         let key = FailureKey { operation, taints_only, cause: error.cause.clone() };
         let new = || FailureReport { key: key.clone(), objects: Vec::new(), message: error.message.clone() };
-        reports.entry(key.clone()).or_insert_with(new).objects.push(object.to_owned());
+        reports.entry(key.clone()).or_insert_with(new).objects.push(object);
     }
     reports.into_values().collect()
 }
@@ -97,20 +98,19 @@ pub fn failures(name: &str, done: &Done, status: Option<&Outcome>) -> Vec<Failur
 /// The error of a write, and whether it concerns only the taints.
 fn error_of(outcome: &Outcome) -> Option<(&WriteError, bool)> {
     match outcome {
-        Outcome::Refused(error) | Outcome::Failed(error) => Some((error, false)),
-        Outcome::Partly { why: Shortfall::Refused(error), .. } => Some((error, true)),
-        Outcome::Done | Outcome::Partly { .. } | Outcome::Conflict | Outcome::NotFound | Outcome::Delayed => None,
+        Outcome::Rejected(part, error) => Some((error, *part == RejectedPart::Taints)),
+        other => other.error().map(|error| (error, false)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use winpool_core::operation::{Operation, Parts};
+    use winpool_core::operation::Write;
 
     use super::*;
 
-    fn deletion(name: &str, outcome: Outcome) -> (Operation, Outcome) {
-        (Operation::DeleteConfigMap { name: name.into(), uid: "u".into() }, outcome)
+    fn deletion(name: &str, outcome: Outcome) -> (Write, Outcome) {
+        (Write::delete_config_map(name, "u"), outcome)
     }
 
     fn error(code: u16, message: &str) -> WriteError {
@@ -126,7 +126,7 @@ mod tests {
         results.push(deletion("web-10", Outcome::Failed("timed out".into())));
         results.push(deletion("web-11", Outcome::Done));
         results.push(deletion("web-12", Outcome::Failed("connection refused".into())));
-        let refused = Outcome::Partly { written: Parts::ALL, why: Shortfall::Refused(error(403, "no taints")) };
+        let refused = Outcome::Rejected(RejectedPart::Taints, error(403, "no taints"));
         results.push(deletion("web-13", refused));
         let done = Done { results, complete: false };
         let reports = |status| {

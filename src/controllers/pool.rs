@@ -8,7 +8,7 @@ use winpool_api::{
     facts::builds::{self, Release},
 };
 use winpool_core::{
-    operation::Done,
+    kind::Kind,
     pool::{
         Snapshot, delivery,
         plan::{Plan, plan},
@@ -19,7 +19,7 @@ use winpool_core::{
 };
 
 use super::context::{Context, ReconcileResult, StatusUpdate};
-use crate::{admin::PoolReport, cluster::Resource};
+use crate::admin::PoolReport;
 
 /// Applies the spec of the pool, and reports differences in its status.
 pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
@@ -33,21 +33,21 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
         context.failed_nodes.update(pool, Vec::new());
         return ReconcileResult::not_found();
     };
-    let writes = context.write(&plan).await;
+    let (plan, writes) = context.write(plan).await;
     let done = &writes.done;
     let report = report(&snapshot, &plan, done);
-    context.metrics.pool(pool, metrics(&snapshot, &plan, done, &report.status));
-    for seconds in metrics::ready_before_taint(&plan, done, Timestamp::now()) {
+    context.metrics.pool(pool, metrics(&snapshot, &plan, &report.status));
+    for seconds in metrics::ready_before_taint(&plan, Timestamp::now()) {
         context.metrics.ready_before_taint(pool, seconds);
     }
     let mut events = report.events;
     events.extend(rollout::confirmed(&snapshot, done));
     events.extend(new_failures(&context, &snapshot, &plan));
     let update = StatusUpdate {
-        resource: Resource::Pool,
+        kind: Kind::POOL,
         name: pool,
         held: !plan.withheld.is_empty(),
-        status: report.body,
+        status: report.write,
         events,
         requeue_after: report.requeue_after,
     };
@@ -55,7 +55,7 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
 }
 
 /// The metrics of the pool.
-fn metrics(snapshot: &Snapshot, plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> PoolReport {
+fn metrics(snapshot: &Snapshot, plan: &Plan, status: &WindowsNodePoolStatus) -> PoolReport {
     let pool = &plan.pool.name;
     let phases = delivery::phases(snapshot, pool);
     let has_agents = phases.iter().any(|(_, count)| *count > 0);
@@ -64,7 +64,7 @@ fn metrics(snapshot: &Snapshot, plan: &Plan, done: &Done, status: &WindowsNodePo
     let build = plan.pool.spec.as_ref().ok().map(|spec| spec.build);
     PoolReport {
         nodes: status.nodes,
-        ready_untainted: metrics::ready_untainted(plan, done),
+        ready_untainted: metrics::ready_untainted(plan),
         holds: metrics::holds(plan),
         conditions: status.conditions.iter().map(triple).collect(),
         support_end: build.and_then(builds::release).map(Release::final_end),

@@ -1,10 +1,9 @@
 //! The profile controller: snapshot, report, status. A profile is only checked; the pools that use it render it.
 
 use tracing::info_span;
-use winpool_core::status::profile::report;
+use winpool_core::{kind::Kind, status::profile::report};
 
 use super::context::{Context, ReconcileResult, StatusUpdate, Writes};
-use crate::cluster::Resource;
 
 /// Reports in the profile's status whether it is valid and which pools use it.
 pub async fn reconcile(context: Context, profile: &str) -> ReconcileResult {
@@ -13,10 +12,10 @@ pub async fn reconcile(context: Context, profile: &str) -> ReconcileResult {
         return ReconcileResult::not_found();
     };
     let update = StatusUpdate {
-        resource: Resource::Profile,
+        kind: Kind::PROFILE,
         name: profile,
         held: false,
-        status: report.body,
+        status: report.write,
         events: report.events,
         requeue_after: report.requeue_after,
     };

@@ -569,7 +569,8 @@ fn a_profile_is_valid_invalid_or_valid_with_warnings() {
     ];
     for (spec, status, reason, part) in table {
         let model = base().profile(spec).model();
-        let body = report(&model.snapshot(), "standard").unwrap().body.unwrap();
+        let write = report(&model.snapshot(), "standard").unwrap().write.unwrap();
+        let body = write.body();
         let conditions = body["status"]["conditions"].as_array().unwrap();
         let valid = conditions.iter().find(|found| found["type"] == "Valid").unwrap();
         assert_eq!((&valid["status"], &valid["reason"]), (&json!(status), &json!(reason)));

@@ -8,13 +8,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use winpool_api::{Disruption, WindowsNodeConfigSpec, WindowsNodePoolStatus};
 use winpool_core::{
-    operation::{Done, Operation, Unwritten},
+    kind::Kind,
+    operation::{Action, Done, Object, Unwritten, Write},
     pool::{
         Snapshot,
         delivery::awaiting_confirmation,
         plan::{clean_up, plan},
     },
-    revert::Target,
     status::pool::report,
 };
 
@@ -56,16 +56,9 @@ impl Cluster {
     /// Reconciles a pool once.
     fn reconcile(&mut self, pool: &str) -> WindowsNodePoolStatus {
         let operations = plan(&self.model.snapshot(), pool).unwrap().steps.into_iter().flatten();
-        let of_agents = |operation: &Operation| {
-            use Operation::{ApplyNodeConfig, CordonNode, DeleteNodeConfig, EvictPod, UncordonNode};
-            matches!(
-                operation,
-                ApplyNodeConfig { .. }
-                    | DeleteNodeConfig { .. }
-                    | CordonNode { .. }
-                    | UncordonNode { .. }
-                    | EvictPod(_)
-            )
+        let of_agents = |write: &Write| {
+            use Action::{ApplyNodeConfig, CordonNode, DeleteNodeConfig, EvictPod, UncordonNode};
+            [ApplyNodeConfig, DeleteNodeConfig, CordonNode, UncordonNode, EvictPod].contains(&write.action)
         };
         self.log.extend(operations.filter(of_agents).filter_map(|operation| operation.summary()));
         self.model.reconcile_until(pool, usize::MAX, |_| {}).unwrap().1.status
@@ -461,7 +454,7 @@ fn without_the_kind_of_node_configs_nothing_is_delivered_and_the_status_says_why
     cluster.reconcile("web");
     let snapshot = Snapshot { node_configs: None, ..cluster.model.snapshot() };
     let plan = plan(&snapshot, "web").unwrap();
-    assert_eq!(plan.steps, Vec::<Vec<Operation>>::new());
+    assert_eq!(plan.steps, Vec::<Vec<Write>>::new());
     let status = report(&snapshot, &plan, &Done { complete: true, ..Done::default() }).status;
     let message = "WindowsNodeConfigs cannot be read, so no configuration is delivered. Apply crds and config/default";
     assert_eq!(config_in_effect(&status), ("Unknown".into(), "NotDelivered".into(), message.into()));
@@ -471,7 +464,7 @@ fn without_the_kind_of_node_configs_nothing_is_delivered_and_the_status_says_why
 fn a_node_config_that_cannot_be_written_is_reported() {
     let mut cluster = Cluster::new(1, never_drain());
     cluster.reconcile("web");
-    cluster.model.refuses = Some(|operation| matches!(operation, Operation::ApplyNodeConfig { .. }));
+    cluster.model.refuses = Some(|write| write.action == Action::ApplyNodeConfig);
     let (_, reason, message) = config_in_effect(&cluster.reconcile("web"));
     assert_eq!(reason, "WriteFailed");
     let expected =
@@ -497,7 +490,7 @@ fn a_replaced_config_map_is_not_assigned_before_it_is_restored() {
     cluster.model.edit(CONFIG, &name, |map| map["data"]["kubelet.yaml"] = json!("maxPods: 1"));
     cluster.take_log();
     let assigned = plan(&cluster.model.snapshot(), "web").unwrap().steps.into_iter().flatten();
-    let assigned = assigned.filter(|operation| matches!(operation, Operation::ApplyNodeConfig { .. }));
+    let assigned = assigned.filter(|write| write.action == Action::ApplyNodeConfig);
     assert_eq!(assigned.count(), 0, "the foreign digest is not assigned");
     cluster.converge();
     for name in ["win-1", "win-2"] {
@@ -516,13 +509,11 @@ fn a_confirmation_is_written_before_the_assignment_that_it_makes_room_for() {
         cluster.act();
     }
     let steps = plan(&cluster.model.snapshot(), "web").unwrap().steps;
-    let written = |step: &Vec<Operation>| {
-        let node = |operation: &Operation| match operation {
-            Operation::ApplyNodeConfig { name, body, .. } => {
-                let what = if body["spec"]["confirmed"].is_string() { "confirm" } else { "assign" };
-                Some(format!("{what} {name}"))
-            }
-            _ => None,
+    let written = |step: &Vec<Write>| {
+        let node = |write: &Write| {
+            let body = write.body();
+            let what = if body["spec"]["confirmed"].is_string() { "confirm" } else { "assign" };
+            (write.action == Action::ApplyNodeConfig).then(|| format!("{what} {}", write.object.name))
         };
         step.iter().filter_map(node).collect::<Vec<_>>()
     };
@@ -544,14 +535,16 @@ fn no_change_of_a_node_begins_while_a_confirmation_could_not_be_written() {
         assigned_at: Time(Timestamp::UNIX_EPOCH),
     };
     let (assign, confirm) = (spec(None), spec(Some("1")));
+    let failed = |kind, name| Write::delete(Action::DeleteNodeConfig, Object::new(kind, name));
     let mut unwritten = Unwritten::default();
     let permitted = |unwritten: &Unwritten| {
         [("win-2", &assign), ("win-2", &confirm), ("win-1", &confirm)]
-            .map(|(node, spec)| Operation::apply_node_config(node, None, spec).is_permitted(unwritten))
+            .map(|(node, spec)| Write::apply_node_config(node, None, spec))
+            .map(|write| !write.is_blocked(unwritten) && write.waits_for(unwritten).is_none())
     };
     assert_eq!(permitted(&unwritten), [true, true, true]);
-    unwritten.add(Target::Node, "win-3");
+    unwritten.add(&failed(Kind::NODE, "win-3"));
     assert_eq!(permitted(&unwritten), [true, true, true]);
-    unwritten.add(Target::NodeConfig, "win-1");
+    unwritten.add(&failed(Kind::NODE_CONFIG, "win-1"));
     assert_eq!(permitted(&unwritten), [false, true, false]);
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use winpool_api::RuntimeClassState;
 use winpool_core::{
-    operation::{Done, Operation, Unwritten},
+    operation::{Done, Outcome, Unwritten, Write},
     pool::{Snapshot, plan::plan},
     revert::RevertDetector,
     status::pool::{Report, report},
@@ -102,6 +102,13 @@ fn the_configurations_of_another_pool_are_not_deleted() {
     assert_eq!(model.names(CONFIG), expected);
 }
 
+/// Notes a write that succeeded.
+fn note(reverts: &mut RevertDetector, write: &Write, outcome: &Outcome, now: Timestamp) {
+    if *outcome == Outcome::Done {
+        reverts.note(&write.identity(), &write.field_writes(), now);
+    }
+}
+
 /// An operator whose writes another client reverts.
 struct RevertTest {
     model: Model,
@@ -120,14 +127,15 @@ impl RevertTest {
         let mut done = Done { results: Vec::new(), complete: true };
         for operation in plan.steps.iter().flatten() {
             let outcome = self.model.run_after(operation, &Unwritten::default());
-            self.reverts.note(&operation.identity(), &operation.field_writes(&outcome), self.model.now);
+            note(&mut self.reverts, operation, &outcome, self.model.now);
             done.results.push((operation.clone(), outcome));
         }
+        let plan = plan.with_outcomes(&done);
         let report = report(&snapshot, &plan, &done);
-        if let Some(body) = &report.body {
-            self.model.write_status(POOL, "web", body);
+        if let Some(write) = &report.write {
+            self.model.write_status(write);
         }
-        let of_class = |operation: &&Operation| operation.object() == CLASS_NAME;
+        let of_class = |write: &&Write| write.object.name == CLASS_NAME;
         let writes = plan.steps.iter().flatten().filter(of_class).count();
         (report, writes)
     }
@@ -138,7 +146,7 @@ impl RevertTest {
             let plan = plan(&self.snapshot(), "web").unwrap();
             for operation in plan.steps.iter().flatten() {
                 let outcome = self.model.run_after(operation, &Unwritten::default());
-                self.reverts.note(&operation.identity(), &operation.field_writes(&outcome), self.model.now);
+                note(&mut self.reverts, operation, &outcome, self.model.now);
             }
         }
     }

@@ -7,8 +7,9 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use serde_json::{Map, Value, json};
 use winpool_api::facts::Minor;
 use winpool_core::{
+    kind::Kind,
     node::WindowsNode,
-    operation::{AfterFailure, Done, Operation, Outcome, Shortfall, Unwritten},
+    operation::{AfterFailure, Done, Object, Outcome, Rejection, Unwritten, Verb, Write},
     ownership::Ownership,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
@@ -29,8 +30,12 @@ pub struct Model {
     version: u64,
     pub now: Timestamp,
     pub api_server: Minor,
-    /// The operations that are rejected.
-    pub refuses: Option<fn(&Operation) -> bool>,
+    /// The writes that are rejected.
+    pub refuses: Option<fn(&Write) -> bool>,
+    /// What admission has rejected, by node.
+    pub rejections: BTreeMap<String, Rejection>,
+    /// The RuntimeClasses and ConfigMaps that could not be written.
+    failed: BTreeMap<String, Write>,
     /// The key that signs the records.
     pub key: u8,
 }
@@ -56,6 +61,8 @@ impl Model {
             now,
             api_server: Minor(34),
             refuses: None,
+            rejections: BTreeMap::new(),
+            failed: BTreeMap::new(),
             key: 7,
         }
     }
@@ -155,6 +162,8 @@ impl Model {
             api_server: Some(self.api_server),
             ownership: Arc::new(Ownership::signed(OwnershipKey::new(&[self.key; OwnershipKey::LENGTH]))),
             node_configs: Some(self.all(NODE_CONFIG).map(|config| NodeConfigView::from_object(read(config))).collect()),
+            rejections: self.rejections.clone(),
+            unwritten: self.unwritten(),
             pods: Some(self.all(POD).map(read_pod).collect()),
             controllers: Controllers {
                 deployments: self.all(DEPLOYMENT).map(read_controller::<Deployment>).collect(),
@@ -165,81 +174,51 @@ impl Model {
         }
     }
 
-    /// Runs an operation after the writes of these objects failed.
-    pub fn run_after(&mut self, operation: &Operation, unwritten: &Unwritten) -> Outcome {
-        if self.refuses.is_some_and(|refuses| refuses(operation)) {
+    /// Runs a write after the writes of these objects failed.
+    pub fn run_after(&mut self, write: &Write, unwritten: &Unwritten) -> Outcome {
+        if let Some(dependency) = write.waits_for(unwritten) {
+            return Outcome::Waits(dependency.clone());
+        }
+        if self.refuses.is_some_and(|refuses| refuses(write)) {
             return Outcome::Refused("rejected by the model".into());
         }
-        match operation {
-            Operation::AddFinalizer { pool, resource_version, finalizers }
-            | Operation::RemoveFinalizer { pool, resource_version, finalizers } => {
-                let patch = json!({"metadata": {"resourceVersion": resource_version, "finalizers": finalizers}});
-                let outcome = self.merge(POOL, pool, &patch);
-                let object = self.get(POOL, pool);
-                if object.is_some_and(|object| object["metadata"].get("deletionTimestamp").is_some())
-                    && finalizers.is_empty()
-                {
-                    self.objects.remove(&(POOL, pool.clone()));
-                }
-                outcome
-            }
-            Operation::RecordApplied { pool, body } => self.write_status(POOL, pool, body),
-            Operation::ApplyRuntimeClass { name, body, .. } if !self.is_current(CLASS, name, body) => Outcome::Conflict,
-            Operation::ApplyRuntimeClass { name, body, .. } => {
-                if self.get(CLASS, name).is_some_and(|class| class["handler"] != body["handler"]) {
+        let Object { kind, name, uid, .. } = &write.object;
+        let (kind, exists) = (kind.name, self.get(kind.name, name).is_some());
+        match write.verb {
+            // The model has no Cluster API.
+            _ if Kind::CLUSTER_API.contains(&write.object.kind) || kind == Kind::SECRET.name => Outcome::NotFound,
+            Verb::Create if kind == CONFIG && exists => Outcome::Refused("already exists".into()),
+            Verb::Delete | Verb::Evict => self.delete_exactly(kind, name, uid.as_deref().unwrap()),
+            Verb::Merge | Verb::ApplyStatus if !exists => Outcome::NotFound,
+            _ if !self.is_current(write) => Outcome::Conflict,
+            Verb::ApplyStatus => self.write_status(write),
+            Verb::Create | Verb::Apply => {
+                let body = write.body();
+                if kind == CLASS && self.get(CLASS, name).is_some_and(|class| class["handler"] != body["handler"]) {
                     return Outcome::Refused("field is immutable".into());
                 }
-                self.apply(CLASS, name, body)
+                self.apply(kind, name, &body)
             }
-            Operation::StripRuntimeClass { name, body } => {
-                if self.get(CLASS, name).is_none() {
-                    return Outcome::NotFound;
+            Verb::Merge => {
+                self.merge(kind, name, &write.body());
+                let object = self.get(kind, name).unwrap();
+                let finalizers = object["metadata"]["finalizers"].as_array();
+                if object["metadata"].get("deletionTimestamp").is_some() && finalizers.is_none_or(Vec::is_empty) {
+                    self.objects.remove(&(kind, name.clone()));
                 }
-                if !self.is_current(CLASS, name, body) {
-                    return Outcome::Conflict;
-                }
-                self.edit(CLASS, name, |object| merge_fields(object, body));
-                self.keep_version(CLASS, name);
                 Outcome::Done
-            }
-            Operation::CreateConfigMap { name, .. } if self.get(CONFIG, name).is_some() => {
-                Outcome::Refused("already exists".into())
-            }
-            Operation::CreateConfigMap { name, body } => self.apply(CONFIG, name, body),
-            Operation::DeleteRuntimeClass { name, uid } => self.delete_exactly(CLASS, name, uid),
-            Operation::DeleteConfigMap { name, uid } => self.delete_exactly(CONFIG, name, uid),
-            Operation::ApplyNodeConfig { name, body, .. } if !self.is_current(NODE_CONFIG, name, body) => {
-                Outcome::Conflict
-            }
-            Operation::ApplyNodeConfig { name, body, .. } => self.apply(NODE_CONFIG, name, body),
-            Operation::DeleteNodeConfig { name, uid } => self.delete_exactly(NODE_CONFIG, name, uid),
-            Operation::CordonNode { node, body } | Operation::UncordonNode { node, body } => {
-                self.merge(NODE, node, body)
-            }
-            // The model has no Cluster API.
-            Operation::CreateMachineObject { .. }
-            | Operation::PatchMachineObject { .. }
-            | Operation::DeleteMachineObject { .. } => Outcome::NotFound,
-            Operation::EvictPod(pod) => self.delete_exactly(POD, &pod.name, &pod.uid),
-            Operation::PatchNode(patch) => {
-                let (parts, dependency) = patch.writable(unwritten);
-                match (self.merge(NODE, &patch.node, &patch.body(parts)), dependency) {
-                    (Outcome::Done, Some((target, name))) => {
-                        Outcome::Partly { written: parts, why: Shortfall::Waits(target, name) }
-                    }
-                    (outcome, _) => outcome,
-                }
             }
         }
     }
 
-    /// Whether a body was planned from the stored version, or the object was only written since by the same reconcile. A body
+    /// Whether a write was planned from the stored version, or the object was only written since by the same reconcile. A write
     /// without a version is for an object that does not exist.
-    fn is_current(&self, kind: &'static str, name: &str, body: &Value) -> bool {
-        let stored = self.get(kind, name).map(|object| &object["metadata"]["resourceVersion"]);
+    fn is_current(&self, write: &Write) -> bool {
+        let Object { kind, name, .. } = &write.object;
+        let stored = self.get(kind.name, name).map(|object| &object["metadata"]["resourceVersion"]);
         let written = self.written.borrow();
-        stored == body["metadata"].get("resourceVersion")
-            || stored.is_some_and(|stored| written.get(&(kind, name.to_owned())) == Some(stored))
+        stored.and_then(Value::as_str) == write.planned_from.as_deref()
+            || stored.is_some_and(|stored| written.get(&(kind.name, name.clone())) == Some(stored))
     }
 
     /// Records the version that an operation has left.
@@ -248,15 +227,9 @@ impl Model {
         self.written.borrow_mut().extend(version.map(|version| ((kind, name.to_owned()), version)));
     }
 
-    fn merge(&mut self, kind: &'static str, name: &str, patch: &Value) -> Outcome {
-        let Some(object) = self.get(kind, name) else { return Outcome::NotFound };
-        if patch["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
-            return Outcome::Conflict;
-        }
-        let patch = patch.clone();
-        self.edit(kind, name, |object| merge_fields(object, &patch));
+    fn merge(&mut self, kind: &'static str, name: &str, patch: &Value) {
+        self.edit(kind, name, |object| merge_fields(object, patch));
         self.keep_version(kind, name);
-        Outcome::Done
     }
 
     /// Server-side apply by one manager: fields that it no longer applies are removed, the others are merged.
@@ -275,16 +248,18 @@ impl Model {
         Outcome::Done
     }
 
-    pub fn write_status(&mut self, kind: &'static str, name: &str, body: &Value) -> Outcome {
-        if self.get(kind, name).is_none() {
+    /// Applies a status to its version.
+    pub fn write_status(&mut self, write: &Write) -> Outcome {
+        let Object { kind, name, .. } = &write.object;
+        if self.get(kind.name, name).is_none() {
             return Outcome::NotFound;
         }
-        if !self.is_current(kind, name, body) {
+        if !self.is_current(write) {
             return Outcome::Conflict;
         }
-        let status = body["status"].clone();
-        self.edit(kind, name, |object| object["status"] = status);
-        self.keep_version(kind, name);
+        let status = write.body()["status"].clone();
+        self.edit(kind.name, name, |object| object["status"] = status);
+        self.keep_version(kind.name, name);
         Outcome::Done
     }
 
@@ -299,33 +274,50 @@ impl Model {
         }
     }
 
-    /// Reconciles a pool, interrupted after `cut` operations. `after` is called after each operation.
+    /// Remembers the RuntimeClasses and ConfigMaps that could not be written, as the caches do.
+    fn remember(&mut self, write: &Write, outcome: &Outcome) {
+        if [Kind::RUNTIME_CLASS, Kind::CONFIG_MAP].contains(&write.object.kind) {
+            self.failed.remove(&write.object.name);
+            self.failed.extend((!outcome.succeeded()).then(|| (write.object.name.clone(), write.clone())));
+        }
+    }
+
+    fn unwritten(&self) -> Unwritten {
+        let mut unwritten = Unwritten::default();
+        self.failed.values().for_each(|write| unwritten.add(write));
+        unwritten
+    }
+
+    /// Reconciles a pool, interrupted after `cut` operations. `after` is called after each write.
     pub fn reconcile_until(&mut self, pool: &str, cut: usize, mut after: impl FnMut(&Self)) -> Option<(Plan, Report)> {
         let snapshot = self.snapshot();
         let plan = plan(&snapshot, pool)?;
         let mut done = Done { results: Vec::new(), complete: true };
         let mut unwritten = Unwritten::default();
-        for operation in plan.steps.iter().flatten() {
+        for write in plan.steps.iter().flatten() {
             if done.results.len() == cut {
                 return None;
             }
-            if !operation.is_permitted(&unwritten) {
+            let waits = write.waits_for(&unwritten).is_some() && write.node_edit().is_none();
+            if waits || write.is_blocked(&unwritten) {
                 continue;
             }
-            let outcome = self.run_after(operation, &unwritten);
+            let outcome = self.run_after(write, &unwritten);
             after(self);
-            if !matches!(outcome, Outcome::Done | Outcome::NotFound | Outcome::Partly { .. }) {
+            if !outcome.succeeded() {
                 done.complete = false;
-                unwritten.add(operation.target(), operation.object());
+                unwritten.add(write);
             }
-            done.results.push((operation.clone(), outcome));
+            self.remember(write, &outcome);
+            done.results.push((write.clone(), outcome));
             if !done.complete && plan.after_failure == AfterFailure::Stop {
                 break;
             }
         }
+        let plan = plan.with_outcomes(&done);
         let report = report(&snapshot, &plan, &done);
-        if let Some(body) = &report.body {
-            self.write_status(POOL, pool, body);
+        if let Some(write) = &report.write {
+            self.write_status(write);
         }
         Some((plan, report))
     }
@@ -335,13 +327,13 @@ impl Model {
         self.converge_watched(|_| {})
     }
 
-    /// Like [`Self::converge`]; `after` is called after each operation.
+    /// Like [`Self::converge`]; `after` is called after each write.
     pub fn converge_watched(&mut self, mut after: impl FnMut(&Self)) -> usize {
         for round in 0..12 {
             let mut is_converged = true;
             for pool in self.names(POOL) {
                 if let Some((plan, report)) = self.reconcile_until(&pool, usize::MAX, &mut after) {
-                    is_converged &= plan.steps.is_empty() && report.body.is_none();
+                    is_converged &= plan.steps.is_empty() && report.write.is_none();
                 }
             }
             if is_converged {

@@ -369,8 +369,7 @@ fn every_new_no_execute_taint_is_held_if_pods_are_not_known() {
     let mut snapshot = model.snapshot();
     snapshot.pods = None;
     let plan = plan(&snapshot, "web").unwrap();
-    let summaries: Vec<_> =
-        plan.steps.iter().flatten().filter_map(winpool_core::operation::Operation::summary).collect();
+    let summaries: Vec<_> = plan.steps.iter().flatten().filter_map(winpool_core::operation::Write::summary).collect();
     assert!(summaries.iter().all(|summary| !summary.contains("drain")), "{summaries:?}");
 }
 
@@ -378,7 +377,7 @@ fn every_new_no_execute_taint_is_held_if_pods_are_not_known() {
 fn a_rejected_cleanup_keeps_taints_record_label_and_finalizer() {
     let mut model = converged(&json!({"deletionPolicy": "Cleanup"}), &json!([]));
     let before = win(&model).clone();
-    model.refuses = Some(|operation| matches!(operation, winpool_core::operation::Operation::PatchNode(_)));
+    model.refuses = Some(|write| write.node_edit().is_some());
     model.delete(POOL, "web");
     for _ in 0..3 {
         model.reconcile_until("web", usize::MAX, |_| {});

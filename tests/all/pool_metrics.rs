@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use winpool_core::{
-    operation::{Done, Outcome, Parts, Shortfall, TaintPart},
+    operation::{Done, Outcome, RejectedPart},
     pool::plan::{Plan, plan},
     status::metrics::{holds, ready_before_taint, ready_untainted},
 };
@@ -38,12 +38,12 @@ fn ready_since(status: &str, since: &str) -> impl FnOnce(&mut Value) {
 fn ended(model: &Model, outcome: &Outcome) -> (Plan, Done) {
     let plan = plan(&model.snapshot(), "web").unwrap();
     let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), outcome.clone())).collect();
-    (plan, Done { results, complete: true })
+    let done = Done { results, complete: true };
+    (plan.with_outcomes(&done), done)
 }
 
 fn without_taints() -> Outcome {
-    let written = Parts { taints: TaintPart::None, ..Parts::ALL };
-    Outcome::Partly { written, why: Shortfall::Refused("denied".into()) }
+    Outcome::Rejected(RejectedPart::Taints, "denied".into())
 }
 
 #[test]
@@ -58,10 +58,10 @@ fn a_new_node_counts_with_the_time_since_it_became_ready_when_its_taints_are_set
         ("True", three_seconds, Outcome::Conflict, None, 1),
         ("False", three_seconds, Outcome::Conflict, None, 0),
     ] {
-        let (plan, done) = ended(&model(&json!({}), ready_since(status, since)), &outcome);
+        let (plan, _) = ended(&model(&json!({}), ready_since(status, since)), &outcome);
         let at: Timestamp = "2026-06-01T12:00:00.5Z".parse().unwrap();
-        assert_eq!(ready_before_taint(&plan, &done, at), Vec::from_iter(seconds), "{status} {since} {outcome:?}");
-        assert_eq!(ready_untainted(&plan, &done), untainted, "{status} {since} {outcome:?}");
+        assert_eq!(ready_before_taint(&plan, at), Vec::from_iter(seconds), "{status} {since} {outcome:?}");
+        assert_eq!(ready_untainted(&plan), untainted, "{status} {since} {outcome:?}");
     }
 }
 
@@ -72,7 +72,7 @@ fn a_taint_that_is_set_again_is_not_that_of_a_new_node() {
     model.edit(NODE, "win-1", |node| node["spec"]["taints"] = json!([]));
     let (plan, done) = ended(&model, &Outcome::Done);
     assert!(!done.results.is_empty());
-    assert_eq!(ready_before_taint(&plan, &done, Timestamp::MAX), Vec::<f64>::new());
+    assert_eq!(ready_before_taint(&plan, Timestamp::MAX), Vec::<f64>::new());
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn only_taints_that_exclude_pods_of_a_pool_that_writes_count() {
         (json!({"mode": "Observe"}), 0),
         (json!({"paused": true}), 0),
     ] {
-        let (plan, done) = ended(&model(&spec, |_| {}), &Outcome::Conflict);
-        assert_eq!(ready_untainted(&plan, &done), untainted, "{spec}");
+        let (plan, _) = ended(&model(&spec, |_| {}), &Outcome::Conflict);
+        assert_eq!(ready_untainted(&plan), untainted, "{spec}");
     }
 }
 

@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 use winpool_core::{
+    kind::Kind,
     node::WindowsNode,
-    operation::{Done, NodePatch, Operation, Outcome},
+    operation::{Done, Object, Outcome, Verb, Write},
     pool::{
         Snapshot,
         plan::{Plan, plan},
     },
-    revert::Target,
     status::pool::report,
 };
 
@@ -114,12 +114,12 @@ prop_compose! {
 }
 
 /// Writes that the API server rejects: all or some of those to other objects than nodes.
-fn any_refusal() -> impl Strategy<Value = fn(&Operation) -> bool> {
-    let refusals: [fn(&Operation) -> bool; 4] = [
-        |operation| operation.target() == Target::ConfigMap,
-        |operation| operation.target() == Target::RuntimeClass,
-        |operation| operation.target() == Target::Pool,
-        |operation| operation.target() != Target::Node,
+fn any_refusal() -> impl Strategy<Value = fn(&Write) -> bool> {
+    let refusals: [fn(&Write) -> bool; 4] = [
+        |write| write.object.kind == Kind::CONFIG_MAP,
+        |write| write.object.kind == Kind::RUNTIME_CLASS,
+        |write| write.object.kind == Kind::POOL && write.verb == Verb::Merge,
+        |write| write.object.kind != Kind::NODE,
     ];
     select(refusals.to_vec())
 }
@@ -166,14 +166,12 @@ fn with_names(snapshot: &Snapshot, names: &BTreeMap<String, String>) -> Snapshot
 }
 
 /// The steps of a plan with the nodes renamed; the operations of one step are independent of each other.
-fn in_any_order(steps: &[Vec<Operation>], rename: impl Fn(&str) -> String) -> Vec<Vec<String>> {
-    let text = |operation: &Operation| match operation {
-        Operation::PatchNode(patch) => {
-            format!("{:?}", NodePatch { node: rename(&patch.node), ..patch.as_ref().clone() })
-        }
-        other => format!("{other:?}"),
+fn in_any_order(steps: &[Vec<Write>], rename: impl Fn(&str) -> String) -> Vec<Vec<String>> {
+    let text = |write: &Write| {
+        let name = if write.node_edit().is_some() { rename(&write.object.name) } else { write.object.name.clone() };
+        format!("{:?}", Write { object: Object { name, ..write.object.clone() }, ..write.clone() })
     };
-    let sorted = |step: &Vec<Operation>| {
+    let sorted = |step: &Vec<Write>| {
         let mut texts: Vec<String> = step.iter().map(text).collect();
         texts.sort();
         texts
@@ -184,7 +182,8 @@ fn in_any_order(steps: &[Vec<Operation>], rename: impl Fn(&str) -> String) -> Ve
 /// The status of a pool after its plan has been run, without messages, because they contain names of nodes.
 fn status_without_names(snapshot: &Snapshot, plan: &Plan) -> Value {
     let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
-    let mut status = json!(report(snapshot, plan, &Done { results, complete: true }).status);
+    let done = Done { results, complete: true };
+    let mut status = json!(report(snapshot, &plan.clone().with_outcomes(&done), &done).status);
     for condition in status["conditions"].as_array_mut().unwrap() {
         condition["message"].take();
     }
@@ -206,7 +205,7 @@ proptest! {
     fn plans_converge(mut model in any_model()) {
         model.converge();
         for pool in model.names(POOL) {
-            prop_assert_eq!(plan(&model.snapshot(), &pool).unwrap().steps, Vec::<Vec<Operation>>::new());
+            prop_assert_eq!(plan(&model.snapshot(), &pool).unwrap().steps, Vec::<Vec<Write>>::new());
         }
     }
 

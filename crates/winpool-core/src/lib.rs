@@ -5,6 +5,7 @@ mod decode;
 pub mod election;
 pub mod image;
 mod json_path;
+pub mod kind;
 pub mod kubernetes;
 pub mod lint;
 pub mod manifests;

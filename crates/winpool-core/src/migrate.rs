@@ -24,7 +24,7 @@ use super::{
 use crate::{
     image::{Compatibility, ImageEvidence, Reference, tag},
     node::WindowsNode,
-    operation::Operation,
+    operation::{Action, Body},
     pool::{
         Pool, RuntimeClassView, Snapshot, Spec,
         plan::{Plan, Planner},
@@ -291,8 +291,9 @@ fn snapshot_after(snapshot: &Snapshot, pool: &str, target: &Target) -> Option<Sn
 
 /// The RuntimeClasses that a plan creates or changes.
 fn planned_classes(plan: Plan) -> impl Iterator<Item = RuntimeClassView> {
-    plan.steps.into_iter().flatten().chain(plan.withheld).filter_map(|operation| {
-        let Operation::ApplyRuntimeClass { body, .. } = operation else { return None };
+    let writes = plan.steps.into_iter().flatten().chain(plan.withheld);
+    writes.filter(|write| write.action == Action::ApplyRuntimeClass).filter_map(|write| {
+        let Body::Value(body) = write.body else { return None };
         let class = serde_json::from_value::<k8s_openapi::api::node::v1::RuntimeClass>(body).ok()?;
         Some(RuntimeClassView::from(class))
     })

@@ -5,51 +5,13 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    fmt,
     sync::Arc,
 };
 
 use jiff::{SignedDuration, Timestamp};
 use winpool_api::{Taint, TaintKey};
 
-/// A kind of object that is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // the names say it
-pub enum Target {
-    Pool,
-    PoolStatus,
-    RuntimeClass,
-    ConfigMap,
-    Node,
-    /// A WindowsNodeConfig.
-    NodeConfig,
-    Pod,
-    /// The Secret of a template.
-    Secret,
-    KubeadmConfigTemplate,
-    KubeadmConfig,
-    MachineDeployment,
-    MachinePool,
-}
-
-impl fmt::Display for Target {
-    /// The kind of the object.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pool | Self::PoolStatus => "WindowsNodePool",
-            Self::RuntimeClass => "RuntimeClass",
-            Self::ConfigMap => "ConfigMap",
-            Self::Node => "Node",
-            Self::NodeConfig => "WindowsNodeConfig",
-            Self::Pod => "Pod",
-            Self::Secret => "Secret",
-            Self::KubeadmConfigTemplate => "KubeadmConfigTemplate",
-            Self::KubeadmConfig => "KubeadmConfig",
-            Self::MachineDeployment => "MachineDeployment",
-            Self::MachinePool => "MachinePool",
-        })
-    }
-}
+use crate::kind::Kind;
 
 /// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -57,7 +19,7 @@ pub enum ObjectId {
     /// Only this object, not one that is created again with the same name.
     Uid(Arc<str>),
     /// Any object with this name.
-    Name(Target, Arc<str>),
+    Name(Kind, Arc<str>),
 }
 
 /// A field of an object, and the value that a write sets.

@@ -9,9 +9,8 @@ use std::{
 use http::{Request, Response, header};
 use kube::client::Body;
 use winpool_core::{
-    operation::{Edit, NodeChange, TaintChange, TolerationDependency},
-    record::Record,
-    revert::Target,
+    node::WindowsNode,
+    operation::{Dependency, Edit, NodeEdit, RejectedPart},
 };
 
 use super::*;
@@ -50,27 +49,23 @@ fn failure(code: u16, message: &str) -> (u16, Value) {
 }
 
 /// A change of a label and the taints.
-fn change() -> NodeChange {
-    NodeChange {
+fn edit() -> NodeEdit {
+    NodeEdit {
         labels: [("winpool.dev/pool".to_owned(), Some("web".to_owned()))].into(),
-        taints: TaintChange { taints: Some(vec![]), ..TaintChange::default() },
-        record_without_taints: Some(Edit::Keep),
-        ..NodeChange::default()
+        taints: Some(vec![]),
+        if_rejected: Some(RejectedPart::Taints),
+        ..NodeEdit::default()
     }
 }
 
-fn patch(node: &str) -> Operation {
-    patch_with(node, change())
+fn patch(node: &str) -> Write {
+    patch_with(node, edit())
 }
 
-fn patch_with(node: &str, change: NodeChange) -> Operation {
-    Operation::PatchNode(Arc::new(NodePatch {
-        node: node.into(),
-        uid: "u-1".into(),
-        resource_version: "7".into(),
-        change: Arc::new(change),
-        ownership: Arc::default(),
-    }))
+fn patch_with(node: &str, edit: NodeEdit) -> Write {
+    let metadata = json!({"name": node, "uid": "u-1", "resourceVersion": "7"});
+    let node: k8s_openapi::api::core::v1::Node = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+    Write::edit_node(&WindowsNode::from(node), Arc::new(edit), Arc::default())
 }
 
 /// The error of an answer with this code and message.
@@ -79,40 +74,42 @@ fn status(code: u16, message: &str) -> WriteError {
     WriteError { cause, message: message.into() }
 }
 
-/// The outcome if labels and annotations are written, and the taints are rejected.
-fn without_taints(code: u16, message: &str) -> Outcome {
-    let written = Parts { taints: TaintPart::None, ..Parts::ALL };
-    Outcome::Partly { written, why: Shortfall::Refused(status(code, message)) }
+fn add_finalizer() -> Write {
+    Write::finalizers(Action::AddFinalizer, "web", "7", &["winpool.dev/cleanup".to_owned()])
 }
 
-fn add_finalizer() -> Operation {
-    Operation::AddFinalizer {
-        pool: "web".into(),
-        resource_version: "7".into(),
-        finalizers: vec!["winpool.dev/cleanup".into()],
-    }
+fn create_config_map() -> Write {
+    Write::create(Action::CreateConfigMap, Object::new(Kind::CONFIG_MAP, "web-1"), json!({"kind": "ConfigMap"}))
 }
 
-fn create_config_map() -> Operation {
-    Operation::CreateConfigMap { name: "web-1".into(), body: json!({"kind": "ConfigMap"}) }
+fn apply_node_config(version: Option<&str>) -> Write {
+    let object = Object::new(Kind::NODE_CONFIG, "win-1");
+    Write::apply(Action::ApplyNodeConfig, object, version, json!({"metadata": {}}), String::new())
 }
 
-fn apply_node_config(metadata: Value) -> Operation {
-    Operation::ApplyNodeConfig { name: "win-1".into(), body: json!({"metadata": metadata}), change: String::new() }
+fn class() -> Object {
+    Object::new(Kind::RUNTIME_CLASS, "win")
 }
 
-fn apply_class(metadata: Value) -> Operation {
-    let body = json!({"metadata": metadata});
-    Operation::ApplyRuntimeClass { name: "win".into(), body, change: String::new(), uid: None, writes: vec![] }
+fn apply_class(version: Option<&str>) -> Write {
+    Write::apply(Action::ApplyRuntimeClass, class(), version, json!({"metadata": {}}), String::new())
 }
 
-fn evict() -> Operation {
-    Operation::EvictPod(EvictedPod {
-        key: "shop/web-1".into(),
-        namespace: "shop".into(),
-        name: "web-1".into(),
-        uid: "u-1".into(),
-    })
+fn delete_class() -> Write {
+    Write::delete(Action::DeleteRuntimeClass, class().with_uid("u-1"))
+}
+
+fn evict() -> Write {
+    Write::evict_pod("shop", "web-1", "u-1")
+}
+
+fn status_of(kind: Kind, name: &str) -> Write {
+    Write::status(Action::RecordApplied, Object::new(kind, name), "7", &json!({"applied": {}}))
+}
+
+fn cordon(action: Action, unschedulable: Value) -> Write {
+    let body = json!({"spec": {"unschedulable": unschedulable}});
+    Write::merge(action, Object::new(Kind::NODE, "win-1"), "7", body)
 }
 
 #[tokio::test]
@@ -129,17 +126,20 @@ async fn each_operation_sends_one_request() {
             json!({"metadata": {"resourceVersion": "7", "finalizers": ["winpool.dev/cleanup"]}}),
         ),
         (
-            Operation::RemoveFinalizer { pool: "web".into(), resource_version: "8".into(), finalizers: vec![] },
+            Write::finalizers(Action::RemoveFinalizer, "web", "8", &[]),
             ("PATCH", format!("{pool}?&fieldManager=winpool-finalizers"), MERGE),
             json!({"metadata": {"resourceVersion": "8", "finalizers": []}}),
         ),
         (
-            Operation::RecordApplied { pool: "web".into(), body: json!({"status": {"applied": {}}}) },
+            status_of(Kind::POOL, "web"),
             ("PATCH", format!("{pool}/status?&force=true&fieldManager=winpool-status"), APPLY),
-            json!({"status": {"applied": {}}}),
+            json!({
+                "apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool",
+                "metadata": {"name": "web", "resourceVersion": "7"}, "status": {"applied": {}},
+            }),
         ),
         (
-            apply_class(json!({})),
+            apply_class(None),
             (
                 "POST",
                 "/apis/node.k8s.io/v1/runtimeclasses?&fieldManager=winpool&fieldValidation=Strict".to_owned(),
@@ -148,7 +148,7 @@ async fn each_operation_sends_one_request() {
             json!({"metadata": {}}),
         ),
         (
-            apply_class(json!({"resourceVersion": "7"})),
+            apply_class(Some("7")),
             (
                 "PATCH",
                 "/apis/node.k8s.io/v1/runtimeclasses/win?&force=true&fieldManager=winpool&fieldValidation=Strict"
@@ -158,12 +158,12 @@ async fn each_operation_sends_one_request() {
             json!({"metadata": {"resourceVersion": "7"}}),
         ),
         (
-            Operation::StripRuntimeClass { name: "win".into(), body: json!({"metadata": {"resourceVersion": "7"}}) },
+            Write::merge(Action::StripRuntimeClass, class(), "7", json!({})),
             ("PATCH", "/apis/node.k8s.io/v1/runtimeclasses/win?&fieldManager=winpool".to_owned(), MERGE),
             json!({"metadata": {"resourceVersion": "7"}}),
         ),
         (
-            Operation::DeleteRuntimeClass { name: "win".into(), uid: "u-1".into() },
+            delete_class(),
             ("DELETE", "/apis/node.k8s.io/v1/runtimeclasses/win?".to_owned(), JSON),
             delete.clone(),
         ),
@@ -177,7 +177,7 @@ async fn each_operation_sends_one_request() {
             json!({"kind": "ConfigMap"}),
         ),
         (
-            Operation::DeleteConfigMap { name: "web-1".into(), uid: "u-1".into() },
+            Write::delete_config_map("web-1", "u-1"),
             ("DELETE", "/api/v1/namespaces/winpool-system/configmaps/web-1?".to_owned(), JSON),
             delete.clone(),
         ),
@@ -190,7 +190,7 @@ async fn each_operation_sends_one_request() {
             }),
         ),
         (
-            apply_node_config(json!({})),
+            apply_node_config(None),
             (
                 "POST",
                 "/apis/winpool.dev/v1alpha1/windowsnodeconfigs?&fieldManager=winpool&fieldValidation=Strict".to_owned(),
@@ -199,7 +199,7 @@ async fn each_operation_sends_one_request() {
             json!({"metadata": {}}),
         ),
         (
-            apply_node_config(json!({"resourceVersion": "7"})),
+            apply_node_config(Some("7")),
             (
                 "PATCH",
                 "/apis/winpool.dev/v1alpha1/windowsnodeconfigs/win-1?&force=true&fieldManager=winpool&fieldValidation=Strict"
@@ -209,19 +209,19 @@ async fn each_operation_sends_one_request() {
             json!({"metadata": {"resourceVersion": "7"}}),
         ),
         (
-            Operation::DeleteNodeConfig { name: "win-1".into(), uid: "u-1".into() },
+            Write::delete(Action::DeleteNodeConfig, Object::new(Kind::NODE_CONFIG, "win-1").with_uid("u-1")),
             ("DELETE", "/apis/winpool.dev/v1alpha1/windowsnodeconfigs/win-1?".to_owned(), JSON),
             delete,
         ),
         (
-            Operation::CordonNode { node: "win-1".into(), body: json!({"spec": {"unschedulable": true}}) },
+            cordon(Action::CordonNode, json!(true)),
             ("PATCH", "/api/v1/nodes/win-1?&fieldManager=winpool-nodes".to_owned(), MERGE),
-            json!({"spec": {"unschedulable": true}}),
+            json!({"metadata": {"resourceVersion": "7"}, "spec": {"unschedulable": true}}),
         ),
         (
-            Operation::UncordonNode { node: "win-1".into(), body: json!({"spec": {"unschedulable": null}}) },
+            cordon(Action::UncordonNode, json!(null)),
             ("PATCH", "/api/v1/nodes/win-1?&fieldManager=winpool-nodes".to_owned(), MERGE),
-            json!({"spec": {"unschedulable": null}}),
+            json!({"metadata": {"resourceVersion": "7"}, "spec": {"unschedulable": null}}),
         ),
         (
             evict(),
@@ -242,13 +242,11 @@ async fn each_operation_sends_one_request() {
         assert_eq!(done.results, [(operation.clone(), Outcome::Done)]);
         assert!(done.complete);
         let request = (method.to_owned(), path, Some(content.to_owned()), body);
-        assert_eq!(*seen.lock().unwrap(), [request], "{}", operation.kind());
+        assert_eq!(*seen.lock().unwrap(), [request], "{:?}", operation.action);
         let versions: Vec<_> = versions.into_iter().map(|written| written.version).collect();
-        match operation {
-            Operation::RemoveFinalizer { .. } | Operation::EvictPod(_) => assert_eq!(versions, []),
-            Operation::DeleteRuntimeClass { .. }
-            | Operation::DeleteConfigMap { .. }
-            | Operation::DeleteNodeConfig { .. } => assert_eq!(versions, [None]),
+        match (operation.action, operation.verb) {
+            (Action::RemoveFinalizer | Action::EvictPod, _) => assert_eq!(versions, []),
+            (_, Verb::Delete) => assert_eq!(versions, [None]),
             _ => assert_eq!(versions, [Some("77".to_owned())]),
         }
     }
@@ -256,27 +254,29 @@ async fn each_operation_sends_one_request() {
 
 #[tokio::test]
 async fn a_later_write_of_the_same_object_has_the_version_that_the_earlier_one_left() {
-    let status = |version: &str| json!({"metadata": {"resourceVersion": version}, "status": {}});
-    let record = |pool: &str| Operation::RecordApplied { pool: pool.into(), body: status("7") };
     let (writer, seen) = writer(|_, _| (200, object()));
-    let steps = [vec![add_finalizer()], vec![record("web")], vec![record("other")]];
+    let steps = [vec![add_finalizer()], vec![status_of(Kind::POOL, "web")], vec![status_of(Kind::POOL, "other")]];
     let mut versions = Vec::new();
     writer.run(&steps, AfterFailure::Stop, &mut versions).await;
-    writer.write_status(Resource::Pool, "other", &status("7"), &versions).await;
-    let bodies: Vec<Value> = seen.lock().unwrap().iter().skip(1).map(|(.., body)| body.clone()).collect();
-    assert_eq!(bodies, [status("77"), status("7"), status("77")]);
+    writer.send(&status_of(Kind::POOL, "other"), &versions).await;
+    let version = |body: &Value| body["metadata"]["resourceVersion"].clone();
+    let versions: Vec<Value> = seen.lock().unwrap().iter().skip(1).map(|(.., body)| version(body)).collect();
+    assert_eq!(versions, ["77", "7", "77"]);
 }
 
 #[tokio::test]
-async fn a_status_is_applied_unchanged() {
+async fn a_status_is_applied_to_its_version() {
     let (writer, seen) = writer(|_, _| (200, object()));
-    let body = json!({"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsRuntimeProfile", "status": {}});
-    let (outcome, version) = writer.write_status(Resource::Profile, "standard", &body, &[]).await;
+    let (outcome, version) = writer.send(&status_of(Kind::PROFILE, "standard"), &[]).await;
     assert_eq!(outcome, Outcome::Done);
-    let written = WrittenVersion { kind: "WindowsRuntimeProfile", name: "standard".into(), version: Some("77".into()) };
+    let written = WrittenVersion { kind: Kind::PROFILE, name: "standard".into(), version: Some("77".into()) };
     assert_eq!(version, Some(written));
     let path =
         "/apis/winpool.dev/v1alpha1/windowsruntimeprofiles/standard/status?&force=true&fieldManager=winpool-status";
+    let body = json!({
+        "apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsRuntimeProfile",
+        "metadata": {"name": "standard", "resourceVersion": "7"}, "status": {"applied": {}},
+    });
     let seen = seen.lock().unwrap();
     assert_eq!((seen[0].1.as_str(), &seen[0].3), (path, &body));
 }
@@ -294,8 +294,8 @@ async fn the_status_code_decides_the_outcome() {
         (add_finalizer(), 429, failed(429)),
         (add_finalizer(), 500, failed(500)),
         (add_finalizer(), 401, failed(401)),
-        (apply_class(json!({})), 409, Outcome::Conflict),
-        (apply_class(json!({"resourceVersion": "7"})), 404, failed(404)),
+        (apply_class(None), 409, Outcome::Conflict),
+        (apply_class(Some("7")), 404, failed(404)),
         (create_config_map(), 404, failed(404)),
         (
             create_config_map(),
@@ -305,9 +305,9 @@ async fn the_status_code_decides_the_outcome() {
                 "because. It was written by another client: delete it, and it is created again",
             )),
         ),
-        (apply_node_config(json!({})), 409, Outcome::Conflict),
-        (Operation::DeleteRuntimeClass { name: "win".into(), uid: "u".into() }, 404, Outcome::NotFound),
-        (Operation::DeleteConfigMap { name: "web-1".into(), uid: "u".into() }, 409, Outcome::Conflict),
+        (apply_node_config(None), 409, Outcome::Conflict),
+        (delete_class(), 404, Outcome::NotFound),
+        (Write::delete_config_map("web-1", "u-1"), 409, Outcome::Conflict),
         (patch("win-1"), 404, Outcome::NotFound),
         (patch("win-1"), 409, Outcome::Conflict),
         (patch("win-1"), 500, failed(500)),
@@ -346,49 +346,29 @@ async fn the_cause_of_a_failure_has_the_reason_and_the_fields_in_any_order() {
 }
 
 #[tokio::test]
-async fn a_refused_patch_is_retried_without_the_taints() {
-    type Answer = fn() -> (u16, Value);
-    let table: [(Answer, Answer, Outcome); 6] = [
-        (|| failure(403, "denied"), || (200, object()), without_taints(403, "denied")),
-        (|| failure(422, "invalid"), || (200, object()), without_taints(422, "invalid")),
-        (|| failure(403, "first"), || failure(403, "second"), Outcome::Refused(status(403, "first"))),
-        (|| failure(403, "denied"), || failure(409, "changed"), Outcome::Conflict),
-        (|| failure(403, "denied"), || failure(404, "not found"), Outcome::NotFound),
-        (|| failure(403, "denied"), || failure(500, "broken"), Outcome::Failed(status(500, "broken"))),
+async fn a_rejected_part_of_a_patch_is_left_out_of_the_next_plan_and_other_failures_are_not() {
+    let rejected = |part, code, message| Outcome::Rejected(part, status(code, message));
+    let table = [
+        (Some(RejectedPart::Taints), 403, "denied", rejected(RejectedPart::Taints, 403, "denied")),
+        (Some(RejectedPart::Taints), 422, "invalid", rejected(RejectedPart::Taints, 422, "invalid")),
+        (Some(RejectedPart::Metadata), 403, "denied", rejected(RejectedPart::Metadata, 403, "denied")),
+        (Some(RejectedPart::Taints), 409, "changed", Outcome::Conflict),
+        (Some(RejectedPart::Taints), 404, "not found", Outcome::NotFound),
+        (Some(RejectedPart::Taints), 500, "broken", Outcome::Failed(status(500, "broken"))),
+        // A patch that must not be written without its taints.
+        (None, 403, "denied", Outcome::Refused(status(403, "denied"))),
     ];
-    for (first, second, outcome) in table {
-        let (writer, seen) = writer(move |number, _| if number == 0 { first() } else { second() });
-        let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop, &mut Vec::new()).await;
-        assert_eq!(done.results, [(patch("win-1"), outcome)]);
-        let seen = seen.lock().unwrap();
-        assert!(seen[0].3.get("spec").is_some() && seen[1].3.get("spec").is_none());
+    for (if_rejected, code, message, outcome) in table {
+        let write = patch_with("win-1", NodeEdit { if_rejected, ..edit() });
+        let (writer, seen) = writer(move |_, _| failure(code, message));
+        let done = writer.run(&[vec![write.clone()]], AfterFailure::Stop, &mut Vec::new()).await;
+        assert_eq!(done.results, [(write, outcome)]);
+        assert_eq!(seen.lock().unwrap().len(), 1);
     }
 }
 
 #[tokio::test]
-async fn the_taints_are_written_alone_if_the_labels_are_refused() {
-    let (writer, seen) = writer(|_, (.., body)| match body["metadata"].get("labels") {
-        Some(_) => failure(403, "denied"),
-        None => (200, object()),
-    });
-    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Continue, &mut Vec::new()).await;
-    let outcome = Outcome::Partly { written: Parts::TAINTS, why: Shortfall::Refused(status(403, "denied")) };
-    assert_eq!(done.results, [(patch("win-1"), outcome)]);
-    let seen = seen.lock().unwrap();
-    assert_eq!(seen[2].3, json!({"metadata": {"resourceVersion": "7"}, "spec": {"taints": []}}));
-}
-
-#[tokio::test]
-async fn a_patch_that_must_not_be_written_without_its_taints_is_not_retried() {
-    let operation = patch_with("win-1", NodeChange { record_without_taints: None, ..change() });
-    let (writer, seen) = writer(|_, _| failure(403, "denied"));
-    let done = writer.run(&[vec![operation.clone()]], AfterFailure::Stop, &mut Vec::new()).await;
-    assert_eq!(done.results, [(operation, Outcome::Refused(status(403, "denied")))]);
-    assert_eq!(seen.lock().unwrap().len(), 1);
-}
-
-#[tokio::test]
-async fn a_patch_that_rbac_forbids_is_not_retried_without_the_taints() {
+async fn a_patch_that_rbac_forbids_is_not_planned_without_the_taints() {
     let (writer, seen) =
         writer(|_, _| failure(403, "nodes \"win-1\" is forbidden: User \"x\" cannot patch resource \"nodes\""));
     let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop, &mut Vec::new()).await;
@@ -400,25 +380,24 @@ async fn a_patch_that_rbac_forbids_is_not_retried_without_the_taints() {
 async fn after_a_failure_with_stop_no_further_step_begins() {
     let steps = [
         vec![add_finalizer()],
-        vec![patch("gone"), patch("refuses"), patch("win-3")],
+        vec![patch("gone"), patch("win-3")],
         vec![patch("win-4"), patch("conflicts"), patch("win-5")],
         vec![patch("never")],
     ];
-    let (writer, seen) = writer(|_, (_, path, _, body)| match path {
+    let (writer, seen) = writer(|_, (_, path, ..)| match path {
         path if path.contains("gone") => failure(404, "not found"),
         path if path.contains("conflicts") => failure(409, "changed"),
-        path if path.contains("refuses") && body.get("spec").is_some() => failure(403, "denied"),
         _ => (200, object()),
     });
     let done = writer.run(&steps, AfterFailure::Stop, &mut Vec::new()).await;
     assert!(!done.complete);
-    let ends: Vec<_> = done.results.iter().map(|(operation, outcome)| (operation.object(), outcome.clone())).collect();
+    let ends: Vec<_> =
+        done.results.iter().map(|(operation, outcome)| (operation.object.name.as_str(), outcome.clone())).collect();
     assert_eq!(
         ends,
         [
             ("web", Outcome::Done),
             ("gone", Outcome::NotFound),
-            ("refuses", without_taints(403, "denied")),
             ("win-3", Outcome::Done),
             ("win-4", Outcome::Done),
             ("conflicts", Outcome::Conflict),
@@ -429,27 +408,14 @@ async fn after_a_failure_with_stop_no_further_step_begins() {
 }
 
 #[tokio::test]
-async fn after_a_failure_with_go_on_only_dependent_parts_are_skipped() {
-    let taints = |key: &str| {
-        let taint =
-            k8s_openapi::api::core::v1::Taint { key: key.into(), effect: "NoSchedule".into(), ..Default::default() };
-        TaintChange { taints: Some(vec![taint]), record: Edit::Set(Record::default()), ..TaintChange::default() }
-    };
-    let depends = NodeChange {
-        config: Edit::Set("web-1".into()),
-        taints: taints("new"),
-        tolerated: Some(TolerationDependency { classes: ["win".to_owned()].into(), change: taints("tolerated") }),
-        ..change()
-    };
-    let only_config = NodeChange { config: Edit::Set("web-1".into()), ..NodeChange::default() };
+async fn after_a_failure_with_go_on_only_dependent_writes_wait() {
+    let depends = NodeEdit { classes: ["win".to_owned()].into(), ..edit() };
+    let names_config = NodeEdit { config: Edit::Set("web-1".into()), ..edit() };
     let steps = [
         vec![add_finalizer()],
-        vec![apply_class(json!({"resourceVersion": "7"})), create_config_map()],
-        vec![patch_with("depends", depends), patch_with("only-config", only_config), patch("free")],
-        vec![
-            apply_class(json!({"resourceVersion": "7"})),
-            Operation::DeleteConfigMap { name: "old".into(), uid: "u-1".into() },
-        ],
+        vec![apply_class(Some("7")), create_config_map()],
+        vec![patch_with("depends", depends), patch_with("config", names_config), patch("free")],
+        vec![apply_class(Some("7")), Write::delete_config_map("old", "u-1")],
     ];
     let (writer, seen) = writer(|_, (method, path, ..)| match path {
         path if path.contains("runtimeclasses") || path.contains("configmaps?") => failure(403, "denied"),
@@ -458,30 +424,24 @@ async fn after_a_failure_with_go_on_only_dependent_parts_are_skipped() {
     });
     let done = writer.run(&steps, AfterFailure::Continue, &mut Vec::new()).await;
     let denied = || Outcome::Refused(status(403, "denied"));
-    let waits = |taints, target, name: &str| Outcome::Partly {
-        written: Parts { taints, config: false, metadata: true },
-        why: Shortfall::Waits(target, name.into()),
-    };
-    let ends: Vec<_> = done.results.iter().map(|(operation, outcome)| (operation.object(), outcome.clone())).collect();
+    let waits = |kind, name: &str| Outcome::Waits(Dependency::Object(kind, name.into()));
+    let ends: Vec<_> =
+        done.results.iter().map(|(operation, outcome)| (operation.object.name.as_str(), outcome.clone())).collect();
     assert_eq!(
         ends,
         [
             ("web", Outcome::Done),
             ("win", denied()),
             ("web-1", denied()),
-            ("depends", waits(TaintPart::Tolerated, Target::RuntimeClass, "win")),
-            ("only-config", waits(TaintPart::All, Target::ConfigMap, "web-1")),
+            ("depends", waits(Kind::RUNTIME_CLASS, "win")),
+            ("config", waits(Kind::CONFIG_MAP, "web-1")),
             ("free", Outcome::Done),
             ("old", Outcome::Done),
         ]
     );
     assert!(!done.complete);
     let seen = seen.lock().unwrap();
-    let sent = |node: &str| seen.iter().find(|(_, path, ..)| path.contains(node)).map(|(.., body)| body.clone());
-    let depends = sent("depends").unwrap();
-    assert_eq!(depends["spec"]["taints"][0]["key"], "tolerated");
-    assert!(depends["metadata"]["annotations"].get("winpool.dev/config").is_none());
-    assert_eq!(sent("only-config"), None, "nothing is left to write");
+    assert!(!seen.iter().any(|(_, path, ..)| path.contains("depends") || path.contains("nodes/config")));
 }
 
 #[tokio::test]
@@ -519,7 +479,7 @@ async fn no_request_is_sent_after_the_deadline() {
     let client = crate::cluster::client::throttled(Client::new(server, "default"), &Metrics::default());
     let writer = Writer::new(client, "winpool-system".into(), Metrics::default());
     let fresh = writer.with_deadline(Instant::now() + Duration::from_secs(30));
-    let class = Operation::StripRuntimeClass { name: "windows-ltsc2022".into(), body: json!({}) };
+    let class = Write::merge(Action::StripRuntimeClass, class(), "7", json!({}));
     let done = fresh.run(&[vec![patch("win-1")], vec![class.clone()]], AfterFailure::Stop, &mut Vec::new()).await;
     assert_eq!(sent.lock().unwrap().as_slice(), ["/api/v1/nodes/win-1"], "the write of the class is not sent");
     assert_eq!(done.results.last(), Some(&(class, Outcome::Conflict)));

@@ -12,7 +12,7 @@ use winpool_api::{
 };
 use winpool_core::{
     node::WindowsNode,
-    operation::{Done, Operation, Outcome, Parts},
+    operation::{Done, Outcome, Write},
     pool::{
         Pool, Snapshot,
         delivery::{self, PlannedRestart},
@@ -166,7 +166,8 @@ impl Preview {
 impl PoolPreview {
     fn new(snapshot: &Snapshot, plan: &Plan) -> Self {
         let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
-        let conditions = report(snapshot, plan, &Done { results, complete: true }).status.conditions;
+        let done = Done { results, complete: true };
+        let conditions = report(snapshot, &plan.clone().with_outcomes(&done), &done).status.conditions;
         let problems =
             |role| conditions.iter().filter(|one| role_of_problem(one) == Some(role)).map(Into::into).collect();
         Self {
@@ -224,10 +225,10 @@ impl Writes {
 }
 
 impl PlannedChange {
-    /// The change of an operation; `None` for finalizers and status.
-    fn of(operation: &Operation) -> Option<Self> {
-        let change = operation.description(Parts::ALL)?;
-        Some(Self { kind: operation.target().to_string(), name: operation.object().to_owned(), change })
+    /// The change of a write; `None` for finalizers and status.
+    fn of(write: &Write) -> Option<Self> {
+        let (kind, name) = (write.object.kind.to_string(), write.object.key().into_owned());
+        Some(Self { kind, name, change: write.description()? })
     }
 }
 

@@ -44,7 +44,7 @@ impl MachineObjects {
                 self.secrets.insert(format!("secret-{namespace}-{name}"), secret);
             }
             let object = template_object(kind, version, (name, namespace, &labels), &desired.template);
-            let key = format!("{}-{namespace}-{name}", kind.bootstrap().to_lowercase());
+            let key = format!("{}-{namespace}-{name}", kind.bootstrap().name.to_lowercase());
             self.templates.insert(key, object);
             let versions = format!("kubelet {kubelet} with containerd {containerd}");
             self.notes.push(format!("pool {}: {} {name} is for {versions}", of.pool.name, kind.bootstrap()));

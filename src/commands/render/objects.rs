@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use winpool_api::{RuntimeClassState, names::annotation};
+use winpool_api::{
+    RuntimeClassState,
+    names::{annotation, reason},
+};
 use winpool_core::{
     Explanation, Problem,
     manifests::{LocatedProblem, Location, Resources},
-    operation::{NodePatch, Operation, Parts},
+    operation::{Action, Object, Write},
     pool::{
         Pool, Snapshot, Spec,
         configs::{ExpectedNode, Rendering, Unrendered},
@@ -63,7 +66,7 @@ pub fn render(
             rendered.notes.push(format!("pool {name} is being deleted and was not rendered"));
         }
         if problems.is_empty() {
-            plan.steps.into_iter().flatten().chain(plan.withheld).for_each(|operation| rendered.add(operation));
+            plan.steps.into_iter().flatten().chain(plan.withheld).for_each(|write| rendered.add(write));
         }
     }
     let in_no_pool: Vec<_> = planner.unassigned().map(|node| node.name.as_str()).collect();
@@ -79,46 +82,24 @@ pub fn render(
 }
 
 impl Rendered {
-    fn add(&mut self, operation: Operation) {
-        match operation {
+    fn add(&mut self, write: Write) {
+        let (name, body) = (write.object.name.clone(), write.body().into_owned());
+        match write.action {
             // Pools that share a class plan the same object.
-            Operation::ApplyRuntimeClass { name, body, .. } => {
-                self.runtime_classes.entry(name).or_insert(body);
-            }
-            Operation::CreateConfigMap { name, body } => {
-                self.config_maps.insert(name, body);
-            }
-            Operation::PatchNode(patch) => {
-                self.nodes.insert(patch.node.clone(), node(&patch));
-            }
-            Operation::AddFinalizer { .. }
-            | Operation::RemoveFinalizer { .. }
-            | Operation::RecordApplied { .. }
-            | Operation::StripRuntimeClass { .. }
-            | Operation::DeleteRuntimeClass { .. }
-            | Operation::DeleteConfigMap { .. }
-            | Operation::ApplyNodeConfig { .. }
-            | Operation::DeleteNodeConfig { .. }
-            | Operation::CordonNode { .. }
-            | Operation::UncordonNode { .. }
-            | Operation::CreateMachineObject { .. }
-            | Operation::PatchMachineObject { .. }
-            | Operation::DeleteMachineObject { .. }
-            | Operation::EvictPod(_) => {}
+            Action::ApplyRuntimeClass => drop(self.runtime_classes.entry(name).or_insert(body)),
+            Action::CreateConfigMap => drop(self.config_maps.insert(name, body)),
+            Action::PatchNode => drop(self.nodes.insert(name, node(&write.object, body))),
+            _ => {}
         }
     }
 }
 
-/// The patch of a node as an object, without the resource version.
-fn node(patch: &NodePatch) -> Value {
-    let mut object = patch.body(Parts::ALL);
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        metadata.remove("resourceVersion");
-    }
-    object["apiVersion"] = json!("v1");
-    object["kind"] = json!("Node");
-    object["metadata"]["name"] = json!(patch.node);
-    object
+/// The patch of a node as an object.
+fn node(object: &Object, mut patch: Value) -> Value {
+    patch["apiVersion"] = json!(object.kind.api_version());
+    patch["kind"] = json!(object.kind.name);
+    patch["metadata"]["name"] = json!(object.name);
+    patch
 }
 
 /// RuntimeClasses that the operator would not apply.
@@ -188,7 +169,7 @@ fn notes(plan: &Plan, spec: &Spec, active: &ActivePool) -> Vec<String> {
         let state = if spec.paused { "is paused" } else { "has mode Observe" };
         notes.push(format!("pool {name} {state}: the operator does not apply its objects"));
     }
-    let evicting = active.members.iter().filter(|member| !member.plan.would_evict.is_empty());
+    let evicting = active.members.iter().filter(|member| member.has(reason::WOULD_EVICT));
     let evicting: Vec<_> = evicting.map(|member| member.node.name.as_str()).collect();
     if !evicting.is_empty() {
         notes.push(format!(

@@ -1,9 +1,11 @@
 //! The grace period of Ready: 30 seconds for nodes that were as specified under the same generation.
 
+use std::collections::BTreeMap;
+
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use winpool_core::{
-    operation::{Done, Operation, Outcome, Parts, Shortfall, TaintPart, Unwritten},
+    operation::{Done, Outcome, RejectedPart, Rejection, Unwritten},
     pool::plan::plan,
     status::pool::report,
 };
@@ -47,24 +49,41 @@ fn remove_taints(model: &mut Model, node: &str) {
     model.edit(NODE, node, |node| node["spec"]["taints"] = json!([]));
 }
 
-/// A reconcile with this outcome of each write to a node; `None` performs the write.
-fn reconcile(model: &mut Model, node_outcome: impl Fn() -> Option<Outcome>) {
+/// Why nodes are not as specified.
+#[derive(Clone, Debug)]
+enum Failure {
+    /// Each write to a node has this outcome.
+    Outcome(Outcome),
+    /// Admission has rejected the taints.
+    TaintsRejected,
+}
+
+/// A reconcile with this failure.
+fn reconcile(model: &mut Model, failure: Option<&Failure>) {
+    let rejection = || Rejection { message: REFUSAL.into(), part: RejectedPart::Taints };
+    model.rejections = match failure {
+        Some(Failure::TaintsRejected) => model.names(NODE).into_iter().map(|node| (node, rejection())).collect(),
+        Some(Failure::Outcome(_)) | None => BTreeMap::new(),
+    };
     let snapshot = model.snapshot();
     let plan = plan(&snapshot, "web").unwrap();
     let mut done = Done { results: Vec::new(), complete: true };
     for step in &plan.steps {
         for operation in step {
-            let fixed = matches!(operation, Operation::PatchNode(_)).then(&node_outcome).flatten();
+            let fixed = match failure {
+                Some(Failure::Outcome(outcome)) if operation.node_edit().is_some() => Some(outcome.clone()),
+                _ => None,
+            };
             let outcome = fixed.unwrap_or_else(|| model.run_after(operation, &Unwritten::default()));
-            done.complete &= matches!(outcome, Outcome::Done | Outcome::NotFound | Outcome::Partly { .. });
+            done.complete &= outcome.succeeded();
             done.results.push((operation.clone(), outcome));
         }
         if !done.complete {
             break;
         }
     }
-    if let Some(body) = report(&snapshot, &plan, &done).body {
-        model.write_status(POOL, "web", &body);
+    if let Some(write) = report(&snapshot, &plan.with_outcomes(&done), &done).write {
+        model.write_status(&write);
     }
 }
 
@@ -75,11 +94,12 @@ fn ready(model: &Model) -> (&'static str, i64) {
     (status, ready.observed_generation.unwrap())
 }
 
-/// The failures of a write to a node.
-fn failures() -> [Outcome; 3] {
-    let written = Parts { taints: TaintPart::None, ..Parts::ALL };
-    let without_taints = Outcome::Partly { written, why: Shortfall::Refused(REFUSAL.into()) };
-    [Outcome::Refused(REFUSAL.into()), Outcome::Failed(REFUSAL.into()), without_taints]
+fn failed() -> Failure {
+    Failure::Outcome(Outcome::Failed(REFUSAL.into()))
+}
+
+fn failures() -> [Failure; 3] {
+    [Failure::Outcome(Outcome::Refused(REFUSAL.into())), failed(), Failure::TaintsRejected]
 }
 
 #[test]
@@ -88,13 +108,14 @@ fn a_generation_is_not_ready_before_its_nodes_are_written() {
         for (mut model, generation) in [(model(), 1), (ready_model(), 2)] {
             if generation == 2 {
                 change_labels(&mut model);
+                remove_taints(&mut model, "win-1");
             }
             for seconds in [0, 1, 5, 29, 31, 3600] {
                 model.now += SignedDuration::from_secs(seconds);
-                reconcile(&mut model, || Some(failure.clone()));
+                reconcile(&mut model, Some(&failure));
                 assert_eq!(ready(&model), ("False", generation), "{failure:?} after {seconds} s more");
             }
-            reconcile(&mut model, || None);
+            reconcile(&mut model, None);
             assert_eq!(ready(&model), ("True", generation), "the cause is resolved");
         }
     }
@@ -107,14 +128,14 @@ fn a_node_that_was_as_specified_may_differ_for_thirty_seconds() {
         remove_taints(&mut model, "win-1");
         for (seconds, expected) in [(0, "True"), (29, "True"), (1, "False"), (3600, "False")] {
             model.now += SignedDuration::from_secs(seconds);
-            reconcile(&mut model, || Some(failure.clone()));
+            reconcile(&mut model, Some(&failure));
             assert_eq!(ready(&model), (expected, 1), "{failure:?} after {seconds} s more");
         }
-        reconcile(&mut model, || None);
+        reconcile(&mut model, None);
         assert_eq!(ready(&model), ("True", 1));
         // Ready was True again, so the grace period is reset.
         remove_taints(&mut model, "win-1");
-        reconcile(&mut model, || Some(failure.clone()));
+        reconcile(&mut model, Some(&failure));
         assert_eq!(ready(&model), ("True", 1));
     }
 }
@@ -123,10 +144,10 @@ fn a_node_that_was_as_specified_may_differ_for_thirty_seconds() {
 fn a_grace_period_ends_with_the_next_generation() {
     let mut model = ready_model();
     remove_taints(&mut model, "win-1");
-    reconcile(&mut model, || Some(Outcome::Failed(REFUSAL.into())));
+    reconcile(&mut model, Some(&failed()));
     assert_eq!(ready(&model), ("True", 1));
     change_labels(&mut model);
-    reconcile(&mut model, || Some(Outcome::Failed(REFUSAL.into())));
+    reconcile(&mut model, Some(&failed()));
     assert_eq!(ready(&model), ("False", 2));
 }
 
@@ -135,7 +156,7 @@ fn a_new_node_that_cannot_be_written_has_no_grace_period() {
     for failure in failures() {
         let mut model = ready_model();
         join(&mut model, "win-2");
-        reconcile(&mut model, || Some(failure.clone()));
+        reconcile(&mut model, Some(&failure));
         assert_eq!(ready(&model), ("False", 1), "{failure:?}");
     }
 }
@@ -144,7 +165,7 @@ fn a_new_node_that_cannot_be_written_has_no_grace_period() {
 fn a_pool_stays_ready_while_a_new_node_is_written() {
     let mut model = ready_model();
     join(&mut model, "win-2");
-    reconcile(&mut model, || None);
+    reconcile(&mut model, None);
     assert_eq!(ready(&model), ("True", 1));
 }
 
@@ -153,10 +174,10 @@ fn a_conflict_of_pools_has_a_grace_period() {
     let mut model = ready_model();
     let late = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"kubernetes.io/arch": "amd64"}}});
     model.put(POOL, "late", pool(late));
-    reconcile(&mut model, || None);
+    reconcile(&mut model, None);
     assert_eq!(ready(&model), ("True", 1));
     model.now += SignedDuration::from_secs(30);
-    reconcile(&mut model, || None);
+    reconcile(&mut model, None);
     assert_eq!(ready(&model), ("False", 1));
     let conditions: Value = json!(status(&model, "web").conditions);
     assert_eq!(conditions[0]["reason"], "NodeConflict");

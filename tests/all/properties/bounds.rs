@@ -6,7 +6,7 @@ use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 use winpool_core::{
     manifests::problems_of_status,
-    operation::{Done, Operation, Outcome, Parts, Shortfall, TaintPart, WriteError},
+    operation::{Action, Done, Outcome, RejectedPart, WriteError},
     pool::{Snapshot, plan::plan},
     status::{pool::report, profile},
     workload::{AffectedWorkloads, IssueKind, PoolWorkloads, WorkloadIssue, WorkloadName, Workloads},
@@ -129,8 +129,7 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn refused_taints(error: WriteError) -> Outcome {
-    let written = Parts { taints: TaintPart::None, ..Parts::ALL };
-    Outcome::Partly { written, why: Shortfall::Refused(error) }
+    Outcome::Rejected(RejectedPart::Taints, error)
 }
 
 fn any_workloads() -> impl Strategy<Value = Workloads> {
@@ -184,17 +183,15 @@ fn reconcile(model: &mut Model, snapshot: &Snapshot, outcome: &Outcome) -> Resul
     let plan = plan(snapshot, WEB).unwrap();
     let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), outcome.clone()));
     let done = Done { results: results.collect(), complete: *outcome == Outcome::Done };
-    for operation in plan.steps.iter().flatten() {
-        if let Operation::RecordApplied { body, .. } = operation {
-            accepted(POOL, &body["status"])?;
-        }
+    for record in plan.steps.iter().flatten().filter(|write| write.action == Action::RecordApplied) {
+        accepted(POOL, &record.body()["status"])?;
     }
-    let report = report(snapshot, &plan, &done);
+    let report = report(snapshot, &plan.with_outcomes(&done), &done);
     accepted(POOL, &json!(report.status))?;
     prop_assert!(report.status.conditions.iter().any(|condition| condition.type_ == "Ready"));
-    if let Some(body) = &report.body {
-        prop_assert_eq!(&body["status"], &json!(report.status));
-        model.write_status(POOL, WEB, body);
+    if let Some(write) = &report.write {
+        prop_assert_eq!(&write.body()["status"], &json!(report.status));
+        model.write_status(write);
     }
     Ok(())
 }
@@ -226,9 +223,9 @@ proptest! {
             let snapshot = Snapshot { workloads: workloads.clone(), ..model.snapshot() };
             reconcile(&mut model, &snapshot, outcome)?;
             let report = profile::report(&snapshot, STANDARD).unwrap();
-            if let Some(body) = &report.body {
-                accepted(PROFILE, &body["status"])?;
-                model.write_status(PROFILE, STANDARD, body);
+            if let Some(write) = &report.write {
+                accepted(PROFILE, &write.body()["status"])?;
+                model.write_status(write);
             }
             // Parts of the stored status are kept in the next one.
             model.edit(POOL, WEB, |pool| {
@@ -260,7 +257,8 @@ fn thousands_of_nodes_with_a_version_each_are_counted_in_a_status_within_its_sch
     let snapshot = model.snapshot();
     let plan = plan(&snapshot, WEB).unwrap();
     let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
-    let status = report(&snapshot, &plan, &Done { results, complete: true }).status;
+    let done = Done { results, complete: true };
+    let status = report(&snapshot, &plan.with_outcomes(&done), &done).status;
     assert_eq!(problems_of_status(POOL, &json!(status)), Some(vec![]));
     let listed = |path: &str, rows: usize| rows + status.omitted[path] as usize;
     assert_eq!(listed("kubelets", status.kubelets.len()), 3_000);

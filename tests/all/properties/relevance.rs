@@ -3,7 +3,7 @@
 use proptest::{prelude::*, sample::select};
 use winpool_core::{
     node::WindowsNode,
-    operation::Operation,
+    operation::Write,
     pool::{
         RuntimeClassView, Snapshot,
         plan::{Planner, plan},
@@ -13,7 +13,7 @@ use winpool_core::{
 
 use super::{any_model, status_without_names};
 
-fn plans(snapshot: &Snapshot) -> Vec<(Vec<Vec<Operation>>, serde_json::Value)> {
+fn plans(snapshot: &Snapshot) -> Vec<(Vec<Vec<Write>>, serde_json::Value)> {
     let plans = snapshot.pools.names().filter_map(|pool| plan(snapshot, pool));
     plans.map(|plan| (plan.steps.clone(), status_without_names(snapshot, &plan))).collect()
 }

@@ -16,8 +16,8 @@ fn status(cluster: &Cluster, pool: &str, workloads: Workloads) -> Value {
     snapshot.workloads = workloads;
     let plan = plan(&snapshot, pool).unwrap();
     let done = Done { results: Vec::new(), complete: true };
-    let body = report(&snapshot, &plan, &done).body;
-    // Without a body the stored status is up to date.
+    let body = report(&snapshot, &plan, &done).write.map(|write| write.body().into_owned());
+    // Without a write the stored status is up to date.
     body.as_ref().or(cluster.model.get(POOL, pool)).unwrap()["status"].clone()
 }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use winpool_api::{RuntimeClassState, TaintKey};
 
 use crate::{
-    operation::{Operation, TaintEdit},
+    operation::{Action, TaintEdit},
     pool::{
-        nodes::ValueConflict,
+        nodes::{Obstacle, ValueConflict},
         plan::{Phase, Plan},
     },
 };
@@ -27,21 +27,21 @@ impl Changes {
     /// The changes in a plan.
     pub fn of(plan: &Plan) -> Self {
         let mut changes = Self::default();
-        for operation in plan.steps.iter().flatten() {
-            match operation {
-                Operation::PatchNode(patch) => {
-                    patch.change.taints.edits.iter().for_each(|edit| add(&mut changes.edits, edit, &patch.node));
-                }
-                Operation::ApplyRuntimeClass { name, change, .. } => {
-                    changes.classes.insert(name.clone(), change.clone());
-                }
-                _ => {}
+        for write in plan.steps.iter().flatten() {
+            let name = &write.object.name;
+            let edits = write.node_edit().into_iter().flat_map(|edit| &edit.taint_edits);
+            edits.for_each(|edit| add(&mut changes.edits, edit, name));
+            if let (Action::ApplyRuntimeClass, Some(change)) = (write.action, &write.change) {
+                changes.classes.insert(name.clone(), change.clone());
             }
         }
         let Phase::Active(active) = &plan.phase else { return changes };
         for member in &active.members {
-            let conflicts = member.plan.taint_conflicts.iter();
-            conflicts.for_each(|conflict| add(&mut changes.conflicts, conflict, &member.node.name));
+            for obstacle in &member.plan.obstacles {
+                if let Obstacle::TaintConflict(conflict) = obstacle {
+                    add(&mut changes.conflicts, conflict, &member.node.name);
+                }
+            }
         }
         // Classes that a former pool of the same name has left are not changed.
         for class in active.classes.iter().filter(|class| class.state != RuntimeClassState::Unused) {

@@ -5,13 +5,18 @@ mod diff;
 
 use std::sync::Arc;
 
-use self::desired::{ClassUser, DesiredClass};
+use self::desired::{ClassUser, DesiredClass, object};
 pub use self::diff::restored;
 use winpool_api::{Mode, RuntimeClassScope, RuntimeClassState, TaintKey, facts::Build, names::label};
 
 use super::{Pool, RuntimeClassView, Snapshot, Spec, consents};
 use crate::{
-    Explanation, Named, node::WindowsNode, operation::Operation, release_labels, revert::FieldWrite, text::some_of,
+    Explanation, Named,
+    node::WindowsNode,
+    operation::{Action, Write},
+    release_labels,
+    revert::FieldWrite,
+    text::some_of,
 };
 
 /// The remedy for an existing class that winpool did not create.
@@ -27,11 +32,11 @@ pub struct ClassPlan {
     /// Why the class is not as specified; `None` if it is.
     pub explanation: Option<Explanation>,
     /// Creates the class or adds tolerations, before nodes are written. The current selector is kept.
-    pub extend: Option<Operation>,
+    pub extend: Option<Write>,
     /// Applies the desired class, after nodes are written.
-    pub apply: Option<Operation>,
+    pub apply: Option<Write>,
     /// Removes keys that other clients added to the maps of the class, after `apply`.
-    pub strip: Option<Operation>,
+    pub strip: Option<Write>,
     /// The taints of the pool that the current class does not tolerate. They are held until `extend` succeeded.
     pub untolerated: Vec<TaintKey>,
 }
@@ -76,6 +81,12 @@ pub fn unused<'a>(snapshot: &'a Snapshot, pool: &'a Pool) -> impl Iterator<Item 
     let managed = snapshot.runtime_classes.values().map(AsRef::as_ref).filter(|class| class.is_managed());
     let of_pool = managed.filter(|class| class.label(label::POOL) == Some(&pool.name));
     of_pool.filter(|class| users(snapshot, class.name()).is_empty())
+}
+
+/// Deletes a managed class.
+pub fn delete(class: &RuntimeClassView) -> Write {
+    let fields = vec![FieldWrite::existence(false)];
+    Write { fields, ..Write::delete(Action::DeleteRuntimeClass, object(class.name(), Some(class))) }
 }
 
 /// The pools that name a class and are not being deleted, by precedence.
@@ -241,7 +252,7 @@ fn strand_held(user: ClassUser, existing: Option<&RuntimeClassView>, mut desired
 }
 
 /// Adds tolerations to a managed class whose selector does not change yet; `None` if it has them.
-fn extended(existing: &RuntimeClassView, desired: &DesiredClass) -> Option<Operation> {
+fn extended(existing: &RuntimeClassView, desired: &DesiredClass) -> Option<Write> {
     let mut extended = desired.clone();
     extended.extend(existing);
     let differs = existing.is_managed() && !extended.differences(existing).is_empty();

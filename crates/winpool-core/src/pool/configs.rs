@@ -18,8 +18,9 @@ use super::{
 };
 use crate::{
     Problem,
+    kind::Kind,
     node::WindowsNode,
-    operation::Operation,
+    operation::{Action, Object, Write},
     profile::Profile,
     render::{self, Configuration, Variant},
     revert::FieldWrite,
@@ -38,13 +39,13 @@ pub struct ConfigPlan {
     /// The name of the configuration of each variant.
     names: HashMap<Variant, String>,
     /// Deletes ConfigMaps with changed content, before they are created again.
-    pub discard: Vec<Operation>,
+    pub discard: Vec<Write>,
     /// Creates missing ConfigMaps, before nodes are written.
-    pub create: Vec<Operation>,
+    pub create: Vec<Write>,
     /// The ConfigMaps that are created later, because another client repeatedly deletes them.
     pub delayed: BTreeSet<String>,
     /// Deletes old ConfigMaps, after nodes are written.
-    pub prune: Vec<Operation>,
+    pub prune: Vec<Write>,
 }
 
 /// Whether a profile can be rendered.
@@ -129,6 +130,13 @@ impl ConfigPlan {
         (!map.deleting && map.digest == rendered.digest).then_some(map.as_ref())
     }
 
+    /// Whether nodes do not name a ConfigMap yet: it is created later, or could not be created lately.
+    pub fn awaits(&self, name: &str, snapshot: &Snapshot) -> bool {
+        let is_created = |create: &Write| create.object.name == name;
+        let is_unwritten = || snapshot.unwritten.has(Kind::CONFIG_MAP, name);
+        self.delayed.contains(name) || (is_unwritten() && self.create.iter().any(is_created))
+    }
+
     /// The name of the configuration of a variant, if it could be rendered.
     pub fn name(&self, variant: &Variant) -> Option<&str> {
         self.names.get(variant).map(String::as_str)
@@ -203,7 +211,7 @@ impl ConfigPlan {
     }
 
     /// Creates ConfigMaps that do not exist or have other content; later, if another client repeatedly deletes them.
-    fn missing(&mut self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+    fn missing(&mut self, snapshot: &Snapshot, pool: &Pool) -> Vec<Write> {
         let exists = |name: &str, digest: &str| {
             let existing = snapshot.config_maps.get(name);
             existing.is_some_and(|existing| !existing.deleting && existing.digest == digest)
@@ -212,16 +220,16 @@ impl ConfigPlan {
         let operations =
             missing.map(|(name, config)| create(&snapshot.namespace, &pool.name, name, &config.configuration));
         let existence = FieldWrite::existence(true);
-        let is_delayed = |operation: &Operation| {
+        let is_delayed = |operation: &Write| {
             snapshot.reverts.delayed_until(&operation.identity(), &existence, snapshot.now).is_some()
         };
         let (delayed, create): (Vec<_>, Vec<_>) = operations.partition(is_delayed);
-        self.delayed = delayed.iter().map(|operation| operation.object().to_owned()).collect();
+        self.delayed = delayed.iter().map(|operation| operation.object.name.clone()).collect();
         create
     }
 
     /// Deletes ConfigMaps whose content does not match the digest in their name, because they are immutable.
-    fn discarded(&self, snapshot: &Snapshot) -> Vec<Operation> {
+    fn discarded(&self, snapshot: &Snapshot) -> Vec<Write> {
         let differing = self.configs.iter().filter_map(|(name, config)| {
             let existing = snapshot.config_maps.get(name).filter(|existing| !existing.deleting)?;
             (existing.digest != config.digest).then_some(existing)
@@ -230,7 +238,7 @@ impl ConfigPlan {
     }
 
     /// Deletes unused configurations except the newest.
-    fn pruned(&self, snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+    fn pruned(&self, snapshot: &Snapshot, pool: &Pool) -> Vec<Write> {
         let of_pool =
             snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
         let mut unused: Vec<_> = of_pool.filter(|map| !self.configs.contains_key(&map.name)).collect();
@@ -248,10 +256,10 @@ impl ConfigPlan {
 }
 
 /// The ConfigMap of a configuration.
-fn create(namespace: &str, pool: &str, name: &str, configuration: &Configuration) -> Operation {
+fn create(namespace: &str, pool: &str, name: &str, configuration: &Configuration) -> Write {
     let body = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
+        "apiVersion": Kind::CONFIG_MAP.api_version(),
+        "kind": Kind::CONFIG_MAP.name,
         "metadata": {
             "name": name,
             "namespace": namespace,
@@ -260,5 +268,6 @@ fn create(namespace: &str, pool: &str, name: &str, configuration: &Configuration
         "immutable": true,
         "data": configuration.files,
     });
-    Operation::CreateConfigMap { name: name.to_owned(), body }
+    let fields = vec![FieldWrite::existence(true)];
+    Write { fields, ..Write::create(Action::CreateConfigMap, Object::new(Kind::CONFIG_MAP, name), body) }
 }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     node::{Cordon, WindowsNode},
-    operation::{EvictedPod, Operation},
+    operation::Write,
     render::reserve::ConfigState,
     workload::Pod,
 };
@@ -33,9 +33,9 @@ pub struct DeliveryPlan {
     /// Its state.
     pub state: DeliveryState,
     /// The confirmations. They are written before the other operations: a place within the limit is free only then.
-    pub confirmations: Vec<Operation>,
+    pub confirmations: Vec<Write>,
     /// The other writes, which are independent of each other.
-    pub operations: Vec<Operation>,
+    pub operations: Vec<Write>,
 }
 
 /// The state of a delivery.
@@ -107,12 +107,12 @@ impl DeliveryPlan {
 }
 
 /// Removes the operator's cordon from nodes.
-pub fn uncordoned<'n>(nodes: impl IntoIterator<Item = &'n WindowsNode>) -> impl Iterator<Item = Operation> {
-    nodes.into_iter().filter(|node| node.cordon.is_some()).map(Operation::uncordon_node)
+pub fn uncordoned<'n>(nodes: impl IntoIterator<Item = &'n WindowsNode>) -> impl Iterator<Item = Write> {
+    nodes.into_iter().filter(|node| node.cordon.is_some()).map(Write::uncordon_node)
 }
 
 /// Deletes all WindowsNodeConfigs of a pool.
-pub fn deleted<'s>(snapshot: &'s Snapshot, pool: &'s str) -> impl Iterator<Item = Operation> + 's {
+pub fn deleted<'s>(snapshot: &'s Snapshot, pool: &'s str) -> impl Iterator<Item = Write> + 's {
     of_pool(snapshot, pool).map(NodeConfigView::delete)
 }
 
@@ -128,7 +128,7 @@ fn removed(
     (pool, spec): (&Pool, &Spec),
     members: &[Member],
     is_taken_over: impl Fn(&WindowsNode) -> bool,
-) -> Vec<Operation> {
+) -> Vec<Write> {
     let names: BTreeSet<&str> = members.iter().map(|member| member.node.name.as_str()).collect();
     let is_needed = |config: &NodeConfigView| match snapshot.nodes.get(&config.name) {
         Some(node) if config.is_for(&node.uid) => match names.contains(config.name.as_str()) {
@@ -248,7 +248,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// The operations, each with its action.
-    fn operations(&self, members: &[Member], rollout: &RolloutPlan) -> Vec<(Option<Action>, Operation)> {
+    fn operations(&self, members: &[Member], rollout: &RolloutPlan) -> Vec<(Option<Action>, Write)> {
         let mut operations = Vec::new();
         let mut actions = rollout.actions.iter().peekable();
         // Both are ordered by name.
@@ -259,16 +259,16 @@ impl<'a> Inputs<'a> {
         operations
     }
 
-    fn node_operations(&self, member: &Member, action: Option<Action>) -> Vec<Operation> {
+    fn node_operations(&self, member: &Member, action: Option<Action>) -> Vec<Write> {
         let node = member.node.as_ref();
         let (rules, now) = (self.rules, whole_second(self.snapshot.now));
         // Another patch of the node changes its version first.
-        let may_patch = member.plan.change.is_none();
+        let may_patch = member.plan.edit.is_none();
         let desired = self.configs.stored_for(self.snapshot, node);
         let current =
             self.config(node).filter(|config| config.is_for(&node.uid)).and_then(|config| config.spec.as_ref());
         let version = self.config(node).map(|config| config.resource_version.as_str());
-        let apply = |spec: &WindowsNodeConfigSpec| Operation::apply_node_config(&node.name, version, spec);
+        let apply = |spec: &WindowsNodeConfigSpec| Write::apply_node_config(&node.name, version, spec);
         match (action, desired, current) {
             (Some(Action::Assign(disruption)), Some(map), _) => vec![apply(&WindowsNodeConfigSpec {
                 pool: self.pool.name.clone(),
@@ -287,17 +287,17 @@ impl<'a> Inputs<'a> {
             }
             (Some(Action::Cordon), Some(map), _) if may_patch => {
                 let cordon = Cordon { config: map.name.clone(), attempt: rules.attempt, since: now };
-                vec![Operation::cordon_node(node, &cordon)]
+                vec![Write::cordon_node(node, &cordon)]
             }
             (Some(Action::Evict), ..) => {
                 // A pod without a controller is not created again, so it is not evicted.
                 let evicted = self.remaining_pods(node).filter(|pod| pod.workload.kind != "Pod");
-                evicted.filter_map(evicted_pod).map(Operation::EvictPod).collect()
+                evicted.filter_map(evict).collect()
             }
-            (Some(Action::Uncordon), ..) if may_patch => vec![Operation::uncordon_node(node)],
+            (Some(Action::Uncordon), ..) if may_patch => vec![Write::uncordon_node(node)],
             // Another client has removed the cordon.
             (None, ..) if may_patch && node.cordon.is_some() && !node.unschedulable => {
-                vec![Operation::uncordon_node(node)]
+                vec![Write::uncordon_node(node)]
             }
             (None, desired, Some(spec)) if spec.pool != self.pool.name => {
                 let same = desired.filter(|map| map.digest == spec.digest);
@@ -324,10 +324,9 @@ fn cordoned(node: &WindowsNode) -> Cordoned<'_> {
     }
 }
 
-fn evicted_pod(pod: &Pod) -> Option<EvictedPod> {
+fn evict(pod: &Pod) -> Option<Write> {
     let (namespace, name) = pod.key.split_once('/')?;
-    let [namespace, name] = [namespace, name].map(str::to_owned);
-    Some(EvictedPod { key: pod.key.to_string(), namespace, name, uid: pod.uid.clone() })
+    Some(Write::evict_pod(namespace, name, &pod.uid))
 }
 
 /// Half of the timeout, so that the agent has rolled back when the operator counts a failure.

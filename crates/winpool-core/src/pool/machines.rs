@@ -16,9 +16,9 @@ mod views;
 
 pub use self::{
     group::{GroupPlan, Reference},
-    plan::{MachinesPlan, MachinesState, Selected, is_unknown, plan, removed},
+    plan::{MachinesPlan, Selected, is_unknown, plan, removed},
     rules::{Capacity, MachineRules},
-    state::{ClusterApiObjects, ClusterApiState, described_infrastructure},
+    state::{ClusterApi, ClusterApiObjects, described_infrastructure},
     templates::{DesiredTemplate, Templates, labels, secret_object, template_object},
     views::{
         ClusterView, GroupKind, Infrastructure, InfrastructureReference, KubeadmConfigView, MachineGroup,

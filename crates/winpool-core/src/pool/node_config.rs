@@ -4,7 +4,11 @@ use kube::core::DynamicObject;
 use winpool_api::{WindowsNodeConfigSpec, WindowsNodeConfigStatus};
 
 use super::{check, rollout::Assigned};
-use crate::{Named, operation::Operation};
+use crate::{
+    Named,
+    kind::Kind,
+    operation::{Action, Object, Write},
+};
 
 /// A `WindowsNodeConfig`. It has the name of its node.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,9 +67,9 @@ impl NodeConfigView {
         self.spec.iter().map(|spec| &spec.config).chain(reported).map(String::as_str)
     }
 
-    /// The operation that deletes it.
-    pub fn delete(&self) -> Operation {
-        Operation::DeleteNodeConfig { name: self.name.clone(), uid: self.uid.clone() }
+    /// Deletes it.
+    pub fn delete(&self) -> Write {
+        Write::delete(Action::DeleteNodeConfig, Object::new(Kind::NODE_CONFIG, &self.name).with_uid(&self.uid))
     }
 
     /// Whether the objects differ in `resourceVersion` at most.

@@ -9,14 +9,14 @@ use std::{
     sync::Arc,
 };
 
-pub use self::desired::{DesiredConfig, DesiredNode, NodePlan, RevertedField, ValueConflict};
+pub use self::desired::{DesiredConfig, DesiredNode, NodePlan, Obstacle, RevertedField, ValueConflict};
 use winpool_api::{TaintKey, names::label};
 
 use self::{inputs::Inputs, selected_releases::SelectedReleases};
 use super::Snapshot;
 use crate::{
     node::WindowsNode,
-    operation::NodePatch,
+    operation::Write,
     ownership::{AppliedKeys, Ownership, RecordState},
     release_labels,
     revert::ObjectId,
@@ -62,9 +62,9 @@ impl<'a> NodePlanner<'a> {
         let record_state = self.snapshot.ownership.record_state(node);
         let evicting = self.desired.as_ref().map(|desired| desired.evictions.of(node)).unwrap_or_default();
         let selected = self.selected.on(node);
-        // Reverts and refusals are specific to one node.
+        // Reverts and rejections are specific to one node.
         let reusable = !self.snapshot.reverts.any_conflict(&ObjectId::Uid(node.uid.as_str().into()), self.snapshot.now)
-            && !self.snapshot.refusals.contains_key(&node.name);
+            && !self.snapshot.rejections.contains_key(&node.name);
         let is_equal = |other: &&ReusablePlan| {
             other.configured == configured
                 && other.config == config
@@ -119,10 +119,8 @@ fn release_labels_of(node: &WindowsNode) -> impl Iterator<Item = (&String, &Stri
 }
 
 /// The write of a plan, if anything changes.
-pub fn patch(node: &WindowsNode, plan: &NodePlan, ownership: &Arc<Ownership>) -> Option<Arc<NodePatch>> {
-    let change = plan.change.clone()?;
-    let (name, uid, resource_version) = (node.name.clone(), node.uid.clone(), node.resource_version.clone());
-    Some(Arc::new(NodePatch { node: name, uid, resource_version, change, ownership: ownership.clone() }))
+pub fn write(node: &WindowsNode, plan: &NodePlan, ownership: &Arc<Ownership>) -> Option<Write> {
+    Some(Write::edit_node(node, plan.edit.clone()?, ownership.clone()))
 }
 
 #[cfg(test)]

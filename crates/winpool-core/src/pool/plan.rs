@@ -26,9 +26,9 @@ use super::{
     taint_replacement::{self, MutualReplacement},
 };
 use crate::{
-    Named,
+    kind::Kind,
     node::WindowsNode,
-    operation::{AfterFailure, NodePatch, Operation, status_body},
+    operation::{Action, AfterFailure, Done, Object, Write},
     ownership::{AppliedKeys, Ownership, RecordState},
     render::reserve::ConfigState,
 };
@@ -40,11 +40,11 @@ pub struct Plan {
     pub pool: Arc<Pool>,
     /// The operations. Operations of one step are independent of each other, and a step starts after all operations of
     /// the previous step have ended. A plan that is interrupted anywhere and computed again converges.
-    pub steps: Vec<Vec<Operation>>,
+    pub steps: Vec<Vec<Write>>,
     /// What to do after an operation failed.
     pub after_failure: AfterFailure,
     /// The operations that are not run, because the mode is Observe or the pool is paused.
-    pub withheld: Vec<Operation>,
+    pub withheld: Vec<Write>,
     /// The phase of the pool.
     pub phase: Phase,
 }
@@ -79,7 +79,7 @@ struct Holds<'h> {
 }
 
 /// The parts of a plan that reconciles a pool.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ActivePool {
     /// The nodes of the pool, by name.
     pub members: Vec<Member>,
@@ -167,7 +167,7 @@ impl<'a> Planner<'a> {
         let mut plan = match &pool.spec {
             _ if pool.deleting && has_finalizer && cleans_up => self.clean_up(pool),
             _ if pool.deleting => retain(pool, has_finalizer),
-            Err(_) => Plan::of(pool, Vec::new(), Phase::Invalid),
+            Err(_) => Plan::new(pool, Vec::new(), Phase::Invalid),
             Ok(spec) => self.reconcile(pool, spec, has_finalizer),
         };
         plan.steps.retain(|step| !step.is_empty());
@@ -194,8 +194,8 @@ impl<'a> Planner<'a> {
         let replaced = if mutual_replacement.is_some() { &[] } else { spec.replaces_taints.as_slice() };
         let holds = Holds { evictions: &evictions, taints: &taints, replaced };
         let members = self.plan_members(&of_pool.members, (pool, spec), &configs, &classes, holds);
-        let written = members.iter().filter_map(|member| nodes::patch(&member.node, &member.plan, &snapshot.ownership));
-        let patches: Vec<_> = written.chain(self.released(&of_pool.released)).collect();
+        let written = members.iter().filter_map(|member| nodes::write(&member.node, &member.plan, &snapshot.ownership));
+        let patches = written.chain(self.released(&of_pool.released)).collect();
         let applied = self.applied(pool, spec, &members, &of_pool.recorded, &taints);
         let delivery = delivery::plan(snapshot, (pool, spec), &members, &configs, |node| self.has_agent(node));
         let machines = machines::plan(snapshot, (pool, spec), &nodes);
@@ -206,7 +206,7 @@ impl<'a> Planner<'a> {
             record(pool, &applied).into_iter().chain(configs.discard.iter().cloned()).collect(),
             classes.iter().filter_map(|class| class.extend.clone()).chain(configs.create.iter().cloned()).collect(),
             uncordoned.collect(),
-            patches.into_iter().map(Operation::PatchNode).collect(),
+            patches,
             delivery.confirmations.clone(),
             delivery.operations.clone(),
             machines.secrets.clone(),
@@ -232,7 +232,7 @@ impl<'a> Planner<'a> {
             mutual_replacement,
             pods_unknown: matches!(evictions, Evictions::Unknown(_)),
         };
-        Plan::of(pool, steps, Phase::Active(Box::new(active)))
+        Plan::new(pool, steps, Phase::Active(Box::new(active)))
     }
 
     /// The taints of a pool that wait until pods tolerate them.
@@ -263,14 +263,18 @@ impl<'a> Planner<'a> {
     ) -> Vec<Member> {
         let (extended, unchanged): (Vec<_>, Vec<_>) =
             classes.iter().filter(|class| !class.untolerated.is_empty()).partition(|class| class.extend.is_some());
+        // What could not be written lately is tried again, and nodes do not wait for it.
+        let is_unwritten = |class: &&ClassPlan| self.snapshot.unwritten.has(Kind::RUNTIME_CLASS, &class.name);
+        let (failed, extended): (Vec<_>, Vec<_>) = extended.into_iter().partition(is_unwritten);
         let taints_of = |classes: &[&ClassPlan]| classes.iter().flat_map(|class| &class.untolerated).cloned().collect();
-        let (untolerated, blocked) = (taints_of(&extended), taints_of(&unchanged));
+        let (untolerated, awaited, blocked) = (taints_of(&extended), taints_of(&failed), taints_of(&unchanged));
         let desired = DesiredNode {
             pool: &pool.name,
             labels: &spec.labels,
             taints: &spec.taints,
             untolerated: &untolerated,
             extended_classes: &extended.iter().map(|class| class.name.clone()).collect(),
+            awaited: &awaited,
             blocked: &blocked,
             evictions: holds.evictions,
             held: &holds.taints.held,
@@ -283,25 +287,22 @@ impl<'a> Planner<'a> {
             let config_state = node_configs.state_of(node);
             let config = match (&configs.state, configs.name_for(node)) {
                 (Rendering::NotUsed, _) => DesiredConfig::None,
-                (_, Some(name)) if !configs.delayed.contains(name) => DesiredConfig::Named(name),
+                (_, Some(name)) if !configs.awaits(name, self.snapshot) => DesiredConfig::Named(name),
                 (_, _) => DesiredConfig::Unchanged,
             };
             let plan = planner.plan(node, config, config_state == Some(ConfigState::InEffect));
-            members.push(Member { node: node.clone(), held: *held, plan, config_state });
+            members.push(Member { node: node.clone(), held: *held, plan, outcome: None, config_state });
         }
         members
     }
 
     /// The writes that release nodes.
-    fn released<'n>(
-        &'n self,
-        nodes: impl IntoIterator<Item = &'n Arc<WindowsNode>>,
-    ) -> impl Iterator<Item = Arc<NodePatch>> {
+    fn released<'n>(&'n self, nodes: impl IntoIterator<Item = &'n Arc<WindowsNode>>) -> impl Iterator<Item = Write> {
         let mut planner = NodePlanner::new(self.snapshot, &self.applied, None);
         let ownership = &self.snapshot.ownership;
         nodes
             .into_iter()
-            .filter_map(move |node| nodes::patch(node, &planner.plan(node, DesiredConfig::None, false), ownership))
+            .filter_map(move |node| nodes::write(node, &planner.plan(node, DesiredConfig::None, false), ownership))
     }
 
     /// Removes everything in reverse order: labels and taints, RuntimeClasses and configurations, the finalizer. A node
@@ -317,7 +318,7 @@ impl<'a> Planner<'a> {
         let patches = self.released(released.iter().copied());
         let uncordoned = delivery::uncordoned(released.iter().map(|node| node.as_ref()));
         let first = uncordoned.chain(delivery::deleted(snapshot, &pool.name)).collect();
-        let mut steps = vec![first, patches.map(Operation::PatchNode).collect::<Vec<_>>()];
+        let mut steps = vec![first, patches.collect::<Vec<_>>()];
         let unverified = unverified_members(snapshot, pool);
         if handed_over.is_empty() && unverified.is_empty() {
             let (stripped, removed) = remove_classes(snapshot, pool);
@@ -335,7 +336,7 @@ impl<'a> Planner<'a> {
             handed_over: handed_over.iter().map(|node| node.name.clone()).collect(),
             unverified,
         };
-        Plan { after_failure: AfterFailure::Stop, ..Plan::of(pool, steps, phase) }
+        Plan { after_failure: AfterFailure::Stop, ..Plan::new(pool, steps, phase) }
     }
 
     /// The keys that the pool sets, and the keys that it has set before and that are still on a node.
@@ -353,7 +354,7 @@ impl<'a> Planner<'a> {
         let ownership = &self.snapshot.ownership;
         // Only some nodes need the label of the build. Another pool may have added it.
         let has_build = |member: &Member| {
-            let added = member.plan.change.as_ref().and_then(|change| change.labels.get(label::WINDOWS_BUILD));
+            let added = member.plan.edit.as_ref().and_then(|edit| edit.labels.get(label::WINDOWS_BUILD));
             added.is_some_and(Option::is_some)
                 || self.applied.owns_label(ownership.record_state(&member.node), label::WINDOWS_BUILD)
         };
@@ -376,6 +377,20 @@ impl<'a> Planner<'a> {
 }
 
 impl Plan {
+    /// The plan after it was run: each member has the outcome of its change.
+    pub fn with_outcomes(mut self, done: &Done) -> Self {
+        if let Phase::Active(active) = &mut self.phase {
+            let edits = done.results.iter().filter(|(write, _)| write.node_edit().is_some());
+            let mut edits = edits.peekable();
+            // Both are ordered by name.
+            for member in &mut active.members {
+                let of_member = edits.next_if(|(write, _)| write.object.name == member.node.name);
+                member.outcome = of_member.map(|(_, outcome)| outcome.clone());
+            }
+        }
+        self
+    }
+
     /// The nodes where the desired configuration failed.
     pub fn failures(&self) -> &[NodeFailure] {
         self.delivery().map_or(&[], DeliveryPlan::failures)
@@ -403,7 +418,16 @@ impl Plan {
         }
     }
 
-    fn of(pool: &Arc<Pool>, steps: Vec<Vec<Operation>>, phase: Phase) -> Self {
+    /// The nodes of a pool that is reconciled.
+    pub fn members(&self) -> &[Member] {
+        match &self.phase {
+            Phase::Active(active) => &active.members,
+            Phase::Invalid | Phase::Retained | Phase::CleaningUp { .. } => &[],
+        }
+    }
+
+    /// A plan that is run.
+    pub fn new(pool: &Arc<Pool>, steps: Vec<Vec<Write>>, phase: Phase) -> Self {
         Self { pool: pool.clone(), steps, after_failure: AfterFailure::Continue, withheld: Vec::new(), phase }
     }
 }
@@ -430,7 +454,7 @@ fn applied_keys(snapshot: &Snapshot, membership: &Membership) -> AppliedKeys {
 
 /// Records keys in the status before they are set on nodes. Otherwise a crash in between would leave taints and labels
 /// that the pool does not own.
-fn record(pool: &Pool, applied: &Applied) -> Option<Operation> {
+fn record(pool: &Pool, applied: &Applied) -> Option<Write> {
     let before = &pool.status.applied;
     let begun = |applied: &Applied| applied.taint_values.clone().unwrap_or_default();
     let grows = begun(applied).iter().any(|taint| !begun(before).contains(taint))
@@ -441,19 +465,16 @@ fn record(pool: &Pool, applied: &Applied) -> Option<Operation> {
     all.labels.extend(applied.labels.iter().filter(|key| !before.labels.contains(key)).cloned());
     all.taint_values.clone_from(&applied.taint_values);
     let status = WindowsNodePoolStatus { applied: all, ..pool.status.clone() };
-    grows.then(|| Operation::RecordApplied {
-        pool: pool.name.clone(),
-        body: status_body("WindowsNodePool", &pool.name, &pool.resource_version, &bounded(status)),
-    })
+    let object = || Object::new(Kind::POOL, &pool.name);
+    grows.then(|| Write::status(Action::RecordApplied, object(), &pool.resource_version, &bounded(status)))
 }
 
-fn finalizer(pool: &Pool, spec: &Spec, has_finalizer: bool) -> Option<Operation> {
+fn finalizer(pool: &Pool, spec: &Spec, has_finalizer: bool) -> Option<Write> {
     match (spec.deletion_policy, has_finalizer) {
-        (DeletionPolicy::Cleanup, false) => Some(Operation::AddFinalizer {
-            pool: pool.name.clone(),
-            resource_version: pool.resource_version.clone(),
-            finalizers: pool.finalizers.iter().cloned().chain([FINALIZER.to_owned()]).collect(),
-        }),
+        (DeletionPolicy::Cleanup, false) => {
+            let finalizers: Vec<_> = pool.finalizers.iter().cloned().chain([FINALIZER.to_owned()]).collect();
+            Some(Write::finalizers(Action::AddFinalizer, &pool.name, &pool.resource_version, &finalizers))
+        }
         (DeletionPolicy::Retain, true) => Some(remove_finalizer(pool)),
         _ => None,
     }
@@ -463,17 +484,14 @@ fn has_finalizer(pool: &Pool) -> bool {
     pool.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
 }
 
-fn remove_finalizer(pool: &Pool) -> Operation {
-    Operation::RemoveFinalizer {
-        pool: pool.name.clone(),
-        resource_version: pool.resource_version.clone(),
-        finalizers: pool.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect(),
-    }
+fn remove_finalizer(pool: &Pool) -> Write {
+    let others: Vec<_> = pool.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect();
+    Write::finalizers(Action::RemoveFinalizer, &pool.name, &pool.resource_version, &others)
 }
 
 /// Deletes the pool and changes nothing else.
 fn retain(pool: &Arc<Pool>, has_finalizer: bool) -> Plan {
-    Plan::of(pool, vec![has_finalizer.then(|| remove_finalizer(pool)).into_iter().collect()], Phase::Retained)
+    Plan::new(pool, vec![has_finalizer.then(|| remove_finalizer(pool)).into_iter().collect()], Phase::Retained)
 }
 
 /// The nodes whose records name the pool and cannot be verified. The records may be valid with a former key.
@@ -486,7 +504,7 @@ fn unverified_members(snapshot: &Snapshot, pool: &Pool) -> Vec<String> {
 }
 
 /// Restores the adopted RuntimeClasses that no other pool names, and deletes the other managed ones, in two steps.
-fn remove_classes(snapshot: &Snapshot, pool: &Pool) -> (Vec<Operation>, Vec<Operation>) {
+fn remove_classes(snapshot: &Snapshot, pool: &Pool) -> (Vec<Write>, Vec<Write>) {
     let (mut first, mut then) = (Vec::new(), Vec::new());
     for class in classes::unused(snapshot, pool) {
         match classes::restored(class) {
@@ -494,10 +512,7 @@ fn remove_classes(snapshot: &Snapshot, pool: &Pool) -> (Vec<Operation>, Vec<Oper
                 first.extend(strip);
                 then.push(apply);
             }
-            None => then.push(Operation::DeleteRuntimeClass {
-                name: class.name().to_owned(),
-                uid: class.object.metadata.uid.clone().unwrap_or_default(),
-            }),
+            None => then.push(classes::delete(class)),
         }
     }
     (first, then)

@@ -12,11 +12,17 @@ use winpool_api::{
     names::{annotation, label, manager},
 };
 
-use super::{NodeConfigView, Pool, assignment::Assigner, check, machines::ClusterApiState, membership::Membership};
+use super::{
+    NodeConfigView, Pool,
+    assignment::Assigner,
+    check,
+    machines::{ClusterApi, ClusterApiObjects},
+    membership::Membership,
+};
 use crate::{
     Named, Objects, Problem,
     node::{WindowsNode, last_other_writer},
-    operation::Operation,
+    operation::{Rejection, Unwritten, Write},
     ownership::Ownership,
     profile::Profile,
     release_labels,
@@ -52,8 +58,10 @@ pub struct Snapshot {
     pub membership: Arc<Membership>,
     /// The writes that other clients reverted.
     pub reverts: Arc<RevertDetector>,
-    /// The nodes whose taints admission recently rejected, with its message.
-    pub refusals: BTreeMap<String, String>,
+    /// What admission recently rejected, by node.
+    pub rejections: BTreeMap<String, Rejection>,
+    /// The RuntimeClasses and ConfigMaps that could not be written lately. What depends on them waits, and nothing else.
+    pub unwritten: Unwritten,
     /// The workloads of the pools.
     pub workloads: Workloads,
     /// All pods, by namespace and name; `None` if they are not read or not synced.
@@ -65,7 +73,7 @@ pub struct Snapshot {
     /// All WindowsNodeConfigs, by name; `None` if the kind is not installed or its first list is not complete.
     pub node_configs: Option<Objects<NodeConfigView>>,
     /// What is known of Cluster API.
-    pub cluster_api: ClusterApiState,
+    pub cluster_api: ClusterApi<Arc<ClusterApiObjects>>,
     /// When the Leases of nodes were renewed, by name of the node: of those whose agent waits for its confirmation.
     pub lease_renewals: BTreeMap<String, Timestamp>,
 }
@@ -217,9 +225,9 @@ impl Named for ConfigMapView {
 }
 
 impl ConfigMapView {
-    /// The operation that deletes it.
-    pub fn delete(&self) -> Operation {
-        Operation::DeleteConfigMap { name: self.name.clone(), uid: self.uid.clone() }
+    /// Deletes it.
+    pub fn delete(&self) -> Write {
+        Write::delete_config_map(&self.name, &self.uid)
     }
 }
 

@@ -1,13 +1,11 @@
 //! Values of the metrics of a pool that its status does not have.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
 use winpool_api::{Mode, RuntimeClassState, TaintKey, facts::Minor, names::reason};
 
 use crate::{
     node::WindowsNode,
-    operation::{Done, NodePatch, Operation, Outcome, Purpose, TaintEdit, TaintPart},
+    operation::{NodeEdit, Purpose, TaintEdit},
     pool::plan::{ActivePool, Member, Phase, Plan},
 };
 
@@ -27,11 +25,11 @@ pub fn holds(plan: &Plan) -> Vec<(&'static str, usize)> {
         (reason::OBSERVING, withheld(true)),
         (reason::PAUSED, withheld(false)),
         (reason::RELEASE_HELD, nodes(&|member| member.held)),
-        (reason::TAINT_CONFLICT, nodes(&|member| !member.plan.taint_conflicts.is_empty())),
-        (reason::LABEL_CONFLICT, nodes(&|member| !member.plan.label_conflicts.is_empty())),
-        (reason::WOULD_EVICT, nodes(&|member| !member.plan.would_evict.is_empty())),
-        (reason::WOULD_STRAND_PODS, nodes(&|member| !member.plan.would_strand.is_empty())),
-        (reason::REFUSED, nodes(&|member| member.plan.refused.is_some())),
+        (reason::TAINT_CONFLICT, nodes(&|member| member.has(reason::TAINT_CONFLICT))),
+        (reason::LABEL_CONFLICT, nodes(&|member| member.has(reason::LABEL_CONFLICT))),
+        (reason::WOULD_EVICT, nodes(&|member| member.has(reason::WOULD_EVICT))),
+        (reason::WOULD_STRAND_PODS, nodes(&|member| member.has(reason::WOULD_STRAND_PODS))),
+        (reason::REFUSED, nodes(&|member| member.has(reason::REFUSED))),
         (reason::WOULD_STRAND, active.map_or(0, stranding)),
     ]
 }
@@ -43,29 +41,28 @@ pub fn newest_minor(plan: &Plan) -> Option<Minor> {
 }
 
 /// The number of nodes that are Ready and lack a taint of the pool that excludes pods, if the pool writes.
-pub fn ready_untainted(plan: &Plan, done: &Done) -> usize {
+pub fn ready_untainted(plan: &Plan) -> usize {
     let (Some(active), Ok(spec)) = (active(plan).filter(|_| plan.pool.enforces()), &plan.pool.spec) else { return 0 };
     let excluding = spec.taints.iter().filter(|taint| taint.excludes_pods());
     let keys: Vec<TaintKey> = excluding.map(TaintKey::from).collect();
-    let written = done.by_node();
-    let lacks_taint = |node: &WindowsNode| {
-        let is_written = written.get(node.name.as_str()).is_some_and(|outcome| wrote_all_taints(outcome));
-        !is_written && !keys.iter().all(|key| node.taints.iter().any(|taint| TaintKey::from(taint) == *key))
-    };
-    active.members.iter().filter(|member| member.node.ready && lacks_taint(&member.node)).count()
+    let lacks_taint =
+        |node: &WindowsNode| !keys.iter().all(|key| node.taints.iter().any(|taint| TaintKey::from(taint) == *key));
+    let untainted = |member: &&Member| member.node.ready && !is_written(member) && lacks_taint(&member.node);
+    active.members.iter().filter(untainted).count()
+}
+
+/// Whether all taints were written.
+fn is_written(member: &Member) -> bool {
+    member.is_written() && !member.has(reason::REFUSED) && !member.has(reason::WRITE_FAILED)
 }
 
 /// How many seconds each new node that was tainted by `at` had been Ready, by the clock of the kubelet and that of the
 /// operator; 0 for a node that was not Ready.
-pub fn ready_before_taint(plan: &Plan, done: &Done, at: Timestamp) -> Vec<f64> {
-    let Some(active) = active(plan) else { return Vec::new() };
-    let tainted = done.results.iter().filter_map(|(operation, outcome)| match operation {
-        Operation::PatchNode(patch) if taints_new_node(patch) && wrote_all_taints(outcome) => Some(&patch.node),
-        _ => None,
-    });
-    let tainted: BTreeSet<&String> = tainted.collect();
-    let members = active.members.iter().filter(|member| tainted.contains(&member.node.name));
-    members.map(|member| seconds_ready(&member.node, at)).collect()
+pub fn ready_before_taint(plan: &Plan, at: Timestamp) -> Vec<f64> {
+    let members = active(plan).into_iter().flat_map(|active| &active.members);
+    let tainted =
+        members.filter(|member| member.is_written() && member.plan.edit.as_deref().is_some_and(taints_new_node));
+    tainted.map(|member| seconds_ready(&member.node, at)).collect()
 }
 
 fn seconds_ready(node: &WindowsNode, at: Timestamp) -> f64 {
@@ -73,17 +70,8 @@ fn seconds_ready(node: &WindowsNode, at: Timestamp) -> f64 {
     since.map_or(0.0, |since| at.duration_since(since).as_secs_f64().max(0.0))
 }
 
-fn taints_new_node(patch: &NodePatch) -> bool {
-    let sets = |edit: &TaintEdit| matches!(edit, TaintEdit::Set(..));
-    patch.change.purpose == Purpose::Taint && patch.change.taints.edits.iter().any(sets)
-}
-
-fn wrote_all_taints(outcome: &Outcome) -> bool {
-    match outcome {
-        Outcome::Done => true,
-        Outcome::Partly { written, .. } => written.taints == TaintPart::All,
-        _ => false,
-    }
+fn taints_new_node(edit: &NodeEdit) -> bool {
+    edit.purpose == Purpose::Taint && edit.taint_edits.iter().any(|edit| matches!(edit, TaintEdit::Set(..)))
 }
 
 fn active(plan: &Plan) -> Option<&ActivePool> {

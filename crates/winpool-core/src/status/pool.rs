@@ -17,7 +17,6 @@ use std::{
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use serde_json::Value;
 
 use input::{ReportInput, names};
 use winpool_api::{
@@ -38,7 +37,8 @@ use super::{
 };
 use crate::{
     Problem,
-    operation::{Done, Operation, Outcome, status_body},
+    kind::Kind,
+    operation::{Action, Done, Object, Write},
     pool::{
         Pool, Snapshot, Spec,
         classes::ClassPlan,
@@ -69,8 +69,8 @@ const LISTED: usize = 5;
 pub struct Report {
     /// The computed status.
     pub status: WindowsNodePoolStatus,
-    /// The object to apply, if the status differs from what is stored.
-    pub body: Option<Value>,
+    /// The write of the status, if it differs from what is stored.
+    pub write: Option<Write>,
     /// Events.
     pub events: Vec<Event>,
     /// When to reconcile again without an event.
@@ -80,13 +80,12 @@ pub struct Report {
 /// The report on a reconcile.
 pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
     let pool = plan.pool.as_ref();
-    let conflict = !done.complete && done.results.iter().any(|(_, outcome)| *outcome == Outcome::Conflict);
     let (status, requeue_after) = match (&plan.phase, &pool.spec) {
         (Phase::Retained, _) => (pool.status.clone(), None),
         (Phase::Invalid, Err(problems)) => (invalid(snapshot, pool, problems), None),
         (Phase::Active(active), Ok(spec)) => {
             let withheld = !pool.enforces();
-            let input = ReportInput { snapshot, pool, spec, active, done, nodes_done: done.by_node(), withheld };
+            let input = ReportInput { snapshot, pool, spec, active, done, withheld };
             active_status(&input, plan)
         }
         (Phase::CleaningUp { nodes, handed_over, unverified }, _) => {
@@ -94,15 +93,15 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
         }
         (Phase::Invalid, Ok(_)) | (Phase::Active(_), Err(_)) => (pool.status.clone(), None),
     };
-    let deleted = done.results.iter().any(|(operation, outcome)| {
-        matches!(operation, Operation::RemoveFinalizer { .. }) && *outcome == Outcome::Done && pool.deleting
-    });
+    let deleted = pool.deleting && done.written().any(|write| write.action == Action::RemoveFinalizer);
     let status = bounded(status);
-    // After a conflict the reconcile is repeated at once, so the state in between is not reported.
-    let write = status != pool.status && !conflict && !deleted;
-    let events = events::events(plan, done, &status);
-    let body = || status_body("WindowsNodePool", &pool.name, &pool.resource_version, &status);
-    Report { body: write.then(body), status, events, requeue_after }
+    // The pool is planned again at once, so the state in between is not reported.
+    let superseded = done.is_superseded();
+    let differs = status != pool.status && !superseded && !deleted;
+    let events = events::events(plan, done, if superseded { &pool.status } else { &status });
+    let object = || Object::new(Kind::POOL, &pool.name);
+    let write = differs.then(|| Write::status(Action::WriteStatus, object(), &pool.resource_version, &status));
+    Report { write, status, events, requeue_after }
 }
 
 /// The status of a pool with an invalid spec. Other parts of the stored status are kept.
@@ -225,7 +224,7 @@ fn delayed_writes(input: &ReportInput) -> Option<Duration> {
     let contested = input.active.classes.iter().any(|class| class.state == RuntimeClassState::Contested);
     let on_nodes = input.active.members.iter().filter_map(|member| member.plan.retry_at).min();
     let on_nodes = on_nodes.map(|at| Duration::try_from(at.duration_since(input.snapshot.now)).unwrap_or_default());
-    let holds = |member: &Member| !member.plan.would_evict.is_empty() || !member.plan.would_strand.is_empty();
+    let holds = |member: &Member| member.has(reason::WOULD_EVICT) || member.has(reason::WOULD_STRAND_PODS);
     let held = input.active.members.iter().any(holds).then_some(if input.snapshot.pods_are_awaited() {
         PODS_AWAITED
     } else {
@@ -274,7 +273,7 @@ fn of_role(found: &[ComputedCondition], role: Role) -> impl Iterator<Item = &Com
 }
 
 fn withheld_message(input: &ReportInput, why: &str) -> String {
-    let differ = input.nodes(|member| member.plan.change.is_some());
+    let differ = input.nodes(|member| member.plan.edit.is_some());
     let pending = about_nodes(names(&differ), |nodes, _| {
         let differs = nodes.agree("differs", "differ");
         format!("{why}, and {nodes} {differs} from the spec. status.pending lists the first changes")
@@ -284,7 +283,7 @@ fn withheld_message(input: &ReportInput, why: &str) -> String {
 
 /// The remaining grace period of a problem with nodes that were as specified in this generation.
 fn grace_left(input: &ReportInput, wrong: &ComputedCondition) -> Option<SignedDuration> {
-    let had_all = || input.active.members.iter().all(|member| input.is_tainted(member) || had_all(input, member));
+    let had_all = || input.active.members.iter().all(|member| member.is_tainted() || had_all(input, member));
     let is_of_nodes = *wrong.of == NODES_ASSIGNED || (*wrong.of == NODES_TAINTED && had_all());
     if !is_of_nodes || !was_ready(input.pool) {
         return None;
@@ -352,13 +351,13 @@ fn counts(input: &ReportInput) -> NodeCounts {
     NodeCounts {
         matched: count(&|_| true),
         ready: count(&|member| member.node.ready),
-        tainted: count(&|member| input.is_tainted(member)),
+        tainted: count(&Member::is_tainted),
         configured: count(&|member| delivery::is_configured(input, member)),
         mismatched: count(&|member| windows::is_mismatched(input.spec, &member.node)),
         skewed: count(&|member| kubelet::is_skewed(input.snapshot, &member.node)),
         behind: count(&|member| member.config_state.as_ref().is_some_and(|state| *state != ConfigState::InEffect)),
         contested: u32::try_from(input.active.shared.len()).unwrap_or(u32::MAX),
-        pending: count(&|member| !input.is_tainted(member)),
+        pending: count(&|member| !member.is_tainted()),
     }
 }
 
@@ -447,7 +446,7 @@ fn runtime_text(runtime: &ContainerRuntime<ContainerdLine>) -> String {
 }
 
 fn pending(plan: &Plan) -> Pending {
-    let changes: Vec<String> = plan.withheld.iter().filter_map(Operation::summary).collect();
+    let changes: Vec<String> = plan.withheld.iter().filter_map(Write::summary).collect();
     Pending {
         count: u32::try_from(changes.len()).unwrap_or(u32::MAX),
         first: changes.into_iter().take(LISTED).collect(),

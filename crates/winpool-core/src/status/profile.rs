@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use winpool_api::{
     UsedBy, WindowsRuntimeProfileStatus,
     bounds::bounded,
@@ -16,7 +15,8 @@ use super::{
 };
 use crate::{
     Problem,
-    operation::status_body,
+    kind::Kind,
+    operation::{Action, Object, Write},
     pool::{ProfileView, Snapshot},
 };
 
@@ -26,8 +26,8 @@ const LISTED: usize = 5;
 /// The result of a reconcile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The object to apply, if the status differs from what is stored.
-    pub body: Option<Value>,
+    /// The write of the status, if it differs from what is stored.
+    pub write: Option<Write>,
     /// Events.
     pub events: Vec<Event>,
     /// When to reconcile again without an event.
@@ -53,9 +53,10 @@ pub fn report(snapshot: &Snapshot, name: &str) -> Option<Report> {
         action: "Check",
         message: valid.message.clone(),
     });
-    let body = status_body("WindowsRuntimeProfile", name, &view.resource_version, &status);
+    let object = Object::new(Kind::PROFILE, name);
+    let write = Write::status(Action::WriteStatus, object, &view.resource_version, &status);
     Some(Report {
-        body: (status != view.status).then_some(body),
+        write: (status != view.status).then_some(write),
         events: event.into_iter().collect(),
         requeue_after: None,
     })

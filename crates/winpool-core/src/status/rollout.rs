@@ -2,7 +2,7 @@
 
 use super::event::{Event, Regarding};
 use crate::{
-    operation::{Done, Operation, Outcome},
+    operation::{Action, Body, Done},
     pool::{Snapshot, plan::Plan, rollout::FailureReason},
 };
 
@@ -52,9 +52,10 @@ pub fn failed(snapshot: &Snapshot, plan: &Plan) -> Vec<FailedNode> {
 
 /// The events on the nodes whose configuration was confirmed by these writes.
 pub fn confirmed(snapshot: &Snapshot, done: &Done) -> Vec<Event> {
-    let written = done.results.iter().filter(|(_, outcome)| *outcome == Outcome::Done);
-    let confirmed = written.filter_map(|(operation, _)| {
-        let Operation::ApplyNodeConfig { name, body, .. } = operation else { return None };
+    let written = done.written().filter(|write| write.action == Action::ApplyNodeConfig);
+    let confirmed = written.filter_map(|write| {
+        let Body::Value(body) = &write.body else { return None };
+        let name = &write.object.name;
         let spec = &body["spec"];
         let config = spec["config"].as_str()?;
         let before = snapshot.node_configs.as_ref().and_then(|configs| configs.get(name)?.spec.as_ref());

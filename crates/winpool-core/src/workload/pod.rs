@@ -16,7 +16,7 @@ use k8s_openapi::{
 use winpool_api::facts::runtime_errors;
 
 use super::Template;
-use crate::{Named, image::RuntimeReport, kubernetes::WorkloadName};
+use crate::{Named, image::RuntimeReport, kind::Kind, kubernetes::WorkloadName};
 
 /// The maximum length of a stored error of a container runtime, in characters.
 const MAX_ERROR_LENGTH: usize = 160;
@@ -189,7 +189,7 @@ impl RuntimeReport {
 
 /// The kinds of objects that create pods.
 pub trait PodController {
-    const KIND: &'static str;
+    const KIND: Kind;
     /// The metadata, the spec of the pods, and whether it creates pods.
     fn parts(self) -> (ObjectMeta, Option<core::PodSpec>, bool);
 }
@@ -199,7 +199,7 @@ impl Controller {
     pub fn read<T: PodController>(object: T, shared: &mut Shared) -> Self {
         let (metadata, spec, active) = object.parts();
         let workload = WorkloadName {
-            kind: T::KIND.to_owned(),
+            kind: T::KIND.name.to_owned(),
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: metadata.name.clone().unwrap_or_default(),
         };
@@ -214,7 +214,7 @@ impl Controller {
 }
 
 impl PodController for Deployment {
-    const KIND: &'static str = "Deployment";
+    const KIND: Kind = Kind::DEPLOYMENT;
 
     fn parts(self) -> (ObjectMeta, Option<core::PodSpec>, bool) {
         let active = self.spec.as_ref().is_some_and(|spec| spec.replicas != Some(0));
@@ -223,7 +223,7 @@ impl PodController for Deployment {
 }
 
 impl PodController for StatefulSet {
-    const KIND: &'static str = "StatefulSet";
+    const KIND: Kind = Kind::STATEFUL_SET;
 
     fn parts(self) -> (ObjectMeta, Option<core::PodSpec>, bool) {
         let active = self.spec.as_ref().is_some_and(|spec| spec.replicas != Some(0));
@@ -232,7 +232,7 @@ impl PodController for StatefulSet {
 }
 
 impl PodController for DaemonSet {
-    const KIND: &'static str = "DaemonSet";
+    const KIND: Kind = Kind::DAEMON_SET;
 
     fn parts(self) -> (ObjectMeta, Option<core::PodSpec>, bool) {
         (self.metadata, self.spec.and_then(|spec| spec.template.spec), true)
@@ -240,7 +240,7 @@ impl PodController for DaemonSet {
 }
 
 impl PodController for Job {
-    const KIND: &'static str = "Job";
+    const KIND: Kind = Kind::JOB;
 
     fn parts(self) -> (ObjectMeta, Option<core::PodSpec>, bool) {
         // A failed Job has no completion time, so its conditions are read.
@@ -254,7 +254,7 @@ impl PodController for Job {
 }
 
 impl PodController for CronJob {
-    const KIND: &'static str = "CronJob";
+    const KIND: Kind = Kind::CRON_JOB;
 
     fn parts(self) -> (ObjectMeta, Option<core::PodSpec>, bool) {
         let suspended = self.spec.as_ref().is_some_and(|spec| spec.suspend == Some(true));

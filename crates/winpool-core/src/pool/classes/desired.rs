@@ -13,9 +13,10 @@ use winpool_api::{
 };
 
 use crate::{
+    kind::Kind,
     kubernetes::quantity::Quantity,
     node::WindowsNode,
-    operation::Operation,
+    operation::{Action, Object, Write},
     pool::{Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec},
     release_labels,
     revert::FieldWrite,
@@ -145,8 +146,8 @@ impl<'a> DesiredClass<'a> {
             scheduling["tolerations"] = json!(self.tolerations);
         }
         let mut body = json!({
-            "apiVersion": "node.k8s.io/v1",
-            "kind": "RuntimeClass",
+            "apiVersion": Kind::RUNTIME_CLASS.api_version(),
+            "kind": Kind::RUNTIME_CLASS.name,
             "metadata": {
                 "name": self.name,
                 "labels": {label::MANAGED_BY: label::MANAGED_BY_VALUE, label::POOL: self.pool},
@@ -170,25 +171,28 @@ impl<'a> DesiredClass<'a> {
         FieldWrite::scheduling(self.body()["scheduling"].to_string())
     }
 
-    /// Applies a extended class. Another apply follows, so this one does not count for the detection of reverts.
-    pub fn apply_extended(&self, existing: &RuntimeClassView) -> Operation {
+    /// Applies an extended class. Another apply follows, so this one does not count for the detection of reverts.
+    pub fn apply_extended(&self, existing: &RuntimeClassView) -> Write {
         self.apply(Some(existing), "add tolerations", Vec::new())
     }
 
     /// Applies the class to the observed version of the existing class, or creates it.
-    pub fn apply(&self, existing: Option<&RuntimeClassView>, change: &str, writes: Vec<FieldWrite>) -> Operation {
-        let mut body = self.body();
-        if let Some(existing) = existing {
-            body["metadata"]["resourceVersion"] = json!(existing.object.metadata.resource_version);
-        }
-        Operation::ApplyRuntimeClass {
-            name: self.name.to_owned(),
-            body,
-            change: change.to_owned(),
-            uid: existing.and_then(|existing| existing.object.metadata.uid.clone()),
-            writes,
-        }
+    pub fn apply(&self, existing: Option<&RuntimeClassView>, change: &str, fields: Vec<FieldWrite>) -> Write {
+        let object = object(self.name, existing);
+        let (version, change) = (existing.map(version), change.to_owned());
+        Write { fields, ..Write::apply(Action::ApplyRuntimeClass, object, version, self.body(), change) }
     }
+}
+
+/// The class with this name, as it exists.
+pub fn object(name: &str, existing: Option<&RuntimeClassView>) -> Object {
+    let uid = existing.and_then(|existing| existing.object.metadata.uid.clone());
+    Object { uid, ..Object::new(Kind::RUNTIME_CLASS, name) }
+}
+
+/// The version of a class for its next write.
+pub fn version(class: &RuntimeClassView) -> &str {
+    class.object.metadata.resource_version.as_deref().unwrap_or_default()
 }
 
 /// The tolerations for the taints of the pools, and those in their specs.

@@ -6,9 +6,14 @@ use k8s_openapi::api::core::v1 as core;
 use serde_json::{Map, Value, json};
 use winpool_api::{Taint, TaintEffect, TaintKey, names::label};
 
-use super::desired::DesiredClass;
+use super::desired::{DesiredClass, object, version};
 use crate::{
-    Named, kubernetes::quantity::Quantity, operation::Operation, pool::RuntimeClassView, workload::Scheduling,
+    Named,
+    kind::Kind,
+    kubernetes::quantity::Quantity,
+    operation::{Action, Write},
+    pool::RuntimeClassView,
+    workload::Scheduling,
 };
 
 /// The maps of a class. An apply does not remove keys of other managers from the overhead, and with API servers of 1.20
@@ -54,7 +59,7 @@ impl DesiredClass<'_> {
     }
 
     /// Removes keys that other clients added to the maps of the class.
-    pub fn strip(&self, existing: &RuntimeClassView) -> Option<Operation> {
+    pub fn strip(&self, existing: &RuntimeClassView) -> Option<Write> {
         strip(existing, |map, key| match map {
             ClassMap::Selector => self.selector.contains_key(key),
             ClassMap::Overhead => self.overhead.contains_key(key),
@@ -63,11 +68,11 @@ impl DesiredClass<'_> {
 }
 
 /// Removes keys from the maps of a class.
-fn strip(existing: &RuntimeClassView, keeps: impl Fn(ClassMap, &str) -> bool) -> Option<Operation> {
+fn strip(existing: &RuntimeClassView, keeps: impl Fn(ClassMap, &str) -> bool) -> Option<Write> {
     let (selector, overhead) = (existing.selector(), existing.overhead());
     let labels = nulls(selector.keys().filter(|key| !keeps(ClassMap::Selector, key)));
     let amounts = nulls(overhead.keys().filter(|key| !keeps(ClassMap::Overhead, key)));
-    let mut body = json!({"metadata": {"resourceVersion": existing.object.metadata.resource_version}});
+    let mut body = json!({});
     if labels.is_empty() && amounts.is_empty() {
         return None;
     }
@@ -77,12 +82,13 @@ fn strip(existing: &RuntimeClassView, keeps: impl Fn(ClassMap, &str) -> bool) ->
     if !amounts.is_empty() {
         body["overhead"] = json!({"podFixed": amounts});
     }
-    Some(Operation::StripRuntimeClass { name: existing.name().to_owned(), body })
+    let object = object(existing.name(), Some(existing));
+    Some(Write::merge(Action::StripRuntimeClass, object, version(existing), body))
 }
 
 /// Restores the state of a class before its adoption: first removes keys from its maps, then applies the rest. `None`
 /// if the class was not adopted.
-pub fn restored(class: &RuntimeClassView) -> Option<(Option<Operation>, Operation)> {
+pub fn restored(class: &RuntimeClassView) -> Option<(Option<Write>, Write)> {
     let before: Value = serde_json::from_str(class.adopted()?).ok()?;
     let strip = strip(class, |map, key| {
         let pointer = match map {
@@ -92,9 +98,9 @@ pub fn restored(class: &RuntimeClassView) -> Option<(Option<Operation>, Operatio
         before.pointer(pointer).is_some_and(|map| map.get(key).is_some())
     });
     let mut body = json!({
-        "apiVersion": "node.k8s.io/v1",
-        "kind": "RuntimeClass",
-        "metadata": {"name": class.name(), "resourceVersion": class.object.metadata.resource_version},
+        "apiVersion": Kind::RUNTIME_CLASS.api_version(),
+        "kind": Kind::RUNTIME_CLASS.name,
+        "metadata": {"name": class.name()},
         "handler": class.object.handler,
     });
     for field in ["overhead", "scheduling"] {
@@ -103,8 +109,8 @@ pub fn restored(class: &RuntimeClassView) -> Option<(Option<Operation>, Operatio
         }
     }
     let change = "restore the state before the adoption".to_owned();
-    let (name, uid) = (class.name().to_owned(), class.object.metadata.uid.clone());
-    Some((strip, Operation::ApplyRuntimeClass { name, body, change, uid, writes: Vec::new() }))
+    let object = object(class.name(), Some(class));
+    Some((strip, Write::apply(Action::ApplyRuntimeClass, object, Some(version(class)), body, change)))
 }
 
 impl RuntimeClassView {

@@ -6,12 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use winpool_api::{facts::cluster_api::capacity, names::annotation};
 
-use super::{
-    state::ClusterApiState,
-    views::{GroupKind, MachineGroup},
-};
+use super::views::{GroupKind, MachineGroup};
 use crate::{
-    operation::{MachineObject, Operation},
+    operation::Write,
     pool::{Pool, Snapshot},
 };
 
@@ -69,17 +66,17 @@ pub fn changes(group: &MachineGroup, pool: &str, desired: &BTreeMap<&'static str
 }
 
 /// Removes the annotations of a pool from groups that it no longer selects.
-pub fn abandoned(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+pub fn abandoned(snapshot: &Snapshot, pool: &Pool) -> Vec<Write> {
     removals(snapshot, pool, |group| !group.paused && !pool.machines().is_some_and(|rules| rules.selects(group)))
 }
 
 /// Removes the annotations of a pool that is deleted, also from paused groups: otherwise they would remain.
-pub fn of_deleted(snapshot: &Snapshot, pool: &Pool) -> Vec<Operation> {
+pub fn of_deleted(snapshot: &Snapshot, pool: &Pool) -> Vec<Write> {
     removals(snapshot, pool, |_| true)
 }
 
-fn removals(snapshot: &Snapshot, pool: &Pool, from: impl Fn(&MachineGroup) -> bool) -> Vec<Operation> {
-    let ClusterApiState::Installed(objects) = &snapshot.cluster_api else { return Vec::new() };
+fn removals(snapshot: &Snapshot, pool: &Pool, from: impl Fn(&MachineGroup) -> bool) -> Vec<Write> {
+    let Some(objects) = snapshot.cluster_api.installed() else { return Vec::new() };
     let of_pool =
         |group: &&MachineGroup| Written::read(group).is_some_and(|written| written.pool == pool.name) && from(group);
     let groups = GroupKind::ALL.into_iter().flat_map(|kind| objects.groups(kind));
@@ -87,12 +84,9 @@ fn removals(snapshot: &Snapshot, pool: &Pool, from: impl Fn(&MachineGroup) -> bo
         .filter(of_pool)
         .map(|group| {
             let set = changes(group, &pool.name, &BTreeMap::new()).set;
-            Operation::PatchMachineObject {
-                object: MachineObject::new(group.kind.target(), objects.version, &group.namespace, &group.name),
-                body: json!({"metadata": {"resourceVersion": group.resource_version, "annotations": set}}),
-                change: "no longer describe new nodes to the autoscaler".to_owned(),
-                template: None,
-            }
+            let body = json!({"metadata": {"annotations": set}});
+            let change = Some("no longer describe new nodes to the autoscaler".to_owned());
+            Write { change, ..group.patch(objects.version, body) }
         })
         .collect()
 }

@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{
     Problem,
-    operation::{MachineObject, Operation},
+    kind::Kind,
+    operation::{Action, Dependency, Object, Write},
     pool::{Members, Pool, Snapshot, Spec},
 };
 
@@ -60,7 +61,7 @@ pub struct GroupPlan {
     /// The annotations for the autoscaler that another client wrote with another value.
     pub foreign_annotations: Vec<String>,
     /// The change of the group.
-    pub patch: Option<Operation>,
+    pub patch: Option<Write>,
 }
 
 /// Whether a group refers to the template that it should refer to.
@@ -160,7 +161,7 @@ fn annotation_changes(
 /// The problem of a group that does not refer to an object of kubeadm's provider.
 fn other_bootstrap(group: &MachineGroup) -> Option<Problem> {
     let wrong = match group.bootstrap_kind.as_str() {
-        kind if kind == group.kind.bootstrap() => return None,
+        kind if kind == group.kind.bootstrap().name => return None,
         "" => "there is no reference, so its machines are not made by kubeadm".to_owned(),
         kind => format!("the reference is to {kind}, and winpool makes {}", group.kind.bootstrap()),
     };
@@ -233,13 +234,13 @@ fn patch(
     group: &MachineGroup,
     switch: Option<&str>,
     hints: &BTreeMap<String, Option<String>>,
-) -> Option<Operation> {
+) -> Option<Write> {
     let annotations: Map<String, Value> = hints.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     let mut changes: Vec<String> = Vec::new();
     if !annotations.is_empty() {
         changes.push("describe new nodes to the autoscaler".to_owned());
     }
-    let mut body = json!({"metadata": {"resourceVersion": group.resource_version}});
+    let mut body = json!({});
     if let Some(template) = switch {
         body["spec"]["template"]["spec"]["bootstrap"]["configRef"] = config_ref(version, group, template);
         changes.push(format!("refer to {} {template}, which replaces its machines", group.kind.bootstrap()));
@@ -250,16 +251,24 @@ fn patch(
     if !annotations.is_empty() {
         body["metadata"]["annotations"] = annotations.into();
     }
-    Some(Operation::PatchMachineObject {
-        object: MachineObject::new(group.kind.target(), version, &group.namespace, &group.name),
-        body,
-        change: changes.join(", "),
-        template: switch.map(|template| key_of(&group.namespace, template)),
-    })
+    let needs = switch.map(|template| {
+        let template = Dependency::Object(group.kind.bootstrap(), key_of(&group.namespace, template));
+        vec![Dependency::All(Kind::SECRET), template]
+    });
+    let change = Some(changes.join(", "));
+    Some(Write { change, needs: needs.unwrap_or_default(), ..group.patch(version, body) })
+}
+
+impl MachineGroup {
+    /// Patches the observed version of the group.
+    pub(super) fn patch(&self, version: ApiVersion, body: Value) -> Write {
+        let object = Object::namespaced(self.kind.kind().in_version(version), &self.namespace, &self.name);
+        Write::merge(Action::PatchMachineObject, object, &self.resource_version, body)
+    }
 }
 
 fn config_ref(version: ApiVersion, group: &MachineGroup, template: &str) -> Value {
-    let kind = group.kind.bootstrap();
+    let kind = group.kind.bootstrap().name;
     match version {
         ApiVersion::V1Beta1 => {
             let api_version = format!("{BOOTSTRAP_GROUP}/{version}");

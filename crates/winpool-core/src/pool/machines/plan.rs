@@ -5,47 +5,29 @@ use winpool_api::facts::cluster_api::ApiVersion;
 use super::{
     annotations,
     group::{self, GroupPlan},
-    state::{ClusterApiObjects, ClusterApiState},
+    state::{ClusterApi, ClusterApiObjects},
     templates::{self, Templates},
     views::{GroupKind, MachineView, TemplateView, key_of},
 };
 use crate::{
     node::WindowsNode,
-    operation::Operation,
+    operation::Write,
     pool::{Pool, Snapshot, Spec},
 };
 
 /// The plan for the machines of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct MachinesPlan {
-    /// What is planned.
-    pub state: MachinesState,
+    /// The selected groups, if the Cluster exists; `None` if the pool does not use Cluster API.
+    pub state: Option<ClusterApi<Option<Box<Selected>>>>,
     /// Creates the Secrets of templates.
-    pub secrets: Vec<Operation>,
+    pub secrets: Vec<Write>,
     /// Creates templates.
-    pub create: Vec<Operation>,
+    pub create: Vec<Write>,
     /// Changes MachineDeployments and MachinePools.
-    pub patch: Vec<Operation>,
+    pub patch: Vec<Write>,
     /// Deletes unused templates, their Secrets in a first step.
-    pub prune: [Vec<Operation>; 2],
-}
-
-/// What is planned for the machines of a pool.
-#[derive(Clone, Debug, Default)]
-pub enum MachinesState {
-    /// The pool does not use Cluster API.
-    #[default]
-    NotUsed,
-    /// Cluster API is not read yet.
-    Unknown,
-    /// The cluster does not serve its resources.
-    NotInstalled,
-    /// It serves only these versions.
-    Unsupported(Vec<String>),
-    /// The Cluster does not exist.
-    ClusterNotFound,
-    /// The selected groups.
-    Selected(Box<Selected>),
+    pub prune: [Vec<Write>; 2],
 }
 
 /// The machines that a pool selects.
@@ -70,15 +52,12 @@ pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&Windo
         prune: deleted(snapshot, &templates_of_other_kinds(snapshot, pool)),
         ..MachinesPlan::default()
     };
-    let Some(rules) = &spec.machines else { return of_state(MachinesState::NotUsed) };
-    let objects = match &snapshot.cluster_api {
-        ClusterApiState::Unknown => return of_state(MachinesState::Unknown),
-        ClusterApiState::NotInstalled => return of_state(MachinesState::NotInstalled),
-        ClusterApiState::Unsupported(versions) => return of_state(MachinesState::Unsupported(versions.clone())),
-        ClusterApiState::Installed(objects) => objects,
+    let Some(rules) = &spec.machines else { return of_state(None) };
+    let Some(objects) = snapshot.cluster_api.installed() else {
+        return of_state(Some(snapshot.cluster_api.and_then(|_| None)));
     };
     let Some(cluster) = objects.clusters.get(&key_of(&rules.namespace, &rules.cluster)) else {
-        return of_state(MachinesState::ClusterNotFound);
+        return of_state(Some(ClusterApi::Installed(None)));
     };
     let matching = objects.groups(rules.kind).into_iter().filter(|group| rules.matches(group));
     let (own, others): (Vec<_>, Vec<_>) = matching.partition(|group| rules.selects(group));
@@ -97,7 +76,8 @@ pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&Windo
     };
     let unused: Vec<_> = templates.unused().into_iter().chain(templates_of_other_kinds(snapshot, pool)).collect();
     let prune = templates::delete(objects.version, &unused);
-    MachinesPlan { state: MachinesState::Selected(Box::new(selected)), secrets, create, patch, prune }
+    let state = Some(ClusterApi::Installed(Some(Box::new(selected))));
+    MachinesPlan { state, secrets, create, patch, prune }
 }
 
 /// The templates of a pool that no longer uses Cluster API or this kind of group, if nothing refers to them.
@@ -110,28 +90,24 @@ fn unreferenced_templates<'a>(
     pool: &Pool,
     of: impl Fn(GroupKind) -> bool,
 ) -> Vec<(GroupKind, &'a TemplateView)> {
-    let ClusterApiState::Installed(objects) = &snapshot.cluster_api else { return Vec::new() };
+    let Some(objects) = snapshot.cluster_api.installed() else { return Vec::new() };
     let kinds = GroupKind::ALL.into_iter().filter(|kind| of(*kind));
     kinds.flat_map(|kind| templates::unreferenced(objects, kind, &pool.name, |_| false)).collect()
 }
 
 /// Deletes templates in two steps.
-fn deleted(snapshot: &Snapshot, templates: &[(GroupKind, &TemplateView)]) -> [Vec<Operation>; 2] {
-    match &snapshot.cluster_api {
-        ClusterApiState::Installed(objects) => templates::delete(objects.version, templates),
-        ClusterApiState::Unknown | ClusterApiState::NotInstalled | ClusterApiState::Unsupported(_) => {
-            <[_; 2]>::default()
-        }
-    }
+fn deleted(snapshot: &Snapshot, templates: &[(GroupKind, &TemplateView)]) -> [Vec<Write>; 2] {
+    let objects = snapshot.cluster_api.installed();
+    objects.map(|objects| templates::delete(objects.version, templates)).unwrap_or_default()
 }
 
 /// Whether a pool may have written objects of Cluster API that cannot be read now, so that its cleanup has to wait.
 pub fn is_unknown(snapshot: &Snapshot, pool: &Pool) -> bool {
-    pool.uses_cluster_api() && matches!(snapshot.cluster_api, ClusterApiState::Unknown)
+    pool.uses_cluster_api() && matches!(snapshot.cluster_api, ClusterApi::Unknown)
 }
 
 /// Removes what a pool added, when it is deleted with Cleanup, in two steps. Templates that machines may still need are kept.
-pub fn removed(snapshot: &Snapshot, pool: &Pool) -> [Vec<Operation>; 2] {
+pub fn removed(snapshot: &Snapshot, pool: &Pool) -> [Vec<Write>; 2] {
     let [mut first, second] = deleted(snapshot, &unreferenced_templates(snapshot, pool, |_| true));
     first.extend(annotations::of_deleted(snapshot, pool));
     [first, second]

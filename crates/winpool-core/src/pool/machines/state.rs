@@ -14,8 +14,8 @@ use super::views::{
 use crate::{Objects, pool::Pool};
 
 /// What is known of Cluster API in the cluster.
-#[derive(Clone, Debug, Default)]
-pub enum ClusterApiState {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClusterApi<T> {
     /// It is not read yet, or no pool uses it.
     #[default]
     Unknown,
@@ -23,8 +23,28 @@ pub enum ClusterApiState {
     NotInstalled,
     /// It serves only these versions.
     Unsupported(Vec<String>),
-    /// Its objects.
-    Installed(Arc<ClusterApiObjects>),
+    /// The cluster serves it: its version, its stores, or its objects.
+    Installed(T),
+}
+
+impl<T> ClusterApi<T> {
+    /// What is known of it, if it is installed.
+    pub fn installed(&self) -> Option<&T> {
+        match self {
+            Self::Installed(known) => Some(known),
+            Self::Unknown | Self::NotInstalled | Self::Unsupported(_) => None,
+        }
+    }
+
+    /// What follows from it, if it is installed; `None` while that is unknown.
+    pub fn and_then<U>(&self, known: impl FnOnce(&T) -> Option<U>) -> ClusterApi<U> {
+        match self {
+            Self::Unknown => ClusterApi::Unknown,
+            Self::NotInstalled => ClusterApi::NotInstalled,
+            Self::Unsupported(versions) => ClusterApi::Unsupported(versions.clone()),
+            Self::Installed(installed) => known(installed).map_or(ClusterApi::Unknown, ClusterApi::Installed),
+        }
+    }
 }
 
 /// The objects of Cluster API, by `namespace/name`.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use winpool_api::{
     facts::{
         ContainerRuntime, ContainerdLine, ContainerdVersion, Minor,
-        cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CLUSTER_NAME},
+        cluster_api::{ApiVersion, CLUSTER_NAME},
     },
     names::label,
 };
@@ -19,8 +19,9 @@ use super::{
 };
 use crate::{
     Problem,
+    kind::Kind,
     node::WindowsNode,
-    operation::{MachineObject, Operation},
+    operation::{Action, Dependency, Object, Verb, Write},
     pool::{
         Pool, Snapshot, Spec,
         snapshot::{config_name, digest},
@@ -30,7 +31,6 @@ use crate::{
         Variant,
         kubeadm::{self, Base, Machine, Template},
     },
-    revert::Target,
 };
 
 /// The number of unused templates that are kept, because a change in Git that names one may not be applied yet.
@@ -206,24 +206,29 @@ impl<'a> Templates<'a> {
     }
 
     /// Creates the Secrets and the templates that do not exist.
-    pub fn missing(&self) -> (Vec<Operation>, Vec<Operation>) {
+    pub fn missing(&self) -> (Vec<Write>, Vec<Write>) {
         let (kind, namespace, version) = (self.rules.kind, &self.rules.namespace, self.objects.version);
         let mut desired: BTreeMap<&str, &Template> = BTreeMap::new();
         for template in self.rendered.values().flatten().filter(|template| self.stored(&template.name).is_none()) {
             desired.insert(&template.name, &template.template);
         }
-        let create = |target, name: &str, body| Operation::CreateMachineObject {
-            object: MachineObject::new(target, version, namespace, name),
-            body,
-        };
+        let object = |kind: Kind, name: &str| Object::namespaced(kind, namespace, name);
         let labels = labels(&self.pool.name, &self.rules.cluster);
         let with_secret = desired.iter().filter(|(_, template)| !template.secret.is_empty());
         let secrets = with_secret.map(|(name, template)| {
-            create(Target::Secret, &kubeadm::secret_name(name), secret_object(name, namespace, &labels, template))
+            // A Secret is not read, so it is applied.
+            let body = secret_object(name, namespace, &labels, template);
+            let secret = object(Kind::SECRET, &kubeadm::secret_name(name));
+            Write { verb: Verb::Apply, ..Write::create(Action::CreateMachineObject, secret, body) }
         });
-        let templates = desired.iter().map(|(name, template)| {
-            let body = template_object(kind, version, (name, namespace, &labels), template);
-            create(kind.bootstrap_target(), name, body)
+        // While a Secret is missing, no template is created.
+        let templates = desired.iter().map(|(name, template)| Write {
+            needs: vec![Dependency::All(Kind::SECRET)],
+            ..Write::create(
+                Action::CreateMachineObject,
+                object(kind.bootstrap().in_version(version), name),
+                template_object(kind, version, (name, namespace, &labels), template),
+            )
         });
         (secrets.collect(), templates.collect())
     }
@@ -303,17 +308,17 @@ fn has_secret_of(template: &TemplateView, name: &str) -> bool {
 }
 
 /// Deletes templates in two steps: their Secrets first, because nothing else names them.
-pub fn delete(version: ApiVersion, templates: &[(GroupKind, &TemplateView)]) -> [Vec<Operation>; 2] {
-    let object =
-        |target, template: &TemplateView, name: &str| MachineObject::new(target, version, &template.namespace, name);
+pub fn delete(version: ApiVersion, templates: &[(GroupKind, &TemplateView)]) -> [Vec<Write>; 2] {
     let with_secret = templates.iter().filter(|(_, template)| has_secret_of(template, &template.name));
     let secrets = with_secret.map(|(_, template)| {
         let name = kubeadm::secret_name(&template.name);
-        Operation::DeleteMachineObject { object: object(Target::Secret, template, &name), uid: None }
+        Write::delete(Action::DeleteMachineObject, Object::namespaced(Kind::SECRET, &template.namespace, &name))
     });
-    let templates = templates.iter().map(|(kind, template)| Operation::DeleteMachineObject {
-        object: object(kind.bootstrap_target(), template, &template.name),
-        uid: Some(template.uid.clone()),
+    // A template names its Secret, which must be deleted first.
+    let templates = templates.iter().map(|(kind, template)| {
+        let kind = kind.bootstrap().in_version(version);
+        let object = Object::namespaced(kind, &template.namespace, &template.name).with_uid(&template.uid);
+        Write { needs: vec![Dependency::All(Kind::SECRET)], ..Write::delete(Action::DeleteMachineObject, object) }
     });
     [secrets.collect(), templates.collect()]
 }
@@ -340,8 +345,8 @@ pub fn template_object(
         GroupKind::Pool => spec,
     };
     json!({
-        "apiVersion": format!("{BOOTSTRAP_GROUP}/{version}"),
-        "kind": kind.bootstrap(),
+        "apiVersion": kind.bootstrap().in_version(version).api_version(),
+        "kind": kind.bootstrap().name,
         "metadata": {"name": name, "namespace": namespace, "labels": labels},
         "spec": spec,
     })

@@ -15,7 +15,7 @@ use winpool_api::{
     names::{annotation, label, manager},
 };
 
-use crate::{Named, node::last_other_writer, revert::Target};
+use crate::{Named, kind::Kind, node::last_other_writer};
 
 /// A group of machines of one template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,35 +30,24 @@ impl GroupKind {
     /// All kinds.
     pub const ALL: [Self; 2] = [Self::Deployment, Self::Pool];
 
+    /// Its row.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Deployment => Kind::MACHINE_DEPLOYMENT,
+            Self::Pool => Kind::MACHINE_POOL,
+        }
+    }
+
     /// As Cluster API spells it.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Deployment => "MachineDeployment",
-            Self::Pool => "MachinePool",
-        }
+        self.kind().name
     }
 
     /// The kind of object that it refers to.
-    pub const fn bootstrap(self) -> &'static str {
+    pub const fn bootstrap(self) -> Kind {
         match self {
-            Self::Deployment => "KubeadmConfigTemplate",
-            Self::Pool => "KubeadmConfig",
-        }
-    }
-
-    /// The kind for operations.
-    pub const fn target(self) -> Target {
-        match self {
-            Self::Deployment => Target::MachineDeployment,
-            Self::Pool => Target::MachinePool,
-        }
-    }
-
-    /// The kind of object that it refers to, for operations.
-    pub const fn bootstrap_target(self) -> Target {
-        match self {
-            Self::Deployment => Target::KubeadmConfigTemplate,
-            Self::Pool => Target::KubeadmConfig,
+            Self::Deployment => Kind::KUBEADM_CONFIG_TEMPLATE,
+            Self::Pool => Kind::KUBEADM_CONFIG,
         }
     }
 }

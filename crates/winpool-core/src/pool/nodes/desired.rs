@@ -7,9 +7,9 @@ use std::{
 };
 
 use jiff::Timestamp;
-use winpool_api::{Taint, TaintKey};
+use winpool_api::{Taint, TaintKey, names::reason};
 
-use crate::{operation::NodeChange, pool::evictions::Evictions, revert::MAX_BACKOFF};
+use crate::{operation::NodeEdit, pool::evictions::Evictions, revert::MAX_BACKOFF};
 
 /// The desired state of the nodes of a pool.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct DesiredNode<'a> {
     pub untolerated: &'a BTreeSet<TaintKey>,
     /// These RuntimeClasses.
     pub extended_classes: &'a BTreeSet<String>,
+    /// The taints that wait for a RuntimeClass of the pool which could not be written lately.
+    pub awaited: &'a BTreeSet<TaintKey>,
     /// The taints that a RuntimeClass of the pool does not tolerate, if this class cannot be changed now.
     pub blocked: &'a BTreeSet<TaintKey>,
     /// The evictions that NoExecute taints would cause.
@@ -49,25 +51,64 @@ pub enum DesiredConfig<'a> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodePlan {
     /// The change, if anything changes.
-    pub change: Option<Arc<NodeChange>>,
-    /// Taints with another value, which is not overwritten.
-    pub taint_conflicts: Vec<ValueConflict<TaintKey>>,
-    /// Labels with another value, which is not overwritten.
-    pub label_conflicts: Vec<ValueConflict<String>>,
-    /// NoExecute taints that are held because they would evict pods.
-    pub would_evict: Vec<TaintKey>,
-    /// Taints that are held because pods would stay Pending.
-    pub would_strand: Vec<TaintKey>,
-    /// Taints that are held because a RuntimeClass of the pool does not tolerate them.
-    pub untolerated: Vec<TaintKey>,
-    /// Fields that another client repeatedly reverts.
-    pub reverted: Vec<RevertedField>,
+    pub edit: Option<Arc<NodeEdit>>,
+    /// What stands in the way of the desired state.
+    pub obstacles: Vec<Obstacle>,
     /// When to reconcile again because of reverted fields.
     pub retry_at: Option<Timestamp>,
-    /// The message with which admission rejected the taints.
-    pub refused: Option<String>,
     /// The number of taints and labels that are not removed, because an earlier record could not be verified.
     pub unverified: usize,
+}
+
+/// What stands in the way of the desired state of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Obstacle {
+    /// A taint has another value, which is not overwritten.
+    TaintConflict(ValueConflict<TaintKey>),
+    /// A label has another value, which is not overwritten.
+    LabelConflict(ValueConflict<String>),
+    /// Admission rejected the taints with this message.
+    Rejected(String),
+    /// A NoExecute taint is held, because it would evict pods.
+    WouldEvict(TaintKey),
+    /// A taint is held, because pods would stay Pending.
+    WouldStrand(TaintKey),
+    /// Another client repeatedly reverts a field.
+    Reverted(RevertedField),
+    /// A taint is held, because a RuntimeClass of the pool does not tolerate it and cannot be changed.
+    Untolerated(TaintKey),
+    /// A taint is held, because a RuntimeClass that has to tolerate it first could not be written.
+    ClassNotWritten(TaintKey),
+}
+
+impl Obstacle {
+    /// The reason in conditions and metrics.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::TaintConflict(_) => reason::TAINT_CONFLICT,
+            Self::LabelConflict(_) => reason::LABEL_CONFLICT,
+            Self::Rejected(_) => reason::REFUSED,
+            Self::WouldEvict(_) => reason::WOULD_EVICT,
+            Self::WouldStrand(_) => reason::WOULD_STRAND_PODS,
+            Self::Reverted(_) => reason::CONTESTED,
+            Self::Untolerated(_) => reason::PROGRESSING,
+            Self::ClassNotWritten(_) => reason::WRITE_FAILED,
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TaintConflict(conflict) => write!(f, "{conflict}"),
+            Self::LabelConflict(conflict) => write!(f, "{conflict}"),
+            Self::Rejected(message) => f.write_str(message),
+            Self::Reverted(field) => write!(f, "{field}"),
+            Self::WouldEvict(key) | Self::WouldStrand(key) | Self::Untolerated(key) | Self::ClassNotWritten(key) => {
+                write!(f, "{key}")
+            }
+        }
+    }
 }
 
 /// A label or taint with another value than the desired one, which no pool has set.
@@ -93,15 +134,16 @@ pub struct RevertedField {
 }
 
 impl NodePlan {
-    /// Whether the node is as specified after the change.
-    pub fn complete(&self) -> bool {
-        self.taint_conflicts.is_empty()
-            && self.label_conflicts.is_empty()
-            && self.would_evict.is_empty()
-            && self.would_strand.is_empty()
-            && self.untolerated.is_empty()
-            && self.reverted.is_empty()
-            && self.refused.is_none()
+    /// The first obstacle with this reason.
+    pub fn obstacle(&self, reason: &str) -> Option<&Obstacle> {
+        self.obstacles.iter().find(|obstacle| obstacle.reason() == reason)
+    }
+
+    /// Adds an obstacle once.
+    pub(super) fn add(&mut self, obstacle: Obstacle) {
+        if !self.obstacles.contains(&obstacle) {
+            self.obstacles.push(obstacle);
+        }
     }
 }
 

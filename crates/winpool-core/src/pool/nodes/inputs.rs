@@ -7,12 +7,15 @@ use std::{
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
-use winpool_api::{Taint, TaintEffect, TaintKey, names::label};
+use winpool_api::{
+    Taint, TaintEffect, TaintKey,
+    names::{label, reason},
+};
 
-use super::desired::{DesiredConfig, DesiredNode, NodePlan, RevertedField, ValueConflict};
+use super::desired::{DesiredConfig, DesiredNode, NodePlan, Obstacle, RevertedField, ValueConflict};
 use crate::{
     node::WindowsNode,
-    operation::{Edit, NodeChange, Parts, Purpose, TaintChange, TaintEdit, TolerationDependency},
+    operation::{Edit, NodeEdit, Purpose, RejectedPart, Rejection, TaintEdit},
     ownership::{AppliedKeys, RecordState},
     pool::Snapshot,
     record::{Origin, Record},
@@ -57,23 +60,21 @@ impl Inputs<'_> {
     pub fn apply(&self, desired: &DesiredNode, config: DesiredConfig) -> NodePlan {
         let mut plan = NodePlan::default();
         let labels = self.desired_labels(desired, &mut plan);
-        let change_with = |taints: EditedTaints| {
-            let (pool, labels_record) = (desired.pool.to_owned(), labels.record.clone());
-            let record = Record { pool, taints: taints.record.clone(), labels: labels_record };
-            let change = self.taint_change(taints);
-            let record = self.edit_of_record(record, !labels.edits.is_empty() || change.taints.is_some());
-            TaintChange { record, ..change }
+        let taints = self.desired_taints(desired, &mut plan);
+        let is_tainted = taints.all != self.node.taints;
+        let waits = |edit: &TaintEdit| matches!(edit, TaintEdit::Set(key, _) if desired.untolerated.contains(key));
+        let waits = taints.edits.iter().any(waits);
+        let joins = self.record_state.verified().is_none_or(|record| record.pool != desired.pool);
+        let purpose = if joins {
+            Purpose::Taint
+        } else if labels.edits.is_empty() && !is_tainted {
+            Purpose::Configure
+        } else {
+            Purpose::Repair
         };
-        let all = change_with(self.desired_taints(desired, |_| true, &mut plan));
-        let only = |writable: &dyn Fn(&TaintKey) -> bool| {
-            change_with(self.desired_taints(desired, writable, &mut NodePlan::default()))
-        };
-        let tolerated = (!desired.untolerated.is_empty() && all.taints.is_some())
-            .then(|| only(&|key| !desired.untolerated.contains(key)))
-            .filter(|tolerated| *tolerated != all)
-            .map(|change| TolerationDependency { classes: desired.extended_classes.clone(), change });
-        let record_without_taints = Some(only(&|_| false).record);
-        plan.unverified = match &all.record {
+        let record = Record { pool: desired.pool.to_owned(), taints: taints.record, labels: labels.record };
+        let record = self.edit_of_record(record, !labels.edits.is_empty() || is_tainted);
+        plan.unverified = match &record {
             Edit::Set(record) => unverified(record),
             Edit::Keep | Edit::Remove => self.record_state.record().map(unverified).unwrap_or_default(),
         };
@@ -82,26 +83,36 @@ impl Inputs<'_> {
             DesiredConfig::None => None,
             DesiredConfig::Unchanged => self.node.config.as_deref(),
         };
-        let joins = self.record_state.verified().is_none_or(|record| record.pool != desired.pool);
-        let purpose = if joins {
-            Purpose::Taint
-        } else if labels.edits.is_empty() && all.taints.is_none() {
-            Purpose::Configure
-        } else {
-            Purpose::Repair
-        };
-        let config = self.edit_of_config(config);
-        let change = NodeChange {
+        let edit = NodeEdit {
             labels: labels.edits,
-            config,
-            taints: all,
-            tolerated,
-            record_without_taints,
+            config: self.edit_of_config(config),
+            taints: is_tainted.then_some(taints.all),
+            taint_edits: taints.edits,
+            classes: if waits { desired.extended_classes.clone() } else { BTreeSet::new() },
+            record,
             replaces_registration: self.record_state == RecordState::None && self.node.registered_with.is_some(),
             purpose,
+            if_rejected: None,
         };
-        plan.change = change.has(Parts::ALL).then(|| Arc::new(change));
+        let edit = self.without_rejected(edit, &mut plan);
+        plan.edit = (!edit.is_empty()).then(|| Arc::new(edit));
         plan
+    }
+
+    /// Leaves out what admission has rejected, and plans what to leave out next: first the taints, and if admission rejects the
+    /// rest too, everything but the taints.
+    fn without_rejected(&self, edit: NodeEdit, plan: &mut NodePlan) -> NodeEdit {
+        let is_tainted = edit.taints.is_some();
+        let if_rejected = match self.rejection() {
+            None => is_tainted.then_some(RejectedPart::Taints),
+            Some(Rejection { part: RejectedPart::Metadata, message }) if is_tainted => {
+                plan.add(Obstacle::Rejected(message.clone()));
+                let NodeEdit { taints, taint_edits, classes, purpose, .. } = edit;
+                return NodeEdit { taints, taint_edits, classes, purpose, ..NodeEdit::default() };
+            }
+            Some(_) => plan.obstacle(reason::REFUSED).map(|_| RejectedPart::Metadata),
+        };
+        NodeEdit { if_rejected, ..edit }
     }
 
     /// The change that removes everything that pools added, including label, configuration and record. It is not
@@ -118,16 +129,16 @@ impl Inputs<'_> {
         let removable = unselected.filter(|_| self.snapshot.pods.is_some());
         labels.edits.extend(removable.map(|key| (key.clone(), None)));
         let record = if self.node.owned.is_some() { Edit::Remove } else { Edit::Keep };
-        let change = NodeChange {
+        let edit = NodeEdit {
             labels: labels.edits,
             config: self.edit_of_config(None),
-            taints: TaintChange { record, ..self.taint_change(taints) },
-            tolerated: None,
-            record_without_taints: None,
-            replaces_registration: false,
+            taints: (taints.all != self.node.taints).then_some(taints.all),
+            taint_edits: taints.edits,
+            record,
             purpose: Purpose::Release,
+            ..NodeEdit::default()
         };
-        NodePlan { change: change.has(Parts::ALL).then(|| Arc::new(change)), ..NodePlan::default() }
+        NodePlan { edit: (!edit.is_empty()).then(|| Arc::new(edit)), ..NodePlan::default() }
     }
 
     fn desired_labels(&self, desired: &DesiredNode, plan: &mut NodePlan) -> EditedLabels {
@@ -181,7 +192,7 @@ impl Inputs<'_> {
         let foreign = present.filter(|_| !self.applied.owns_label(self.record_state, key));
         if let Some(present) = foreign {
             let (present, desired) = (present.clone(), value.to_owned());
-            plan.label_conflicts.push(ValueConflict { key: key.to_owned(), present, desired });
+            plan.add(Obstacle::LabelConflict(ValueConflict { key: key.to_owned(), present, desired }));
         } else if self.may_write(&FieldWrite::label(key, Some(value)), plan) {
             labels.record.insert(key.to_owned(), Origin::Added);
             labels.edits.insert(key.to_owned(), Some(value.to_owned()));
@@ -205,24 +216,14 @@ impl Inputs<'_> {
         }
     }
 
-    /// The desired taints that are `writable`.
-    fn desired_taints(
-        &self,
-        desired: &DesiredNode,
-        writable: impl Fn(&TaintKey) -> bool,
-        plan: &mut NodePlan,
-    ) -> EditedTaints {
+    fn desired_taints(&self, desired: &DesiredNode, plan: &mut NodePlan) -> EditedTaints {
         let mut taints = self.present_taints();
         for taint in desired.taints {
-            let key = TaintKey::from(taint);
-            let writable = writable(&key);
-            self.desired_taint(desired, taint, key, writable, &mut taints, plan);
+            self.desired_taint(desired, taint, &mut taints, plan);
         }
         // While a taint of the spec is missing, the former ones keep Linux pods off the node.
         let complete = desired.taints.iter().all(|taint| taints.has(taint));
-        self.remove_taints(&mut taints, |key| {
-            complete && writable(key) && self.may_write_taint(&FieldWrite::taint(key, None), plan)
-        });
+        self.remove_taints(&mut taints, |key| complete && self.may_write_taint(&FieldWrite::taint(key, None), plan));
         if complete {
             self.remove_replaced(desired, &mut taints, plan);
         }
@@ -233,15 +234,8 @@ impl Inputs<'_> {
         EditedTaints { all: self.node.taints.clone(), edits: Vec::new(), record: BTreeMap::new() }
     }
 
-    fn desired_taint(
-        &self,
-        desired: &DesiredNode,
-        taint: &Taint,
-        key: TaintKey,
-        writable: bool,
-        taints: &mut EditedTaints,
-        plan: &mut NodePlan,
-    ) {
+    fn desired_taint(&self, desired: &DesiredNode, taint: &Taint, taints: &mut EditedTaints, plan: &mut NodePlan) {
+        let key = TaintKey::from(taint);
         let recorded = self.recorded().and_then(|record| record.taints.get(&key)).map(|origin| self.carried(*origin));
         let present = taints.all.iter().find(|present| TaintKey::from(*present) == key);
         let present = present.map(|present| present.value.clone().unwrap_or_default());
@@ -260,16 +254,18 @@ impl Inputs<'_> {
                 return;
             }
             Some(present) if !self.applied.owns_taint(self.record_state, &key) && !is_replaced(&present) => {
-                plan.taint_conflicts.push(ValueConflict { key: key.clone(), present, desired: taint.value.clone() });
+                let conflict = ValueConflict { key: key.clone(), present, desired: taint.value.clone() };
+                plan.add(Obstacle::TaintConflict(conflict));
             }
-            _ if evicts => plan.would_evict.push(key.clone()),
-            _ if desired.held.contains(&key) => plan.would_strand.push(key.clone()),
+            _ if evicts => plan.add(Obstacle::WouldEvict(key.clone())),
+            _ if desired.held.contains(&key) => plan.add(Obstacle::WouldStrand(key.clone())),
             // A taint that was removed from the node is added again, so that the taint of a node cannot be removed by
             // making a RuntimeClass unchangeable.
             _ if desired.blocked.contains(&key) && (present.is_some() || recorded != Some(Origin::Added)) => {
-                plan.untolerated.push(key.clone());
+                plan.add(Obstacle::Untolerated(key.clone()));
             }
-            _ if writable && self.may_write_taint(&write, plan) => return taints.set(key, &taint.value),
+            _ if desired.awaited.contains(&key) => plan.add(Obstacle::ClassNotWritten(key.clone())),
+            _ if self.may_write_taint(&write, plan) => return taints.set(key, &taint.value),
             _ => {}
         }
         taints.record.extend(recorded.map(|origin| (key, origin)));
@@ -304,11 +300,6 @@ impl Inputs<'_> {
                 self.report_conflict(&write, plan);
             }
         }
-    }
-
-    fn taint_change(&self, taints: EditedTaints) -> TaintChange {
-        let differs = taints.all != self.node.taints;
-        TaintChange { taints: differs.then_some(taints.all), edits: taints.edits, record: Edit::Keep }
     }
 
     /// The edit that sets a record. A record that cannot be verified is kept until something else is written, because
@@ -350,11 +341,16 @@ impl Inputs<'_> {
     }
 
     fn may_write_taint(&self, write: &FieldWrite, plan: &mut NodePlan) -> bool {
-        if let Some(refusal) = self.snapshot.refusals.get(&self.node.name) {
-            plan.refused = Some(refusal.clone());
+        if let Some(Rejection { part: RejectedPart::Taints, message }) = self.rejection() {
+            plan.add(Obstacle::Rejected(message.clone()));
             return false;
         }
         self.may_write(write, plan)
+    }
+
+    /// What admission has rejected of the change of this node.
+    fn rejection(&self) -> Option<&Rejection> {
+        self.snapshot.rejections.get(&self.node.name)
     }
 
     /// Whether a field may be written now, or the write is delayed because another client repeatedly reverts it.
@@ -374,10 +370,11 @@ impl Inputs<'_> {
             RevertPolicy::Retry => (&self.node.taints_writer, None),
             RevertPolicy::Pause => (&self.node.labels_writer, Some(self.delayed_until(write).unwrap_or(now))),
         };
-        let reverted = RevertedField { field: write.field.clone(), writer: writer.clone(), paused_until };
-        if !plan.reverted.contains(&reverted) {
-            plan.reverted.push(reverted);
-        }
+        plan.add(Obstacle::Reverted(RevertedField {
+            field: write.field.clone(),
+            writer: writer.clone(),
+            paused_until,
+        }));
         plan.retry_at = plan.retry_at.into_iter().chain(now.checked_add(WINDOW)).min();
     }
 

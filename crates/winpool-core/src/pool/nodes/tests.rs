@@ -9,6 +9,7 @@ use winpool_api::{Taint, TaintEffect, names::annotation};
 
 use super::*;
 use crate::{
+    operation::{RejectedPart, Rejection},
     pool::evictions::Evictions,
     revert::{FieldWrite, RevertDetector},
 };
@@ -47,9 +48,10 @@ fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
     let write = FieldWrite::taint(&"os:NoSchedule".parse().unwrap(), Some("windows"));
     let reverted = ObjectId::Uid("uid of reverted".into());
     (0..6).for_each(|_| reverts.note(&reverted, std::slice::from_ref(&write), Timestamp::UNIX_EPOCH));
+    let rejection = Rejection { message: "denied".to_owned(), part: RejectedPart::Taints };
     let snapshot = Snapshot {
         reverts: Arc::new(reverts),
-        refusals: [("refused".to_owned(), "denied".to_owned())].into(),
+        rejections: [("refused".to_owned(), rejection)].into(),
         ..Snapshot::default()
     };
     let (applied, labels) = (AppliedKeys::default(), BTreeMap::from([("team".to_owned(), "web".to_owned())]));
@@ -62,6 +64,7 @@ fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
         untolerated: &none,
         extended_classes: &no_classes,
         blocked: &none,
+        awaited: &none,
         evictions: &evictions,
         held: &none,
         replaced: &[],

@@ -8,7 +8,7 @@ use winpool_api::{
 
 use super::input::ReportInput;
 use crate::{
-    operation::{Operation, Outcome},
+    operation::Action,
     pool::{
         delivery::DeliveryState,
         plan::Member,
@@ -103,10 +103,6 @@ fn halted(input: &ReportInput, progress: &Progress) -> String {
 
 /// The first WindowsNodeConfig that could not be written, with the error.
 fn unwritten<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a str)> {
-    input.done.results.iter().find_map(|(operation, outcome)| match (operation, outcome) {
-        (Operation::ApplyNodeConfig { name, .. }, Outcome::Refused(error) | Outcome::Failed(error)) => {
-            Some((name.as_str(), error.message.as_str()))
-        }
-        _ => None,
-    })
+    let failed = input.done.failed().find(|(write, _)| write.action == Action::ApplyNodeConfig);
+    failed.map(|(write, error)| (write.object.name.as_str(), error.message.as_str()))
 }

@@ -7,7 +7,7 @@ use winpool_api::{
 };
 
 use crate::{
-    operation::{Done, NodePatch, Operation, Outcome, Parts, Purpose},
+    operation::{Action, Done, Purpose},
     pool::plan::{Phase, Plan},
     status::event::{Event, Regarding},
     text::{counted, some_of_many},
@@ -61,64 +61,44 @@ fn node_changes<'a>(
         (Purpose::Release, "NodesReleased", "Release"),
     ];
     purposes.into_iter().filter_map(|(purpose, reason, action)| {
-        let patches: Vec<_> = node_patches(done).filter(|(patch, _)| patch.change.purpose == purpose).collect();
-        let message = some_of_many(&patches, |(patch, parts)| {
-            format!("{} ({})", patch.node, patch.change.descriptions(*parts).join(", "))
-        });
-        (!patches.is_empty()).then_some((reason, action, message))
-    })
-}
-
-/// The patches that were written, with the written parts.
-fn node_patches(done: &Done) -> impl Iterator<Item = (&NodePatch, Parts)> {
-    done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
-        (Operation::PatchNode(patch), Outcome::Done) => Some((patch.as_ref(), Parts::ALL)),
-        (Operation::PatchNode(patch), Outcome::Partly { written, .. }) if patch.change.has(*written) => {
-            Some((patch.as_ref(), *written))
-        }
-        _ => None,
+        let edits = done.written().filter_map(|write| Some((&write.object.name, write.node_edit()?)));
+        let edits: Vec<_> = edits.filter(|(_, edit)| edit.purpose == purpose).collect();
+        let message = some_of_many(&edits, |(node, edit)| format!("{node} ({})", edit.description()));
+        (!edits.is_empty()).then_some((reason, action, message))
     })
 }
 
 /// Reason and message for each RuntimeClass and ConfigMap that was written.
 fn object_changes(done: &Done) -> impl Iterator<Item = (&'static str, String)> {
-    done.results.iter().filter(|(_, outcome)| *outcome == Outcome::Done).filter_map(|(operation, _)| {
-        let reason = match operation {
-            Operation::ApplyRuntimeClass { .. } => "RuntimeClassApplied",
-            Operation::DeleteRuntimeClass { .. } => "RuntimeClassDeleted",
-            Operation::CreateConfigMap { .. } => "ConfigRendered",
-            Operation::DeleteConfigMap { .. } => "ConfigDeleted",
+    done.written().filter_map(|write| {
+        let reason = match write.action {
+            Action::ApplyRuntimeClass => "RuntimeClassApplied",
+            Action::DeleteRuntimeClass => "RuntimeClassDeleted",
+            Action::CreateConfigMap => "ConfigRendered",
+            Action::DeleteConfigMap => "ConfigDeleted",
             _ => return None,
         };
-        Some((reason, operation.summary()?))
+        Some((reason, write.summary()?))
     })
 }
 
 /// Reason and message for each kind of write for agents.
 fn delivery_changes(done: &Done) -> impl Iterator<Item = (&'static str, String)> {
-    let of_reason = |reason: &'static str| {
-        let written = done.results.iter().filter(|(_, outcome)| *outcome == Outcome::Done);
-        let written: Vec<_> = written.filter(|(operation, _)| delivery_reason(operation) == Some(reason)).collect();
-        let message = some_of_many(&written, |(operation, _)| operation.summary().unwrap_or_default());
+    let of_action = |(action, reason)| {
+        let written: Vec<_> = done.written().filter(|write| write.action == action).collect();
+        let message = some_of_many(&written, |write| write.summary().unwrap_or_default());
         (!written.is_empty()).then_some((reason, message))
     };
-    DELIVERY_REASONS.into_iter().filter_map(of_reason)
+    DELIVERY_REASONS.into_iter().filter_map(of_action)
 }
 
-const DELIVERY_REASONS: [&str; 5] =
-    ["NodesCordoned", "PodsEvicted", "NodeConfigApplied", "NodesUncordoned", "NodeConfigDeleted"];
-
-fn delivery_reason(operation: &Operation) -> Option<&'static str> {
-    let index = match operation {
-        Operation::CordonNode { .. } => 0,
-        Operation::EvictPod(_) => 1,
-        Operation::ApplyNodeConfig { .. } => 2,
-        Operation::UncordonNode { .. } => 3,
-        Operation::DeleteNodeConfig { .. } => 4,
-        _ => return None,
-    };
-    Some(DELIVERY_REASONS[index])
-}
+const DELIVERY_REASONS: [(Action, &str); 5] = [
+    (Action::CordonNode, "NodesCordoned"),
+    (Action::EvictPod, "PodsEvicted"),
+    (Action::ApplyNodeConfig, "NodeConfigApplied"),
+    (Action::UncordonNode, "NodesUncordoned"),
+    (Action::DeleteNodeConfig, "NodeConfigDeleted"),
+];
 
 /// The conditions that changed to or from a problem, and whether they are a problem now. Summaries are omitted, because
 /// they are derived from the others.

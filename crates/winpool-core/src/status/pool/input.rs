@@ -1,7 +1,7 @@
 //! The inputs of the conditions of a pool, and the texts that the conditions share.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     fmt,
 };
 
@@ -13,7 +13,7 @@ use winpool_api::{
 
 use crate::{
     kubernetes::shell_quoted,
-    operation::{Done, Outcome, Shortfall, TaintPart},
+    operation::Done,
     pool::{
         Members, Pool, Snapshot, Spec,
         plan::{ActivePool, Member},
@@ -38,8 +38,6 @@ pub struct ReportInput<'a> {
     pub active: &'a ActivePool,
     /// The outcomes of the plan's operations.
     pub done: &'a Done,
-    /// The outcomes of the writes to nodes, by node.
-    pub nodes_done: HashMap<&'a str, &'a Outcome>,
     /// Whether only status is written.
     pub withheld: bool,
 }
@@ -73,20 +71,6 @@ impl ReportInput<'_> {
         match messages.count() {
             0 => messages.to_string(),
             _ => format!("{messages}. {}", self.list()),
-        }
-    }
-
-    /// Whether a node has its labels and taints now.
-    pub fn is_tainted(&self, member: &Member) -> bool {
-        member.plan.complete() && (member.plan.change.is_none() || self.is_written(member))
-    }
-
-    /// Whether labels and taints were written. The name of the configuration has a separate condition.
-    fn is_written(&self, member: &Member) -> bool {
-        match self.nodes_done.get(member.node.name.as_str()) {
-            Some(Outcome::Done) => true,
-            Some(Outcome::Partly { written, why: Shortfall::Waits(..) }) => written.taints == TaintPart::All,
-            _ => false,
         }
     }
 

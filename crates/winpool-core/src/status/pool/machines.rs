@@ -9,39 +9,30 @@ use winpool_api::{
 use super::input::{ReportInput, about, worst_of};
 use crate::{
     Problem,
-    operation::{Operation, Outcome},
-    pool::machines::{ClusterApiState, GroupPlan, MachineRules, MachinesState, Reference, Selected},
+    kind::Kind,
+    operation::{Action, Object, Write},
+    pool::machines::{ClusterApi, GroupPlan, MachineRules, Reference, Selected},
     text::{counted, some_of, some_of_many},
 };
 
 /// The machines of a pool that uses Cluster API.
 pub fn status(input: &ReportInput) -> Option<ClusterApiStatus> {
-    match &input.active.machines.state {
-        MachinesState::Selected(selected) => Some(ClusterApiStatus {
+    match input.active.machines.state.as_ref().unwrap_or(&input.snapshot.cluster_api.and_then(|_| Some(None))) {
+        ClusterApi::Installed(Some(selected)) => Some(ClusterApiStatus {
             version: selected.version.to_string(),
             machines: selected.groups.iter().map(|group| group.machines).sum(),
             up_to_date: selected.groups.iter().map(|group| group.up_to_date).sum(),
             groups: selected.groups.iter().map(|group| group_status(input, group)).collect(),
         }),
         // What the pool wrote may have to be removed later.
-        MachinesState::NotUsed if matches!(input.snapshot.cluster_api, ClusterApiState::Unknown) => {
-            input.pool.status.cluster_api.clone()
-        }
-        MachinesState::Unknown => input.pool.status.cluster_api.clone(),
-        MachinesState::NotUsed
-        | MachinesState::NotInstalled
-        | MachinesState::Unsupported(_)
-        | MachinesState::ClusterNotFound => None,
+        ClusterApi::Unknown => input.pool.status.cluster_api.clone(),
+        ClusterApi::NotInstalled | ClusterApi::Unsupported(_) | ClusterApi::Installed(None) => None,
     }
 }
 
 fn group_status(input: &ReportInput, group: &GroupPlan) -> MachineGroupStatus {
-    let switched = input.done.results.iter().any(|(operation, outcome)| match operation {
-        Operation::PatchMachineObject { object, template: Some(_), .. } => {
-            object.key == group.key && *outcome == Outcome::Done
-        }
-        _ => false,
-    });
+    let switches = |write: &Write| write.action == Action::PatchMachineObject && !write.needs.is_empty();
+    let switched = input.done.written().any(|write| switches(write) && write.object.key() == group.key);
     // While the template is unknown, the count of the former one remains.
     let former = input.pool.status.cluster_api.iter().flat_map(|status| &status.groups);
     let former = former.into_iter().find(|status| status.name == group.name && group.template.is_err());
@@ -66,29 +57,29 @@ pub fn machines_templated(input: &ReportInput) -> ComputedCondition {
         return MACHINES_TEMPLATED.because(reason::NOT_USED, "spec.delivery.method is not ClusterAPI");
     };
     let MachineRules { namespace, cluster, .. } = rules;
-    match &input.active.machines.state {
-        MachinesState::NotUsed | MachinesState::Unknown => {
+    match input.active.machines.state.as_ref().unwrap_or(&ClusterApi::Unknown) {
+        ClusterApi::Unknown => {
             let message = "Cluster API is being read. If this persists, apply config/cluster-api";
             MACHINES_TEMPLATED.because(reason::PROGRESSING, message)
         }
-        MachinesState::NotInstalled => {
+        ClusterApi::NotInstalled => {
             let message = "the cluster does not serve Cluster API. Install it, or change spec.delivery.method";
             MACHINES_TEMPLATED.because(reason::CLUSTER_API_NOT_INSTALLED, message)
         }
-        MachinesState::Unsupported(versions) => {
+        ClusterApi::Unsupported(versions) => {
             let message = format!(
                 "Cluster API serves {}, and winpool knows v1beta2 and v1beta1. Upgrade Cluster API, or winpool",
                 some_of(versions)
             );
             MACHINES_TEMPLATED.because(reason::CONTRACT_UNSUPPORTED, message)
         }
-        MachinesState::ClusterNotFound => {
+        ClusterApi::Installed(None) => {
             let message = format!(
                 "Cluster {namespace}/{cluster} does not exist. Correct spec.delivery.clusterAPI.clusterName or namespace"
             );
             MACHINES_TEMPLATED.because(reason::CLUSTER_NOT_FOUND, message)
         }
-        MachinesState::Selected(selected) => {
+        ClusterApi::Installed(Some(selected)) => {
             let good = || if selected.elsewhere { elsewhere(selected) } else { good(selected) };
             worst_of(problems(input, rules, selected)).unwrap_or_else(good)
         }
@@ -154,19 +145,11 @@ fn invalid(selected: &Selected) -> Option<ComputedCondition> {
 
 /// A write of an object of Cluster API that failed.
 fn unwritten(input: &ReportInput) -> Option<ComputedCondition> {
-    let failed = input.done.results.iter().find_map(|(operation, outcome)| match (operation, outcome) {
-        (
-            Operation::CreateMachineObject { object, .. }
-            | Operation::PatchMachineObject { object, .. }
-            | Operation::DeleteMachineObject { object, .. },
-            Outcome::Refused(error) | Outcome::Failed(error),
-        ) => Some((object, error)),
-        _ => None,
-    });
-    let (object, error) = failed?;
+    let of_machines = |object: &Object| object.kind == Kind::SECRET || Kind::CLUSTER_API.contains(&object.kind);
+    let (Write { object, .. }, error) = input.done.failed().find(|(write, _)| of_machines(&write.object))?;
     let message = format!(
-        "{} {} cannot be written: {error}. Apply config/cluster-api for namespace {}, or remove the cause",
-        object.target, object.key, object.namespace
+        "{object} cannot be written: {error}. Apply config/cluster-api for namespace {}, or remove the cause",
+        object.namespace.as_deref().unwrap_or_default()
     );
     Some(MACHINES_TEMPLATED.because(reason::WRITE_FAILED, message).about(1))
 }

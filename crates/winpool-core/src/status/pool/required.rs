@@ -21,14 +21,16 @@ use super::{
 };
 use crate::{
     Problem,
+    kind::Kind,
     kubernetes::WorkloadName,
-    operation::{Operation, Outcome, Purpose, Shortfall},
+    operation::{Outcome, Purpose, Write},
     ownership::RecordState,
     pool::{
         Members,
         classes::ClassPlan,
         configs::{self, Rendering},
         consents,
+        nodes::Obstacle,
         plan::Member,
         stranding::Remedy,
     },
@@ -154,9 +156,9 @@ fn shared(input: &ReportInput) -> Option<ComputedCondition> {
 /// The state of each RuntimeClass after the writes.
 pub fn class_states(input: &ReportInput) -> BTreeMap<String, RuntimeClassState> {
     let unwritten = |plan: &ClassPlan| {
-        plan.extend.iter().chain(&plan.apply).chain(&plan.strip).any(|operation| {
-            !input.done.results.iter().any(|(done, outcome)| done == operation && *outcome == Outcome::Done)
-        })
+        let planned = plan.extend.iter().chain(&plan.apply).chain(&plan.strip).count();
+        let is_of = |write: &&Write| write.object.kind == Kind::RUNTIME_CLASS && write.object.name == plan.name;
+        input.done.written().filter(is_of).count() < planned
     };
     let state = |plan: &ClassPlan| match plan.state {
         RuntimeClassState::Applied if unwritten(plan) => RuntimeClassState::Pending,
@@ -233,66 +235,46 @@ fn unwritten(input: &ReportInput) -> (&'static str, String) {
     (reason::WRITE_FAILED, format!("{}. The write is retried", some_of(failures)))
 }
 
-/// A reason why a member does not have all its labels and taints.
-struct Cause<'a> {
-    reason: &'static str,
-    /// The problem and the remedy.
-    text: String,
-    /// The detail for a member, if it has this problem.
-    detail: Box<dyn Fn(&Member) -> Option<String> + 'a>,
-}
-
-fn causes<'a>(input: &'a ReportInput<'a>) -> [Cause<'a>; 7] {
-    let refused = |member: &Member| match input.nodes_done.get(member.node.name.as_str()) {
-        Some(Outcome::Partly { why: Shortfall::Refused(error), .. }) => Some(error.message.clone()),
-        _ => member.plan.refused.clone(),
-    };
+/// The reasons why a member does not have all its labels and taints, each with the problem and the remedy, the worst first.
+fn causes(input: &ReportInput) -> [(&'static str, String); 7] {
     [
-        Cause {
-            reason: reason::TAINT_CONFLICT,
-            text: "a taint of the same key and effect has another value, which is not overwritten. Remove the taint from the \
-                   node, or use its value in spec.taints"
+        (
+            reason::TAINT_CONFLICT,
+            "a taint of the same key and effect has another value, which is not overwritten. Remove the taint from the \
+             node, or use its value in spec.taints"
                 .to_owned(),
-            detail: Box::new(|member| member.plan.taint_conflicts.first().map(ToString::to_string)),
-        },
-        Cause {
-            reason: reason::LABEL_CONFLICT,
-            text: "a label has another value, which is not overwritten. Remove the label from the node, or use its value in \
-                   spec.labels"
+        ),
+        (
+            reason::LABEL_CONFLICT,
+            "a label has another value, which is not overwritten. Remove the label from the node, or use its value in \
+             spec.labels"
                 .to_owned(),
-            detail: Box::new(|member| member.plan.label_conflicts.first().map(ToString::to_string)),
-        },
-        Cause {
-            reason: reason::REFUSED,
-            text: "admission rejects the taints. Allow this operator to set them, or change spec.taints".to_owned(),
-            detail: Box::new(refused),
-        },
-        Cause {
-            reason: reason::WOULD_EVICT,
-            text: would_evict(input),
-            detail: Box::new(|member| member.plan.would_evict.first().map(ToString::to_string)),
-        },
-        Cause {
-            reason: reason::WOULD_STRAND_PODS,
-            text: would_strand_pods(input),
-            detail: Box::new(|member| member.plan.would_strand.first().map(ToString::to_string)),
-        },
-        Cause {
-            reason: reason::CONTESTED,
-            text: "another client repeatedly reverts labels or taints of the pool. Stop that client, or change the pool".to_owned(),
-            detail: Box::new(|member| member.plan.reverted.first().map(ToString::to_string)),
-        },
-        Cause {
-            reason: reason::PROGRESSING,
-            text: "a RuntimeClass of the pool does not tolerate the taint and cannot be changed now. See RuntimeClassReady"
+        ),
+        (
+            reason::REFUSED,
+            "admission rejects the taints. Allow this operator to set them, or change spec.taints".to_owned(),
+        ),
+        (reason::WOULD_EVICT, would_evict(input)),
+        (reason::WOULD_STRAND_PODS, would_strand_pods(input)),
+        (
+            reason::CONTESTED,
+            "another client repeatedly reverts labels or taints of the pool. Stop that client, or change the pool".to_owned(),
+        ),
+        (
+            reason::PROGRESSING,
+            "a RuntimeClass of the pool does not tolerate the taint and cannot be changed now. See RuntimeClassReady"
                 .to_owned(),
-            detail: Box::new(|member| member.plan.untolerated.first().map(ToString::to_string)),
-        },
+        ),
     ]
 }
 
 fn would_evict(input: &ReportInput) -> String {
-    let keys: BTreeSet<&TaintKey> = input.active.members.iter().flat_map(|member| &member.plan.would_evict).collect();
+    let obstacles = input.active.members.iter().flat_map(|member| &member.plan.obstacles);
+    let evicting = obstacles.filter_map(|obstacle| match obstacle {
+        Obstacle::WouldEvict(key) => Some(key),
+        _ => None,
+    });
+    let keys: BTreeSet<&TaintKey> = evicting.collect();
     let taints: Vec<&Taint> = input.spec.taints.iter().filter(|taint| keys.contains(&TaintKey::from(*taint))).collect();
     let problem = match input.active.pods_unknown {
         true => "a NoExecute taint may evict pods, which this operator does not read (--workloads)",
@@ -336,17 +318,17 @@ pub fn nodes_tainted(input: &ReportInput) -> ComputedCondition {
         );
         return NODES_TAINTED.because(reason::TAINT_CONFLICT, message);
     }
-    for Cause { reason, text, detail } in causes(input) {
+    for (reason, text) in causes(input) {
         let members = input.active.members.iter();
         let wrong: Vec<String> = members
-            .filter_map(|member| detail(member).map(|detail| format!("{} ({detail})", member.node.name)))
+            .filter_map(|member| Some(format!("{} ({})", member.node.name, member.plan.obstacle(reason)?)))
             .collect();
         if let Some(problem) = about(&NODES_TAINTED, reason, &wrong, |_, names| format!("{names}: {text}. {list}")) {
             return problem;
         }
     }
     let (reason, why) = unwritten(input);
-    let incomplete = names(&input.nodes(|member| !input.is_tainted(member)));
+    let incomplete = names(&input.nodes(|member| !member.is_tainted()));
     let incomplete = about(&NODES_TAINTED, reason, &incomplete, |nodes, names| {
         let lack = nodes.agree("lacks", "lack");
         format!("{nodes} {lack} labels or taints of the pool ({names}): {why}. {list}")
@@ -369,8 +351,8 @@ pub fn nodes_tainted(input: &ReportInput) -> ComputedCondition {
 
 /// Former nodes that keep the taints because admission rejects the removal, with the first error.
 fn refused_removals(input: &ReportInput) -> Option<ComputedCondition> {
-    let refusals = input.done.results.iter().filter_map(|(operation, outcome)| match (operation, outcome) {
-        (Operation::PatchNode(patch), Outcome::Refused(text)) if patch.change.purpose == Purpose::Release => Some(text),
+    let refusals = input.done.results.iter().filter_map(|(write, outcome)| match (write.node_edit()?, outcome) {
+        (edit, Outcome::Refused(text)) if edit.purpose == Purpose::Release => Some(text),
         _ => None,
     });
     let error = refusals.clone().next()?;
@@ -400,7 +382,7 @@ fn unverified_records(input: &ReportInput) -> impl Iterator<Item = String> {
 
 fn is_unverified(input: &ReportInput, member: &Member) -> bool {
     matches!(input.snapshot.ownership.record_state(&member.node), RecordState::Unverified(_))
-        && member.plan.change.is_none()
+        && member.plan.edit.is_none()
 }
 
 /// Whether every node has the name of a configuration. It keeps the name while the profile is invalid.
@@ -458,13 +440,8 @@ pub fn config_rendered(input: &ReportInput) -> ComputedCondition {
 
 /// The first ConfigMap that could not be written, with the error.
 fn unwritten_config<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a str)> {
-    input.done.results.iter().find_map(|(operation, outcome)| match (operation, outcome) {
-        (
-            Operation::CreateConfigMap { name, .. } | Operation::DeleteConfigMap { name, .. },
-            Outcome::Refused(error) | Outcome::Failed(error),
-        ) => Some((name.as_str(), error.message.as_str())),
-        _ => None,
-    })
+    let failed = input.done.failed().find(|(write, _)| write.object.kind == Kind::CONFIG_MAP);
+    failed.map(|(write, error)| (write.object.name.as_str(), error.message.as_str()))
 }
 
 /// Adds the nodes that have less of a resource than the profile reserves.

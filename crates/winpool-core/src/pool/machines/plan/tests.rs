@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     Objects,
+    operation::Action,
     pool::{
         ProfileView,
         machines::{
@@ -29,12 +30,22 @@ fn group(kind: GroupKind, name: &str, bootstrap: &str, rest: Value) -> MachineGr
         "spec": {"clusterName": "prod", "replicas": 2, "template": {"spec": {
             "version": "v1.34.1",
             "bootstrap": {"configRef": {
-                "apiGroup": "bootstrap.cluster.x-k8s.io", "kind": kind.bootstrap(), "name": bootstrap,
+                "apiGroup": "bootstrap.cluster.x-k8s.io", "kind": kind.bootstrap().name, "name": bootstrap,
             }},
         }}},
     });
     json_patch::merge(&mut written, &rest);
     MachineGroup::from_object(kind, object(kind.name(), name, written))
+}
+
+fn body_of(write: Write) -> Value {
+    write.body().into_owned()
+}
+
+/// The object that a write creates.
+fn created(write: Write) -> Value {
+    assert_eq!(write.action, Action::CreateMachineObject);
+    body_of(write)
 }
 
 /// A cluster with a pool `web` that has these fields of `clusterAPI`, and a profile.
@@ -79,14 +90,14 @@ impl Cluster {
     }
 
     fn plan(&mut self) -> MachinesPlan {
-        self.snapshot.cluster_api = ClusterApiState::Installed(std::sync::Arc::new(self.objects.clone()));
+        self.snapshot.cluster_api = ClusterApi::Installed(std::sync::Arc::new(self.objects.clone()));
         let pool = self.snapshot.pools.get("web").unwrap();
         plan(&self.snapshot, (pool, pool.spec.as_ref().unwrap()), &[])
     }
 
     /// The plan for the only group.
     fn group(&mut self) -> GroupPlan {
-        let MachinesState::Selected(selected) = self.plan().state else { panic!("no group is selected") };
+        let Some(ClusterApi::Installed(Some(selected))) = self.plan().state else { panic!("no group is selected") };
         let [group] = &selected.groups[..] else { panic!("{:?}", selected.groups) };
         group.clone()
     }
@@ -94,7 +105,7 @@ impl Cluster {
     /// Stores the templates of the plan, as the API server does.
     fn store_templates(&mut self) {
         for operation in self.plan().create {
-            let Operation::CreateMachineObject { body, .. } = operation else { panic!("{operation:?}") };
+            let body = created(operation);
             self.store(body);
         }
     }
@@ -178,7 +189,7 @@ fn a_topology_whose_template_has_the_files_is_up_to_date() {
     let mut cluster = Cluster::new(json!({})).with(deployment("prod-web-x7k2p", rest));
     cluster.store(json!({"kind": "KubeadmConfigTemplate", "metadata": {"name": "prod-web-x7k2p"}, "spec": {"template": {"spec": {}}}}));
     assert_eq!(cluster.group().reference, Reference::TopologyManaged);
-    let Operation::CreateMachineObject { mut body, .. } = cluster.plan().create.remove(0) else { panic!() };
+    let mut body = created(cluster.plan().create.remove(0));
     body["metadata"] = json!({"name": "prod-web-x7k2p"});
     body["spec"]["template"]["spec"]["files"].as_array_mut().unwrap().push(json!({"path": "C:/other", "content": "x"}));
     cluster.store(body);
@@ -214,12 +225,12 @@ fn each_machine_pool_has_its_own_kubeadm_config_which_cluster_api_changes() {
         Cluster::new(json!({"machineDeployments": null, "machinePools": {"matchLabels": {"winpool": "web"}}}))
             .with(group(GroupKind::Pool, "a", "base", json!({})))
             .with(group(GroupKind::Pool, "b", "base", json!({})));
-    let MachinesState::Selected(selected) = cluster.plan().state else { panic!() };
+    let Some(ClusterApi::Installed(Some(selected))) = cluster.plan().state else { panic!() };
     let names: Vec<_> = selected.groups.iter().map(|group| group.template.clone().unwrap()).collect();
     assert_ne!(names[0], names[1]);
     // Cluster API writes the discovery of the cluster into it.
     for operation in cluster.plan().create {
-        let Operation::CreateMachineObject { mut body, .. } = operation else { panic!() };
+        let mut body = created(operation);
         body["metadata"]["generation"] = json!(2);
         body["spec"]["joinConfiguration"]["discovery"] = json!({"bootstrapToken": {"token": "x"}});
         cluster.store(body);
@@ -230,7 +241,7 @@ fn each_machine_pool_has_its_own_kubeadm_config_which_cluster_api_changes() {
 #[test]
 fn a_changed_template_is_a_problem() {
     let mut cluster = Cluster::new(json!({})).with(deployment("base", json!({})));
-    let Operation::CreateMachineObject { mut body, .. } = cluster.plan().create.remove(0) else { panic!() };
+    let mut body = created(cluster.plan().create.remove(0));
     body["metadata"]["generation"] = json!(2);
     cluster.store(body);
     assert_eq!(cluster.group().template.unwrap_err()[0].wrong, "the object was changed after winpool created it");
@@ -250,8 +261,7 @@ fn unused_templates_are_deleted_except_the_newest_three_and_those_of_machines() 
     }
     let set = json!({"spec": {"template": {"spec": {"bootstrap": {"configRef": {"name": "web-set"}}}}}});
     cluster.objects.sets.insert(MachineSetView::from_object(&object("MachineSet", "set", set)));
-    let deleted: Vec<_> =
-        cluster.plan().prune.iter().flatten().map(|operation| operation.object().to_owned()).collect();
+    let deleted: Vec<_> = cluster.plan().prune.iter().flatten().map(|write| write.object.key().into_owned()).collect();
     assert_eq!(deleted, ["default/web-a"]);
     // A group whose template is unknown may need any of them.
     cluster.add(deployment("web-ref", json!({"spec": {"template": {"spec": {"version": "latest"}}}})));
@@ -262,7 +272,7 @@ fn unused_templates_are_deleted_except_the_newest_three_and_those_of_machines() 
 fn an_annotation_that_another_client_changed_is_left_alone() {
     let autoscaling = json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}});
     let mut cluster = Cluster::new(autoscaling).with(deployment("base", json!({})));
-    let Some(Operation::PatchMachineObject { body, .. }) = cluster.group().patch else { panic!() };
+    let body = body_of(cluster.group().patch.unwrap());
     let written = body["metadata"]["annotations"].clone();
     cluster.add(deployment("base", json!({"metadata": {"annotations": written}})));
     assert_eq!(cluster.group().patch, None);
@@ -274,7 +284,7 @@ fn an_annotation_that_another_client_changed_is_left_alone() {
     let group = cluster.group();
     assert_eq!(group.foreign_annotations, [cpu]);
     // Only the record changes, once.
-    let Some(Operation::PatchMachineObject { body, .. }) = group.patch else { panic!() };
+    let body = body_of(group.patch.unwrap());
     let annotations = body["metadata"]["annotations"].as_object().unwrap();
     assert_eq!(annotations.keys().collect::<Vec<_>>(), ["winpool.dev/autoscaling"]);
     json_patch::merge(&mut changed, &body["metadata"]["annotations"]);
@@ -299,7 +309,7 @@ fn what_the_provider_reports_is_not_annotated() {
             capacity: resources.iter().map(|resource| ((*resource).to_owned(), "1".to_owned())).collect(),
         });
         cluster.objects.infrastructure = std::sync::Arc::new([(reference.clone(), capacity)].into());
-        let Some(Operation::PatchMachineObject { body, .. }) = cluster.group().patch else { panic!() };
+        let body = body_of(cluster.group().patch.unwrap());
         let annotations = body["metadata"]["annotations"].as_object().unwrap();
         let keys = annotations.keys().filter_map(|key| key.strip_prefix("capacity.cluster-autoscaler.kubernetes.io/"));
         assert_eq!(keys.collect::<Vec<_>>(), expected);
