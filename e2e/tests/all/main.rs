@@ -24,6 +24,7 @@ mod leadership;
 mod permissions;
 mod policies;
 mod pools;
+mod published_kubernetes;
 mod registry;
 mod robustness;
 mod telemetry;
