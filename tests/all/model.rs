@@ -290,6 +290,21 @@ impl Model {
 
     /// Reconciles a pool, interrupted after `cut` operations. `after` is called after each write.
     pub fn reconcile_until(&mut self, pool: &str, cut: usize, mut after: impl FnMut(&Self)) -> Option<(Plan, Report)> {
+        loop {
+            let (plan, done, report) = self.reconcile_once(pool, cut, &mut after)?;
+            // A plan in which nodes wait for what could not be written is superseded at once.
+            if !done.results.iter().any(|(_, outcome)| matches!(outcome, Outcome::Waits(_))) {
+                return Some((plan, report));
+            }
+        }
+    }
+
+    fn reconcile_once(
+        &mut self,
+        pool: &str,
+        cut: usize,
+        after: &mut impl FnMut(&Self),
+    ) -> Option<(Plan, Done, Report)> {
         let snapshot = self.snapshot();
         let plan = plan(&snapshot, pool)?;
         let mut done = Done { results: Vec::new(), complete: true };
@@ -319,7 +334,7 @@ impl Model {
         if let Some(write) = &report.write {
             self.write_status(write);
         }
-        Some((plan, report))
+        Some((plan, done, report))
     }
 
     /// Reconciles all pools until nothing changes, and returns the number of rounds.

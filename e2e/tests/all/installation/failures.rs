@@ -98,6 +98,26 @@ async fn whoever_has_no_rights_in_the_cluster_creates_nothing_and_sees_what_is_f
     apply(&control_plane, &["-f", &install_yaml()]).unwrap();
 }
 
+#[tokio::test]
+async fn pods_that_the_namespace_refuses_are_reported_by_their_replica_set() {
+    let options = Options { scheduler: false, ..Options::default() };
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    let in_namespace =
+        |arguments: &[&str]| kubectl(&control_plane, User::Admin, &[&["-n", "winpool-system"], arguments].concat());
+    kubectl(&control_plane, User::Admin, &["create", "namespace", "winpool-system"]).unwrap();
+    in_namespace(&["create", "quota", "none", "--hard=pods=0"]).unwrap();
+    // A quota is in effect when its status has it.
+    let quota = || async { in_namespace(&["get", "quota", "none", "-o", "jsonpath={.status.hard.pods}"]) };
+    until("the quota is in effect", SOON, quota, |pods| pods == "0").await.unwrap();
+    apply(&control_plane, &["-f", &install_yaml()]).unwrap();
+    let described = || async { in_namespace(&["describe", "replicasets"]) };
+    let (event, cause) = ("FailedCreate", "exceeded quota: none");
+    until("the event names the quota", SOON, described, |text| text.contains(event) && text.contains(cause))
+        .await
+        .unwrap();
+    assert_documented(event);
+}
+
 /// An operator in a cluster in which a part of `install.yaml` is missing.
 struct Waiting {
     control_plane: ControlPlane,
