@@ -63,27 +63,9 @@ build_windows() {
 
 # The programs of the workspace are built together with the tests, so that every crate is built once.
 tests() {
-  # Most tests wait for a condition most of their time.
+  # Tests wait for a condition most of their time.
   RUST_TEST_THREADS=${RUST_TEST_THREADS:-6} WINPOOL_BINARY=$(realpath "$target" 2>/dev/null || echo "$PWD/target")/debug/winpool \
     "$cargo" test --workspace --no-fail-fast "$@"
-}
-
-# Runs the tests, and lint beside them, because they leave processors idle. Cargo has a lock while it builds: lint begins with the
-# first test.
-tests_beside_lint() {
-  local logs begin lint=0 tests=0
-  logs=$(mktemp -d)
-  trap "rm -rf -- '$logs'" EXIT
-  touch "$logs/tests"
-  { tests -- "${skip[@]}" 2>&1 | tee "$logs/tests"; } &
-  until grep -q '^ *Running ' "$logs/tests" || ! kill -0 $! 2>/dev/null; do sleep 0.2; done
-  begin=$SECONDS
-  make --no-print-directory lint >"$logs/lint" 2>&1 || lint=$?
-  cat "$logs/lint"
-  echo "== lint beside the tests: $((SECONDS - begin)) s"
-  wait $! || tests=$?
-  ((lint == 0)) || { tail -n 30 "$logs/lint"; fail "lint failed, as above"; }
-  return $tests
 }
 
 step "servers" servers
@@ -95,7 +77,8 @@ if [[ ${1:-} == --long ]]; then
   step "long tests" tests --test all -- --nocapture adopt::properties:: agents::scale leadership:: windows_end_to_end::rounds
   exit
 fi
-step "format" "$cargo" fmt --all --check
+step "lint" make --no-print-directory lint
 step "build" tests --no-run
 step "build for Windows" build_windows
-step "tests" tests_beside_lint
+echo "== test"
+tests -- "${skip[@]}"
