@@ -1,4 +1,4 @@
-//! Equal nodes share a plan.
+//! Equal nodes share a plan, and what admission rejects is left out of the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use winpool_api::{Taint, TaintEffect, names::annotation};
 
 use super::*;
 use crate::{
-    operation::{RejectedPart, Rejection},
+    operation::{Edit, RejectedPart, Rejection},
     pool::evictions::Evictions,
     revert::{FieldWrite, RevertDetector},
 };
@@ -88,5 +88,40 @@ fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
             }
         }
         assert!(distinct.len() < nodes.len() * 4, "some are shared");
+    }
+}
+
+#[test]
+fn without_what_admission_rejects_the_rest_is_written_and_the_taints_alone_if_labels_are_rejected() {
+    let labels = BTreeMap::from([("team".to_owned(), "web".to_owned())]);
+    let taints = [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }];
+    let (applied, none, evictions) = (AppliedKeys::default(), BTreeSet::new(), Evictions::Allowed);
+    let (no_classes, new) = (BTreeSet::new(), node("new", &json!({}), &json!([])));
+    // What was rejected: whether labels, the record, and taints are written, and what the next plan leaves out.
+    for (rejected, expected) in [
+        (None, (true, true, true, Some(RejectedPart::Taints))),
+        (Some(RejectedPart::Taints), (true, true, false, Some(RejectedPart::Metadata))),
+        (Some(RejectedPart::Metadata), (false, false, true, None)),
+    ] {
+        let rejection = rejected.map(|part| ("new".to_owned(), Rejection { message: "denied".to_owned(), part }));
+        let snapshot = Snapshot { rejections: rejection.into_iter().collect(), ..Snapshot::default() };
+        let desired = DesiredNode {
+            pool: "web",
+            labels: &labels,
+            taints: &taints,
+            untolerated: &none,
+            extended_classes: &no_classes,
+            blocked: &none,
+            awaited: &none,
+            evictions: &evictions,
+            held: &none,
+            replaced: &[],
+        };
+        let plan = NodePlanner::new(&snapshot, &applied, Some(desired)).plan(&new, DesiredConfig::None, false);
+        let edit = plan.edit.as_ref().unwrap();
+        let written = (!edit.labels.is_empty(), edit.record != Edit::Keep, edit.taints.is_some(), edit.if_rejected);
+        assert_eq!(written, expected, "{rejected:?}");
+        let denied = plan.obstacles.iter().any(|obstacle| obstacle.to_string().contains("denied"));
+        assert_eq!(denied, rejected.is_some(), "{rejected:?}: {:?}", plan.obstacles);
     }
 }
