@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use winpool_api::{WindowsNodeConfigSpec, names::annotation};
+use winpool_api::{WindowsNodeConfigSpec, named_enum, names::annotation};
 
 use super::{
     dependency::{Dependency, Unwritten},
@@ -48,45 +48,47 @@ pub enum Verb {
     Evict,
 }
 
-/// What a write is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Adds the finalizer to a pool, before the first write that a cleanup has to undo.
-    AddFinalizer,
-    /// Removes the finalizer from a pool, after all other writes.
-    RemoveFinalizer,
-    /// Records in the status of a pool the keys that it is about to set on nodes.
-    RecordApplied,
-    /// Reports in the status of a resource.
-    WriteStatus,
-    /// Creates a RuntimeClass, or applies it: winpool manages or adopts it.
-    ApplyRuntimeClass,
-    /// Removes keys of other managers from the maps of a managed RuntimeClass, because an apply does not remove them.
-    StripRuntimeClass,
-    /// Deletes a managed RuntimeClass.
-    DeleteRuntimeClass,
-    /// Creates the ConfigMap of a configuration.
-    CreateConfigMap,
-    /// Deletes the ConfigMap of a configuration.
-    DeleteConfigMap,
-    /// Changes labels, taints and annotations of a node.
-    PatchNode,
-    /// Creates a WindowsNodeConfig, which has the name of its node, or applies its spec.
-    ApplyNodeConfig,
-    /// Deletes a WindowsNodeConfig.
-    DeleteNodeConfig,
-    /// Cordons a node before its configuration changes.
-    CordonNode,
-    /// Removes the operator's cordon from a node.
-    UncordonNode,
-    /// Evicts a pod from a node that the operator has cordoned.
-    EvictPod,
-    /// Creates a template of machines, or the Secret that it refers to.
-    CreateMachineObject,
-    /// Patches a MachineDeployment or MachinePool.
-    PatchMachineObject,
-    /// Deletes a template of machines, or its Secret.
-    DeleteMachineObject,
+named_enum! {
+    /// What a write is for. The name is that in metrics and traces.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Action {
+        /// Adds the finalizer to a pool, before the first write that a cleanup has to undo.
+        AddFinalizer = "add-finalizer",
+        /// Removes the finalizer from a pool, after all other writes.
+        RemoveFinalizer = "remove-finalizer",
+        /// Records in the status of a pool the keys that it is about to set on nodes.
+        RecordApplied = "record-applied",
+        /// Reports in the status of a resource.
+        WriteStatus = "write-status",
+        /// Creates a RuntimeClass, or applies it: winpool manages or adopts it.
+        ApplyRuntimeClass = "apply-runtime-class",
+        /// Removes keys of other managers from the maps of a managed RuntimeClass, because an apply does not remove them.
+        StripRuntimeClass = "strip-runtime-class",
+        /// Deletes a managed RuntimeClass.
+        DeleteRuntimeClass = "delete-runtime-class",
+        /// Creates the ConfigMap of a configuration.
+        CreateConfigMap = "create-config-map",
+        /// Deletes the ConfigMap of a configuration.
+        DeleteConfigMap = "delete-config-map",
+        /// Changes labels, taints and annotations of a node.
+        PatchNode = "patch-node",
+        /// Creates a WindowsNodeConfig, which has the name of its node, or applies its spec.
+        ApplyNodeConfig = "apply-node-config",
+        /// Deletes a WindowsNodeConfig.
+        DeleteNodeConfig = "delete-node-config",
+        /// Cordons a node before its configuration changes.
+        CordonNode = "cordon-node",
+        /// Removes the operator's cordon from a node.
+        UncordonNode = "uncordon-node",
+        /// Evicts a pod from a node that the operator has cordoned.
+        EvictPod = "evict-pod",
+        /// Creates a template of machines, or the Secret that it refers to.
+        CreateMachineObject = "create-machine-object",
+        /// Patches a MachineDeployment or MachinePool.
+        PatchMachineObject = "patch-machine-object",
+        /// Deletes a template of machines, or its Secret.
+        DeleteMachineObject = "delete-machine-object",
+    }
 }
 
 /// A write of one object.
@@ -149,32 +151,6 @@ impl Object {
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.key())
-    }
-}
-
-impl Action {
-    /// The name in metrics and traces.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AddFinalizer => "add-finalizer",
-            Self::RemoveFinalizer => "remove-finalizer",
-            Self::RecordApplied => "record-applied",
-            Self::WriteStatus => "write-status",
-            Self::ApplyRuntimeClass => "apply-runtime-class",
-            Self::StripRuntimeClass => "strip-runtime-class",
-            Self::DeleteRuntimeClass => "delete-runtime-class",
-            Self::CreateConfigMap => "create-config-map",
-            Self::DeleteConfigMap => "delete-config-map",
-            Self::PatchNode => "patch-node",
-            Self::ApplyNodeConfig => "apply-node-config",
-            Self::DeleteNodeConfig => "delete-node-config",
-            Self::CordonNode => "cordon-node",
-            Self::UncordonNode => "uncordon-node",
-            Self::EvictPod => "evict-pod",
-            Self::CreateMachineObject => "create-machine-object",
-            Self::PatchMachineObject => "patch-machine-object",
-            Self::DeleteMachineObject => "delete-machine-object",
-        }
     }
 }
 

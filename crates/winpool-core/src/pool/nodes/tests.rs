@@ -29,6 +29,42 @@ fn node(name: &str, metadata: &Value, taints: &Value) -> WindowsNode {
     serde_json::from_value::<Node>(object).unwrap().into()
 }
 
+/// Pool `web`, which desires labels and a taint, with nothing in the way.
+struct Web {
+    labels: BTreeMap<String, String>,
+    taints: [Taint; 1],
+    no_taints: BTreeSet<TaintKey>,
+    no_classes: BTreeSet<String>,
+    evictions: Evictions<'static>,
+}
+
+impl Web {
+    fn new() -> Self {
+        Self {
+            labels: BTreeMap::from([("team".to_owned(), "web".to_owned())]),
+            taints: [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }],
+            no_taints: BTreeSet::new(),
+            no_classes: BTreeSet::new(),
+            evictions: Evictions::Allowed,
+        }
+    }
+
+    fn desired(&self) -> DesiredNode<'_> {
+        DesiredNode {
+            pool: "web",
+            labels: &self.labels,
+            taints: &self.taints,
+            untolerated: &self.no_taints,
+            extended_classes: &self.no_classes,
+            blocked: &self.no_taints,
+            awaited: &self.no_taints,
+            evictions: &self.evictions,
+            held: &self.no_taints,
+            replaced: &[],
+        }
+    }
+}
+
 #[test]
 fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
     let host = |name: &str| json!({"labels": {"kubernetes.io/hostname": name}});
@@ -54,22 +90,8 @@ fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
         rejections: [("refused".to_owned(), rejection)].into(),
         ..Snapshot::default()
     };
-    let (applied, labels) = (AppliedKeys::default(), BTreeMap::from([("team".to_owned(), "web".to_owned())]));
-    let taints = [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }];
-    let (none, no_classes, evictions) = (BTreeSet::new(), BTreeSet::new(), Evictions::Allowed);
-    let desired = DesiredNode {
-        pool: "web",
-        labels: &labels,
-        taints: &taints,
-        untolerated: &none,
-        extended_classes: &no_classes,
-        blocked: &none,
-        awaited: &none,
-        evictions: &evictions,
-        held: &none,
-        replaced: &[],
-    };
-    for desired in [Some(desired), None] {
+    let (applied, web) = (AppliedKeys::default(), Web::new());
+    for desired in [Some(web.desired()), None] {
         let mut shared = NodePlanner::new(&snapshot, &applied, desired.clone());
         let mut distinct = Vec::new();
         for (node, config, configured) in nodes
@@ -93,10 +115,7 @@ fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
 
 #[test]
 fn without_what_admission_rejects_the_rest_is_written_and_the_taints_alone_if_labels_are_rejected() {
-    let labels = BTreeMap::from([("team".to_owned(), "web".to_owned())]);
-    let taints = [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }];
-    let (applied, none, evictions) = (AppliedKeys::default(), BTreeSet::new(), Evictions::Allowed);
-    let (no_classes, new) = (BTreeSet::new(), node("new", &json!({}), &json!([])));
+    let (applied, web, new) = (AppliedKeys::default(), Web::new(), node("new", &json!({}), &json!([])));
     // What was rejected: whether labels, the record, and taints are written, and what the next plan leaves out.
     for (rejected, expected) in [
         (None, (true, true, true, Some(RejectedPart::Taints))),
@@ -105,18 +124,7 @@ fn without_what_admission_rejects_the_rest_is_written_and_the_taints_alone_if_la
     ] {
         let rejection = rejected.map(|part| ("new".to_owned(), Rejection { message: "denied".to_owned(), part }));
         let snapshot = Snapshot { rejections: rejection.into_iter().collect(), ..Snapshot::default() };
-        let desired = DesiredNode {
-            pool: "web",
-            labels: &labels,
-            taints: &taints,
-            untolerated: &none,
-            extended_classes: &no_classes,
-            blocked: &none,
-            awaited: &none,
-            evictions: &evictions,
-            held: &none,
-            replaced: &[],
-        };
+        let desired = web.desired();
         let plan = NodePlanner::new(&snapshot, &applied, Some(desired)).plan(&new, DesiredConfig::None, false);
         let edit = plan.edit.as_ref().unwrap();
         let written = (!edit.labels.is_empty(), edit.record != Edit::Keep, edit.taints.is_some(), edit.if_rejected);
