@@ -74,7 +74,11 @@ pub struct ControlPlane {
     baseline: Option<Baseline>,
 }
 
-/// Servers that no test uses at the moment.
+/// How many servers wait for a later test. Each of them costs time of the processor; as many as tests run at once, one of which ends
+/// as the next begins.
+const MOST_IDLE: usize = 4;
+
+/// Servers that no test uses at the moment, the one that waits longest first.
 static IDLE: Mutex<Vec<(Arc<Servers>, Baseline)>> = Mutex::new(Vec::new());
 
 impl ControlPlane {
@@ -134,7 +138,12 @@ impl Deref for ControlPlane {
 impl Drop for ControlPlane {
     fn drop(&mut self) {
         if let Some(baseline) = self.baseline.take().filter(|_| !std::thread::panicking()) {
-            idle().push((self.servers.clone(), baseline));
+            let mut idle = idle();
+            idle.push((self.servers.clone(), baseline));
+            let surplus = (idle.len() > MOST_IDLE).then(|| idle.remove(0));
+            // Their processes are ended without the lock.
+            drop(idle);
+            drop(surplus);
         }
     }
 }
@@ -155,7 +164,7 @@ async fn installed() -> Result<&'static Path> {
 fn take_idle(options: &Options) -> Option<(Arc<Servers>, Baseline)> {
     let mut idle = idle();
     let position = idle.iter().position(|(servers, _)| servers.options == *options)?;
-    Some(idle.swap_remove(position))
+    Some(idle.remove(position))
 }
 
 fn idle() -> MutexGuard<'static, Vec<(Arc<Servers>, Baseline)>> {

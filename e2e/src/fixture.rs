@@ -28,12 +28,12 @@ const IDLE: Duration = Duration::from_millis(600);
 const REPORTING: Duration = Duration::from_millis(1500);
 
 /// A control plane with the operator's resources, and the operator. It owns no client, so many `#[tokio::test]`s can
-/// share one in a `static`; each connects to it with a [`Fixture`]. The operator is the first field, so that it is
-/// dropped first.
-#[derive(Clone, Debug)]
+/// use one that is [`Shared`](crate::shared::Shared); each connects to it with a [`Fixture`]. The operator is the first field,
+/// so that it is dropped first.
+#[derive(Debug)]
 pub struct SharedCluster {
     /// The operator.
-    pub operator: Arc<Operator>,
+    pub operator: Operator,
     /// The control plane.
     pub control_plane: Arc<ControlPlane>,
 }
@@ -46,7 +46,7 @@ impl SharedCluster {
     pub async fn start(options: Options, arguments: &[&str]) -> Result<Self> {
         let control_plane = ControlPlane::start_installed(options).await?;
         let operator = Operator::start(&control_plane, arguments, &[]).await?;
-        Ok(Self { operator: Arc::new(operator), control_plane: Arc::new(control_plane) })
+        Ok(Self { operator, control_plane: Arc::new(control_plane) })
     }
 }
 
@@ -56,8 +56,8 @@ pub struct Fixture {
     pub name: &'static str,
     /// The kubelets of the nodes.
     pub kubelets: Kubelets,
-    /// The operator.
-    pub operator: Arc<Operator>,
+    /// The cluster and its operator.
+    pub shared: Arc<SharedCluster>,
     cluster: Cluster,
     nodes: Vec<String>,
 }
@@ -85,15 +85,15 @@ pub fn spec(name: &str, fields: Value) -> Value {
 
 impl Fixture {
     /// Creates a fixture with these nodes.
-    pub async fn new(shared: &SharedCluster, name: &'static str, nodes: Vec<SimulatedNode>) -> Result<Self> {
+    pub async fn new(shared: Arc<SharedCluster>, name: &'static str, nodes: Vec<SimulatedNode>) -> Result<Self> {
         let cluster = Cluster::connect(shared.control_plane.clone()).await?;
         let names = nodes.iter().map(|node| node.name.clone()).collect();
         let kubelets = cluster.start_kubelets(nodes).await?;
-        Ok(Self { name, kubelets, operator: shared.operator.clone(), cluster, nodes: names })
+        Ok(Self { name, kubelets, shared, cluster, nodes: names })
     }
 
     /// Creates a fixture with one node of Windows Server 2022, `<fixture>-1`.
-    pub async fn with_one_node(shared: &SharedCluster, name: &'static str) -> Result<Self> {
+    pub async fn with_one_node(shared: Arc<SharedCluster>, name: &'static str) -> Result<Self> {
         Self::new(shared, name, vec![windows(name, 1, "10.0.20348.2700")]).await
     }
 

@@ -50,6 +50,7 @@ pub mod prometheus;
 pub mod registry;
 pub mod requests;
 pub mod rollout;
+pub mod shared;
 pub mod wait;
 pub mod windows_node;
 pub mod wine;

@@ -6,23 +6,24 @@ mod fleet;
 mod steps;
 mod triggers;
 
+use std::sync::Arc;
+
 use anyhow::Result;
-use e2e::{cluster::Cluster, control_plane::Options, fixture::SharedCluster};
-use tokio::sync::OnceCell;
+use e2e::{cluster::Cluster, control_plane::Options, fixture::SharedCluster, shared::Shared};
 
 /// Windows Server 2022.
 const SERVER_2022: &str = "10.0.20348.2700";
 
-async fn shared() -> &'static SharedCluster {
-    static SHARED: OnceCell<SharedCluster> = OnceCell::const_new();
+async fn shared() -> Arc<SharedCluster> {
+    static SHARED: Shared<SharedCluster> = Shared::new();
     // The images are in no registry.
-    SHARED.get_or_init(async || SharedCluster::start(Options::default(), &["--registry=off"]).await.unwrap()).await
+    SHARED.get(async || SharedCluster::start(Options::default(), &["--registry=off"]).await).await.unwrap()
 }
 
 /// A cluster whose operator does not read workloads.
-async fn without_workloads() -> &'static SharedCluster {
-    static SHARED: OnceCell<SharedCluster> = OnceCell::const_new();
-    SHARED.get_or_init(async || SharedCluster::start(Options::default(), &["--workloads=off"]).await.unwrap()).await
+async fn without_workloads() -> Arc<SharedCluster> {
+    static SHARED: Shared<SharedCluster> = Shared::new();
+    SHARED.get(async || SharedCluster::start(Options::default(), &["--workloads=off"]).await).await.unwrap()
 }
 
 async fn connect(shared: &SharedCluster) -> Result<Cluster> {

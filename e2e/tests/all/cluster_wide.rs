@@ -1,6 +1,6 @@
 //! Tests that affect every Windows node or every pool, and therefore need a separate cluster.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::ensure;
 use e2e::{
@@ -18,19 +18,19 @@ use serde_json::json;
 /// Longer than the longest back-off of a watch.
 const AFTER_A_BACK_OFF: Duration = Duration::from_secs(180);
 
-async fn shared() -> SharedCluster {
-    SharedCluster::start(Options::api_server_only(), &[]).await.unwrap()
+async fn shared() -> Arc<SharedCluster> {
+    Arc::new(SharedCluster::start(Options::api_server_only(), &[]).await.unwrap())
 }
 
 #[tokio::test]
 async fn a_node_without_a_pool_is_reported_and_the_fallback_pool_takes_it() {
     let shared = shared().await;
     let lone = windows("lone", 1, "10.0.20348.1");
-    let fixture = Fixture::new(&shared, "lone", vec![lone, SimulatedNode::linux("lone-linux")]).await.unwrap();
+    let fixture = Fixture::new(shared, "lone", vec![lone, SimulatedNode::linux("lone-linux")]).await.unwrap();
     let message = fixture.until_event("lone-1", "NoPool").await.unwrap();
     assert!(message.contains("No WindowsNodePool matches this Windows node"), "{message}");
     assert_eq!(fixture.events("default", "lone-linux").await.unwrap(), []);
-    let unassigned = || async { fixture.operator.metric("winpool_unassigned_nodes", &[]).await };
+    let unassigned = || async { fixture.shared.operator.metric("winpool_unassigned_nodes", &[]).await };
     until("the metric shows it", SOON, unassigned, |count| *count == 1.0).await.unwrap();
 
     let fallback =
@@ -64,7 +64,7 @@ async fn the_operator_keeps_the_taints_without_its_crds_and_recovers_when_they_a
     let shared = shared().await;
     let nodes =
         vec![windows("kept", 1, "10.0.20348.1"), windows("kept", 2, "10.0.20348.1").label("agentpool", "kept-cleanup")];
-    let fixture = Fixture::new(&shared, "kept", nodes).await.unwrap();
+    let fixture = Fixture::new(shared, "kept", nodes).await.unwrap();
     fixture.apply_profile("kept", json!({})).await.unwrap();
     fixture.apply_pool_and_wait("kept", spec("kept", json!({ "profileRef": { "name": "kept" } }))).await.unwrap();
     fixture
@@ -79,7 +79,8 @@ async fn the_operator_keeps_the_taints_without_its_crds_and_recovers_when_they_a
     fixture.until_taints("kept-2", &[]).await.unwrap();
     fixture.until_pool_of("kept-2", None).await.unwrap();
     let errors = || async {
-        let errors = fixture.operator.metric("winpool_watch_errors_total", &[("kind", "WindowsNodePool")]).await?;
+        let errors =
+            fixture.shared.operator.metric("winpool_watch_errors_total", &[("kind", "WindowsNodePool")]).await?;
         ensure!(errors > 0.0, "the watch of the pools still works");
         Ok(())
     };
@@ -96,10 +97,10 @@ async fn the_operator_keeps_the_taints_without_its_crds_and_recovers_when_they_a
     let same = |node: &k8s_openapi::api::core::v1::Node| unchanged(node) == unchanged(&before);
     stays("the node of the other pool keeps its taint", Duration::from_secs(1), node, same).await.unwrap();
     assert!(fixture.class("kept").await.is_ok(), "its RuntimeClass is kept");
-    assert_eq!(fixture.operator.process().exit_status(), None);
-    assert_eq!(fixture.operator.get("/livez").await.unwrap().0, 200);
+    assert_eq!(fixture.shared.operator.process().exit_status(), None);
+    assert_eq!(fixture.shared.operator.get("/livez").await.unwrap().0, 200);
     assert!(
-        fixture.operator.log().unwrap().contains("install the CustomResourceDefinitions of this version: "),
+        fixture.shared.operator.log().unwrap().contains("install the CustomResourceDefinitions of this version: "),
         "the log contains the reason"
     );
 

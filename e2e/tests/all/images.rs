@@ -9,15 +9,16 @@ mod mirrors;
 mod objects;
 mod private;
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
+use anyhow::Result;
 use e2e::{
     certificates::Authority,
     control_plane::Options,
     fixture::SharedCluster,
     registry::{Access, Registry},
+    shared::Shared,
 };
-use tokio::sync::OnceCell;
 
 /// The time limit until a pool reports the result of a lookup: changed counts alone are written every half minute, and
 /// a failed lookup is retried after a minute.
@@ -25,25 +26,25 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A cluster whose operator uses two registries over TLS with a private authority.
 struct Registries {
-    shared: SharedCluster,
+    shared: Arc<SharedCluster>,
     registry: Registry,
     mirror: Registry,
 }
 
 /// The cluster and the registries that the tests share.
-async fn registries() -> &'static Registries {
-    static REGISTRIES: OnceCell<Registries> = OnceCell::const_new();
-    REGISTRIES.get_or_init(start).await
+async fn registries() -> Arc<Registries> {
+    static REGISTRIES: Shared<Registries> = Shared::new();
+    REGISTRIES.get(start).await.unwrap()
 }
 
-async fn start() -> Registries {
-    let authority = Authority::new().unwrap();
-    let registry = Registry::start(&authority, &Access::Anonymous).await.unwrap();
-    let mirror = Registry::start(&authority, &Access::Anonymous).await.unwrap();
+async fn start() -> Result<Registries> {
+    let authority = Authority::new()?;
+    let registry = Registry::start(&authority, &Access::Anonymous).await?;
+    let mirror = Registry::start(&authority, &Access::Anonymous).await?;
     let ca = authority.file();
     let arguments = ["--registry-ca", text(&ca)];
-    let shared = SharedCluster::start(Options::api_server_only(), &arguments).await.unwrap();
-    Registries { shared, registry, mirror }
+    let shared = Arc::new(SharedCluster::start(Options::api_server_only(), &arguments).await?);
+    Ok(Registries { shared, registry, mirror })
 }
 
 fn text(path: &Path) -> &str {

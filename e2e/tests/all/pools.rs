@@ -15,16 +15,18 @@ mod placement;
 mod specs;
 mod tainting;
 
+use std::sync::Arc;
+
 use e2e::{
     control_plane::Options,
     fixture::{Fixture, SharedCluster},
     kubelet::SimulatedNode,
+    shared::Shared,
 };
-use tokio::sync::OnceCell;
 
-async fn shared() -> &'static SharedCluster {
-    static SHARED: OnceCell<SharedCluster> = OnceCell::const_new();
-    SHARED.get_or_init(async || SharedCluster::start(Options::default(), &[]).await.unwrap()).await
+async fn shared() -> Arc<SharedCluster> {
+    static SHARED: Shared<SharedCluster> = Shared::new();
+    SHARED.get(async || SharedCluster::start(Options::default(), &[]).await).await.unwrap()
 }
 
 async fn with_nodes(name: &'static str, nodes: Vec<SimulatedNode>) -> Fixture {

@@ -9,7 +9,7 @@ mod absent;
 mod images;
 mod issues;
 
-use std::{fmt::Debug, ops::Deref, time::Duration};
+use std::{fmt::Debug, ops::Deref, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use e2e::{
@@ -17,6 +17,7 @@ use e2e::{
     control_plane::Options,
     fixture::{Fixture, SharedCluster, spec, windows},
     kubelet::SimulatedNode,
+    shared::Shared,
     wait::{eventually, until},
 };
 use k8s_openapi::{
@@ -29,17 +30,16 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 /// The time limit for a status in which only counts change, which is written every half minute.
 const COUNTED: Duration = Duration::from_secs(240);
 /// Windows Server 2022.
 const SERVER_2022: &str = "10.0.20348.2700";
 
-async fn shared() -> &'static SharedCluster {
-    static SHARED: OnceCell<SharedCluster> = OnceCell::const_new();
+async fn shared() -> Arc<SharedCluster> {
+    static SHARED: Shared<SharedCluster> = Shared::new();
     // The images are in no registry.
-    SHARED.get_or_init(async || SharedCluster::start(Options::default(), &["--registry=off"]).await.unwrap()).await
+    SHARED.get(async || SharedCluster::start(Options::default(), &["--registry=off"]).await).await.unwrap()
 }
 
 /// A fixture with a pool, and a namespace for its workloads.

@@ -109,6 +109,7 @@ impl Part {
 pub struct Fleet {
     /// The cluster.
     pub cluster: Cluster,
+    _shared: Arc<SharedCluster>,
     /// The prefix of all names, and the namespace.
     pub prefix: &'static str,
     /// The kubelets of two nodes for each part, which run while the fleet exists.
@@ -119,8 +120,8 @@ pub struct Fleet {
 
 impl Fleet {
     /// Creates the nodes, RuntimeClasses, Deployments and DaemonSets, and waits until all pods run.
-    pub async fn new(shared: &SharedCluster, prefix: &'static str) -> Result<Self> {
-        let cluster = connect(shared).await?;
+    pub async fn new(shared: Arc<SharedCluster>, prefix: &'static str) -> Result<Self> {
+        let cluster = connect(&shared).await?;
         let nodes = PARTS.iter().flat_map(|part| {
             [1, 2].map(|number| {
                 let name = part.object(prefix);
@@ -170,7 +171,7 @@ impl Fleet {
         }
         let pods = Record::start(cluster.namespaced(prefix)).await?;
         let nodes = Record::start(cluster.nodes()).await?;
-        let fleet = Self { cluster, prefix, _kubelets: kubelets, pods, nodes };
+        let fleet = Self { cluster, _shared: shared, prefix, _kubelets: kubelets, pods, nodes };
         fleet.until_all_run().await?;
         fleet.pods.forget();
         Ok(fleet)

@@ -41,7 +41,7 @@ async fn the_platforms_in_the_registry_decide_whether_an_image_runs() {
     push(&repository, "other", &linux("amd64")).await;
 
     let nodes = vec![windows("checked", 1, "10.0.20348.2700"), windows("checked-2019", 1, "10.0.17763.5329")];
-    let fixture = Fixture::new(&registries.shared, "checked", nodes).await.unwrap();
+    let fixture = Fixture::new(registries.shared.clone(), "checked", nodes).await.unwrap();
     fixture.apply_pool_and_wait("checked", own("checked", json!({}))).await.unwrap();
     fixture
         .apply_pool_and_wait("checked-2019", own("checked-2019", json!({ "windowsVersion": "ltsc2019" })))
@@ -92,7 +92,7 @@ async fn an_image_that_is_missing_in_its_registry_is_unknown_and_looked_up_again
     let registries = registries().await;
     let repository = registries.registry.repository("late/app", None);
     push(&repository, "other", &for_windows(IMAGE_2022)).await;
-    let fixture = Fixture::with_one_node(&registries.shared, "late").await.unwrap();
+    let fixture = Fixture::with_one_node(registries.shared.clone(), "late").await.unwrap();
     fixture.apply_pool_and_wait("late", own("late", json!({}))).await.unwrap();
     create(&fixture.client, pod("late", "late", &format!("{}/late/app:1", registries.registry.host()))).await;
     until_counts(&fixture, "late", (1, 0, 1)).await;

@@ -21,8 +21,9 @@ async fn a_mirror_of_the_profile_is_contacted_before_the_registry() {
     }
     let host = registries.registry.host();
     push(&registries.registry.repository("unmirrored/app", None), "1", &for_windows(IMAGE_2019)).await;
-    let fixture =
-        Fixture::new(&registries.shared, "mirrored", vec![windows("mirrored", 1, "10.0.20348.1")]).await.unwrap();
+    let fixture = Fixture::new(registries.shared.clone(), "mirrored", vec![windows("mirrored", 1, "10.0.20348.1")])
+        .await
+        .unwrap();
     let mirror = json!({ "registry": host, "endpoints": [format!("https://{}", registries.mirror.host())] });
     fixture.apply_profile("mirrored", json!({ "containerd": { "registryMirrors": [mirror] } })).await.unwrap();
     fixture

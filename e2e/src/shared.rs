@@ -1,0 +1,47 @@
+//! What several tests use together: it starts with the first of them, and ends with the last.
+
+use std::sync::{Arc, Weak};
+
+use anyhow::Result;
+use tokio::sync::Mutex;
+
+/// A value that exists as long as a test uses it. The tests of a module run one after the other, several at a time: they share
+/// one, and the next module has the machine for itself.
+#[derive(Debug, Default)]
+pub struct Shared<T>(Mutex<Weak<T>>);
+
+impl<T> Shared<T> {
+    /// For a `static`.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Mutex::const_new(Weak::new()))
+    }
+
+    /// The value, which `start` makes if no test uses one.
+    ///
+    /// # Errors
+    /// Those of `start`.
+    pub async fn get(&self, start: impl AsyncFnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let mut current = self.0.lock().await;
+        if let Some(value) = current.upgrade() {
+            return Ok(value);
+        }
+        let value = Arc::new(start().await?);
+        *current = Arc::downgrade(&value);
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_value_is_shared_while_it_is_used_and_made_again_afterwards() {
+        let shared = Shared::new();
+        let first = shared.get(async || Ok(1)).await.unwrap();
+        assert_eq!(*shared.get(async || Ok(2)).await.unwrap(), 1);
+        drop(first);
+        assert_eq!(*shared.get(async || Ok(3)).await.unwrap(), 3);
+    }
+}
