@@ -14,7 +14,7 @@ use winpool_api::facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP};
 
 use crate::{
     control_plane::{ControlPlane, User},
-    kubectl::{kubectl, kubectl_with_input},
+    kubectl::kubectl,
     operator::workspace,
     requests::Requests,
     wait::{eventually, until},
@@ -25,6 +25,7 @@ pub const NAMESPACE: &str = "default";
 /// The name of the Cluster.
 pub const CLUSTER: &str = "prod";
 
+const PROVIDER_GROUP: &str = "infrastructure.cluster.x-k8s.io";
 const INSTALLED: Duration = Duration::from_secs(180);
 
 /// Installs the CustomResourceDefinitions with only these versions, and waits until they are served. Of several versions, the
@@ -46,7 +47,24 @@ pub async fn install_cluster_api(control_plane: &ControlPlane, versions: &[ApiVe
         }
         requests.install(&crd).await?;
     }
-    Ok(())
+    requests.install(&provider()).await
+}
+
+/// The kind `TestMachineTemplate` of an infrastructure provider.
+fn provider() -> Value {
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("testmachinetemplates.{PROVIDER_GROUP}")},
+        "spec": {
+            "group": PROVIDER_GROUP, "scope": "Namespaced",
+            "names": {
+                "kind": "TestMachineTemplate", "listKind": "TestMachineTemplateList",
+                "plural": "testmachinetemplates", "singular": "testmachinetemplate",
+            },
+            "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": any}}],
+        },
+    })
 }
 
 /// Deletes the CustomResourceDefinitions and all their objects.
@@ -58,31 +76,19 @@ pub fn uninstall_cluster_api(control_plane: &ControlPlane) -> Result<()> {
     kubectl(control_plane, User::Admin, &["delete", "--wait=true", "-f", &path.to_string_lossy()]).map(drop)
 }
 
-/// Installs the kind `TestMachineTemplate` of an infrastructure provider, and the template `windows` that reports a capacity.
+/// Creates the template `windows` of the infrastructure provider, which reports a capacity.
 ///
 /// # Errors
 /// When the API server refuses.
-pub async fn install_provider(control_plane: &ControlPlane, client: &Client, capacity: &Value) -> Result<()> {
-    const GROUP: &str = "infrastructure.cluster.x-k8s.io";
-    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let crd = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("testmachinetemplates.{GROUP}")},
-        "spec": {
-            "group": GROUP, "scope": "Namespaced",
-            "names": {"kind": "TestMachineTemplate", "plural": "testmachinetemplates", "singular": "testmachinetemplate"},
-            "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": any}}],
-        },
-    });
-    kubectl_with_input(control_plane, User::Admin, &["create", "-f", "-"], &crd.to_string())?;
-    let resource = ApiResource::from_gvk(&GroupVersion::gv(GROUP, "v1beta1").with_kind("TestMachineTemplate"));
+pub async fn create_template(client: &Client, capacity: &Value) -> Result<()> {
+    let resource = ApiResource::from_gvk(&GroupVersion::gv(PROVIDER_GROUP, "v1beta1").with_kind("TestMachineTemplate"));
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &resource);
     let template: DynamicObject = serde_json::from_value(json!({
-        "apiVersion": format!("{GROUP}/v1beta1"), "kind": "TestMachineTemplate",
+        "apiVersion": format!("{PROVIDER_GROUP}/v1beta1"), "kind": "TestMachineTemplate",
         "metadata": {"name": "windows"}, "status": {"capacity": capacity},
     }))?;
-    let create = || async { Ok(api.create(&PostParams::default(), &template).await?) };
-    eventually("the template of the provider is created", INSTALLED, create).await.map(drop)
+    api.create(&PostParams::default(), &template).await?;
+    Ok(())
 }
 
 /// Gives the operator the permissions of `config/cluster-api`.

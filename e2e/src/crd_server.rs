@@ -37,12 +37,26 @@ pub struct CrdServer {
 const FIRST_IN_ITS_PLACE: u32 = 30;
 
 impl CrdServer {
-    /// Starts both, and waits until they answer.
+    /// Starts it beside a control plane that has served another test, if there is one.
     ///
     /// # Errors
     /// When a program is missing or does not become ready; the message contains the end of its log.
     pub async fn start() -> Result<Self> {
-        let control_plane = ControlPlane::start(Options::api_server_only()).await?;
+        if assets::crd_server().is_err() {
+            return Self::start_beside_new().await;
+        }
+        Self::start_beside(ControlPlane::start_installed(Options::api_server_only()).await?).await
+    }
+
+    /// Starts it beside a control plane in which nothing is installed.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_beside_new() -> Result<Self> {
+        Self::start_beside(ControlPlane::start(Options::api_server_only()).await?).await
+    }
+
+    async fn start_beside(control_plane: ControlPlane) -> Result<Self> {
         let program = match assets::crd_server() {
             Ok(program) => program,
             Err(_) if control_plane.version().minor >= FIRST_IN_ITS_PLACE => {
@@ -57,7 +71,8 @@ impl CrdServer {
         command.current_dir(control_plane.directory());
         command.args([
             format!("--etcd-servers={}", control_plane.etcd_url()),
-            "--etcd-prefix=/crd-server".to_owned(),
+            // The port is no other server's.
+            format!("--etcd-prefix=/crd-server-{port}"),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={port}"),
             format!("--cert-dir={}", certificates.display()),

@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
 
 use super::{
     database::{Database, Revision, Stored},
@@ -18,8 +19,8 @@ use crate::{progress::say, requests::Requests, users::User, wait::eventually};
 const ATTEMPTS: u32 = 20;
 const FRESH: Duration = Duration::from_secs(120);
 
-/// The kinds that can be restored: etcd's name, and the path of the API. Whatever else a test changes (permissions, definitions,
-/// webhooks) may be in effect for a while after it was restored.
+/// The kinds that can be restored: etcd's name, and the path of the API. Whatever else a test changes (definitions, webhooks,
+/// quotas) may be in effect for a while after it was restored.
 const BUILT_IN: [(&str, &str); 15] = [
     ("configmaps", "/api/v1/configmaps"),
     ("daemonsets", "/apis/apps/v1/daemonsets"),
@@ -38,7 +39,11 @@ const BUILT_IN: [(&str, &str); 15] = [
     ("statefulsets", "/apis/apps/v1/statefulsets"),
 ];
 /// Groups of CustomResourceDefinitions that the tests install.
-const CUSTOM: [&str; 3] = ["bootstrap.cluster.x-k8s.io", "cluster.x-k8s.io", "winpool.dev"];
+const CUSTOM: [&str; 4] =
+    ["bootstrap.cluster.x-k8s.io", "cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io", "winpool.dev"];
+/// The kinds of permissions, by the names that etcd and the API have for them.
+const PERMISSIONS: [&str; 4] = ["clusterrolebindings", "clusterroles", "rolebindings", "roles"];
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// The objects of servers before a test.
 #[derive(Debug)]
@@ -71,6 +76,9 @@ impl Baseline {
             for key in written {
                 self.0.entry(key).and_modify(|stored| stored.revision = revision);
             }
+            if kinds.contains(&Kind::Permission) {
+                until_in_effect(&api, revision).await?;
+            }
             for kind in kinds {
                 until_fresh(&api, &kind, revision).await?;
             }
@@ -90,6 +98,7 @@ impl Baseline {
 /// A kind of objects, as the API server serves it.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
+    Permission,
     BuiltIn(&'static str),
     /// Group and resource.
     Custom(&'static str, String),
@@ -102,6 +111,9 @@ fn kind_of(key: &str) -> Option<Kind> {
     if let Some((_, path)) = BUILT_IN.iter().find(|(name, _)| *name == first) {
         return Some(Kind::BuiltIn(path));
     }
+    if PERMISSIONS.contains(&first) {
+        return Some(Kind::Permission);
+    }
     let group = CUSTOM.into_iter().find(|group| *group == first)?;
     Some(Kind::Custom(group, segments.next()?.to_owned()))
 }
@@ -109,6 +121,7 @@ fn kind_of(key: &str) -> Option<Kind> {
 /// Waits until what the API server answers from its cache is as new as this revision.
 async fn until_fresh(api: &Requests, kind: &Kind, revision: Revision) -> Result<()> {
     let path = match kind {
+        Kind::Permission => return Ok(()),
         Kind::BuiltIn(path) => (*path).to_owned(),
         Kind::Custom(group, resource) => {
             let (_, body) = api.get(&format!("/apis/{group}")).await?;
@@ -124,4 +137,41 @@ async fn until_fresh(api: &Requests, kind: &Kind, revision: Revision) -> Result<
         Ok(())
     };
     eventually("the API server has the restored objects", FRESH, fresh).await
+}
+
+/// Waits until the API server decides by permissions that are as new as those that were restored: it reads each of the four kinds in
+/// the order of its changes, so that later ones of a user that does not exist show it.
+async fn until_in_effect(api: &Requests, revision: Revision) -> Result<()> {
+    const NAMESPACED: &str = "/namespaces/default";
+    let name = format!("restored-{revision}");
+    let rules = json!([{"apiGroups": [""], "resources": [name], "verbs": ["get"]}]);
+    for (place, role, namespace) in [("", "ClusterRole", Value::Null), (NAMESPACED, "Role", json!("default"))] {
+        let path = format!("{RBAC}{place}/{}s", role.to_lowercase());
+        let bindings = format!("{RBAC}{place}/{}bindings", role.to_lowercase());
+        let subject =
+            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": format!("{name}-{role}")});
+        let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name});
+        let metadata = json!({"name": name});
+        let objects = [
+            (&path, json!({"metadata": metadata, "rules": rules})),
+            (&bindings, json!({"metadata": metadata, "subjects": [subject], "roleRef": reference})),
+        ];
+        for (path, object) in &objects {
+            let (status, body) = api.create(path, object).await?;
+            ensure!(status == 201, "{path}: {status}: {}", body["message"]);
+        }
+        let attributes = json!({"resource": name, "verb": "get", "namespace": namespace});
+        let review = json!({"spec": {"user": subject["name"], "resourceAttributes": attributes}});
+        let in_effect = || async {
+            let (_, body) = api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).await?;
+            ensure!(body["status"]["allowed"] == true, "{body}");
+            Ok(())
+        };
+        eventually("the restored permissions are in effect", FRESH, in_effect).await?;
+        for (path, _) in &objects {
+            let (status, body) = api.delete(&format!("{path}/{name}")).await?;
+            ensure!(status == 200, "{path}: {status}: {}", body["message"]);
+        }
+    }
+    Ok(())
 }

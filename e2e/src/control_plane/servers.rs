@@ -76,7 +76,8 @@ impl Servers {
         };
         servers.write_files()?;
         if let Some(database) = database {
-            copy(database, &servers.path("etcd"))?;
+            // With the certificate of the server, which takes time to make.
+            copy(database, servers.directory())?;
         }
         servers.start_etcd().await?;
         servers.start_api_server().await?;
@@ -267,11 +268,14 @@ impl Servers {
         eventually("the resources of winpool are served", START_TIMEOUT, serves).await
     }
 
-    /// Ends the servers, so that the database is complete, and copies it to a folder.
+    /// Ends the servers, so that the database is complete, and copies it to a folder, with the certificate.
     pub(super) async fn copy_database(&self, folder: &Path) -> Result<()> {
         self.stop_api_server().await?;
         self.others.get("etcd").context("etcd")?.stop(START_TIMEOUT).await?;
-        copy(&self.path("etcd"), folder)
+        for name in ["etcd", "certificates"] {
+            copy(&self.path(name), &folder.join(name))?;
+        }
+        Ok(())
     }
 
     /// Starts etcd on free ports; on others if another program takes one of them first.
@@ -395,7 +399,8 @@ impl Servers {
 
     fn spawn(&self, name: &str, program: &Path, arguments: impl IntoIterator<Item = String>) -> Result<Process> {
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(self.directory());
+        // The servers live shortly: memory is worth less than the time of the garbage collector.
+        command.env("GOGC", "400").args(arguments).current_dir(self.directory());
         Process::spawn(name, command, &self.log_of(name))
     }
 

@@ -1,6 +1,6 @@
 //! Tests of the harness: the control plane is a real one, and simulated nodes behave like real nodes.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::ensure;
 use e2e::{
@@ -9,6 +9,7 @@ use e2e::{
     kubectl::{kubectl, kubectl_with_input},
     kubelet::{CONFIG_ANNOTATION, Kubelets, SimulatedNode, WINDOWS_BUILD},
     network::accepts_connections,
+    shared::Shared,
     wait::{eventually, stays, until},
 };
 use k8s_openapi::{
@@ -25,14 +26,13 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 const SOON: Duration = Duration::from_secs(180);
 
 /// One control plane for the tests that use different names and do not affect each other.
-async fn shared() -> &'static ControlPlane {
-    static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
-    SHARED.get_or_init(|| async { ControlPlane::start(Options::default()).await.unwrap() }).await
+async fn shared() -> Arc<ControlPlane> {
+    static SHARED: Shared<ControlPlane> = Shared::new();
+    SHARED.get(async || ControlPlane::start(Options::default()).await).await.unwrap()
 }
 
 async fn create<K>(api: Api<K>, object: Value) -> K
@@ -93,7 +93,7 @@ async fn each_kubeconfig_authenticates_its_user() {
     let control_plane = shared().await;
     let version = control_plane.client(User::Admin).await.unwrap().apiserver_version().await.unwrap();
     assert_eq!(version.git_version, control_plane.version().text);
-    assert!(kubectl(control_plane, User::Admin, &["get", "namespaces"]).unwrap().contains("kube-system"));
+    assert!(kubectl(&control_plane, User::Admin, &["get", "namespaces"]).unwrap().contains("kube-system"));
     for (user, may) in [(User::Admin, true), (User::OtherA, true), (User::OtherB, true), (User::Operator, false)] {
         let nodes = Api::<Node>::all(control_plane.client(user).await.unwrap()).list(&ListParams::default()).await;
         assert_eq!(nodes.is_ok(), may, "{user:?}: {nodes:?}");
@@ -251,7 +251,7 @@ async fn a_delivered_configuration_changes_the_allocatable_resources() {
     let control_plane = shared().await;
     let client = control_plane.client(User::Admin).await.unwrap();
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": OPERATOR_NAMESPACE } });
-    kubectl_with_input(control_plane, User::Admin, &["apply", "-f", "-"], &namespace.to_string()).unwrap();
+    kubectl_with_input(&control_plane, User::Admin, &["apply", "-f", "-"], &namespace.to_string()).unwrap();
     let nodes = Api::<Node>::all(client.clone());
     let delivered = SimulatedNode::windows("delivered", "10.0.20348.1").taking_configuration();
     let left_alone = SimulatedNode::windows("left-alone", "10.0.20348.1");
@@ -352,6 +352,7 @@ async fn servers_are_used_again_with_the_objects_of_their_start_unless_more_was_
     assert!(!first.writes().unwrap().is_empty());
     first.kubectl(&["label", "namespace", OPERATOR_NAMESPACE, "changed=yes"]).unwrap();
     accounts(&first).delete("winpool", &DeleteParams::default()).await.unwrap();
+    first.kubectl(&["delete", "clusterrolebinding", "winpool"]).unwrap();
     drop((kubelets, operator, first));
 
     let second = start().await;
@@ -360,7 +361,8 @@ async fn servers_are_used_again_with_the_objects_of_their_start_unless_more_was_
     assert!(second.kubectl(&["get", "namespaces", "-l", "changed", "-o", "name"]).unwrap().is_empty());
     accounts(&second).get("winpool").await.unwrap();
     assert_eq!(second.requests().unwrap(), []);
-    second.kubectl(&["create", "clusterrole", "more", "--verb=get", "--resource=pods"]).unwrap();
+    kubectl(&second.control_plane, User::Operator, &["get", "nodes"]).unwrap();
+    second.kubectl(&["create", "priorityclass", "more", "--value=1"]).unwrap();
     drop(second);
 
     assert_ne!(start().await.control_plane.url(), url);

@@ -14,28 +14,42 @@ mod accepted;
 #[path = "../../../tests/all/cel/rejected.rs"]
 pub mod rejected;
 
-use std::{fs, path::Path};
+use std::{fs, ops::Deref, path::Path, sync::Arc};
 
-use e2e::{crd_server::CrdServer, install::path, requests::Requests};
+use e2e::{crd_server::CrdServer, install::path, requests::Requests, shared::Shared};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 const POOL: &str = "WindowsNodePool";
 const PROFILE: &str = "WindowsRuntimeProfile";
 const NODE_CONFIG: &str = "WindowsNodeConfig";
 
+/// Requests to a server, which runs as long as they exist.
+struct Server {
+    requests: Requests,
+    _running: Arc<dyn Send + Sync>,
+}
+
+impl Deref for Server {
+    type Target = Requests;
+
+    fn deref(&self) -> &Requests {
+        &self.requests
+    }
+}
+
 /// A server with the definitions of `crds` and of Cluster API.
-async fn shared() -> Requests {
-    static SHARED: OnceCell<CrdServer> = OnceCell::const_new();
+async fn shared() -> Server {
+    static SHARED: Shared<CrdServer> = Shared::new();
     let start = async || {
-        let server = CrdServer::start().await.unwrap();
-        let requests = server.requests().await.unwrap();
+        let server = CrdServer::start().await?;
+        let requests = server.requests().await?;
         for definition in definitions(&path("crds")).iter().chain(&definitions(&path("e2e/cluster-api"))) {
-            requests.install(definition).await.unwrap();
+            requests.install(definition).await?;
         }
-        server
+        Ok(server)
     };
-    SHARED.get_or_init(start).await.requests().await.unwrap()
+    let server = SHARED.get(start).await.unwrap();
+    Server { requests: server.requests().await.unwrap(), _running: server }
 }
 
 /// The CustomResourceDefinitions in a folder.

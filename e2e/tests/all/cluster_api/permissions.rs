@@ -1,6 +1,6 @@
 //! The roles of `config/cluster-api` have no permission that is not needed.
 
-use e2e::{cluster::SOON, cluster_api::install_provider, permissions::unused, wait::until};
+use e2e::{cluster::SOON, cluster_api::create_template, permissions::unused, wait::until};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn with_cleanup(fields: Value) -> Value {
 #[tokio::test]
 async fn each_permission_for_cluster_api_is_used_and_no_other_is_missing() {
     let fixture = Fixture::v1beta2().await;
-    install_provider(&fixture.cluster.control_plane, &fixture.cluster.client, &json!({"cpu": "8"})).await.unwrap();
+    create_template(&fixture.cluster.client, &json!({"cpu": "8"})).await.unwrap();
     allow(&fixture).await;
     create_machine_pool(&fixture).await;
     // Files that need a Secret, and for each kind of machines a second configuration, after which nothing refers to the first.

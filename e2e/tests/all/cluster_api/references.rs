@@ -1,6 +1,6 @@
 //! References of MachineDeployments, and their annotations.
 
-use e2e::{cluster::SOON, cluster_api::install_provider, wait::until};
+use e2e::{cluster::SOON, cluster_api::create_template, wait::until};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -186,7 +186,7 @@ async fn the_capacity_that_a_provider_reports_is_not_annotated() {
     let all = ["cpu", "ephemeral-disk", "labels", "maxPods", "memory", "taints"];
     until("annotations", SOON, || capacity(&fixture), |found| keys(found) == all).await.unwrap();
     let reported = json!({"cpu": "8", "memory": "32Gi"});
-    install_provider(&fixture.cluster.control_plane, &fixture.cluster.client, &reported).await.unwrap();
+    create_template(&fixture.cluster.client, &reported).await.unwrap();
     let rest = ["ephemeral-disk", "labels", "maxPods", "taints"];
     until("what is reported is removed", SOON, || capacity(&fixture), |found| keys(found) == rest).await.unwrap();
     fixture.stop().await;

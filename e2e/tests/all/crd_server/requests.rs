@@ -43,7 +43,7 @@ async fn answer(requests: &Requests, step: &Step) -> Answer {
 
 #[tokio::test]
 async fn both_servers_answer_the_same_requests_in_the_same_way() {
-    let server = CrdServer::start().await.unwrap();
+    let server = CrdServer::start_beside_new().await.unwrap();
     let today = server.requests().await.unwrap();
     let oldest = Requests::to(&server.control_plane).await.unwrap();
     for definition in definitions(&e2e::install::path("crds")) {
@@ -148,7 +148,7 @@ async fn both_servers_answer_the_same_requests_in_the_same_way() {
 /// which a server keeps since 1.30.
 #[tokio::test]
 async fn only_the_server_of_today_has_rules_strict_validation_and_keeps_unchanged_values_that_a_new_schema_refuses() {
-    let server = CrdServer::start().await.unwrap();
+    let server = CrdServer::start_beside_new().await.unwrap();
     let today = server.requests().await.unwrap();
     let oldest = Requests::to(&server.control_plane).await.unwrap();
     let definitions = definitions(&e2e::install::path("crds"));

@@ -4,21 +4,22 @@
 use e2e::{
     control_plane::{ControlPlane, Options},
     requests::Requests,
+    shared::Shared,
 };
-use tokio::sync::OnceCell;
 
-use super::{NODE_CONFIG, POOL, PROFILE, accepted, object, refusal, rejected, shared};
+use super::{NODE_CONFIG, POOL, PROFILE, Server, accepted, object, refusal, rejected, shared};
 
 /// The first minor with rules in CEL.
 const FIRST_WITH_CEL: u32 = 25;
 
 /// The servers with CEL.
-async fn servers() -> Vec<Requests> {
-    static CONTROL_PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
-    let start = || async { ControlPlane::start_installed(Options::api_server_only()).await.unwrap() };
+async fn servers() -> Vec<Server> {
+    static CONTROL_PLANE: Shared<ControlPlane> = Shared::new();
     let mut servers = vec![shared().await];
     if e2e::assets::Assets::locate().unwrap().version.minor >= FIRST_WITH_CEL {
-        servers.push(Requests::to(CONTROL_PLANE.get_or_init(start).await).await.unwrap());
+        let start = async || ControlPlane::start_installed(Options::api_server_only()).await;
+        let control_plane = CONTROL_PLANE.get(start).await.unwrap();
+        servers.push(Server { requests: Requests::to(&control_plane).await.unwrap(), _running: control_plane });
     }
     servers
 }
