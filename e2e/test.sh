@@ -74,7 +74,7 @@ if [[ ${1:-} == --long ]]; then
   step "build" tests --no-run
   step "build for Windows" build_windows
   export WINPOOL_TEST_LONG=1
-  step "long tests" tests --test all -- --nocapture adopt::properties:: agents::scale leadership:: windows_end_to_end::rounds
+  step "long tests" tests --test all -- --nocapture adopt::properties:: agents::scale leadership:: windows_end_to_end::failures windows_end_to_end::rounds
   exit
 fi
 step "lint" make --no-print-directory lint

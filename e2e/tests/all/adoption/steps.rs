@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::ensure;
 use e2e::{
     cluster::edit,
     wait::{eventually, stays},
@@ -119,14 +120,13 @@ async fn a_component_that_restores_a_replaced_taint_is_named_and_the_removal_pau
         let patch = json!({ "metadata": { "resourceVersion": node.resource_version() }, "spec": { "taints": taints } });
         edit(&fixture.nodes(), "restored-1", patch).await
     };
-    for _ in 0..7 {
-        eventually("the taint is restored", e2e::cluster::SOON, restored).await.unwrap();
-        let conflicting = fixture.condition("restored", "NodesTainted").await.unwrap().reason == "Contested";
-        if conflicting {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(300)).await;
-    }
+    let contested = || async {
+        restored().await?;
+        let condition = fixture.condition("restored", "NodesTainted").await?;
+        ensure!(condition.reason == "Contested", "{condition:?}");
+        Ok(())
+    };
+    eventually("the removal pauses", e2e::cluster::SOON, contested).await.unwrap();
     let contested = fixture.until_condition("restored", "NodesTainted", "False", "Contested").await.unwrap();
     let text = "replaced taint node.kubernetes.io/os=windows:NoSchedule is reverted by";
     assert!(contested.message.contains(text), "{}", contested.message);

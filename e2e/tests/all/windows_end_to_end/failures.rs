@@ -1,13 +1,13 @@
 //! Configurations with which the kubelet or containerd does not work.
 
-use e2e::windows_node::{CONTAINERD_CONFIG, Installation, KUBELET_CONFIG};
+use e2e::{
+    wait::size,
+    windows_node::{CONTAINERD_CONFIG, Installation, KUBELET_CONFIG},
+};
 use serde_json::json;
 use winpool_api::NodeConfigPhase::{Applied, RolledBack};
 
 use super::{Case, Fixture};
-
-/// How often each failure occurs.
-const REPETITIONS: u32 = 2;
 
 const KUBELET: &[Case] = &[
     ("crash=900", RolledBack, ENDED, "kubelet"),
@@ -31,7 +31,7 @@ const ENDED: &[&str] = &["NotHealthy", "RestartFailed"];
 async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
     let fixture = Fixture::start(Installation::Service).await;
     let (mut pods, mut good, mut minutes) = (50, "40".to_owned(), 30);
-    for _ in 0..REPETITIONS {
+    for _ in 0..size(1, 3) {
         for case in KUBELET {
             pods += 1;
             fixture.node.set_behavior(KUBELET_CONFIG, &format!("{} if maxPods: {pods}", case.0)).unwrap();
