@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use crate::{
     audit::Request,
-    cluster::{Cluster, NODE_LABEL, pool_spec, with_fields},
+    cluster::{Cluster, NODE_LABEL, SOON, pool_spec, with_fields},
     control_plane::{ControlPlane, Options},
     kubelet::{Kubelets, SimulatedNode},
     operator::Operator,
-    wait::stays,
+    wait::{eventually, stays},
 };
 
 /// A fixture is idle if none of its objects was written for this time.
@@ -126,14 +126,17 @@ impl Fixture {
         Ok(())
     }
 
-    /// Waits until the operator writes no object of this fixture, and checks that it writes none while the kubelets
-    /// report.
+    /// Waits until the operator writes no object of this fixture, also while the kubelets report. It always writes some if it
+    /// writes again what is unchanged.
     pub async fn until_idle(&self) -> Result<()> {
-        let before = self.writes_until_idle(IDLE, |write| write.name.starts_with(self.name)).await?;
-        let fresh = || async {
-            self.report().await?;
-            Ok(self.own_writes()?.split_off(before))
+        let idle = || async {
+            let before = self.writes_until_idle(IDLE, |write| write.name.starts_with(self.name)).await?;
+            let fresh = || async {
+                self.report().await?;
+                Ok(self.own_writes()?.split_off(before))
+            };
+            stays("nothing that is unchanged is written again", REPORTING, fresh, Vec::is_empty).await
         };
-        stays("nothing that is unchanged is written again", REPORTING, fresh, Vec::is_empty).await
+        eventually("nothing that is unchanged is written again", SOON, idle).await
     }
 }

@@ -1,8 +1,9 @@
 //! Access to images, and the servers that receive credentials.
 
 use std::{
+    cell::RefCell,
     io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Once},
 };
 
 use anyhow::Result;
@@ -13,6 +14,7 @@ use e2e::{
     registry::{Access, LOGIN, Registry, SERVICE},
 };
 use serde_json::json;
+use tracing_subscriber::{Layer, filter::dynamic_filter_fn, layer::SubscriberExt};
 use winpool::registry::{Registry as Client, Settings};
 
 use super::{
@@ -26,34 +28,45 @@ const BUILD: &str = "10.0.20348.3207";
 const FOUND: &str = "windows/amd64 10.0.20348.3207";
 const WRONG: (&str, &str) = ("puller", "battery staple");
 
-/// The log of this thread at the finest level, until this is dropped.
-struct Log {
-    text: Arc<Mutex<Vec<u8>>>,
-    _guard: tracing::subscriber::DefaultGuard,
+thread_local! {
+    static LOG: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
+
+/// The log of this thread at the finest level, until this is dropped.
+///
+/// The subscriber is one of the whole process: with one of a thread, another thread decides for both that nobody reads what it logs
+/// first.
+struct Log;
 
 impl Log {
     fn all() -> Self {
-        use tracing_subscriber::util::SubscriberInitExt;
-        let text: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let writer = Arc::clone(&text);
-        let subscriber = tracing_subscriber::fmt()
-            .with_env_filter("trace")
-            .with_writer(move || Writer(Arc::clone(&writer)))
-            .finish();
-        Self { text, _guard: subscriber.set_default() }
+        static SUBSCRIBER: Once = Once::new();
+        SUBSCRIBER.call_once(|| {
+            let here = dynamic_filter_fn(|_, _| LOG.with_borrow(Option::is_some));
+            let layer = tracing_subscriber::fmt::layer().with_writer(|| Writer).with_filter(here);
+            let registry = tracing_subscriber::registry().with(layer);
+            tracing::subscriber::set_global_default(registry).expect("no other subscriber");
+        });
+        LOG.set(Some(Vec::new()));
+        Self
     }
 
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.text.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+        LOG.with_borrow(|log| String::from_utf8_lossy(log.as_deref().unwrap_or_default()).into_owned())
     }
 }
 
-struct Writer(Arc<Mutex<Vec<u8>>>);
+impl Drop for Log {
+    fn drop(&mut self) {
+        LOG.set(None);
+    }
+}
+
+struct Writer;
 
 impl io::Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        LOG.with_borrow_mut(|log| log.iter_mut().for_each(|text| text.extend_from_slice(bytes)));
         Ok(bytes.len())
     }
 
