@@ -4,6 +4,7 @@ mod cluster_api;
 mod cluster_class;
 mod compatibility;
 mod directory;
+mod documents;
 mod files;
 mod hints;
 mod machines;
@@ -11,11 +12,7 @@ mod objects;
 mod platform;
 mod tool;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    path::PathBuf,
-};
+use std::{collections::BTreeSet, net::IpAddr, path::PathBuf};
 
 use jiff::Timestamp;
 use winpool_api::{
@@ -27,24 +24,25 @@ use winpool_core::{
     manifests::{self, Resources},
     node::WindowsNode,
     pool::{Snapshot, configs::ExpectedNode},
-    render::{Bootstrap, platform::Target},
+    render::Bootstrap,
     tables,
 };
 
 use super::{
     Failure, input,
-    output::{self, Destination, Format},
+    output::{Destination, Format},
 };
 
-pub use cluster_api::{MachineObjects, machine_objects};
+pub use cluster_api::machine_objects;
 pub use cluster_class::cluster_class_patches;
 pub use directory::write_files;
+pub use documents::Documents;
 use files::NodeFileFormat;
 pub use hints::autoscaler_hints;
-pub use machines::{Documents, Input};
+pub use machines::Input;
 pub use objects::{Rendered, render};
-pub use platform::{PlatformFiles, platform_files};
-use tool::{ClusterApiVersion, MachineTarget, NodeTool};
+pub use platform::platform_files;
+use tool::{ClusterApiVersion, MachineTarget, NodeTool, Output};
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]
@@ -106,7 +104,7 @@ impl Args {
     fn check(&self) -> Result<(), Failure> {
         let Some(target) = self.target else { return Ok(()) };
         let unused = [
-            ("--nodes", self.nodes.is_some() && target.machines().is_some()),
+            ("--nodes", self.nodes.is_some() && matches!(target.output(), Output::Machines(_))),
             ("--output", self.output.is_some() && !target.prints_objects()),
             ("--machine-deployment-class", self.machine_deployment_class.is_some() && !target.has_class()),
             ("--cluster-api-version", self.cluster_api_version.is_some() && !target.has_version()),
@@ -121,19 +119,16 @@ impl Args {
         }
     }
 
-    fn node_files(&self) -> Option<NodeFileFormat> {
+    fn rendered_output(&self) -> Output {
         match self.target {
-            Some(NodeTool::Kubeadm) => Some(NodeFileFormat::Kubeadm),
-            Some(NodeTool::Powershell) => Some(NodeFileFormat::PowerShell),
-            Some(_) => None,
-            None => self.standalone.then(|| {
-                NodeFileFormat::Standalone(Bootstrap {
-                    cluster_dns: self.cluster_dns.iter().map(IpAddr::to_string).collect(),
-                    cluster_domain: self.cluster_domain.clone(),
-                    client_ca_file: self.client_ca_file.clone(),
-                    kube_proxy_kubeconfig: self.kube_proxy_kubeconfig.clone(),
-                })
-            }),
+            Some(target) => target.output(),
+            None if self.standalone => Output::NodeFiles(NodeFileFormat::Standalone(Bootstrap {
+                cluster_dns: self.cluster_dns.iter().map(IpAddr::to_string).collect(),
+                cluster_domain: self.cluster_domain.clone(),
+                client_ca_file: self.client_ca_file.clone(),
+                kube_proxy_kubeconfig: self.kube_proxy_kubeconfig.clone(),
+            })),
+            None => Output::Objects,
         }
     }
 }
@@ -146,9 +141,7 @@ pub(super) struct Settings {
     /// Whether a version of the expected nodes is a default.
     has_default_versions: bool,
     namespace: String,
-    node_files: Option<NodeFileFormat>,
-    platform: Option<Target>,
-    machines: Option<MachineTarget>,
+    output: Output,
     cluster_api_version: ApiVersion,
     class: Option<String>,
     destination: Destination,
@@ -161,7 +154,7 @@ impl TryFrom<Args> for Settings {
         args.check()?;
         let has_default_versions = args.kubernetes.is_empty() || args.containerd.is_empty();
         let expected_nodes = expected_nodes(&args.kubernetes, &args.containerd)?;
-        let node_files = args.node_files();
+        let output = args.rendered_output();
         let namespace = input::namespace(args.namespace)?;
         let files = Vec::from(args.paths);
         let stdin = |path: &PathBuf| path.as_os_str() == "-";
@@ -174,9 +167,7 @@ impl TryFrom<Args> for Settings {
             expected_nodes,
             has_default_versions,
             namespace,
-            node_files,
-            platform: args.target.and_then(NodeTool::platform),
-            machines: args.target.and_then(NodeTool::machines),
+            output,
             cluster_api_version: args.cluster_api_version.map_or(ApiVersion::V1Beta2, Into::into),
             class: args.machine_deployment_class,
             destination: Destination::new(args.out, args.output.unwrap_or_default()),
@@ -218,42 +209,32 @@ fn containerd_version(text: &str) -> Result<ContainerdVersion, Failure> {
     Ok(version)
 }
 
-/// Prints the objects or writes their files.
+/// Prints what the target needs, or writes its files.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
-    if let Some(target) = &settings.machines {
-        return run_machines(&settings, target);
-    }
+    let documents = match settings.output {
+        Output::Machines(target) => for_machines(&settings, target),
+        _ => for_nodes(&settings),
+    };
+    documents?.write(settings.destination)
+}
+
+fn for_nodes(settings: &Settings) -> Result<Documents, Failure> {
     let resources = input::resources(&settings.files)?;
     let nodes = settings.nodes.as_ref().map(read_nodes).transpose()?.unwrap_or_default();
     let snapshot = snapshot(&resources, nodes, &settings.namespace);
     let rendered = render(&snapshot, &settings.expected_nodes, &resources);
     let rendered = rendered.map_err(|problems| input::failure(&problems))?;
-    print_notes(&settings, &snapshot, &rendered);
-    if let Some(target) = settings.platform {
-        let files = platform_files(&snapshot, &settings.expected_nodes, &resources, target);
-        let files = files.map_err(|problems| input::failure(&problems))?;
-        files.notes.iter().for_each(|text| input::note(text));
-        return match settings.destination {
-            Destination::Stdout(_) => output::print(&files.text(target)),
-            Destination::Directory(directory) => directory::write_files(&directory, &files.all()),
-        };
-    }
-    let Some(format) = settings.node_files else {
-        return match settings.destination {
-            Destination::Stdout(format) => output::print_objects(rendered.objects(), format),
-            Destination::Directory(directory) => directory::write(&directory, &rendered),
-        };
+    print_notes(settings, &snapshot, &rendered);
+    let documents = match &settings.output {
+        Output::Platform(target) => platform_files(&snapshot, &settings.expected_nodes, &resources, *target),
+        Output::NodeFiles(format) => files::files(&snapshot, &settings.expected_nodes, &resources, format),
+        Output::Objects | Output::Machines(_) => Ok(rendered.into()),
     };
-    let files = files::files(&snapshot, &settings.expected_nodes, &resources, &format);
-    let files = files.map_err(|problems| input::failure(&problems))?;
-    match settings.destination {
-        Destination::Stdout(_) => output::print(&concatenated(&files, &format)),
-        Destination::Directory(directory) => directory::write_files(&directory, &files),
-    }
+    documents.map_err(|problems| input::failure(&problems))
 }
 
-/// Prints or writes what machines of Cluster API need.
-fn run_machines(settings: &Settings, target: &MachineTarget) -> Result<(), Failure> {
+/// What machines of Cluster API need.
+fn for_machines(settings: &Settings, target: MachineTarget) -> Result<Documents, Failure> {
     let (resources, templates) = input::resources_and_templates(&settings.files)?;
     let snapshot = snapshot(&resources, Objects::default(), &settings.namespace);
     let input = Input {
@@ -265,36 +246,12 @@ fn run_machines(settings: &Settings, target: &MachineTarget) -> Result<(), Failu
     };
     let minors: BTreeSet<_> = settings.expected_nodes.iter().map(|node| node.kubelet).collect();
     minors.into_iter().filter_map(tables::not_checked).for_each(|text| input::note(&text));
-    match target {
-        MachineTarget::Objects => {
-            let found = machine_objects(&input).map_err(|problems| input::failure(&problems))?;
-            found.notes.iter().for_each(|text| input::note(text));
-            match &settings.destination {
-                Destination::Stdout(format) => output::print_objects(found.objects(), *format),
-                Destination::Directory(directory) => directory::write_files(directory, &found.files()),
-            }
-        }
-        MachineTarget::AutoscalerHints => {
-            let found = autoscaler_hints(&input).map_err(|problems| input::failure(&problems))?;
-            write_documents(settings, found)
-        }
-        MachineTarget::ClusterClassPatch => {
-            let found = cluster_class_patches(&input, settings.class.as_deref());
-            write_documents(settings, found.map_err(|problems| input::failure(&problems))?)
-        }
-    }
-}
-
-/// Prints or writes documents in YAML.
-fn write_documents(settings: &Settings, documents: Documents) -> Result<(), Failure> {
-    documents.notes.iter().for_each(|text| input::note(text));
-    match &settings.destination {
-        Destination::Stdout(_) => {
-            let texts: Vec<_> = documents.files.values().map(String::as_str).collect();
-            output::print(&texts.join("---\n"))
-        }
-        Destination::Directory(directory) => directory::write_files(directory, &documents.files),
-    }
+    let documents = match target {
+        MachineTarget::Objects => machine_objects(&input),
+        MachineTarget::AutoscalerHints => autoscaler_hints(&input),
+        MachineTarget::ClusterClassPatch => cluster_class_patches(&input, settings.class.as_deref()),
+    };
+    documents.map_err(|problems| input::failure(&problems))
 }
 
 fn print_notes(settings: &Settings, snapshot: &Snapshot, rendered: &Rendered) {
@@ -307,14 +264,6 @@ fn print_notes(settings: &Settings, snapshot: &Snapshot, rendered: &Rendered) {
     let minors: BTreeSet<_> = expected_nodes.iter().map(|node| node.kubelet).chain(of_nodes).collect();
     minors.into_iter().filter_map(tables::not_checked).for_each(|text| input::note(&text));
     rendered.notes.iter().for_each(|text| input::note(text));
-}
-
-/// All files as one text, each with its path as a heading. Scripts begin with a comment that names the configuration.
-fn concatenated(files: &BTreeMap<String, String>, format: &NodeFileFormat) -> String {
-    if matches!(format, NodeFileFormat::PowerShell) {
-        return files.values().map(String::as_str).collect::<Vec<_>>().join("\r\n");
-    }
-    files.iter().map(|(path, text)| format!("==> {path} <==\n{text}\n")).collect()
 }
 
 fn read_nodes(file: &PathBuf) -> Result<Objects<WindowsNode>, Failure> {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::Value;
-use winpool::commands::render::{Input, MachineObjects, machine_objects, snapshot};
+use winpool::commands::render::{Documents, Input, machine_objects, snapshot};
 use winpool_api::facts::{ContainerdVersion, Minor, cluster_api::ApiVersion};
 use winpool_core::{
     Objects,
@@ -26,7 +26,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cluster-api")
 }
 
-fn rendered(version: ApiVersion, (kubelet, containerd): (Minor, ContainerdVersion)) -> MachineObjects {
+fn rendered(version: ApiVersion, (kubelet, containerd): (Minor, ContainerdVersion)) -> Documents {
     let manifests = Manifests::read(&[folder().join("pools.yaml")], &mut Budget::unbounded()).unwrap();
     let templates = BootstrapTemplates::among(&manifests.objects);
     let resources = Resources::new(manifests).unwrap();
@@ -82,9 +82,9 @@ fn take_arguments(spec: &mut Value) -> BTreeMap<String, String> {
 fn both_versions_have_the_same_names_and_the_same_content() {
     for machine in MACHINES {
         let [newer, older] = ApiVersion::ALL.map(|version| rendered(version, machine));
-        let pairs: Vec<_> = newer.objects().zip(older.objects()).collect();
-        assert_eq!((pairs.len(), older.objects().count()), (3, 3));
-        for (newer, older) in pairs {
+        let pairs: Vec<_> = newer.objects.iter().zip(&older.objects).collect();
+        assert_eq!((pairs.len(), older.objects.len()), (3, 3));
+        for ((_, newer), (_, older)) in pairs {
             assert_eq!(newer["metadata"], older["metadata"]);
             let (mut newer, mut older) = (spec(newer), spec(older));
             assert_eq!(take_arguments(&mut newer), take_arguments(&mut older));
@@ -101,8 +101,9 @@ fn nothing_of_the_named_template_is_lost() {
     for (version, machine) in ApiVersion::ALL.into_iter().flat_map(|version| MACHINES.map(|machine| (version, machine)))
     {
         let objects = rendered(version, machine);
-        let object = objects.objects().find(|object| object["metadata"]["labels"]["winpool.dev/pool"] == "azure-2022");
-        let (mut before, mut after) = (base.clone(), spec(object.unwrap()));
+        let object =
+            objects.objects.iter().find(|(_, object)| object["metadata"]["labels"]["winpool.dev/pool"] == "azure-2022");
+        let (mut before, mut after) = (base.clone(), spec(&object.unwrap().1));
         let (arguments, now) = (take_arguments(&mut before), take_arguments(&mut after));
         for (name, value) in arguments {
             // With an external cloud provider the kubelet adds its taint itself.
@@ -260,8 +261,9 @@ fn the_patches_of_a_cluster_class_turn_the_template_into_the_one_of_winpool() {
                 let operations: json_patch::Patch = serde_json::from_value(definition["jsonPatches"].clone()).unwrap();
                 json_patch::patch(&mut template, &operations).unwrap();
             }
-            let wanted = expected.objects().find(|object| object["metadata"]["labels"]["winpool.dev/pool"] == pool);
-            let (mut after, mut wanted) = (spec(&template), spec(wanted.unwrap()));
+            let is_wanted = |object: &Value| object["metadata"]["labels"]["winpool.dev/pool"] == pool;
+            let wanted = expected.objects.iter().find(|(_, object)| is_wanted(object));
+            let (mut after, mut wanted) = (spec(&template), spec(&wanted.unwrap().1));
             assert_eq!(take_arguments(&mut after), take_arguments(&mut wanted), "{pool} {version}");
             assert_eq!(after, wanted, "{pool} {version}");
         }

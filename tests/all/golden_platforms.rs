@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use winpool::commands::render::{PlatformFiles, platform_files, snapshot};
+use winpool::commands::render::{Documents, platform_files, snapshot};
 use winpool_api::facts::Minor;
 use winpool_core::{
     Objects,
@@ -32,7 +32,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/platforms")
 }
 
-fn rendered(target: Target, kubelet: Minor) -> PlatformFiles {
+fn rendered(target: Target, kubelet: Minor) -> Documents {
     let input = folder().join("pools.yaml");
     let resources = Resources::new(Manifests::read(&[input], &mut Budget::unbounded()).unwrap()).unwrap();
     let expected_node = ExpectedNode { kubelet, containerd: None };
@@ -46,7 +46,7 @@ fn expected() -> BTreeMap<PathBuf, String> {
     for (name, target, kubelet) in TARGETS {
         let files = rendered(target, kubelet);
         golden.insert(Path::new(name).join("notes.txt"), files.notes.join("\n") + "\n");
-        for (path, text) in files.all() {
+        for (path, text) in files.files() {
             let (directory, file) = path.split_once('/').unwrap();
             let pool = if directory.starts_with("web-2022") { "web-2022" } else { directory };
             assert_eq!(golden.insert(Path::new(name).join(pool).join(file), text), None, "{path} is the only one");

@@ -59,7 +59,7 @@ fn simulated(text: &str) -> (BTreeMap<String, String>, Vec<Taint>, Vec<Value>) {
         version: ApiVersion::V1Beta2,
     };
     let hints = autoscaler_hints(&input).unwrap();
-    let patch: Value = serde_saphyr::from_str(&hints.files["web.a-1.yaml"]).unwrap();
+    let patch: Value = serde_saphyr::from_str(&hints.texts["web.a-1.yaml"]).unwrap();
     let annotation = |name: &str| {
         let key = format!("capacity.cluster-autoscaler.kubernetes.io/{name}");
         patch["metadata"]["annotations"][key].as_str().unwrap_or_default().to_owned()

@@ -15,7 +15,10 @@ use winpool_core::{
     render::{comment_lines, kubeadm::JsonPatches},
 };
 
-use super::machines::{Documents, Input, MachinePool, RenderedTemplate};
+use super::{
+    Documents,
+    machines::{Input, MachinePool, RenderedTemplate},
+};
 use crate::commands::output;
 
 /// The most operations of one definition.
@@ -36,13 +39,11 @@ pub fn cluster_class_patches(input: &Input, class: Option<&str>) -> Result<Docum
             problems.push(of.problem(Problem::new("metadata.name", wrong, "render their files one by one")));
         }
         match input.templates(of).and_then(|rendered| one_containerd(of, rendered)) {
-            Ok(rendered) => found.files.extend(documents(input, of, class.unwrap_or(name), &rendered)),
+            Ok(rendered) => found.texts.extend(documents(input, of, class.unwrap_or(name), &rendered)),
             Err(wrong) => problems.extend(wrong),
         }
     }
-    problems.sort();
-    problems.dedup();
-    if problems.is_empty() { Ok(found) } else { Err(problems) }
+    found.as_yaml().without(problems)
 }
 
 /// A ClusterClass knows the version of Kubernetes, but not that of containerd.

@@ -1,4 +1,4 @@
-//! Rendered objects as files: one for each object, and for each ConfigMap a directory with the files for a node.
+//! Writes files into a directory, which the next run replaces.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,16 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Rendered, files::file_on_node};
 use crate::commands::{Failure, output};
 
 /// The list of the written files, which the next run may replace.
 const LIST: &str = ".winpool-render";
-
-/// Writes the objects, and the files of each ConfigMap, into a directory.
-pub fn write(directory: &Path, rendered: &Rendered) -> Result<(), Failure> {
-    write_files(directory, &files(rendered))
-}
 
 /// Writes files into a directory atomically: a new directory replaces the old one.
 pub fn write_files(directory: &Path, files: &BTreeMap<String, String>) -> Result<(), Failure> {
@@ -31,24 +25,6 @@ pub fn write_files(directory: &Path, files: &BTreeMap<String, String>) -> Result
         let _ = fs::remove_dir_all(&new);
     }
     replaced
-}
-
-/// The files, by path in the directory.
-fn files(rendered: &Rendered) -> BTreeMap<String, String> {
-    let mut files = BTreeMap::new();
-    let kinds =
-        [("runtimeclass", &rendered.runtime_classes), ("configmap", &rendered.config_maps), ("node", &rendered.nodes)];
-    for (kind, objects) in kinds {
-        for (name, object) in objects {
-            files.insert(format!("{kind}-{name}.yaml"), output::yaml(object));
-        }
-    }
-    for (name, object) in &rendered.config_maps {
-        for (file, text) in object["data"].as_object().into_iter().flatten() {
-            files.insert(format!("{name}/{}", file_on_node(file)), text.as_str().unwrap_or_default().to_owned());
-        }
-    }
-    files
 }
 
 /// Fails if the directory contains a file that winpool did not write.
@@ -106,15 +82,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::commands::render::{Documents, Rendered};
 
-    fn rendered(name: &str) -> Rendered {
+    fn rendered(name: &str) -> BTreeMap<String, String> {
         let class = json!({"kind": "RuntimeClass", "metadata": {"name": name}});
         let config = json!({"kind": "ConfigMap", "data": {"kubelet.yaml": "maxPods: 1\n", "hosts.docker.io.toml": ""}});
-        Rendered {
+        let rendered = Rendered {
             runtime_classes: BTreeMap::from([(name.to_owned(), class)]),
             config_maps: BTreeMap::from([(format!("{name}-1"), config)]),
             ..Rendered::default()
-        }
+        };
+        Documents::from(rendered).files()
     }
 
     fn names(directory: &Path) -> Vec<String> {
@@ -128,13 +106,13 @@ mod tests {
     fn a_directory_is_replaced_by_the_next_render() {
         let parent = tempfile::tempdir().unwrap();
         let directory = parent.path().join("out");
-        write(&directory, &rendered("a")).unwrap();
+        write_files(&directory, &rendered("a")).unwrap();
         assert_eq!(
             names(&directory),
             [LIST, "a-1/certs.d/docker.io/hosts.toml", "a-1/kubelet.yaml", "configmap-a-1.yaml", "runtimeclass-a.yaml"]
         );
         assert_eq!(fs::read_to_string(directory.join("a-1/kubelet.yaml")).unwrap(), "maxPods: 1\n");
-        write(&directory, &rendered("b")).unwrap();
+        write_files(&directory, &rendered("b")).unwrap();
         assert_eq!(
             names(&directory),
             [LIST, "b-1/certs.d/docker.io/hosts.toml", "b-1/kubelet.yaml", "configmap-b-1.yaml", "runtimeclass-b.yaml"]
@@ -146,14 +124,14 @@ mod tests {
     fn a_directory_with_other_files_is_not_changed() {
         let parent = tempfile::tempdir().unwrap();
         let directory = parent.path().join("out");
-        write(&directory, &rendered("a")).unwrap();
+        write_files(&directory, &rendered("a")).unwrap();
         fs::write(directory.join("notes.txt"), "mine").unwrap();
         let before = names(&directory);
-        let failure = write(&directory, &rendered("b")).unwrap_err().to_string();
+        let failure = write_files(&directory, &rendered("b")).unwrap_err().to_string();
         assert!(failure.contains("notes.txt was not written by winpool"), "{failure}");
         assert_eq!(names(&directory), before);
         let file = parent.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(matches!(write(&file, &rendered("b")), Err(Failure::Usage(_))));
+        assert!(matches!(write_files(&file, &rendered("b")), Err(Failure::Usage(_))));
     }
 }

@@ -15,7 +15,7 @@ use winpool_core::{
     render::{self, Bootstrap, KUBELET_YAML, Variant, hosts, kubelet::kubeadm_patch, node_script::NodeScript},
 };
 
-use super::objects::locate;
+use super::{Documents, objects::locate};
 
 /// The path of a KubeletConfiguration patch, below the parent of kubeadm's `patches.directory`.
 const KUBEADM_PATCH: &str = "patches/kubeletconfiguration0+merge.yaml";
@@ -42,7 +42,7 @@ pub fn files(
     expected_nodes: &[ExpectedNode],
     resources: &Resources,
     format: &NodeFileFormat,
-) -> Result<BTreeMap<String, String>, Vec<LocatedProblem>> {
+) -> Result<Documents, Vec<LocatedProblem>> {
     let planner = Planner::new(snapshot).expecting(expected_nodes.to_vec());
     let (mut files, mut problems) = (BTreeMap::new(), Vec::new());
     for name in snapshot.pools.names() {
@@ -59,9 +59,16 @@ pub fn files(
         files.extend(rendered);
         problems.extend(failed.into_iter().map(|problem| locate(problem, location, in_profile)));
     }
-    problems.sort();
-    problems.dedup();
-    if problems.is_empty() { Ok(files) } else { Err(problems) }
+    let printed = Some(printed(&files, format));
+    Documents { texts: files, printed, ..Documents::default() }.without(problems)
+}
+
+/// All files as one text, each with its path as a heading. Scripts begin with a comment that names the configuration.
+fn printed(files: &BTreeMap<String, String>, format: &NodeFileFormat) -> String {
+    if matches!(format, NodeFileFormat::PowerShell) {
+        return files.values().map(String::as_str).collect::<Vec<_>>().join("\r\n");
+    }
+    files.iter().map(|(path, text)| format!("==> {path} <==\n{text}\n")).collect()
 }
 
 /// The path of a file on a node. containerd reads the mirrors of each registry from a separate directory.

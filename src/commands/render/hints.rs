@@ -11,7 +11,10 @@ use winpool_core::{
     render::kubeadm,
 };
 
-use super::machines::{Documents, Input, MachinePool};
+use super::{
+    Documents,
+    machines::{Input, MachinePool},
+};
 use crate::commands::output;
 
 /// A patch for each pool with `clusterAPI.autoscaling`.
@@ -30,13 +33,12 @@ pub fn autoscaler_hints(input: &Input) -> Result<Documents, Vec<LocatedProblem>>
             Ok(profile) => {
                 problems.extend(input.base(of).err().into_iter().flatten());
                 let annotations = hints::annotations(&labels(input, of), of.spec, profile, of.rules.capacity, None);
-                found.files.insert(format!("{name}.yaml"), document(of, &annotations));
+                found.texts.insert(format!("{name}.yaml"), document(of, &annotations));
             }
             Err(problem) => problems.push(problem),
         }
     }
-    problems.sort();
-    if problems.is_empty() { Ok(found) } else { Err(problems) }
+    found.as_yaml().without(problems)
 }
 
 /// The labels of a node. Those of its machine are not known.

@@ -1,7 +1,5 @@
 //! The pools whose machines Cluster API creates, and the templates of their machines.
 
-use std::collections::BTreeMap;
-
 use kube::core::DynamicObject;
 use serde_json::Value;
 use winpool_api::facts::{ContainerdLine, ContainerdVersion, Minor, cluster_api::ApiVersion};
@@ -32,15 +30,6 @@ pub struct Input<'a> {
     pub templates: &'a BootstrapTemplates,
     /// The version of Cluster API's objects.
     pub version: ApiVersion,
-}
-
-/// Documents by the name of their file, and notes for the user.
-#[derive(Debug, Default)]
-pub struct Documents {
-    /// The documents.
-    pub files: BTreeMap<String, String>,
-    /// A note for each pool without a document.
-    pub notes: Vec<String>,
 }
 
 /// A pool whose machines Cluster API creates.

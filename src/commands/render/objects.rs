@@ -36,13 +36,6 @@ pub struct Rendered {
     pub uses_expected_nodes: bool,
 }
 
-impl Rendered {
-    /// All objects, in the order of application.
-    pub fn objects(&self) -> impl Iterator<Item = &Value> {
-        self.runtime_classes.values().chain(self.config_maps.values()).chain(self.nodes.values())
-    }
-}
-
 /// Renders all pools of a snapshot; `resources` has their locations.
 ///
 /// # Errors

@@ -17,35 +17,10 @@ use winpool_core::{
     },
 };
 
-use super::objects::locate;
+use super::{Documents, objects::locate};
 
 /// The file with the report, beside the documents.
 const REPORT: &str = "losses.txt";
-
-/// The documents for a platform.
-#[derive(Debug, Default)]
-pub struct PlatformFiles {
-    /// The documents by path: a directory for each configuration, or for each pool without a profile.
-    pub documents: BTreeMap<String, String>,
-    /// The reports, by the path of their file.
-    pub reports: BTreeMap<String, String>,
-    /// A note for each pool.
-    pub notes: Vec<String>,
-}
-
-impl PlatformFiles {
-    /// Documents and reports, by path.
-    pub fn all(self) -> BTreeMap<String, String> {
-        self.documents.into_iter().chain(self.reports).collect()
-    }
-
-    /// The documents as one text. Configurations that differ only in what the platform does not take have the same one.
-    pub fn text(&self, target: Target) -> String {
-        let mut seen = BTreeSet::new();
-        let texts: Vec<_> = self.documents.values().map(String::as_str).filter(|text| seen.insert(*text)).collect();
-        texts.join(target.separator())
-    }
-}
 
 /// The documents for all pools.
 ///
@@ -56,9 +31,9 @@ pub fn platform_files(
     expected_nodes: &[ExpectedNode],
     resources: &Resources,
     target: Target,
-) -> Result<PlatformFiles, Vec<LocatedProblem>> {
+) -> Result<Documents, Vec<LocatedProblem>> {
     let planner = Planner::new(snapshot).expecting(expected_nodes.to_vec());
-    let (mut found, mut problems) = (PlatformFiles::default(), Vec::new());
+    let (mut found, mut problems) = (Documents::default(), Vec::new());
     for name in snapshot.pools.names() {
         let (Some(plan), Some((_, location))) = (planner.plan(name), resources.pools.get(name)) else { continue };
         let (Phase::Active(active), Ok(spec)) = (&plan.phase, &plan.pool.spec) else { continue };
@@ -74,19 +49,30 @@ pub fn platform_files(
             kubelet_yaml: "",
         };
         match profile {
-            None => found.add(name, &empty, target),
+            None => add(&mut found, name, &empty, target),
             Some((view, in_profile)) => {
                 let Ok(profile) = &view.profile else { continue };
                 for (config, variant, kubelet_yaml) in configurations(active) {
                     match pause::image(profile, &variant) {
-                        Ok(image) => found.add(config, &with(&empty, profile, &variant, &image, kubelet_yaml), target),
+                        Ok(image) => {
+                            let nodes = with(&empty, profile, &variant, &image, kubelet_yaml);
+                            add(&mut found, config, &nodes, target);
+                        }
                         Err(problem) => problems.push(locate(problem, location, in_profile)),
                     }
                 }
             }
         }
     }
-    if problems.is_empty() { Ok(found) } else { Err(problems) }
+    let printed = printed(&found.texts).join(target.separator());
+    Documents { printed: Some(printed), ..found }.without(problems)
+}
+
+/// The documents without the reports. Configurations that differ only in what the platform does not take have the same one.
+fn printed(texts: &BTreeMap<String, String>) -> Vec<&str> {
+    let mut seen = BTreeSet::new();
+    let documents = texts.iter().filter(|(path, _)| !path.ends_with(REPORT));
+    documents.map(|(_, text)| text.as_str()).filter(|text| seen.insert(*text)).collect()
 }
 
 /// Each configuration of a pool with its first variant and its KubeletConfiguration.
@@ -108,20 +94,19 @@ fn with<'a>(
     NodeGroup { profile: Some(profile), kubelet: variant.kubelet, pause_image, kubelet_yaml, ..*empty }
 }
 
-impl PlatformFiles {
-    fn add(&mut self, directory: &str, nodes: &NodeGroup, target: Target) {
-        let pool = nodes.pool;
-        let note = match documents(target, nodes) {
-            Ok(documents) => {
-                let files = documents.files.into_iter();
-                self.documents.extend(files.map(|(name, text)| (format!("{directory}/{name}"), text)));
-                self.reports.insert(format!("{directory}/{REPORT}"), format!("Pool {pool}: {}\n", documents.report));
-                format!("pool {pool}: {}", documents.report.summary())
-            }
-            Err(reason) => format!("pool {pool}: {reason}, and nothing is rendered for it"),
-        };
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
+/// Adds the documents of nodes: a directory for each configuration, or for each pool without a profile.
+fn add(found: &mut Documents, directory: &str, nodes: &NodeGroup, target: Target) {
+    let pool = nodes.pool;
+    let note = match documents(target, nodes) {
+        Ok(documents) => {
+            let report = (REPORT.to_owned(), format!("Pool {pool}: {}\n", documents.report));
+            let files = documents.files.into_iter().chain([report]);
+            found.texts.extend(files.map(|(name, text)| (format!("{directory}/{name}"), text)));
+            format!("pool {pool}: {}", documents.report.summary())
         }
+        Err(reason) => format!("pool {pool}: {reason}, and nothing is rendered for it"),
+    };
+    if !found.notes.contains(&note) {
+        found.notes.push(note);
     }
 }

@@ -3,6 +3,8 @@
 use winpool_api::facts::cluster_api::ApiVersion;
 use winpool_core::render::platform::Target;
 
+use super::files::NodeFileFormat;
+
 /// A tool that configures nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum NodeTool {
@@ -49,27 +51,18 @@ impl From<ClusterApiVersion> for ApiVersion {
 }
 
 impl NodeTool {
-    /// The platform that makes the nodes itself.
-    pub(super) const fn platform(self) -> Option<Target> {
+    pub(super) const fn output(self) -> Output {
         match self {
-            Self::EksNodegroup => Some(Target::EksNodegroup),
-            Self::AksNodepool => Some(Target::AksNodepool),
-            Self::KarpenterEc2NodeClass => Some(Target::KarpenterEc2NodeClass),
-            Self::GkeNodepool => Some(Target::GkeNodepool),
-            Self::Rke2 => Some(Target::Rke2),
-            Self::Kubeadm | Self::Powershell | Self::ClusterApi | Self::AutoscalerHints | Self::ClusterClassPatch => {
-                None
-            }
-        }
-    }
-
-    /// What is rendered for machines of Cluster API.
-    pub(super) const fn machines(self) -> Option<MachineTarget> {
-        match self {
-            Self::ClusterApi => Some(MachineTarget::Objects),
-            Self::AutoscalerHints => Some(MachineTarget::AutoscalerHints),
-            Self::ClusterClassPatch => Some(MachineTarget::ClusterClassPatch),
-            _ => None,
+            Self::Kubeadm => Output::NodeFiles(NodeFileFormat::Kubeadm),
+            Self::EksNodegroup => Output::Platform(Target::EksNodegroup),
+            Self::AksNodepool => Output::Platform(Target::AksNodepool),
+            Self::KarpenterEc2NodeClass => Output::Platform(Target::KarpenterEc2NodeClass),
+            Self::GkeNodepool => Output::Platform(Target::GkeNodepool),
+            Self::Rke2 => Output::Platform(Target::Rke2),
+            Self::ClusterApi => Output::Machines(MachineTarget::Objects),
+            Self::AutoscalerHints => Output::Machines(MachineTarget::AutoscalerHints),
+            Self::ClusterClassPatch => Output::Machines(MachineTarget::ClusterClassPatch),
+            Self::Powershell => Output::NodeFiles(NodeFileFormat::PowerShell),
         }
     }
 
@@ -89,8 +82,20 @@ impl NodeTool {
     }
 }
 
-/// What is rendered for machines of Cluster API.
+/// What is rendered.
 #[derive(Clone, Debug)]
+pub(super) enum Output {
+    /// The objects that the operator would apply.
+    Objects,
+    /// The files for nodes.
+    NodeFiles(NodeFileFormat),
+    /// Documents for a platform that makes the nodes itself.
+    Platform(Target),
+    Machines(MachineTarget),
+}
+
+/// What is rendered for machines of Cluster API.
+#[derive(Clone, Copy, Debug)]
 pub(super) enum MachineTarget {
     /// The objects that the operator would create.
     Objects,
