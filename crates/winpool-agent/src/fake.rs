@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::{
     cycle::{Cluster, PodPhase},
     host::{Host, Output, ServiceDefinition, ServiceState},
+    layout::samples::{output, service},
 };
 
 /// The file that the kubelet of a simulated node reads when it starts. Each line that is a behaviour takes effect:
@@ -40,7 +41,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All of them.
     pub const ALL: [Self; 7] =
         [Self::Crash, Self::Reboot, Self::DiskFull, Self::Locked, Self::IgnoreStop, Self::Offline, Self::ClockBack];
 }
@@ -62,8 +62,14 @@ pub struct Service {
 pub struct State {
     /// The files by path.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// The services by name, dependencies first.
-    pub services: BTreeMap<String, Service>,
+    /// The services, dependencies first.
+    pub services: Vec<Service>,
+    /// The output of a program, by the end of its path and its first argument.
+    pub programs: Vec<(&'static str, &'static str, Output)>,
+    /// The command lines that were run.
+    pub runs: Vec<String>,
+    /// All files that were written.
+    pub written: BTreeMap<String, String>,
     /// Whether the service that restores the last good configuration is installed.
     pub restores: bool,
     /// The phase of the pod `pod-1`.
@@ -87,26 +93,30 @@ pub struct FakeHost(pub RefCell<State>);
 impl FakeHost {
     /// A node with containerd and a kubelet that run with a configuration.
     pub fn new(config: &str, faults: impl IntoIterator<Item = (u32, Fault)>) -> Self {
-        let service = |name: &str, depends_on: &[&str]| {
-            let definition = ServiceDefinition {
-                name: name.to_owned(),
-                command: format!("{name}.exe"),
-                unexpanded: None,
-                depends_on: depends_on.iter().map(|name| (*name).to_owned()).collect(),
-                environment: Vec::new(),
-            };
-            let loaded = (definition.clone(), config.to_owned());
-            (
-                name.to_owned(),
-                Service { definition, state: ServiceState::Stopped, loaded, pid: 0, started: SignedDuration::ZERO },
-            )
-        };
-        let mut state = State {
-            files: BTreeMap::from([(CONFIG.to_owned(), config.as_bytes().to_vec())]),
-            services: BTreeMap::from([service("containerd", &[]), service("kubelet", &["containerd"])]),
+        let services =
+            vec![service("containerd", "containerd.exe", &[]), service("kubelet", "kubelet.exe", &["containerd"])];
+        let node = Self::with(services, &[(CONFIG, config)]);
+        {
+            let mut state = node.0.borrow_mut();
+            state.faults = faults.into_iter().collect();
+            state.stop_all();
+            state.start_all();
+        }
+        node
+    }
+
+    /// A node with these running services and files, kubelet 1.36 and containerd 2.3.
+    pub fn with(services: Vec<ServiceDefinition>, files: &[(&str, &str)]) -> Self {
+        let files = files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec()));
+        let state = State {
+            files: files.collect(),
+            services: services.into_iter().map(Service::running).collect(),
+            programs: Vec::new(),
+            runs: Vec::new(),
+            written: BTreeMap::new(),
             restores: false,
             pod: PodPhase::Running,
-            faults: faults.into_iter().collect(),
+            faults: VecDeque::new(),
             crashed: false,
             rebooting: false,
             uptime: SignedDuration::ZERO,
@@ -114,20 +124,42 @@ impl FakeHost {
             until: BTreeMap::new(),
             pids: 100,
         };
-        state.start_all();
-        Self(RefCell::new(state))
+        Self(RefCell::new(state)).kubelet("1.36.2").containerd("v2.3.4")
+    }
+
+    /// The node with this version of the kubelet.
+    pub fn kubelet(self, version: &str) -> Self {
+        self.with_version("kubelet.exe", &format!("Kubernetes v{version}\r\n"))
+    }
+
+    /// The node with this version of containerd.
+    pub fn containerd(self, version: &str) -> Self {
+        let text = format!("containerd github.com/containerd/containerd/v2 {version} 1677a1796431\n");
+        self.with_version("containerd.exe", &text)
+    }
+
+    fn with_version(mut self, program: &'static str, text: &str) -> Self {
+        let programs = &mut self.0.get_mut().programs;
+        programs.retain(|(other, ..)| *other != program);
+        programs.push((program, "--version", output(0, text, "")));
+        self
+    }
+
+    /// Writes a file without the agent.
+    pub fn put(&self, path: &str, content: impl Into<Vec<u8>>) {
+        self.0.borrow_mut().files.insert(path.to_owned(), content.into());
     }
 
     /// The configuration that the running kubelet has read; `None` if it does not run.
     pub fn running(&self) -> Option<String> {
         let state = self.0.borrow();
-        let kubelet = &state.services["kubelet"];
+        let kubelet = state.service("kubelet")?;
         matches!(kubelet.state, ServiceState::Running { .. }).then(|| kubelet.loaded.1.clone())
     }
 
     /// The content of a file as text.
-    pub fn text(&self, path: &str) -> Option<String> {
-        self.0.borrow().files.get(path).map(|bytes| String::from_utf8(bytes.clone()).unwrap())
+    pub fn text(&self, path: &str) -> String {
+        String::from_utf8(self.0.borrow().files[path].clone()).unwrap()
     }
 
     /// Ends a crash, or the restart of Windows with its automatic services. Returns whether Windows was restarted.
@@ -175,7 +207,7 @@ impl State {
             Fault::Crash => self.crashed = true,
             Fault::Reboot => {
                 (self.crashed, self.rebooting) = (true, true);
-                self.services.values_mut().for_each(|service| service.state = ServiceState::Stopped);
+                self.stop_all();
             }
             Fault::DiskFull => drop(self.until.insert("full", minute)),
             Fault::Locked => drop(self.until.insert("locked", minute)),
@@ -193,12 +225,12 @@ impl State {
         self.uptime += time;
         self.clock += time;
         let uptime = self.uptime;
-        for service in self.services.values_mut() {
+        for service in &mut self.services {
             if service.behaves("crash") && uptime - service.started > SignedDuration::from_secs(1) {
                 service.state = ServiceState::Stopped;
             }
         }
-        if self.services["kubelet"].behaves("evict") {
+        if self.services.iter().any(|service| service.behaves("evict")) {
             self.pod = PodPhase::Failed;
         }
     }
@@ -209,11 +241,23 @@ impl State {
         }
     }
 
+    fn stop_all(&mut self) {
+        self.services.iter_mut().for_each(|service| service.state = ServiceState::Stopped);
+    }
+
+    pub fn service(&self, name: &str) -> Option<&Service> {
+        self.services.iter().find(|service| service.definition.name == name)
+    }
+
+    fn service_mut(&mut self, name: &str) -> Option<&mut Service> {
+        self.services.iter_mut().find(|service| service.definition.name == name)
+    }
+
     fn start(&mut self, name: &str) {
         let config = self.files.get(CONFIG).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         self.pids += 1;
         let (pid, uptime) = (self.pids, self.uptime);
-        let Some(service) = self.services.get_mut(name) else { return };
+        let Some(service) = self.service_mut(name) else { return };
         if service.state != ServiceState::Stopped {
             return;
         }
@@ -228,13 +272,19 @@ impl State {
     }
 
     fn healthy(&self) -> bool {
-        let kubelet = &self.services["kubelet"];
+        let Some(kubelet) = self.service("kubelet") else { return false };
         let slow = kubelet.behaves("slow") && self.uptime - kubelet.started < SignedDuration::from_mins(10);
         matches!(kubelet.state, ServiceState::Running { .. }) && !slow && !kubelet.behaves("unhealthy")
     }
 }
 
 impl Service {
+    /// A service that runs without a configuration.
+    pub fn running(definition: ServiceDefinition) -> Self {
+        let loaded = (definition.clone(), String::new());
+        Self { definition, state: ServiceState::Running { pid: 1 }, loaded, pid: 1, started: SignedDuration::ZERO }
+    }
+
     /// Only the kubelet reads the configuration.
     fn behaves(&self, behaviour: &str) -> bool {
         self.definition.name == "kubelet" && self.loaded.1.lines().any(|line| line == behaviour)
@@ -252,6 +302,7 @@ impl Host for FakeHost {
             return Err(io::Error::from_raw_os_error(32));
         }
         state.files.insert(path.to_owned(), content.to_vec());
+        state.written.insert(path.to_owned(), String::from_utf8_lossy(content).into_owned());
         Ok(())
     }
 
@@ -267,29 +318,29 @@ impl Host for FakeHost {
     }
 
     fn services(&self) -> io::Result<Vec<ServiceDefinition>> {
-        Ok(self.call()?.services.values().map(|service| service.definition.clone()).collect())
+        Ok(self.call()?.services.iter().map(|service| service.definition.clone()).collect())
     }
 
     fn define(&self, definition: &ServiceDefinition) -> io::Result<()> {
         let mut state = self.write()?;
-        let service = state.services.get_mut(&definition.name).ok_or(io::ErrorKind::NotFound)?;
+        let service = state.service_mut(&definition.name).ok_or(io::ErrorKind::NotFound)?;
         service.definition = definition.clone();
         Ok(())
     }
 
     fn state(&self, service: &str) -> io::Result<Option<ServiceState>> {
-        Ok(self.call()?.services.get(service).map(|service| service.state))
+        Ok(self.call()?.service(service).map(|service| service.state))
     }
 
     fn process(&self, service: &str) -> io::Result<Option<u32>> {
         let state = self.call()?;
         let runs = |service: &&Service| service.state != ServiceState::Stopped;
-        Ok(state.services.get(service).filter(runs).map(|service| service.pid))
+        Ok(state.service(service).filter(runs).map(|service| service.pid))
     }
 
     fn processes(&self, program: &str) -> io::Result<Vec<u32>> {
         let state = self.call()?;
-        let service = state.services.get(program.trim_end_matches(".exe"));
+        let service = state.service(program.trim_end_matches(".exe"));
         let respawned = |service: &Service| match service.behaves("respawn") {
             true => u32::try_from((state.uptime - service.started).as_secs() / 3).unwrap_or_default(),
             false => 0,
@@ -306,23 +357,27 @@ impl Host for FakeHost {
     fn stop(&self, service: &str) -> io::Result<()> {
         let mut state = self.call()?;
         let ignored = state.is("deaf");
-        if state.services.get(service).is_some_and(|service| service.state == ServiceState::Pending) {
+        if state.service(service).is_some_and(|service| service.state == ServiceState::Pending) {
             return Err(io::Error::from_raw_os_error(1061));
         }
-        let service = state.services.get_mut(service).filter(|_| !ignored);
+        let service = state.service_mut(service).filter(|_| !ignored);
         service.into_iter().for_each(|service| service.state = ServiceState::Stopped);
         Ok(())
     }
 
     fn kill(&self, pid: u32) -> io::Result<()> {
         let mut state = self.call()?;
-        let killed = state.services.values_mut().filter(|service| service.pid == pid);
+        let killed = state.services.iter_mut().filter(|service| service.pid == pid);
         killed.for_each(|service| service.state = ServiceState::Stopped);
         Ok(())
     }
 
-    fn run(&self, program: &str, _: &[String], _: Duration) -> io::Result<Output> {
-        Err(io::Error::new(io::ErrorKind::NotFound, format!("{program} does not exist")))
+    fn run(&self, program: &str, arguments: &[String], _: Duration) -> io::Result<Output> {
+        let first = arguments.first().map(String::as_str).unwrap_or_default();
+        let mut state = self.call()?;
+        state.runs.push(format!("{program} {}", arguments.join(" ")));
+        let found = state.programs.iter().find(|(name, start, _)| program.ends_with(name) && first.starts_with(start));
+        found.map(|(_, _, output)| output.clone()).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn http_status(&self, port: u16, path: &str) -> io::Result<u16> {
@@ -354,7 +409,7 @@ impl Cluster for FakeHost {
         if state.is("offline") {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let renews = state.healthy() && !state.services["kubelet"].behaves("offline");
+        let renews = state.healthy() && !state.service("kubelet").is_some_and(|kubelet| kubelet.behaves("offline"));
         Ok(renews.then_some(state.clock))
     }
 
@@ -367,7 +422,8 @@ impl Cluster for FakeHost {
     }
 
     fn kubelet_config(&self) -> Option<Value> {
-        let max_pods = if self.0.borrow().services["kubelet"].behaves("overridden") { 110 } else { 42 };
+        let max_pods =
+            if self.0.borrow().services.iter().any(|service| service.behaves("overridden")) { 110 } else { 42 };
         Some(json!({ "maxPods": max_pods }))
     }
 }

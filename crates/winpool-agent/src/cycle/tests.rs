@@ -24,7 +24,7 @@ fn id(attempt: u32) -> ConfigId {
 
 /// A new configuration, a new file, and a new command line of the kubelet.
 fn plan(host: &FakeHost, config: &str) -> NodePlan {
-    let before = host.0.borrow().services["kubelet"].definition.clone();
+    let before = host.0.borrow().service("kubelet").unwrap().definition.clone();
     let after = ServiceDefinition { command: "kubelet.exe --new".into(), ..before.clone() };
     let health = Some(HealthEndpoint { port: 10248, path: "/healthz".into() });
     NodePlan {
@@ -98,11 +98,11 @@ fn finish(host: &FakeHost, cycle: &mut Cycle, operator: Operator) -> bool {
 /// The files, the definition and the configuration that the kubelet runs, if they are all the new or all the former ones.
 fn outcome(host: &FakeHost) -> Option<&'static str> {
     let state = host.0.borrow();
-    let kubelet = state.services["kubelet"].clone();
+    let kubelet = state.service("kubelet").unwrap().clone();
     drop(state);
     let found = (
-        host.text(CONFIG).unwrap() == OLD,
-        host.text(DROP_IN).is_none(),
+        host.text(CONFIG) == OLD,
+        !host.0.borrow().files.contains_key(DROP_IN),
         kubelet.definition.command == "kubelet.exe",
         kubelet.loaded.0.command == "kubelet.exe",
         host.running().map(|loaded| loaded == OLD),

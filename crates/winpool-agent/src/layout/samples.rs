@@ -1,29 +1,9 @@
 //! Nodes of each layout, as their bootstrap leaves them.
 
-use std::{
-    cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
-    io,
-    time::Duration,
+use crate::{
+    fake::FakeHost,
+    host::{Output, ServiceDefinition},
 };
-
-use jiff::Timestamp;
-
-use crate::host::{Host, Output, ServiceDefinition, ServiceState};
-
-/// A node of which only files, services and the output of programs are simulated.
-#[derive(Debug, Default)]
-pub struct Node {
-    pub services: Vec<ServiceDefinition>,
-    pub stopped: Vec<String>,
-    pub files: RefCell<BTreeMap<String, Vec<u8>>>,
-    /// The output of a program, by the end of its path and its first argument.
-    pub programs: Vec<(&'static str, &'static str, Output)>,
-    /// The command lines that were run.
-    pub runs: RefCell<Vec<String>>,
-    /// All files that were written.
-    pub written: RefCell<BTreeMap<String, String>>,
-}
 
 pub const KUBEADM_CONFIG: &str = r"C:\var\lib\kubelet\config.yaml";
 pub const CONTAINERD_CONFIG: &str = r"C:\Program Files\containerd\config.toml";
@@ -59,45 +39,12 @@ pub fn containerd_toml(version: u32) -> String {
 }
 
 pub fn service(name: &str, command: &str, depends_on: &[&str]) -> ServiceDefinition {
-    ServiceDefinition {
-        unexpanded: None,
-        name: name.to_owned(),
-        command: command.to_owned(),
-        depends_on: depends_on.iter().map(|&name| name.to_owned()).collect(),
-        environment: Vec::new(),
-    }
+    let depends_on = depends_on.iter().map(|&name| name.to_owned()).collect();
+    ServiceDefinition { name: name.to_owned(), command: command.to_owned(), depends_on, ..ServiceDefinition::default() }
 }
 
 pub fn output(code: i32, stdout: &str, stderr: &str) -> Output {
     Output { code: Some(code), stdout: stdout.into(), stderr: stderr.into() }
-}
-
-impl Node {
-    /// A node with these services and files, kubelet 1.36 and containerd 2.3.
-    pub fn new(services: Vec<ServiceDefinition>, files: &[(&str, &str)]) -> Self {
-        let node = Self { services, ..Self::default() }.kubelet("1.36.2").containerd("v2.3.4");
-        for (path, content) in files {
-            node.files.borrow_mut().insert((*path).to_owned(), content.as_bytes().to_vec());
-        }
-        node
-    }
-
-    pub fn kubelet(mut self, version: &str) -> Self {
-        self.programs.retain(|(program, ..)| *program != "kubelet.exe");
-        self.programs.push(("kubelet.exe", "--version", output(0, &format!("Kubernetes v{version}\r\n"), "")));
-        self
-    }
-
-    pub fn containerd(mut self, version: &str) -> Self {
-        self.programs.retain(|(program, ..)| *program != "containerd.exe");
-        let text = format!("containerd github.com/containerd/containerd/v2 {version} 1677a1796431\n");
-        self.programs.push(("containerd.exe", "--version", output(0, &text, "")));
-        self
-    }
-
-    pub fn text(&self, path: &str) -> String {
-        String::from_utf8(self.files.borrow()[path].clone()).unwrap()
-    }
 }
 
 pub fn containerd_service() -> ServiceDefinition {
@@ -105,11 +52,11 @@ pub fn containerd_service() -> ServiceDefinition {
 }
 
 /// image-builder with a service of its own.
-pub fn kubeadm() -> Node {
+pub fn kubeadm() -> FakeHost {
     let kubelet = "\"C:\\k\\kube-log-runner.exe\" --log-file=C:/var/log/kubelet/kubelet.log C:\\k\\kubelet.exe \
                    --windows-service --cert-dir=C:/var/lib/kubelet/pki --config=C:/var/lib/kubelet/config.yaml \
                    --kubeconfig=C:/etc/kubernetes/kubelet.conf --enforce-node-allocatable=\"\" --resolv-conf=\"\"";
-    Node::new(
+    FakeHost::with(
         vec![service("kubelet", kubelet, &["containerd"]), containerd_service()],
         &[
             (KUBEADM_CONFIG, KUBEADM_YAML),
@@ -127,8 +74,8 @@ pub const START_SCRIPT: &str = "$FileContent = Get-Content -Path \"/var/lib/kube
     Invoke-Expression $cmd\r\n";
 
 /// sig-windows-tools with nssm.
-pub fn nssm() -> Node {
-    Node::new(
+pub fn nssm() -> FakeHost {
+    FakeHost::with(
         vec![service("kubelet", r"C:\Program Files\nssm\nssm.exe", &["containerd"]), containerd_service()],
         &[
             (KUBEADM_CONFIG, KUBEADM_YAML),
@@ -141,9 +88,9 @@ pub fn nssm() -> Node {
 
 pub const RKE2: &str = r"C:\var\lib\rancher\rke2\agent\etc";
 
-pub fn rke2() -> Node {
+pub fn rke2() -> FakeHost {
     let command = r"C:\usr\local\bin\rke2.exe agent --config /etc/rancher/rke2/config.yaml";
-    Node::new(
+    FakeHost::with(
         vec![service("rke2", command, &[])],
         &[
             (r"C:\etc\rancher\rke2\config.yaml", "server: https://10.0.0.1:9345\ntoken: secret\n"),
@@ -161,7 +108,7 @@ pub const EKS_CONFIG: &str = r"C:\ProgramData\kubernetes\kubelet-config.json";
 pub const EKS_JSON: &str = "{\r\n  \"kind\": \"KubeletConfiguration\",\r\n  \"apiVersion\": \"kubelet.config.k8s.io/v1beta1\",\r\n  \
     \"featureGates\": {\r\n    \"RotateKubeletServerCertificate\": true\r\n  },\r\n  \"clusterDNS\": [\r\n    \"10.100.0.10\"\r\n  ]\r\n}\r\n";
 
-pub fn eks(extra: &str) -> Node {
+pub fn eks(extra: &str) -> FakeHost {
     let host = r#""C:\Program Files\Amazon\EKS\EKS-WindowsServiceHost.exe""#;
     let kubelet = format!(
         r#"{host} kubelet "C:\Program Files\kubernetes\kubelet.exe" --kubeconfig="C:\ProgramData\kubernetes\kubeconfig" --resolv-conf="" --config="{EKS_CONFIG}" --node-ip=10.0.0.7 {extra}"#
@@ -170,11 +117,11 @@ pub fn eks(extra: &str) -> Node {
         r#"{host} kube-proxy "C:\Program Files\kubernetes\kube-proxy.exe" --proxy-mode=kernelspace --feature-gates="WinDSR=true""#
     );
     let services = vec![service("kubelet", &kubelet, &[]), service("kube-proxy", &proxy, &[]), containerd_service()];
-    Node::new(services, &[(EKS_CONFIG, EKS_JSON), (CONTAINERD_CONFIG, &containerd_toml(2))]).containerd("1.7.27")
+    FakeHost::with(services, &[(EKS_CONFIG, EKS_JSON), (CONTAINERD_CONFIG, &containerd_toml(2))]).containerd("1.7.27")
 }
 
 /// Services of one's own, with spaces and umlauts in their paths.
-pub fn plain() -> Node {
+pub fn plain() -> FakeHost {
     let kubelet = r#""C:\Süd Knoten\kubelet.exe" --windows-service --config "C:\Süd Knoten\kubelet.yaml" --config-dir="C:\Süd Knoten\kubelet.d""#;
     let proxy = r#""C:\Süd Knoten\kube-proxy.exe" --windows-service --config="C:\Süd Knoten\proxy.yaml""#;
     let containerd = r#""C:\Süd Knoten\containerd.exe" --run-service --config "C:\Süd Knoten\containerd.toml""#;
@@ -185,7 +132,7 @@ pub fn plain() -> Node {
         service("monitor", r"C:\monitor.exe", &["containerd"]),
         service("Spooler", r"C:\Windows\System32\spoolsv.exe", &["RPCSS"]),
     ];
-    Node::new(
+    FakeHost::with(
         services,
         &[
             (r"C:\Süd Knoten\kubelet.yaml", "kind: KubeletConfiguration\nhealthzPort: 10300\n"),
@@ -194,82 +141,4 @@ pub fn plain() -> Node {
             (r"C:\Süd Knoten\containerd.toml", "version = 3 # ours\r\n"),
         ],
     )
-}
-
-impl Host for Node {
-    fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
-        Ok(self.files.borrow().get(path).cloned())
-    }
-
-    fn replace(&self, path: &str, content: &[u8]) -> io::Result<()> {
-        self.files.borrow_mut().insert(path.to_owned(), content.to_vec());
-        self.written.borrow_mut().insert(path.to_owned(), String::from_utf8_lossy(content).into_owned());
-        Ok(())
-    }
-
-    fn remove(&self, path: &str) -> io::Result<()> {
-        self.files.borrow_mut().remove(path);
-        Ok(())
-    }
-
-    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
-        let files = self.files.borrow();
-        let names = files.keys().filter_map(|path| path.strip_prefix(directory)?.strip_prefix('\\'));
-        let names: BTreeSet<_> = names.filter(|name| !name.contains('\\')).map(str::to_owned).collect();
-        Ok(names.into_iter().collect())
-    }
-
-    fn services(&self) -> io::Result<Vec<ServiceDefinition>> {
-        Ok(self.services.clone())
-    }
-
-    fn define(&self, _: &ServiceDefinition) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn state(&self, service: &str) -> io::Result<Option<ServiceState>> {
-        let stopped = self.stopped.iter().any(|name| name == service);
-        Ok(Some(if stopped { ServiceState::Stopped } else { ServiceState::Running { pid: 1 } }))
-    }
-
-    fn process(&self, _: &str) -> io::Result<Option<u32>> {
-        Ok(Some(1))
-    }
-
-    fn processes(&self, _: &str) -> io::Result<Vec<u32>> {
-        Ok(vec![1])
-    }
-
-    fn start(&self, _: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn stop(&self, _: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn kill(&self, _: u32) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn run(&self, program: &str, arguments: &[String], _: Duration) -> io::Result<Output> {
-        let first = arguments.first().map(String::as_str).unwrap_or_default();
-        self.runs.borrow_mut().push(format!("{program} {}", arguments.join(" ")));
-        let found = self.programs.iter().find(|(name, start, _)| program.ends_with(name) && first.starts_with(start));
-        found.map(|(_, _, output)| output.clone()).ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
-    fn http_status(&self, _: u16, _: &str) -> io::Result<u16> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn set_restore_service(&self, _: bool) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn now(&self) -> Timestamp {
-        Timestamp::UNIX_EPOCH
-    }
-
-    fn sleep(&self, _: Duration) {}
 }

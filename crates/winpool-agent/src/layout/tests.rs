@@ -1,9 +1,10 @@
 use super::{
-    samples::{self, Node, service},
+    samples::{self, service},
     *,
 };
+use crate::fake::{FakeHost, Service};
 
-fn refused(node: &Node) -> (RefusalReason, String) {
+fn refused(node: &FakeHost) -> (RefusalReason, String) {
     let refusal = detect(node).expect_err("a refusal");
     (refusal.reason, refusal.message)
 }
@@ -86,7 +87,7 @@ fn a_directory_of_drop_ins_is_read_from_1_30_on() {
 fn rke2_has_the_data_directory_of_its_configuration() {
     let node = samples::rke2();
     {
-        let mut files = node.files.borrow_mut();
+        let files = &mut node.0.borrow_mut().files;
         let defaults = r"D:\rke2\agent\etc\kubelet.conf.d\00-rke2-defaults.conf";
         files.insert(defaults.to_owned(), Vec::new());
         files.insert(r"C:\etc\rancher\rke2\config.yaml".to_owned(), b"data-dir: D:/rke2\n".to_vec());
@@ -100,16 +101,17 @@ fn rke2_has_the_data_directory_of_its_configuration() {
 fn nodes_that_another_system_configures_are_refused() {
     let aks = |file: &str| {
         let node = samples::nssm();
-        node.files.borrow_mut().insert(file.to_owned(), Vec::new());
+        node.put(file, Vec::new());
         node
     };
     let mut openshift = samples::kubeadm();
-    openshift.services.push(service("windows-instance-config-daemon", r"C:\k\windows-instance-config-daemon.exe", &[]));
+    let daemon = service("windows-instance-config-daemon", r"C:\k\windows-instance-config-daemon.exe", &[]);
+    openshift.0.get_mut().services.push(Service::running(daemon));
     let mut gke = samples::kubeadm();
     let command = r"C:\etc\kubernetes\node\bin\kube-log-runner.exe -log-file=C:\l C:\etc\kubernetes\node\bin\kubelet.exe --config=C:\c";
-    gke.services[0] = service("kubelet", command, &[]);
+    gke.0.get_mut().services[0] = Service::running(service("kubelet", command, &[]));
     let gce = samples::kubeadm();
-    gce.files.borrow_mut().insert(r"C:\k8s-node-setup.psm1".to_owned(), Vec::new());
+    gce.put(r"C:\k8s-node-setup.psm1", Vec::new());
     let table = [
         (aks(r"C:\k\kubeclusterconfig.json"), "AKS"),
         (aks(r"C:\k\kubeletstart.ps1"), "AKS"),
@@ -127,11 +129,12 @@ fn nodes_that_another_system_configures_are_refused() {
 
 #[test]
 fn unknown_layouts_are_refused_with_what_is_missing() {
-    let kubelet = |command: &str| Node::new(vec![service("kubelet", command, &[]), samples::containerd_service()], &[]);
+    let kubelet =
+        |command: &str| FakeHost::with(vec![service("kubelet", command, &[]), samples::containerd_service()], &[]);
     let old_rke2 = samples::rke2();
-    old_rke2.files.borrow_mut().remove(r"C:\var\lib\rancher\rke2\agent\etc\kubelet.conf.d\00-rke2-defaults.conf");
+    old_rke2.0.borrow_mut().files.remove(r"C:\var\lib\rancher\rke2\agent\etc\kubelet.conf.d\00-rke2-defaults.conf");
     let table = [
-        (Node::new(vec![samples::containerd_service()], &[]), "no service kubelet"),
+        (FakeHost::with(vec![samples::containerd_service()], &[]), "no service kubelet"),
         (kubelet(r"C:\other.exe"), "does not run kubelet.exe"),
         (kubelet(r"C:\k\kubelet.exe --v=2"), "has no flag --config"),
         (kubelet(r"C:\nssm.exe"), "StartKubelet.ps1 does not exist"),
@@ -147,7 +150,7 @@ fn unknown_layouts_are_refused_with_what_is_missing() {
 #[test]
 fn a_node_without_a_supported_containerd_is_refused() {
     let mut docker = samples::kubeadm();
-    docker.services.retain(|service| service.name == "kubelet");
+    docker.0.get_mut().services.retain(|service| service.definition.name == "kubelet");
     let table = [
         (docker, "no service containerd"),
         (samples::kubeadm().containerd("v1.6.39"), "containerd 1.6.39 is older than 1.7.0"),

@@ -1,6 +1,7 @@
 use super::*;
 use crate::{
-    layout::samples::{self, CONTAINERD_CONFIG, EKS_CONFIG, KUBEADM_CONFIG, Node, RKE2},
+    fake::FakeHost,
+    layout::samples::{self, CONTAINERD_CONFIG, EKS_CONFIG, KUBEADM_CONFIG, RKE2},
     node_plan::{FileEdit, HealthEndpoint, Restart},
 };
 
@@ -21,7 +22,7 @@ const HOSTS: (&str, &str) = ("hosts.docker.io.toml", "server = 'https://registry
 const PROXY: (&str, &str) = ("kube-proxy.yaml", "kind: KubeProxyConfiguration\nwinkernel:\n  enableDSR: true\n");
 const ENVIRONMENT: (&str, &str) = ("environment", "HTTPS_PROXY=http://proxy:3128\n");
 
-fn planned(node: &Node, files: &[(&str, &str)]) -> NodePlan {
+fn planned(node: &FakeHost, files: &[(&str, &str)]) -> NodePlan {
     let config = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
     plan(node, &config).unwrap_or_else(|refusal| panic!("{}", refusal.message)).1
 }
@@ -31,16 +32,16 @@ fn is_unchanged(plan: &NodePlan) -> bool {
     *plan == NodePlan { kubelet: plan.kubelet.clone(), ..NodePlan::default() }
 }
 
-fn refused(node: &Node, files: &[(&str, &str)]) -> (RefusalReason, String) {
+fn refused(node: &FakeHost, files: &[(&str, &str)]) -> (RefusalReason, String) {
     let config = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
     let refusal = plan(node, &config).map(|(_, plan)| plan).expect_err("a refusal");
     (refusal.reason, refusal.message)
 }
 
 /// The node after a plan.
-fn apply(mut node: Node, plan: &NodePlan) -> Node {
+fn apply(node: FakeHost, plan: &NodePlan) -> FakeHost {
     for edit in &plan.files {
-        let mut files = node.files.borrow_mut();
+        let files = &mut node.0.borrow_mut().files;
         assert_eq!(files.get(&edit.path), edit.before.as_ref(), "{}", edit.path);
         match &edit.after {
             Some(content) => drop(files.insert(edit.path.clone(), content.clone())),
@@ -48,14 +49,15 @@ fn apply(mut node: Node, plan: &NodePlan) -> Node {
         }
     }
     for edit in &plan.services {
-        let service = node.services.iter_mut().find(|service| **service == edit.before).unwrap();
-        *service = edit.after.clone();
+        let services = &mut node.0.borrow_mut().services;
+        let service = services.iter_mut().find(|service| service.definition == edit.before).unwrap();
+        service.definition = edit.after.clone();
     }
     node
 }
 
 /// The node with a configuration.
-fn applied(node: Node, files: &[(&str, &str)]) -> Node {
+fn applied(node: FakeHost, files: &[(&str, &str)]) -> FakeHost {
     let plan = planned(&node, files);
     apply(node, &plan)
 }
@@ -128,9 +130,9 @@ fn the_empty_configuration_restores_the_node() {
     let all = [KUBELET, ARGS, CONTAINERD, MIRRORS, HOSTS, ENVIRONMENT];
     let hosts = (r"C:\Program Files\containerd\certs.d\docker.io\hosts.toml", "# of the site\n");
     let with_hosts = samples::kubeadm();
-    with_hosts.files.borrow_mut().insert(hosts.0.to_owned(), hosts.1.as_bytes().to_vec());
+    with_hosts.0.borrow_mut().files.insert(hosts.0.to_owned(), hosts.1.as_bytes().to_vec());
     let no_main = samples::kubeadm();
-    no_main.files.borrow_mut().remove(CONTAINERD_CONFIG);
+    no_main.0.borrow_mut().files.remove(CONTAINERD_CONFIG);
     let table = [
         (samples::kubeadm(), vec![KUBELET, ARGS, CONTAINERD, ENVIRONMENT]),
         (with_hosts, vec![MIRRORS, HOSTS]),
@@ -141,15 +143,15 @@ fn the_empty_configuration_restores_the_node() {
         (samples::plain(), vec![KUBELET, ARGS, CONTAINERD, PROXY, ENVIRONMENT]),
     ];
     for (node, configuration) in table {
-        let (services, files) = (node.services.clone(), node.files.borrow().clone());
+        let (services, files) = (node.services().unwrap(), node.0.borrow().files.clone());
         let plan = planned(&node, &configuration);
         let applied = apply(node, &plan);
-        assert_ne!((&applied.services, &*applied.files.borrow()), (&services, &files));
+        assert_ne!((&applied.services().unwrap(), &applied.0.borrow().files), (&services, &files));
         let plan = planned(&applied, &[]);
         assert!(!plan.restarts.is_empty() || configuration == [MIRRORS, HOSTS]);
         let restored = apply(applied, &plan);
-        assert_eq!(restored.services, services);
-        assert_eq!(*restored.files.borrow(), files);
+        assert_eq!(restored.services().unwrap(), services);
+        assert_eq!(restored.0.borrow().files, files);
     }
 }
 
@@ -157,20 +159,24 @@ fn the_empty_configuration_restores_the_node() {
 fn a_setting_that_a_newer_configuration_does_not_have_gets_its_former_value() {
     let node = samples::kubeadm();
     let own = samples::KUBEADM_YAML.to_owned() + "maxPods: 50 # ours\n";
-    node.files.borrow_mut().insert(KUBEADM_CONFIG.to_owned(), own.clone().into_bytes());
+    node.put(KUBEADM_CONFIG, own.clone().into_bytes());
     let first = ("kubelet.yaml", "maxPods: 110\nfeatureGates:\n  A: true\n  B: true\n");
     let node = applied(node, &[first, ("kubelet.args", "--v=4\n")]);
     let second = ("kubelet.yaml", "featureGates:\n  B: false\n");
     let node = applied(node, &[second, ("kubelet.args", "--v=5\n")]);
     assert_eq!(node.text(KUBEADM_CONFIG), own.clone() + "featureGates:\n  B: false\n");
-    assert!(node.services[0].command.ends_with(" --v=5"), "{}", node.services[0].command);
+    assert!(
+        node.0.borrow_mut().services[0].definition.command.ends_with(" --v=5"),
+        "{}",
+        node.0.borrow_mut().services[0].definition.command
+    );
     // Something else sets a value that the configuration had set.
     let touched = node.text(KUBEADM_CONFIG).replace("B: false", "B: true");
-    node.files.borrow_mut().insert(KUBEADM_CONFIG.to_owned(), touched.clone().into_bytes());
+    node.put(KUBEADM_CONFIG, touched.clone().into_bytes());
     let node = applied(node, &[]);
     assert_eq!(node.text(KUBEADM_CONFIG), touched);
-    assert!(!node.services[0].command.contains("--v="));
-    assert!(!node.files.borrow().contains_key(RECORD));
+    assert!(!node.0.borrow_mut().services[0].definition.command.contains("--v="));
+    assert!(!node.0.borrow().files.contains_key(RECORD));
 }
 
 #[test]
@@ -196,14 +202,14 @@ fn fields_that_stop_a_windows_kubelet_are_removed_from_the_main_file_and_restore
     ];
     for (node, path, version, expected) in table {
         let node = node.kubelet(version);
-        node.files.borrow_mut().insert(path.to_owned(), cluster.as_bytes().to_vec());
+        node.put(path, cluster.as_bytes().to_vec());
         let plan = planned(&node, &[KUBELET]);
         assert_eq!(after(&plan, path).replace("maxPods: 110", "maxPods: 50"), expected, "{version} {path}");
         assert!(restarted(&plan).iter().any(|(service, _)| service.eq_ignore_ascii_case("kubelet")), "{plan:?}");
         let node = apply(node, &plan);
         assert!(is_unchanged(&planned(&node, &[KUBELET])), "{version} {path}");
         // kubeadm writes it again at an upgrade.
-        node.files.borrow_mut().insert(path.to_owned(), cluster.as_bytes().to_vec());
+        node.put(path, cluster.as_bytes().to_vec());
         let node = applied(node, &[KUBELET]);
         let node = applied(node, &[]);
         assert_eq!(node.text(path), cluster, "{version} {path}");
@@ -231,12 +237,12 @@ fn flags_that_override_a_field_of_the_configuration_are_removed() {
     assert!(is_unchanged(&again), "{again:?}");
     let node = samples::nssm();
     let flags = b"KUBELET_KUBEADM_ARGS=\"--max-pods=20 --node-labels=a=b\"\n".to_vec();
-    node.files.borrow_mut().insert(r"C:\var\lib\kubelet\kubeadm-flags.env".to_owned(), flags);
+    node.put(r"C:\var\lib\kubelet\kubeadm-flags.env", flags);
     let plan = planned(&node, &[KUBELET]);
     let text = after(&plan, r"C:\var\lib\kubelet\kubeadm-flags.env");
     assert_eq!(text, "KUBELET_KUBEADM_ARGS=\"--node-labels=a=b\"\n");
     let script = samples::START_SCRIPT.replace("--cert-dir", "--max-pods=20 --cert-dir");
-    node.files.borrow_mut().insert(r"C:\k\StartKubelet.ps1".to_owned(), script.into_bytes());
+    node.put(r"C:\k\StartKubelet.ps1", script.into_bytes());
     let (reason, message) = refused(&node, &[KUBELET]);
     assert_eq!(reason, RefusalReason::NotAllowed);
     assert!(message.contains("sets --max-pods, which overrides kubelet.yaml"), "{message}");
@@ -246,7 +252,7 @@ fn flags_that_override_a_field_of_the_configuration_are_removed() {
 fn a_start_script_with_a_flag_of_its_own_is_refused() {
     let node = samples::nssm();
     let script = samples::START_SCRIPT.replace("--cert-dir", "--pod-infra-container-image=`\"pause:1\"` --cert-dir");
-    node.files.borrow_mut().insert(r"C:\k\StartKubelet.ps1".to_owned(), script.into_bytes());
+    node.put(r"C:\k\StartKubelet.ps1", script.into_bytes());
     let (reason, message) =
         refused(&node, &[("kubelet.args", "--resolv-conf=\n--pod-infra-container-image=pause:2\n")]);
     assert_eq!(reason, RefusalReason::NotAllowed);
@@ -259,12 +265,12 @@ fn a_start_script_with_a_flag_of_its_own_is_refused() {
 fn files_keep_their_encoding_and_what_the_configuration_does_not_set() {
     let marked = format!("\u{feff}# ümlaut\r\n{}", samples::KUBEADM_YAML.replace('\n', "\r\n"));
     let node = samples::kubeadm();
-    node.files.borrow_mut().insert(KUBEADM_CONFIG.to_owned(), marked.clone().into_bytes());
+    node.put(KUBEADM_CONFIG, marked.clone().into_bytes());
     let plan = planned(&node, &[KUBELET]);
     assert_eq!(after(&plan, KUBEADM_CONFIG), marked + "maxPods: 110\r\n");
     let utf16 =
         |text: &str| [0xFEFF].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect::<Vec<_>>();
-    node.files.borrow_mut().insert(KUBEADM_CONFIG.to_owned(), utf16("kind: KubeletConfiguration\n"));
+    node.put(KUBEADM_CONFIG, utf16("kind: KubeletConfiguration\n"));
     let plan = planned(&node, &[KUBELET]);
     let expected = utf16("kind: KubeletConfiguration\napiVersion: \"kubelet.config.k8s.io/v1beta1\"\nmaxPods: 110\n");
     assert_eq!(plan.files[0].after.as_ref(), Some(&expected));
@@ -276,12 +282,12 @@ fn files_keep_their_encoding_and_what_the_configuration_does_not_set() {
 #[test]
 fn containerd_1_is_configured_in_its_main_file_because_a_drop_in_would_replace_its_plugins() {
     let node = samples::kubeadm().containerd("1.7.27");
-    node.files.borrow_mut().insert(CONTAINERD_CONFIG.to_owned(), samples::containerd_toml(2).into_bytes());
+    node.put(CONTAINERD_CONFIG, samples::containerd_toml(2).into_bytes());
     let plan = planned(&node, &[CONTAINERD_1]);
     let text = after(&plan, CONTAINERD_CONFIG);
     assert!(text.starts_with(samples::containerd_toml(2).split("[plugins]").next().unwrap()), "{text}");
     assert!(text.contains("bin_dir = \"C:/opt/cni/bin\"") && text.contains("sandbox_image = \"pause:2\""), "{text}");
-    node.files.borrow_mut().remove(CONTAINERD_CONFIG);
+    node.0.borrow_mut().files.remove(CONTAINERD_CONFIG);
     let plan = planned(&node, &[CONTAINERD_1]);
     assert_eq!(after(&plan, CONTAINERD_CONFIG), CONTAINERD_1.1);
 }
@@ -293,7 +299,7 @@ fn a_main_file_without_imports_is_made_to_import_the_directory_of_drop_ins() {
     assert_eq!(after(&plan, r"C:\Süd Knoten\containerd.toml"), main);
     assert_eq!(after(&plan, r"C:\Süd Knoten\conf.d\50-winpool.toml"), CONTAINERD.1);
     let node = samples::kubeadm();
-    node.files.borrow_mut().remove(CONTAINERD_CONFIG);
+    node.0.borrow_mut().files.remove(CONTAINERD_CONFIG);
     let plan = planned(&node, &[CONTAINERD]);
     let main = "version = 3\nimports = ['C:\\Program Files\\containerd\\conf.d\\*.toml']\n";
     assert_eq!(after(&plan, CONTAINERD_CONFIG), main);
@@ -303,14 +309,14 @@ fn a_main_file_without_imports_is_made_to_import_the_directory_of_drop_ins() {
 fn a_configuration_of_containerd_with_other_paths_is_refused() {
     let node = |release: &str, text: &str| {
         let node = samples::kubeadm().containerd(release);
-        node.files.borrow_mut().insert(CONTAINERD_CONFIG.to_owned(), text.as_bytes().to_vec());
+        node.put(CONTAINERD_CONFIG, text.as_bytes().to_vec());
         node
     };
     let old_rke2 = samples::rke2();
-    old_rke2.files.borrow_mut().insert(format!(r"{RKE2}\containerd\config.toml"), b"version = 3\n".to_vec());
+    old_rke2.0.borrow_mut().files.insert(format!(r"{RKE2}\containerd\config.toml"), b"version = 3\n".to_vec());
     let replaced = node("1.7.27", &samples::containerd_toml(2));
     let drop_in = (r"C:\Program Files\containerd\conf.d\10-site.toml".to_owned(), CONTAINERD_1.1.as_bytes().to_vec());
-    replaced.files.borrow_mut().extend([drop_in]);
+    replaced.0.borrow_mut().files.extend([drop_in]);
     let table = [
         (node("2.3.4", "version = 2\n"), CONTAINERD, "configuration version 2"),
         (node("1.7.27", "[plugins.cri]\na = 1\n"), CONTAINERD_1, "configuration version 1"),
@@ -338,7 +344,7 @@ fn the_files_of_registries_are_below_config_path_and_restart_nothing() {
     assert!(message.contains("no config_path"), "{message}");
     let main = "version = 3\n[plugins.'io.containerd.cri.v1.images'.registry.mirrors.x]\nendpoint = []\n";
     let node = samples::kubeadm();
-    node.files.borrow_mut().insert(CONTAINERD_CONFIG.to_owned(), main.as_bytes().to_vec());
+    node.put(CONTAINERD_CONFIG, main.as_bytes().to_vec());
     let (reason, message) = refused(&node, &[MIRRORS, HOSTS]);
     assert_eq!(reason, RefusalReason::PreflightFailed);
     assert!(message.contains("registry.mirrors"), "{message}");
@@ -359,7 +365,8 @@ fn services_are_restarted_after_those_on_which_they_depend() {
     for (files, expected) in table {
         assert_eq!(restarted(&planned(&samples::plain(), &files)), expected, "{files:?}");
     }
-    let stopped = Node { stopped: vec!["monitor".to_owned(), "kube-proxy".to_owned()], ..samples::plain() };
+    let stopped = samples::plain();
+    ["monitor", "kube-proxy"].into_iter().for_each(|name| stopped.stop(name).unwrap());
     let plan = planned(&stopped, &[CONTAINERD]);
     assert_eq!(restarted(&plan), [("Containerd", None), kubelet], "a service that does not run is not started");
 }
@@ -375,9 +382,7 @@ fn the_health_endpoint_is_that_of_the_merged_configuration() {
     ];
     for (yaml, port) in table {
         let node = samples::kubeadm();
-        node.files
-            .borrow_mut()
-            .insert(KUBEADM_CONFIG.to_owned(), format!("kind: KubeletConfiguration\n{yaml}").into_bytes());
+        node.put(KUBEADM_CONFIG, format!("kind: KubeletConfiguration\n{yaml}").into_bytes());
         assert_eq!(restarted(&planned(&node, &[KUBELET])), [("kubelet", port)], "{yaml}");
     }
     let health = HealthEndpoint { port: 10400, path: "/healthz".to_owned() };
@@ -388,15 +393,16 @@ fn the_health_endpoint_is_that_of_the_merged_configuration() {
         let service = with_health.map(|Restart { service, .. }| service.to_lowercase());
         assert!(["kubelet", "rke2"].contains(&service.unwrap().as_str()), "{restarts:?}");
     }
-    let mut node = samples::kubeadm();
-    node.services[0].command += " --healthz-port=10500";
+    let node = samples::kubeadm();
+    node.0.borrow_mut().services[0].definition.command += " --healthz-port=10500";
     assert_eq!(restarted(&planned(&node, &[layer])), [("kubelet", Some(10500))], "a flag has precedence");
 }
 
 #[test]
 fn the_environment_is_set_on_all_three_services() {
-    let mut node = samples::plain();
-    node.services[1].environment = vec!["A=1".to_owned(), "https_proxy=http://old".to_owned()];
+    let node = samples::plain();
+    node.0.borrow_mut().services[1].definition.environment =
+        vec!["A=1".to_owned(), "https_proxy=http://old".to_owned()];
     let plan = planned(&node, &[ENVIRONMENT, ARGS]);
     let environment = |name: &str| {
         let edit = plan.services.iter().find(|edit| edit.after.name == name).unwrap();
@@ -438,7 +444,7 @@ fn a_kube_proxy_that_would_not_start_or_is_too_far_from_the_kubelet_is_refused()
     for (version, file, expected) in table {
         let mut node = samples::plain();
         let output = samples::output(0, &format!("Kubernetes v{version}\r\n"), "");
-        node.programs.push(("kube-proxy.exe", "--version", output));
+        node.0.get_mut().programs.push(("kube-proxy.exe", "--version", output));
         match expected {
             Some(part) => {
                 let (reason, message) = refused(&node, &[file]);
@@ -453,11 +459,11 @@ fn a_kube_proxy_that_would_not_start_or_is_too_far_from_the_kubelet_is_refused()
 fn a_file_that_cannot_be_read_is_refused_and_not_overwritten() {
     let with = |path: &str, content: &[u8]| {
         let node = samples::kubeadm();
-        node.files.borrow_mut().insert(path.to_owned(), content.to_vec());
+        node.put(path, content.to_vec());
         node
     };
     let missing = samples::kubeadm();
-    missing.files.borrow_mut().remove(KUBEADM_CONFIG);
+    missing.0.borrow_mut().files.remove(KUBEADM_CONFIG);
     let table = [
         (with(KUBEADM_CONFIG, b"a: [\n"), KUBELET, KUBEADM_CONFIG),
         (with(KUBEADM_CONFIG, b"a: 1\n---\nb: 1\n"), KUBELET, "several YAML documents"),
@@ -469,7 +475,7 @@ fn a_file_that_cannot_be_read_is_refused_and_not_overwritten() {
         let (reason, message) = refused(&node, &[layer]);
         assert_eq!(reason, RefusalReason::Unreadable, "{message}");
         assert!(message.contains(text), "{message}");
-        assert!(node.written.borrow().is_empty());
+        assert!(node.0.borrow().written.is_empty());
     }
 }
 
@@ -480,11 +486,14 @@ fn what_differs_from_an_applied_configuration_is_listed_without_settings_of_othe
     let with = |change: &dyn Fn(&str) -> String| {
         let node = applied(samples::kubeadm(), &files);
         let text = change(&node.text(KUBEADM_CONFIG));
-        node.files.borrow_mut().insert(KUBEADM_CONFIG.to_owned(), text.into_bytes());
+        node.put(KUBEADM_CONFIG, text.into_bytes());
         node
     };
-    let mut flags = applied(samples::kubeadm(), &files);
-    flags.services[0].command = flags.services[0].command.replace("ABOVE_NORMAL", "HIGH");
+    let flags = applied(samples::kubeadm(), &files);
+    let mut state = flags.0.borrow_mut();
+    let command = &mut state.services[0].definition.command;
+    *command = command.replace("ABOVE_NORMAL", "HIGH");
+    drop(state);
     for (node, expected) in [
         (with(&str::to_owned), &[][..]),
         (with(&|text| format!("# by hand\n{text}serializeImagePulls: false\n")), &[]),

@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    layout::samples::{self, Node, output},
+    fake::FakeHost,
+    layout::samples::{self, output},
     plan::plan,
 };
 
@@ -13,24 +14,24 @@ const CONTAINERD: (&str, &str) =
     ("containerd.toml", "version = 3\n[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = 'p:2'\n");
 
 /// A node whose programs have these outputs in a check.
-fn with_outputs(mut node: Node, kubelet: Output, containerd: Output) -> Node {
-    node.programs.push(("kubelet.exe", "--config", kubelet));
-    node.programs.push(("containerd.exe", "--config", containerd));
+fn with_outputs(mut node: FakeHost, kubelet: Output, containerd: Output) -> FakeHost {
+    node.0.get_mut().programs.push(("kubelet.exe", "--config", kubelet));
+    node.0.get_mut().programs.push(("containerd.exe", "--config", containerd));
     node
 }
 
-fn checked(node: &Node, files: &[(&str, &str)]) -> Result<(), Refusal> {
+fn checked(node: &FakeHost, files: &[(&str, &str)]) -> Result<(), Refusal> {
     let config: BTreeMap<_, _> = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
     let (layout, plan) = plan(node, &config).unwrap();
-    let before = node.files.borrow().clone();
-    node.runs.borrow_mut().clear();
+    let before = node.0.borrow().files.clone();
+    node.0.borrow_mut().runs.clear();
     let result = preflight(node, &layout, &plan);
-    assert_eq!(*node.files.borrow(), before, "all files of the check are removed");
-    assert!(node.written.borrow().keys().all(|path| path.starts_with(DIRECTORY)));
+    assert_eq!(node.0.borrow().files, before, "all files of the check are removed");
+    assert!(node.0.borrow().written.keys().all(|path| path.starts_with(DIRECTORY)));
     result
 }
 
-fn good(node: Node) -> Node {
+fn good(node: FakeHost) -> FakeHost {
     with_outputs(node, output(1, "", GOOD), output(0, "version = 3\n", ""))
 }
 
@@ -87,7 +88,7 @@ fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones(
     for (node, files, expected) in table {
         let node = good(node);
         checked(&node, &files).unwrap_or_else(|refusal| panic!("{}", refusal.message));
-        assert_eq!(*node.runs.borrow(), expected);
+        assert_eq!(node.0.borrow().runs, expected);
     }
 }
 
@@ -97,7 +98,7 @@ fn a_file_of_resolvers_that_the_node_does_not_have_is_refused() {
     let refusal = checked(&good(samples::kubeadm()), &[file]).unwrap_err();
     assert!(refusal.message.contains(r"C:\etc\resolv.conf does not exist"), "{}", refusal.message);
     let node = good(samples::kubeadm());
-    node.files.borrow_mut().insert(r"C:\etc\resolv.conf".to_owned(), b"nameserver 10.0.0.1\n".to_vec());
+    node.put(r"C:\etc\resolv.conf", b"nameserver 10.0.0.1\n".to_vec());
     checked(&node, &[file]).unwrap_or_else(|refusal| panic!("{}", refusal.message));
 }
 
@@ -105,8 +106,8 @@ fn a_file_of_resolvers_that_the_node_does_not_have_is_refused() {
 fn the_fields_that_are_removed_from_the_file_of_the_kubelet_are_named() {
     let node = samples::kubeadm();
     let cluster = "singleProcessOOMKill: false\nuserNamespaces: {idsPerPod: 65536}\nmaxPods: 50\n";
-    node.files.borrow_mut().insert(samples::KUBEADM_CONFIG.to_owned(), cluster.as_bytes().to_vec());
-    let removed = |node: &Node| -> Vec<&'static str> {
+    node.put(samples::KUBEADM_CONFIG, cluster.as_bytes().to_vec());
+    let removed = |node: &FakeHost| -> Vec<&'static str> {
         let config = BTreeMap::from([(KUBELET.0.to_owned(), KUBELET.1.to_owned())]);
         let (layout, plan) = plan(node, &config).unwrap();
         let candidate = Candidate::new(node, &layout, &plan);
@@ -121,14 +122,10 @@ fn the_fields_that_are_removed_from_the_file_of_the_kubelet_are_named() {
 #[test]
 fn the_checked_files_are_those_of_the_plan_with_all_others_that_the_programs_read() {
     let node = good(samples::kubeadm());
-    node.files
-        .borrow_mut()
-        .insert(r"C:\Program Files\containerd\conf.d\10-site.toml".to_owned(), b"version = 3\n".to_vec());
-    node.files
-        .borrow_mut()
-        .insert(r"C:\Program Files\containerd\conf.d\50-winpool.toml".to_owned(), b"version = 3\n".to_vec());
+    node.put(r"C:\Program Files\containerd\conf.d\10-site.toml", b"version = 3\n".to_vec());
+    node.put(r"C:\Program Files\containerd\conf.d\50-winpool.toml", b"version = 3\n".to_vec());
     checked(&node, &[KUBELET, CONTAINERD]).unwrap();
-    let written = node.written.borrow();
+    let written = &node.0.borrow().written;
     let imports = r"imports = ['C:\Program Files\containerd\conf.d\10-site.toml', 'C:\ProgramData\winpool\preflight\50-winpool.toml']";
     let main = &written[r"C:\ProgramData\winpool\preflight\config.toml"];
     assert!(main.contains(imports), "{main}");
@@ -139,7 +136,7 @@ fn the_checked_files_are_those_of_the_plan_with_all_others_that_the_programs_rea
     assert!(kubelet.contains(r#"clientCAFile: "C:\\var\\lib\\kubelet\\etc\\kubernetes\\pki\\ca.crt""#), "{kubelet}");
     let rke2 = good(samples::rke2());
     checked(&rke2, &[KUBELET]).unwrap();
-    let names: Vec<_> = rke2.written.borrow().keys().map(|path| path[DIRECTORY.len()..].to_owned()).collect();
+    let names: Vec<_> = rke2.0.borrow().written.keys().map(|path| path[DIRECTORY.len()..].to_owned()).collect();
     let expected = [
         r"\kubelet.conf.d\00-rke2-defaults.conf",
         r"\kubelet.conf.d\20-cli-config-dir\extra.conf",
