@@ -16,7 +16,6 @@ mod shell;
 use std::collections::BTreeMap;
 
 pub use report::{Lost, Report};
-pub use shell::quoted as shell_quoted;
 
 use winpool_api::{
     Taint,

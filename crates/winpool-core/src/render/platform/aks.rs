@@ -4,10 +4,10 @@ use serde::Serialize;
 use winpool_api::facts::platforms::{AKS_NEEDS_FIPS, Setting};
 
 use super::{
-    super::kubelet::taint_flag,
     NodeGroup, Report, selection,
-    shell::{command, quoted},
+    shell::{self, command},
 };
+use crate::kubernetes::shell_quoted;
 
 const FILE: &str = "kubelet-config.json";
 const VARIABLES: &str = "\
@@ -62,14 +62,10 @@ pub(super) fn script(nodes: &NodeGroup, report: &Report, image: &str, comment: &
     if let Some(profile) = nodes.profile.filter(|_| report.takes(Setting::MaxPods)) {
         arguments.push(format!("--max-pods {}", profile.kubelet.max_pods));
     }
-    let (taints, _) = selection::taints(report.platform, nodes);
-    if !taints.is_empty() {
-        let list: Vec<_> = taints.into_iter().map(taint_flag).collect();
-        arguments.push(format!("--node-taints {}", quoted(&list.join(","))));
-    }
+    arguments.extend(shell::node_taints(report, nodes));
     let (labels, _) = selection::labels(report.platform, nodes);
     if !labels.is_empty() {
-        let words: Vec<_> = labels.iter().map(|(key, value)| quoted(&format!("{key}={value}"))).collect();
+        let words: Vec<_> = labels.iter().map(|(key, value)| shell_quoted(&format!("{key}={value}"))).collect();
         arguments.push(format!("--labels {}", words.join(" ")));
     }
     let mut script = format!("{comment}{VARIABLES}");
