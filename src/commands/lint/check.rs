@@ -54,7 +54,7 @@ impl Report {
     /// The counts in one line.
     pub fn summary(&self) -> String {
         let [errors, warnings, notes] = [Severity::Error, Severity::Warning, Severity::Note]
-            .map(|severity| counted(self.count(severity), severity.as_str()));
+            .map(|severity| counted(self.count(severity), severity.name()));
         let known = match self.in_baseline {
             0 => String::new(),
             count => format!(", and {} of the baseline", counted(count, "finding")),

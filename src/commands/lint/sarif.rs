@@ -48,7 +48,7 @@ fn rule(code: &Code) -> Value {
 fn problem_severity(code: &Code) -> &'static str {
     match code.severity() {
         Severity::Note => "recommendation",
-        severity => severity.as_str(),
+        severity => severity.name(),
     }
 }
 

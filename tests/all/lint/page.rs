@@ -19,7 +19,7 @@ fn the_page_explains_every_code_with_lines_of_its_bad_and_good_manifest() {
     assert_eq!(headings, Code::ALL.iter().map(|code| code.name()).collect::<Vec<_>>());
     for (code, (name, section)) in Code::ALL.iter().zip(sections) {
         let section_text = section.split_whitespace().collect::<Vec<_>>().join(" ");
-        for text in [code.severity().as_str(), code.title(), code.why(), code.remedy()] {
+        for text in [code.severity().name(), code.title(), code.why(), code.remedy()] {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(section_text.contains(&text), "{name}: {text}");
         }

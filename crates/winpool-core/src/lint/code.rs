@@ -4,38 +4,27 @@ use std::{fmt, str::FromStr};
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use winpool_api::named_enum;
 
 use crate::text::closest;
 
-/// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The API server rejects the object, or the pod cannot run.
-    Error,
-    /// A field has no effect, or the pod may fail.
-    Warning,
-    /// Information.
-    Note,
-}
-
-impl Severity {
-    /// All severities, the most severe first.
-    pub const ALL: [Self; 3] = [Self::Error, Self::Warning, Self::Note];
-
-    /// The name, as in SARIF.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Note => "note",
-        }
+named_enum! {
+    /// The severity of a finding.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Severity {
+        /// The API server rejects the object, or the pod cannot run.
+        Error = "error",
+        /// A field has no effect, or the pod may fail.
+        Warning = "warning",
+        /// Information.
+        Note = "note",
     }
 }
 
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(self.name())
     }
 }
 
