@@ -5,7 +5,7 @@
 use std::{hash::Hash, sync::Arc, time::SystemTime};
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text},
+    encoding::text,
     metrics::{
         counter::Counter,
         exemplar::HistogramWithExemplars,
@@ -40,66 +40,13 @@ named_enum! {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReconcileLabels {
-    controller: &'static str,
-    outcome: &'static str,
-}
+/// The name and the value of a label.
+type Label = (&'static str, &'static str);
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ControllerLabel {
-    controller: &'static str,
-}
+/// The same for a value that is not a constant.
+type TextLabel = (&'static str, String);
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OperationLabels {
-    operation: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KindLabel {
-    kind: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TaskLabel {
-    task: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestsLabel {
-    requests: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StateLabel {
-    state: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct VerbLabel {
-    verb: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    verb: &'static str,
-    code: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PoolLabel {
-    pool: String,
-}
-
-/// The trace of an exemplar.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TraceLabel {
-    trace_id: String,
-}
-
-type TracedHistogram = HistogramWithExemplars<TraceLabel>;
+type TracedHistogram = HistogramWithExemplars<[TextLabel; 1]>;
 type Histograms<L, H = Histogram> = Family<L, H, fn() -> H>;
 
 /// The code of a request that was not answered, as in client-go (`tools/metrics`, rest_client_requests_total).
@@ -114,25 +61,25 @@ const READY_BUCKETS: [f64; 10] = [0.0, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 1800.0,
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
-    reconciles: Family<ReconcileLabels, Counter>,
-    durations: Histograms<ControllerLabel, TracedHistogram>,
+    reconciles: Family<[Label; 2], Counter>,
+    durations: Histograms<[Label; 1], TracedHistogram>,
     queues: Arc<Queues>,
     leader: Gauge,
-    api_requests: Family<RequestLabels, Counter>,
-    api_durations: Histograms<VerbLabel>,
-    ready_before_taint: Histograms<PoolLabel>,
-    operations: Family<OperationLabels, Counter>,
-    objects: Family<KindLabel, Gauge>,
+    api_requests: Family<[TextLabel; 2], Counter>,
+    api_durations: Histograms<[Label; 1]>,
+    ready_before_taint: Histograms<[TextLabel; 1]>,
+    operations: Family<[Label; 2], Counter>,
+    objects: Family<[Label; 1], Gauge>,
     pools: Arc<Pools>,
-    images: Family<StateLabel, Gauge>,
+    images: Family<[Label; 1], Gauge>,
     unassigned: Gauge,
-    watch_errors: Family<KindLabel, Counter>,
-    watch_stalls: Family<KindLabel, Counter>,
-    watch_activity: Family<KindLabel, Gauge>,
-    synced: Family<KindLabel, Gauge>,
-    task_restarts: Family<TaskLabel, Counter>,
-    throttled: Family<RequestsLabel, Counter>,
-    request_limit: Family<RequestsLabel, Gauge>,
+    watch_errors: Family<[Label; 1], Counter>,
+    watch_stalls: Family<[Label; 1], Counter>,
+    watch_activity: Family<[Label; 1], Gauge>,
+    synced: Family<[Label; 1], Gauge>,
+    task_restarts: Family<[Label; 1], Counter>,
+    throttled: Family<[Label; 1], Counter>,
+    request_limit: Family<[Label; 1], Gauge>,
 }
 
 impl Default for Metrics {
@@ -211,7 +158,7 @@ impl Metrics {
     pub fn controller(&self, controller: &'static str, depth: impl Fn() -> usize + Send + Sync + 'static) {
         self.queues.add(controller, depth);
         for outcome in ReconcileOutcome::ALL {
-            let _ = self.reconciles.get_or_create(&ReconcileLabels { controller, outcome: outcome.name() });
+            let _ = self.reconciles.get_or_create(&[("controller", controller), ("outcome", outcome.name())]);
         }
     }
 
@@ -223,9 +170,9 @@ impl Metrics {
         seconds: f64,
         trace_id: Option<String>,
     ) {
-        self.reconciles.get_or_create(&ReconcileLabels { controller, outcome: outcome.name() }).inc();
-        let trace = trace_id.map(|trace_id| TraceLabel { trace_id });
-        self.durations.get_or_create(&ControllerLabel { controller }).observe(seconds, trace, Some(SystemTime::now()));
+        self.reconciles.get_or_create(&[("controller", controller), ("outcome", outcome.name())]).inc();
+        let trace = trace_id.map(|trace_id| [("trace_id", trace_id)]);
+        self.durations.get_or_create(&[("controller", controller)]).observe(seconds, trace, Some(SystemTime::now()));
     }
 
     /// Sets whether this replica writes.
@@ -235,40 +182,40 @@ impl Metrics {
 
     /// Counts a write.
     pub fn operation(&self, operation: &'static str, result: &'static str) {
-        self.operations.get_or_create(&OperationLabels { operation, result }).inc();
+        self.operations.get_or_create(&[("operation", operation), ("result", result)]).inc();
     }
 
     /// Counts a request to the API server, with the time until its answer in seconds. `code` is the status code of the
     /// answer; `None` without one.
     pub fn api_request(&self, verb: &'static str, code: Option<u16>, seconds: f64) {
         let code = code.map_or_else(|| NO_ANSWER.to_owned(), |code| code.to_string());
-        self.api_requests.get_or_create(&RequestLabels { verb, code }).inc();
-        self.api_durations.get_or_create(&VerbLabel { verb }).observe(seconds);
+        self.api_requests.get_or_create(&[("verb", verb.to_owned()), ("code", code)]).inc();
+        self.api_durations.get_or_create(&[("verb", verb)]).observe(seconds);
     }
 
     /// Sets the number of objects in a cache.
     pub fn cache(&self, kind: &'static str, objects: usize) {
-        self.objects.get_or_create(&KindLabel { kind }).set(i64::try_from(objects).unwrap_or(i64::MAX));
+        self.objects.get_or_create(&[("kind", kind)]).set(i64::try_from(objects).unwrap_or(i64::MAX));
     }
 
     /// Counts an interruption of a watch.
     pub fn watch_error(&self, kind: &'static str) {
-        self.watch_errors.get_or_create(&KindLabel { kind }).inc();
+        self.watch_errors.get_or_create(&[("kind", kind)]).inc();
     }
 
     /// Counts a watch that was closed because it received nothing.
     pub fn watch_stall(&self, kind: &'static str) {
-        self.watch_stalls.get_or_create(&KindLabel { kind }).inc();
+        self.watch_stalls.get_or_create(&[("kind", kind)]).inc();
     }
 
     /// Sets when a watch last received data, in seconds since 1970.
     pub fn watch_activity(&self, kind: &'static str, seconds: i64) {
-        self.watch_activity.get_or_create(&KindLabel { kind }).set(seconds);
+        self.watch_activity.get_or_create(&[("kind", kind)]).set(seconds);
     }
 
     /// Sets whether the first list of a kind is complete. The counters of its watch begin with 0.
     pub fn synced(&self, kind: &'static str, synced: bool) {
-        let kind = KindLabel { kind };
+        let kind = [("kind", kind)];
         self.synced.get_or_create(&kind).set(synced.into());
         for counters in [&self.watch_errors, &self.watch_stalls] {
             let _ = counters.get_or_create(&kind);
@@ -277,7 +224,7 @@ impl Metrics {
 
     /// Removes the series of a kind that is no longer watched.
     pub fn remove_kind(&self, kind: &'static str) {
-        let kind = KindLabel { kind };
+        let kind = [("kind", kind)];
         for gauges in [&self.objects, &self.watch_activity, &self.synced] {
             gauges.remove(&kind);
         }
@@ -288,22 +235,22 @@ impl Metrics {
 
     /// Adds the series of a task.
     pub fn task(&self, task: &'static str) {
-        let _ = self.task_restarts.get_or_create(&TaskLabel { task });
+        let _ = self.task_restarts.get_or_create(&[("task", task)]);
     }
 
     /// Counts the restart of a task.
     pub fn task_restart(&self, task: &'static str) {
-        self.task_restarts.get_or_create(&TaskLabel { task }).inc();
+        self.task_restarts.get_or_create(&[("task", task)]).inc();
     }
 
     /// Counts a request that was answered with 429.
     pub fn throttled(&self, requests: &'static str) {
-        self.throttled.get_or_create(&RequestsLabel { requests }).inc();
+        self.throttled.get_or_create(&[("requests", requests)]).inc();
     }
 
     /// Sets the limit for concurrent requests.
     pub fn request_limit(&self, requests: &'static str, limit: usize) {
-        self.request_limit.get_or_create(&RequestsLabel { requests }).set(i64::try_from(limit).unwrap_or(i64::MAX));
+        self.request_limit.get_or_create(&[("requests", requests)]).set(i64::try_from(limit).unwrap_or(i64::MAX));
     }
 
     /// Replaces the metrics of a pool.
@@ -313,7 +260,7 @@ impl Metrics {
 
     /// Records how long a node of a pool was Ready before its taints were set, in seconds.
     pub fn ready_before_taint(&self, pool: &str, seconds: f64) {
-        self.ready_before_taint.get_or_create(&PoolLabel { pool: pool.to_owned() }).observe(seconds);
+        self.ready_before_taint.get_or_create(&[("pool", pool.to_owned())]).observe(seconds);
     }
 
     /// Counts a configuration that an agent rolled back.
@@ -324,14 +271,14 @@ impl Metrics {
     /// Removes the metrics of a deleted pool.
     pub fn remove_pool(&self, pool: &str) {
         self.pools.remove(pool);
-        self.ready_before_taint.remove(&PoolLabel { pool: pool.to_owned() });
+        self.ready_before_taint.remove(&[("pool", pool.to_owned())]);
     }
 
     /// Sets the numbers of images by the state of their registry lookup.
     pub fn images(&self, counts: LookupCounts) {
         let LookupCounts { found, failed, pending } = counts;
         for (state, count) in [("found", found), ("failed", failed), ("pending", pending)] {
-            self.images.get_or_create(&StateLabel { state }).set(i64::try_from(count).unwrap_or(i64::MAX));
+            self.images.get_or_create(&[("state", state)]).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
     }
 
