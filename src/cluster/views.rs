@@ -38,104 +38,6 @@ pub trait View: Named + Send + Sync + Sized + 'static {
     fn is_equivalent_to(&self, other: &Self) -> bool;
 }
 
-impl View for WindowsNode {
-    type Object = Node;
-    const KIND: Kind = Kind::NODE;
-    type Shared = ();
-
-    fn read(object: Node, (): &mut ()) -> Self {
-        object.into()
-    }
-    fn resource_version(&self) -> Option<&str> {
-        Some(&self.resource_version)
-    }
-    fn is_equivalent_to(&self, other: &Self) -> bool {
-        self.is_equivalent_to(other)
-    }
-}
-
-impl View for Pool {
-    /// Reading never fails, also for an object that was stored under another schema.
-    type Object = DynamicObject;
-    const KIND: Kind = Kind::POOL;
-    type Shared = ();
-
-    fn read(object: DynamicObject, (): &mut ()) -> Self {
-        Self::from_object(object)
-    }
-    fn resource_version(&self) -> Option<&str> {
-        Some(&self.resource_version)
-    }
-    fn is_equivalent_to(&self, other: &Self) -> bool {
-        self.is_equivalent_to(other)
-    }
-}
-
-impl View for ProfileView {
-    /// Reading never fails, also for an object that was stored under another schema.
-    type Object = DynamicObject;
-    const KIND: Kind = Kind::PROFILE;
-    type Shared = ();
-
-    fn read(object: DynamicObject, (): &mut ()) -> Self {
-        Self::from_object(object)
-    }
-    fn resource_version(&self) -> Option<&str> {
-        Some(&self.resource_version)
-    }
-    fn is_equivalent_to(&self, other: &Self) -> bool {
-        self.is_equivalent_to(other)
-    }
-}
-
-impl View for RuntimeClassView {
-    type Object = RuntimeClass;
-    const KIND: Kind = Kind::RUNTIME_CLASS;
-    type Shared = ();
-
-    fn read(object: RuntimeClass, (): &mut ()) -> Self {
-        object.into()
-    }
-    fn resource_version(&self) -> Option<&str> {
-        self.object.metadata.resource_version.as_deref()
-    }
-    fn is_equivalent_to(&self, other: &Self) -> bool {
-        self.is_equivalent_to(other)
-    }
-}
-
-impl View for ConfigMapView {
-    type Object = ConfigMap;
-    const KIND: Kind = Kind::CONFIG_MAP;
-    type Shared = ();
-
-    fn read(object: ConfigMap, (): &mut ()) -> Self {
-        object.into()
-    }
-    fn is_equivalent_to(&self, other: &Self) -> bool {
-        self == other
-    }
-}
-
-impl View for NodeConfigView {
-    /// Reading never fails, also for an object that was stored under another schema.
-    type Object = DynamicObject;
-    const KIND: Kind = Kind::NODE_CONFIG;
-    type Shared = ();
-
-    fn read(object: DynamicObject, (): &mut ()) -> Self {
-        Self::from_object(object)
-    }
-
-    fn resource_version(&self) -> Option<&str> {
-        Some(&self.resource_version)
-    }
-
-    fn is_equivalent_to(&self, other: &Self) -> bool {
-        self.is_equivalent_to(other)
-    }
-}
-
 impl View for Pod {
     type Object = core::Pod;
     const KIND: Kind = Kind::POD;
@@ -159,19 +61,6 @@ impl<T: PodController + Send + 'static> View for ControllerView<T> {
     }
     fn is_equivalent_to(&self, other: &Self) -> bool {
         self.controller == other.controller
-    }
-}
-
-impl View for MemoryDefaults {
-    type Object = LimitRange;
-    const KIND: Kind = Kind::LIMIT_RANGE;
-    type Shared = ();
-
-    fn read(object: LimitRange, (): &mut ()) -> Self {
-        object.into()
-    }
-    fn is_equivalent_to(&self, other: &Self) -> bool {
-        self == other
     }
 }
 
@@ -213,15 +102,15 @@ impl View for SandboxEvent {
     }
 }
 
-/// The views of Cluster API's kinds. Reading never fails, also for an object with another structure.
-macro_rules! cluster_api_views {
-    ($($view:ty, $kind:expr, $read:expr, $version:expr, $equivalent:expr;)*) => {
+/// Views without shared values: the watched object, the kind, how it is read, its resource version, and the equivalence.
+macro_rules! views {
+    ($($view:ty: $object:ty, $kind:expr, $read:expr, $version:expr, $equivalent:expr;)*) => {
         $(impl View for $view {
-            type Object = DynamicObject;
+            type Object = $object;
             const KIND: Kind = $kind;
             type Shared = ();
 
-            fn read(object: DynamicObject, (): &mut ()) -> Self {
+            fn read(object: $object, (): &mut ()) -> Self {
                 ($read)(object)
             }
             fn resource_version(&self) -> Option<&str> {
@@ -235,19 +124,30 @@ macro_rules! cluster_api_views {
     };
 }
 
-cluster_api_views! {
-    ClusterView, Kind::CLUSTER, |object| Self::from_object(&object), |_| None, |one, other| one == other;
-    MachineSetView, Kind::MACHINE_SET, |object| Self::from_object(&object), |_| None, |one, other| one == other;
-    MachineView, Kind::MACHINE, |object| Self::from_object(&object), |_| None, |one, other| one == other;
-    MachineGroup, Kind::MACHINE_DEPLOYMENT, |object| Self::from_object(GroupKind::Deployment, object),
-        version_of, |one: &Self, other: &Self| one.is_equivalent_to(other);
-    MachinePoolView, Kind::MACHINE_POOL, |object| Self(MachineGroup::from_object(GroupKind::Pool, object)),
+// Reading a dynamic object never fails, also if it was stored under another schema or has another structure.
+views! {
+    WindowsNode: Node, Kind::NODE, Self::from, |node| Some(&node.resource_version), Self::is_equivalent_to;
+    Pool: DynamicObject, Kind::POOL, Self::from_object, |pool| Some(&pool.resource_version), Self::is_equivalent_to;
+    ProfileView: DynamicObject, Kind::PROFILE, Self::from_object,
+        |profile| Some(&profile.resource_version), Self::is_equivalent_to;
+    RuntimeClassView: RuntimeClass, Kind::RUNTIME_CLASS, Self::from,
+        |class| class.object.metadata.resource_version.as_deref(), Self::is_equivalent_to;
+    ConfigMapView: ConfigMap, Kind::CONFIG_MAP, Self::from, |_| None, Self::eq;
+    NodeConfigView: DynamicObject, Kind::NODE_CONFIG, Self::from_object,
+        |config| Some(&config.resource_version), Self::is_equivalent_to;
+    MemoryDefaults: LimitRange, Kind::LIMIT_RANGE, Self::from, |_| None, Self::eq;
+    ClusterView: DynamicObject, Kind::CLUSTER, |object| Self::from_object(&object), |_| None, Self::eq;
+    MachineSetView: DynamicObject, Kind::MACHINE_SET, |object| Self::from_object(&object), |_| None, Self::eq;
+    MachineView: DynamicObject, Kind::MACHINE, |object| Self::from_object(&object), |_| None, Self::eq;
+    MachineGroup: DynamicObject, Kind::MACHINE_DEPLOYMENT, |object| Self::from_object(GroupKind::Deployment, object),
+        version_of, Self::is_equivalent_to;
+    MachinePoolView: DynamicObject, Kind::MACHINE_POOL, |object| Self(MachineGroup::from_object(GroupKind::Pool, object)),
         |pool| version_of(&pool.0), |one: &Self, other: &Self| one.0.is_equivalent_to(&other.0);
     // Templates are created and deleted, not changed.
-    TemplateView, Kind::KUBEADM_CONFIG_TEMPLATE, |object| Self::from_object(GroupKind::Deployment, object),
-        |_| None, |one, other| one == other;
-    KubeadmConfigView, Kind::KUBEADM_CONFIG, |object| Self(TemplateView::from_object(GroupKind::Pool, object)),
-        |_| None, |one, other| one == other;
+    TemplateView: DynamicObject, Kind::KUBEADM_CONFIG_TEMPLATE, |object| Self::from_object(GroupKind::Deployment, object),
+        |_| None, Self::eq;
+    KubeadmConfigView: DynamicObject, Kind::KUBEADM_CONFIG,
+        |object| Self(TemplateView::from_object(GroupKind::Pool, object)), |_| None, Self::eq;
 }
 
 fn version_of(group: &MachineGroup) -> Option<&str> {
