@@ -2,9 +2,10 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use winpool_core::{
     Named,
@@ -79,7 +80,7 @@ impl Changed {
 impl Changes {
     /// Adds changes, if the workload controller runs.
     pub fn record(&self, change: impl FnOnce(&mut Changed)) {
-        let mut pending = self.pending();
+        let mut pending = self.0.pending.lock();
         if pending.is_open {
             change(&mut pending.changed);
             drop(pending);
@@ -90,7 +91,7 @@ impl Changes {
     /// Starts to record changes. `add_all` adds all existing objects.
     pub fn open(&self, add_all: impl FnOnce(&mut Changed)) {
         let mut changed = Changed::default();
-        let mut pending = self.pending();
+        let mut pending = self.0.pending.lock();
         // No change is recorded while `add_all` runs: a change that it misses is recorded afterwards.
         add_all(&mut changed);
         *pending = Pending { is_open: true, changed };
@@ -105,17 +106,12 @@ impl Changes {
 
     /// Takes all pending changes.
     pub fn take(&self) -> Changed {
-        std::mem::take(&mut self.pending().changed)
+        std::mem::take(&mut self.0.pending.lock().changed)
     }
 
     /// Waits for changes or a notification.
     pub async fn recorded(&self) {
         self.0.recorded.notified().await;
-    }
-
-    /// Recovers from poisoning: after a panic at most one change is missing, and a restart begins with all objects.
-    fn pending(&self) -> MutexGuard<'_, Pending> {
-        self.0.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

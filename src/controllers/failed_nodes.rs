@@ -2,9 +2,10 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use winpool_core::status::rollout::{FailedNode, FailureKey};
 
 /// The failures that were reported and still exist, by pool. Clones share them. After a restart of the operator they are
@@ -15,8 +16,7 @@ pub struct FailedNodes(Arc<Mutex<HashMap<String, BTreeSet<FailureKey>>>>);
 impl FailedNodes {
     /// Replaces the failures of a pool, and returns those that are new.
     pub fn update(&self, pool: &str, failed: Vec<FailedNode>) -> Vec<FailedNode> {
-        // A panic cannot leave a set half-written.
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let before = all.remove(pool).unwrap_or_default();
         if !failed.is_empty() {
             all.insert(pool.to_owned(), failed.iter().map(|failed| failed.key.clone()).collect());

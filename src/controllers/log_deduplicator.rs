@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeMap, HashMap, btree_map::Entry},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use winpool_core::operation::{Action, Done, ErrorCause, Outcome, RejectedPart, WriteError};
 
@@ -50,7 +51,7 @@ pub struct LogUpdate {
 impl LogDeduplicator {
     /// Records the failures of a reconcile of an object.
     pub fn update(&self, object: &str, failures: Vec<FailureReport>) -> LogUpdate {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.retain(|other, logged| other == object || logged.values().any(|at| at.elapsed() < INTERVAL));
         if failures.is_empty() {
             return LogUpdate { failures, recovered: all.remove(object).is_some() };

@@ -2,12 +2,13 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout},
@@ -57,7 +58,7 @@ impl PullSecrets {
     /// The logins in these Secrets, read at `since` or later; `None` while one of them is being read. A Secret that
     /// cannot be read has no logins.
     pub fn credentials(&self, namespace: &str, names: &[String], since: Instant) -> Option<Option<Credentials>> {
-        let mut secrets = self.0.secrets();
+        let mut secrets = self.0.secrets.lock();
         let mut all = Vec::new();
         let mut pending = false;
         for name in names {
@@ -77,7 +78,7 @@ impl PullSecrets {
 
     /// Drops the credentials of all other Secrets.
     pub fn retain(&self, keys: &HashSet<Key>) {
-        self.0.secrets().retain(|key, state| matches!(state, State::Reading) || keys.contains(key));
+        self.0.secrets.lock().retain(|key, state| matches!(state, State::Reading) || keys.contains(key));
     }
 }
 
@@ -100,13 +101,8 @@ impl Shared {
                 }
             }
         };
-        self.secrets().insert(key, State::Read { credentials, at: Instant::now() });
+        self.secrets.lock().insert(key, State::Read { credentials, at: Instant::now() });
         self.changes.notify();
-    }
-
-    /// Recovers from poisoning: a panic elsewhere cannot leave the map half-written.
-    fn secrets(&self) -> MutexGuard<'_, HashMap<Key, State>> {
-        self.secrets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

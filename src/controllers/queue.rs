@@ -8,10 +8,11 @@ use std::{
     collections::{BTreeSet, HashMap},
     future::Future,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     task::{Id, JoinError, JoinSet},
@@ -73,7 +74,7 @@ impl<T> Clone for Enqueuer<T> {
 impl<T> Enqueuer<T> {
     /// Enqueues an object.
     pub fn enqueue(&self, object: &str, cause: T) {
-        self.0.schedule().enqueue(object, cause, Instant::now());
+        self.0.schedule.lock().enqueue(object, cause, Instant::now());
         self.0.enqueued.notify_one();
     }
 }
@@ -81,12 +82,7 @@ impl<T> Enqueuer<T> {
 impl<T> Shared<T> {
     /// Removes an object that is due, for its reconcile. Returns it with the cause.
     fn take_due(&self) -> Option<(String, Option<T>)> {
-        self.schedule().take(Instant::now())
-    }
-
-    /// Recovers from poisoning: a panic elsewhere cannot leave the schedule half-written.
-    fn schedule(&self) -> MutexGuard<'_, Schedule<T>> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+        self.schedule.lock().take(Instant::now())
     }
 }
 
@@ -100,7 +96,7 @@ impl<T: Send + 'static> Queue<T> {
     /// Counts the objects that wait for a reconcile.
     pub fn depth(&self) -> impl Fn() -> usize + Send + Sync + 'static {
         let shared = self.0.clone();
-        move || shared.schedule().depth(Instant::now())
+        move || shared.schedule.lock().depth(Instant::now())
     }
 
     /// Reconciles the objects until the shutdown, and then waits for the running reconciles.
@@ -118,11 +114,11 @@ impl<T: Send + 'static> Queue<T> {
             {
                 reconciles.start(object.clone(), reconcile(object, cause));
             }
-            let due = shared.schedule().next_due().filter(|_| reconciles.tasks.len() < CONCURRENCY);
+            let due = shared.schedule.lock().next_due().filter(|_| reconciles.tasks.len() < CONCURRENCY);
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                Some((object, result)) = reconciles.next_finished() => shared.schedule().finish(&object, result),
+                Some((object, result)) = reconciles.next_finished() => shared.schedule.lock().finish(&object, result),
                 () = shared.enqueued.notified() => {}
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
@@ -138,7 +134,7 @@ impl<T: Send + 'static> Queue<T> {
 impl<T> Queue<T> {
     /// The enqueued objects, by name.
     pub fn objects(self) -> Vec<String> {
-        self.0.schedule().objects.keys().cloned().collect::<BTreeSet<_>>().into_iter().collect()
+        self.0.schedule.lock().objects.keys().cloned().collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -317,7 +313,7 @@ mod tests {
                 let (reconciles, outcome) = (reconciles.clone(), outcome.clone());
                 async move {
                     let number = {
-                        let mut reconciles = reconciles.lock().unwrap();
+                        let mut reconciles = reconciles.lock();
                         reconciles.push((start.elapsed(), object.clone()));
                         reconciles.iter().filter(|(_, other)| *other == object).count()
                     };
@@ -332,7 +328,7 @@ mod tests {
 
     impl Bench {
         fn times(&self, object: &str) -> Vec<u128> {
-            let log = self.log.lock().unwrap();
+            let log = self.log.lock();
             log.iter().filter(|(_, other)| other == object).map(|(at, _)| at.as_millis()).collect()
         }
     }
@@ -455,7 +451,7 @@ mod tests {
         let shutdown = Instant::now();
         bench.worker.await.unwrap();
         assert!(shutdown.elapsed() >= Duration::from_millis(2990));
-        assert_eq!(bench.log.lock().unwrap().len(), 1);
+        assert_eq!(bench.log.lock().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,11 +1,8 @@
 //! The controller of nodes in no pool: counts them, and publishes an event on each.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use winpool_core::status::{event::Event, unassigned};
 
 use super::{
@@ -37,7 +34,7 @@ pub async fn reconcile(context: Context, published: Published) -> ReconcileResul
 impl Published {
     /// The events that were not published yet, or whose node was in a pool in the meantime.
     fn new_events(&self, events: Vec<Event>) -> Vec<Event> {
-        let mut nodes = self.nodes();
+        let mut nodes = self.0.lock();
         let before = std::mem::take(&mut *nodes);
         let (known, new): (Vec<_>, _) = events.into_iter().partition(|event| before.contains(event.about.uid()));
         nodes.extend(known.into_iter().map(|event| event.about.uid().to_owned()));
@@ -47,12 +44,8 @@ impl Published {
     /// Records the published events. Returns whether all were published.
     fn record(&self, events: &[Event], results: &[bool]) -> bool {
         let published = events.iter().zip(results).filter(|(_, published)| **published);
-        self.nodes().extend(published.map(|(event, _)| event.about.uid().to_owned()));
+        self.0.lock().extend(published.map(|(event, _)| event.about.uid().to_owned()));
         !results.contains(&false)
-    }
-
-    fn nodes(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
