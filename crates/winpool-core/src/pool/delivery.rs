@@ -4,7 +4,7 @@ mod restarts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use winpool_api::{Disruption, DrainPolicy, NodeConfigPhase, WindowsNodeConfigSpec};
 
@@ -19,6 +19,7 @@ use super::{
     },
 };
 use crate::{
+    kubernetes::whole_second,
     node::{Cordon, WindowsNode},
     operation::Write,
     render::reserve::ConfigState,
@@ -332,9 +333,4 @@ fn evict(pod: &Pod) -> Option<Write> {
 /// Half of the timeout, so that the agent has rolled back when the operator counts a failure.
 fn confirm_timeout(timeout: SignedDuration) -> String {
     format!("{}s", timeout.as_secs() / 2)
-}
-
-/// Kubernetes stores times to the second.
-fn whole_second(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

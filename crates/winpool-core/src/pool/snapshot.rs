@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use winpool_api::{
     WindowsRuntimeProfileStatus,
     facts::{Build, Minor},
+    hex,
     names::{annotation, label, manager},
 };
 
@@ -255,19 +256,15 @@ pub fn digest(data: &BTreeMap<String, String>) -> String {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    hexadecimal(&hash.finalize())
+    hex(&hash.finalize())
 }
 
 /// The SHA-256 of each value, by key.
 pub(super) fn file_digests(data: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    data.iter().map(|(key, value)| (key.clone(), hexadecimal(&Sha256::digest(value)))).collect()
+    data.iter().map(|(key, value)| (key.clone(), hex(&Sha256::digest(value)))).collect()
 }
 
 /// The name of the ConfigMap with the data of this digest in a pool.
 pub(super) fn config_name(pool: &str, digest: &str) -> String {
     format!("{pool}-{digest:.NAME_DIGEST_LENGTH$}")
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use winpool_api::conditions::{ComputedCondition, READY};
 
+use crate::kubernetes::whole_second;
+
 /// Merges computed conditions into the stored ones. A condition keeps its transition time while its status is the same;
 /// `Ready` comes first, the others by type.
 pub fn merge_conditions(
@@ -35,11 +37,6 @@ pub fn merge_conditions(
 /// `Ready` first, the others by type.
 pub fn sort(conditions: &mut [Condition]) {
     conditions.sort_by(|a, b| (a.type_ != READY.name, &a.type_).cmp(&(b.type_ != READY.name, &b.type_)));
-}
-
-/// Kubernetes stores times to the second.
-fn whole_second(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 #[cfg(test)]
