@@ -120,6 +120,7 @@ fn applied_pool(stored: &Pool, given: &Pool) -> Pool {
 mod tests {
     use kube::core::DynamicObject;
     use serde_json::json;
+    use winpool_core::pool::Consent;
 
     use super::*;
 
@@ -138,7 +139,9 @@ mod tests {
         assert_eq!(same, stored);
         let other = applied_pool(&stored, &pool("ltsc2022", Some("ltsc2022")));
         assert_eq!((other.generation, other.uid.as_str()), (8, "u"));
-        assert!(other.consents.allow_strand("ltsc2022") && !other.consents.allow_strand("ltsc2019"));
+        assert!(
+            other.consents.allow(Consent::Strand("ltsc2022")) && !other.consents.allow(Consent::Strand("ltsc2019"))
+        );
         assert_eq!(other.spec, pool("ltsc2022", None).spec);
     }
 }

@@ -6,7 +6,7 @@ pub mod check;
 pub mod classes;
 pub mod config_in_effect;
 pub mod configs;
-pub mod consents;
+mod consents;
 pub mod delivery;
 mod evictions;
 pub mod machines;
@@ -28,7 +28,7 @@ use std::{collections::BTreeMap, fmt};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 
-pub use consents::Consents;
+pub use consents::{Consent, Consents};
 pub use node_config::NodeConfigView;
 pub use snapshot::{ConfigMapView, ProfileView, RuntimeClassView, Snapshot, digest};
 

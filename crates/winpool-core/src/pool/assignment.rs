@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use winpool_api::Mode;
 
-use super::{Members, Pool};
+use super::{Consent, Members, Pool};
 use crate::{Objects, node::WindowsNode, ownership::Ownership};
 
 /// The assignment of a node.
@@ -115,7 +115,8 @@ impl Assigner {
         let enforcing = enforcing.or(fallback.filter(|pool| !observes(pool)));
         let is_selecting = |pool: &Pool| selecting.iter().any(|other| other.name == pool.name);
         let is_fallback = |pool: &Pool| self.fallback() == Some(&pool.name);
-        let releases = |pool: &Pool| pool.spec.as_ref().is_ok_and(|spec| pool.consents.allow_release(&spec.members));
+        let releases =
+            |pool: &Pool| pool.spec.as_ref().is_ok_and(|spec| pool.consents.allow(Consent::Release(&spec.members)));
         let (pool, held) = match (kept, enforcing) {
             // A pool with an invalid spec keeps its nodes, and takes no others.
             (Some(kept), _) if kept.spec.is_err() || is_selecting(kept) => (Some(kept), false),

@@ -9,7 +9,7 @@ use self::desired::{ClassUser, DesiredClass, object};
 pub use self::diff::restored;
 use winpool_api::{Mode, RuntimeClassScope, RuntimeClassState, TaintKey, facts::Build, names::label};
 
-use super::{Pool, RuntimeClassView, Snapshot, Spec, consents};
+use super::{Consent, Pool, RuntimeClassView, Snapshot, Spec};
 use crate::{
     Explanation, Named,
     node::WindowsNode,
@@ -130,7 +130,7 @@ fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&Windo
     !is_changed
         && !is_ready
         && present.any(|old| old != spec.build && has_nodes(old))
-        && !pool.consents.allow_strand(&spec.windows_version)
+        && !pool.consents.allow(Consent::Strand(&spec.windows_version))
 }
 
 fn plan_one(snapshot: &Snapshot, user: ClassUser, would_strand: bool) -> ClassPlan {
@@ -240,7 +240,7 @@ fn strand_held(user: ClassUser, existing: Option<&RuntimeClassView>, mut desired
          of the new one: its pods could not be scheduled",
         desired.name
     );
-    let command = consents::strand_command(&user.pool.name, &user.spec.windows_version);
+    let command = Consent::Strand(&user.spec.windows_version).command(&user.pool.name);
     let remedy = format!("Add nodes with build {build}, or allow the change with: {command}");
     let mut plan = ClassPlan::held(desired.name, RuntimeClassState::WouldStrand, problem, remedy);
     let has_handler = |existing: &&RuntimeClassView| existing.object.handler == *desired.handler;

@@ -10,89 +10,76 @@ use winpool_api::{Taint, names::annotation};
 use super::Members;
 use crate::kubernetes::shell_quoted;
 
-/// The consents of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Consents {
-    /// The selector whose nodes may be released.
-    release: Option<String>,
-    /// The windowsVersion that may leave pods without a node.
-    strand: Option<String>,
-    /// The NoExecute taints that may evict pods, as `key=value` or `key`, separated by commas.
-    evict: Option<String>,
-    /// The taints that may leave pods Pending, in the same format.
-    pending: Option<String>,
+/// A change that requires a consent.
+#[derive(Clone, Copy, Debug)]
+pub enum Consent<'a> {
+    /// Nodes that this selector does not match are released.
+    Release(&'a Members),
+    /// A change to this windowsVersion leaves pods without a node.
+    Strand(&'a str),
+    /// These NoExecute taints evict pods.
+    Evict(&'a [&'a Taint]),
+    /// These taints leave pods Pending.
+    Pending(&'a [&'a Taint]),
 }
+
+impl Consent<'_> {
+    const fn annotation(self) -> &'static str {
+        match self {
+            Self::Release(_) => annotation::ALLOW_RELEASE,
+            Self::Strand(_) => annotation::ALLOW_STRAND,
+            Self::Evict(_) => annotation::ALLOW_EVICT,
+            Self::Pending(_) => annotation::ALLOW_PENDING,
+        }
+    }
+
+    /// The value of the annotation.
+    fn value(self) -> String {
+        match self {
+            Self::Release(members) => members.to_string(),
+            Self::Strand(windows_version) => windows_version.to_owned(),
+            Self::Evict(taints) | Self::Pending(taints) => {
+                taints.iter().map(|taint| value_of(taint)).collect::<Vec<_>>().join(",")
+            }
+        }
+    }
+
+    /// The command that allows the change.
+    pub fn command(self, pool: &str) -> String {
+        let annotation = format!("{}={}", self.annotation(), self.value());
+        format!("kubectl annotate wnp {pool} {} --overwrite", shell_quoted(&annotation))
+    }
+}
+
+/// The consents of a pool, by the name of their annotation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Consents(BTreeMap<&'static str, String>);
 
 impl Consents {
     /// The consents in the annotations of a pool.
     pub fn read(annotations: &BTreeMap<String, String>) -> Self {
-        let value = |name: &str| annotations.get(name).map(|value| value.trim().to_owned());
-        Self {
-            release: value(annotation::ALLOW_RELEASE),
-            strand: value(annotation::ALLOW_STRAND),
-            evict: value(annotation::ALLOW_EVICT),
-            pending: value(annotation::ALLOW_PENDING),
-        }
+        let names =
+            [annotation::ALLOW_RELEASE, annotation::ALLOW_STRAND, annotation::ALLOW_EVICT, annotation::ALLOW_PENDING];
+        Self(names.into_iter().filter_map(|name| Some((name, annotations.get(name)?.trim().to_owned()))).collect())
     }
 
     /// These consents, and those of `others` that these do not have.
     pub fn or(&self, others: &Self) -> Self {
-        let either = |own: &Option<String>, other: &Option<String>| own.clone().or_else(|| other.clone());
-        Self {
-            release: either(&self.release, &others.release),
-            strand: either(&self.strand, &others.strand),
-            evict: either(&self.evict, &others.evict),
-            pending: either(&self.pending, &others.pending),
-        }
+        Self(others.0.iter().chain(&self.0).map(|(name, value)| (*name, value.clone())).collect())
     }
 
-    /// Whether nodes that this selector does not match may be released.
-    pub fn allow_release(&self, members: &Members) -> bool {
-        self.release.as_ref() == Some(&members.to_string())
-    }
-
-    /// Whether a change to this windowsVersion may leave pods without a node.
-    pub fn allow_strand(&self, windows_version: &str) -> bool {
-        self.strand.as_ref().is_some_and(|allowed| allowed.eq_ignore_ascii_case(windows_version))
-    }
-
-    /// Whether a taint may evict pods.
-    pub fn allow_evict(&self, taint: &Taint) -> bool {
-        names(self.evict.as_deref(), taint)
-    }
-
-    /// Whether a taint may leave pods Pending.
-    pub fn allow_pending(&self, taint: &Taint) -> bool {
-        names(self.pending.as_deref(), taint)
+    /// Whether a change is allowed. Taints are listed as `key=value` or `key`, separated by commas.
+    pub fn allow(&self, change: Consent) -> bool {
+        self.0.get(change.annotation()).is_some_and(|allowed| match change {
+            Consent::Release(members) => *allowed == members.to_string(),
+            Consent::Strand(windows_version) => allowed.eq_ignore_ascii_case(windows_version),
+            Consent::Evict(taints) | Consent::Pending(taints) => taints.iter().all(|taint| names(allowed, taint)),
+        })
     }
 }
 
-/// The command that allows the release of the nodes that this selector does not match.
-pub fn release_command(pool: &str, members: &Members) -> String {
-    command(pool, annotation::ALLOW_RELEASE, &members.to_string())
-}
-
-/// The command that allows a change to this windowsVersion.
-pub fn strand_command(pool: &str, windows_version: &str) -> String {
-    command(pool, annotation::ALLOW_STRAND, windows_version)
-}
-
-/// The command that allows these taints to evict pods.
-pub fn evict_command<'a>(pool: &str, taints: impl IntoIterator<Item = &'a Taint>) -> String {
-    let taints: Vec<String> = taints.into_iter().map(value_of).collect();
-    command(pool, annotation::ALLOW_EVICT, &taints.join(","))
-}
-
-/// The command that allows these taints to leave pods Pending.
-pub fn pending_command<'a>(pool: &str, taints: impl IntoIterator<Item = &'a Taint>) -> String {
-    let taints: Vec<String> = taints.into_iter().map(value_of).collect();
-    command(pool, annotation::ALLOW_PENDING, &taints.join(","))
-}
-
-/// Whether a list of taints, as `key=value` or `key` and separated by commas, has this one.
-fn names(list: Option<&str>, taint: &Taint) -> bool {
-    let mut allowed = list.into_iter().flat_map(|list| list.split(',')).map(str::trim);
-    allowed.any(|allowed| allowed == value_of(taint) || allowed == taint.key)
+fn names(list: &str, taint: &Taint) -> bool {
+    list.split(',').map(str::trim).any(|allowed| allowed == value_of(taint) || allowed == taint.key)
 }
 
 fn value_of(taint: &Taint) -> String {
@@ -100,10 +87,6 @@ fn value_of(taint: &Taint) -> String {
         "" => taint.key.clone(),
         value => format!("{}={value}", taint.key),
     }
-}
-
-fn command(pool: &str, annotation: &str, value: &str) -> String {
-    format!("kubectl annotate wnp {pool} {} --overwrite", shell_quoted(&format!("{annotation}={value}")))
 }
 
 #[cfg(test)]
@@ -114,6 +97,10 @@ mod tests {
 
     fn consents(name: &str, value: &str) -> Consents {
         Consents::read(&BTreeMap::from([(name.to_owned(), value.to_owned())]))
+    }
+
+    fn taint(key: &str, value: &str) -> Taint {
+        Taint { key: key.into(), value: value.into(), effect: TaintEffect::NoExecute }
     }
 
     fn selector() -> Members {
@@ -138,12 +125,12 @@ mod tests {
         ];
         for (value, expected) in table {
             let consents = consents("winpool.dev/allow-release", value);
-            assert_eq!(consents.allow_release(&selector()), expected, "{value}");
-            assert!(!consents.allow_release(&Members::Fallback), "{value}");
+            assert_eq!(consents.allow(Consent::Release(&selector())), expected, "{value}");
+            assert!(!consents.allow(Consent::Release(&Members::Fallback)), "{value}");
         }
-        assert!(consents("winpool.dev/allow-release", "fallback").allow_release(&Members::Fallback));
+        assert!(consents("winpool.dev/allow-release", "fallback").allow(Consent::Release(&Members::Fallback)));
         assert_eq!(
-            release_command("web", &selector()),
+            Consent::Release(&selector()).command("web"),
             "kubectl annotate wnp web 'winpool.dev/allow-release=agentpool=web,zone notin (a,b)' --overwrite"
         );
     }
@@ -151,18 +138,20 @@ mod tests {
     #[test]
     fn stranding_is_allowed_for_the_version_that_the_annotation_names() {
         for (value, expected) in [("ltsc2025", true), ("LTSC2025", true), ("ltsc2022", false), ("3", false)] {
-            assert_eq!(consents("winpool.dev/allow-strand", value).allow_strand("ltsc2025"), expected, "{value}");
+            assert_eq!(
+                consents("winpool.dev/allow-strand", value).allow(Consent::Strand("ltsc2025")),
+                expected,
+                "{value}"
+            );
         }
         assert_eq!(
-            strand_command("web", "ltsc2025"),
+            Consent::Strand("ltsc2025").command("web"),
             "kubectl annotate wnp web winpool.dev/allow-strand=ltsc2025 --overwrite"
         );
     }
 
     #[test]
     fn an_eviction_is_allowed_for_the_taints_that_the_annotation_names() {
-        let taint =
-            |key: &str, value: &str| Taint { key: key.into(), value: value.into(), effect: TaintEffect::NoExecute };
         let table = [
             ("os=windows", true),
             ("os", true),
@@ -173,13 +162,13 @@ mod tests {
         ];
         for (value, expected) in table {
             assert_eq!(
-                consents("winpool.dev/allow-evict", value).allow_evict(&taint("os", "windows")),
+                consents("winpool.dev/allow-evict", value).allow(Consent::Evict(&[&taint("os", "windows")])),
                 expected,
                 "{value}"
             );
         }
         assert_eq!(
-            evict_command("web", [&taint("os", "windows"), &taint("maintenance", "")]),
+            Consent::Evict(&[&taint("os", "windows"), &taint("maintenance", "")]).command("web"),
             "kubectl annotate wnp web winpool.dev/allow-evict=os=windows,maintenance --overwrite"
         );
     }
@@ -188,6 +177,6 @@ mod tests {
     fn consents_of_a_file_come_before_those_of_the_cluster() {
         let (file, cluster) = (consents("winpool.dev/allow-strand", "1809"), consents("winpool.dev/allow-evict", "os"));
         let both = file.or(&cluster);
-        assert!(both.allow_strand("1809") && both.evict.is_some());
+        assert!(both.allow(Consent::Strand("1809")) && both.allow(Consent::Evict(&[&taint("os", "windows")])));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use winpool_api::{Taint, TaintEffect, TaintKey};
 
-use super::{Pool, Snapshot, Spec};
+use super::{Consent, Pool, Snapshot, Spec};
 use crate::{node::WindowsNode, workload::Pod};
 
 /// The evictions that the NoExecute taints of a pool would cause.
@@ -21,7 +21,8 @@ pub enum Evictions<'a> {
 impl<'a> Evictions<'a> {
     /// Computes the evictions for a pool.
     pub fn of_pool(snapshot: &'a Snapshot, pool: &Pool, spec: &Spec) -> Self {
-        let held = |taint: &&Taint| taint.effect == TaintEffect::NoExecute && !pool.consents.allow_evict(taint);
+        let held =
+            |taint: &&Taint| taint.effect == TaintEffect::NoExecute && !pool.consents.allow(Consent::Evict(&[taint]));
         let no_execute = || spec.taints.iter().filter(held);
         if no_execute().next().is_none() {
             return Self::Allowed;

@@ -12,7 +12,7 @@ use std::{
 
 use winpool_api::{Taint, TaintEffect, TaintKey};
 
-use super::{Pool, RuntimeClassView, Snapshot, Spec, membership::PoolNodes};
+use super::{Consent, Pool, RuntimeClassView, Snapshot, Spec, membership::PoolNodes};
 use crate::{
     image::RuntimeReport,
     kubernetes::WorkloadName,
@@ -96,8 +96,8 @@ fn has_begun(snapshot: &Snapshot, pool: &Pool, nodes: &PoolNodes, applied: &Appl
 
 /// Whether the administrator allows pods to stay Pending. To allow that pods are evicted includes it.
 fn is_allowed(pool: &Pool, taint: &Taint) -> bool {
-    let may_evict = taint.effect == TaintEffect::NoExecute && pool.consents.allow_evict(taint);
-    may_evict || pool.consents.allow_pending(taint)
+    let may_evict = taint.effect == TaintEffect::NoExecute && pool.consents.allow(Consent::Evict(&[taint]));
+    may_evict || pool.consents.allow(Consent::Pending(&[taint]))
 }
 
 fn members(nodes: &PoolNodes) -> BTreeMap<&str, &WindowsNode> {

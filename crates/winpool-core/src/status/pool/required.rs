@@ -26,10 +26,9 @@ use crate::{
     operation::{Outcome, Purpose, Write},
     ownership::RecordState,
     pool::{
-        Members,
+        Consent, Members,
         classes::ClassPlan,
         configs::{self, Rendering},
-        consents,
         nodes::Obstacle,
         plan::Member,
         stranding::Remedy,
@@ -117,7 +116,7 @@ fn held(input: &ReportInput) -> Option<ComputedCondition> {
         format!(
             "{nodes} no longer {match_} the pool and {keep} taints and labels, because no other pool matches: {names}. Correct \
              spec.nodeSelector or the labels of the nodes, or release them: {}. {}",
-            consents::release_command(&input.pool.name, &input.spec.members),
+            Consent::Release(&input.spec.members).command(&input.pool.name),
             input.list(),
         )
     })
@@ -282,7 +281,7 @@ fn would_evict(input: &ReportInput) -> String {
     };
     format!(
         "{problem}. Add the toleration to the pods, or allow it: {}",
-        consents::evict_command(&input.pool.name, taints)
+        Consent::Evict(&taints).command(&input.pool.name)
     )
 }
 
@@ -299,11 +298,11 @@ fn would_strand_pods(input: &ReportInput) -> String {
     let workloads = taints.workloads.iter().flat_map(|(taint, workloads)| workloads.iter().map(instruction(taint)));
     let names: BTreeSet<&Arc<WorkloadName>> = taints.workloads.values().flat_map(BTreeMap::keys).collect();
     let count = counted(names.len(), "workload");
+    let allow = Consent::Pending(&taints.workloads.keys().collect::<Vec<_>>()).command(&input.pool.name);
     format!(
-        "{count} {} not tolerate it, and new pods would stay Pending. {}. Or allow it: {}",
+        "{count} {} not tolerate it, and new pods would stay Pending. {}. Or allow it: {allow}",
         count.agree("does", "do"),
         some_messages(workloads),
-        consents::pending_command(&input.pool.name, taints.workloads.keys()),
     )
 }
 
