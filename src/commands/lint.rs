@@ -31,7 +31,7 @@ pub use self::{
 use winpool_api::facts::{ContainerRuntime, Minor, support};
 use winpool_core::{
     image::{Lookup, Reference},
-    lint::{Target, Workload},
+    lint::{TargetCluster, Workload},
     manifests::{Budget, Manifest, Manifests, Others, Resources, Selection},
     tables,
     text::counted,
@@ -104,7 +104,7 @@ enum FindingFormat {
 pub(super) struct Settings {
     files: Vec<PathBuf>,
     others: Others,
-    target: Target,
+    target: TargetCluster,
     format: FindingFormat,
     fail_on: FailOn,
     config: Config,
@@ -133,7 +133,7 @@ impl TryFrom<Args> for Settings {
         Ok(Self {
             files: [args.paths, args.filename].concat(),
             others: if args.skip_other_files { Others::Everywhere } else { Others::InDirectories },
-            target: Target { minor, runtime: runtime(args.runtime.or(config.runtime), minor) },
+            target: TargetCluster { minor, runtime: runtime(args.runtime.or(config.runtime), minor) },
             format: args.output,
             fail_on: args.fail_on.or(config.fail_on).unwrap_or_default(),
             baseline: baseline.map(|path| Baseline::new(path, &current)),

@@ -9,7 +9,7 @@ use winpool_api::{
 };
 use winpool_core::{
     image::Reference,
-    migrate::{Capacity, Migration, MigrationOutcome, MigrationPlanner, Target, WorkloadMigration},
+    migrate::{Capacity, Migration, MigrationOutcome, MigrationPlanner, MigrationTarget, WorkloadMigration},
     pool::Snapshot,
     text::counted,
 };
@@ -74,12 +74,12 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     };
     let registry = registry.then(|| registries.registry()).transpose()?;
     let lookups = registry.map_or_else(HashMap::new, |registry| {
-        let destination = if let Target::Pool(other) = &target { other } else { &pool };
+        let destination = if let MigrationTarget::Pool(other) = &target { other } else { &pool };
         let mirrors = |image: &Reference| snapshot.mirrors(destination, image.registry());
         runtime.block_on(registry::look_up(&registry, planner.images(&pool), mirrors))
     });
     let migration = planner.plan(&pool, &target, &lookups).ok_or_else(|| {
-        let other = if matches!(target, Target::Pool(_)) { format!(" or {to}") } else { String::new() };
+        let other = if matches!(target, MigrationTarget::Pool(_)) { format!(" or {to}") } else { String::new() };
         Failure::Problems(format!(
             "WindowsNodePool {pool}{other} has an invalid spec or is being deleted. See kubectl describe wnp"
         ))
@@ -92,7 +92,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// The value of `--to`.
-fn target(snapshot: &Snapshot, pool: &str, to: &str) -> Result<Target, Failure> {
+fn target(snapshot: &Snapshot, pool: &str, to: &str) -> Result<MigrationTarget, Failure> {
     let pools = || snapshot.pools.names().collect::<Vec<_>>().join(", ");
     if !snapshot.pools.contains(pool) {
         return Err(Failure::Problems(format!("there is no WindowsNodePool {pool}. Existing pools: {}", pools())));
@@ -101,10 +101,10 @@ fn target(snapshot: &Snapshot, pool: &str, to: &str) -> Result<Target, Failure> 
         return Err(Failure::Usage(format!("--to: {to} is the same pool. Use another pool, or a Windows version")));
     }
     if snapshot.pools.contains(to) {
-        return Ok(Target::Pool(to.to_owned()));
+        return Ok(MigrationTarget::Pool(to.to_owned()));
     }
     let build = builds::named(to).or_else(|| to.parse::<OsVersion>().ok().map(|version| version.build));
-    build.map(|build| Target::Version { name: to.to_owned(), build }).ok_or_else(|| {
+    build.map(|build| MigrationTarget::Version { name: to.to_owned(), build }).ok_or_else(|| {
         let versions = builds::names().collect::<Vec<_>>().join(", ");
         Failure::Usage(format!(
             "--to: {to:?} is neither a pool nor a Windows version. Pools: {}. Versions: {versions}, or 10.0.NNNNN",
@@ -113,11 +113,11 @@ fn target(snapshot: &Snapshot, pool: &str, to: &str) -> Result<Target, Failure> 
     })
 }
 
-fn title(target: &Target) -> String {
+fn title(target: &MigrationTarget) -> String {
     match target {
-        Target::Version { name, build } if *name == build.to_string() => name.clone(),
-        Target::Version { name, build } => format!("{name} ({build})"),
-        Target::Pool(pool) => format!("pool {pool}"),
+        MigrationTarget::Version { name, build } if *name == build.to_string() => name.clone(),
+        MigrationTarget::Version { name, build } => format!("{name} ({build})"),
+        MigrationTarget::Pool(pool) => format!("pool {pool}"),
     }
 }
 
@@ -132,7 +132,7 @@ fn described(outcome: MigrationOutcome) -> (&'static str, &'static str) {
     }
 }
 
-fn text(pool: &str, target: &Target, migration: &Migration) -> String {
+fn text(pool: &str, target: &MigrationTarget, migration: &Migration) -> String {
     let pods: usize = migration.workloads.iter().map(|one| one.pods).sum();
     let mut text = format!(
         "Pool {pool} to {}: {}, {}\n",
@@ -151,7 +151,7 @@ fn text(pool: &str, target: &Target, migration: &Migration) -> String {
     text
 }
 
-fn as_json(pool: &str, target: &Target, migration: &Migration) -> Value {
+fn as_json(pool: &str, target: &MigrationTarget, migration: &Migration) -> Value {
     let workloads: Vec<Value> = migration
         .workloads
         .iter()

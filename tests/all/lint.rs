@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use winpool::commands::lint;
 use winpool_api::facts::{ContainerRuntime, Minor, support::NEWEST};
 use winpool_core::{
-    lint::{Code, Severity, Target},
+    lint::{Code, Severity, TargetCluster},
     manifests::{Budget, Manifests},
 };
 
@@ -122,7 +122,7 @@ fn check_file(file: &Path) -> lint::Report {
     } else {
         ContainerRuntime::Containerd(())
     };
-    lint::check(manifests, Target { minor, runtime }, &|_| None)
+    lint::check(manifests, TargetCluster { minor, runtime }, &|_| None)
 }
 
 /// The findings as `line code`.
@@ -161,8 +161,8 @@ fn a_registry_lookup_finds_incompatible_images() {
     assert_eq!(found("linux", ""), ["10 image-cannot-run"]);
 }
 
-fn target() -> Target {
-    Target { minor: Minor(34), runtime: ContainerRuntime::Containerd(()) }
+fn target() -> TargetCluster {
+    TargetCluster { minor: Minor(34), runtime: ContainerRuntime::Containerd(()) }
 }
 
 #[test]

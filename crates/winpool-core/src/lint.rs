@@ -93,7 +93,7 @@ impl Finding {
 
 /// The cluster that the manifests are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct TargetCluster {
     /// The minor of the API server, and of the nodes.
     pub minor: Minor,
     /// The container runtime of the Windows nodes.

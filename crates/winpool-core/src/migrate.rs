@@ -36,7 +36,7 @@ const CORDONED: &str = "node.kubernetes.io/unschedulable";
 
 /// The destination of a pool's workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum MigrationTarget {
     /// The pool's nodes get this Windows version.
     Version {
         /// As in `spec.windowsVersion`.
@@ -199,12 +199,12 @@ impl MigrationPlanner<'_> {
     }
 
     /// Predicts the migration of the workloads of a pool; `None` if the pool does not exist or its spec is invalid.
-    pub fn plan(&self, pool: &str, target: &Target, lookups: &dyn ImageLookups) -> Option<Migration> {
+    pub fn plan(&self, pool: &str, target: &MigrationTarget, lookups: &dyn ImageLookups) -> Option<Migration> {
         let after = snapshot_after(self.snapshot, pool, target)?;
         let state = SchedulingState::of(&after);
         let destination = match target {
-            Target::Version { .. } => pool,
-            Target::Pool(other) => other,
+            MigrationTarget::Version { .. } => pool,
+            MigrationTarget::Pool(other) => other,
         };
         let hosts = Planner::new(&after).members(destination).filter_map(hostname).map(str::to_owned).collect();
         let destination = Destination { state: &state, pool: state.pool(destination)?, hosts, lookups };
@@ -216,8 +216,8 @@ impl MigrationPlanner<'_> {
         let mut migrations: Vec<WorkloadMigration> = workloads.iter().map(migration).collect();
         migrations.sort_by(|a, b| (a.outcome, &a.workload).cmp(&(b.outcome, &b.workload)));
         let capacity = match target {
-            Target::Version { .. } => None,
-            Target::Pool(other) => {
+            MigrationTarget::Version { .. } => None,
+            MigrationTarget::Pool(other) => {
                 // The number of DaemonSet pods depends on the nodes only.
                 let moved = workloads.iter().filter(|workload| workload.name.kind != "DaemonSet");
                 Some(self.capacity(other, moved.flat_map(|workload| &workload.pods)))
@@ -262,13 +262,13 @@ fn hostname(node: &WindowsNode) -> Option<&str> {
 }
 
 /// The snapshot after the migration and the next reconcile.
-fn snapshot_after(snapshot: &Snapshot, pool: &str, target: &Target) -> Option<Snapshot> {
+fn snapshot_after(snapshot: &Snapshot, pool: &str, target: &MigrationTarget) -> Option<Snapshot> {
     let migrated = snapshot.pools.get(pool)?;
     let spec = migrated.spec.as_ref().ok()?;
     let planner = Planner::new(snapshot);
     let members: Vec<String> = planner.members(pool).map(|node| node.name.clone()).collect();
     let mut after = snapshot.clone();
-    let Target::Version { name, build } = target else {
+    let MigrationTarget::Version { name, build } = target else {
         members.iter().for_each(|node| drop(after.nodes.remove(node)));
         return Some(after);
     };

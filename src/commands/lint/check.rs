@@ -9,7 +9,7 @@ use winpool_api::{
 };
 use winpool_core::{
     Objects,
-    lint::{self, Code, LintContext, LookupFn, Severity, Target, Workload},
+    lint::{self, Code, LintContext, LookupFn, Severity, TargetCluster, Workload},
     manifests::{Ignored, LocatedProblem, Manifest, Manifests, Object, Resources},
     pool::{RuntimeClassView, configs::ExpectedNode},
     text::{agree, counted, some_of},
@@ -83,12 +83,17 @@ impl Report {
 }
 
 /// Checks manifests; `lookups` returns what a registry reported about an image.
-pub fn check(manifests: Manifests, target: Target, lookups: &LookupFn<'_>) -> Report {
+pub fn check(manifests: Manifests, target: TargetCluster, lookups: &LookupFn<'_>) -> Report {
     let own = OwnResources::read(&manifests.objects);
     check_with(manifests, own, target, lookups)
 }
 
-pub(super) fn check_with(manifests: Manifests, own: OwnResources, target: Target, lookups: &LookupFn<'_>) -> Report {
+pub(super) fn check_with(
+    manifests: Manifests,
+    own: OwnResources,
+    target: TargetCluster,
+    lookups: &LookupFn<'_>,
+) -> Report {
     let Manifests { objects, problems, ignored, definitions, files, empty } = manifests;
     let skipped = (definitions > 0).then(|| ("CustomResourceDefinition".to_owned(), definitions));
     let unreadable: BTreeSet<_> = problems.iter().map(|problem| problem.file.clone()).collect();

@@ -6,7 +6,7 @@ use winpool_api::facts::{
     pod_fields::{ENV_COLON_SINCE, MIN_MEMORY_LIMIT},
 };
 
-use super::{Code, Finding, Target};
+use super::{Code, Finding, TargetCluster};
 use crate::{
     json_path::fields as at,
     kubernetes::quantity::Quantity,
@@ -16,7 +16,7 @@ use crate::{
 /// Characters that are invalid in paths on Windows.
 const FORBIDDEN: [char; 6] = ['*', '?', '"', '<', '>', '|'];
 
-pub fn check(template: &Template, spec: &Value, target: Target) -> Vec<Finding> {
+pub fn check(template: &Template, spec: &Value, target: TargetCluster) -> Vec<Finding> {
     let mut findings = memory(template, spec);
     findings.extend(tiny_memory(spec));
     let mounts = at(spec, "containers[].volumeMounts[].mountPath");

@@ -16,7 +16,7 @@ use winpool_api::{
 };
 
 use super::{
-    Target, Workload,
+    TargetCluster, Workload,
     node_labels::ARCHITECTURE,
     selected_os::{OS_SKU, SelectedOs, WINDOWS_SKU},
     workload::{PodSpec, group},
@@ -45,7 +45,7 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// The context of all checks. It does not borrow from the manifests, which can be dropped after they were added.
 pub struct LintContext<'a> {
-    target: Target,
+    target: TargetCluster,
     state: SchedulingState,
     has_pools: bool,
     lookups: &'a LookupFn<'a>,
@@ -119,7 +119,7 @@ fn is_windows(system: Option<System>, seems_windows: bool) -> bool {
 
 impl<'a> LintContext<'a> {
     /// A context with the pools and RuntimeClasses of the manifests.
-    pub fn new(target: Target, state: &SchedulingState, lookups: &'a LookupFn<'a>) -> Self {
+    pub fn new(target: TargetCluster, state: &SchedulingState, lookups: &'a LookupFn<'a>) -> Self {
         let (has_pools, mut state) = (!state.pools.is_empty(), state.clone());
         if !has_pools {
             state.pools.push(any_windows_nodes());
@@ -181,7 +181,7 @@ impl<'a> LintContext<'a> {
     }
 
     /// The cluster that the manifests are for.
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> TargetCluster {
         self.target
     }
 

@@ -6,7 +6,7 @@ use winpool_api::facts::{
     pod_fields::{Feature, OS_NAME_SINCE, RejectedField, STOP_SIGNAL, STOP_SIGNAL_SINCE, STOP_SIGNALS, ValueMatch},
 };
 
-use super::{Code, Finding, Target, host_process, windows_options};
+use super::{Code, Finding, TargetCluster, host_process, windows_options};
 use crate::{
     json_path::fields as at,
     workload::{self, FieldIssue, FieldIssueKind, field_paths},
@@ -62,7 +62,7 @@ fn unsupported(feature: Feature) -> (Code, &'static str) {
 }
 
 /// The findings about the fields of a pod for Windows.
-pub(super) fn check(spec: &Value, target: Target) -> Vec<Finding> {
+pub(super) fn check(spec: &Value, target: TargetCluster) -> Vec<Finding> {
     let mut findings = fields(spec, target.minor);
     findings.extend(host_process::check(spec));
     findings.extend(windows_options::check(spec));

@@ -99,10 +99,10 @@ fn snapshot(there: &Value) -> Snapshot {
     snapshot
 }
 
-fn target(to: &str) -> Target {
+fn target(to: &str) -> MigrationTarget {
     match to {
-        "there" => Target::Pool(to.to_owned()),
-        _ => Target::Version { name: to.to_owned(), build: winpool_api::facts::builds::named(to).unwrap() },
+        "there" => MigrationTarget::Pool(to.to_owned()),
+        _ => MigrationTarget::Version { name: to.to_owned(), build: winpool_api::facts::builds::named(to).unwrap() },
     }
 }
 
