@@ -15,7 +15,7 @@ mod shell;
 
 use std::collections::BTreeMap;
 
-pub use report::{Lost, Report};
+pub use report::{LossReport, Lost};
 
 use winpool_api::{
     Taint,
@@ -87,18 +87,18 @@ pub struct NodeGroup<'a> {
 
 /// The documents for a platform, by file name, and what they do not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Documents {
+pub struct PlatformDocuments {
     /// The documents. The first begins with the report as a comment.
     pub files: BTreeMap<String, String>,
     /// What the platform takes and what it does not.
-    pub report: Report,
+    pub report: LossReport,
 }
 
 /// The documents of a node group for a platform.
 ///
 /// # Errors
 /// The reason why the platform cannot make these nodes: it has no image with this build of Windows, or not in this minor.
-pub fn documents(target: Target, nodes: &NodeGroup) -> Result<Documents, String> {
+pub fn documents(target: Target, nodes: &NodeGroup) -> Result<PlatformDocuments, String> {
     let platform = target.platform(nodes.kubelet);
     let image = platform.image(nodes.build);
     if platform.selects_image() && image.is_none() {
@@ -122,7 +122,7 @@ pub fn documents(target: Target, nodes: &NodeGroup) -> Result<Documents, String>
         Platform::Gke => file("nodepool.sh", gke::script(nodes, &report, image, &comment)),
         Platform::Rke2 | Platform::Rke2WithFlags => rke2::files(platform, nodes, &report, &comment),
     };
-    Ok(Documents { files, report })
+    Ok(PlatformDocuments { files, report })
 }
 
 fn file(name: &str, text: String) -> BTreeMap<String, String> {

@@ -12,7 +12,7 @@ use super::{
 
 /// What a platform takes, and what it does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct LossReport {
     pub platform: Platform,
     /// The settings that it takes.
     pub taken: Vec<Setting>,
@@ -30,7 +30,7 @@ pub struct Lost {
     pub instead: String,
 }
 
-impl Report {
+impl LossReport {
     /// Whether the platform takes a setting that is set.
     pub fn takes(&self, setting: Setting) -> bool {
         self.taken.contains(&setting)
@@ -45,7 +45,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for LossReport {
     /// The summary, and a line for each setting that is not taken.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.summary())?;
@@ -61,9 +61,9 @@ impl fmt::Display for Report {
     }
 }
 
-pub(super) fn report(platform: Platform, nodes: &NodeGroup) -> Report {
+pub(super) fn report(platform: Platform, nodes: &NodeGroup) -> LossReport {
     let mut report =
-        Report { platform, taken: Vec::new(), lost: Vec::new(), retirement: platform.retirement(nodes.build) };
+        LossReport { platform, taken: Vec::new(), lost: Vec::new(), retirement: platform.retirement(nodes.build) };
     for setting in set(nodes) {
         match instead(platform, setting, nodes) {
             None => report.taken.push(setting),

@@ -8,7 +8,7 @@ use winpool_api::facts::platforms::{Platform, Setting};
 
 use super::{
     super::{kubelet::taint_flag, yaml::Document},
-    NodeGroup, Report, flags, selection,
+    LossReport, NodeGroup, flags, selection,
 };
 
 const CONFIG: &str = "# Save it as C:\\etc\\rancher\\rke2\\config.yaml.d\\50-winpool.yaml, and restart the service rke2.\n\
@@ -36,7 +36,12 @@ struct Tls<'a> {
 }
 
 /// The files, by their names below the directories of RKE2.
-pub(super) fn files(platform: Platform, nodes: &NodeGroup, report: &Report, comment: &str) -> BTreeMap<String, String> {
+pub(super) fn files(
+    platform: Platform,
+    nodes: &NodeGroup,
+    report: &LossReport,
+    comment: &str,
+) -> BTreeMap<String, String> {
     let config = format!("{comment}{CONFIG}{}", config(nodes, report));
     let mut files = BTreeMap::from([("config.yaml.d/50-winpool.yaml".to_owned(), config)]);
     if platform == Platform::Rke2 && nodes.profile.is_some() {
@@ -49,7 +54,7 @@ pub(super) fn files(platform: Platform, nodes: &NodeGroup, report: &Report, comm
     files
 }
 
-fn config(nodes: &NodeGroup, report: &Report) -> String {
+fn config(nodes: &NodeGroup, report: &LossReport) -> String {
     let mut file = Document::new("");
     let list = |file: &mut Document, name: &str, words: Vec<String>| {
         if !words.is_empty() {

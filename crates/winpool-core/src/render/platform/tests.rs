@@ -18,7 +18,13 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 /// The documents of a pool with a profile.
-fn of(target: Target, kubelet: u32, spec: &Value, taints: &[Taint], labels: &BTreeMap<String, String>) -> Documents {
+fn of(
+    target: Target,
+    kubelet: u32,
+    spec: &Value,
+    taints: &[Taint],
+    labels: &BTreeMap<String, String>,
+) -> PlatformDocuments {
     let profile = profile::check(&serde_json::from_value(spec.clone()).unwrap()).unwrap();
     let runtime = ContainerRuntime::Containerd(ContainerdLine::new(1, 7));
     let variant = render::Variant { kubelet: Minor(kubelet), runtime, host: BUILD };
@@ -36,16 +42,16 @@ fn of(target: Target, kubelet: u32, spec: &Value, taints: &[Taint], labels: &BTr
     documents(target, &nodes).unwrap()
 }
 
-fn plain(target: Target, kubelet: u32, spec: &Value) -> Documents {
+fn plain(target: Target, kubelet: u32, spec: &Value) -> PlatformDocuments {
     of(target, kubelet, spec, &[], &BTreeMap::new())
 }
 
-fn lost(documents: &Documents) -> Vec<&'static str> {
+fn lost(documents: &PlatformDocuments) -> Vec<&'static str> {
     documents.report.lost.iter().map(|lost| lost.setting.name()).collect()
 }
 
 /// The documents without comments.
-fn content(documents: &Documents) -> String {
+fn content(documents: &PlatformDocuments) -> String {
     let lines = documents.files.values().flat_map(|text| text.lines());
     lines.filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
 }
@@ -127,7 +133,7 @@ fn every_setting_of_a_profile_is_taken_or_lost_once() {
     for target in Target::ALL {
         for kubelet in [30, 31, 32, 36] {
             let documents = of(target, kubelet, &all, &[taint("os", "windows")], &labels(&[("team", "web")]));
-            let Report { taken, lost, .. } = &documents.report;
+            let LossReport { taken, lost, .. } = &documents.report;
             let mut found: Vec<_> = taken.iter().copied().chain(lost.iter().map(|lost| lost.setting)).collect();
             found.sort();
             assert_eq!(found, settings, "{target:?} {kubelet}");
