@@ -9,7 +9,7 @@ use winpool_api::{
 };
 use winpool_core::{
     image::Reference,
-    migrate::{Capacity, Migration, MigrationOutcome, MigrationPlanner, MigrationTarget, WorkloadMigration},
+    migrate::{Migration, MigrationOutcome, MigrationPlanner, MigrationTarget, PoolCapacity, WorkloadMigration},
     pool::Snapshot,
     text::counted,
 };
@@ -167,9 +167,9 @@ fn as_json(pool: &str, target: &MigrationTarget, migration: &Migration) -> Value
             })
         })
         .collect();
-    let room = migration.capacity.map(|Capacity { free, required }| {
+    let room = migration.capacity.map(|PoolCapacity { free, required }| {
         json!({
-            "enough": Capacity { free, required }.is_enough(),
+            "enough": PoolCapacity { free, required }.is_enough(),
             "free": { "memory": free.memory, "pods": free.pods },
             "comes": { "memory": required.memory, "pods": required.pods },
         })

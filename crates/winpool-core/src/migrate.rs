@@ -82,7 +82,7 @@ pub struct Amount {
 
 /// The capacity of the other pool, by sums over its nodes. Whether every pod fits a node depends on the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Capacity {
+pub struct PoolCapacity {
     /// The allocatable amount that is not requested.
     pub free: Amount,
     /// The amount that the moved pods request.
@@ -95,7 +95,7 @@ pub struct Migration {
     /// The workloads, worst first.
     pub workloads: Vec<WorkloadMigration>,
     /// The capacity of the other pool; `None` if the pool's own nodes change.
-    pub capacity: Option<Capacity>,
+    pub capacity: Option<PoolCapacity>,
 }
 
 impl Amount {
@@ -111,7 +111,7 @@ impl Amount {
     }
 }
 
-impl Capacity {
+impl PoolCapacity {
     /// Whether it is sufficient.
     pub fn is_enough(&self) -> bool {
         self.required.memory <= self.free.memory && self.required.pods <= self.free.pods
@@ -226,7 +226,7 @@ impl MigrationPlanner<'_> {
         Some(Migration { workloads: migrations, capacity })
     }
 
-    fn capacity<'p>(&self, pool: &str, moved: impl Iterator<Item = &'p Arc<Pod>>) -> Capacity {
+    fn capacity<'p>(&self, pool: &str, moved: impl Iterator<Item = &'p Arc<Pod>>) -> PoolCapacity {
         let planner = Planner::new(self.snapshot);
         let schedulable = planner.members(pool).filter(|node| is_schedulable(node));
         let nodes: HashMap<&str, &WindowsNode> = schedulable.map(|node| (node.name.as_str(), node)).collect();
@@ -242,7 +242,7 @@ impl MigrationPlanner<'_> {
             memory: allocatable.memory.saturating_sub(requested.memory),
             pods: allocatable.pods.saturating_sub(requested.pods),
         };
-        Capacity { free, required: Amount::requested_by(moved) }
+        PoolCapacity { free, required: Amount::requested_by(moved) }
     }
 }
 

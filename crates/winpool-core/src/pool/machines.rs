@@ -17,7 +17,7 @@ mod views;
 pub use self::{
     group::{GroupPlan, Reference},
     plan::{MachinesPlan, Selected, is_unknown, plan, removed},
-    rules::{Capacity, MachineRules},
+    rules::{MachineCapacity, MachineRules},
     state::{ClusterApi, ClusterApiObjects, described_infrastructure},
     templates::{DesiredTemplate, Templates, labels, secret_object, template_object},
     views::{

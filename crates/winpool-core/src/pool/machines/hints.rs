@@ -12,7 +12,7 @@ use winpool_api::{
     names::label,
 };
 
-use super::{rules::Capacity, views::Infrastructure};
+use super::{rules::MachineCapacity, views::Infrastructure};
 use crate::{
     pool::{Members, Spec},
     profile::Profile,
@@ -74,7 +74,7 @@ pub fn annotations(
     labels: &BTreeMap<String, String>,
     spec: &Spec,
     profile: Option<&Profile>,
-    capacity: Option<Capacity>,
+    capacity: Option<MachineCapacity>,
     provider: Option<&Infrastructure>,
 ) -> BTreeMap<&'static str, String> {
     let Some(rule) = capacity else { return BTreeMap::new() };

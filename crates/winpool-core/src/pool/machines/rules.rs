@@ -26,13 +26,13 @@ pub struct MachineRules {
     pub template_from: Option<String>,
     pub containerd: Option<ContainerdLine>,
     pub rotation: Rotation,
-    pub capacity: Option<Capacity>,
+    pub capacity: Option<MachineCapacity>,
 }
 
 /// The capacity of one machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)] // as in the API
-pub struct Capacity {
+pub struct MachineCapacity {
     pub cpu: Quantity,
     pub memory: Quantity,
     pub ephemeral_disk: Option<Quantity>,
@@ -109,7 +109,7 @@ fn containerd_line(text: &str, problems: &mut Vec<Problem>) -> Option<Containerd
     line.map(ContainerdVersion::line)
 }
 
-fn capacity(written: &Autoscaling, problems: &mut Vec<Problem>) -> Option<Capacity> {
+fn capacity(written: &Autoscaling, problems: &mut Vec<Problem>) -> Option<MachineCapacity> {
     let mut quantity = |field: &str, text: &str| {
         let parsed = text.parse::<Quantity>().ok();
         if parsed.is_none() {
@@ -121,5 +121,5 @@ fn capacity(written: &Autoscaling, problems: &mut Vec<Problem>) -> Option<Capaci
     };
     let (cpu, memory) = (quantity("cpu", &written.cpu.0), quantity("memory", &written.memory.0));
     let ephemeral_disk = written.ephemeral_disk.as_ref().and_then(|disk| quantity("ephemeralDisk", &disk.0));
-    Some(Capacity { cpu: cpu?, memory: memory?, ephemeral_disk })
+    Some(MachineCapacity { cpu: cpu?, memory: memory?, ephemeral_disk })
 }
