@@ -27,7 +27,7 @@ use crate::{
 
 /// A configuration whose keys and settings are all allowed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Configuration {
+pub struct AllowedConfiguration {
     /// `kubelet.yaml`.
     pub kubelet: Option<Layer>,
     /// `kubelet.args`.
@@ -99,8 +99,8 @@ const ENVIRONMENT: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
 ///
 /// # Errors
 /// The first key or setting that is not allowed, or whose value is not valid.
-pub fn check(files: &BTreeMap<String, String>) -> Result<Configuration, Refusal> {
-    let mut configuration = Configuration::default();
+pub fn check(files: &BTreeMap<String, String>) -> Result<AllowedConfiguration, Refusal> {
+    let mut configuration = AllowedConfiguration::default();
     for (key, text) in files {
         match key.as_str() {
             "kubelet.yaml" => configuration.kubelet = Some(kubelet(text)?),
@@ -238,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    fn checked(key: &str, text: &str) -> Result<Configuration, Refusal> {
+    fn checked(key: &str, text: &str) -> Result<AllowedConfiguration, Refusal> {
         check(&BTreeMap::from([(key.to_owned(), text.to_owned())]))
     }
 

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     host::Host,
     layout::{Containerd, Layout, absolute, directory},
-    merge::{allowed::Configuration, toml as file},
+    merge::{allowed::AllowedConfiguration, toml as file},
     node_plan::{Refusal, RefusalReason},
     refuse::{list, refuse, unreadable},
 };
@@ -30,7 +30,11 @@ const VERSION: i64 = 3;
 /// The only version of 1.x in which `[plugins."io.containerd.grpc.v1.cri"]` is read.
 const VERSION_OF_1: i64 = 2;
 
-pub(super) fn plan(changes: &mut Changes, layout: &Layout, configuration: &Configuration) -> Result<(), Refusal> {
+pub(super) fn plan(
+    changes: &mut Changes,
+    layout: &Layout,
+    configuration: &AllowedConfiguration,
+) -> Result<(), Refusal> {
     let installed = &layout.containerd;
     let main = changes.undone(&installed.config, Format::Toml)?.filter(|main| !main.settings.is_empty());
     let mut settings = match &main {
@@ -191,7 +195,7 @@ fn mirrors(
     changes: &mut Changes,
     installed: &Containerd,
     settings: &Table,
-    configuration: &Configuration,
+    configuration: &AllowedConfiguration,
 ) -> Result<(), Refusal> {
     if configuration.hosts.is_empty() {
         return Ok(());

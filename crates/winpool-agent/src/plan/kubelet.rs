@@ -10,7 +10,7 @@ use super::{
 use crate::{
     layout::{FlagsPlace, Layout, command_line::arguments, flag_in_script, flags_begin},
     merge::{
-        allowed::{Configuration, Layer},
+        allowed::{AllowedConfiguration, Layer},
         flags::{self, Flag},
         yaml,
     },
@@ -27,7 +27,11 @@ pub fn drop_in(layout: &Layout) -> Option<String> {
     layout.kubelet.drop_ins.as_ref().map(|directory| format!(r"{directory}\{DROP_IN}"))
 }
 
-pub(super) fn plan(changes: &mut Changes, layout: &Layout, configuration: &Configuration) -> Result<(), Refusal> {
+pub(super) fn plan(
+    changes: &mut Changes,
+    layout: &Layout,
+    configuration: &AllowedConfiguration,
+) -> Result<(), Refusal> {
     if let Some(layer) = &configuration.kubelet {
         let removed = fatal_in(layout.kubelet.minor).map(|field| (field.name.to_owned(), Value::Null));
         match (drop_in(layout), &layout.kubelet.config) {
@@ -68,7 +72,7 @@ const OVERRIDDEN: [&str; 14] = [
 ];
 
 /// The flags that would override a field of `kubelet.yaml`.
-fn overriding_flags(configuration: &Configuration) -> Vec<&'static str> {
+fn overriding_flags(configuration: &AllowedConfiguration) -> Vec<&'static str> {
     let Some(layer) = &configuration.kubelet else { return Vec::new() };
     let set = OVERRIDDEN.into_iter().filter(|name| layer.settings.contains_key(*name));
     set.filter_map(|name| field(name)?.flag).collect()
