@@ -19,7 +19,7 @@ use std::{
 };
 
 pub use self::{
-    changes::Changes,
+    changes::AdoptionChanges,
     classes::{AdoptedClass, OmissionReason, OmittedClass},
     configz::KubeletConfiguration,
     groups::{Origin, platform, version_name},
@@ -76,7 +76,7 @@ pub fn adopt(snapshot: &Snapshot, options: &Options) -> Adoption {
     let snapshot = observing(&snapshot, &pools);
     for pool in &mut pools {
         resolve_classes(&snapshot, pool);
-        pool.changes = enforced(&snapshot, pool).as_ref().map(Changes::of).unwrap_or_default();
+        pool.changes = enforced(&snapshot, pool).as_ref().map(AdoptionChanges::of).unwrap_or_default();
     }
     let problems = selection::problems(&snapshot, &unassigned, &pools);
     Adoption { assigned: all.len() - unassigned.len(), pools, problems }

@@ -14,7 +14,7 @@ use crate::{
 
 /// The changes of one pool.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Changes {
+pub struct AdoptionChanges {
     /// The edits of taints, each with the names of the nodes.
     pub edits: Vec<(TaintEdit, Vec<String>)>,
     /// The taints that are not added because the nodes have another value.
@@ -23,7 +23,7 @@ pub struct Changes {
     pub classes: BTreeMap<String, String>,
 }
 
-impl Changes {
+impl AdoptionChanges {
     /// The changes in a plan.
     pub fn of(plan: &Plan) -> Self {
         let mut changes = Self::default();

@@ -5,7 +5,7 @@ use serde_json::json;
 use winpool_api::{DeletionPolicy, LabelSelector, Mode, ProfileRef, Taint, WindowsNodePoolSpec, facts::Build};
 
 use super::{
-    changes::Changes,
+    changes::AdoptionChanges,
     classes::{AdoptedClass, OmittedClass},
     groups::{Group, Origin, version_name},
     profile::AdoptedProfile,
@@ -37,7 +37,7 @@ pub struct AdoptedPool {
     /// Whether the pool refers to the profile.
     pub uses_profile: bool,
     /// What mode Enforce would change, besides the labels and annotations of winpool.
-    pub changes: Changes,
+    pub changes: AdoptionChanges,
 }
 
 impl AdoptedPool {
@@ -55,7 +55,7 @@ impl AdoptedPool {
             omitted_classes: omitted,
             profile: None,
             uses_profile: false,
-            changes: Changes::default(),
+            changes: AdoptionChanges::default(),
         }
     }
 
