@@ -6,9 +6,9 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use winpool::registry::{Registry, Settings};
+//! use winpool::registry::{Registry, RegistrySettings};
 //!
-//! let registry = Registry::new(Settings::default())?;
+//! let registry = Registry::new(RegistrySettings::default())?;
 //! let image = "mcr.microsoft.com/windows/nanoserver:ltsc2022".parse()?;
 //! println!("{:?}", registry.lookup(&image, &[], None).await);
 //! # Ok(()) }
@@ -32,5 +32,5 @@ pub use self::{
     failure::RegistryError,
     lookup::{Counts, Registry},
     lookup_cache::{LookupCache, LookupRequest},
-    settings::Settings,
+    settings::RegistrySettings,
 };

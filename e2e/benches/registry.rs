@@ -12,7 +12,7 @@ use e2e::{
     registry::{Access, Registry, fill},
 };
 use tokio::sync::mpsc::unbounded_channel;
-use winpool::registry::{LookupCache, LookupRequest, Registry as Client, Settings};
+use winpool::registry::{LookupCache, LookupRequest, Registry as Client, RegistrySettings};
 use winpool_core::image::{Lookup, Reference};
 
 const PODS: usize = 10_000;
@@ -24,7 +24,7 @@ async fn main() -> Result<()> {
     let registry = Registry::start(&authority, &Access::Anonymous).await?;
     let images: Vec<Reference> =
         fill(&registry, IMAGES).await?.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-    let client = Client::new(Settings { certificates: Some(authority.file()), ..Settings::default() })?;
+    let client = Client::new(RegistrySettings { certificates: Some(authority.file()), ..RegistrySettings::default() })?;
     let (sender, mut answered) = unbounded_channel();
     let lookups = LookupCache::new(Arc::new(client), PODS, move |_| {
         let _ = sender.send(());

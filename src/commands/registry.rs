@@ -12,7 +12,7 @@ use tracing::warn;
 use winpool_core::image::{Lookup, Reference};
 
 use super::{Failure, progress::Progress};
-use crate::registry::{Registry, Settings};
+use crate::registry::{Registry, RegistrySettings};
 
 /// How many lookups are started at a time; the registry client limits its requests itself.
 const CONCURRENT_LOOKUPS: usize = 64;
@@ -33,7 +33,7 @@ impl Args {
     /// The client for these options.
     pub(super) fn registry(self) -> Result<Registry, Failure> {
         let plain_http: BTreeSet<String> = self.registry_plain_http.into_iter().collect();
-        let settings = Settings { certificates: self.registry_ca, plain_http, ..Settings::default() };
+        let settings = RegistrySettings { certificates: self.registry_ca, plain_http, ..RegistrySettings::default() };
         Registry::new(settings).map_err(|error| Failure::Usage(format!("--registry-ca: {error}")))
     }
 

@@ -19,14 +19,14 @@ use super::{
     endpoint::{host, is_valid},
     failure::{Failure, RegistryError},
     host::{Hosts, retry_after},
-    settings::Settings,
+    settings::RegistrySettings,
 };
 
 /// An HTTP client.
 #[derive(Debug)]
 pub(super) struct Client {
     http: reqwest::Client,
-    pub(super) settings: Settings,
+    pub(super) settings: RegistrySettings,
     pub(super) hosts: Hosts,
     pub(super) requests: AtomicU64,
 }
@@ -54,7 +54,7 @@ pub(super) struct Response {
 }
 
 impl Client {
-    pub(super) fn new(settings: Settings) -> Result<Self, RegistryError> {
+    pub(super) fn new(settings: RegistrySettings) -> Result<Self, RegistryError> {
         // Fails if a provider is already installed, which is ring too.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let certificates = settings.certificates.as_deref().map(certificates).transpose()?.unwrap_or_default();

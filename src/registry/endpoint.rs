@@ -7,7 +7,7 @@ use reqwest::Url;
 use winpool_api::facts::containerd::DOCKER_HUB;
 use winpool_core::image::Reference;
 
-use super::{failure::Failure, settings::Settings};
+use super::{failure::Failure, settings::RegistrySettings};
 
 /// The root of a registry's API.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// If its name is not a host.
-    pub(super) fn registry(image: &Reference, settings: &Settings) -> Result<Self, Failure> {
+    pub(super) fn registry(image: &Reference, settings: &RegistrySettings) -> Result<Self, Failure> {
         let registry = image.registry();
         let host = if registry == DOCKER_HUB.0 { DOCKER_HUB.1 } else { registry };
         let scheme = if settings.plain_http.contains(host) { "http" } else { "https" };
@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn the_endpoint_of_a_registry_has_its_host_and_scheme() {
-        let settings = Settings { plain_http: ["127.0.0.1:5000".to_owned()].into(), ..Settings::default() };
+        let settings =
+            RegistrySettings { plain_http: ["127.0.0.1:5000".to_owned()].into(), ..RegistrySettings::default() };
         let table = [
             ("nginx", "https://registry-1.docker.io/v2/library/nginx/manifests/t"),
             ("quay.io/team/app", "https://quay.io/v2/team/app/manifests/t"),
@@ -119,7 +120,7 @@ mod tests {
     fn a_registry_name_that_is_not_a_host_is_refused() {
         for registry in ["user:pass@evil.example", "evil.example/path", "evil.example?", "evil.example#", "", "a b"] {
             let image = Reference::with_tag(registry.to_owned(), "app".to_owned(), "1".to_owned());
-            assert!(Endpoint::registry(&image, &Settings::default()).is_err(), "{registry}");
+            assert!(Endpoint::registry(&image, &RegistrySettings::default()).is_err(), "{registry}");
         }
     }
 

@@ -12,7 +12,7 @@ use super::{
     endpoint::Endpoint,
     failure::{Failure, RegistryError},
     fetch::ImageFetch,
-    settings::Settings,
+    settings::RegistrySettings,
 };
 
 /// A client of registries. It caches tokens and the back-off of hosts, but no images.
@@ -40,7 +40,7 @@ impl Registry {
     ///
     /// # Errors
     /// If the system has no trusted certificates, or those of the settings cannot be read.
-    pub fn new(settings: Settings) -> Result<Self, RegistryError> {
+    pub fn new(settings: RegistrySettings) -> Result<Self, RegistryError> {
         Ok(Self {
             permits: Semaphore::new(settings.concurrency.max(1)),
             client: Client::new(settings)?,

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 /// The settings and limits for requests to registries.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct RegistrySettings {
     /// A PEM file with certificates of additional authorities.
     pub certificates: Option<PathBuf>,
     /// Hosts, with their port if they have one, that are contacted over http. Secrets are sent without TLS only to these.
@@ -29,7 +29,7 @@ pub struct Settings {
     pub longest_back_off: Duration,
 }
 
-impl Default for Settings {
+impl Default for RegistrySettings {
     fn default() -> Self {
         Self {
             certificates: None,

@@ -15,12 +15,12 @@ use e2e::{
     certificates::Authority,
     registry::{Access, Registry},
 };
-use winpool::registry::{Credentials, Registry as Client, Settings};
+use winpool::registry::{Credentials, Registry as Client, RegistrySettings};
 use winpool_core::image::{Lookup, Reference};
 
 /// Settings that trust this authority too.
-fn trusting(authority: &Authority) -> Settings {
-    Settings { certificates: Some(authority.file()), ..Settings::default() }
+fn trusting(authority: &Authority) -> RegistrySettings {
+    RegistrySettings { certificates: Some(authority.file()), ..RegistrySettings::default() }
 }
 
 /// A client that trusts this authority too.
@@ -31,7 +31,7 @@ fn client(authority: &Authority) -> Result<Client> {
 /// A client with short time limits.
 fn client_with_short_limits(authority: &Authority) -> Result<Client> {
     let (request_limit, lookup_limit) = (Duration::from_millis(500), Duration::from_millis(1500));
-    Ok(Client::new(Settings { request_limit, lookup_limit, ..trusting(authority) })?)
+    Ok(Client::new(RegistrySettings { request_limit, lookup_limit, ..trusting(authority) })?)
 }
 
 /// A registry without authentication.

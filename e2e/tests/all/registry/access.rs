@@ -15,7 +15,7 @@ use e2e::{
 };
 use serde_json::json;
 use tracing_subscriber::{Layer, filter::dynamic_filter_fn, layer::SubscriberExt};
-use winpool::registry::{Registry as Client, Settings};
+use winpool::registry::{Registry as Client, RegistrySettings};
 
 use super::{
     client, credentials, described, error_of, image,
@@ -235,7 +235,7 @@ async fn a_token_server_without_tls_is_not_contacted_unless_it_is_listed() -> Re
     assert!(error_of(&lookup).ends_with("does not use TLS"), "{lookup:?}");
     assert!(tokens.seen().is_empty());
 
-    let settings = Settings { plain_http: [tokens.host()].into(), ..trusting(&authority) };
+    let settings = RegistrySettings { plain_http: [tokens.host()].into(), ..trusting(&authority) };
     Client::new(settings)?.lookup(&image, &[], Some(&login)).await;
     assert_eq!(tokens.seen()[0].authorization(), Some(basic(LOGIN).as_str()));
     Ok(())

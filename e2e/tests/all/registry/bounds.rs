@@ -20,7 +20,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
 };
-use winpool::registry::{Registry as Client, Settings};
+use winpool::registry::{Registry as Client, RegistrySettings};
 
 use super::{
     client, client_with_short_limits, error_of, image,
@@ -200,7 +200,7 @@ async fn a_response_with_a_wrong_length_is_reported() -> Result<()> {
                 let _ = stream.shutdown().await;
             }
         });
-        let client = Client::new(Settings { plain_http: [host.clone()].into(), ..trusting(&authority) })?;
+        let client = Client::new(RegistrySettings { plain_http: [host.clone()].into(), ..trusting(&authority) })?;
         let error = lookup_error(&client, &host).await;
         assert!(error.contains(words) && error.contains(&host), "{what}: {error}");
         server.abort();
@@ -350,7 +350,8 @@ fn certificates_that_cannot_be_read_are_named() -> Result<()> {
         if let Some(content) = content {
             fs::write(&path, content)?;
         }
-        let error = Client::new(Settings { certificates: Some(path), ..Settings::default() }).expect_err(name);
+        let error =
+            Client::new(RegistrySettings { certificates: Some(path), ..RegistrySettings::default() }).expect_err(name);
         assert!(error.to_string().contains(name), "{error}");
     }
     Ok(())

@@ -18,7 +18,7 @@ use e2e::{
 };
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use winpool::registry::{LookupCache, LookupRequest, Registry as Client, Settings};
+use winpool::registry::{LookupCache, LookupRequest, Registry as Client, RegistrySettings};
 use winpool_core::image::{Lookup, Reference};
 
 use super::{
@@ -157,7 +157,7 @@ async fn lookups_run_concurrently_up_to_a_limit_per_host() -> Result<()> {
     });
     let slow = Server::start(Some(&authority), slow).await?;
     let quick = Server::with_handler(&authority, |_| answer(200, &[], index())).await?;
-    let settings = Settings { concurrency: 4, concurrency_per_host: 2, ..trusting(&authority) };
+    let settings = RegistrySettings { concurrency: 4, concurrency_per_host: 2, ..trusting(&authority) };
     let (lookups, mut answered) = lookup_cache(Client::new(settings)?, 100);
     let at = |server: &Server, number| LookupRequest::from(image(&format!("{}/team/app:{number}", server.host())));
     lookups.request((0..12).map(|number| at(&slow, number)));
