@@ -10,9 +10,9 @@ const WIDTH: usize = 118;
 
 /// A YAML document with comments, written from top to bottom.
 #[derive(Debug, Default)]
-pub struct Document(String);
+pub struct CommentedYaml(String);
 
-impl Document {
+impl CommentedYaml {
     /// A comment above the next field, in as many lines as needed. `indent` is a number of spaces.
     pub fn comment(&mut self, indent: usize, text: &str) {
         let start = format!("{}#", " ".repeat(indent));

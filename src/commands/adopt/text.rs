@@ -12,7 +12,7 @@ use winpool_core::{
     text::{agree, counted, some_of},
 };
 
-use super::document::Document;
+use super::document::CommentedYaml;
 
 /// The objects with their file names, in the order of the output.
 pub fn objects(adoption: &Adoption) -> Vec<(String, Value)> {
@@ -46,7 +46,7 @@ pub fn documents(adoption: &Adoption) -> BTreeMap<String, String> {
 pub fn text(adoption: &Adoption) -> String {
     let documents = documents(adoption);
     let in_order = objects(adoption).into_iter().filter_map(|(file, _)| documents.get(&file).cloned());
-    let mut document = Document::default();
+    let mut document = CommentedYaml::default();
     summary(adoption).iter().for_each(|line| document.comment(0, line));
     let separator = if adoption.pools.is_empty() { "" } else { "\n" };
     [document.text(), separator.to_owned(), in_order.collect::<Vec<_>>().join("---\n")].concat()
@@ -83,7 +83,7 @@ fn object(kind: &str, name: &str, spec: Value) -> Value {
     json!({ "apiVersion": "winpool.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec })
 }
 
-fn head(document: &mut Document, kind: &str, name: &str) {
+fn head(document: &mut CommentedYaml, kind: &str, name: &str) {
     document.fields(0, &json!({ "apiVersion": "winpool.dev/v1alpha1" }));
     document.fields(0, &json!({ "kind": kind }));
     document.fields(0, &json!({ "metadata": { "name": name } }));
@@ -91,7 +91,7 @@ fn head(document: &mut Document, kind: &str, name: &str) {
 }
 
 fn pool_document(pool: &AdoptedPool) -> String {
-    let mut document = Document::default();
+    let mut document = CommentedYaml::default();
     let release = builds::release(pool.build).map_or("Windows", |release| release.product);
     let nodes = counted(pool.nodes.len(), "node");
     let title = format!("Pool {}: {nodes} with {release} ({}): {}.", pool.name, pool.build, some_of(&pool.nodes));
@@ -114,7 +114,7 @@ fn pool_document(pool: &AdoptedPool) -> String {
 }
 
 /// What mode Enforce would change.
-fn enforcing(document: &mut Document, pool: &AdoptedPool) {
+fn enforcing(document: &mut CommentedYaml, pool: &AdoptedPool) {
     let changes = &pool.changes;
     if changes.is_empty() {
         let nothing = "In mode Enforce, winpool adds its own labels and annotations to the nodes, and changes no taint and no \
@@ -137,7 +137,7 @@ fn enforcing(document: &mut Document, pool: &AdoptedPool) {
     }
 }
 
-fn selector(document: &mut Document, pool: &AdoptedPool) {
+fn selector(document: &mut CommentedYaml, pool: &AdoptedPool) {
     let nodes = counted(pool.nodes.len(), "node");
     match &pool.origin {
         Origin::Label { key, .. } => {
@@ -165,7 +165,7 @@ fn selector(document: &mut Document, pool: &AdoptedPool) {
     document.fields(2, &json!({ "nodeSelector": pool.selector }));
 }
 
-fn taints(document: &mut Document, pool: &AdoptedPool) {
+fn taints(document: &mut CommentedYaml, pool: &AdoptedPool) {
     let all = pool.nodes.len();
     for TaintUse { taint, nodes, .. } in &pool.taints.partial {
         let (count, names) = (nodes.len(), some_of(nodes));
@@ -208,7 +208,7 @@ fn taints(document: &mut Document, pool: &AdoptedPool) {
     }
 }
 
-fn classes(document: &mut Document, pool: &AdoptedPool) {
+fn classes(document: &mut CommentedYaml, pool: &AdoptedPool) {
     for OmittedClass { name, reason } in &pool.omitted_classes {
         let because = match reason {
             OmissionReason::Selector(selector) => {
@@ -267,7 +267,7 @@ fn classes(document: &mut Document, pool: &AdoptedPool) {
 }
 
 fn profile_document(pool: &AdoptedPool, profile: &AdoptedProfile) -> String {
-    let mut document = Document::default();
+    let mut document = CommentedYaml::default();
     let all = counted(pool.nodes.len(), "node");
     let source = match profile.source {
         SettingsSource::Resources => "the resources",
