@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::Path};
 
-use winpool_agent::{node_plan::RefusalReason, report::CHANGED_ON_NODE};
+use winpool_agent::{change_plan::RefusalReason, report::CHANGED_ON_NODE};
 use winpool_api::{
     RollbackReason,
     conditions::{CONDITIONS, ConditionType, Role, VALID, of_role},

@@ -10,10 +10,10 @@ use serde_json::Value;
 use winpool_api::RollbackReason;
 
 use super::{
+    change_plan::{ChangePlan, Restart},
     host::{Host, ServiceState},
     in_use::unused_values,
     journal::{Change, ConfigId, Direction, Failure, Journal, Stage},
-    node_plan::{NodePlan, Restart},
 };
 
 /// The interval between two observations of a service.
@@ -112,7 +112,7 @@ impl<'a> Cycle<'a> {
     ///
     /// # Errors
     /// When the restore service or the journal cannot be written. Nothing was changed then.
-    pub fn begin(&mut self, cluster: &dyn Cluster, id: ConfigId, plan: NodePlan) -> io::Result<()> {
+    pub fn begin(&mut self, cluster: &dyn Cluster, id: ConfigId, plan: ChangePlan) -> io::Result<()> {
         let mut journal = self.journal.clone();
         if plan.files.is_empty() && plan.services.is_empty() {
             journal.commit(id);

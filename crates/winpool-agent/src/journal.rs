@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use winpool_api::RollbackReason;
 
-use super::{host::Host, node_plan::NodePlan};
+use super::{change_plan::ChangePlan, host::Host};
 
 /// The file of the journal. An administrator of the node reads it, `winpool-agent restore` undoes its change.
 pub const JOURNAL: &str = r"C:\ProgramData\winpool\journal.json";
@@ -93,7 +93,7 @@ pub struct Change {
     /// The next action.
     pub stage: Stage,
     /// The files and service definitions, former and new, and the services to restart.
-    pub plan: NodePlan,
+    pub plan: ChangePlan,
     /// The uids of the pods that ran before the change.
     pub pods: Vec<String>,
 }
@@ -142,7 +142,7 @@ impl Journal {
 
 impl Change {
     /// A change that applies a plan.
-    pub fn new(id: ConfigId, plan: NodePlan, pods: Vec<String>) -> Self {
+    pub fn new(id: ConfigId, plan: ChangePlan, pods: Vec<String>) -> Self {
         Self { id, direction: Direction::Apply, stage: Stage::Write, plan, pods }
     }
 

@@ -28,9 +28,9 @@ use winpool_api::{
 
 use self::command_line::{Argument, arguments, file_name, split};
 use super::{
+    change_plan::{Refusal, RefusalReason},
     host::{Host, ServiceDefinition},
     merge::flags,
-    node_plan::{Refusal, RefusalReason},
     refuse::{read, refuse, unreadable},
 };
 

@@ -7,6 +7,7 @@
 //! Everything but [`run`], [`credentials`] and `windows` is a function of the [`host::Host`] trait, and is tested with a
 //! simulated host.
 
+pub mod change_plan;
 pub mod content;
 pub mod credentials;
 pub mod cycle;
@@ -19,7 +20,6 @@ pub mod journal;
 pub mod layout;
 pub mod loopback;
 pub mod merge;
-pub mod node_plan;
 pub mod plan;
 pub mod preflight;
 mod refuse;

@@ -19,13 +19,13 @@ use self::{
     record::{Component, Format},
 };
 use super::{
+    change_plan::{ChangePlan, Refusal, RefusalReason},
     host::Host,
     layout::{self, KubeProxy, Layout},
     merge::{
         allowed::{self, Layer},
         environment,
     },
-    node_plan::{NodePlan, Refusal, RefusalReason},
     refuse::{refuse, unreadable},
 };
 
@@ -35,7 +35,7 @@ use super::{
 ///
 /// # Errors
 /// The node or a setting is not supported, or a file of the node cannot be read.
-pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layout, NodePlan), Refusal> {
+pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layout, ChangePlan), Refusal> {
     let layout = layout::detect(host)?;
     let configuration = allowed::check(config)?;
     let services = host.services().map_err(|error| unreadable("the services of the node", error))?;
@@ -49,7 +49,7 @@ pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layou
     changes.restore_others()?;
     let restarts = restarts::restarts(&changes, &layout)?;
     let kubelet = configuration.kubelet.map(|layer| layer.settings).unwrap_or_default();
-    Ok((layout, NodePlan { kubelet, ..changes.finish(restarts)? }))
+    Ok((layout, ChangePlan { kubelet, ..changes.finish(restarts)? }))
 }
 
 /// The files and services of a node that differ from a configuration that was applied to it.

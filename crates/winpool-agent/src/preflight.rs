@@ -18,9 +18,9 @@ use self::{
     messages::{Outcome, classify, last_lines},
 };
 use super::{
+    change_plan::{ChangePlan, Refusal, RefusalReason},
     host::{Host, Output},
     layout::Layout,
-    node_plan::{NodePlan, Refusal, RefusalReason},
     refuse::{read, refuse},
 };
 
@@ -29,7 +29,7 @@ use super::{
 ///
 /// # Errors
 /// A program does not accept the files, or its messages are not known. The refusal quotes its last lines.
-pub fn preflight(host: &dyn Host, layout: &Layout, plan: &NodePlan) -> Result<(), Refusal> {
+pub fn preflight(host: &dyn Host, layout: &Layout, plan: &ChangePlan) -> Result<(), Refusal> {
     let mut candidate = Candidate::new(host, layout, plan);
     let result = check(&mut candidate);
     candidate.remove();

@@ -3,8 +3,8 @@
 use std::{fmt::Display, io};
 
 use super::{
+    change_plan::{Refusal, RefusalReason},
     host::Host,
-    node_plan::{Refusal, RefusalReason},
 };
 
 /// A refusal: what is wrong, and the remedy. Both are sentences without the full stop.

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use winpool_api::{ConfigReference, NodeConfigPhase, RejectedConfig, WindowsNodeConfigStatus};
 
 use super::{
+    change_plan::Refusal,
     journal::{Change, ConfigId, Direction, Journal, Rejection, Stage},
-    node_plan::Refusal,
 };
 
 /// The reason of an applied configuration that is no longer on the node as it was applied.
@@ -119,8 +119,8 @@ mod tests {
 
     use super::*;
     use crate::{
+        change_plan::{ChangePlan, RefusalReason},
         journal::Failure,
-        node_plan::{NodePlan, RefusalReason},
     };
 
     fn id(digest: &str, attempt: u32) -> ConfigId {
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn the_phase_is_that_of_the_desired_configuration() {
         let change = |stage, rolled_back: bool| {
-            let mut change = Change::new(id("b", 1), NodePlan::default(), Vec::new());
+            let mut change = Change::new(id("b", 1), ChangePlan::default(), Vec::new());
             change.stage = stage;
             if rolled_back {
                 change.direction = Direction::RollBack(failure());

@@ -7,11 +7,11 @@ use winpool_api::{WindowsNodeConfigSpec, WindowsNodeConfigStatus};
 use winpool_core::{kubernetes::duration, pool};
 
 use super::{
+    change_plan::{ChangePlan, Refusal, RefusalReason},
     cycle::{Cluster, Cycle, Limits, Next},
     host::Host,
     journal::{ConfigId, Journal},
     layout::Layout,
-    node_plan::{NodePlan, Refusal, RefusalReason},
     plan, preflight,
     refuse::refuse,
     report::{self, Observed},
@@ -193,7 +193,7 @@ impl<'a> Worker<'a> {
     }
 
     /// The plan for a configuration that the programs of the node accept.
-    fn check(&self, desired: &ConfigId, data: &BTreeMap<String, String>) -> Result<(Layout, NodePlan), Refusal> {
+    fn check(&self, desired: &ConfigId, data: &BTreeMap<String, String>) -> Result<(Layout, ChangePlan), Refusal> {
         let digest = pool::digest(data);
         if digest != desired.digest {
             let wrong = format!("ConfigMap {} has the digest {digest}, not that of the spec", desired.config);

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
+    change_plan::{FileEdit, HealthEndpoint, ServiceEdit},
     fake::{CONFIG, FakeHost, Fault},
-    node_plan::{FileEdit, HealthEndpoint, ServiceEdit},
 };
 
 const OLD: &str = "old\n";
@@ -23,11 +23,11 @@ fn id(attempt: u32) -> ConfigId {
 }
 
 /// A new configuration, a new file, and a new command line of the kubelet.
-fn plan(host: &FakeHost, config: &str) -> NodePlan {
+fn plan(host: &FakeHost, config: &str) -> ChangePlan {
     let before = host.0.borrow().service("kubelet").unwrap().definition.clone();
     let after = ServiceDefinition { command: "kubelet.exe --new".into(), ..before.clone() };
     let health = Some(HealthEndpoint { port: 10248, path: "/healthz".into() });
-    NodePlan {
+    ChangePlan {
         files: vec![
             FileEdit {
                 path: CONFIG.into(),
@@ -146,7 +146,7 @@ fn a_configuration_is_kept_only_if_it_was_verified_and_confirmed() {
 fn a_plan_without_changes_is_applied_at_once() {
     let host = FakeHost::new(OLD, []);
     let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
-    cycle.begin(&host, id(0), NodePlan::default()).unwrap();
+    cycle.begin(&host, id(0), ChangePlan::default()).unwrap();
     assert_eq!(cycle.journal().applied, Some(id(0)));
     assert_eq!(cycle.advance(&host, Some(&id(0)), None).unwrap(), Next::Idle);
     assert!(!host.0.borrow().restores);

@@ -7,8 +7,8 @@ use winpool_api::facts::{ContainerdVersion, containerd::release_line};
 
 use super::{Containerd, absolute, file_name, find, flags, split, version_text};
 use crate::{
+    change_plan::{Refusal, RefusalReason},
     host::{Host, ServiceDefinition},
-    node_plan::{Refusal, RefusalReason},
     refuse::refuse,
 };
 

@@ -13,8 +13,8 @@
 
 use super::{KUBELET, find, flags, program_and_flags, read, refuse};
 use crate::{
+    change_plan::{Refusal, RefusalReason},
     host::{Host, ServiceDefinition},
-    node_plan::{Refusal, RefusalReason},
 };
 
 const WICD: &str = "windows-instance-config-daemon";

@@ -15,9 +15,9 @@ use super::{
     split, unknown,
 };
 use crate::{
+    change_plan::Refusal,
     host::{Host, ServiceDefinition},
     merge::{text::Text, yaml},
-    node_plan::Refusal,
     refuse::{list, read, unreadable},
 };
 

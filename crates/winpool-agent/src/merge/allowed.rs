@@ -21,7 +21,7 @@ use super::{
     toml as toml_file, values, yaml,
 };
 use crate::{
-    node_plan::{Refusal, RefusalReason},
+    change_plan::{Refusal, RefusalReason},
     refuse::refuse,
 };
 

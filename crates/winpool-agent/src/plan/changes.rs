@@ -8,10 +8,10 @@ use toml::Table;
 
 use super::record::{self, Component, Format, Merged, Record, Whole};
 use crate::{
+    change_plan::{ChangePlan, FileEdit, Refusal, Restart, ServiceEdit},
     content::Content,
     host::{Host, ServiceDefinition},
     merge::{text::Text, toml as toml_file, yaml},
-    node_plan::{FileEdit, NodePlan, Refusal, Restart, ServiceEdit},
     refuse::{read, unreadable},
 };
 
@@ -170,14 +170,14 @@ impl<'a> Changes<'a> {
     }
 
     /// The plan, with the record of its changes.
-    pub(super) fn finish(mut self, restarts: Vec<Restart>) -> Result<NodePlan, Refusal> {
+    pub(super) fn finish(mut self, restarts: Vec<Restart>) -> Result<ChangePlan, Refusal> {
         let record = if self.new == Record::default() {
             None
         } else {
             Some(serde_json::to_vec_pretty(&self.new).map_err(|error| unreadable(RECORD, error))?)
         };
         self.edit(RECORD, record, None)?;
-        Ok(NodePlan { files: self.files, services: self.edits, restarts, ..NodePlan::default() })
+        Ok(ChangePlan { files: self.files, services: self.edits, restarts, ..ChangePlan::default() })
     }
 }
 

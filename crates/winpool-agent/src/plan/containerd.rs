@@ -14,10 +14,10 @@ use super::{
     record::{Component, Format},
 };
 use crate::{
+    change_plan::{Refusal, RefusalReason},
     host::Host,
     layout::{Containerd, Layout, absolute, directory},
     merge::{allowed::AllowedConfiguration, toml as file},
-    node_plan::{Refusal, RefusalReason},
     refuse::{list, refuse, unreadable},
 };
 

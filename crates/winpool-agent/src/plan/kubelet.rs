@@ -8,13 +8,13 @@ use super::{
     record::{self, Component, Format, Named},
 };
 use crate::{
+    change_plan::{Refusal, RefusalReason},
     layout::{FlagsPlace, Layout, command_line::arguments, flag_in_script, flags_begin},
     merge::{
         allowed::{AllowedConfiguration, Layer},
         flags::{self, Flag},
         yaml,
     },
-    node_plan::{Refusal, RefusalReason},
     refuse::{read, refuse, unreadable},
 };
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{changes::Changes, kubelet::drop_in, record::Component};
 use crate::{
+    change_plan::{HealthEndpoint, Refusal, Restart},
     host::{ServiceDefinition, ServiceState},
     layout::{
         FlagsPlace, Layout,
@@ -17,7 +18,6 @@ use crate::{
         flags_begin,
     },
     merge::{flags, yaml},
-    node_plan::{HealthEndpoint, Refusal, Restart},
     refuse::{list, unreadable},
 };
 

@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
+    change_plan::{FileEdit, HealthEndpoint, Restart},
     fake::FakeHost,
     layout::samples::{self, CONTAINERD_CONFIG, EKS_CONFIG, KUBEADM_CONFIG, RKE2},
-    node_plan::{FileEdit, HealthEndpoint, Restart},
 };
 
 const KUBELET: (&str, &str) =
@@ -22,14 +22,14 @@ const HOSTS: (&str, &str) = ("hosts.docker.io.toml", "server = 'https://registry
 const PROXY: (&str, &str) = ("kube-proxy.yaml", "kind: KubeProxyConfiguration\nwinkernel:\n  enableDSR: true\n");
 const ENVIRONMENT: (&str, &str) = ("environment", "HTTPS_PROXY=http://proxy:3128\n");
 
-fn planned(node: &FakeHost, files: &[(&str, &str)]) -> NodePlan {
+fn planned(node: &FakeHost, files: &[(&str, &str)]) -> ChangePlan {
     let config = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
     plan(node, &config).unwrap_or_else(|refusal| panic!("{}", refusal.message)).1
 }
 
 /// Whether a plan changes nothing.
-fn is_unchanged(plan: &NodePlan) -> bool {
-    *plan == NodePlan { kubelet: plan.kubelet.clone(), ..NodePlan::default() }
+fn is_unchanged(plan: &ChangePlan) -> bool {
+    *plan == ChangePlan { kubelet: plan.kubelet.clone(), ..ChangePlan::default() }
 }
 
 fn refused(node: &FakeHost, files: &[(&str, &str)]) -> (RefusalReason, String) {
@@ -39,7 +39,7 @@ fn refused(node: &FakeHost, files: &[(&str, &str)]) -> (RefusalReason, String) {
 }
 
 /// The node after a plan.
-fn apply(node: FakeHost, plan: &NodePlan) -> FakeHost {
+fn apply(node: FakeHost, plan: &ChangePlan) -> FakeHost {
     for edit in &plan.files {
         let files = &mut node.0.borrow_mut().files;
         assert_eq!(files.get(&edit.path), edit.before.as_ref(), "{}", edit.path);
@@ -63,16 +63,16 @@ fn applied(node: FakeHost, files: &[(&str, &str)]) -> FakeHost {
 }
 
 /// The files of a plan without the record.
-fn paths(plan: &NodePlan) -> Vec<&str> {
+fn paths(plan: &ChangePlan) -> Vec<&str> {
     plan.files.iter().map(|edit| edit.path.as_str()).filter(|path| *path != RECORD).collect()
 }
 
-fn after(plan: &NodePlan, path: &str) -> String {
+fn after(plan: &ChangePlan, path: &str) -> String {
     let edit: &FileEdit = plan.files.iter().find(|edit| edit.path == path).unwrap_or_else(|| panic!("{path}"));
     String::from_utf8(edit.after.clone().unwrap()).unwrap()
 }
 
-fn restarted(plan: &NodePlan) -> Vec<(&str, Option<u16>)> {
+fn restarted(plan: &ChangePlan) -> Vec<(&str, Option<u16>)> {
     plan.restarts
         .iter()
         .map(|restart| (restart.service.as_str(), restart.health.as_ref().map(|health| health.port)))

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use winpool_api::facts::{kubelet_fields::fatal_in, kubelet_flags::LAST_WITH_DOCKERSHIM};
 
 use crate::{
+    change_plan::{ChangePlan, Refusal, RefusalReason},
     host::Host,
     layout::{
         FlagsPlace, Layout,
@@ -13,7 +14,6 @@ use crate::{
         directory, flags_begin,
     },
     merge::{allowed, flags, text::Text, toml as toml_file, yaml},
-    node_plan::{NodePlan, Refusal, RefusalReason},
     plan::{CONTAINERD_DROP_IN, imported_files, kubelet_drop_in},
     refuse::{list, read, refuse, unreadable},
 };
@@ -45,13 +45,13 @@ const SHELL: &str = r"C:\Windows\System32\cmd.exe";
 pub(super) struct Candidate<'a> {
     pub host: &'a dyn Host,
     pub layout: &'a Layout,
-    pub plan: &'a NodePlan,
+    pub plan: &'a ChangePlan,
     written: Vec<String>,
     runs_kubelet: bool,
 }
 
 impl<'a> Candidate<'a> {
-    pub(super) fn new(host: &'a dyn Host, layout: &'a Layout, plan: &'a NodePlan) -> Self {
+    pub(super) fn new(host: &'a dyn Host, layout: &'a Layout, plan: &'a ChangePlan) -> Self {
         Self { host, layout, plan, written: Vec::new(), runs_kubelet: false }
     }
 

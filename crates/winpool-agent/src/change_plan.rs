@@ -52,7 +52,7 @@ pub struct HealthEndpoint {
 
 /// All changes that a configuration makes on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodePlan {
+pub struct ChangePlan {
     /// The files that differ.
     pub files: Vec<FileEdit>,
     /// The service definitions that differ.
