@@ -1,7 +1,10 @@
 //! Verified and unverified records, deletion with Retain, and held evictions, on a model of the API server.
 
 use serde_json::{Value, json};
-use winpool_core::pool::plan::{clean_up, plan};
+use winpool_core::{
+    kind::Kind,
+    pool::plan::{clean_up, plan},
+};
 
 use crate::model::{CLASS, Model, NODE, POD, POOL, node, pod, pool, taints};
 
@@ -204,6 +207,105 @@ fn a_recreated_pool_with_fewer_taints_removes_those_of_the_deleted_pool() {
     model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule", "team=web:NoSchedule"], "Retain");
     model.put(POOL, "web", web(&json!({"taints": [os]})));
+    model.converge();
+    assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
+}
+
+/// What happens to a re-created pool before it is cleaned up.
+type FirstState = (&'static str, fn(&mut Model));
+
+#[test]
+fn a_cleanup_of_a_recreated_pool_removes_what_the_deleted_pool_added() {
+    let table: [FirstState; 6] = [
+        ("it enforces", |model| _ = model.converge()),
+        ("it observes", |model| {
+            model.edit(POOL, "web", |pool| pool["spec"]["mode"] = json!("Observe"));
+            model.converge();
+            model.edit(POOL, "web", |pool| pool["spec"]["mode"] = json!("Enforce"));
+        }),
+        ("it is paused", |model| {
+            model.edit(POOL, "web", |pool| pool["spec"]["paused"] = json!(true));
+            model.converge();
+            model.edit(POOL, "web", |pool| pool["spec"]["paused"] = json!(false));
+        }),
+        ("its spec is invalid", |model| {
+            model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc1"));
+            model.converge();
+            model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2022"));
+        }),
+        ("nodes cannot be written", |model| {
+            model.refuses = Some(|write| write.object.kind == Kind::NODE);
+            model.reconcile_until("web", usize::MAX, |_| {});
+            model.refuses = None;
+        }),
+        ("it is deleted at once, and nodes cannot be written", |model| {
+            model.edit(POOL, "web", |pool| pool["metadata"]["finalizers"] = json!(["winpool.dev/cleanup"]));
+            model.delete(POOL, "web");
+            model.refuses = Some(|write| write.object.kind == Kind::NODE);
+            model.reconcile_until("web", usize::MAX, |_| {});
+            model.refuses = None;
+        }),
+    ];
+    let os = taint("os", "windows", "NoSchedule");
+    for (case, before) in table {
+        let more = json!({"taints": [os, taint("team", "web", "NoSchedule")], "labels": {"team": "web"}});
+        let mut model = Model::new();
+        model.put(NODE, "win-1", web_node(&json!([])));
+        let initial = win(&model).clone();
+        model.put(POOL, "web", web(&more));
+        model.converge();
+        model.delete(POOL, "web");
+        model.put(POOL, "web", web(&json!({"taints": [os], "deletionPolicy": "Cleanup"})));
+        before(&mut model);
+        model.converge();
+        model.delete(POOL, "web");
+        model.converge();
+        assert_eq!(model.get(POOL, "web"), None, "{case}");
+        assert_eq!(taints(win(&model)), Vec::<String>::new(), "{case}");
+        for field in ["labels", "annotations"] {
+            assert_eq!(win(&model)["metadata"][field], initial["metadata"][field], "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_record_is_kept_while_what_it_lists_as_added_is_on_the_node() {
+    let (os, team) = (taint("os", "windows", "NoSchedule"), taint("team", "web", "NoSchedule"));
+    let mut model = converged(&json!({"taints": [os, team], "labels": {"team": "web"}}), &json!([]));
+    model.delete(POOL, "web");
+    // Another pool takes the node, and cannot know whether the deleted pool or its record was older.
+    let next = json!({
+        "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}, "taints": [os],
+        "deletionPolicy": "Cleanup",
+    });
+    model.put(POOL, "next", pool(next));
+    model.converge();
+    model.delete(POOL, "next");
+    model.converge();
+    assert_eq!(model.get(POOL, "next"), None);
+    assert_eq!(taints(win(&model)), ["team=web:NoSchedule"]);
+    let kept: Value = serde_json::from_str(&record(&model, "win-1")).unwrap();
+    assert_eq!(kept["taints"], json!({"team:NoSchedule": "added"}));
+    assert_eq!(kept["labels"], json!({"team": "added"}));
+
+    // A pool of the name in the record removes the rest.
+    model.put(POOL, "next", web(&json!({"taints": [], "deletionPolicy": "Cleanup"})));
+    model.converge();
+    model.delete(POOL, "next");
+    model.converge();
+    assert_eq!(taints(win(&model)), Vec::<String>::new());
+    assert_eq!(win(&model)["metadata"]["annotations"], json!({"example.com/note": "keep"}));
+}
+
+#[test]
+fn keys_that_a_pool_has_dropped_are_owned_again_when_the_records_can_be_verified_again() {
+    let os = taint("os", "windows", "NoSchedule");
+    let mut model = converged(&json!({"taints": [os, taint("team", "web", "NoSchedule")]}), &json!([]));
+    model.key = 8;
+    model.edit(POOL, "web", |pool| pool["spec"]["taints"] = json!([os]));
+    model.converge();
+    assert_eq!(taints(win(&model)), ["os=windows:NoSchedule", "team=web:NoSchedule"]);
+    model.key = 7;
     model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
 }

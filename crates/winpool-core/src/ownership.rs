@@ -151,22 +151,24 @@ impl AppliedKeys {
 
     /// Whether a pool added a taint to the node with this record, so that the taint may be changed or removed.
     pub fn owns_taint(&self, record_state: RecordState<'_>, key: &TaintKey) -> bool {
-        record_state.verified().is_some_and(|record| {
-            record.taints.get(key) == Some(&Origin::Added)
-                && (self.records_only || self.of(record).is_some_and(|keys| keys.taints.contains(key)))
-        })
+        record_state
+            .verified()
+            .is_some_and(|record| self.owns(record, record.taints.get(key).copied(), |keys| keys.taints.contains(key)))
     }
 
     /// Whether a pool added a label to the node with this record, so that the label may be changed or removed.
     pub fn owns_label(&self, record_state: RecordState<'_>, key: &str) -> bool {
-        record_state.verified().is_some_and(|record| {
-            record.labels.get(key) == Some(&Origin::Added)
-                && (self.records_only || self.of(record).is_some_and(|keys| keys.labels.contains(key)))
-        })
+        record_state
+            .verified()
+            .is_some_and(|record| self.owns(record, record.labels.get(key).copied(), |keys| keys.labels.contains(key)))
     }
 
-    fn of(&self, record: &Record) -> Option<&Keys> {
-        self.by_pool.get(&record.pool)
+    fn owns(&self, record: &Record, origin: Option<Origin>, has_applied: impl FnOnce(&Keys) -> bool) -> bool {
+        match origin {
+            None | Some(Origin::Found) => false,
+            Some(Origin::Added) => self.records_only || self.by_pool.get(&record.pool).is_some_and(has_applied),
+            Some(Origin::Unverified) => self.records_only,
+        }
     }
 }
 
@@ -271,6 +273,18 @@ mod tests {
         assert!(!applied.owns_taint(RecordState::Unverified(&web), &os));
         assert!(!applied.owns_taint(RecordState::None, &os));
         assert!(!applied.owns_label(verified(&web), "team"), "it was found, not added");
+    }
+
+    #[test]
+    fn an_entry_of_a_record_that_could_not_be_verified_is_owned_only_if_all_records_are_trusted() {
+        let os: TaintKey = "os:NoSchedule".parse().unwrap();
+        let claimed = Record { taints: [(os.clone(), Origin::Unverified)].into(), ..record("web") };
+        let verified = RecordState::Verified { record: &claimed, current: true };
+        let mut applied = AppliedKeys::default();
+        applied.add_record(&claimed);
+        assert!(!applied.owns_taint(verified, &os));
+        assert!(AppliedKeys::from_records_only().owns_taint(verified, &os));
+        assert!(!AppliedKeys::from_records_only().owns_label(verified, "team"), "it was found, not added");
     }
 
     #[test]

@@ -359,12 +359,18 @@ impl<'a> Planner<'a> {
                 || self.applied.owns_label(ownership.record_state(&member.node), label::WINDOWS_BUILD)
         };
         labels.extend(members.iter().any(has_build).then_some(label::WINDOWS_BUILD));
-        for node in recorded {
-            let record_state = ownership.record_state(node);
+        for record_state in recorded.iter().map(|node| ownership.record_state(node)) {
             let Some(record) = record_state.verified() else { continue };
             taints.extend(record.taints.keys().filter(|key| self.applied.owns_taint(record_state, key)));
             let removable = record.labels.keys().filter(|key| self.applied.owns_label(record_state, key));
             labels.extend(removable.map(String::as_str));
+        }
+        // Records that cannot be verified now are valid again with their key.
+        let before = &pool.status.applied;
+        for member in members {
+            let RecordState::Unverified(record) = ownership.record_state(&member.node) else { continue };
+            taints.extend(record.taints.keys().filter(|key| before.taints.contains(&key.to_string())));
+            labels.extend(record.labels.keys().filter(|key| before.labels.contains(key)).map(String::as_str));
         }
         let taints: BTreeSet<String> = taints.into_iter().map(ToString::to_string).collect();
         let begun = || held.begun.iter().map(ToString::to_string).collect();
@@ -437,14 +443,15 @@ fn will_tolerate(classes: &[ClassPlan], name: &str) -> bool {
     classes.iter().any(|class| class.name == name && class.adds_tolerations())
 }
 
-/// The keys that pools have applied, from their status. A pool without a status may have been deleted with Retain and
-/// created again, so its keys are taken from the verified records.
+/// The keys that pools have applied, from their status. A pool that has not recorded any yet may have been deleted with
+/// Retain and created again, so its keys are taken from the verified records: also if it has written nothing but a status,
+/// because it observes, or its spec is invalid.
 fn applied_keys(snapshot: &Snapshot, membership: &Membership) -> AppliedKeys {
     let mut keys = AppliedKeys::default();
     for pool in snapshot.pools.values() {
         keys.add_status(&pool.name, &pool.status.applied);
     }
-    let new = snapshot.pools.values().filter(|pool| pool.status.observed_generation.is_none());
+    let new = snapshot.pools.values().filter(|pool| pool.status.applied.taint_values.is_none());
     let recorded = new.filter_map(|pool| membership.of(&pool.name)).flat_map(|nodes| &nodes.recorded);
     recorded
         .filter_map(|node| snapshot.ownership.record_state(node).verified())

@@ -116,7 +116,7 @@ impl Inputs<'_> {
     }
 
     /// The change that removes everything that pools added, including label, configuration and record. It is not
-    /// written without the taints.
+    /// written without the taints. What pools added and the pool does not own stays on the node, with its record.
     pub fn release(&self) -> NodePlan {
         let (mut labels, mut taints) = (EditedLabels::default(), self.present_taints());
         self.remove_labels(&mut labels, |_| true);
@@ -128,7 +128,14 @@ impl Inputs<'_> {
         let unselected = self.present_release_labels().filter(|key| !self.selected.contains(*key));
         let removable = unselected.filter(|_| self.snapshot.pods.is_some());
         labels.edits.extend(removable.map(|key| (key.clone(), None)));
-        let record = if self.node.owned.is_some() { Edit::Remove } else { Edit::Keep };
+        let record = match self.record_state {
+            RecordState::None => Edit::Keep,
+            RecordState::Verified { record, .. } if !(taints.record.is_empty() && labels.record.is_empty()) => {
+                let left = Record { pool: record.pool.clone(), taints: taints.record, labels: labels.record };
+                self.edit_of_record(left, false)
+            }
+            RecordState::Verified { .. } | RecordState::Unverified(_) => Edit::Remove,
+        };
         let edit = NodeEdit {
             labels: labels.edits,
             config: self.edit_of_config(None),
