@@ -303,6 +303,36 @@ fn a_configuration_is_confirmed_only_if_the_node_is_alive_and_reports_its_resour
 }
 
 #[test]
+fn a_superseded_configuration_is_confirmed_only_if_the_node_reports_its_resources() {
+    let allocatable = |resource: &'static str, amount: &'static str| {
+        move |cluster: &mut Cluster| {
+            cluster.model.edit(NODE, "win-1", |node| node["status"]["allocatable"][resource] = json!(amount));
+        }
+    };
+    let delete_config = |cluster: &mut Cluster| {
+        let config = cluster.node_config("win-1")["spec"]["config"].as_str().unwrap().to_owned();
+        cluster.model.delete(CONFIG, &config);
+    };
+    let table: [(bool, &str, &dyn Fn(&mut Cluster)); 4] = [
+        (true, "the resources are those of the assigned configuration", &|_| {}),
+        (false, "no memory is reserved", &allocatable("memory", "16Gi")),
+        (false, "the pods are those of the desired configuration", &allocatable("pods", "50")),
+        (false, "the assigned ConfigMap is gone", &delete_config),
+    ];
+    for (expected, case, change) in table {
+        let mut cluster = Cluster::new(1, never_drain());
+        cluster.reconcile("web");
+        cluster.reconcile("web");
+        cluster.act();
+        // Another configuration is desired before the first one is confirmed.
+        cluster.set_profile(json!({"kubelet": {"maxPods": 50}}));
+        change(&mut cluster);
+        cluster.reconcile("web");
+        assert_eq!(cluster.node_config("win-1")["spec"]["confirmed"].is_string(), expected, "{case}");
+    }
+}
+
+#[test]
 fn a_renewed_lease_is_a_heartbeat() {
     let mut cluster = Cluster::new(1, never_drain());
     cluster.reconcile("web");

@@ -14,7 +14,7 @@ use winpool_core::{
     adopt::{AdoptedPool, Adoption},
     manifests::{Budget, Manifests, Resources},
     profile,
-    render::reserve::{ConfigState, config_state},
+    render::reserve::{ConfigState, Reserves, config_state},
 };
 
 use super::{adoption, apply};
@@ -209,7 +209,7 @@ proptest! {
         let snapshot = model.snapshot();
         for name in &adopted.nodes {
             let node = snapshot.nodes.get(name).unwrap();
-            let state = config_state(&checked, node.kubelet_minor().unwrap(), &node.capacity, &node.allocatable);
+            let state = config_state(&Reserves::from(&checked.kubelet), node.kubelet_minor().unwrap(), &node.capacity, &node.allocatable);
             prop_assert_eq!(state, ConfigState::InEffect);
         }
         prop_assert_eq!(adopted.nodes.len() + adopted.differing.len() + adopted.unknown.len(), model.names(NODE).len());

@@ -22,7 +22,6 @@ use crate::{
     kubernetes::whole_second,
     node::{Cordon, WindowsNode},
     operation::Write,
-    render::reserve::ConfigState,
     workload::Pod,
 };
 
@@ -177,7 +176,7 @@ impl<'a> Inputs<'a> {
             cordoned: cordoned(node),
             desired,
             assigned,
-            verified: assigned.is_some_and(|assigned| self.is_verified(member, assigned, desired)),
+            verified: assigned.is_some_and(|assigned| self.is_verified(node, assigned)),
             pods: self.pods_to_evict(node),
         }
     }
@@ -214,18 +213,15 @@ impl<'a> Inputs<'a> {
         Some(differing_files(&before.files, files))
     }
 
-    /// Whether the node is alive after its services have restarted, and its resources are those of the configuration.
-    /// Heartbeats and the time of the restart are by the node's clock.
-    fn is_verified(&self, member: &Member, assigned: Assigned<'_>, desired: Option<Desired<'_>>) -> bool {
-        let Assigned { spec, status } = assigned;
+    /// Whether the node is alive after its services have restarted, and its resources are those of the assigned
+    /// configuration, also if another one is desired now. Heartbeats and the time of the restart are by the node's clock.
+    fn is_verified(&self, node: &WindowsNode, Assigned { spec, status }: Assigned<'_>) -> bool {
         let restarted = status.restarted_at.as_ref().map(|time| time.0);
         let since = restarted.or((spec.disruption != Disruption::None).then(|| spec.assigned_at()));
-        let renewed = self.snapshot.lease_renewals.get(&member.node.name).copied();
-        let heartbeat = renewed.into_iter().chain(member.node.heartbeat).max();
+        let renewed = self.snapshot.lease_renewals.get(&node.name).copied();
+        let heartbeat = renewed.into_iter().chain(node.heartbeat).max();
         let is_alive = since.is_none_or(|since| heartbeat.is_some_and(|heartbeat| heartbeat > since));
-        // The resources are compared with the profile, which a former configuration does not match.
-        let is_desired = desired.is_some_and(|desired| desired.digest == spec.digest);
-        is_alive && (!is_desired || member.config_state == Some(ConfigState::InEffect))
+        is_alive && self.node_configs.has_assigned(node, spec)
     }
 
     fn pods_to_evict(&self, node: &WindowsNode) -> PodsToEvict {

@@ -27,6 +27,7 @@ use crate::{
     ownership::Ownership,
     profile::Profile,
     release_labels,
+    render::{KUBELET_YAML, reserve::Reserves},
     revert::RevertDetector,
     workload::{Controllers, Pod, Workloads},
 };
@@ -213,6 +214,8 @@ pub struct ConfigMapView {
     pub digest: String,
     /// The digests of the values, by key.
     pub files: BTreeMap<String, String>,
+    /// The reserves of its kubelet, if it has the file for it.
+    pub reserves: Option<Reserves>,
     /// The `creationTimestamp`.
     pub created: Option<Timestamp>,
     /// Whether the ConfigMap is being deleted.
@@ -241,6 +244,7 @@ impl From<ConfigMap> for ConfigMapView {
             uid: metadata.uid.unwrap_or_default(),
             digest: digest(&data),
             files: file_digests(&data),
+            reserves: data.get(KUBELET_YAML).and_then(|file| Reserves::read(file)),
             pool: metadata.labels.and_then(|labels| labels.get(label::POOL).cloned()),
             created: metadata.creation_timestamp.map(|time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),

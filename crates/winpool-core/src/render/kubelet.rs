@@ -25,8 +25,8 @@ use super::{
 };
 use crate::{
     Problem,
-    kubernetes::quantity::{Quantity, Threshold},
-    profile::{self, Component, Kubelet, Profile, Resource},
+    kubernetes::quantity::Threshold,
+    profile::{self, Component, Kubelet, Profile},
 };
 
 const LOGGING: &str = "logging";
@@ -255,11 +255,6 @@ pub(super) fn eviction_hard(kubelet: &Kubelet, minor: Minor) -> Vec<(Signal, Thr
     let default = |(signal, text): (Signal, &str)| Some((signal, text.parse::<Threshold>().ok()?));
     let configured = |(signal, default)| (signal, kubelet.eviction_hard.get(&signal).copied().unwrap_or(default));
     eviction::defaults(minor).into_iter().filter_map(default).map(configured).collect()
-}
-
-/// `systemReserved` and `kubeReserved` of a resource.
-pub(super) fn reserved(kubelet: &Kubelet, resource: Resource) -> [Option<Quantity>; 2] {
-    [kubelet.system_reserved.get(&resource).copied(), kubelet.kube_reserved.get(&resource).copied()]
 }
 
 pub(super) fn taint_fields(taint: &Taint) -> Strings<'_> {

@@ -8,14 +8,14 @@
 //! A reserve that the profile does not set keeps its unknown value from the node's own configuration, so less of such a
 //! resource may be allocatable than expected.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
+use serde_json::{Map, Value};
 use winpool_api::facts::{
     Minor,
     eviction::{self, Signal},
 };
 
-use super::kubelet::{eviction_hard, reserved};
 use crate::{
     Problem,
     kubernetes::quantity::{Quantity, Threshold},
@@ -28,18 +28,100 @@ pub const TOLERANCE: i64 = 1 << 20;
 /// The default of `maxPods`.
 const DEFAULT_MAX_PODS: i64 = 110;
 
-/// The allocatable resources that a kubelet of a minor reports with the configuration of a profile, if the node's own
-/// configuration reserves nothing.
-pub fn allocatable(profile: &Profile, minor: Minor, capacity: &Resources) -> Resources {
-    let reserve = |resource, capacity| configured(&profile.kubelet, minor, resource, capacity);
-    Resources { pods: Some(pods(&profile.kubelet, capacity)), ..less(capacity, reserve) }
+/// The settings of a kubelet that its allocatable resources depend on. The default is that of kubelets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reserves {
+    /// `systemReserved` and `kubeReserved`.
+    reserved: [BTreeMap<Resource, Quantity>; 2],
+    /// The thresholds that are set. Other signals have the minor's defaults.
+    eviction_hard: BTreeMap<Signal, Threshold>,
+    max_pods: i64,
+    pods_per_core: Option<i64>,
 }
 
-/// The allocatable resources that a kubelet of a minor reports with its defaults.
-fn allocatable_by_default(minor: Minor, capacity: &Resources) -> Resources {
+impl Default for Reserves {
+    fn default() -> Self {
+        Self {
+            reserved: Default::default(),
+            eviction_hard: BTreeMap::new(),
+            max_pods: DEFAULT_MAX_PODS,
+            pods_per_core: None,
+        }
+    }
+}
+
+impl From<&Kubelet> for Reserves {
+    fn from(kubelet: &Kubelet) -> Self {
+        Self {
+            reserved: [kubelet.system_reserved.clone(), kubelet.kube_reserved.clone()],
+            eviction_hard: kubelet.eviction_hard.clone(),
+            max_pods: kubelet.max_pods.into(),
+            pods_per_core: kubelet.extra(PODS_PER_CORE).and_then(Value::as_i64),
+        }
+    }
+}
+
+/// The field that limits the pods by the number of processors.
+const PODS_PER_CORE: &str = "podsPerCore";
+
+impl Reserves {
+    /// Reads them from a rendered KubeletConfiguration.
+    pub fn read(configuration: &str) -> Option<Self> {
+        let fields: Map<String, Value> = serde_saphyr::from_str(configuration).ok()?;
+        let texts = |name: &str| fields.get(name).and_then(Value::as_object).into_iter().flatten();
+        let reserved = |name: &str| {
+            let amount =
+                |(resource, text): (&String, &Value)| Some((Resource::named(resource)?, text.as_str()?.parse().ok()?));
+            texts(name).filter_map(amount).collect()
+        };
+        let threshold = |(signal, text): (&String, &Value)| {
+            let signal = Signal::ALL.into_iter().find(|known| known.name() == signal)?;
+            Some((signal, text.as_str()?.parse().ok()?))
+        };
+        let number = |name: &str| fields.get(name).and_then(Value::as_i64);
+        Some(Self {
+            reserved: ["systemReserved", "kubeReserved"].map(reserved),
+            eviction_hard: texts("evictionHard").filter_map(threshold).collect(),
+            max_pods: number("maxPods").unwrap_or(DEFAULT_MAX_PODS),
+            pods_per_core: number(PODS_PER_CORE),
+        })
+    }
+
+    /// `systemReserved` and `kubeReserved` of a resource.
+    fn of(&self, resource: Resource) -> [Option<Quantity>; 2] {
+        [&self.reserved[0], &self.reserved[1]].map(|reserved| reserved.get(&resource).copied())
+    }
+
+    /// The reserved amount of a resource, in the units of [`Resources`].
+    fn amount(&self, minor: Minor, resource: Resource, capacity: i64) -> i64 {
+        let reserves = self.of(resource).into_iter().flatten().map(|quantity| in_units(resource, quantity));
+        let signal = eviction::defaults(minor).into_iter().find(|(signal, _)| reserved_by(*signal) == Some(resource));
+        let threshold = signal
+            .and_then(|(signal, default)| self.eviction_hard.get(&signal).copied().or_else(|| default.parse().ok()));
+        let evicted_at = threshold.map_or(0, |threshold: Threshold| in_units(resource, threshold.of(capacity)));
+        reserves.fold(evicted_at, i64::saturating_add)
+    }
+
+    /// `maxPods`, limited by `podsPerCore`.
+    fn pods(&self, capacity: &Resources) -> i64 {
+        match (self.pods_per_core.filter(|per_core| *per_core > 0), capacity.cpu_milli) {
+            (Some(per_core), Some(milli)) => self.max_pods.min(per_core.saturating_mul(milli / 1000)),
+            _ => self.max_pods,
+        }
+    }
+}
+
+/// The allocatable resources that a kubelet of a minor reports, if the node's own configuration reserves nothing.
+pub fn allocatable(reserves: &Reserves, minor: Minor, capacity: &Resources) -> Resources {
+    let left = |resource| {
+        let has = amount(capacity, resource)?;
+        Some(has.saturating_sub(reserves.amount(minor, resource, has)).max(0))
+    };
     Resources {
-        pods: Some(DEFAULT_MAX_PODS),
-        ..less(capacity, |resource, capacity| by_default(minor, resource, capacity))
+        cpu_milli: left(Resource::Cpu),
+        memory: left(Resource::Memory),
+        ephemeral_storage: left(Resource::EphemeralStorage),
+        pods: Some(reserves.pods(capacity)),
     }
 }
 
@@ -60,7 +142,8 @@ pub fn reservations(minor: Minor, capacity: &Resources, reported: &Resources) ->
     let of_resource = |resource| {
         let (has, left) = (amount(capacity, resource)?, amount(reported, resource)?);
         let signal = Signal::ALL.into_iter().find(|signal| reserved_by(*signal) == Some(resource));
-        Some(Reservation { resource, reserved: has - left, signal, by_default: by_default(minor, resource, has) })
+        let by_default = Reserves::default().amount(minor, resource, has);
+        Some(Reservation { resource, reserved: has - left, signal, by_default })
     };
     Resource::ALL.into_iter().filter_map(of_resource).collect()
 }
@@ -97,27 +180,27 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares the reported resources of a node with the configuration of a profile. A node that does not report memory
+/// Compares the reported resources of a node with those of a configuration. A node that does not report memory
 /// and pods counts as [`ConfigState::NotDelivered`].
-pub fn config_state(profile: &Profile, minor: Minor, capacity: &Resources, reported: &Resources) -> ConfigState {
+pub fn config_state(reserves: &Reserves, minor: Minor, capacity: &Resources, reported: &Resources) -> ConfigState {
     if capacity.memory.is_none() || reported.memory.is_none() || reported.pods.is_none() {
         return ConfigState::NotDelivered;
     }
-    let is_exact = |resource| reserved(&profile.kubelet, resource).iter().all(Option::is_some);
-    let differences = differences(&allocatable(profile, minor, capacity), reported, is_exact);
+    let is_exact = |resource| reserves.of(resource).iter().all(Option::is_some);
+    let differences = differences(&allocatable(reserves, minor, capacity), reported, is_exact);
     if differences.is_empty() {
         return ConfigState::InEffect;
     }
-    match self::differences(&allocatable_by_default(minor, capacity), reported, |_| true).is_empty() {
+    match self::differences(&allocatable(&Reserves::default(), minor, capacity), reported, |_| true).is_empty() {
         true => ConfigState::NotDelivered,
         false => ConfigState::Differs(differences),
     }
 }
 
-/// Whether a node with the configuration of a profile has less of a resource for pods than it reports now, so that the
+/// Whether a node with a configuration has less of a resource for pods than it reports now, so that the
 /// kubelet may reject pods that run there when it restarts (kubernetes/kubernetes#105523).
-pub fn shrinks(profile: &Profile, minor: Minor, capacity: &Resources, reported: &Resources) -> bool {
-    let expected = allocatable(profile, minor, capacity);
+pub fn shrinks(reserves: &Reserves, minor: Minor, capacity: &Resources, reported: &Resources) -> bool {
+    let expected = allocatable(reserves, minor, capacity);
     let is_less = |resource| {
         let tolerance = if resource == Resource::Cpu { 0 } else { TOLERANCE };
         let amounts = amount(&expected, resource).zip(amount(reported, resource));
@@ -128,14 +211,15 @@ pub fn shrinks(profile: &Profile, minor: Minor, capacity: &Resources, reported: 
 
 /// The problem with a profile that reserves at least all of a resource on a node.
 pub fn capacity_problem(profile: &Profile, minor: Minor, capacity: &Resources) -> Option<Problem> {
+    let reserves = Reserves::from(&profile.kubelet);
     Resource::ALL.into_iter().find_map(|resource| {
         let has = amount(capacity, resource)?;
-        let wanted = configured(&profile.kubelet, minor, resource, has);
+        let wanted = reserves.amount(minor, resource, has);
         if wanted == 0 || wanted < has {
             return None;
         }
-        let [system, kube] = reserved(&profile.kubelet, resource)
-            .map(|quantity| quantity.map_or(0, |quantity| in_units(resource, quantity)));
+        let [system, kube] =
+            reserves.of(resource).map(|quantity| quantity.map_or(0, |quantity| in_units(resource, quantity)));
         let field = if system >= kube { "systemReserved" } else { "kubeReserved" };
         let [wanted, has] = [wanted, has].map(|units| resource.quantity(units));
         let wrong = format!("{wanted} of {} are reserved, but the node has only {has}", resource.name());
@@ -147,50 +231,12 @@ pub fn capacity_problem(profile: &Profile, minor: Minor, capacity: &Resources) -
     })
 }
 
-fn less(capacity: &Resources, reserve: impl Fn(Resource, i64) -> i64) -> Resources {
-    let left = |resource| amount(capacity, resource).map(|has: i64| has.saturating_sub(reserve(resource, has)).max(0));
-    Resources {
-        cpu_milli: left(Resource::Cpu),
-        memory: left(Resource::Memory),
-        ephemeral_storage: left(Resource::EphemeralStorage),
-        pods: capacity.pods,
-    }
-}
-
-/// The reserved amount of a resource with a configuration, in the units of [`Resources`].
-fn configured(kubelet: &Kubelet, minor: Minor, resource: Resource, capacity: i64) -> i64 {
-    let reserves = reserved(kubelet, resource).into_iter().flatten().map(|quantity| in_units(resource, quantity));
-    let threshold =
-        eviction_hard(kubelet, minor).into_iter().find(|(signal, _)| reserved_by(*signal) == Some(resource));
-    let evicted_at = threshold.map_or(0, |(_, threshold)| in_units(resource, threshold.of(capacity)));
-    reserves.fold(evicted_at, i64::saturating_add)
-}
-
-/// The reserved amount of a resource by default.
-fn by_default(minor: Minor, resource: Resource, capacity: i64) -> i64 {
-    let mut defaults = eviction::defaults(minor).into_iter();
-    let threshold = defaults.find_map(|(signal, text)| {
-        (reserved_by(signal) == Some(resource)).then(|| text.parse::<Threshold>().ok()).flatten()
-    });
-    threshold.map_or(0, |threshold| in_units(resource, threshold.of(capacity)))
-}
-
 /// The resource that a hard threshold for a signal reserves.
 const fn reserved_by(signal: Signal) -> Option<Resource> {
     match signal {
         Signal::MemoryAvailable => Some(Resource::Memory),
         Signal::NodefsAvailable => Some(Resource::EphemeralStorage),
         Signal::ImagefsAvailable => None,
-    }
-}
-
-/// `maxPods`, limited by `podsPerCore`.
-fn pods(kubelet: &Kubelet, capacity: &Resources) -> i64 {
-    let most = i64::from(kubelet.max_pods);
-    let per_core = kubelet.extra("podsPerCore").and_then(serde_json::Value::as_i64).filter(|per_core| *per_core > 0);
-    match (per_core, capacity.cpu_milli) {
-        (Some(per_core), Some(milli)) => most.min(per_core.saturating_mul(milli / 1000)),
-        _ => most,
     }
 }
 
@@ -233,8 +279,13 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
+    use winpool_api::facts::{Build, ContainerRuntime, ContainerdVersion};
+
     use super::*;
-    use crate::profile;
+    use crate::{
+        profile,
+        render::{KUBELET_YAML, Variant, render},
+    };
 
     const GI: i64 = 1 << 30;
     const MI: i64 = 1 << 20;
@@ -246,20 +297,28 @@ mod tests {
         profile::check(&serde_json::from_value(json!({"kubelet": kubelet})).unwrap()).unwrap()
     }
 
+    fn reserves(kubelet: Value) -> Reserves {
+        Reserves::from(&profile(kubelet).kubelet)
+    }
+
     /// How a node with the reported resources differs, as text.
-    fn differences(profile: &Profile, reported: &Resources) -> Vec<String> {
-        match config_state(profile, Minor(34), &NODE, reported) {
+    fn differences(reserves: &Reserves, reported: &Resources) -> Vec<String> {
+        match config_state(reserves, Minor(34), &NODE, reported) {
             ConfigState::Differs(differences) => differences.iter().map(ToString::to_string).collect(),
             state => panic!("{state:?}"),
         }
     }
 
-    fn example() -> Profile {
-        profile(json!({
+    fn example() -> Reserves {
+        reserves(example_settings())
+    }
+
+    fn example_settings() -> Value {
+        json!({
             "systemReserved": {"cpu": "500m", "memory": "2Gi", "ephemeral-storage": "1Gi"},
             "kubeReserved": {"cpu": "200m", "memory": "512Mi"},
             "maxPods": 60,
-        }))
+        })
     }
 
     #[test]
@@ -284,8 +343,8 @@ mod tests {
             (json!({"imagefs.available": "50%"}), 500 * MI, 10_737_418_400),
         ];
         for (thresholds, memory, disk) in table {
-            let profile = profile(json!({"systemReserved": {}, "evictionHard": thresholds}));
-            let left = allocatable(&profile, Minor(34), &NODE);
+            let reserves = reserves(json!({"systemReserved": {}, "evictionHard": thresholds}));
+            let left = allocatable(&reserves, Minor(34), &NODE);
             assert_eq!(
                 (left.memory, left.ephemeral_storage),
                 (Some(16 * GI - memory), Some(100 * GI - disk)),
@@ -295,16 +354,40 @@ mod tests {
     }
 
     #[test]
+    fn a_rendered_configuration_has_the_reserves_of_its_profile() {
+        let table = [
+            json!({}),
+            example_settings(),
+            json!({"systemReserved": {}, "evictionHard": {"memory.available": "10%"}, "extra": {"podsPerCore": 10}}),
+        ];
+        for settings in table {
+            let profile = profile(settings.clone());
+            for minor in [Minor(20), Minor(34)] {
+                let variant = Variant {
+                    kubelet: minor,
+                    runtime: ContainerRuntime::Containerd("1.7.27".parse::<ContainerdVersion>().unwrap().line()),
+                    host: Build(20348),
+                };
+                let files = render(&[], &profile, &variant).unwrap().files;
+                let read = Reserves::read(&files[KUBELET_YAML]).unwrap();
+                let expected = allocatable(&Reserves::from(&profile.kubelet), minor, &NODE);
+                assert_eq!(allocatable(&read, minor, &NODE), expected, "{settings} in {minor}");
+            }
+        }
+        assert_eq!(Reserves::read("["), None);
+    }
+
+    #[test]
     fn pods_are_limited_by_pods_per_core() {
         let pods =
-            |per_core: u32| allocatable(&profile(json!({"extra": {"podsPerCore": per_core}})), Minor(34), &NODE).pods;
+            |per_core: u32| allocatable(&reserves(json!({"extra": {"podsPerCore": per_core}})), Minor(34), &NODE).pods;
         assert_eq!([0, 10, 50].map(pods), [Some(110), Some(40), Some(110)]);
     }
 
     #[test]
     fn the_state_depends_on_the_reported_resources() {
         let expected = allocatable(&example(), Minor(34), &NODE);
-        let by_default = allocatable_by_default(Minor(34), &NODE);
+        let by_default = allocatable(&Reserves::default(), Minor(34), &NODE);
         assert_eq!(config_state(&example(), Minor(34), &NODE, &expected), ConfigState::InEffect);
         assert_eq!(config_state(&example(), Minor(34), &NODE, &by_default), ConfigState::NotDelivered);
 
@@ -329,14 +412,14 @@ mod tests {
         let differing = differences(&example(), &less(expected));
         assert_eq!(differing, ["allocatable memory is 12300Mi instead of 13324Mi"], "the disk has no kubeReserved");
 
-        let memory_only = profile(json!({"systemReserved": {"memory": "2Gi"}}));
+        let memory_only = reserves(json!({"systemReserved": {"memory": "2Gi"}}));
         let expected = allocatable(&memory_only, Minor(34), &NODE);
         assert_eq!(config_state(&memory_only, Minor(34), &NODE, &less(expected)), ConfigState::InEffect);
         let more = Resources { memory: expected.memory.map(|memory| memory + GI), ..expected };
         let expected = ["allocatable memory is 14860Mi instead of at most 13836Mi"];
         assert_eq!(differences(&memory_only, &more), expected);
         assert_eq!(
-            config_state(&memory_only, Minor(34), &NODE, &allocatable_by_default(Minor(34), &NODE)),
+            config_state(&memory_only, Minor(34), &NODE, &allocatable(&Reserves::default(), Minor(34), &NODE)),
             ConfigState::NotDelivered
         );
     }
@@ -349,7 +432,7 @@ mod tests {
             change(&mut resources);
             shrinks(&example(), Minor(34), &NODE, &resources)
         };
-        assert!(shrinks(&example(), Minor(34), &NODE, &allocatable_by_default(Minor(34), &NODE)));
+        assert!(shrinks(&example(), Minor(34), &NODE, &allocatable(&Reserves::default(), Minor(34), &NODE)));
         assert!(!reported(&|_| {}));
         assert!(!reported(&|node| node.memory = node.memory.map(|memory| memory - GI)), "more is left with it");
         assert!(!reported(&|node| node.memory = node.memory.map(|memory| memory + MI)), "a rounded amount");
@@ -361,8 +444,8 @@ mod tests {
 
     #[test]
     fn a_profile_with_the_defaults_is_in_effect_on_an_unconfigured_kubelet() {
-        let nothing = profile(json!({"systemReserved": {}}));
-        let by_default = allocatable_by_default(Minor(34), &NODE);
+        let nothing = reserves(json!({"systemReserved": {}}));
+        let by_default = allocatable(&Reserves::default(), Minor(34), &NODE);
         assert_eq!(config_state(&nothing, Minor(34), &NODE, &by_default), ConfigState::InEffect);
     }
 
@@ -373,21 +456,24 @@ mod tests {
         let no_disk = Resources { ephemeral_storage: None, ..NODE };
         let expected = allocatable(&example(), Minor(34), &no_disk);
         assert_eq!(config_state(&example(), Minor(34), &no_disk, &expected), ConfigState::InEffect);
-        assert_eq!(capacity_problem(&example(), Minor(34), &nothing), None);
+        assert_eq!(capacity_problem(&profile(example_settings()), Minor(34), &nothing), None);
     }
 
     #[test]
     fn reserving_more_than_the_capacity_is_a_problem() {
         let small = Resources { memory: Some(2 * GI), ..NODE };
-        let problem = capacity_problem(&example(), Minor(34), &small).unwrap();
+        let problem = capacity_problem(&profile(example_settings()), Minor(34), &small).unwrap();
         assert_eq!(
             problem.to_string(),
             "spec.kubelet.systemReserved.memory: 3060Mi of memory are reserved, but the node has only 2Gi: reserve less, \
              or use another profile for these nodes"
         );
-        assert_eq!(capacity_problem(&example(), Minor(34), &NODE), None);
+        assert_eq!(capacity_problem(&profile(example_settings()), Minor(34), &NODE), None);
         let few = Resources { cpu_milli: Some(700), ..NODE };
-        assert_eq!(capacity_problem(&example(), Minor(34), &few).unwrap().path, "spec.kubelet.systemReserved.cpu");
+        assert_eq!(
+            capacity_problem(&profile(example_settings()), Minor(34), &few).unwrap().path,
+            "spec.kubelet.systemReserved.cpu"
+        );
     }
 
     proptest! {
@@ -396,13 +482,13 @@ mod tests {
             cpu in 0_i64..64_000, memory in 0_i64..1 << 40, disk in 0_i64..1 << 44, minor in 14_u32..=40,
             reserved in 0_u32..100_000, share in 0_u32..=100,
         ) {
-            let profile = profile(json!({
+            let reserves = reserves(json!({
                 "systemReserved": {"memory": format!("{reserved}Mi"), "cpu": format!("{reserved}m")},
                 "evictionHard": {"nodefs.available": format!("{share}%")},
             }));
             let node = Resources { cpu_milli: Some(cpu), memory: Some(memory), ephemeral_storage: Some(disk), pods: Some(110) };
-            let left = allocatable(&profile, Minor(minor), &node);
-            prop_assert_eq!(config_state(&profile, Minor(minor), &node, &left), ConfigState::InEffect);
+            let left = allocatable(&reserves, Minor(minor), &node);
+            prop_assert_eq!(config_state(&reserves, Minor(minor), &node, &left), ConfigState::InEffect);
             for (left, has) in [(left.cpu_milli, cpu), (left.memory, memory), (left.ephemeral_storage, disk)] {
                 prop_assert!((0..=has).contains(&left.unwrap()));
             }
