@@ -73,6 +73,7 @@ pub struct Metrics {
     pools: Arc<Pools>,
     images: Family<[Label; 1], Gauge>,
     unassigned: Gauge,
+    refused_claims: Family<[Label; 1], Gauge>,
     watch_errors: Family<[Label; 1], Counter>,
     watch_stalls: Family<[Label; 1], Counter>,
     watch_activity: Family<[Label; 1], Gauge>,
@@ -107,6 +108,7 @@ impl Default for Metrics {
             }),
             images: counted(all, "registry_images", "Images of pods, by the state of their registry lookup"),
             unassigned: Gauge::default(),
+            refused_claims: counted(all, "refused_claims", "Nodes that claim what they have no right to, by reason"),
             watch_errors: counted(all, "watch_errors", "Interruptions of a watch"),
             watch_stalls: counted(all, "watch_stalls", "Watches closed because they received no data"),
             watch_activity: Family::default(),
@@ -287,6 +289,11 @@ impl Metrics {
         self.unassigned.set(i64::try_from(nodes).unwrap_or(i64::MAX));
     }
 
+    /// Sets the number of nodes whose claims are refused for a reason.
+    pub fn refused_claims(&self, reason: &'static str, nodes: usize) {
+        self.refused_claims.get_or_create(&[("reason", reason)]).set(i64::try_from(nodes).unwrap_or(i64::MAX));
+    }
+
     /// All metrics, in the OpenMetrics text format.
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -322,6 +329,7 @@ mod tests {
         metrics.throttled("write");
         metrics.request_limit("write", 4);
         metrics.unassigned(2);
+        metrics.refused_claims("RecordNotVerified", 1);
         metrics.pool(
             "web",
             PoolReport { nodes: NodeCounts { matched: 3, ..NodeCounts::default() }, ..PoolReport::default() },
@@ -352,6 +360,7 @@ mod tests {
             "winpool_registry_images{state=\"failed\"} 1",
             "winpool_registry_images{state=\"pending\"} 0",
             "winpool_unassigned_nodes 2",
+            "winpool_refused_claims{reason=\"RecordNotVerified\"} 1",
             "winpool_nodes{pool=\"web\",state=\"matched\"} 3",
             concat!("winpool_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
             "# EOF",

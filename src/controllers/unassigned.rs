@@ -1,9 +1,14 @@
-//! The controller of nodes in no pool: counts them, and publishes an event on each.
+//! The controller of nodes that no pool reports: those in no pool, and those whose claim to be of a pool is refused. It
+//! counts them, and publishes an event on each.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use winpool_core::status::{event::Event, unassigned};
+use winpool_api::names::reason;
+use winpool_core::status::{
+    event::Event,
+    nodes::{refused_claims, unassigned},
+};
 
 use super::{
     context::{Context, ReconcileResult},
@@ -17,36 +22,42 @@ pub const KEY: &str = "nodes";
 /// The delay before events are retried.
 const RETRY: Duration = Duration::from_secs(15);
 
-/// The nodes with a published event, by uid.
+/// The published events, by the uid of their node and their reason.
 #[derive(Clone, Default)]
-pub struct Published(Arc<Mutex<BTreeSet<String>>>);
+pub struct Published(Arc<Mutex<BTreeSet<(String, String)>>>);
 
-/// Counts the nodes in no pool, and publishes one event on each.
+/// Counts the nodes, and publishes one event on each.
 pub async fn reconcile(context: Context, published: Published) -> ReconcileResult {
-    let events = unassigned(&context.snapshot());
-    context.metrics.unassigned(events.len());
-    let new = published.new_events(events);
+    let snapshot = context.snapshot();
+    let (unassigned, claims) = (unassigned(&snapshot), refused_claims(&snapshot));
+    context.metrics.unassigned(unassigned.len());
+    context.metrics.refused_claims(reason::RECORD_NOT_VERIFIED, claims.len());
+    let new = published.new_events([unassigned, claims].concat());
     let results = context.events.publish(&new).await;
     let requeue = if published.record(&new, &results) { Requeue::Wait } else { Requeue::After(RETRY) };
     ReconcileResult { requeue, outcome: ReconcileOutcome::Unchanged }
 }
 
 impl Published {
-    /// The events that were not published yet, or whose node was in a pool in the meantime.
+    /// The events that were not published yet, or whose cause was gone in the meantime.
     fn new_events(&self, events: Vec<Event>) -> Vec<Event> {
-        let mut nodes = self.0.lock();
-        let before = std::mem::take(&mut *nodes);
-        let (known, new): (Vec<_>, _) = events.into_iter().partition(|event| before.contains(event.about.uid()));
-        nodes.extend(known.into_iter().map(|event| event.about.uid().to_owned()));
+        let mut published = self.0.lock();
+        let before = std::mem::take(&mut *published);
+        let (known, new): (Vec<_>, _) = events.into_iter().partition(|event| before.contains(&id(event)));
+        published.extend(known.iter().map(id));
         new
     }
 
     /// Records the published events. Returns whether all were published.
     fn record(&self, events: &[Event], results: &[bool]) -> bool {
         let published = events.iter().zip(results).filter(|(_, published)| **published);
-        self.0.lock().extend(published.map(|(event, _)| event.about.uid().to_owned()));
+        self.0.lock().extend(published.map(|(event, _)| id(event)));
         !results.contains(&false)
     }
+}
+
+fn id(event: &Event) -> (String, String) {
+    (event.about.uid().to_owned(), event.reason.clone())
 }
 
 #[cfg(test)]

@@ -85,6 +85,7 @@ fn page() -> String {
     metrics.throttled("read");
     metrics.request_limit("read", 1);
     metrics.images(LookupCounts::default());
+    metrics.refused_claims("RecordNotVerified", 0);
     metrics.ready_before_taint("web", 0.0);
     metrics.node_config_rollback("web", "NotHealthy");
     let issues = [(IssueKind::Unschedulable, AffectedWorkloads { count: 1, first: Vec::new() })];

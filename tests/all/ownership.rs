@@ -1,9 +1,11 @@
 //! Verified and unverified records, deletion with Retain, and held evictions, on a model of the API server.
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use winpool_core::{
     kind::Kind,
     pool::plan::{clean_up, plan},
+    status::{event::Regarding, nodes::refused_claims},
 };
 
 use crate::model::{CLASS, Model, NODE, POD, POOL, node, pod, pool, taints};
@@ -74,13 +76,55 @@ fn a_label_or_record_that_a_kubelet_wrote_does_not_make_its_node_a_member() {
         assert_eq!(node["metadata"]["labels"].get(PROTECTED), None, "{name}");
     }
     let (status, reason, message) = condition(&model, "web", "NodesAssigned");
-    assert_eq!((status.as_str(), reason.as_str()), ("False", "RecordNotVerified"));
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "Assigned"), "a claim is no verdict on the pool");
+    assert_eq!(condition(&model, "web", "Ready").0, "True");
+    assert_eq!(
+        message,
+        "1 node belongs to this pool alone. 3 nodes have label winpool.dev/pool=web without a valid record of this operator \
+         and are not selected, so nothing is written to them: copy, label, record. Remove the label. Policy winpool-nodes of \
+         config/policies rejects such a change of a node, except by the operator"
+    );
+    let events: Vec<_> =
+        refused_claims(&model.snapshot()).into_iter().map(|event| (event.about, event.reason)).collect();
+    let about = |name: &str| {
+        let uid = model.get(NODE, name).unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+        (Regarding::Node { name: name.into(), uid }, "RecordNotVerified".to_owned())
+    };
+    assert_eq!(events, ["copy", "label", "record"].map(about));
+}
+
+#[test]
+fn records_that_the_key_does_not_verify_are_a_verdict_on_their_pool_and_those_of_one_kubelet_are_not() {
+    let assigned = |model: &Model| {
+        let (status, reason, message) = condition(model, "web", "NodesAssigned");
+        (format!("{status} {reason}"), message)
+    };
+    let mut model = converged(&json!({}), &json!([]));
+    model.put(NODE, "win-2", web_node(&json!([])));
+    model.converge();
+    let valid = record(&model, "win-1");
+    set_record(&mut model, "win-1", &valid.replace("added", "found"));
+    model.converge();
+    assert_eq!(assigned(&model).0, "True Assigned", "the record of win-2 is verified");
+    set_record(&mut model, "win-1", &valid);
+
+    // A node that the pool no longer selects has only its label and record.
+    model.edit(NODE, "win-2", |node| node["metadata"]["labels"]["agentpool"] = json!("other"));
+    model.key = 8;
+    model.converge();
+    let (reason, message) = assigned(&model);
+    assert_eq!(reason, "False RecordNotVerified");
     assert!(
-        message.starts_with("3 nodes have label winpool.dev/pool=web without a valid record of this operator")
-            && message.contains("nothing is written to them: copy, label, record. Remove the label"),
+        message.starts_with("the records on 2 nodes cannot be verified with the key in Secret winpool-ownership")
+            && message.contains("so nothing is removed from them: win-1, win-2. Restore the former Secret"),
         "{message}"
     );
-    assert!(message.ends_with("kubectl get nodes -l winpool.dev/pool=web"), "{message}");
+    model.now += SignedDuration::from_mins(1);
+    model.converge();
+    assert_eq!(condition(&model, "web", "Stalled").0, "True");
+    model.key = 7;
+    model.converge();
+    assert_eq!(assigned(&model).0, "False ReleaseHeld", "win-2 is a member again");
 }
 
 #[test]

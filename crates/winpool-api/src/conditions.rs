@@ -232,7 +232,9 @@ conditions! {
     ]);
     NODES_ASSIGNED = condition("NodesAssigned", Role::Required, ConditionStatus::False,
         "every matching node belongs to this pool alone", &[
-        row(reason::ASSIGNED, TRUE, "every matching node belongs to this pool alone", NOTHING),
+        row(reason::ASSIGNED, TRUE, "every matching node belongs to this pool alone",
+            "no action required, unless the message names nodes with the label `winpool.dev/pool` that the pool does not \
+             select: remove the label, which a kubelet may have set"),
         row(reason::NO_NODES, TRUE, "no Windows node matches, as in a pool that is scaled to zero",
             "no action required; if you expected nodes, compare `spec.nodeSelector` with `kubectl get nodes -l \
              kubernetes.io/os=windows --show-labels`"),
@@ -241,10 +243,9 @@ conditions! {
              belongs to",
             "narrow one of the selectors, or set `fallback: true` in one pool only"),
         row(reason::RECORD_NOT_VERIFIED, FALSE,
-            "nodes that the pool does not select have its label `winpool.dev/pool` without a valid record of the \
-             operator: a kubelet may have set it, or the [key](security.md#the-key) was lost. The pool does not write \
-             to them",
-            "remove the label, or restore the Secret"),
+            "the records on the nodes of the pool cannot be verified: the [key](security.md#the-key) was lost, or cannot be \
+             stored. Nothing is removed from the nodes",
+            "restore the Secret; if it is lost for good, remove the annotation `winpool.dev/owned` from the nodes"),
         row(reason::RELEASE_HELD, FALSE,
             "nodes no longer match, and no other pool matches them; they keep their taints, so that a mistake in a \
              selector does not open them to Linux pods",

@@ -3,9 +3,7 @@
 pub mod condition;
 pub mod event;
 pub mod metrics;
+pub mod nodes;
 pub mod pool;
 pub mod profile;
 pub mod rollout;
-mod unassigned;
-
-pub use unassigned::unassigned;

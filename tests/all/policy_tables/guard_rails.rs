@@ -211,7 +211,7 @@ fn only_the_operator_changes_its_taints_labels_and_annotations_on_nodes_of_an_en
         assert_eq!(by_operator.rejected_by(), ALLOWED, "operator: {change}");
         for (reason, pools) in [
             ("no pool", vec![]),
-            ("another pool", vec![with(pool(&json!({})), &["metadata", "name"], json!("batch"))]),
+            ("another pool", vec![with(pool(&json!({})), &["metadata", "name"], json!("other"))]),
             ("mode Observe", vec![pool(&json!({"mode": "Observe"}))]),
             ("paused", vec![pool(&json!({"paused": true}))]),
             ("being deleted", vec![deleting(pool(&json!({})))]),
@@ -219,6 +219,26 @@ fn only_the_operator_changes_its_taints_labels_and_annotations_on_nodes_of_an_en
             let outcome = validate(&pools, &update_of_node(ADMIN, &node(), &changed));
             assert_eq!(outcome.rejected_by(), ALLOWED, "{reason}: {change}");
         }
+    }
+}
+
+#[test]
+fn only_the_operator_gives_a_node_the_label_of_an_enforced_pool() {
+    let outside = || label("winpool.dev/pool", Value::Null);
+    let bare = || with(outside(), &["metadata", "labels"], json!({"kubernetes.io/os": "windows"}));
+    let table = [
+        ("a node in no pool", BY_NODES, pool(&json!({})), outside()),
+        ("a node without other labels", BY_NODES, pool(&json!({})), bare()),
+        ("a node of another pool", BY_NODES, pool(&json!({})), label("winpool.dev/pool", json!("batch"))),
+        ("a pool in mode Observe", ALLOWED, pool(&json!({"mode": "Observe"})), outside()),
+    ];
+    for (what, expected, pool, old) in table {
+        for user in OTHERS {
+            let outcome = validate(&[pool.clone()], &update_of_node(user, &old, &node()));
+            assert_eq!(outcome.rejected_by(), expected, "{user}: {what}");
+        }
+        let by_operator = validate(&[pool], &update_of_node(OPERATOR, &old, &node()));
+        assert_eq!(by_operator.rejected_by(), ALLOWED, "operator: {what}");
     }
 }
 

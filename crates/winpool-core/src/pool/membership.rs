@@ -86,6 +86,13 @@ impl Membership {
         self.unassigned.iter().map(AsRef::as_ref)
     }
 
+    /// The nodes that have the label of a pool without a valid record, and that the pool does not select, each with the
+    /// pool.
+    pub fn claims(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pools = self.by_pool.iter();
+        pools.flat_map(|(pool, nodes)| nodes.unverified.iter().map(|node| (node.as_str(), pool.as_str())))
+    }
+
     /// Adds a node to the lists that it belongs to, or removes it.
     fn set(&mut self, assigner: &Assigner, node: &Arc<WindowsNode>, exists: bool) {
         let assignment = assigner.assign(node);

@@ -61,9 +61,14 @@ async fn a_label_and_a_record_of_its_own_give_a_kubelet_no_protected_label_and_r
         });
         let metadata = json!({ "labels": { "winpool.dev/pool": POOL }, "annotations": annotations });
         patch(&kubelet, "rogue", metadata).await.unwrap();
-        let found = cluster.until_condition(POOL, "NodesAssigned", "False", "RecordNotVerified").await.unwrap();
-        let expected = "1 node has label winpool.dev/pool=web without a valid record of this operator";
-        assert!(found.message.starts_with(expected) && found.message.contains(": rogue. "), "{}", found.message);
+        let claimed = || async {
+            let found = cluster.condition(POOL, "NodesAssigned").await?;
+            let expected = "1 node has label winpool.dev/pool=web without a valid record of this operator";
+            ensure!(found.message.contains(expected) && found.message.contains(": rogue. "), "{}", found.message);
+            ensure!(found.status == "True", "a claim of a node is no verdict on the pool");
+            Ok(())
+        };
+        eventually("the condition names the node", SOON, claimed).await.unwrap();
         cluster.until_idle().await.unwrap();
         let node = cluster.node("rogue").await.unwrap();
         assert_eq!(node.labels().get(TIER), None);

@@ -12,7 +12,7 @@ use winpool_api::{
         SPEC_VALID,
     },
     facts::node_restriction::kubelet_may_set,
-    names::{OWNERSHIP_SECRET, label, reason},
+    names::{OWNERSHIP_SECRET, annotation, label, reason},
 };
 
 use super::{
@@ -33,7 +33,9 @@ use crate::{
         plan::Member,
         stranding::Remedy,
     },
+    record::Record,
     render::reserve,
+    status::nodes::REMOVE_CLAIM,
     text::{about_nodes, agree, counted, some_messages, some_of},
 };
 
@@ -91,20 +93,22 @@ pub fn profile_resolved(input: &ReportInput) -> ComputedCondition {
 
 /// `NodesAssigned`.
 pub fn nodes_assigned(input: &ReportInput) -> ComputedCondition {
-    let problem = held(input).or_else(|| unverified_labels(input)).or_else(|| shared(input));
+    let problem = held(input).or_else(|| unverified_members(input)).or_else(|| shared(input));
     problem.unwrap_or_else(|| {
         if let Some(other) = &input.active.other_fallback {
             let message = format!("pool {other} is already the fallback. Set spec.fallback: true in one pool only");
             return NODES_ASSIGNED.because(reason::NODE_CONFLICT, message);
         }
-        match input.active.members.len() {
-            0 => NODES_ASSIGNED.because(reason::NO_NODES, "no Windows node matches"),
+        let (reason, message) = match input.active.members.len() {
+            0 => (reason::NO_NODES, "no Windows node matches".to_owned()),
             count => {
                 let nodes = counted(count, "node");
                 let belong = nodes.agree("belongs", "belong");
-                NODES_ASSIGNED.because(reason::ASSIGNED, format!("{nodes} {belong} to this pool alone"))
+                (reason::ASSIGNED, format!("{nodes} {belong} to this pool alone"))
             }
-        }
+        };
+        let message: Vec<String> = [message].into_iter().chain(refused_claims(input)).collect();
+        NODES_ASSIGNED.because(reason, message.join(". "))
     })
 }
 
@@ -122,16 +126,44 @@ fn held(input: &ReportInput) -> Option<ComputedCondition> {
     })
 }
 
-/// Nodes with the label of the pool that are not selected and have no valid record.
-fn unverified_labels(input: &ReportInput) -> Option<ComputedCondition> {
-    about(&NODES_ASSIGNED, reason::RECORD_NOT_VERIFIED, &input.active.unverified, |nodes, names| {
+/// The nodes whose records cannot be verified, if the key is the cause: it is not stored, or verifies no record of a
+/// member. A single record proves nothing about the key, because the kubelet of its node can write it.
+fn unverified_members(input: &ReportInput) -> Option<ComputedCondition> {
+    let ownership = &input.snapshot.ownership;
+    let is_of_pool = |record: &Record| record.pool == input.pool.name;
+    let unverified = input.nodes(|member| match ownership.record_state(&member.node) {
+        RecordState::Unverified(record) => is_of_pool(record),
+        RecordState::None | RecordState::Verified { .. } => false,
+    });
+    let is_verified = |member: &Member| ownership.pool_of(&member.node).is_some();
+    if ownership.not_stored().is_none() && input.active.members.iter().any(is_verified) {
+        return None;
+    }
+    // With another key, nodes that were members by their record have only the label.
+    let former = input.active.unverified.iter().map(String::as_str).filter(|_| !unverified.is_empty());
+    let nodes: Vec<&str> = names(&unverified).into_iter().chain(former).collect();
+    about(&NODES_ASSIGNED, reason::RECORD_NOT_VERIFIED, &nodes, |nodes, names| {
+        format!(
+            "the records on {nodes} cannot be verified with the key in Secret {OWNERSHIP_SECRET}, so nothing is removed from \
+             {}: {names}. Restore the former Secret and restart the operator. If it is lost for good, remove annotation {} from \
+             these nodes: what is on them is then kept. {}",
+            nodes.agree("it", "them"),
+            annotation::OWNED,
+            input.list(),
+        )
+    })
+}
+
+/// A sentence about nodes with the label of the pool that are not selected and have no valid record. Their kubelets may
+/// have set it, so they say nothing about the pool.
+fn refused_claims(input: &ReportInput) -> Option<String> {
+    about_nodes(&input.active.unverified, |nodes, names| {
         let (has, are, them) = (nodes.agree("has", "have"), nodes.agree("is", "are"), nodes.agree("it", "them"));
         format!(
             "{nodes} {has} label {}={} without a valid record of this operator and {are} not selected, so nothing is written to \
-             {them}: {names}. Remove the label, or restore Secret {OWNERSHIP_SECRET} if it was lost. {}",
+             {them}: {names}. {REMOVE_CLAIM}",
             label::POOL,
             input.pool.name,
-            input.list(),
         )
     })
 }
