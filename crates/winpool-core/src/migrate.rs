@@ -13,7 +13,7 @@ use winpool_api::{
 use super::{
     kubernetes::quantity::Quantity,
     release_labels,
-    text::counted,
+    text::{counted, some_of},
     workload::{
         Container, Controller, Pod, SchedulingState, System, Template, WorkloadIndex, WorkloadName,
         check::{ImageLookups, image_issue},
@@ -368,7 +368,7 @@ impl Destination<'_> {
             effective.class.filter(|(_, class)| self.pool.groups.iter().all(|group| group.lacks(&class.scheduling)));
         if let Some((class, _)) = selects_others {
             let others = self.pool.classes.iter().map(|(name, _)| name.as_str()).filter(|name| *name != class);
-            let remedy = match others.collect::<Vec<_>>().join(", ") {
+            let remedy = match some_of(others) {
                 others if others.is_empty() => "Remove runtimeClassName, and select the nodes".to_owned(),
                 others => format!("Use RuntimeClass {others}"),
             };

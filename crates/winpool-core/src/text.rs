@@ -58,20 +58,25 @@ pub fn with_sources(error: &dyn Error) -> String {
     text
 }
 
-/// At most five names, and how many more there are.
+/// At most five names, each once and in alphabetical order, and how many more there are.
 pub fn some_of<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
-    first_five(all, ", ")
-}
-
-/// At most five messages, each of one or more sentences, and how many more there are.
-pub fn some_messages<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
-    first_five(all, ". ")
-}
-
-fn first_five<T: AsRef<str>>(all: impl IntoIterator<Item = T>, separator: &str) -> String {
     let all: Vec<T> = all.into_iter().collect();
-    let first: Vec<&str> = all.iter().take(NAMED).map(AsRef::as_ref).collect();
-    match all.len().saturating_sub(NAMED) {
+    let mut names: Vec<&str> = all.iter().map(AsRef::as_ref).collect();
+    names.sort_unstable();
+    first_five(names, ", ")
+}
+
+/// At most five messages, each of one or more sentences, once and in their order, and how many more there are.
+pub fn some_messages<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> String {
+    let all: Vec<T> = all.into_iter().collect();
+    first_five(all.iter().map(AsRef::as_ref), ". ")
+}
+
+fn first_five<'t>(texts: impl IntoIterator<Item = &'t str>, separator: &str) -> String {
+    let mut seen = BTreeSet::new();
+    let different: Vec<&str> = texts.into_iter().filter(|text| seen.insert(*text)).collect();
+    let first = &different[..different.len().min(NAMED)];
+    match different.len().saturating_sub(NAMED) {
         0 => first.join(separator),
         more => format!("{} and {more} more", first.join(separator)),
     }
@@ -84,12 +89,6 @@ pub fn some_of_many<T>(all: &[T], describe: impl Fn(&T) -> String) -> String {
         0 => first,
         more => format!("{first} and {more} more"),
     }
-}
-
-/// Different texts, each once, in order of first appearance.
-pub fn distinct(texts: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut seen = BTreeSet::new();
-    texts.into_iter().filter(|text| seen.insert(text.clone())).collect()
 }
 
 /// The known name that a misspelled one probably stands for: at most a third of its letters differ, apart from case.
@@ -109,6 +108,12 @@ mod tests {
         assert_eq!(some_of(["a", "b"]), "a, b");
         assert_eq!(some_of(["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
         assert_eq!(some_messages(["a: b, c", "d: e"]), "a: b, c. d: e");
+        assert_eq!(some_of(["b", "c", "a", "c", "b", "c", "a"]), "a, b, c", "each once, in alphabetical order");
+        assert_eq!(
+            some_of((0..30).map(|number| format!("node-{}", number % 7))),
+            "node-0, node-1, node-2, node-3, node-4 and 2 more"
+        );
+        assert_eq!(some_messages(["worst", "bad", "worst"]), "worst. bad", "each once, in the given order");
         assert_eq!(some_of_many(&[1, 2, 3, 4, 5, 6], u32::to_string), "1, 2, 3, 4, 5 and 1 more");
     }
     #[test]

@@ -40,7 +40,7 @@ fn an_unschedulable_workload_is_reported_by_the_pool_that_matches_best() {
                 json!({"runtimeClassName": "windows-ltsc2025"}),
                 (
                     "web Unschedulable Deployment shop/deployment: new pods cannot be scheduled to any pool: RuntimeClass",
-                    "windows-ltsc2025 does not exist. Use one of windows-ltsc2022, windows-ltsc2019",
+                    "windows-ltsc2025 does not exist. Use one of windows-ltsc2019, windows-ltsc2022",
                 ),
                 json!({"runtimeClassName": "windows-ltsc2022"}),
             ),

@@ -8,6 +8,7 @@ use winpool_api::facts::{
 };
 
 use super::{Content, Reference, tag};
+use crate::text::some_of;
 
 /// The node that runs a container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -192,7 +193,7 @@ impl fmt::Display for Incompatibility {
         match self {
             Self::Reported(error) => write!(f, "does not run: {error}"),
             Self::OtherSystem(systems) if systems.is_empty() => f.write_str("has no entry for any platform"),
-            Self::OtherSystem(systems) => write!(f, "is for {} only", systems.join(", ")),
+            Self::OtherSystem(systems) => write!(f, "is for {} only", some_of(systems)),
             Self::Windows { image, oldest, newest } if oldest == newest => {
                 write!(f, "is for {}, and the node runs only images for {}", release(*image), build_release(*newest))
             }

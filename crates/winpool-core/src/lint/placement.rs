@@ -175,14 +175,14 @@ fn untolerated_taints(effective: &EffectiveSpec<'_>, pools: &[MatchingPool<'_>])
         Some(format!("{} of pool {}", effective.untolerated_in_all(groups)?, pool.name))
     };
     let taints: Option<Vec<_>> = pools.iter().map(taint).collect();
-    taints.filter(|taints| !taints.is_empty()).map(|taints| taints.join(", "))
+    taints.filter(|taints| !taints.is_empty()).map(some_of)
 }
 
 /// A DaemonSet without pods, or with pods on nodes that do not run them: its controller reads only the template.
 fn daemon_set(template: &Template, placement: &PodPlacement<'_>, context: &LintContext<'_>) -> Option<Finding> {
     let alone = EffectiveSpec::without_class(template);
     let relies_on = |class: &str, missing: &[String]| {
-        let missing = missing.join(", ");
+        let missing = some_of(missing);
         let problem = format!("the template does not have {missing}, which RuntimeClass {class} adds to the pods");
         Finding::new(Code::DaemonsetRuntimeClass, "runtimeClassName", problem)
     };

@@ -193,7 +193,7 @@ impl fmt::Display for WorkloadIssue {
                 f,
                 "relies on RuntimeClass {class}, whose selector and tolerations the DaemonSet controller ignores. Add {} to the \
                  nodeSelector of its template, and the tolerations of the class",
-                missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+                some_of(missing.iter().map(ToString::to_string))
             ),
             Self::LinuxPodOnWindowsNode => f.write_str(
                 "is for Linux and runs on a Windows node. A NoSchedule taint does not evict it. Delete the pod, and select \

@@ -8,6 +8,7 @@ use super::{
     Scheduling, System, Template,
     scheduling_state::{ClassState, NodeGroup, PoolState, SchedulingState},
 };
+use crate::text::some_of;
 
 /// Why pods are not scheduled to any pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -368,7 +369,7 @@ impl fmt::Display for Unschedulable {
                 write!(f, "RuntimeClass {class} does not exist. Create it, or remove runtimeClassName")
             }
             Self::RuntimeClassNotFound { class, of_pools } => {
-                write!(f, "RuntimeClass {class} does not exist. Use one of {}", of_pools.join(", "))
+                write!(f, "RuntimeClass {class} does not exist. Use one of {}", some_of(of_pools))
             }
             Self::SelectorConflict { class, key, class_value, own_value } => write!(
                 f,

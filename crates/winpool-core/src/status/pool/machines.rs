@@ -165,7 +165,7 @@ fn observing(input: &ReportInput) -> Option<ComputedCondition> {
 
 fn not_expressible(rules: &MachineRules, selected: &Selected) -> Option<ComputedCondition> {
     let groups = || selected.groups.iter().filter(|group| !group.missing_labels.is_empty());
-    let missing = groups().next()?.missing_labels.join(", ");
+    let missing = some_of(&groups().next()?.missing_labels);
     let kind = rules.kind.name();
     problem(reason::SELECTOR_NOT_EXPRESSIBLE, groups().map(|group| &group.name), |names| {
         format!(
@@ -234,7 +234,7 @@ fn elsewhere(selected: &Selected) -> ComputedCondition {
 fn good(selected: &Selected) -> ComputedCondition {
     let foreign: Vec<_> = selected.groups.iter().filter(|group| !group.foreign_annotations.is_empty()).collect();
     let note = foreign.first().map(|group| {
-        format!(". {} of {} set by another client and left unchanged", group.foreign_annotations.join(", "), group.name)
+        format!(". {} of {} set by another client and left unchanged", some_of(&group.foreign_annotations), group.name)
     });
     let note = note.unwrap_or_default();
     let pending: Vec<_> = selected.groups.iter().filter(|group| group.reference != Reference::UpToDate).collect();

@@ -14,7 +14,7 @@ use winpool_api::{
 };
 
 use super::input::{NodeMessages, ReportInput, unreadable};
-use crate::{pool::plan::Member, render::reserve::ConfigState};
+use crate::{pool::plan::Member, render::reserve::ConfigState, text::some_of};
 
 /// The reasons of `RuntimeSupported` except `Supported`, worst first.
 const WORST_FIRST: [&str; 5] = [
@@ -68,7 +68,7 @@ fn missing_handler(input: &ReportInput, member: &Member) -> Option<String> {
         class.handler,
         class.name,
         if class.isolation == RuntimeClassIsolation::HyperV { " with isolation HyperV" } else { "" },
-        available.join(", ")
+        some_of(available)
     ))
 }
 
