@@ -65,6 +65,7 @@ pub struct Metrics {
     durations: Histograms<[Label; 1], TracedHistogram>,
     queues: Arc<Queues>,
     leader: Gauge,
+    lease_duration: Gauge,
     api_requests: Family<[TextLabel; 2], Counter>,
     api_durations: Histograms<[Label; 1]>,
     ready_before_taint: Histograms<[TextLabel; 1]>,
@@ -95,6 +96,7 @@ impl Default for Metrics {
             }),
             queues: Arc::default(),
             leader: Gauge::default(),
+            lease_duration: Gauge::default(),
             operations: counted(all, "operations", "Requests that write to the API server"),
             api_requests: counted(all, "api_requests", "Requests to the API server; each watch counts once"),
             // From 5 ms to 20 s, longer than the API server may take to answer a write.
@@ -126,6 +128,8 @@ impl Default for Metrics {
             metrics.watch_activity.clone(),
         );
         registry.register("leader", "Whether this replica writes: 1, or 0 as a standby", metrics.leader.clone());
+        let duration = "The duration in the Lease of the leader, which has no effect";
+        registry.register_with_unit("lease_duration", duration, Unit::Seconds, metrics.lease_duration.clone());
         registry.register_collector(Box::new(metrics.queues.clone()));
         registry.register_collector(Box::new(metrics.pools.clone()));
         registry.register("unassigned_nodes", "Windows nodes in no pool", metrics.unassigned.clone());
@@ -284,6 +288,11 @@ impl Metrics {
         }
     }
 
+    /// Sets the duration in the Lease of the leader, in seconds.
+    pub fn lease_duration(&self, seconds: i32) {
+        self.lease_duration.set(seconds.into());
+    }
+
     /// Sets the number of Windows nodes in no pool.
     pub fn unassigned(&self, nodes: usize) {
         self.unassigned.set(i64::try_from(nodes).unwrap_or(i64::MAX));
@@ -315,6 +324,7 @@ mod tests {
         metrics.controller("pool", || 3);
         metrics.reconcile("pool", ReconcileOutcome::Changed, 0.003, Some("0af7".into()));
         metrics.leader(true);
+        metrics.lease_duration(20);
         metrics.api_request("patch", Some(409), 0.03);
         metrics.api_request("watch", None, 15.0);
         metrics.ready_before_taint("web", 0.0);
@@ -342,6 +352,7 @@ mod tests {
             "winpool_reconciles_total{controller=\"pool\",outcome=\"failed\"} 0",
             "winpool_queue_depth{controller=\"pool\"} 3",
             "winpool_leader 1",
+            "winpool_lease_duration_seconds 20",
             "winpool_api_requests_total{verb=\"patch\",code=\"409\"} 1",
             "winpool_api_requests_total{verb=\"watch\",code=\"<error>\"} 1",
             "winpool_api_request_duration_seconds_bucket{le=\"0.04\",verb=\"patch\"} 1",

@@ -50,6 +50,8 @@ pub struct Elector {
     start: Instant,
     /// The last failure, and when it was logged.
     failure: Option<(String, Instant)>,
+    /// The duration in the Lease.
+    stated: Option<i32>,
 }
 
 impl Elector {
@@ -61,7 +63,17 @@ impl Elector {
         let client = direct_client(config, &metrics)?;
         let election = Election::new(identity.clone(), DURATION);
         let (api, claim) = (Api::namespaced(client, &namespace), Claim::none());
-        Ok(Self { api, namespace, identity, election, claim, metrics, start: Instant::now(), failure: None })
+        Ok(Self {
+            api,
+            namespace,
+            identity,
+            election,
+            claim,
+            metrics,
+            start: Instant::now(),
+            failure: None,
+            stated: None,
+        })
     }
 
     /// The claim that this election keeps.
@@ -99,6 +111,7 @@ impl Elector {
     /// Reads the Lease, and creates, takes or renews it.
     async fn step(&mut self) -> kube::Result<()> {
         let lease = self.api.get_opt(LEASE).await?;
+        self.report_duration(lease.as_ref());
         let view = lease.as_ref().map(view);
         let sent = self.start.elapsed();
         let attempt = self.election.attempt(view, sent);
@@ -117,6 +130,26 @@ impl Elector {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Reports the duration in the Lease, which has no effect.
+    fn report_duration(&mut self, lease: Option<&Lease>) {
+        let stated = lease.and_then(|lease| lease.spec.as_ref()?.lease_duration_seconds);
+        if let Some(seconds) = stated {
+            self.metrics.lease_duration(seconds);
+        }
+        let differs = stated.is_some_and(|seconds| u64::try_from(seconds) != Ok(DURATION.as_secs()));
+        if differs && stated != self.stated {
+            warn!(
+                lease = LEASE,
+                namespace = self.namespace,
+                seconds = stated,
+                used = DURATION.as_secs(),
+                remedy = "find the client that writes the Lease, and remove its permission",
+                "the duration in the Lease is not that of this operator, and is ignored"
+            );
+        }
+        self.stated = stated;
     }
 
     /// A Lease, with the version that was read, held by this process.
@@ -194,11 +227,9 @@ impl Elector {
 const REMEDY: &str = "create the namespace of the operator, apply its roles (config/default), and check the API server";
 
 fn view(lease: &Lease) -> LeaseView {
-    let spec = lease.spec.as_ref();
-    let seconds = spec.and_then(|spec| spec.lease_duration_seconds).and_then(|seconds| u64::try_from(seconds).ok());
+    let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
     LeaseView {
         version: lease.metadata.resource_version.clone().unwrap_or_default(),
-        holder: spec.and_then(|spec| spec.holder_identity.clone()).unwrap_or_default(),
-        duration: seconds.map_or(DURATION, Duration::from_secs),
+        holder: holder.unwrap_or_default(),
     }
 }

@@ -119,11 +119,9 @@ impl Model for TwoReplicas {
             Event::Second => *now += 1,
             Event::Attempt(index) => {
                 let process = &mut processes[index];
-                let view = lease.as_ref().map(|(version, holder)| LeaseView {
-                    version: version.to_string(),
-                    holder: holder.clone(),
-                    duration: Duration::from_secs(DURATION),
-                });
+                let view = lease
+                    .as_ref()
+                    .map(|(version, holder)| LeaseView { version: version.to_string(), holder: holder.clone() });
                 let version = lease.as_ref().map(|(version, _)| *version);
                 if process.election.attempt(view, Duration::from_secs(*now)) != Attempt::Wait {
                     process.on_the_way = Some((version, process.identity.clone()));

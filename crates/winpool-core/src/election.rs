@@ -4,7 +4,8 @@
 //! The holder renews the Lease. Its claim lasts for the duration of the Lease from the moment at which it began to send
 //! the last successful renewal. Another process takes the Lease when it has not seen a change of it for that duration,
 //! which begins after the renewal was received. So claims do not overlap, if the clocks run equally fast. Times are
-//! measured by the clock of each process and are never compared between processes; `renewTime` is not read.
+//! measured by the clock of each process and are never compared between processes; `renewTime` is not read, and neither is
+//! `leaseDurationSeconds`: everyone who can write the Lease could stop all processes with a long one.
 
 use std::time::Duration;
 
@@ -15,8 +16,6 @@ pub struct LeaseView {
     pub version: String,
     /// The identity of the holder; empty after a release.
     pub holder: String,
-    /// How long the holder may write after a renewal.
-    pub duration: Duration,
 }
 
 /// What to send to the API server.
@@ -74,7 +73,7 @@ impl Election {
     }
 
     fn has_expired(&self, now: Duration) -> bool {
-        self.seen.as_ref().is_none_or(|(seen, since)| now.saturating_sub(*since) >= seen.duration)
+        self.seen.as_ref().is_none_or(|(_, since)| now.saturating_sub(*since) >= self.duration)
     }
 
     /// The API server accepted an attempt that began to be sent at `sent`.
@@ -99,7 +98,7 @@ mod tests {
     }
 
     fn lease(version: &str, holder: &str) -> Option<LeaseView> {
-        Some(LeaseView { version: version.to_owned(), holder: holder.to_owned(), duration: DURATION })
+        Some(LeaseView { version: version.to_owned(), holder: holder.to_owned() })
     }
 
     #[test]
