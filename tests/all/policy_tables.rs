@@ -30,8 +30,9 @@ const BY_MAPS: &str = "winpool-configurations";
 /// A request to the API server.
 struct Request {
     user: &'static str,
-    /// The node in the token of the user; the token of a pod that is not on a node has other information.
-    token_of: Option<&'static str>,
+    /// The name and the UID of the node in the token of the user; the token of a pod that is not on a node has other
+    /// information.
+    token_of: Option<(&'static str, Option<&'static str>)>,
     operation: &'static str,
     resource: &'static str,
     namespace: &'static str,
@@ -47,7 +48,10 @@ impl Request {
 
     fn attributes(&self) -> evaluator::Request {
         let extra = match self.token_of {
-            Some(node) => json!({"authentication.kubernetes.io/node-name": [node]}),
+            Some((name, None)) => json!({"authentication.kubernetes.io/node-name": [name]}),
+            Some((name, Some(uid))) => json!({
+                "authentication.kubernetes.io/node-name": [name], "authentication.kubernetes.io/node-uid": [uid],
+            }),
             None if self.user == AGENT => json!({"authentication.kubernetes.io/pod-name": ["agent-1"]}),
             None => Value::Null,
         };
@@ -78,7 +82,7 @@ fn denied_by(request: &Request) -> String {
 }
 
 fn config(digest: &str) -> Value {
-    json!({"metadata": {"name": "win-1"}, "spec": {"digest": digest, "pool": "web"}})
+    json!({"metadata": {"name": "win-1"}, "spec": {"digest": digest, "pool": "web", "nodeUID": "uid-1"}})
 }
 
 fn map(managed: bool, data: &str) -> Value {
@@ -101,10 +105,13 @@ fn an_agent_writes_only_the_status_of_its_own_node() {
     let status =
         |user, token_of| Request { token_of, ..Request::new(user, "UPDATE", STATUS, config("a"), config("a")) };
     for (user, token_of, expected) in [
-        (AGENT, Some("win-1"), ALLOWED),
-        (AGENT, Some("win-2"), BY_STATUS),
-        (AGENT, Some("win-10"), BY_STATUS),
-        (AGENT, Some(""), BY_STATUS),
+        (AGENT, Some(("win-1", Some("uid-1"))), ALLOWED),
+        (AGENT, Some(("win-2", Some("uid-1"))), BY_STATUS),
+        (AGENT, Some(("win-10", Some("uid-1"))), BY_STATUS),
+        (AGENT, Some(("", Some("uid-1"))), BY_STATUS),
+        // The node was deleted and created again.
+        (AGENT, Some(("win-1", Some("uid-0"))), BY_STATUS),
+        (AGENT, Some(("win-1", None)), BY_STATUS),
         (AGENT, None, BY_STATUS),
         // RBAC limits them.
         (ADMIN, None, ALLOWED),
@@ -131,7 +138,8 @@ fn only_the_operator_writes_the_spec_of_a_node_config() {
         (COLLECTOR, "UPDATE", with_finalizer(config("a")), config("a"), ALLOWED),
         (COLLECTOR, "UPDATE", with_finalizer(config("a")), config("b"), BY_CONFIGS),
     ] {
-        let request = Request { token_of: Some("win-1"), ..Request::new(user, operation, CONFIG, old, new) };
+        let request =
+            Request { token_of: Some(("win-1", Some("uid-1"))), ..Request::new(user, operation, CONFIG, old, new) };
         assert_eq!(denied_by(&request), expected, "{user} {operation} {}", request.new);
     }
 }
