@@ -117,7 +117,7 @@ fn typed_files_of_other_programs_are_skipped_on_request() {
     let run = winpool(folder.path(), &[&files[..], &["--skip-other-files"]].concat(), "");
     assert_eq!(run.status, 0);
     let expected =
-        "winpool: skipped: 2 documents of other formats: values.yaml:1 has no kind, template.yaml:1 is a template\n";
+        "winpool: skipped: 2 documents of other formats: template.yaml:1 is a template, values.yaml:1 has no kind\n";
     assert!(run.stderr.starts_with(expected), "{}", run.stderr);
 }
 

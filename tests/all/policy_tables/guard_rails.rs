@@ -234,7 +234,7 @@ fn only_the_operator_gives_a_node_the_label_of_an_enforced_pool() {
     ];
     for (what, expected, pool, old) in table {
         for user in OTHERS {
-            let outcome = validate(&[pool.clone()], &update_of_node(user, &old, &node()));
+            let outcome = validate(std::slice::from_ref(&pool), &update_of_node(user, &old, &node()));
             assert_eq!(outcome.rejected_by(), expected, "{user}: {what}");
         }
         let by_operator = validate(&[pool], &update_of_node(OPERATOR, &old, &node()));
