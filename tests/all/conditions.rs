@@ -1,6 +1,7 @@
 //! The conditions of a pool: status, reason, and a message with a remedy.
 
 mod ready;
+mod refusals;
 
 use serde_json::{Value, json};
 use winpool_api::{WindowsNodePoolStatus, facts::Minor};

@@ -139,7 +139,8 @@ pub fn of_role(role: Role) -> impl Iterator<Item = &'static ConditionType> {
     CONDITIONS.iter().copied().filter(move |known| known.role == role)
 }
 
-/// Reasons after which the operator can continue without a change of the pool, so that `Stalled` stays False.
+/// Reasons after which the operator can continue without a change of the pool, so that `Stalled` stays False: with
+/// `WriteFailed`, unless the API server refuses the write.
 pub const TRANSIENT: [&str; 6] = [
     reason::WRITE_FAILED,
     reason::CONTESTED,
@@ -208,6 +209,8 @@ conditions! {
         row(reason::DELETING, TRUE_OR_FALSE, "a cleanup is in progress, or paused", NOTHING),
         row(reason::AS_SPECIFIED, FALSE, "the current generation was applied", NOTHING),
         row(reason::INVALID, FALSE, "nothing is applied, because the spec has mistakes", "see `SpecValid`"),
+        row(reason::WRITE_FAILED, FALSE, "the API server refuses a write, so that the generation is not applied until a \
+             person acts", "see `Ready`"),
     ]);
     STALLED = condition("Stalled", Role::Summary, ConditionStatus::True,
         "the operator cannot continue without a change to the pool or the cluster (kstatus); reason and message are \

@@ -117,6 +117,13 @@ impl Done {
         self.results.iter().filter_map(|(write, outcome)| Some((write, outcome.error()?)))
     }
 
+    /// Whether the API server refused a write, and no other one failed for a cause that may pass: a quota, a policy, a webhook,
+    /// a missing permission or an invalid object remains until a person acts.
+    pub fn is_refused(&self) -> bool {
+        let any = |matches: fn(&Outcome) -> bool| self.results.iter().any(|(_, outcome)| matches(outcome));
+        any(|outcome| matches!(outcome, Outcome::Refused(_))) && !any(|outcome| matches!(outcome, Outcome::Failed(_)))
+    }
+
     /// The failures, such as `Node win-1: connection refused`.
     pub fn failures(&self) -> impl Iterator<Item = String> + '_ {
         self.failed().map(|(write, error)| format!("{}: {error}", write.object))

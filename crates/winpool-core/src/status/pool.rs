@@ -189,7 +189,8 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
     ];
     let (ready, grace) = ready(input, &found, as_specified);
     let problem = problem(spec, &ready, &found);
-    let computed: Vec<_> = [reconciling(input, &ready), stalled(&ready), ready].into_iter().chain(found).collect();
+    let computed: Vec<_> =
+        [reconciling(input, &ready), stalled(input, &ready), ready].into_iter().chain(found).collect();
     let status = WindowsNodePoolStatus {
         cluster_api: machines::status(input),
         observed_generation: Some(pool.generation),
@@ -316,16 +317,19 @@ fn had_all(input: &ReportInput, member: &Member) -> bool {
 /// `Reconciling`: whether a new generation is still being applied.
 fn reconciling(input: &ReportInput, ready: &ComputedCondition) -> ComputedCondition {
     let new = input.pool.status.observed_generation != Some(input.pool.generation);
-    let unfinished = stored(input.pool, &RECONCILING).is_some_and(|before| before.status == "True");
+    let unfinished = stored(input.pool, &RECONCILING)
+        .is_some_and(|before| before.status == "True" || before.reason == reason::WRITE_FAILED);
     if !input.withheld && !input.done.complete && (new || unfinished) {
-        return RECONCILING.because(reason::PROGRESSING, ready.message.clone());
+        let reason = if input.done.is_refused() { reason::WRITE_FAILED } else { reason::PROGRESSING };
+        return RECONCILING.because(reason, ready.message.clone());
     }
     RECONCILING.because(reason::AS_SPECIFIED, format!("generation {} was applied", input.pool.generation))
 }
 
 /// `Stalled`: whether the operator cannot continue without a change to the pool or the cluster.
-fn stalled(ready: &ComputedCondition) -> ComputedCondition {
-    if ready.status == ConditionStatus::True || TRANSIENT.contains(&ready.reason) {
+fn stalled(input: &ReportInput, ready: &ComputedCondition) -> ComputedCondition {
+    let is_refused = ready.reason == reason::WRITE_FAILED && input.done.is_refused();
+    if ready.status == ConditionStatus::True || (TRANSIENT.contains(&ready.reason) && !is_refused) {
         return STALLED.because(reason::AS_SPECIFIED, "no action required");
     }
     STALLED.because(ready.reason, ready.message.clone())
