@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use super::{
     cycle::{Cluster, PodPhase},
     host::{Host, Output, ServiceDefinition, ServiceState},
-    layout::samples::{output, service},
 };
 
 /// The file that the kubelet of a simulated node reads when it starts. Each line that is a behaviour takes effect:
@@ -89,6 +88,15 @@ pub struct State {
 /// A simulated node.
 #[derive(Debug)]
 pub struct FakeHost(pub RefCell<State>);
+
+pub fn service(name: &str, command: &str, depends_on: &[&str]) -> ServiceDefinition {
+    let depends_on = depends_on.iter().map(|&name| name.to_owned()).collect();
+    ServiceDefinition { name: name.to_owned(), command: command.to_owned(), depends_on, ..ServiceDefinition::default() }
+}
+
+pub fn output(code: i32, stdout: &str, stderr: &str) -> Output {
+    Output { code: Some(code), stdout: stdout.into(), stderr: stderr.into() }
+}
 
 impl FakeHost {
     /// A node with containerd and a kubelet that run with a configuration.

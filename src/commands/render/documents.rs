@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use winpool_core::manifests::LocatedProblem;
+use winpool_core::{manifests::LocatedProblem, render::hosts};
 
-use super::{Rendered, directory, files::file_on_node};
+use super::{Rendered, directory};
 use crate::commands::{
     Failure, input,
     output::{self, Destination},
@@ -75,5 +75,13 @@ impl From<Rendered> for Documents {
             objects.into_iter().map(move |(name, object)| (format!("{kind}-{name}"), object))
         };
         Self { objects: kinds.into_iter().flat_map(named).collect(), texts, ..Self::default() }
+    }
+}
+
+/// The path of a file on a node. containerd reads the mirrors of each registry from a separate directory.
+pub fn file_on_node(key: &str) -> String {
+    match hosts::directory_of_key(key) {
+        Some(registry) => format!("certs.d/{registry}/hosts.toml"),
+        None => key.to_owned(),
     }
 }

@@ -12,10 +12,13 @@ use winpool_core::{
         plan::{ActivePool, Phase, Planner},
     },
     profile::Profile,
-    render::{self, Bootstrap, KUBELET_YAML, Variant, hosts, kubelet::kubeadm_patch, node_script::NodeScript},
+    render::{self, Bootstrap, KUBELET_YAML, Variant, kubelet::kubeadm_patch, node_script::NodeScript},
 };
 
-use super::{Documents, objects::locate};
+use super::{
+    documents::{Documents, file_on_node},
+    objects::locate,
+};
 
 /// The path of a KubeletConfiguration patch, below the parent of kubeadm's `patches.directory`.
 const KUBEADM_PATCH: &str = "patches/kubeletconfiguration0+merge.yaml";
@@ -69,14 +72,6 @@ fn printed(files: &BTreeMap<String, String>, format: &NodeFileFormat) -> String 
         return files.values().map(String::as_str).collect::<Vec<_>>().join("\r\n");
     }
     files.iter().map(|(path, text)| format!("==> {path} <==\n{text}\n")).collect()
-}
-
-/// The path of a file on a node. containerd reads the mirrors of each registry from a separate directory.
-pub fn file_on_node(key: &str) -> String {
-    match hosts::directory_of_key(key) {
-        Some(registry) => format!("certs.d/{registry}/hosts.toml"),
-        None => key.to_owned(),
-    }
 }
 
 fn for_kubeadm(active: &ActivePool) -> FilesAndProblems {

@@ -1,8 +1,8 @@
 //! Nodes of each layout, as their bootstrap leaves them.
 
 use crate::{
-    fake::FakeHost,
-    host::{Output, ServiceDefinition},
+    fake::{FakeHost, service},
+    host::ServiceDefinition,
 };
 
 pub const KUBEADM_CONFIG: &str = r"C:\var\lib\kubelet\config.yaml";
@@ -36,15 +36,6 @@ pub fn containerd_toml(version: u32) -> String {
          imports = [\"C:\\\\Program Files\\\\containerd\\\\conf.d\\\\*.toml\"]\n\n[plugins]\n\
          \x20 [plugins.\"{plugin}\".cni]\n    bin_dir = \"C:/opt/cni/bin\"\n"
     )
-}
-
-pub fn service(name: &str, command: &str, depends_on: &[&str]) -> ServiceDefinition {
-    let depends_on = depends_on.iter().map(|&name| name.to_owned()).collect();
-    ServiceDefinition { name: name.to_owned(), command: command.to_owned(), depends_on, ..ServiceDefinition::default() }
-}
-
-pub fn output(code: i32, stdout: &str, stderr: &str) -> Output {
-    Output { code: Some(code), stdout: stdout.into(), stderr: stderr.into() }
 }
 
 pub fn containerd_service() -> ServiceDefinition {

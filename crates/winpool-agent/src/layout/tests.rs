@@ -1,8 +1,5 @@
-use super::{
-    samples::{self, service},
-    *,
-};
-use crate::fake::{FakeHost, Service};
+use super::{samples, *};
+use crate::fake::{FakeHost, Service, service};
 
 fn refused(node: &FakeHost) -> (RefusalReason, String) {
     let refusal = detect(node).expect_err("a refusal");

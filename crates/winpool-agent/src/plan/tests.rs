@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     change_plan::{FileEdit, HealthEndpoint, Restart},
-    fake::FakeHost,
+    fake::{FakeHost, output},
     layout::samples::{self, CONTAINERD_CONFIG, EKS_CONFIG, KUBEADM_CONFIG, RKE2},
 };
 
@@ -443,7 +443,7 @@ fn a_kube_proxy_that_would_not_start_or_is_too_far_from_the_kubelet_is_refused()
     ];
     for (version, file, expected) in table {
         let mut node = samples::plain();
-        let output = samples::output(0, &format!("Kubernetes v{version}\r\n"), "");
+        let output = output(0, &format!("Kubernetes v{version}\r\n"), "");
         node.0.get_mut().programs.push(("kube-proxy.exe", "--version", output));
         match expected {
             Some(part) => {

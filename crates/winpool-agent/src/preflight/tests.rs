@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    fake::FakeHost,
-    layout::samples::{self, output},
+    fake::{FakeHost, output},
+    layout::samples,
     plan::plan,
 };
 
