@@ -48,7 +48,7 @@ async fn every_command_that_reads_a_cluster_takes_kubeconfig_and_context() {
         assert_eq!(with(&["--kubeconfig", &file]).status, 3, "{command:?} uses the current context");
         assert_eq!(with(&[]).status, 3, "{command:?} without a cluster");
         let unknown = with(&["--kubeconfig", &file, "--context", "reel"]);
-        let expected = "winpool: --context: the kubeconfig has no context reel. Existing contexts: real, gone\n";
+        let expected = "winpool: --context: the kubeconfig has no context reel. Existing contexts: gone, real\n";
         assert_eq!((unknown.status, unknown.stderr.as_str()), (2, expected), "{command:?}");
     }
 }
