@@ -15,7 +15,7 @@ use std::{
 
 use winpool::commands::{
     output::{Format, write_objects},
-    render,
+    render::{self, Documents},
 };
 use winpool_api::facts::{ContainerdVersion, Minor};
 use winpool_core::{
@@ -130,7 +130,8 @@ fn render_all(file: &std::path::Path) {
     // Some variants of the newer Windows share a ConfigMap.
     assert!(rendered.config_maps.len() > POOLS * 9, "{}", rendered.config_maps.len());
     let mut out = BufWriter::new(io::sink());
-    write_objects(&mut out, rendered.objects(), Format::Yaml).unwrap();
+    let documents = Documents::from(rendered);
+    write_objects(&mut out, documents.objects.iter().map(|(_, object)| object), Format::Yaml).unwrap();
     out.flush().unwrap();
 }
 
