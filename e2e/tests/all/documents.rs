@@ -95,11 +95,10 @@ const BEFORE: &[(&str, &str, &str)] = &[
         "mkdir deploy; cp app.yaml deploy",
     ),
     ("docs/status.md", "kubectl get wnp  ", "kubectl apply -f config/samples"),
-    ("docs/install.md", "helm install", "kubectl delete -f install.yaml"),
+    ("docs/install.md", "helm install", "kubectl delete -f install.yaml --ignore-not-found"),
     // kubectl has cached that the former commands removed the kinds.
     ("docs/install.md", "kubectl -n winpool-system rollout status", "rm -r ~/.kube/cache"),
     ("docs/install.md", "kubectl delete -k config/default", "kubectl apply -k config/default"),
-    ("docs/install.md", "kubectl delete -f install.yaml\n", "kubectl apply -f install.yaml"),
     ("docs/install.md", "kubectl delete -k crds", "kubectl apply -f install.yaml"),
     ("docs/install.md", "kubectl -n winpool-system scale", "kubectl apply -f install.yaml"),
 ];
