@@ -22,6 +22,7 @@ mod requests;
 mod stall;
 mod store;
 mod throttle;
+mod unwatched;
 mod version;
 mod views;
 mod watch;
@@ -49,6 +50,7 @@ pub use list::{ListError, is_operator_running, list_snapshot, list_workloads, wa
 pub use machines::{ClusterApiStores, infrastructure, served};
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};
 pub use store::{Change, Store};
+pub use unwatched::UnwatchedNodes;
 pub use version::VersionProbe;
 pub use views::{SandboxEvent, View};
 pub use watch::{WatchBackoff, run_watch};

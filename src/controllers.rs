@@ -49,8 +49,8 @@ use self::{
 use crate::{
     admin::{Metrics, Readiness, ReconcileOutcome},
     cluster::{
-        Caches, Claim, Elector, Events, LeadershipLost, Leases, OwnershipKeyStore, VersionProbe, Writer,
-        operator_client,
+        Caches, Claim, Elector, Events, LeadershipLost, Leases, OwnershipKeyStore, UnwatchedNodes, VersionProbe,
+        Writer, operator_client,
     },
     registry::Registry,
     telemetry,
@@ -181,6 +181,7 @@ fn context(settings: &Settings, client: &Client, caches: Arc<Caches>) -> Context
         writer,
         events: Events::new(client.clone()),
         leases: Leases::new(client.clone()),
+        unwatched: UnwatchedNodes::new(client.clone()),
         metrics: settings.metrics.clone(),
         failures: LogDeduplicator::default(),
         failed_nodes: FailedNodes::default(),

@@ -223,6 +223,7 @@ impl Caches {
             namespace: self.namespace.clone(),
             pools,
             nodes,
+            unwatched: None,
             profiles: self.profiles.all(),
             runtime_classes: self.runtime_classes.all(),
             config_maps: self.config_maps.all(),

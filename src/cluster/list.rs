@@ -33,7 +33,7 @@ use super::{
 };
 
 /// The number of objects in a page of a list.
-const PAGE: u32 = 500;
+pub(super) const PAGE: u32 = 500;
 /// The name of the operator's Deployment.
 const DEPLOYMENT: &str = "winpool";
 

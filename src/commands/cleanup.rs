@@ -23,7 +23,7 @@ use winpool_core::{
 use super::{Failure, connect, input, progress::Progress, workloads};
 use crate::{
     admin::Metrics,
-    cluster::{self, ListError, Writer, WrittenVersion},
+    cluster::{self, ListError, UnwatchedNodes, Writer, WrittenVersion},
 };
 
 /// How many times the cleanup is attempted while other clients change the same objects.
@@ -83,9 +83,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         let ownership = ownership(&client, &namespace, trust_records).await;
         let progress = Progress::start("reading the cluster", "request");
         let reader = progress.counting(client.clone());
-        let snapshot = cluster::list_snapshot(&reader, &namespace).await.map_err(unreachable)?;
-        let snapshot = Snapshot { ownership, ..snapshot };
-        let snapshot = workloads::added(&reader, snapshot, KEPT_LABELS).await;
+        let snapshot = read(&reader, &namespace, ownership).await?;
         drop(progress);
         let pools = selected_pools(&snapshot, &requested)?;
         let unverified = unverified_records(&snapshot, &requested);
@@ -110,6 +108,15 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         remove(&client, snapshot, &pools).await?;
         fail_on_unverified(unverified.len())
     })
+}
+
+/// The cluster, with the nodes that have lost the label of Windows nodes.
+async fn read(client: &Client, namespace: &str, ownership: Arc<Ownership>) -> Result<Snapshot, Failure> {
+    let snapshot = cluster::list_snapshot(client, namespace).await.map_err(unreachable)?;
+    let unwatched = UnwatchedNodes::new(client.clone()).recorded().await;
+    let unwatched = unwatched.map_err(|error| Failure::Cluster(format!("cannot list all nodes: {error}")))?;
+    let snapshot = Snapshot { ownership, unwatched: Some(unwatched), ..snapshot };
+    Ok(workloads::added(client, snapshot, KEPT_LABELS).await)
 }
 
 /// How the ownership records on nodes are verified. Without a key none is valid.
@@ -144,7 +151,12 @@ fn unverified_records(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Vec<
         let is_requested = requested.is_empty() || requested.contains(&record.pool);
         is_requested.then(|| format!("Node {} (pool {}): {}", node.name, record.pool, entries.join(", ")))
     };
-    snapshot.nodes.values().filter(|node| !is_verified(node)).filter_map(|node| description(node)).collect()
+    all_nodes(snapshot).filter(|node| !is_verified(node)).filter_map(description).collect()
+}
+
+/// The nodes of the snapshot, and those that no watch selects.
+fn all_nodes(snapshot: &Snapshot) -> impl Iterator<Item = &WindowsNode> {
+    snapshot.nodes.values().map(AsRef::as_ref).chain(snapshot.unwatched.iter().flatten())
 }
 
 fn fail_on_unverified(records: usize) -> Result<(), Failure> {
@@ -165,7 +177,7 @@ fn unreachable(error: ListError) -> Failure {
 /// The requested pools, or all.
 fn selected_pools(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Result<BTreeSet<String>, Failure> {
     // Trusted records may belong to deleted pools.
-    let of_records = snapshot.nodes.values().filter_map(|node| snapshot.ownership.pool_of(node));
+    let of_records = all_nodes(snapshot).filter_map(|node| snapshot.ownership.pool_of(node));
     let of_records = of_records.filter(|_| *snapshot.ownership == Ownership::TrustAll).map(str::to_owned);
     let known: BTreeSet<String> = snapshot.pools.names().map(str::to_owned).chain(of_records).collect();
     if requested.is_empty() {
@@ -245,9 +257,7 @@ async fn remove(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String
             return finish(&plans, &remaining);
         }
         input::note("other clients changed the same objects, retrying");
-        let ownership = snapshot.ownership;
-        snapshot = Snapshot { ownership, ..cluster::list_snapshot(client, &namespace).await.map_err(unreachable)? };
-        snapshot = workloads::added(client, snapshot, KEPT_LABELS).await;
+        snapshot = read(client, &namespace, snapshot.ownership).await?;
     }
     Err(Failure::Cluster(format!(
         "other clients changed the same objects in {ATTEMPTS} attempts. Stop these clients, and run cleanup again"

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     admin::{Metrics, ReconcileOutcome},
-    cluster::{Caches, Events, Leases, Writer, WrittenVersion},
+    cluster::{Caches, Events, Leases, UnwatchedNodes, Writer, WrittenVersion},
 };
 
 /// What the controllers need to run.
@@ -34,6 +34,8 @@ pub struct Context {
     pub events: Events,
     /// Reads the Leases of nodes.
     pub leases: Leases,
+    /// Lists the nodes that no watch selects.
+    pub unwatched: UnwatchedNodes,
     /// The metrics.
     pub metrics: Metrics,
     /// The failures that were logged.

@@ -28,7 +28,13 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
     if !verified.is_empty() {
         snapshot.lease_renewals = context.leases.renewals(verified).await;
     }
-    let Some(plan) = info_span!("plan").in_scope(|| plan(&snapshot, pool)) else {
+    let plan = |snapshot: &Snapshot| info_span!("plan").in_scope(|| plan(snapshot, pool));
+    let mut planned = plan(&snapshot);
+    if planned.as_ref().is_some_and(Plan::awaits_unwatched) {
+        snapshot.unwatched = context.unwatched.of_pool(pool, &snapshot.ownership).await;
+        planned = plan(&snapshot);
+    }
+    let Some(plan) = planned else {
         context.metrics.remove_pool(pool);
         context.failed_nodes.update(pool, Vec::new());
         return ReconcileResult::not_found();

@@ -140,17 +140,15 @@ impl Model {
         fn read<T: serde::de::DeserializeOwned>(object: &Value) -> T {
             serde_json::from_value(object.clone()).unwrap()
         }
+        let read_node = |node| WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node));
         let is_windows = |node: &&Value| node["metadata"]["labels"]["kubernetes.io/os"] == "windows";
         Snapshot {
             now: self.now,
             namespace: "winpool-system".into(),
             pools: self.all(POOL).map(|object| Pool::from_object(read(object))).collect(),
             profiles: self.all(PROFILE).map(|object| ProfileView::from_object(read(object))).collect(),
-            nodes: self
-                .all(NODE)
-                .filter(is_windows)
-                .map(|node| WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node)))
-                .collect(),
+            nodes: self.all(NODE).filter(is_windows).map(read_node).collect(),
+            unwatched: Some(self.all(NODE).filter(|node| !is_windows(node)).map(read_node).collect()),
             runtime_classes: self
                 .all(CLASS)
                 .map(|class| RuntimeClassView::from(read::<k8s_openapi::api::node::v1::RuntimeClass>(class)))

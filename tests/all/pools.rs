@@ -3,7 +3,10 @@
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use winpool_api::{RuntimeClassState, WindowsNodePoolStatus};
-use winpool_core::pool::plan::plan;
+use winpool_core::{
+    operation::Action,
+    pool::{Snapshot, plan::plan},
+};
 
 use crate::model::{CLASS, CONFIG, Model, NODE, POOL, PROFILE, node, pool, profile, taints};
 
@@ -481,6 +484,26 @@ fn a_cleanup_hands_a_node_over_to_the_pool_that_selects_it_without_removing_its_
     model.converge_watched(|model| assert_eq!(taints(win(model)), ["os=windows:NoSchedule"]));
     assert_eq!(label(win(&model), "winpool.dev/pool"), Some("rest"));
     assert_eq!(model.names(POOL), ["rest"]);
+}
+
+#[test]
+fn a_cleanup_releases_a_node_that_has_lost_the_label_of_windows_and_keeps_the_finalizer_until_it_is_listed() {
+    let mut model = converged(json!({"deletionPolicy": "Cleanup", "labels": {"team": "web"}}), json!([]));
+    model.edit(NODE, "win-1", |node| {
+        drop(node["metadata"]["labels"].as_object_mut().unwrap().remove("kubernetes.io/os"))
+    });
+    model.converge();
+    model.delete(POOL, "web");
+    let not_listed = plan(&Snapshot { unwatched: None, ..model.snapshot() }, "web").unwrap();
+    assert!(not_listed.awaits_unwatched());
+    let writes = not_listed.steps.iter().flatten().map(|write| write.action.name());
+    assert!(writes.clone().all(|action| action != Action::RemoveFinalizer.name()), "{:?}", writes.collect::<Vec<_>>());
+    let none = plan(&Snapshot { unwatched: Some(Vec::new()), ..model.snapshot() }, "web").unwrap();
+    assert!(none.steps.iter().flatten().any(|write| write.action == Action::RemoveFinalizer));
+    model.converge();
+    assert_eq!(model.names(POOL), Vec::<String>::new());
+    assert_eq!((taints(win(&model)), label(win(&model), "team")), (Vec::new(), None));
+    assert_eq!(win(&model)["metadata"]["annotations"].as_object().unwrap().get("winpool.dev/owned"), None);
 }
 
 #[test]

@@ -291,6 +291,57 @@ fn the_operator_changes_windows_nodes_only() {
     }
 }
 
+#[test]
+fn the_operator_removes_what_the_record_lists_from_a_node_that_has_lost_its_label() {
+    let record =
+        r#"{"pool":"web","taints":{"os:NoSchedule":"added","gpu:NoSchedule":"found"},"labels":{"team":"added"}}"#;
+    let old = json!({
+        "metadata": {
+            "name": "win-1",
+            "labels": {"winpool.dev/pool": "web", "runs.winpool.dev/ltsc2022": "true", "team": "web", "zone": "a"},
+            "annotations": {"winpool.dev/owned": record, "winpool.dev/cordoned": "{}", "example.com/note": "keep"},
+        },
+        "spec": {"unschedulable": true, "taints": [
+            {"key": "os", "value": "windows", "effect": "NoSchedule"},
+            {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
+        ]},
+    });
+    let others = json!([{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]);
+    let released = || {
+        let node = with(old.clone(), &["metadata", "labels"], json!({"zone": "a"}));
+        let node = with(node, &["metadata", "annotations"], json!({"example.com/note": "keep"}));
+        with(with(node, &["spec", "unschedulable"], Value::Null), &["spec", "taints"], others.clone())
+    };
+    let claimed = json!({"winpool.dev/owned": "{}", "example.com/note": "keep"});
+    let table = [
+        ("everything of winpool is removed", ALLOWED, released()),
+        ("the record is kept", ALLOWED, with(released(), &["metadata", "annotations"], claimed)),
+        ("a label of others is removed", BY_OPERATOR, with(released(), &["metadata", "labels"], json!({}))),
+        ("a label is changed", BY_OPERATOR, with(released(), &["metadata", "labels", "zone"], json!("b"))),
+        ("a label is added", BY_OPERATOR, with(released(), &["metadata", "labels", "team2"], json!("b"))),
+        ("an annotation of others is removed", BY_OPERATOR, with(released(), &["metadata", "annotations"], json!({}))),
+        (
+            "a taint that the record has as found is removed",
+            BY_OPERATOR,
+            with(released(), &["spec", "taints"], json!([])),
+        ),
+        (
+            "a taint is added",
+            BY_OPERATOR,
+            with(old.clone(), &["spec", "taints"], json!([{"key": "a", "effect": "NoExecute"}])),
+        ),
+    ];
+    for (change, expected, new) in table {
+        assert_eq!(validate(&[], &update_of_node(OPERATOR, &old, &new)).rejected_by(), expected, "{change}");
+    }
+    let schedulable = with(old.clone(), &["spec", "unschedulable"], Value::Null);
+    let cordoned = validate(&[], &update_of_node(OPERATOR, &schedulable, &old));
+    assert_eq!(cordoned.rejected_by(), BY_OPERATOR, "the node is cordoned");
+    let unrecorded = with(old.clone(), &["metadata", "annotations", "winpool.dev/owned"], Value::Null);
+    let without_record = validate(&[], &update_of_node(OPERATOR, &unrecorded, &released()));
+    assert_eq!(without_record.rejected_by(), BY_OPERATOR, "there is no record");
+}
+
 fn class(name: &str) -> Value {
     json!({
         "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "winpool", "winpool.dev/pool": "web"}},

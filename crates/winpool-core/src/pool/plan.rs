@@ -66,6 +66,8 @@ pub enum Phase {
         handed_over: Vec<String>,
         /// The nodes whose records name the pool and cannot be verified: nothing is removed from them.
         unverified: Vec<String>,
+        /// Whether the finalizer stays only until the nodes that no watch selects are listed: see [`Snapshot::unwatched`].
+        awaits_unwatched: bool,
     },
 }
 
@@ -195,7 +197,7 @@ impl<'a> Planner<'a> {
         let holds = Holds { evictions: &evictions, taints: &taints, replaced };
         let members = self.plan_members(&of_pool.members, (pool, spec), &configs, &classes, holds);
         let written = members.iter().filter_map(|member| nodes::write(&member.node, &member.plan, &snapshot.ownership));
-        let patches = written.chain(self.released(&of_pool.released)).collect();
+        let patches = written.chain(self.released(of_pool.released.iter().map(AsRef::as_ref))).collect();
         let applied = self.applied(pool, spec, &members, &of_pool.recorded, &taints);
         let delivery = delivery::plan(snapshot, (pool, spec), &members, &configs, |node| self.has_agent(node));
         let machines = machines::plan(snapshot, (pool, spec), &nodes);
@@ -297,7 +299,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The writes that release nodes.
-    fn released<'n>(&'n self, nodes: impl IntoIterator<Item = &'n Arc<WindowsNode>>) -> impl Iterator<Item = Write> {
+    fn released<'n>(&'n self, nodes: impl IntoIterator<Item = &'n WindowsNode>) -> impl Iterator<Item = Write> {
         let mut planner = NodePlanner::new(self.snapshot, &self.applied, None);
         let ownership = &self.snapshot.ownership;
         nodes
@@ -306,7 +308,8 @@ impl<'a> Planner<'a> {
     }
 
     /// Removes everything in reverse order: labels and taints, RuntimeClasses and configurations, the finalizer. A node
-    /// that another pool takes over is not changed, so that it always has the taints of one of the pools.
+    /// that another pool takes over is not changed, so that it always has the taints of one of the pools. The finalizer
+    /// is removed after the nodes that no watch selects were listed and released.
     fn clean_up(&self, pool: &Arc<Pool>) -> Plan {
         let snapshot = self.snapshot;
         let is_taken_over = |node: &WindowsNode| {
@@ -314,12 +317,16 @@ impl<'a> Planner<'a> {
             next.is_some_and(|next| next.enforces())
         };
         let of_pool = self.membership.of(&pool.name).into_iter().flat_map(|nodes| &nodes.recorded);
-        let (handed_over, released): (Vec<_>, Vec<_>) = of_pool.partition(|node| is_taken_over(node));
+        let (handed_over, mut released): (Vec<&WindowsNode>, Vec<_>) =
+            of_pool.map(AsRef::as_ref).partition(|node| is_taken_over(node));
+        let unwatched = snapshot.unwatched.iter().flatten();
+        released.extend(unwatched.filter(|node| snapshot.ownership.pool_of(node) == Some(&pool.name)));
         let patches = self.released(released.iter().copied());
-        let uncordoned = delivery::uncordoned(released.iter().map(|node| node.as_ref()));
+        let uncordoned = delivery::uncordoned(released.iter().copied());
         let first = uncordoned.chain(delivery::deleted(snapshot, &pool.name)).collect();
         let mut steps = vec![first, patches.collect::<Vec<_>>()];
         let unverified = unverified_members(snapshot, pool);
+        let mut awaits_unwatched = false;
         if handed_over.is_empty() && unverified.is_empty() {
             let (stripped, removed) = remove_classes(snapshot, pool);
             let configs =
@@ -327,14 +334,16 @@ impl<'a> Planner<'a> {
             steps.extend(machines::removed(snapshot, pool));
             steps.push(stripped);
             steps.push(removed.into_iter().chain(configs.map(|map| map.delete())).collect());
-            let is_complete = has_finalizer(pool) && !machines::is_unknown(snapshot, pool);
-            steps.push(is_complete.then(|| remove_finalizer(pool)).into_iter().collect());
+            let is_last = has_finalizer(pool) && !machines::is_unknown(snapshot, pool);
+            awaits_unwatched = is_last && snapshot.unwatched.is_none();
+            steps.extend((is_last && !awaits_unwatched).then(|| vec![remove_finalizer(pool)]));
         }
         steps.retain(|step| !step.is_empty());
         let phase = Phase::CleaningUp {
             nodes: released.len(),
             handed_over: handed_over.iter().map(|node| node.name.clone()).collect(),
             unverified,
+            awaits_unwatched,
         };
         Plan { after_failure: AfterFailure::Stop, ..Plan::new(pool, steps, phase) }
     }
@@ -422,6 +431,11 @@ impl Plan {
             Phase::Active(active) if self.pool.enforces() => Some(&active.delivery),
             Phase::Active(_) | Phase::Invalid | Phase::Retained | Phase::CleaningUp { .. } => None,
         }
+    }
+
+    /// Whether the plan goes on when the nodes that no watch selects are listed: see [`Snapshot::unwatched`].
+    pub fn awaits_unwatched(&self) -> bool {
+        matches!(self.phase, Phase::CleaningUp { awaits_unwatched: true, .. })
     }
 
     /// The nodes of a pool that is reconciled.

@@ -46,6 +46,9 @@ pub struct Snapshot {
     pub pools: Objects<Pool>,
     /// All Windows nodes, by name.
     pub nodes: Objects<WindowsNode>,
+    /// The nodes with a record that have lost the label of Windows nodes, so that no watch selects them: a kubelet can
+    /// remove it. `None` until they are listed, which only the end of a cleanup needs.
+    pub unwatched: Option<Vec<WindowsNode>>,
     /// All profiles, by name.
     pub profiles: Objects<ProfileView>,
     /// All RuntimeClasses, by name.

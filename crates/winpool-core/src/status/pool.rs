@@ -61,6 +61,8 @@ const TAINTS_HELD: Duration = Duration::from_secs(30);
 const PODS_AWAITED: Duration = Duration::from_secs(2);
 /// When to reconcile again if a RuntimeClass waits for labels that other pools set.
 const LABELS_AWAITED: Duration = Duration::from_secs(2);
+/// When to list nodes again at the end of a cleanup.
+const NODES_AWAITED: Duration = Duration::from_secs(10);
 /// The number of pending changes in status.
 const LISTED: usize = 5;
 
@@ -88,9 +90,10 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
             let input = ReportInput { snapshot, pool, spec, active, done, withheld };
             active_status(&input, plan)
         }
-        (Phase::CleaningUp { nodes, handed_over, unverified }, _) => {
-            (cleaning_up(snapshot, plan, *nodes, handed_over, unverified, done), None)
-        }
+        (Phase::CleaningUp { nodes, handed_over, unverified, awaits_unwatched }, _) => (
+            cleaning_up(snapshot, plan, *nodes, handed_over, unverified, done),
+            awaits_unwatched.then_some(NODES_AWAITED),
+        ),
         (Phase::Invalid, Ok(_)) | (Phase::Active(_), Err(_)) => (pool.status.clone(), None),
     };
     let deleted = pool.deleting && done.written().any(|write| write.action == Action::RemoveFinalizer);
@@ -140,6 +143,11 @@ fn cleaning_up(
             some_of(unverified),
             pool.name
         ),
+        _ if plan.awaits_unwatched() => {
+            "the cleanup waits until all nodes can be listed: nodes without the label kubernetes.io/os=windows may have taints \
+             and labels of the pool. The log of the operator has the error"
+                .to_owned()
+        }
         _ => format!("labels, taints and annotations of the pool are being removed from {}", counted(nodes, "node")),
     };
     let reason = if paused { reason::PAUSED } else { reason::DELETING };

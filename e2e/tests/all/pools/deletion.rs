@@ -8,9 +8,10 @@ use e2e::{
     objects::taints_of,
     wait::until,
 };
+use k8s_openapi::api::core::v1::Node;
 use kube::{
-    ResourceExt,
-    api::{DeleteParams, ListParams},
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::json;
 
@@ -111,6 +112,29 @@ async fn a_node_that_another_pool_takes_is_never_untainted_by_a_cleanup() {
     }
     fixture.until_condition("takeover-next", "NodesAssigned", "True", "Assigned").await.unwrap();
     fixture.until_condition("takeover-next", "RuntimeClassReady", "True", "Applied").await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn cleanup_releases_a_node_from_which_its_kubelet_has_removed_the_label_of_windows() {
+    let name = "unlabelled";
+    let fixture = with_one_node(name).await;
+    let more = json!({ "labels": { "team": "web" }, "deletionPolicy": "Cleanup" });
+    fixture.apply_pool_and_wait(name, spec(name, more)).await.unwrap();
+    let node = format!("{name}-1");
+    let kubelet = fixture.control_plane.client_as(&format!("system:node:{node}"), &["system:nodes"]).await.unwrap();
+    let without_label = Patch::Merge(json!({ "metadata": { "labels": { "kubernetes.io/os": null } } }));
+    let nodes: Api<Node> = Api::all(kubelet);
+    nodes.patch(&node, &PatchParams::default(), &without_label).await.unwrap();
+    fixture.until_idle().await.unwrap();
+    assert_eq!(taints_of(&fixture.node(&node).await.unwrap()), [DEFAULT_TAINT]);
+
+    fixture.pools().delete(name, &DeleteParams::background()).await.unwrap();
+    fixture.until_pool_gone(name).await.unwrap();
+    let node = fixture.node(&node).await.unwrap();
+    assert_eq!(taints_of(&node), [""; 0]);
+    let ours = node.labels().keys().chain(node.annotations().keys()).filter(|key| key.starts_with("winpool.dev/"));
+    assert_eq!((ours.count(), node.labels().get("team")), (0, None), "{node:#?}");
     fixture.nothing_was_forbidden().unwrap();
 }
 
