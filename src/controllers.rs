@@ -126,6 +126,13 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
         _ = async { tokio::join!(caches.wait_for_sync(), probes.versions.probe()) } => {}
         () = shutdown.cancelled() => return Ok(()),
     }
+    for (kind, listed) in caches.refused_lists() {
+        let mapper = mapper.clone();
+        background.spawn(async move {
+            listed.await;
+            mapper.listed(kind);
+        });
+    }
     info!(nodes = caches.nodes.len(), pools = caches.pools.len(), "caches synced");
 
     let lead = async {

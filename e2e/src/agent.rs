@@ -326,6 +326,11 @@ impl Host for Machine {
         Ok(())
     }
 
+    fn hardware_config(&self) -> Option<String> {
+        // The simulated kubelet reports the name of the node.
+        Some(format!("{{{}}}", self.name))
+    }
+
     fn run(&self, program: &str, arguments: &[String], _: Duration) -> io::Result<Output> {
         let output = |code, stdout: &str, stderr: &str| Output {
             code: Some(code),

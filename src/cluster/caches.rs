@@ -1,11 +1,15 @@
 //! The sources of a snapshot: the stores, the version of the API servers, and the history of winpool's own writes.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
 
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, join_all},
+};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
@@ -36,7 +40,7 @@ use winpool_core::{
     workload::{ControllerView, Controllers, Pod, PodController, Workloads},
 };
 
-use super::{ClusterApiStores, Store, WrittenVersion};
+use super::{ClusterApiStores, Store, View, WrittenVersion};
 
 /// The delay before rejected taints are tried again.
 const REJECTION_RETRY: SignedDuration = SignedDuration::from_secs(10);
@@ -172,23 +176,39 @@ impl Caches {
         }
     }
 
-    /// Waits for the first complete list of each kind, but only for `OPTIONAL_TIMEOUT` for ConfigMaps: they need a
-    /// separate Role, and nodes can be tainted without them. The same applies to WindowsNodeConfigs, if a pool has agents.
+    /// Waits for the first complete list of each kind, and for `OPTIONAL_TIMEOUT` for those that the API server refuses,
+    /// except pools, without which there is nothing to do: an API server that starts refuses lists for a moment. The same
+    /// applies to WindowsNodeConfigs, if a pool has agents.
     pub async fn wait_for_sync(&self) {
-        let config_maps = timeout(OPTIONAL_TIMEOUT, self.config_maps.wait_for_sync());
-        let _ = tokio::join!(
+        tokio::join!(
             self.pools.wait_for_sync(),
-            self.nodes.wait_for_sync(),
-            self.profiles.wait_for_sync(),
-            self.runtime_classes.wait_for_sync(),
-            config_maps
+            self.nodes.wait_for_answer(),
+            self.profiles.wait_for_answer(),
+            self.runtime_classes.wait_for_answer(),
+            self.config_maps.wait_for_answer()
         );
+        let _ = timeout(OPTIONAL_TIMEOUT, join_all(self.refused_lists().map(|(_, listed)| listed))).await;
         if uses_cluster_api(&self.pools.all()) {
             let _ = timeout(OPTIONAL_TIMEOUT, self.cluster_api_known()).await;
         }
         if has_agents(&self.pools.all()) {
             let _ = timeout(OPTIONAL_TIMEOUT, self.node_configs.wait_for_sync()).await;
         }
+    }
+
+    /// The kinds that the rules need and that the API server refuses to list.
+    pub fn refused(&self) -> BTreeSet<Kind> {
+        self.refused_lists().map(|(kind, _)| kind).collect()
+    }
+
+    /// The kinds that the API server refuses to list, each with the wait for its first list.
+    pub fn refused_lists(&self) -> impl Iterator<Item = (Kind, BoxFuture<'static, ()>)> {
+        fn list<V: View>(store: &Store<V>) -> Option<(Kind, BoxFuture<'static, ()>)> {
+            let store = store.clone();
+            store.is_refused().then(|| (V::KIND, async move { store.wait_for_sync().await }.boxed()))
+        }
+        let lists = [list(&self.nodes), list(&self.profiles), list(&self.runtime_classes), list(&self.config_maps)];
+        lists.into_iter().flatten()
     }
 
     /// Waits until a pool has agents.
@@ -224,6 +244,7 @@ impl Caches {
             pools,
             nodes,
             unwatched: None,
+            refused: self.refused(),
             profiles: self.profiles.all(),
             runtime_classes: self.runtime_classes.all(),
             config_maps: self.config_maps.all(),

@@ -122,6 +122,11 @@ impl<V: View> Store<V> {
         let _ = self.0.subscribe().wait_for(|contents| contents.synced().is_some()).await;
     }
 
+    /// Waits for the first complete list, or until the API server refuses it.
+    pub async fn wait_for_answer(&self) {
+        let _ = self.0.subscribe().wait_for(|contents| !matches!(contents, Contents::Awaited)).await;
+    }
+
     /// Waits for a complete list for which something holds.
     pub async fn wait_until(&self, holds: impl Fn(&Objects<V>) -> bool) {
         let _ = self.0.subscribe().wait_for(|contents| contents.synced().is_some_and(&holds)).await;

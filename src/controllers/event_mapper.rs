@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use winpool_api::names::label;
 use winpool_core::{
+    kind::Kind,
     node::WindowsNode,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
@@ -181,6 +182,11 @@ impl EventMapper {
         const KEY_CHANGED: &str = "key of the records changed";
         self.enqueue_pools(KEY_CHANGED);
         self.unassigned.enqueue(unassigned::KEY, Trigger::new(KEY_CHANGED.to_owned()));
+    }
+
+    /// The first list of a kind that the API server has refused before: enqueues all pools.
+    pub fn listed(&self, kind: Kind) {
+        self.enqueue_pools(&format!("{kind} can be listed"));
     }
 
     fn enqueue_pools(&self, trigger: &str) {

@@ -333,6 +333,27 @@ fn a_superseded_configuration_is_confirmed_only_if_the_node_reports_its_resource
 }
 
 #[test]
+fn the_report_of_an_agent_on_another_machine_is_ignored() {
+    for (agent, kubelet, expected) in [
+        ("4C4C4544-0001", "4c4c4544-0001", true),
+        ("4C4C4544-0001", "4C4C4544-0002", false),
+        // Neither an older agent nor every platform reports one.
+        ("", "4C4C4544-0002", true),
+        ("4C4C4544-0001", "", true),
+    ] {
+        let mut cluster = Cluster::new(1, never_drain());
+        cluster.model.edit(NODE, "win-1", |node| node["status"]["nodeInfo"]["systemUUID"] = json!(kubelet));
+        cluster.reconcile("web");
+        cluster.reconcile("web");
+        cluster.act();
+        cluster.model.edit(NODE_CONFIG, "win-1", |config| config["status"]["systemUUID"] = json!(agent));
+        cluster.reconcile("web");
+        let confirmed = cluster.node_config("win-1")["spec"]["confirmed"].is_string();
+        assert_eq!(confirmed, expected, "agent {agent}, kubelet {kubelet}");
+    }
+}
+
+#[test]
 fn a_renewed_lease_is_a_heartbeat() {
     let mut cluster = Cluster::new(1, never_drain());
     cluster.reconcile("web");

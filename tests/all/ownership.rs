@@ -57,6 +57,29 @@ fn condition(model: &Model, pool: &str, name: &str) -> (String, String, String) 
 const PROTECTED: &str = "node-restriction.kubernetes.io/tier";
 
 #[test]
+fn a_former_record_makes_its_node_a_held_member_again_and_changes_no_other_node() {
+    let mut model = converged(&json!({}), &json!([]));
+    let former = record(&model, "win-1");
+    model.edit(NODE, "win-1", |node| node["metadata"]["labels"]["agentpool"] = json!("none"));
+    model.edit(POOL, "web", |pool| {
+        pool["metadata"]["annotations"] = json!({"winpool.dev/allow-release": "agentpool=web"})
+    });
+    model.converge();
+    assert_eq!(taints(win(&model)), Vec::<String>::new(), "it is released");
+    model.edit(POOL, "web", |pool| pool["metadata"]["annotations"] = json!({}));
+    model.put(NODE, "win-2", node(20348, "containerd://2.1.4", &json!({"agentpool": "none"}), &json!([])));
+    model.converge();
+    let other = model.get(NODE, "win-2").unwrap().clone();
+    set_record(&mut model, "win-1", &former);
+    model.converge();
+    assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
+    let (status, reason, message) = condition(&model, "web", "NodesAssigned");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "ReleaseHeld"));
+    assert!(message.contains("win-1"), "{message}");
+    assert_eq!(*model.get(NODE, "win-2").unwrap(), other);
+}
+
+#[test]
 fn a_label_or_record_that_a_kubelet_wrote_does_not_make_its_node_a_member() {
     let mut model = converged(&json!({"labels": {PROTECTED: "gold"}}), &json!([]));
     let forged = r#"{"pool":"web","taints":{"os:NoSchedule":"added"}}"#;

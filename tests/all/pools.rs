@@ -142,8 +142,16 @@ fn a_taint_of_a_kubelet_that_registered_with_the_rendered_configuration_is_added
     model.put(NODE, "win-1", registered);
     model.put(NODE, "win-2", web_node(taint));
     model.converge();
-    assert_eq!(owned(win(&model))["taints"], json!({"os:NoSchedule": "added"}));
-    assert_eq!(owned(model.get(NODE, "win-2").unwrap())["taints"], json!({"os:NoSchedule": "found"}));
+    let origin = |model: &Model, name: &str| owned(model.get(NODE, name).unwrap())["taints"]["os:NoSchedule"].clone();
+    assert_eq!([origin(&model, "win-1"), origin(&model, "win-2")], ["added", "found"]);
+    // A kubelet can remove its record later, when an administrator may have set the taint.
+    let mut older = model.clone();
+    older.now += SignedDuration::from_mins(11);
+    older.edit(NODE, "win-1", |node| {
+        drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("winpool.dev/owned"));
+    });
+    older.converge();
+    assert_eq!(origin(&older, "win-1"), "found");
     assert_eq!(status(&model, "web").configs[0].in_effect, 1);
     assert_eq!(reason(&model, "web", "ConfigInEffect"), "Differs", "win-2 reserves no resources");
     model.delete(POOL, "web");

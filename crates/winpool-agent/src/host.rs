@@ -141,6 +141,9 @@ pub trait Host {
     /// When the service cannot be written.
     fn set_restore_service(&self, installed: bool) -> io::Result<()>;
 
+    /// The value `LastConfig` of the registry key `HKLM\SYSTEM\HardwareConfig`, such as `{4c4c4544-…}`; `None` without it.
+    fn hardware_config(&self) -> Option<String>;
+
     /// The current time.
     fn now(&self) -> Timestamp;
 

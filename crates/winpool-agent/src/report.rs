@@ -8,6 +8,7 @@ use winpool_api::{ConfigReference, NodeConfigPhase, RejectedConfig, WindowsNodeC
 
 use super::{
     change_plan::Refusal,
+    host::Host,
     journal::{Change, ConfigId, Direction, Journal, Rejection, Stage},
 };
 
@@ -27,6 +28,15 @@ pub struct Observed {
     pub changed: Vec<String>,
     /// How kubelet and container runtime are installed, once it is known.
     pub layout: String,
+    /// The UUID of the machine: see [`system_uuid`].
+    pub system_uuid: String,
+}
+
+/// The UUID of a machine as the kubelet reports it, from [`Host::hardware_config`]: Kubernetes 1.36,
+/// `getSystemUUID` in `pkg/kubelet/winstats/perfcounter_nodestats_windows.go`.
+pub fn system_uuid(host: &dyn Host) -> String {
+    let last = host.hardware_config().unwrap_or_default();
+    last.trim_matches('{').trim_matches('}').to_ascii_uppercase()
 }
 
 /// The status for the desired configuration.
@@ -39,6 +49,7 @@ pub fn status(journal: &Journal, desired: &ConfigId, observed: &Observed) -> Win
         applied: journal.applied.as_ref().map(reference),
         rejected: journal.rejected.iter().map(rejected).collect(),
         layout: observed.layout.clone(),
+        system_uuid: observed.system_uuid.clone(),
         observed_digest: desired.digest.clone(),
         observed_attempt: desired.attempt,
         restarted_at: journal.restarted.map(Time),
@@ -55,7 +66,7 @@ pub fn patch(status: &WindowsNodeConfigStatus) -> Value {
 }
 
 /// The fields of the status that are not written without a value.
-const OPTIONAL: [&str; 6] = ["reason", "message", "applied", "layout", "observedDigest", "restartedAt"];
+const OPTIONAL: [&str; 7] = ["reason", "message", "applied", "layout", "systemUUID", "observedDigest", "restartedAt"];
 
 fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeConfigPhase, &'static str, String) {
     let error = observed.error.clone().unwrap_or_default();

@@ -10,6 +10,7 @@ mod services;
 use std::{io, thread, time::Duration};
 
 use jiff::Timestamp;
+use windows_registry::LOCAL_MACHINE;
 
 use super::{
     host::{Host, Output, ServiceDefinition, ServiceState},
@@ -75,6 +76,10 @@ impl Host for Windows {
 
     fn http_status(&self, port: u16, path: &str) -> io::Result<u16> {
         loopback::http_status(port, path)
+    }
+
+    fn hardware_config(&self) -> Option<String> {
+        LOCAL_MACHINE.open(r"SYSTEM\HardwareConfig").and_then(|key| key.get_string("LastConfig")).ok()
     }
 
     fn set_restore_service(&self, installed: bool) -> io::Result<()> {

@@ -62,7 +62,7 @@ impl<'a> Worker<'a> {
         check_interval: Duration,
     ) -> io::Result<Self> {
         let cycle = Cycle::resume(host, limits)?;
-        let observed = Observed::default();
+        let observed = Observed { system_uuid: report::system_uuid(host), ..Observed::default() };
         Ok(Self { host, source, cycle, check_interval, observed, refused: None, compared: None, reported: None })
     }
 
@@ -115,7 +115,7 @@ impl<'a> Worker<'a> {
             return Ok(Next::Idle);
         }
         if !self.refused.as_ref().is_some_and(|(refused, _)| refused == desired) {
-            self.observed = Observed { preflight: true, ..Observed::default() };
+            self.observed = Observed { preflight: true, ..self.observed_machine() };
             (self.refused, self.compared) = (None, None);
             self.report(desired)?;
         }
@@ -128,17 +128,22 @@ impl<'a> Worker<'a> {
         match self.check(desired, &data) {
             Ok((layout, plan)) => {
                 self.cycle.begin(self.source, desired.clone(), plan)?;
-                self.observed = Observed { layout: layout.kind.name().to_owned(), ..Observed::default() };
+                self.observed = Observed { layout: layout.kind.name().to_owned(), ..self.observed_machine() };
                 (self.refused, self.compared) = (None, None);
                 Ok(Next::Continue)
             }
             Err(refusal) => {
                 let next = if self.recheck_after(refusal.reason).is_zero() { Next::Wait } else { Next::Idle };
-                self.observed = Observed { refusal: Some(refusal), ..Observed::default() };
+                self.observed = Observed { refusal: Some(refusal), ..self.observed_machine() };
                 self.refused = Some((desired.clone(), self.host.now()));
                 Ok(next)
             }
         }
+    }
+
+    /// What is known of the machine alone.
+    fn observed_machine(&self) -> Observed {
+        Observed { system_uuid: self.observed.system_uuid.clone(), ..Observed::default() }
     }
 
     /// Whether the configuration was refused, and is not to be checked again yet.

@@ -155,6 +155,7 @@ const FALSE: &[ConditionStatus] = &[ConditionStatus::False];
 const UNKNOWN: &[ConditionStatus] = &[ConditionStatus::Unknown];
 const TRUE_OR_FALSE: &[ConditionStatus] = &[ConditionStatus::True, ConditionStatus::False];
 const NOTHING: &str = "no action required";
+const LIST_ACTION: &str = "apply the ClusterRole, the Role and their bindings from `config/default`";
 
 const fn row(
     name: &'static str,
@@ -230,6 +231,8 @@ conditions! {
         row(reason::NOT_USED, TRUE, "the pool names no profile, so no configuration is rendered", NOTHING),
         row(reason::NOT_FOUND, FALSE, "the WindowsRuntimeProfile does not exist; nodes keep their last configuration",
             "apply the profile, or correct `spec.profileRef.name`"),
+        row(reason::LIST_REFUSED, FALSE, "the API server refuses to list profiles; nodes keep their last configuration",
+            LIST_ACTION),
         row(reason::INVALID, FALSE, "the profile has mistakes; nodes keep their last configuration",
             "correct the profile: `kubectl describe wrp NAME`"),
     ]);
@@ -241,6 +244,8 @@ conditions! {
         row(reason::NO_NODES, TRUE, "no Windows node matches, as in a pool that is scaled to zero",
             "no action required; if you expected nodes, compare `spec.nodeSelector` with `kubectl get nodes -l \
              kubernetes.io/os=windows --show-labels`"),
+        row(reason::LIST_REFUSED, FALSE, "the API server refuses to list nodes, so that nothing can be applied",
+            LIST_ACTION),
         row(reason::NODE_CONFLICT, FALSE,
             "other pools match the same nodes, or another pool is the fallback; a node stays in the pool that it \
              belongs to",
@@ -261,6 +266,8 @@ conditions! {
         row(reason::OBSERVING, FALSE, "the RuntimeClasses differ, and the pool does not write", "see `Ready`"),
         row(reason::PROGRESSING, FALSE, "the operator is writing the RuntimeClasses", NOTHING),
         row(reason::WRITE_FAILED, FALSE, "a write failed and is retried", "read the message"),
+        row(reason::LIST_REFUSED, FALSE, "the API server refuses to list RuntimeClasses, so that none is written; taints and labels are",
+            LIST_ACTION),
         row(reason::NOT_OURS, FALSE, "a RuntimeClass of this name was not created by winpool and differs from the spec",
             "use another name, delete that class, or set `adopt: true` to take it over"),
         row(reason::NAME_TAKEN, FALSE,
@@ -327,6 +334,8 @@ conditions! {
             "the ConfigMap is rejected; nodes keep the name of their previous configuration, and everything else \
              continues",
             "remove the cause: a quota, a policy, or another object of that name"),
+        row(reason::LIST_REFUSED, FALSE, "the API server refuses to list ConfigMaps, so that nodes keep their last configuration; taints and labels are written",
+            LIST_ACTION),
         row(reason::FAILED, FALSE,
             "the profile cannot be used, needs a feature that a node's version does not have, or reserves more than a \
              node has",

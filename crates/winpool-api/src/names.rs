@@ -100,6 +100,7 @@ pub mod reason {
     pub const RESOLVED: &str = "Resolved";
     pub const NOT_USED: &str = "NotUsed";
     pub const NOT_FOUND: &str = "NotFound";
+    pub const LIST_REFUSED: &str = "ListRefused";
     pub const ASSIGNED: &str = "Assigned";
     pub const NO_NODES: &str = "NoNodes";
     pub const NODE_CONFLICT: &str = "NodeConflict";

@@ -136,6 +136,11 @@ pub struct WindowsNodeConfigStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub layout: String,
+    /// The UUID of the machine on which the agent runs, as the kubelet reports it in status.nodeInfo.systemUUID of the Node. The
+    /// operator ignores a status whose UUID is that of another machine.
+    #[serde(default, rename = "systemUUID", skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
+    pub system_uuid: String,
     /// The digest that this status is about.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]

@@ -19,6 +19,8 @@ use super::{Named, kubernetes::quantity::Quantity, record::SignedRecord, release
 pub struct WindowsNode {
     pub name: String,
     pub uid: String,
+    /// `status.nodeInfo.systemUUID`; empty if it is not reported.
+    pub system_uuid: String,
     /// The `resourceVersion`, for optimistic locking.
     pub resource_version: String,
     /// The `creationTimestamp`.
@@ -152,6 +154,7 @@ impl WindowsNode {
         let Self {
             name,
             uid,
+            system_uuid,
             resource_version: _,
             created,
             labels: _,
@@ -173,6 +176,7 @@ impl WindowsNode {
             labels_writer: _,
         } = self;
         let (cordoned, owned) = ((unschedulable, cordon), (owned, registered_with));
+        let uid = (uid, system_uuid);
         (name, uid, created, taints, config, owned, ready, cordoned, os, kubelet, runtime, (capacity, allocatable))
     }
 }
@@ -195,6 +199,7 @@ impl From<Node> for WindowsNode {
         Self {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
+            system_uuid: info.system_uuid,
             resource_version: metadata.resource_version.unwrap_or_default(),
             created: metadata.creation_timestamp.map(|time| time.0),
             labels: metadata.labels.unwrap_or_default(),

@@ -180,6 +180,13 @@ impl Pool {
         self.machines().is_some() || self.status.cluster_api.is_some()
     }
 
+    /// Whether the pool writes objects of Cluster API in a namespace, or has written some that may be left.
+    pub fn has_machines_in(&self, namespace: &str) -> bool {
+        let now = self.machines().map(|rules| rules.namespace.as_str());
+        let before = self.status.cluster_api.as_ref().map(|status| status.namespace.as_str());
+        [now, before].contains(&Some(namespace))
+    }
+
     /// Whether the selector of the pool matches a node.
     pub fn selects(&self, node: &WindowsNode) -> bool {
         let members = self.spec.as_ref().map(|spec| &spec.members);

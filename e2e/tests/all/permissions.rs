@@ -200,6 +200,32 @@ async fn without_any_rule_a_request_of_the_operator_is_refused_and_reported() {
 }
 
 #[tokio::test]
+async fn a_kind_that_cannot_be_listed_costs_what_needs_it_until_it_can() {
+    let cluster = Cluster::start().await.unwrap();
+    let _kubelets = cluster.start_kubelets(vec![windows(POOL, 1, "10.0.20348.1")]).await.unwrap();
+    let rules: Vec<Rule> = ROLES.iter().flat_map(|file| rules(file).unwrap()).collect();
+    // Nodes are last, because without them there is no taint.
+    for (resource, condition) in [("configmaps", "ConfigRendered"), ("nodes", "NodesAssigned")] {
+        let lists = |rule: &&Rule| rule.permissions().iter().any(|of| of.resource == resource && of.verb == "list");
+        remove(&cluster, rules.iter().find(lists).unwrap()).await;
+        let may = || async { Ok(install::operator_may(&cluster.control_plane, &["list", resource])) };
+        let namespaced = ["list", resource, "--namespace", OPERATOR_NAMESPACE];
+        let may_in = || async { Ok(install::operator_may(&cluster.control_plane, &namespaced)) };
+        until("the rule is removed", SOON, may, |may| !may).await.unwrap();
+        until("the rule is removed", SOON, may_in, |may| !may).await.unwrap();
+        let (_operator, _) = spawn(&cluster);
+        apply(&cluster).await;
+        cluster.until_condition(POOL, condition, "False", "ListRefused").await.unwrap();
+        cluster.until_condition(POOL, "Ready", "False", "ListRefused").await.unwrap();
+        if resource != "nodes" {
+            cluster.until_tainted(POOL, OS_WINDOWS, 1).await.unwrap();
+        }
+        restore(&cluster);
+        cluster.until_ready(POOL).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn the_roles_of_kubernetes_for_users_include_the_resources() {
     let cluster = Cluster::start_with(Options::default()).await.unwrap();
     for role in ["view", "edit", "admin"] {

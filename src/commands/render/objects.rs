@@ -118,7 +118,9 @@ fn config_problems(
     let profile = resources.profiles.get(name);
     match &active.configs.state {
         // The problems of an invalid profile are reported when it is read.
-        Rendering::NotUsed | Rendering::Invalid(_) => Vec::new(),
+        Rendering::NotUsed | Rendering::Invalid(_) | Rendering::ProfilesRefused | Rendering::ConfigMapsRefused => {
+            Vec::new()
+        }
         Rendering::NotFound => {
             let wrong = format!("there is no WindowsRuntimeProfile {name} in the files");
             let remedy = "add its file with -f, or correct the name";

@@ -3,13 +3,14 @@
 
 use serde_json::json;
 use winpool_core::{
+    Objects,
     kind::Kind,
-    operation::{Done, ErrorCause, Outcome, WriteError},
-    pool::plan::plan,
+    operation::{Action, Done, ErrorCause, Outcome, WriteError},
+    pool::{Snapshot, plan::plan},
     status::pool::{Report, report},
 };
 
-use crate::model::{Model, NODE, POOL, node, pool};
+use crate::model::{Model, NODE, POOL, PROFILE, node, pool, profile};
 
 fn answer(code: u16, message: &str) -> WriteError {
     let cause = ErrorCause::Status { code, reason: String::new(), fields: [].into() };
@@ -31,6 +32,74 @@ fn reported(outcome: &Outcome) -> Report {
     });
     let done = Done { results: results.collect(), complete: outcome.succeeded() };
     report(&snapshot, &plan.with_outcomes(&done), &done)
+}
+
+/// A snapshot of a converged pool and a new node, in which objects of a kind cannot be listed.
+fn without(kind: Kind, spec: &serde_json::Value) -> (Model, Snapshot) {
+    let web_node = || node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([]));
+    let mut model = Model::new();
+    model.put(NODE, "win-1", web_node());
+    model.put(PROFILE, "standard", profile(json!({})));
+    let mut fields = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
+    fields.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    model.put(POOL, "web", pool(fields));
+    model.converge();
+    model.put(NODE, "win-2", web_node());
+    let mut snapshot = Snapshot { refused: [kind].into(), ..model.snapshot() };
+    match kind.name {
+        "Node" => snapshot.nodes = Objects::default(),
+        "WindowsRuntimeProfile" => snapshot.profiles = Objects::default(),
+        "RuntimeClass" => snapshot.runtime_classes = Objects::default(),
+        _ => snapshot.config_maps = Objects::default(),
+    }
+    (model, snapshot)
+}
+
+#[test]
+fn a_kind_that_cannot_be_listed_costs_what_needs_it_and_nothing_else() {
+    let with_profile = json!({"profileRef": {"name": "standard"}});
+    let table = [
+        (Kind::NODE, "NodesAssigned", "refuses to list nodes", vec![]),
+        (Kind::PROFILE, "ProfileResolved", "refuses to list windowsruntimeprofiles", vec!["win-2"]),
+        (Kind::RUNTIME_CLASS, "RuntimeClassReady", "refuses to list runtimeclasses", vec!["win-2"]),
+        (Kind::CONFIG_MAP, "ConfigRendered", "refuses to list configmaps", vec!["win-2"]),
+    ];
+    for (kind, condition, message, written) in table {
+        let (_, snapshot) = without(kind, &with_profile);
+        let plan = plan(&snapshot, "web").unwrap();
+        let writes = || plan.steps.iter().flatten();
+        let nodes: Vec<_> =
+            writes().filter(|write| write.node_edit().is_some()).map(|write| &write.object.name).collect();
+        assert_eq!(nodes, written, "{kind}");
+        let tainted = writes().filter_map(|write| write.node_edit()).all(|edit| edit.taints.is_some());
+        assert!(tainted, "{kind}: nodes get their taints and keep their configuration");
+        assert!(writes().all(|write| write.object.kind != kind || kind == Kind::NODE), "{kind} is not written");
+        let status = report(&snapshot, &plan, &Done { complete: true, ..Done::default() }).status;
+        for name in [condition, "Ready", "Stalled"] {
+            let found = status.conditions.iter().find(|found| found.type_ == name).unwrap();
+            let expected = if name == "Stalled" { "True" } else { "False" };
+            assert_eq!((found.status.as_str(), found.reason.as_str()), (expected, "ListRefused"), "{kind}: {name}");
+            assert!(found.message.contains(message) && found.message.contains("config/default"), "{}", found.message);
+        }
+    }
+}
+
+#[test]
+fn a_pool_that_does_not_need_a_kind_is_ready_without_it_and_a_cleanup_waits_for_it() {
+    for kind in [Kind::PROFILE, Kind::CONFIG_MAP] {
+        let (mut model, snapshot) = without(kind, &json!({"deletionPolicy": "Cleanup"}));
+        let planned = plan(&snapshot, "web").unwrap();
+        let status = report(&snapshot, &planned, &Done { complete: true, ..Done::default() }).status;
+        let reasons: Vec<_> = status.conditions.iter().map(|condition| &condition.reason).collect();
+        assert!(!reasons.contains(&&"ListRefused".to_owned()), "{kind}: {reasons:?}");
+        model.delete(POOL, "web");
+        let deleted = Snapshot { refused: snapshot.refused, ..model.snapshot() };
+        let cleanup = plan(&deleted, "web").unwrap();
+        assert!(cleanup.steps.iter().flatten().all(|write| write.action != Action::RemoveFinalizer), "{kind}");
+        let status = report(&deleted, &cleanup, &Done { complete: true, ..Done::default() }).status;
+        let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
+        assert!(ready.message.contains(&format!("refuses to list {}", kind.plural)), "{}", ready.message);
+    }
 }
 
 #[test]

@@ -56,6 +56,22 @@ fn a_pod_without_a_controller_is_not_evicted_and_the_drain_fails() {
 }
 
 #[test]
+fn any_time_in_the_annotation_of_a_cordon_leaves_the_pool_reconciled() {
+    for since in ["9999-12-30T22:00:00Z", "2100-01-01T00:00:00Z", "0001-01-01T00:00:00Z"] {
+        let mut cluster = Cluster::new(2, json!({"drain": "Always"}));
+        let config = cluster.model.clone().names(CONFIG).first().cloned().unwrap_or_default();
+        cluster.model.edit(NODE, "win-1", |node| {
+            let cordon = json!({"config": config, "attempt": 1, "since": since}).to_string();
+            node["metadata"]["annotations"] = json!({"winpool.dev/cordoned": cordon});
+            node["spec"]["unschedulable"] = json!(true);
+        });
+        let status = cluster.converge();
+        assert_eq!(status.nodes.tainted, 2, "{since}");
+        assert_eq!(config_in_effect(&status).1, "InEffect", "{since}");
+    }
+}
+
+#[test]
 fn the_cordon_of_others_is_kept() {
     let mut cluster = Cluster::new(2, json!({"drain": "Always"}));
     cluster.model.edit(NODE, "win-1", |node| node["spec"]["unschedulable"] = json!(true));

@@ -729,6 +729,7 @@ fn the_keys_in_expressions_are_those_of_the_operator() {
         label::DEFAULT_RUNTIME_CLASS,
         annotation::REGISTERED_WITH,
         annotation::ALLOW_DELETION,
+        annotation::OWNED,
     ];
     for object in objects(VALIDATING).into_iter().chain(objects(MUTATING)) {
         let text = object["spec"].to_string();

@@ -345,6 +345,25 @@ fn an_image_has_a_request_for_each_set_of_secrets_those_with_secrets_first() {
 }
 
 #[test]
+fn the_secrets_of_one_namespace_do_not_displace_those_of_others() {
+    let mut cluster = two_pools();
+    for (namespace, names) in [("a", 20), ("b", 1)] {
+        for name in 0..names {
+            let secrets = json!([{"name": format!("{namespace}-{name}")}]);
+            let fields = json!({
+                "imagePullSecrets": secrets, "runtimeClassName": "windows-ltsc2022", "containers": [container(APP)],
+                "nodeName": "web-1",
+            });
+            cluster.pod(&format!("{namespace}-{name}"), json!({"namespace": namespace}), spec(fields), json!({}));
+        }
+    }
+    let index = cluster.index();
+    let [(APP, requests)] = &index.image_requests().collect::<Vec<_>>()[..] else { panic!("one image") };
+    let of = |namespace: &str| requests.iter().filter(|request| request.namespace == namespace).count();
+    assert_eq!((of("a"), of("b")), (7, 1));
+}
+
+#[test]
 fn a_pod_without_operating_system_and_with_a_linux_image_belongs_to_no_pool() {
     let mut cluster = two_pools();
     cluster.pod("unclear", json!({}), spec(json!({"tolerations": tolerated()})), running());

@@ -205,6 +205,10 @@ pub struct ClusterApiStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32))]
     pub version: String,
+    /// The namespace of its objects: objects elsewhere with the label of the pool are not its own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 63))]
+    pub namespace: String,
     /// The number of machines in all groups, in any state.
     pub machines: u32,
     /// Of these, machines that were created from the current template.

@@ -12,6 +12,7 @@ use winpool_api::{Mode, RuntimeClassScope, RuntimeClassState, TaintKey, facts::B
 use super::{Consent, Pool, RuntimeClassView, Snapshot, Spec};
 use crate::{
     Explanation, Named,
+    kind::Kind,
     node::WindowsNode,
     operation::{Action, Write},
     release_labels,
@@ -60,6 +61,9 @@ impl ClassPlan {
 
 /// Plans the RuntimeClasses that the pool names, and those that were created for it and that no pool names any longer.
 pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> Vec<ClassPlan> {
+    if snapshot.refused.contains(&Kind::RUNTIME_CLASS) {
+        return Vec::new();
+    }
     let would_strand = would_strand(snapshot, pool, spec, members);
     let named = spec.runtime_classes.iter().map(|class| {
         let plan = plan_one(snapshot, ClassUser { pool, spec, class }, would_strand);

@@ -54,6 +54,10 @@ pub enum Rendering {
     /// The pool names no profile.
     #[default]
     NotUsed,
+    /// Profiles cannot be listed.
+    ProfilesRefused,
+    /// ConfigMaps cannot be listed, so that nodes keep their configuration.
+    ConfigMapsRefused,
     /// The profile does not exist.
     NotFound,
     /// The profile is invalid.
@@ -164,9 +168,15 @@ pub fn plan(
 ) -> ConfigPlan {
     let Some(name) = &spec.profile else { return ConfigPlan::default() };
     let profile = match snapshot.profiles.get(name).map(|view| &view.profile) {
+        None if snapshot.refused.contains(&Kind::PROFILE) => {
+            return ConfigPlan { state: Rendering::ProfilesRefused, ..ConfigPlan::default() };
+        }
         None => return ConfigPlan { state: Rendering::NotFound, ..ConfigPlan::default() },
         Some(Err(problems)) => {
             return ConfigPlan { state: Rendering::Invalid(problems.clone()), ..ConfigPlan::default() };
+        }
+        Some(Ok(_)) if snapshot.refused.contains(&Kind::CONFIG_MAP) => {
+            return ConfigPlan { state: Rendering::ConfigMapsRefused, ..ConfigPlan::default() };
         }
         Some(Ok(profile)) => profile,
     };

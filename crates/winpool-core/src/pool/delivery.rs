@@ -166,7 +166,7 @@ impl<'a> Inputs<'a> {
     fn node(&self, member: &'a Member) -> RolloutNode<'a> {
         let node = member.node.as_ref();
         let config = self.config(node);
-        let assigned = config.and_then(|config| config.assigned(&node.uid));
+        let assigned = config.and_then(|config| config.assigned(node));
         let is_outdated = config.is_some() && assigned.is_none();
         let desired = self.desired(node, assigned).filter(|_| !is_outdated);
         RolloutNode {

@@ -1,5 +1,7 @@
 //! WindowsNodeConfigs as observed.
 
+use std::sync::LazyLock;
+
 use kube::core::DynamicObject;
 use winpool_api::{WindowsNodeConfigSpec, WindowsNodeConfigStatus};
 
@@ -7,6 +9,7 @@ use super::{check, rollout::Assigned};
 use crate::{
     Named,
     kind::Kind,
+    node::WindowsNode,
     operation::{Action, Object, Write},
 };
 
@@ -55,10 +58,18 @@ impl NodeConfigView {
         self.spec.as_ref().is_some_and(|spec| spec.node_uid == node_uid)
     }
 
-    /// The assignment to the node with this uid, unless it is being deleted.
-    pub fn assigned(&self, node_uid: &str) -> Option<Assigned<'_>> {
-        let spec = self.spec.as_ref().filter(|spec| spec.node_uid == node_uid && !self.deleting)?;
-        Some(Assigned { spec, status: &self.status })
+    /// The assignment to a node, unless it is being deleted. The report of an agent on another machine is none.
+    pub fn assigned(&self, node: &WindowsNode) -> Option<Assigned<'_>> {
+        static NOT_REPORTED: LazyLock<WindowsNodeConfigStatus> = LazyLock::new(Default::default);
+        let spec = self.spec.as_ref().filter(|spec| spec.node_uid == node.uid && !self.deleting)?;
+        let status = if self.is_of_other_machine(node) { &NOT_REPORTED } else { &self.status };
+        Some(Assigned { spec, status })
+    }
+
+    /// Whether the agent runs on another machine than the kubelet of the node, by the UUIDs that both report.
+    pub fn is_of_other_machine(&self, node: &WindowsNode) -> bool {
+        let (agent, kubelet) = (&self.status.system_uuid, &node.system_uuid);
+        !agent.is_empty() && !kubelet.is_empty() && !agent.eq_ignore_ascii_case(kubelet)
     }
 
     /// The ConfigMaps that the agent runs, applies or would restore.

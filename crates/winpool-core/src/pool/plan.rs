@@ -54,6 +54,8 @@ pub struct Plan {
 pub enum Phase {
     /// The spec is invalid: only status is written.
     Invalid,
+    /// Nodes cannot be listed: only status is written.
+    NodesRefused,
     /// The pool is reconciled.
     Active(Box<ActivePool>),
     /// The pool is being deleted with Retain: nothing is changed.
@@ -167,8 +169,9 @@ impl<'a> Planner<'a> {
         let has_finalizer = has_finalizer(pool);
         let cleans_up = pool.spec.as_ref().map_or(true, |spec| spec.deletion_policy == DeletionPolicy::Cleanup);
         let mut plan = match &pool.spec {
-            _ if pool.deleting && has_finalizer && cleans_up => self.clean_up(pool),
-            _ if pool.deleting => retain(pool, has_finalizer),
+            _ if pool.deleting && !(has_finalizer && cleans_up) => retain(pool, has_finalizer),
+            _ if self.snapshot.refused.contains(&Kind::NODE) => Plan::new(pool, Vec::new(), Phase::NodesRefused),
+            _ if pool.deleting => self.clean_up(pool),
             Err(_) => Plan::new(pool, Vec::new(), Phase::Invalid),
             Ok(spec) => self.reconcile(pool, spec, has_finalizer),
         };
@@ -327,7 +330,7 @@ impl<'a> Planner<'a> {
         let mut steps = vec![first, patches.collect::<Vec<_>>()];
         let unverified = unverified_members(snapshot, pool);
         let mut awaits_unwatched = false;
-        if handed_over.is_empty() && unverified.is_empty() {
+        if handed_over.is_empty() && unverified.is_empty() && snapshot.refused.is_empty() {
             let (stripped, removed) = remove_classes(snapshot, pool);
             let configs =
                 snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
@@ -429,7 +432,9 @@ impl Plan {
     fn delivery(&self) -> Option<&DeliveryPlan> {
         match &self.phase {
             Phase::Active(active) if self.pool.enforces() => Some(&active.delivery),
-            Phase::Active(_) | Phase::Invalid | Phase::Retained | Phase::CleaningUp { .. } => None,
+            Phase::Active(_) | Phase::Invalid | Phase::NodesRefused | Phase::Retained | Phase::CleaningUp { .. } => {
+                None
+            }
         }
     }
 
@@ -442,7 +447,7 @@ impl Plan {
     pub fn members(&self) -> &[Member] {
         match &self.phase {
             Phase::Active(active) => &active.members,
-            Phase::Invalid | Phase::Retained | Phase::CleaningUp { .. } => &[],
+            Phase::Invalid | Phase::NodesRefused | Phase::Retained | Phase::CleaningUp { .. } => &[],
         }
     }
 

@@ -1,6 +1,9 @@
 //! The snapshot of the cluster that one reconcile uses.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{core::v1::ConfigMap, node::v1 as node};
@@ -22,6 +25,7 @@ use super::{
 };
 use crate::{
     Named, Objects, Problem,
+    kind::Kind,
     node::{WindowsNode, last_other_writer},
     operation::{Rejection, Unwritten, Write},
     ownership::Ownership,
@@ -49,6 +53,8 @@ pub struct Snapshot {
     /// The nodes with a record that have lost the label of Windows nodes, so that no watch selects them: a kubelet can
     /// remove it. `None` until they are listed, which only the end of a cleanup needs.
     pub unwatched: Option<Vec<WindowsNode>>,
+    /// The kinds that the API server refuses to list, and that are therefore empty here: only what needs them waits.
+    pub refused: BTreeSet<Kind>,
     /// All profiles, by name.
     pub profiles: Objects<ProfileView>,
     /// All RuntimeClasses, by name.
@@ -269,6 +275,14 @@ pub fn digest(data: &BTreeMap<String, String>) -> String {
 /// The SHA-256 of each value, by key.
 pub(super) fn file_digests(data: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     data.iter().map(|(key, value)| (key.clone(), hex(&Sha256::digest(value)))).collect()
+}
+
+/// Whether a name is one that [`config_name`] makes.
+pub(super) fn is_config_name(pool: &str, name: &str) -> bool {
+    let digest = name.strip_prefix(pool).and_then(|rest| rest.strip_prefix('-'));
+    digest.is_some_and(|digest| {
+        digest.len() == NAME_DIGEST_LENGTH && digest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
 }
 
 /// The name of the ConfigMap with the data of this digest in a pool.

@@ -143,7 +143,7 @@ pub fn reservations(minor: Minor, capacity: &Resources, reported: &Resources) ->
         let (has, left) = (amount(capacity, resource)?, amount(reported, resource)?);
         let signal = Signal::ALL.into_iter().find(|signal| reserved_by(*signal) == Some(resource));
         let by_default = Reserves::default().amount(minor, resource, has);
-        Some(Reservation { resource, reserved: has - left, signal, by_default })
+        Some(Reservation { resource, reserved: has.saturating_sub(left), signal, by_default })
     };
     Resource::ALL.into_iter().filter_map(of_resource).collect()
 }

@@ -77,6 +77,6 @@ fn taints_new_node(edit: &NodeEdit) -> bool {
 fn active(plan: &Plan) -> Option<&ActivePool> {
     match &plan.phase {
         Phase::Active(active) => Some(active),
-        Phase::Invalid | Phase::Retained | Phase::CleaningUp { .. } => None,
+        Phase::Invalid | Phase::NodesRefused | Phase::Retained | Phase::CleaningUp { .. } => None,
     }
 }

@@ -46,7 +46,7 @@ use crate::{
         plan::{ActivePool, Member, Phase, Plan},
     },
     render::reserve::ConfigState,
-    text::{about_nodes, counted, some_of},
+    text::{about_nodes, counted, some_messages, some_of},
 };
 
 /// How long nodes that were as specified can have a problem before Ready is False, because nodes join and leave.
@@ -85,6 +85,7 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
     let (status, requeue_after) = match (&plan.phase, &pool.spec) {
         (Phase::Retained, _) => (pool.status.clone(), None),
         (Phase::Invalid, Err(problems)) => (invalid(snapshot, pool, problems), None),
+        (Phase::NodesRefused, _) => (nodes_refused(snapshot, pool), None),
         (Phase::Active(active), Ok(spec)) => {
             let withheld = !pool.enforces();
             let input = ReportInput { snapshot, pool, spec, active, done, withheld };
@@ -120,6 +121,14 @@ fn invalid(snapshot: &Snapshot, pool: &Pool, problems: &[Problem]) -> WindowsNod
     partial(snapshot, pool, &computed, columns)
 }
 
+/// The status of a pool while nodes cannot be listed. Other parts of the stored status are kept.
+fn nodes_refused(snapshot: &Snapshot, pool: &Pool) -> WindowsNodePoolStatus {
+    let message = required::list_refused(Kind::NODE);
+    let computed = [&READY, &NODES_ASSIGNED, &STALLED].map(|of| of.because(reason::LIST_REFUSED, message.clone()));
+    let columns = Columns { problem: reason::LIST_REFUSED.to_owned(), ..pool.status.columns.clone() };
+    partial(snapshot, pool, &computed, columns)
+}
+
 /// The status of a cleanup in progress.
 fn cleaning_up(
     snapshot: &Snapshot,
@@ -136,6 +145,9 @@ fn cleaning_up(
         (true, ..) => "the cleanup is paused. Set spec.paused: false to continue".to_owned(),
         (_, [_, ..], _) => format!("the cleanup waits until other pools have {}", some_of(handed_over)),
         (_, _, false) => format!("the cleanup is retried: {}", some_of(failures)),
+        _ if !snapshot.refused.is_empty() => {
+            format!("the cleanup waits: {}", some_messages(snapshot.refused.iter().map(|kind| required::list_refused(*kind))))
+        }
         _ if !unverified.is_empty() => format!(
             "the cleanup waits: the records on {} cannot be verified with the key in Secret {OWNERSHIP_SECRET}, so nothing is \
              removed from these nodes. Restore the former Secret and restart the operator, or run: winpool cleanup --pool {} \
@@ -424,7 +436,10 @@ fn kubelet_range(active: &ActivePool) -> String {
 fn config_rows(input: &ReportInput) -> Vec<ConfigStatus> {
     use configs::Rendering;
     let (pool, active) = (input.pool, input.active);
-    if matches!(active.configs.state, Rendering::NotFound | Rendering::Invalid(_)) {
+    if matches!(
+        active.configs.state,
+        Rendering::NotFound | Rendering::Invalid(_) | Rendering::ProfilesRefused | Rendering::ConfigMapsRefused
+    ) {
         return pool.status.configs.clone();
     }
     let mut rows: BTreeMap<&str, (u32, u32)> = BTreeMap::new();

@@ -34,11 +34,20 @@ pub struct FailureKey {
 pub fn failed(snapshot: &Snapshot, plan: &Plan) -> Vec<FailedNode> {
     let attempt = plan.pool.spec.as_ref().ok().and_then(|spec| spec.rollout).map_or(1, |rules| rules.attempt);
     let failed = plan.failures().iter().filter_map(|failure| {
-        let uid = snapshot.nodes.get(&failure.node)?.uid.clone();
+        let node = snapshot.nodes.get(&failure.node)?;
+        let uid = node.uid.clone();
         let config = snapshot.node_configs.as_ref().and_then(|configs| configs.get(&failure.node));
         let details = config.map_or("", |config| config.status.message.as_str());
-        let details =
-            if details.is_empty() || failure.reason.is_timeout() { String::new() } else { format!(": {details}") };
+        let details = match details {
+            _ if config.is_some_and(|config| config.is_of_other_machine(node)) => {
+                ": its agent runs on a machine with another UUID than that of the kubelet, so that its reports are ignored. \
+                 Find out who uses the token of the agent, or WINPOOL_NODE of another node"
+                    .to_owned()
+            }
+            "" => String::new(),
+            _ if failure.reason.is_timeout() => String::new(),
+            details => format!(": {details}"),
+        };
         let message = format!("configuration {} failed on the node, {}{details}", failure.config, failure.reason);
         let kind = failure.reason.kind();
         Some(FailedNode {

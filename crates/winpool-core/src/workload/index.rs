@@ -90,6 +90,14 @@ impl From<RequestKey<'_>> for ImageRequest {
     }
 }
 
+/// The requests, first one of each namespace, so that the Secrets of one do not displace those of others.
+fn fairly(requests: BTreeSet<RequestKey<'_>>) -> impl Iterator<Item = RequestKey<'_>> {
+    let mut namespaces = BTreeSet::new();
+    let (first, others): (Vec<_>, Vec<_>) =
+        requests.into_iter().partition(|(_, _, namespace, _)| namespaces.insert(*namespace));
+    first.into_iter().chain(others)
+}
+
 /// The sums over the workloads of one pool.
 #[derive(Debug, Default)]
 struct PoolTotals {
@@ -266,7 +274,7 @@ impl WorkloadIndex {
         self.by_image.iter().map(|(image, keys)| {
             let pods = keys.iter().filter_map(|key| self.pods.get(key));
             let requests: BTreeSet<RequestKey> = pods.filter_map(CheckedPod::request).collect();
-            (image.as_str(), requests.into_iter().take(MAX_REQUESTS).map(ImageRequest::from).collect())
+            (image.as_str(), fairly(requests).take(MAX_REQUESTS).map(ImageRequest::from).collect())
         })
     }
 

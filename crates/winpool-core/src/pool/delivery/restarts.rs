@@ -61,7 +61,7 @@ impl Inputs<'_> {
         let node = member.node.as_ref();
         let name = self.configs.name_for(node)?;
         let (files, digest) = (files.get(name)?, &self.configs.configs.get(name)?.digest);
-        let assigned = self.config(node).and_then(|config| config.assigned(&node.uid));
+        let assigned = self.config(node).and_then(|config| config.assigned(node));
         let changed = self.changed_files(files, digest, assigned);
         if changed.as_ref().is_some_and(BTreeSet::is_empty) {
             return None;

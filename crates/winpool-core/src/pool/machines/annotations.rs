@@ -77,8 +77,11 @@ pub fn of_deleted(snapshot: &Snapshot, pool: &Pool) -> Vec<Write> {
 
 fn removals(snapshot: &Snapshot, pool: &Pool, from: impl Fn(&MachineGroup) -> bool) -> Vec<Write> {
     let Some(objects) = snapshot.cluster_api.installed() else { return Vec::new() };
-    let of_pool =
-        |group: &&MachineGroup| Written::read(group).is_some_and(|written| written.pool == pool.name) && from(group);
+    let of_pool = |group: &&MachineGroup| {
+        Written::read(group).is_some_and(|written| written.pool == pool.name)
+            && pool.has_machines_in(&group.namespace)
+            && from(group)
+    };
     let groups = GroupKind::ALL.into_iter().flat_map(|kind| objects.groups(kind));
     groups
         .filter(of_pool)

@@ -81,18 +81,18 @@ pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&Windo
 }
 
 /// The templates of a pool that no longer uses Cluster API or this kind of group, if nothing refers to them.
-fn templates_of_other_kinds<'a>(snapshot: &'a Snapshot, pool: &Pool) -> Vec<(GroupKind, &'a TemplateView)> {
+fn templates_of_other_kinds<'a>(snapshot: &'a Snapshot, pool: &'a Pool) -> Vec<(GroupKind, &'a TemplateView)> {
     unreferenced_templates(snapshot, pool, |kind| pool.machines().is_none_or(|rules| rules.kind != kind))
 }
 
 fn unreferenced_templates<'a>(
     snapshot: &'a Snapshot,
-    pool: &Pool,
+    pool: &'a Pool,
     of: impl Fn(GroupKind) -> bool,
 ) -> Vec<(GroupKind, &'a TemplateView)> {
     let Some(objects) = snapshot.cluster_api.installed() else { return Vec::new() };
     let kinds = GroupKind::ALL.into_iter().filter(|kind| of(*kind));
-    kinds.flat_map(|kind| templates::unreferenced(objects, kind, &pool.name, |_| false)).collect()
+    kinds.flat_map(|kind| templates::unreferenced(objects, kind, pool, |_| false)).collect()
 }
 
 /// Deletes templates in two steps.
@@ -111,6 +111,13 @@ pub fn removed(snapshot: &Snapshot, pool: &Pool) -> [Vec<Write>; 2] {
     let [mut first, second] = deleted(snapshot, &unreferenced_templates(snapshot, pool, |_| true));
     first.extend(annotations::of_deleted(snapshot, pool));
     [first, second]
+}
+
+/// Whether objects of Cluster API are left that a pool created or annotated.
+pub fn has_left_objects(snapshot: &Snapshot, pool: &Pool) -> bool {
+    let Some(objects) = snapshot.cluster_api.installed() else { return false };
+    let templates = GroupKind::ALL.into_iter().flat_map(|kind| templates::own(objects, kind, pool));
+    templates.count() > 0 || !annotations::of_deleted(snapshot, pool).is_empty()
 }
 
 /// Whether machines have nodes, and none of them is in this cluster.

@@ -1,6 +1,9 @@
 //! The templates of a pool: one for each Kubernetes minor and release line of containerd among its machines.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde_json::{Value, json};
 use winpool_api::{
@@ -24,7 +27,7 @@ use crate::{
     operation::{Action, Dependency, Object, Verb, Write},
     pool::{
         Pool, Snapshot, Spec,
-        snapshot::{config_name, digest},
+        snapshot::{config_name, digest, is_config_name},
     },
     profile::Profile,
     render::{
@@ -35,6 +38,9 @@ use crate::{
 
 /// The number of unused templates that are kept, because a change in Git that names one may not be applied yet.
 const UNUSED_KEPT: usize = 3;
+
+/// The fields of a bootstrap configuration with what a machine writes and runs.
+const EXECUTED: [&str; 4] = ["bootCommands", "files", "preKubeadmCommands", "postKubeadmCommands"];
 
 /// A template, and its name.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,9 +176,17 @@ impl<'a> Templates<'a> {
                 "the object exists and was not created by this pool"
             }
             Some(stored) if stored.edited => "the object was changed after winpool created it",
+            Some(stored) if !self.runs_the_same(stored, &template) => "the object exists with other files or commands",
             _ => return Ok(template),
         };
         Err(vec![Problem::new(format!("{kind} {name}"), wrong, "delete it, and winpool creates it again")])
+    }
+
+    /// Whether a stored template has the files and commands of the desired one: its name can be predicted.
+    fn runs_the_same(&self, stored: &TemplateView, desired: &DesiredTemplate) -> bool {
+        let desired = desired.template.spec(self.objects.version, &desired.name);
+        let list = |spec: &Value, field: &str| spec[field].as_array().cloned().unwrap_or_default();
+        EXECUTED.iter().all(|field| list(&stored.spec, field) == list(&desired, field))
     }
 
     fn stored(&self, name: &str) -> Option<&TemplateView> {
@@ -189,8 +203,8 @@ impl<'a> Templates<'a> {
         })
     }
 
-    /// The line of most machines of a group, so that the first machine of another image changes nothing; else the newest of the
-    /// nodes of the pool.
+    /// The line of most machines of a group, and of equally many the older one, so that the first machine of another image
+    /// changes nothing; else the newest of the nodes of the pool.
     fn observed_containerd(&self, group: &MachineGroup) -> Option<ContainerdLine> {
         let key = key_of(&group.namespace, &group.name);
         let mut counts: BTreeMap<ContainerdLine, usize> = BTreeMap::new();
@@ -201,7 +215,7 @@ impl<'a> Templates<'a> {
                 *counts.entry(version.line()).or_default() += 1;
             }
         }
-        let most = counts.into_iter().max_by_key(|(line, count)| (*count, *line)).map(|(line, _)| line);
+        let most = counts.into_iter().max_by_key(|(line, count)| (*count, Reverse(*line))).map(|(line, _)| line);
         most.or_else(|| self.containerd.map(ContainerdVersion::line))
     }
 
@@ -239,7 +253,7 @@ impl<'a> Templates<'a> {
         if self.is_incomplete || desired.is_empty() {
             return Vec::new();
         }
-        let mut unused = unreferenced(self.objects, self.rules.kind, &self.pool.name, |name| desired.contains(&name));
+        let mut unused = unreferenced(self.objects, self.rules.kind, self.pool, |name| desired.contains(&name));
         unused.sort_by(|(_, a), (_, b)| (b.created, &b.name).cmp(&(a.created, &a.name)));
         unused.into_iter().skip(UNUSED_KEPT).collect()
     }
@@ -283,7 +297,7 @@ fn base<'a>(objects: &'a ClusterApiObjects, rules: &MachineRules) -> Result<Opti
 pub fn unreferenced<'a>(
     objects: &'a ClusterApiObjects,
     kind: GroupKind,
-    pool: &str,
+    pool: &'a Pool,
     is_desired: impl Fn(&str) -> bool,
 ) -> Vec<(GroupKind, &'a TemplateView)> {
     let by_groups = objects.groups(kind).into_iter().map(|group| key_of(&group.namespace, &group.bootstrap));
@@ -295,9 +309,25 @@ pub fn unreferenced<'a>(
         referenced.contains(&key_of(&template.namespace, &template.name))
             || others.any(|other| has_secret_of(other, &template.name))
     };
-    let own = objects.bootstraps(kind).into_iter();
-    let own = own.filter(|template| template.pool.as_deref() == Some(pool) && !template.deleting);
-    own.filter(|template| !is_desired(&template.name) && !is_used(template)).map(|template| (kind, template)).collect()
+    own(objects, kind, pool)
+        .filter(|template| !is_desired(&template.name) && !is_used(template))
+        .map(|template| (kind, template))
+        .collect()
+}
+
+/// The templates that a pool created. Everyone who can create one can give it the label of the pool, so that namespace and
+/// name count too.
+pub fn own<'a>(
+    objects: &'a ClusterApiObjects,
+    kind: GroupKind,
+    pool: &'a Pool,
+) -> impl Iterator<Item = &'a TemplateView> {
+    objects.bootstraps(kind).into_iter().filter(|template| {
+        template.pool.as_ref() == Some(&pool.name)
+            && !template.deleting
+            && pool.has_machines_in(&template.namespace)
+            && is_config_name(&pool.name, &template.name)
+    })
 }
 
 /// Whether a template refers to the Secret of the template with this name.

@@ -23,8 +23,8 @@ use crate::{
     revert::{FieldWrite, ObjectId, RevertPolicy, WINDOW},
 };
 
-/// The age of a node up to which its annotation counts that names the pool with whose taints it was created. A kubelet can
-/// write the annotation later, when an administrator may have set the taints.
+/// The age of a node up to which its taints count as those with which it was created, because its annotation names the
+/// pool, or it has the rendered configuration. A kubelet can cause both later, when an administrator may have set the taints.
 const REGISTRATION: SignedDuration = SignedDuration::from_mins(10);
 
 /// The inputs of the plan of one node, in addition to the desired state.
@@ -254,8 +254,9 @@ impl Inputs<'_> {
             Some(value) if value == taint.value => {
                 self.report_conflict(&write, plan);
                 // A kubelet that registered with a rendered configuration, or an admission policy, has added the taint.
-                let registered =
-                    self.record_state == RecordState::None && (self.configured || self.was_tainted_for(desired.pool));
+                let registered = self.record_state == RecordState::None
+                    && self.is_new()
+                    && (self.configured || self.node.registered_with.as_deref() == Some(desired.pool));
                 let origin = recorded.unwrap_or(if registered { Origin::Added } else { Origin::Found });
                 taints.record.insert(key, origin);
                 return;
@@ -328,11 +329,9 @@ impl Inputs<'_> {
         }
     }
 
-    /// Whether an admission policy has set the taints of the pool at the creation of the node.
-    fn was_tainted_for(&self, pool: &str) -> bool {
-        let created = self.node.created;
-        self.node.registered_with.as_deref() == Some(pool)
-            && created.is_some_and(|created| self.snapshot.now.duration_since(created) < REGISTRATION)
+    /// Whether the node was created within [`REGISTRATION`].
+    fn is_new(&self) -> bool {
+        self.node.created.is_some_and(|created| self.snapshot.now.duration_since(created) < REGISTRATION)
     }
 
     fn recorded(&self) -> Option<&Record> {

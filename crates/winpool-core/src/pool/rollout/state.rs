@@ -110,7 +110,8 @@ impl NodeState {
 fn draining(node: &RolloutNode<'_>, desired: &Desired<'_>, rules: &RolloutRules, now: Timestamp) -> Option<NodeState> {
     let Cordoned::ByOperator(cordon) = node.cordoned else { return None };
     let is_current = desired.drain && cordon.config == desired.config && cordon.attempt >= rules.attempt;
-    let deadline = cordon.since + rules.timeout;
+    // A kubelet can write the annotation: a time in the future is none of the operator.
+    let deadline = cordon.since.min(now) + rules.timeout;
     is_current.then(|| match now < deadline {
         true => NodeState::Draining { deadline },
         false => NodeState::Failed(FailureReason::DrainTimedOut),

@@ -92,7 +92,7 @@ pub fn config_in_effect(input: &ReportInput) -> ComputedCondition {
             let message = "the pool names no profile, so there is nothing to compare";
             return CONFIG_IN_EFFECT.because(reason::NOT_USED, message);
         }
-        Rendering::NotFound | Rendering::Invalid(_) => {
+        Rendering::NotFound | Rendering::Invalid(_) | Rendering::ProfilesRefused | Rendering::ConfigMapsRefused => {
             return not_delivered("the profile cannot be used. See ProfileResolved");
         }
         Rendering::Rendered(_) if input.active.members.is_empty() => return not_delivered("the pool has no nodes"),

@@ -11,7 +11,7 @@ use crate::{
     Problem,
     kind::Kind,
     operation::{Action, Object, Write},
-    pool::machines::{ClusterApi, GroupPlan, MachineRules, Reference, Selected},
+    pool::machines::{ClusterApi, GroupPlan, MachineRules, Reference, Selected, has_left_objects},
     text::{counted, some_of, some_of_many},
 };
 
@@ -20,12 +20,17 @@ pub fn status(input: &ReportInput) -> Option<ClusterApiStatus> {
     match input.active.machines.state.as_ref().unwrap_or(&input.snapshot.cluster_api.and_then(|_| Some(None))) {
         ClusterApi::Installed(Some(selected)) => Some(ClusterApiStatus {
             version: selected.version.to_string(),
+            namespace: input.spec.machines.as_ref().map(|rules| rules.namespace.clone()).unwrap_or_default(),
             machines: selected.groups.iter().map(|group| group.machines).sum(),
             up_to_date: selected.groups.iter().map(|group| group.up_to_date).sum(),
             groups: selected.groups.iter().map(|group| group_status(input, group)).collect(),
         }),
         // What the pool wrote may have to be removed later.
         ClusterApi::Unknown => input.pool.status.cluster_api.clone(),
+        ClusterApi::Installed(None) if has_left_objects(input.snapshot, input.pool) => {
+            let namespace = input.pool.status.cluster_api.as_ref().map(|former| former.namespace.clone())?;
+            Some(ClusterApiStatus { namespace, ..ClusterApiStatus::default() })
+        }
         ClusterApi::NotInstalled | ClusterApi::Unsupported(_) | ClusterApi::Installed(None) => None,
     }
 }

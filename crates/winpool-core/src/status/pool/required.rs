@@ -66,6 +66,15 @@ pub fn spec_valid(input: &ReportInput) -> ComputedCondition {
     SPEC_VALID.because(reason::VALID, message)
 }
 
+/// That the objects of a kind cannot be listed, and what to do.
+pub fn list_refused(kind: Kind) -> String {
+    format!(
+        "the API server refuses to list {}. Apply the ClusterRole, the Role and their bindings from config/default: the log of \
+         the operator has the error",
+        kind.plural
+    )
+}
+
 /// `ProfileResolved`.
 pub fn profile_resolved(input: &ReportInput) -> ComputedCondition {
     let name = input.spec.profile.as_deref().unwrap_or_default();
@@ -73,6 +82,9 @@ pub fn profile_resolved(input: &ReportInput) -> ComputedCondition {
     match &input.active.configs.state {
         Rendering::NotUsed => {
             PROFILE_RESOLVED.because(reason::NOT_USED, "the pool names no profile, so no configuration is rendered")
+        }
+        Rendering::ProfilesRefused => {
+            PROFILE_RESOLVED.because(reason::LIST_REFUSED, format!("{}. {kept}", list_refused(Kind::PROFILE)))
         }
         Rendering::NotFound => {
             let message = format!(
@@ -85,7 +97,7 @@ pub fn profile_resolved(input: &ReportInput) -> ComputedCondition {
                 format!("WindowsRuntimeProfile {name} is not valid: {}. Correct it. {kept}", Problem::list(problems));
             PROFILE_RESOLVED.because(reason::INVALID, message)
         }
-        Rendering::Rendered(_) => {
+        Rendering::Rendered(_) | Rendering::ConfigMapsRefused => {
             PROFILE_RESOLVED.because(reason::RESOLVED, format!("WindowsRuntimeProfile {name} is valid"))
         }
     }
@@ -200,6 +212,9 @@ pub fn class_states(input: &ReportInput) -> BTreeMap<String, RuntimeClassState> 
 
 /// `RuntimeClassReady`.
 pub fn runtime_class_ready(input: &ReportInput, states: &BTreeMap<String, RuntimeClassState>) -> ComputedCondition {
+    if input.snapshot.refused.contains(&Kind::RUNTIME_CLASS) {
+        return RUNTIME_CLASS_READY.because(reason::LIST_REFUSED, list_refused(Kind::RUNTIME_CLASS));
+    }
     let reasons = [
         (RuntimeClassState::HandlerDiffers, reason::HANDLER_DIFFERS),
         (RuntimeClassState::NameTaken, reason::NAME_TAKEN),
@@ -428,7 +443,11 @@ pub fn config_rendered(input: &ReportInput) -> ComputedCondition {
     let configs = &input.active.configs;
     let unrendered = match &configs.state {
         Rendering::NotUsed => return CONFIG_RENDERED.because(reason::NOT_USED, "the pool names no profile"),
-        Rendering::NotFound | Rendering::Invalid(_) => {
+        Rendering::ConfigMapsRefused => {
+            let message = format!("{}. Nodes keep their last configuration", list_refused(Kind::CONFIG_MAP));
+            return CONFIG_RENDERED.because(reason::LIST_REFUSED, message);
+        }
+        Rendering::NotFound | Rendering::Invalid(_) | Rendering::ProfilesRefused => {
             return CONFIG_RENDERED.because(reason::FAILED, "the profile cannot be used. See ProfileResolved");
         }
         Rendering::Rendered(unrendered) => unrendered,

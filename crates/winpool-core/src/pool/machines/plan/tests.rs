@@ -8,8 +8,8 @@ use crate::{
     pool::{
         ProfileView,
         machines::{
-            ClusterView, Infrastructure, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, Reference,
-            TemplateView,
+            ClusterView, Infrastructure, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, MachineView,
+            Reference, TemplateView,
         },
     },
 };
@@ -248,23 +248,88 @@ fn a_changed_template_is_a_problem() {
 }
 
 #[test]
+fn a_template_with_other_files_or_commands_is_a_problem() {
+    let base = || Cluster::new(json!({})).with(deployment("base", json!({})));
+    for field in ["files", "preKubeadmCommands", "postKubeadmCommands", "bootCommands"] {
+        let mut cluster = base();
+        let mut body = created(cluster.plan().create.remove(0));
+        body["spec"]["template"]["spec"][field] = json!(["format c:"]);
+        cluster.store(body);
+        let group = cluster.group();
+        assert_eq!(group.template.unwrap_err()[0].wrong, "the object exists with other files or commands", "{field}");
+        assert_eq!(group.patch, None, "{field}");
+    }
+}
+
+#[test]
+fn objects_of_others_with_the_label_or_annotation_of_the_pool_cause_no_write() {
+    let mut cluster = Cluster::new(json!({})).with(deployment("base", json!({})));
+    cluster.store_templates();
+    for (namespace, name) in
+        [("tenant", "web-0123456789"), ("default", "web-of-others"), ("default", "other-0123456789")]
+    {
+        for second in 0..9 {
+            let name =
+                if name.starts_with("web-0") { format!("web-012345678{second}") } else { format!("{name}{second}") };
+            cluster.store(json!({
+                "kind": "KubeadmConfigTemplate",
+                "metadata": {"name": name, "namespace": namespace, "labels": {"winpool.dev/pool": "web"}},
+                "spec": {"template": {"spec": {"files": [
+                    {"path": "C:/x", "contentFrom": {"secret": {"name": format!("{name}-files"), "key": "x"}}},
+                ]}}},
+            }));
+        }
+    }
+    let written = json!({"pool": "web", "values": {}}).to_string();
+    let annotated = json!({
+        "metadata": {"namespace": "tenant", "labels": {"winpool": "none"}, "annotations": {"winpool.dev/autoscaling": written}},
+    });
+    cluster.add(group(GroupKind::Deployment, "theirs", "base", annotated));
+    assert!(is_empty(&cluster.plan()), "{:#?}", cluster.plan());
+}
+
+#[test]
+fn of_equally_many_machines_the_older_release_line_of_containerd_counts() {
+    let name = |versions: &[&str]| {
+        let mut cluster = Cluster::new(json!({"containerdVersion": null})).with(deployment("base", json!({})));
+        let cni = json!({"containerd": {"cni": {"binDir": "C:/opt/cni/bin", "confDir": "C:/etc/cni/net.d"}}});
+        let profile = ProfileView::from_object(object("WindowsRuntimeProfile", "standard", json!({"spec": cni})));
+        cluster.snapshot.profiles = of(profile);
+        for (index, version) in versions.iter().enumerate() {
+            let machine = json!({
+                "metadata": {"labels": {"cluster.x-k8s.io/deployment-name": "web-md"}},
+                "status": {"nodeInfo": {"containerRuntimeVersion": format!("containerd://{version}")}},
+            });
+            let machine = MachineView::from_object(&object("Machine", &format!("m-{index}"), machine));
+            cluster.objects.machines.insert(machine);
+        }
+        cluster.group().template.unwrap()
+    };
+    let (older, newer) = (name(&["1.7.20"]), name(&["2.2.0"]));
+    assert_ne!(older, newer);
+    assert_eq!(name(&["1.7.20", "2.2.0"]), older);
+    assert_eq!(name(&["1.7.20", "1.7.20", "2.2.0"]), older);
+    assert_eq!(name(&["1.7.20", "2.2.0", "2.2.0"]), newer);
+}
+
+#[test]
 fn unused_templates_are_deleted_except_the_newest_three_and_those_of_machines() {
-    let mut cluster = Cluster::new(json!({})).with(deployment("web-ref", json!({})));
+    let mut cluster = Cluster::new(json!({})).with(deployment("web-0000000001", json!({})));
     let stored = |name: &str, created: &str| {
         json!({
             "kind": "KubeadmConfigTemplate",
             "metadata": {"name": name, "creationTimestamp": created, "labels": {"winpool.dev/pool": "web"}},
         })
     };
-    for (name, second) in [("web-ref", 1), ("web-set", 2), ("web-a", 3), ("web-b", 4), ("web-c", 5), ("web-d", 6)] {
-        cluster.store(stored(name, &format!("2026-01-01T00:00:0{second}Z")));
+    for digit in 1..=6 {
+        cluster.store(stored(&format!("web-000000000{digit}"), &format!("2026-01-01T00:00:0{digit}Z")));
     }
-    let set = json!({"spec": {"template": {"spec": {"bootstrap": {"configRef": {"name": "web-set"}}}}}});
+    let set = json!({"spec": {"template": {"spec": {"bootstrap": {"configRef": {"name": "web-0000000002"}}}}}});
     cluster.objects.sets.insert(MachineSetView::from_object(&object("MachineSet", "set", set)));
     let deleted: Vec<_> = cluster.plan().prune.iter().flatten().map(|write| write.object.key().into_owned()).collect();
-    assert_eq!(deleted, ["default/web-a"]);
+    assert_eq!(deleted, ["default/web-0000000003"]);
     // A group whose template is unknown may need any of them.
-    cluster.add(deployment("web-ref", json!({"spec": {"template": {"spec": {"version": "latest"}}}})));
+    cluster.add(deployment("web-0000000001", json!({"spec": {"template": {"spec": {"version": "latest"}}}})));
     assert_eq!(cluster.plan().prune, [vec![], vec![]]);
 }
 
