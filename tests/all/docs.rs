@@ -196,3 +196,32 @@ fn examples_of_resources_are_valid() {
     }
     assert!(seen >= 3);
 }
+
+#[test]
+fn each_row_about_what_others_can_write_has_a_worst_case_and_tests_that_exist() {
+    let page = std::fs::read_to_string(root().join("docs/security.md")).unwrap();
+    let section = page.split("## Who can write what winpool reads").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows: Vec<Vec<&str>> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"))
+        .map(|row| row.split(" | ").collect())
+        .collect();
+    assert!(rows.len() > 30, "{}", rows.len());
+    let sources: String = walkdir::WalkDir::new(root())
+        .into_iter()
+        .filter_entry(|entry| !["target", ".git"].contains(&entry.file_name().to_str().unwrap_or_default()))
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "rs"))
+        .map(|entry| std::fs::read_to_string(entry.path()).unwrap())
+        .collect();
+    for row in &rows[1..] {
+        assert_eq!(row.len(), 5, "{row:?}");
+        assert!(row.iter().all(|cell| !cell.trim().is_empty()), "{row:?}");
+        let tests: Vec<&str> = row[4].split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "{}", row[0]);
+        for test in tests {
+            let name = test.rsplit("::").next().unwrap();
+            assert!(sources.contains(&format!("fn {name}(")), "there is no test {test}");
+        }
+    }
+}
