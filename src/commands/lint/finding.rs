@@ -3,10 +3,15 @@
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
+use winpool_api::bounds::shortened;
 use winpool_core::{
+    foreign_text::escaped_lines,
     lint::{Code, Finding, Severity},
     manifests::{LocatedProblem, Location},
 };
+
+/// The maximum number of characters of a text of a finding.
+const MAX_TEXT: usize = 4096;
 
 /// A finding and its location.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +37,15 @@ impl LocatedFinding {
         let LocatedProblem { file, line, problem } = problem;
         let finding = Finding::new(code, problem.path, problem.wrong).with_remedy(problem.remedy);
         Self::at(file, line, finding, String::new())
+    }
+
+    /// The finding with texts that may be printed: of at most [`MAX_TEXT`] characters, and escaped except for line breaks.
+    pub fn printable(self) -> Self {
+        let printable = |text: String| shortened(&escaped_lines(&text), MAX_TEXT);
+        let Finding { path, code, problem, reason, remedy } = self.finding;
+        let [file, object, path, problem, remedy] = [self.file, self.object, path, problem, remedy].map(printable);
+        let finding = Finding { path, code, problem, reason: reason.map(printable), remedy };
+        Self { file, finding, object, ..self }
     }
 
     /// A finding in a line of a file, with the severity of its code.

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use clap::builder::styling::Style;
 use winpool_api::Disruption;
 use winpool_core::{
+    foreign_text::escaped,
     pool::delivery::PlannedRestart,
     text::{counted, some_of},
 };
@@ -119,6 +120,7 @@ fn unstyled(rows: Vec<(String, String)>) -> Vec<(Style, (String, String))> {
 
 /// Two columns, aligned, the first with a style.
 fn add_columns(rows: &[(Style, (String, String))], text: &mut String) {
+    let rows: Vec<_> = rows.iter().map(|(style, (left, right))| (style, (escaped(left), escaped(right)))).collect();
     let widths = rows.iter().map(|(_, (left, _))| left.chars().count());
     let width = widths.filter(|width| *width <= MAX_WIDTH).max().unwrap_or(0);
     for (style, (left, right)) in rows {

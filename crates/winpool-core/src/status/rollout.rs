@@ -2,6 +2,7 @@
 
 use super::event::{Event, Regarding};
 use crate::{
+    ForeignText,
     operation::{Action, Body, Done},
     pool::{Snapshot, plan::Plan, rollout::FailureReason},
 };
@@ -36,7 +37,7 @@ pub fn failed(snapshot: &Snapshot, plan: &Plan) -> Vec<FailedNode> {
     let failed = plan.failures().iter().filter_map(|failure| {
         let uid = snapshot.nodes.get(&failure.node)?.uid.clone();
         let config = snapshot.node_configs.as_ref().and_then(|configs| configs.get(&failure.node));
-        let details = config.map_or("", |config| config.status.message.as_str());
+        let details = ForeignText::from(config.map_or("", |config| config.status.message.as_str()));
         let details =
             if details.is_empty() || failure.reason.is_timeout() { String::new() } else { format!(": {details}") };
         let message = format!("configuration {} failed on the node, {}{details}", failure.config, failure.reason);
