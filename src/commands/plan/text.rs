@@ -145,6 +145,17 @@ mod tests {
     }
 
     #[test]
+    fn cells_are_printed_without_sequences_of_a_terminal() {
+        let web = PoolPreview {
+            changes: vec![change("Node", "win\u{202e}", "taint \u{1b}[31mred\nline")],
+            ..pool("web", Writes::Enforce)
+        };
+        let preview = Preview { pools: vec![web], nodes_in_no_pool: vec![], upgrade: None };
+        let text = strip_str(&text(&preview)).to_string();
+        assert!(text.ends_with("  Node win\\u{202e}  taint \\u{1b}[31mred line\n"), "{text}");
+    }
+
+    #[test]
     fn a_plan_lists_changes_conditions_and_upgrade_findings_in_columns() {
         let condition = |condition: &str, reason: &str, message: &str| ConditionPreview {
             condition: condition.into(),
