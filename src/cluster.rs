@@ -31,7 +31,7 @@ mod writer;
 use std::{error::Error, time::Duration};
 
 use tokio::time::timeout;
-use winpool_core::text::with_sources;
+use winpool_core::{ForeignText, text::with_sources};
 
 pub use access::Reviewer;
 pub use caches::{Caches, ControllerStores};
@@ -80,7 +80,9 @@ fn status_code(error: &kube::Error) -> Option<u16> {
 /// The message of an error: of the API server if it answered, else of the client.
 pub(crate) fn explain(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) if !status.message.is_empty() => {
+            ForeignText::from(status.message.as_str()).to_string()
+        }
         kube::Error::Api(status) => format!("the API server answered {} {}", status.code, status.reason),
         // An error of a service in this module, whose text is complete.
         kube::Error::Service(error) => with_sources(error.as_ref()),

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
 use jiff::{Zoned, civil::Date, tz::TimeZone};
-use winpool_core::tables;
+use winpool_core::{foreign_text::escaped_lines, tables};
 
 /// Manages the Windows nodes of a Kubernetes cluster as specified by WindowsNodePools
 #[derive(Debug, Parser)]
@@ -96,7 +96,7 @@ impl Cli {
         match result {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
-                eprintln!("winpool: {failure}");
+                eprintln!("winpool: {}", escaped_lines(&failure.to_string()));
                 failure.status()
             }
         }

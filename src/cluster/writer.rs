@@ -223,7 +223,7 @@ fn outcome_of(error: &kube::Error, write: &Write) -> Outcome {
 /// Without a part that admission rejects, the change of a node may be written.
 fn refused(write: &Write, error: WriteError) -> Outcome {
     let part = write.node_edit().and_then(|edit| edit.if_rejected);
-    match part.filter(|_| !error.message.contains(PATCH_FORBIDDEN)) {
+    match part.filter(|_| !error.message.raw().contains(PATCH_FORBIDDEN)) {
         Some(part) => Outcome::Rejected(part, error),
         None => Outcome::Refused(error),
     }
@@ -231,8 +231,9 @@ fn refused(write: &Write, error: WriteError) -> Outcome {
 
 /// The error of a creation, with its remedy.
 fn exists(error: WriteError) -> WriteError {
-    let message = format!("{}. It was written by another client: delete it, and it is created again", error.message);
-    WriteError { message, ..error }
+    let message =
+        format!("{}. It was written by another client: delete it, and it is created again", error.message.raw());
+    WriteError { message: message.into(), ..error }
 }
 
 fn write_error(error: &kube::Error) -> WriteError {
@@ -247,7 +248,7 @@ fn write_error(error: &kube::Error) -> WriteError {
         }
         _ => ErrorCause::NoResponse,
     };
-    WriteError { cause, message: explain(error) }
+    WriteError { cause, message: explain(error).into() }
 }
 
 /// Creates an object. The API server rejects unknown fields; [`PostParams`] cannot ask for it.

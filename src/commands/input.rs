@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use winpool_core::{
+    foreign_text::escaped_lines,
     kubernetes::syntax,
     manifests::{
         BootstrapTemplates, Budget, KUBEADM_CONFIG_TEMPLATE, LocatedProblem, Manifests, ReadError, Resources, Selection,
@@ -112,5 +113,5 @@ pub(super) fn namespace(name: String) -> Result<String, Failure> {
 /// Prints a note to stderr.
 pub(super) fn note(text: &str) {
     progress::interrupt();
-    eprintln!("winpool: {text}");
+    eprintln!("winpool: {}", escaped_lines(text));
 }

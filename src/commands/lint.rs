@@ -170,6 +170,7 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     if let Some(baseline) = &settings.baseline {
         baseline.apply(&mut report)?;
     }
+    let report = report.printable();
     output::print(&match settings.format {
         FindingFormat::Text => report::text(&report),
         FindingFormat::Json => report::json(&report),
@@ -212,7 +213,7 @@ fn look_up(
 ) -> Result<HashMap<Reference, Lookup>, Failure> {
     let template = |manifest: &Manifest| Workload::of(&manifest.object.value())?.template().ok();
     let containers = manifests.objects.iter().filter_map(template).flat_map(|template| template.containers);
-    let images = containers.map(|container| container.image).collect();
+    let images = containers.map(|container| container.image.raw().to_owned()).collect();
     let mirrors = |image: &Reference| mirrors(resources, image.registry());
     let registry = args.clone().registry()?;
     let lookups = connect::runtime()?.block_on(registry::look_up(&registry, images, mirrors));
@@ -231,7 +232,7 @@ fn mirrors(resources: &Resources, registry: &str) -> Arc<[String]> {
 /// The errors of failed lookups, by image.
 fn failed_lookups(lookups: &HashMap<Reference, Lookup>) -> BTreeMap<String, String> {
     let failed = lookups.iter().filter_map(|(image, lookup)| match lookup {
-        Lookup::Failed(error) => Some((image.to_string(), error.clone())),
+        Lookup::Failed(error) => Some((image.to_string(), error.to_string())),
         Lookup::Found(_) => None,
     });
     failed.collect()

@@ -158,7 +158,7 @@ impl Context {
         for failure in logged.failures {
             let (remedy, objects) = (failure.remedy(), some_of(&failure.objects));
             let what = if failure.key.taints_only { "taints refused" } else { "write failed" };
-            warn!(operation = failure.key.operation, objects, error = failure.message, remedy, "{what}");
+            warn!(operation = failure.key.operation, objects, error = %failure.message, remedy, "{what}");
         }
         if logged.recovered {
             info!("writes succeed again");

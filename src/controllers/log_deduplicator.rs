@@ -8,7 +8,10 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use winpool_core::operation::{Action, Done, ErrorCause, Outcome, RejectedPart, WriteError};
+use winpool_core::{
+    ForeignText,
+    operation::{Action, Done, ErrorCause, Outcome, RejectedPart, WriteError},
+};
 
 /// The minimum time between two log lines about the same failure.
 const INTERVAL: Duration = Duration::from_secs(600);
@@ -21,7 +24,7 @@ pub struct FailureReport {
     /// The names of the objects.
     pub objects: Vec<String>,
     /// The message of the first failure.
-    pub message: String,
+    pub message: ForeignText,
 }
 
 /// Identifies a failure: failures with the same key are logged once.
@@ -132,7 +135,7 @@ mod tests {
         let done = Done { results, complete: false };
         let reports = |status| {
             let reports = failures("web", &done, status).into_iter();
-            reports.map(|one| (one.key.operation, one.objects.join(" "), one.message)).collect::<Vec<_>>()
+            reports.map(|one| (one.key.operation, one.objects.join(" "), one.message.to_string())).collect::<Vec<_>>()
         };
         let writes = [
             ("delete-config-map", "web-10 web-12".to_owned(), "timed out".to_owned()),

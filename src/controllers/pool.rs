@@ -91,7 +91,7 @@ fn new_failures(context: &Context, snapshot: &Snapshot, plan: &Plan) -> Vec<Even
     let failed = context.failed_nodes.update(pool, rollout::failed(snapshot, plan));
     for reason in failed.iter().map(|failed| &failed.reason) {
         if let FailureReason::RolledBack(reason) = reason {
-            context.metrics.node_config_rollback(pool, RollbackReason::known_name(reason));
+            context.metrics.node_config_rollback(pool, RollbackReason::known_name(reason.raw()));
         }
     }
     failed.into_iter().map(|failed| failed.event).collect()

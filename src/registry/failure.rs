@@ -3,6 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use tokio::time::Instant;
+use winpool_core::ForeignText;
 
 /// The maximum number of characters of a message, because it is shown in a status.
 const MAX_MESSAGE: usize = 400;
@@ -10,15 +11,14 @@ const MAX_MESSAGE: usize = 400;
 /// Why a lookup failed. The message does not quote the server, because its answer may repeat a secret of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
-    message: String,
+    message: ForeignText,
     /// The earliest time at which a retry may succeed; `None` for any time.
     pub(super) retry_at: Option<Instant>,
 }
 
 impl Failure {
     pub(super) fn new(message: impl fmt::Display) -> Self {
-        let message = message.to_string().chars().filter(|char| !char.is_control()).take(MAX_MESSAGE).collect();
-        Self { message, retry_at: None }
+        Self { message: message.to_string().into(), retry_at: None }
     }
 
     pub(super) fn retry_at(mut self, at: Instant) -> Self {
@@ -28,7 +28,7 @@ impl Failure {
 
     /// The failure of several attempts. A retry may succeed as soon as one of them may.
     pub(super) fn of_all(failures: &[Self]) -> Self {
-        let messages: Vec<&str> = failures.iter().map(|failure| failure.message.as_str()).collect();
+        let messages: Vec<_> = failures.iter().map(|failure| failure.message.raw()).collect();
         let retry_at = failures.iter().map(|failure| failure.retry_at).min().flatten();
         Self { retry_at, ..Self::new(messages.join("; ")) }
     }
@@ -36,7 +36,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        write!(f, "{:.MAX_MESSAGE$}", self.message)
     }
 }
 

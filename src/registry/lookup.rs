@@ -55,7 +55,7 @@ impl Registry {
     pub async fn lookup(&self, image: &Reference, mirrors: &[String], credentials: Option<&Credentials>) -> Lookup {
         match self.find(image, mirrors, credentials).await {
             Ok(content) => Lookup::Found(content),
-            Err(failure) => Lookup::Failed(failure.to_string()),
+            Err(failure) => Lookup::Failed(failure.to_string().into()),
         }
     }
 

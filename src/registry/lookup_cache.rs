@@ -173,7 +173,7 @@ impl Entry {
                 let delay = FIRST_RETRY_DELAY.saturating_mul(1 << self.failures.min(16)).min(MAX_RETRY_DELAY);
                 self.failures += 1;
                 self.due = Some(failure.retry_at.map_or(now + delay, |at| at.max(now + delay)));
-                Lookup::Failed(failure.to_string())
+                Lookup::Failed(failure.to_string().into())
             }
         };
         self.result = Some(Arc::new(lookup));

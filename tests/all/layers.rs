@@ -26,7 +26,7 @@ const CRATES: &[(&str, &str)] = &[
 const LAYERS: &[&[&str]] = &[
     &["api::facts"],
     &["api"],
-    &["core::kind", "core::objects", "core::problem", "core::text"],
+    &["core::foreign_text", "core::kind", "core::objects", "core::problem", "core::text"],
     &["core::decode", "core::json_path", "core::kubernetes", "core::tables"],
     &["core::profile", "core::record", "core::release_labels", "core::revert"],
     &["core::node"],

@@ -19,6 +19,7 @@ mod dependencies;
 mod docs;
 mod election;
 mod facts;
+mod foreign_text;
 mod gitops;
 mod golden;
 mod golden_cluster_api;

@@ -1,7 +1,7 @@
 //! Issues of workloads in a model of the API server: every issue, with the same workload without it, and common
 //! workloads without issues.
 
-mod cluster;
+pub mod cluster;
 mod counts;
 mod images;
 mod index;

@@ -3,6 +3,7 @@
 pub mod adopt;
 mod decode;
 pub mod election;
+pub mod foreign_text;
 pub mod image;
 mod json_path;
 pub mod kind;
@@ -28,5 +29,6 @@ pub mod upgrade;
 pub mod workload;
 
 pub use decode::{decode, decoding_problem};
+pub use foreign_text::ForeignText;
 pub use objects::{Named, Objects};
 pub use problem::{Explanation, Problem, is_within, join};

@@ -195,7 +195,7 @@ impl MigrationPlanner<'_> {
     pub fn images(&self, pool: &str) -> BTreeSet<String> {
         let workloads = self.workloads(pool);
         let templates = workloads.iter().filter_map(PoolWorkload::next_template);
-        templates.flat_map(|template| &template.containers).map(|container| container.image.clone()).collect()
+        templates.flat_map(|template| &template.containers).map(|container| container.image.raw().to_owned()).collect()
     }
 
     /// Predicts the migration of the workloads of a pool; `None` if the pool does not exist or its spec is invalid.
@@ -398,10 +398,10 @@ impl Destination<'_> {
     ) -> (MigrationOutcome, String) {
         let image = &container.image;
         let unknown = |message: String| (MigrationOutcome::Unknown, message);
-        let Ok(reference) = image.parse::<Reference>() else {
-            return unknown(format!("{image:?} is not an image reference. Correct it"));
+        let Ok(reference) = image.raw().parse::<Reference>() else {
+            return unknown(format!("\"{image}\" is not an image reference. Correct it"));
         };
-        let lookup = self.lookups.get(image);
+        let lookup = self.lookups.get(image.raw());
         let isolation = self.state.isolation(template.runtime_class.as_deref());
         let evidence = ImageEvidence { report: None, lookup: lookup.as_deref(), reference: &reference };
         match evidence.compatibility(&group.host, isolation, container.host_process) {

@@ -12,7 +12,7 @@ use winpool_api::{
     names::{annotation, label, manager},
 };
 
-use super::{Named, kubernetes::quantity::Quantity, record::SignedRecord, release_labels};
+use super::{ForeignText, Named, kubernetes::quantity::Quantity, record::SignedRecord, release_labels};
 
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // fields without a comment are as in Kubernetes
@@ -44,19 +44,19 @@ pub struct WindowsNode {
     /// That the operator has cordoned the node, from its annotation.
     pub cordon: Option<Cordon>,
     /// The Windows version; `Err` has the text that cannot be parsed, empty if the node reports none.
-    pub os: Result<OsVersion, String>,
+    pub os: Result<OsVersion, ForeignText>,
     /// The version of the kubelet; `Err` as for [`Self::os`].
-    pub kubelet: Result<KubeletVersion, String>,
+    pub kubelet: Result<KubeletVersion, ForeignText>,
     /// The container runtime; `Err` as for [`Self::os`].
-    pub runtime: Result<ContainerRuntime<ContainerdVersion>, String>,
+    pub runtime: Result<ContainerRuntime<ContainerdVersion>, ForeignText>,
     /// `status.capacity`.
     pub capacity: Resources,
     /// `status.allocatable`.
     pub allocatable: Resources,
     /// The last field manager other than winpool that wrote the taints.
-    pub taints_writer: Option<String>,
+    pub taints_writer: Option<ForeignText>,
     /// The last field manager other than winpool that wrote the labels.
-    pub labels_writer: Option<String>,
+    pub labels_writer: Option<ForeignText>,
 }
 
 /// The annotation of a node that the operator has cordoned.
@@ -194,7 +194,7 @@ impl From<Node> for WindowsNode {
         let conditions = status.conditions.unwrap_or_default();
         let ready = conditions.iter().find(|condition: &&NodeCondition| condition.type_ == "Ready");
         let spec = node.spec.unwrap_or_default();
-        let kubelet: Result<KubeletVersion, _> = info.kubelet_version.parse().map_err(|_| info.kubelet_version);
+        let kubelet: Result<KubeletVersion, _> = info.kubelet_version.parse().map_err(|_| info.kubelet_version.into());
         let minor = kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
         Self {
             name: metadata.name.unwrap_or_default(),
@@ -212,9 +212,9 @@ impl From<Node> for WindowsNode {
             heartbeat: ready.and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0),
             unschedulable: spec.unschedulable == Some(true),
             cordon: annotations.get(annotation::CORDONED).and_then(|text| serde_json::from_str(text).ok()),
-            os: info.kernel_version.parse().map_err(|_| info.kernel_version),
+            os: info.kernel_version.parse().map_err(|_| info.kernel_version.into()),
             runtime: ContainerRuntime::read(&info.container_runtime_version, minor)
-                .ok_or(info.container_runtime_version),
+                .ok_or_else(|| info.container_runtime_version.into()),
             kubelet,
             capacity: Resources::read(status.capacity.as_ref()),
             allocatable: Resources::read(status.allocatable.as_ref()),
@@ -245,7 +245,7 @@ fn has_field(entry: &ManagedFieldsEntry, outer: &str, inner: &str) -> bool {
 pub(super) fn last_other_writer<'e>(
     entries: impl IntoIterator<Item = &'e ManagedFieldsEntry>,
     own: &str,
-) -> Option<String> {
+) -> Option<ForeignText> {
     let others = entries.into_iter().filter(|entry| entry.manager.as_deref() != Some(own));
-    others.max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?.manager.clone()
+    others.max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?.manager.clone().map(ForeignText::from)
 }

@@ -10,7 +10,7 @@ use winpool_api::facts::{
 };
 
 use super::{
-    Explanation, Problem,
+    Explanation, ForeignText, Problem,
     node::WindowsNode,
     pool::{Pool, Snapshot, Spec, configs::variant},
     profile::Profile,
@@ -53,7 +53,7 @@ pub enum UpgradeIssue {
     /// The kubelet has no dockershim.
     DockershimRemoved,
     /// A container runtime that winpool does not know.
-    UnknownRuntime(String),
+    UnknownRuntime(ForeignText),
     /// The kubelet does not support the Windows build.
     BuildNotSupported(Build),
     /// The profile cannot be rendered for the kubelet.
@@ -120,7 +120,7 @@ impl UpgradeIssue {
             ),
             Self::DockershimRemoved => format!("kubelet {target} has no dockershim"),
             Self::UnknownRuntime(runtime) => {
-                format!("Container runtime {runtime:?} is unknown, and was not checked for kubelet {target}")
+                format!("Container runtime \"{runtime:.128}\" is unknown, and was not checked for kubelet {target}")
             }
             Self::BuildNotSupported(build) => {
                 format!("Kubernetes {target} does not support Windows {}, {}", windows(*build), span(*build, target))

@@ -63,9 +63,9 @@ fn described(lookup: &Lookup) -> Vec<String> {
 }
 
 /// The error of a failed lookup.
-fn error_of(lookup: &Lookup) -> &str {
+fn error_of(lookup: &Lookup) -> String {
     match lookup {
-        Lookup::Failed(error) => error,
+        Lookup::Failed(error) => error.to_string(),
         Lookup::Found(content) => panic!("found {content:?}"),
     }
 }

@@ -9,6 +9,7 @@ use winpool_api::{
 };
 use winpool_core::{
     Objects,
+    foreign_text::escaped_lines,
     lint::{self, Code, LintContext, LookupFn, Severity, TargetCluster, Workload},
     manifests::{Ignored, LocatedProblem, Manifest, Manifests, Object, Resources},
     pool::{RuntimeClassView, configs::ExpectedNode},
@@ -49,6 +50,13 @@ impl Report {
     /// The number of findings of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|found| found.severity == severity).count()
+    }
+
+    /// The report with texts of manifests as they may be printed.
+    pub fn printable(self) -> Self {
+        let findings = self.findings.into_iter().map(LocatedFinding::printable).collect();
+        let files = self.files.iter().map(|file| escaped_lines(file)).collect();
+        Self { findings, files, ..self }
     }
 
     /// The counts in one line.

@@ -3,10 +3,15 @@
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
+use winpool_api::bounds::shortened;
 use winpool_core::{
+    foreign_text::escaped_lines,
     lint::{Code, Finding, Severity},
     manifests::{LocatedProblem, Location},
 };
+
+/// The maximum number of characters of a text of a finding.
+const MAX_TEXT: usize = 4096;
 
 /// A finding and its location.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +37,15 @@ impl LocatedFinding {
         let LocatedProblem { file, line, problem } = problem;
         let finding = Finding::new(code, problem.path, problem.wrong).with_remedy(problem.remedy);
         Self::at(file, line, finding, String::new())
+    }
+
+    /// The finding with texts that may be printed: of at most [`MAX_TEXT`] characters, and escaped except for line breaks.
+    pub fn printable(self) -> Self {
+        let printable = |text: String| shortened(&escaped_lines(&text), MAX_TEXT);
+        let Finding { path, code, problem, reason, remedy } = self.finding;
+        let [object, path, problem, remedy] = [self.object, path, problem, remedy].map(printable);
+        let finding = Finding { path, code, problem, reason: reason.map(printable), remedy };
+        Self { file: escaped_lines(&self.file), finding, object, ..self }
     }
 
     /// A finding in a line of a file, with the severity of its code.
@@ -79,6 +93,28 @@ fn normalized(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::lint::{check::Report, github, junit, report, sarif};
+
+    #[test]
+    fn texts_of_manifests_are_printable_in_every_format() {
+        let hostile = format!("\u{1b}[31mred\u{202e}\nline{}", "x".repeat(10_000));
+        let file = "\u{1b}[31mred\u{202e}.yaml".to_owned();
+        let finding = Finding::new(Code::HugePages, &hostile, &hostile).with_reason(&hostile).with_remedy(&hostile);
+        let found = LocatedFinding::at(file.clone(), 1, finding, hostile);
+        let report = Report { findings: vec![found], files: vec![file], ..Report::default() }.printable();
+        let texts = [
+            report::text(&report),
+            report::json(&report),
+            sarif::text(&report, Path::new("/")),
+            github::text(&report, Path::new("/")),
+            junit::text(&report, |_| true),
+        ];
+        for text in texts {
+            assert!(!text.contains(|char: char| (char.is_control() && char != '\n') || char == '\u{202e}'), "{text}");
+            assert!(!text.contains("\\u001b") && text.contains("u{1b}[31mred"), "{text}");
+            assert!(!text.contains(&"x".repeat(MAX_TEXT)), "{text}");
+        }
+    }
 
     #[test]
     fn a_file_is_relative_to_a_directory_however_it_was_typed() {

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use winpool_core::lint::{Code, Finding, Severity};
+use winpool_core::{
+    foreign_text::escaped,
+    lint::{Code, Finding, Severity},
+};
 
 use super::{LocatedFinding, Report};
 
@@ -86,7 +89,7 @@ fn line(found: &LocatedFinding) -> String {
 /// A line of at most [`MAX_LINE`] characters, unless its start is long.
 fn shortened(start: &str, text: &str) -> String {
     let room = MAX_LINE.saturating_sub(start.chars().count()).max(MIN_PROBLEM);
-    let text: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    let text = escaped(text);
     if text.chars().count() <= room {
         return format!("{start}{text}");
     }

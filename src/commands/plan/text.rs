@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use clap::builder::styling::Style;
 use winpool_api::Disruption;
 use winpool_core::{
+    foreign_text::escaped,
     pool::delivery::PlannedRestart,
     text::{counted, some_of},
 };
@@ -119,6 +120,7 @@ fn unstyled(rows: Vec<(String, String)>) -> Vec<(Style, (String, String))> {
 
 /// Two columns, aligned, the first with a style.
 fn add_columns(rows: &[(Style, (String, String))], text: &mut String) {
+    let rows: Vec<_> = rows.iter().map(|(style, (left, right))| (style, (escaped(left), escaped(right)))).collect();
     let widths = rows.iter().map(|(_, (left, _))| left.chars().count());
     let width = widths.filter(|width| *width <= MAX_WIDTH).max().unwrap_or(0);
     for (style, (left, right)) in rows {
@@ -140,6 +142,17 @@ mod tests {
         let name = name.into();
         let (changes, withheld, restarts, workloads, held, flags) = (vec![], vec![], vec![], vec![], vec![], vec![]);
         PoolPreview { name, writes, changes, withheld, restarts, workloads, held, flags }
+    }
+
+    #[test]
+    fn cells_are_printed_without_sequences_of_a_terminal() {
+        let web = PoolPreview {
+            changes: vec![change("Node", "win\u{202e}", "taint \u{1b}[31mred\nline")],
+            ..pool("web", Writes::Enforce)
+        };
+        let preview = Preview { pools: vec![web], nodes_in_no_pool: vec![], upgrade: None };
+        let text = strip_str(&text(&preview)).to_string();
+        assert!(text.ends_with("  Node win\\u{202e}  taint \\u{1b}[31mred line\n"), "{text}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use proptest::{prelude::*, sample::select};
 use winpool_core::{
+    ForeignText,
     node::WindowsNode,
     operation::Write,
     pool::{
@@ -46,7 +47,7 @@ proptest! {
         mut model in any_model(),
         converged in any::<bool>(),
         (key, value) in any_label(),
-        writer in select(vec![None, Some("kubectl".to_owned())]),
+        writer in select(vec![None, Some(ForeignText::from("kubectl"))]),
     ) {
         if converged {
             model.converge();

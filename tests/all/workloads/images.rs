@@ -122,7 +122,7 @@ fn the_most_reliable_evidence_decides_and_is_named() {
 #[test]
 fn an_image_with_a_failed_lookup_is_unknown() {
     let mut cluster = with_image(two_pools(), APP, &[], json!({}));
-    cluster.lookups.insert(APP.to_owned(), Lookup::Failed("429 Too Many Requests".to_owned()));
+    cluster.lookups.insert(APP.to_owned(), Lookup::Failed("429 Too Many Requests".into()));
     cluster.assert_issues(&[], &"no evidence");
     assert_eq!(counts(&cluster, "web"), (1, 0, 0, 1));
     assert_eq!(images_to_look_up(&cluster.index()), [APP]);

@@ -110,7 +110,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         found(&["windows/amd64 10.0.20348.1"]),
         found(&["windows/amd64 10.0.17763.1"]),
         found(&["linux/amd64"]),
-        Lookup::Failed("timed out".to_owned()),
+        Lookup::Failed("timed out".into()),
     ]);
     prop_oneof![
         6 => (select(PODS.to_vec()), prop::option::weighted(0.8, any_pod())).prop_map(|(name, pod)| Step::Pod(name, pod)),

@@ -8,7 +8,7 @@ use winpool_api::facts::{
 };
 
 use super::{Content, Reference, tag};
-use crate::text::some_of;
+use crate::{ForeignText, text::some_of};
 
 /// The node that runs a container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ pub enum RuntimeReport {
     /// The container was started.
     Started,
     /// The image does not run on this host: the error of the runtime.
-    Incompatible(String),
+    Incompatible(ForeignText),
 }
 
 /// The result of a registry lookup.
@@ -47,7 +47,7 @@ pub enum Lookup {
     /// The platforms of the image.
     Found(Content),
     /// The error.
-    Failed(String),
+    Failed(ForeignText),
 }
 
 /// Where evidence comes from, the most reliable source first.
@@ -68,16 +68,16 @@ pub enum Compatibility {
     /// It does not run; with [`EvidenceSource::Name`] it probably does not.
     Incompatible(EvidenceSource, Incompatibility),
     /// There is no evidence. Has the error of the registry lookup, if it failed.
-    Unknown(Option<String>),
+    Unknown(Option<ForeignText>),
 }
 
 /// Why an image does not run on a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Incompatibility {
     /// The error of the container runtime.
-    Reported(String),
+    Reported(ForeignText),
     /// It has entries only for these platforms.
-    OtherSystem(Vec<String>),
+    OtherSystem(Vec<ForeignText>),
     /// It is for another build. Of several entries, this is the closest one.
     Windows {
         /// The Windows version of the image.
@@ -193,7 +193,7 @@ impl fmt::Display for Incompatibility {
         match self {
             Self::Reported(error) => write!(f, "does not run: {error}"),
             Self::OtherSystem(systems) if systems.is_empty() => f.write_str("has no entry for any platform"),
-            Self::OtherSystem(systems) => write!(f, "is for {} only", some_of(systems)),
+            Self::OtherSystem(systems) => write!(f, "is for {} only", some_of(systems.iter().map(ToString::to_string))),
             Self::Windows { image, oldest, newest } if oldest == newest => {
                 write!(f, "is for {}, and the node runs only images for {}", release(*image), build_release(*newest))
             }

@@ -4,6 +4,8 @@ use std::{collections::BTreeSet, fmt};
 
 use winpool_api::facts::OsVersion;
 
+use crate::ForeignText;
+
 /// The platforms for which an image has an entry; a single manifest has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
@@ -29,14 +31,21 @@ impl Content {
     }
 
     /// The platforms, without versions.
-    pub fn systems(&self) -> BTreeSet<String> {
-        self.platforms.iter().map(|platform| format!("{}/{}", platform.os, platform.architecture)).collect()
+    pub fn systems(&self) -> BTreeSet<ForeignText> {
+        self.platforms.iter().map(Platform::system).collect()
+    }
+}
+
+impl Platform {
+    /// The operating system and the architecture.
+    fn system(&self) -> ForeignText {
+        format!("{}/{}", self.os, self.architecture).into()
     }
 }
 
 impl fmt::Display for Platform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.os, self.architecture)?;
+        write!(f, "{}", self.system())?;
         self.os_version.map_or(Ok(()), |version| write!(f, " {version}"))
     }
 }

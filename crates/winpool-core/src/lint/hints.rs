@@ -38,7 +38,7 @@ pub fn suggests_windows(template: &Template, spec: &Value, annotations: &[&str])
 
 /// The image that says most: a Windows image among others is certain.
 fn images(template: &Template) -> i32 {
-    let references = template.containers.iter().filter_map(|container| container.image.parse::<Reference>().ok());
+    let references = template.containers.iter().filter_map(|container| container.image.raw().parse::<Reference>().ok());
     let weights: Vec<_> = references.map(|reference| image(&reference)).collect();
     match weights.iter().max() {
         Some(0) | None => weights.into_iter().min().unwrap_or_default(),

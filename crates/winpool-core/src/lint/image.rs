@@ -15,6 +15,7 @@ use super::{
     image_name::{is_windows_image, suggests_linux},
 };
 use crate::{
+    ForeignText,
     image::{Compatibility, Content, EvidenceSource, Host, ImageEvidence, Incompatibility, Lookup, Reference, tag},
     json_path::CONTAINERS,
     workload::{Container, System, Template, check::image_issue},
@@ -42,10 +43,10 @@ pub fn check(
     let mut images = Vec::new();
     for (container, path) in template.containers.iter().zip(container_paths(spec)) {
         let path = format!("{path}.image");
-        if is_variable(&container.image) {
+        if is_variable(container.image.raw()) {
             continue;
         }
-        match container.image.parse::<Reference>() {
+        match container.image.raw().parse::<Reference>() {
             Ok(reference) => {
                 let lookup = context.lookup(&reference);
                 images.push(Image { container, path, reference, lookup });
@@ -108,10 +109,10 @@ fn mixed_builds(images: &[Image<'_>], placement: &PodPlacement<'_>) -> Option<Fi
     None
 }
 
-fn invalid(path: String, image: &str, error: &str) -> Finding {
-    let problem = match image {
+fn invalid(path: String, image: &ForeignText, error: &str) -> Finding {
+    let problem = match image.raw() {
         "" => "the container has no image".to_owned(),
-        _ => format!("{image:?} is not an image reference: {error}"),
+        _ => format!("\"{image}\" is not an image reference: {error}"),
     };
     Finding::new(Code::ImageInvalid, path, problem)
 }
@@ -120,7 +121,7 @@ fn invalid(path: String, image: &str, error: &str) -> Finding {
 fn node_problem_detector(image: &Image<'_>) -> Option<Finding> {
     let written = &image.container.image;
     let is_detector = image.reference.repository().contains("node-problem-detector");
-    let for_windows = system(image) == Some(System::Windows) || written.to_lowercase().contains("windows");
+    let for_windows = system(image) == Some(System::Windows) || written.raw().to_lowercase().contains("windows");
     (is_detector && !(for_windows && image.container.host_process))
         .then(|| Finding::new(Code::NodeProblemDetector, &image.path, format!("the container runs {written}")))
 }
@@ -128,10 +129,10 @@ fn node_problem_detector(image: &Image<'_>) -> Option<Finding> {
 /// An image without a digest or a fixed tag.
 fn unpinned(image: &Image<'_>) -> Option<Finding> {
     let written = &image.container.image;
-    if written.contains('@') {
+    if written.raw().contains('@') {
         return None;
     }
-    let name = written.rsplit('/').next().unwrap_or_default();
+    let name = written.raw().rsplit('/').next().unwrap_or_default();
     match name.split_once(':') {
         None => Some(Finding::new(Code::ImageUntagged, &image.path, format!("{written} has neither tag nor digest"))),
         Some((_, "latest")) => {

@@ -31,7 +31,7 @@ impl ImageLookups for Registry {
             ],
             OLD => vec![platform("windows", Some("10.0.17763.6414"))],
             LINUX => vec![platform("linux", None)],
-            MISSING => return Some(Arc::new(Lookup::Failed("manifest unknown".to_owned()))),
+            MISSING => return Some(Arc::new(Lookup::Failed("manifest unknown".into()))),
             _ => return None,
         };
         Some(Arc::new(Lookup::Found(Content { platforms })))

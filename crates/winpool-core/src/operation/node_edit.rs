@@ -13,7 +13,7 @@ use winpool_api::{
 };
 
 use super::dependency::Dependency;
-use crate::{kind::Kind, ownership::Ownership, record::Record, revert::FieldWrite};
+use crate::{ForeignText, kind::Kind, ownership::Ownership, record::Record, revert::FieldWrite};
 
 /// The change of a node. Equal nodes share one.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,7 +89,7 @@ pub enum RejectedPart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// The message.
-    pub message: String,
+    pub message: ForeignText,
     /// The part.
     pub part: RejectedPart,
 }

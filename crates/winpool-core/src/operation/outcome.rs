@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use super::{dependency::Dependency, node_edit::RejectedPart, write::Write};
+use crate::ForeignText;
 
 /// What to do with the rest of a plan after a write failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub struct WriteError {
     /// Identifies the failure, because messages differ between objects and attempts.
     pub cause: ErrorCause,
     /// The message of the API server or of the client.
-    pub message: String,
+    pub message: ForeignText,
 }
 
 /// The cause of a failure, without the texts that differ between objects and attempts.
@@ -89,7 +90,7 @@ impl Outcome {
 }
 
 /// A failure without a response of the API server.
-impl<T: Into<String>> From<T> for WriteError {
+impl<T: Into<ForeignText>> From<T> for WriteError {
     fn from(message: T) -> Self {
         Self { cause: ErrorCause::NoResponse, message: message.into() }
     }
@@ -97,7 +98,7 @@ impl<T: Into<String>> From<T> for WriteError {
 
 impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        self.message.fmt(f)
     }
 }
 

@@ -308,7 +308,7 @@ fn change(snapshot: &Snapshot, existing: &RuntimeClassView, desired: DesiredClas
     let apply = desired.apply(Some(existing), &change, vec![desired.field_write()]);
     let delayed_until = snapshot.reverts.delayed_until(&apply.identity(), &desired.field_write(), snapshot.now);
     if let Some(until) = delayed_until {
-        let writer = existing.other_writer.as_deref().unwrap_or("another client");
+        let writer = existing.other_writer.clone().unwrap_or_else(|| "another client".into());
         let problem = format!(
             "{writer} repeatedly reverts RuntimeClass {} ({differences}), which is not written again before {until:.0}",
             desired.name

@@ -24,7 +24,7 @@ use super::{
     membership::Membership,
 };
 use crate::{
-    Named, Objects, Problem,
+    ForeignText, Named, Objects, Problem,
     kind::Kind,
     node::{WindowsNode, last_other_writer},
     operation::{Rejection, Unwritten, Write},
@@ -161,7 +161,7 @@ pub struct RuntimeClassView {
     /// The object without its managed fields.
     pub object: node::RuntimeClass,
     /// The last field manager other than winpool that wrote the class.
-    pub other_writer: Option<String>,
+    pub other_writer: Option<ForeignText>,
 }
 
 impl From<node::RuntimeClass> for RuntimeClassView {

@@ -2,6 +2,7 @@
 
 use super::event::{Event, Regarding};
 use crate::{
+    ForeignText,
     operation::{Action, Body, Done},
     pool::{Snapshot, plan::Plan, rollout::FailureReason},
 };
@@ -30,6 +31,10 @@ pub struct FailureKey {
     pub kind: &'static str,
 }
 
+/// Why the reports of an agent are ignored, and what to do.
+const OTHER_MACHINE: &str = "its agent runs on a machine with another UUID than that of the kubelet, so that its reports are \
+                             ignored. Find out who uses the token of the agent";
+
 /// The nodes where the desired configuration failed.
 pub fn failed(snapshot: &Snapshot, plan: &Plan) -> Vec<FailedNode> {
     let attempt = plan.pool.spec.as_ref().ok().and_then(|spec| spec.rollout).map_or(1, |rules| rules.attempt);
@@ -37,16 +42,11 @@ pub fn failed(snapshot: &Snapshot, plan: &Plan) -> Vec<FailedNode> {
         let node = snapshot.nodes.get(&failure.node)?;
         let uid = node.uid.clone();
         let config = snapshot.node_configs.as_ref().and_then(|configs| configs.get(&failure.node));
-        let details = config.map_or("", |config| config.status.message.as_str());
-        let details = match details {
-            _ if config.is_some_and(|config| config.is_of_other_machine(node)) => {
-                ": its agent runs on a machine with another UUID than that of the kubelet, so that its reports are ignored. \
-                 Find out who uses the token of the agent, or WINPOOL_NODE of another node"
-                    .to_owned()
-            }
-            "" => String::new(),
-            _ if failure.reason.is_timeout() => String::new(),
-            details => format!(": {details}"),
+        let details = ForeignText::from(config.map_or("", |config| config.status.message.as_str()));
+        let details = match details.is_empty() || failure.reason.is_timeout() {
+            _ if config.is_some_and(|config| config.is_of_other_machine(node)) => format!(": {OTHER_MACHINE}"),
+            true => String::new(),
+            false => format!(": {details}"),
         };
         let message = format!("configuration {} failed on the node, {}{details}", failure.config, failure.reason);
         let kind = failure.reason.kind();

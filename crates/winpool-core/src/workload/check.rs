@@ -10,8 +10,11 @@ use super::{
     placement::{EffectiveSpec, MatchingPool, Unschedulable},
     scheduling_state::{ClassState, NodeGroup, NodeState, PoolState, SchedulingState},
 };
-use crate::image::{
-    Compatibility, EvidenceSource, Host, ImageEvidence, Incompatibility, Lookup, Reference, RuntimeReport, tag,
+use crate::{
+    ForeignText,
+    image::{
+        Compatibility, EvidenceSource, Host, ImageEvidence, Incompatibility, Lookup, Reference, RuntimeReport, tag,
+    },
 };
 
 /// An issue of a workload, with the pool that reports it.
@@ -168,9 +171,9 @@ fn check_pending_pod(state: &SchedulingState, pod: &Pod, lookups: &dyn ImageLook
     let Some(first) = pools.first() else { return PodAssessment::default() };
     // Linux nodes may have the taint that it tolerates, so its images decide.
     let undetermined = effective.system().is_none();
-    let images = || pod.template.containers.iter().map(|container| &container.image);
+    let images = || pod.template.containers.iter().map(|container| container.image.raw());
     if undetermined && images().any(|image| is_not_for_windows(image, lookups)) {
-        return PodAssessment { images_to_look_up: images().cloned().collect(), ..PodAssessment::default() };
+        return PodAssessment { images_to_look_up: images().map(str::to_owned).collect(), ..PodAssessment::default() };
     }
     let mut assessment = PodAssessment { pool: Some(first.pool.name.clone()), ..PodAssessment::default() };
     let groups: Vec<_> = pools
@@ -179,7 +182,7 @@ fn check_pending_pod(state: &SchedulingState, pod: &Pod, lookups: &dyn ImageLook
         .collect();
     check_images(state, pod, &groups, lookups, &effective, &mut assessment);
     if undetermined {
-        assessment.images_to_look_up = images().cloned().collect();
+        assessment.images_to_look_up = images().map(str::to_owned).collect();
     }
     assessment
 }
@@ -201,13 +204,13 @@ fn check_images(
 ) {
     let for_windows = effective.system().is_some();
     for (container, report) in pod.template.containers.iter().zip(&pod.reports) {
-        let Ok(reference) = container.image.parse::<Reference>() else {
+        let Ok(reference) = container.image.raw().parse::<Reference>() else {
             assessment.images = assessment.images.max(ImageStatus::Unknown);
             continue;
         };
-        let lookup = lookups.get(&container.image);
+        let lookup = lookups.get(container.image.raw());
         if *report != Some(RuntimeReport::Started) {
-            assessment.images_to_look_up.push(container.image.clone());
+            assessment.images_to_look_up.push(container.image.raw().to_owned());
         }
         let evidence = ImageEvidence { report: report.as_ref(), lookup: lookup.as_deref(), reference: &reference };
         let isolation = state.isolation(pod.template.runtime_class.as_deref());
@@ -260,31 +263,31 @@ fn check_image(
 /// The issue of an image that does not run on a host; `for_windows`: whether the pod declares that it is for Windows.
 pub fn image_issue(
     state: &SchedulingState,
-    image: &str,
+    image: &ForeignText,
     source: EvidenceSource,
     incompatibility: Incompatibility,
     host: &Host,
     for_windows: bool,
 ) -> ImageIssue {
     let remedy = image_remedy(state, image, &incompatibility, host, for_windows);
-    ImageIssue { image: image.to_owned(), host: host.os, source, incompatibility, explanation: None, remedy }
+    ImageIssue { image: image.clone(), host: host.os, source, incompatibility, explanation: None, remedy }
 }
 
 fn image_remedy(
     state: &SchedulingState,
-    image: &str,
+    image: &ForeignText,
     incompatibility: &Incompatibility,
     host: &Host,
     for_windows: bool,
 ) -> ImageRemedy {
-    let os = incompatibility.image().or_else(|| tag::suggested(&image.parse().ok()?)?.os);
+    let os = incompatibility.image().or_else(|| tag::suggested(&image.raw().parse().ok()?)?.os);
     let runs_on = |host: &Host| {
         let fit = |os| version_compatibility::check(host.os, Some(os), Isolation::Process, host.containerd);
         os.is_some_and(|os| fit(os) == VersionCompatibility::Compatible)
     };
     let other_pool = state.pools.iter().find(|pool| pool.groups.iter().all(|group| runs_on(&group.host)));
     let for_linux = match incompatibility {
-        Incompatibility::OtherSystem(systems) => systems.iter().any(|system| system.starts_with("linux")),
+        Incompatibility::OtherSystem(systems) => systems.iter().any(|system| system.raw().starts_with("linux")),
         Incompatibility::Reported(_) => !for_windows,
         _ => false,
     };
@@ -377,7 +380,7 @@ fn linux_pods_may_land(
     effective: &EffectiveSpec,
 ) -> Vec<PoolIssue> {
     let suggests_windows = |image: &str| image.parse().ok().and_then(|image| tag::suggested(&image)).is_some();
-    if template.containers.iter().any(|container| suggests_windows(&container.image)) {
+    if template.containers.iter().any(|container| suggests_windows(container.image.raw())) {
         return Vec::new();
     }
     let pools = match workload.kind.as_str() {

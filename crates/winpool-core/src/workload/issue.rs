@@ -14,6 +14,7 @@ use winpool_api::{
 
 use super::placement::{NodeLabel, Unschedulable};
 use crate::{
+    ForeignText,
     image::{EvidenceSource, Incompatibility},
     kubernetes::quantity::Quantity,
     text::some_of,
@@ -75,14 +76,14 @@ pub enum WorkloadIssue {
     SandboxCannotStart {
         /// The Windows of the node.
         host: OsVersion,
-        error: String,
+        error: ForeignText,
     },
     /// An image does not run on a node.
     ImageCannotRun(ImageIssue),
     /// An image has the build of its node and a later revision.
     ImageNewerThanHost {
         /// The image as it is written.
-        image: String,
+        image: ForeignText,
         /// The Windows of the image.
         os: OsVersion,
         /// The Windows of the node.
@@ -251,7 +252,7 @@ impl fmt::Display for WorkloadIssue {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageIssue {
     /// The image as it is written.
-    pub image: String,
+    pub image: ForeignText,
     /// The Windows of the node.
     pub host: OsVersion,
     pub source: EvidenceSource,

@@ -183,7 +183,7 @@ impl RuntimeReport {
         let skipped = error.chars().count().saturating_sub(MAX_ERROR_LENGTH);
         // The cause comes last.
         let end: String = error.chars().skip(skipped).collect();
-        Self::Incompatible(if skipped > 0 { format!("…{end}") } else { end })
+        Self::Incompatible(if skipped > 0 { format!("…{end}") } else { end }.into())
     }
 }
 
@@ -352,7 +352,7 @@ mod tests {
             ),
         ];
         for (message, error) in table {
-            assert_eq!(RuntimeReport::incompatible(&message), RuntimeReport::Incompatible(error.to_owned()));
+            assert_eq!(RuntimeReport::incompatible(&message), RuntimeReport::Incompatible(error.into()));
         }
     }
 
@@ -360,6 +360,7 @@ mod tests {
     fn a_long_error_keeps_its_end() {
         let message = format!("{}\nno match", "call; ".repeat(99));
         let RuntimeReport::Incompatible(error) = RuntimeReport::incompatible(&message) else { unreachable!() };
+        let error = error.raw();
         assert!(error.starts_with('…') && error.ends_with("call; no match") && error.chars().count() == 161, "{error}");
     }
 

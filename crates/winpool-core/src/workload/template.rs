@@ -13,7 +13,7 @@ use winpool_api::{
 };
 
 use super::fields;
-use crate::{kubernetes::quantity::Quantity, release_labels};
+use crate::{ForeignText, kubernetes::quantity::Quantity, release_labels};
 
 /// The only node field that affinity can match.
 const NODE_NAME: &str = "metadata.name";
@@ -76,7 +76,7 @@ pub struct Requirement {
 pub struct Container {
     pub name: String,
     /// Its image, as it is written.
-    pub image: String,
+    pub image: ForeignText,
     /// Whether it is an init container that is not a sidecar, and so ends before the others start.
     pub init: bool,
     /// Whether it is a HostProcess container.
@@ -344,7 +344,7 @@ impl Container {
         let resources = container.resources.as_ref();
         Self {
             name: container.name.clone(),
-            image: container.image.clone().unwrap_or_default(),
+            image: container.image.clone().unwrap_or_default().into(),
             init: false,
             host_process: own.and_then(|options| options.host_process).unwrap_or(host_process_of_pod),
             memory_request: memory(resources.and_then(|resources| resources.requests.as_ref())),

@@ -20,7 +20,7 @@ use super::{
     views::{GroupKind, MachineGroup, key_of},
 };
 use crate::{
-    Problem,
+    ForeignText, Problem,
     kind::Kind,
     operation::{Action, Dependency, Object, Write},
     pool::{Members, Pool, Snapshot, Spec},
@@ -80,7 +80,7 @@ pub enum Reference {
     /// A ClusterClass controls it.
     TopologyManaged,
     /// Another client changed it back; the field manager.
-    ManagedElsewhere(Option<String>),
+    ManagedElsewhere(Option<ForeignText>),
 }
 
 /// Plans a group.

@@ -15,7 +15,7 @@ use winpool_api::{
     names::{annotation, label, manager},
 };
 
-use crate::{Named, kind::Kind, node::last_other_writer};
+use crate::{ForeignText, Named, kind::Kind, node::last_other_writer};
 
 /// A group of machines of one template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,7 +91,7 @@ pub struct MachineGroup {
     pub infrastructure: Option<InfrastructureReference>,
     pub replicas: u32,
     /// The last field manager of the reference other than winpool.
-    pub other_writer: Option<String>,
+    pub other_writer: Option<ForeignText>,
 }
 
 /// A reference to the template of machines at a provider.

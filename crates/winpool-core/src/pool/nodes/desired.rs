@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 use winpool_api::{Taint, TaintKey, names::reason};
 
-use crate::{operation::NodeEdit, pool::evictions::Evictions, revert::MAX_BACKOFF};
+use crate::{ForeignText, operation::NodeEdit, pool::evictions::Evictions, revert::MAX_BACKOFF};
 
 /// The desired state of the nodes of a pool.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ pub enum Obstacle {
     /// A label has another value, which is not overwritten.
     LabelConflict(ValueConflict<String>),
     /// Admission rejected the taints with this message.
-    Rejected(String),
+    Rejected(ForeignText),
     /// A NoExecute taint is held, because it would evict pods.
     WouldEvict(TaintKey),
     /// A taint is held, because pods would stay Pending.
@@ -102,7 +102,7 @@ impl fmt::Display for Obstacle {
         match self {
             Self::TaintConflict(conflict) => write!(f, "{conflict}"),
             Self::LabelConflict(conflict) => write!(f, "{conflict}"),
-            Self::Rejected(message) => f.write_str(message),
+            Self::Rejected(message) => write!(f, "{message}"),
             Self::Reverted(field) => write!(f, "{field}"),
             Self::WouldEvict(key) | Self::WouldStrand(key) | Self::Untolerated(key) | Self::ClassNotWritten(key) => {
                 write!(f, "{key}")
@@ -128,7 +128,7 @@ pub struct RevertedField {
     /// The field, such as `taint os:NoSchedule`.
     pub field: String,
     /// The field manager of the other client, if it is known.
-    pub writer: Option<String>,
+    pub writer: Option<ForeignText>,
     /// The time until which the field is not set; `None` if it is retried with a back-off.
     pub paused_until: Option<Timestamp>,
 }
@@ -162,7 +162,8 @@ impl fmt::Display for ValueConflict<TaintKey> {
 
 impl fmt::Display for RevertedField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is reverted by {} and ", self.field, self.writer.as_deref().unwrap_or("another client"))?;
+        let writer = self.writer.clone().unwrap_or_else(|| "another client".into());
+        write!(f, "{} is reverted by {writer} and ", self.field)?;
         match self.paused_until {
             Some(until) => write!(f, "not written again before {until:.0}"),
             None => write!(f, "written again after at most {} s", MAX_BACKOFF.as_secs()),

@@ -84,7 +84,7 @@ fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
     let write = FieldWrite::taint(&"os:NoSchedule".parse().unwrap(), Some("windows"));
     let reverted = ObjectId::Uid("uid of reverted".into());
     (0..6).for_each(|_| reverts.note(&reverted, std::slice::from_ref(&write), Timestamp::UNIX_EPOCH));
-    let rejection = Rejection { message: "denied".to_owned(), part: RejectedPart::Taints };
+    let rejection = Rejection { message: "denied".into(), part: RejectedPart::Taints };
     let snapshot = Snapshot {
         reverts: Arc::new(reverts),
         rejections: [("refused".to_owned(), rejection)].into(),
@@ -122,7 +122,7 @@ fn without_what_admission_rejects_the_rest_is_written_and_the_taints_alone_if_la
         (Some(RejectedPart::Taints), (true, true, false, Some(RejectedPart::Metadata))),
         (Some(RejectedPart::Metadata), (false, false, true, None)),
     ] {
-        let rejection = rejected.map(|part| ("new".to_owned(), Rejection { message: "denied".to_owned(), part }));
+        let rejection = rejected.map(|part| ("new".to_owned(), Rejection { message: "denied".into(), part }));
         let snapshot = Snapshot { rejections: rejection.into_iter().collect(), ..Snapshot::default() };
         let desired = web.desired();
         let plan = NodePlanner::new(&snapshot, &applied, Some(desired)).plan(&new, DesiredConfig::None, false);

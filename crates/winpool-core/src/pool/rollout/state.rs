@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use winpool_api::NodeConfigPhase;
 
 use super::input::{Assigned, Cordoned, Desired, RolloutNode, RolloutRules};
+use crate::ForeignText;
 
 /// The state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,9 +37,9 @@ pub enum NodeState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureReason {
     /// The agent has restored the previous configuration; with the agent's reason.
-    RolledBack(String),
+    RolledBack(ForeignText),
     /// The agent has refused the configuration; with the agent's reason.
-    Refused(String),
+    Refused(ForeignText),
     /// The agent did not report a result in time.
     TimedOut,
     /// Pods could not be evicted in time.
@@ -123,8 +124,8 @@ fn outcome(Assigned { spec, status }: Assigned<'_>, rules: &RolloutRules, now: T
     let applied = status.applied.as_ref().is_some_and(|applied| applied.digest == spec.digest);
     let deadline = spec.assigned_at() + rules.timeout;
     match reported {
-        Some(NodeConfigPhase::RolledBack) => Outcome::Failed(FailureReason::RolledBack(status.reason.clone())),
-        Some(NodeConfigPhase::Refused) => Outcome::Failed(FailureReason::Refused(status.reason.clone())),
+        Some(NodeConfigPhase::RolledBack) => Outcome::Failed(FailureReason::RolledBack(status.reason.as_str().into())),
+        Some(NodeConfigPhase::Refused) => Outcome::Failed(FailureReason::Refused(status.reason.as_str().into())),
         _ if applied && spec.is_confirmed() => Outcome::Applied,
         _ if now >= deadline => Outcome::Failed(FailureReason::TimedOut),
         reported => {

@@ -8,7 +8,7 @@ use winpool_api::{
 
 use super::input::ReportInput;
 use crate::{
-    operation::Action,
+    operation::{Action, WriteError},
     pool::{
         delivery::DeliveryState,
         plan::Member,
@@ -102,7 +102,7 @@ fn halted(input: &ReportInput, progress: &Progress) -> String {
 }
 
 /// The first WindowsNodeConfig that could not be written, with the error.
-fn unwritten<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a str)> {
+fn unwritten<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a WriteError)> {
     let failed = input.done.failed().find(|(write, _)| write.action == Action::ApplyNodeConfig);
-    failed.map(|(write, error)| (write.object.name.as_str(), error.message.as_str()))
+    failed.map(|(write, error)| (write.object.name.as_str(), error))
 }

@@ -6,12 +6,12 @@ use std::{
 };
 
 use winpool_api::{
-    bounds::shortened,
     conditions::{ComputedCondition, ConditionType},
     names::label,
 };
 
 use crate::{
+    ForeignText,
     kubernetes::shell_quoted,
     operation::Done,
     pool::{
@@ -139,10 +139,10 @@ impl fmt::Display for NodeMessages<'_> {
 }
 
 /// The message about a node whose version cannot be read.
-pub fn unreadable(what: &str, text: &str) -> String {
-    match text {
+pub fn unreadable(what: &str, text: &ForeignText) -> String {
+    match text.raw() {
         "" => format!("no {what} is reported. Check that the kubelet runs"),
-        _ => format!("{what} {:?} is not known. Upgrade winpool", shortened(text, QUOTED)),
+        _ => format!("{what} \"{text:.QUOTED$}\" is not known. Upgrade winpool"),
     }
 }
 

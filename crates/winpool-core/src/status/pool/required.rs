@@ -23,7 +23,7 @@ use crate::{
     Problem,
     kind::Kind,
     kubernetes::WorkloadName,
-    operation::{Outcome, Purpose, Write},
+    operation::{Outcome, Purpose, Write, WriteError},
     ownership::RecordState,
     pool::{
         Consent, Members,
@@ -489,9 +489,9 @@ pub fn config_rendered(input: &ReportInput) -> ComputedCondition {
 }
 
 /// The first ConfigMap that could not be written, with the error.
-fn unwritten_config<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a str)> {
+fn unwritten_config<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a WriteError)> {
     let failed = input.done.failed().find(|(write, _)| write.object.kind == Kind::CONFIG_MAP);
-    failed.map(|(write, error)| (write.object.name.as_str(), error.message.as_str()))
+    failed.map(|(write, error)| (write.object.name.as_str(), error))
 }
 
 /// Adds the nodes that have less of a resource than the profile reserves.

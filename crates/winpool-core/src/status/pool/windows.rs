@@ -123,8 +123,8 @@ fn revisions_too_old(input: &ReportInput) -> Option<ComputedCondition> {
 fn unknown_builds(input: &ReportInput) -> Option<ComputedCondition> {
     let mut messages = NodeMessages::default();
     for Member { node, .. } in input.active.members.iter().filter(|member| member.node.build().is_none()) {
-        let text = node.os.as_ref().err().map_or("", String::as_str);
-        messages.add(unreadable("Windows version", text), [node.name.as_str()]);
+        let text = node.os.as_ref().err().cloned().unwrap_or_default();
+        messages.add(unreadable("Windows version", &text), [node.name.as_str()]);
     }
     messages.because(&OS_MISMATCH, reason::UNKNOWN_VERSION)
 }
