@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Result, bail, ensure};
 use e2e::{
     audit::Request,
-    cluster::{Cluster, NODE_LABEL, SOON},
+    cluster::{Cluster, NODE_LABEL, SOON, create},
     control_plane::User,
     kubelet::{Kubelets, SimulatedNode},
     operator::Operator,
@@ -14,6 +14,7 @@ use e2e::{
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
+use serde_json::json;
 
 const POOL: &str = "web";
 const NODES: usize = 12;
@@ -224,6 +225,19 @@ async fn a_standby_is_ready_writes_nothing_and_takes_over_at_once_after_a_clean_
     cluster.until_tainted(POOL, ("os", "windows-2"), NODES).await.unwrap();
     assert_eq!(check_writes(&cluster).unwrap().len(), 2);
     assert!(b.stop().await.unwrap().success(), "{}", b.log().unwrap());
+    cluster.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_of_another_client_with_a_huge_duration_is_taken_over() {
+    let cluster = Cluster::start().await.unwrap();
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), NAMESPACE);
+    let spec = json!({ "holderIdentity": "nobody", "leaseDurationSeconds": i32::MAX });
+    create(&leases, json!({ "metadata": { "name": "winpool" }, "spec": spec })).await.unwrap();
+    let operator = replica(&cluster, "a").await.unwrap();
+    until_leader(&cluster, "a").await.unwrap();
+    let log = operator.log().unwrap();
+    assert!(log.contains("the duration in the Lease is not that of this operator, and is ignored"), "{log}");
     cluster.nothing_was_forbidden().unwrap();
 }
 

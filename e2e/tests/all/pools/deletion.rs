@@ -30,7 +30,7 @@ async fn retain_leaves_everything_and_a_recreated_pool_takes_it_over_without_a_w
     fixture.apply_pool_and_wait("retain", wanted.clone()).await.unwrap();
     assert_eq!(fixture.pools().get("retain").await.unwrap().metadata.finalizers, None);
     let (patches, configs) = (fixture.changes_of("retain-1").unwrap(), config_maps(&fixture).await.unwrap());
-    let annotations = fixture.node("retain-1").await.unwrap().metadata.annotations;
+    let record = fixture.annotation("retain-1", "winpool.dev/owned").await.unwrap();
     let class = fixture.class("retain").await.unwrap();
 
     fixture.pools().delete("retain", &DeleteParams::default()).await.unwrap();
@@ -43,7 +43,7 @@ async fn retain_leaves_everything_and_a_recreated_pool_takes_it_over_without_a_w
     fixture.until_condition("retain", "Ready", "True", "AsSpecified").await.unwrap();
     fixture.until_idle().await.unwrap();
     assert_eq!(fixture.changes_of("retain-1").unwrap(), patches, "its node is not written");
-    assert_eq!(fixture.node("retain-1").await.unwrap().metadata.annotations, annotations);
+    assert_eq!(fixture.annotation("retain-1", "winpool.dev/owned").await.unwrap(), record);
     assert_eq!(fixture.class("retain").await.unwrap(), class);
     assert_eq!(config_maps(&fixture).await.unwrap(), configs);
     assert_eq!(fixture.status("retain").await.unwrap().applied.labels, ["team"]);
@@ -54,6 +54,29 @@ async fn retain_leaves_everything_and_a_recreated_pool_takes_it_over_without_a_w
 }
 
 /// Creates a pool with Cleanup, deletes it, and checks the remaining objects.
+#[tokio::test]
+async fn cleanup_of_a_recreated_pool_removes_what_the_deleted_pool_added() {
+    let name = "recreated";
+    let fixture = with_one_node(name).await;
+    let more = json!({ "key": "gpu", "value": "no", "effect": "NoSchedule" });
+    let os = json!({ "key": "os", "value": "windows", "effect": "NoSchedule" });
+    let former = json!({ "taints": [os, more], "labels": { "team": "web", "rack": "r1" } });
+    fixture.apply_pool_and_wait(name, spec(name, former)).await.unwrap();
+    fixture.pools().delete(name, &DeleteParams::background()).await.unwrap();
+    fixture.until_pool_gone(name).await.unwrap();
+
+    let fewer = json!({ "taints": [os], "labels": { "team": "web" } });
+    fixture.apply_pool_and_wait(name, spec(name, fewer)).await.unwrap();
+    fixture.edit_pool(name, json!({ "spec": { "deletionPolicy": "Cleanup" } })).await.unwrap();
+    fixture.until_idle().await.unwrap();
+    fixture.pools().delete(name, &DeleteParams::background()).await.unwrap();
+    fixture.until_pool_gone(name).await.unwrap();
+    let node = fixture.node(&format!("{name}-1")).await.unwrap();
+    assert_eq!(taints_of(&node), [""; 0]);
+    assert_eq!((node.labels().get("team"), node.labels().get("rack")), (None, None));
+    assert_eq!(node.annotations().get("winpool.dev/owned"), None);
+}
+
 async fn clean_up(name: &'static str, how: DeleteParams) {
     let found = windows(name, 2, "10.0.20348.1").taint("os", "windows", "NoSchedule").label("team", "web");
     let fixture =
