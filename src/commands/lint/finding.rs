@@ -39,7 +39,7 @@ impl LocatedFinding {
         Self::at(file, line, finding, String::new())
     }
 
-    /// The finding with texts that may be printed: of at most [`MAX_TEXT`] characters, and escaped except for line breaks.
+    /// The finding with texts that may be printed: bounded, and escaped except for line breaks.
     pub fn printable(self) -> Self {
         let printable = |text: String| shortened(&escaped_lines(&text), MAX_TEXT);
         let Finding { path, code, problem, reason, remedy } = self.finding;
