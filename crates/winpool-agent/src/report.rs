@@ -28,8 +28,6 @@ pub struct Observed {
     pub changed: Vec<String>,
     /// How kubelet and container runtime are installed, once it is known.
     pub layout: String,
-    /// The UUID of the machine: see [`system_uuid`].
-    pub system_uuid: String,
 }
 
 /// The UUID of a machine as the kubelet reports it, from [`Host::hardware_config`]: Kubernetes 1.36,
@@ -39,7 +37,7 @@ pub fn system_uuid(host: &dyn Host) -> String {
     last.trim_matches('{').trim_matches('}').to_ascii_uppercase()
 }
 
-/// The status for the desired configuration.
+/// The status for the desired configuration, without what does not depend on it: the UUID of the machine.
 pub fn status(journal: &Journal, desired: &ConfigId, observed: &Observed) -> WindowsNodeConfigStatus {
     let (phase, reason, message) = phase(journal, desired, observed);
     WindowsNodeConfigStatus {
@@ -49,7 +47,7 @@ pub fn status(journal: &Journal, desired: &ConfigId, observed: &Observed) -> Win
         applied: journal.applied.as_ref().map(reference),
         rejected: journal.rejected.iter().map(rejected).collect(),
         layout: observed.layout.clone(),
-        system_uuid: observed.system_uuid.clone(),
+        system_uuid: String::new(),
         observed_digest: desired.digest.clone(),
         observed_attempt: desired.attempt,
         restarted_at: journal.restarted.map(Time),

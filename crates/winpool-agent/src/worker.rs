@@ -41,6 +41,8 @@ pub struct Worker<'a> {
     source: &'a dyn Source,
     cycle: Cycle<'a>,
     check_interval: Duration,
+    /// The UUID of the machine.
+    system_uuid: String,
     observed: Observed,
     /// The configuration that [`Observed::refusal`] is about, and when it was refused.
     refused: Option<(ConfigId, Timestamp)>,
@@ -62,8 +64,17 @@ impl<'a> Worker<'a> {
         check_interval: Duration,
     ) -> io::Result<Self> {
         let cycle = Cycle::resume(host, limits)?;
-        let observed = Observed { system_uuid: report::system_uuid(host), ..Observed::default() };
-        Ok(Self { host, source, cycle, check_interval, observed, refused: None, compared: None, reported: None })
+        Ok(Self {
+            host,
+            source,
+            cycle,
+            check_interval,
+            system_uuid: report::system_uuid(host),
+            observed: Observed::default(),
+            refused: None,
+            compared: None,
+            reported: None,
+        })
     }
 
     /// The state of the agent.
@@ -115,7 +126,7 @@ impl<'a> Worker<'a> {
             return Ok(Next::Idle);
         }
         if !self.refused.as_ref().is_some_and(|(refused, _)| refused == desired) {
-            self.observed = Observed { preflight: true, ..self.observed_machine() };
+            self.observed = Observed { preflight: true, ..Observed::default() };
             (self.refused, self.compared) = (None, None);
             self.report(desired)?;
         }
@@ -128,22 +139,17 @@ impl<'a> Worker<'a> {
         match self.check(desired, &data) {
             Ok((layout, plan)) => {
                 self.cycle.begin(self.source, desired.clone(), plan)?;
-                self.observed = Observed { layout: layout.kind.name().to_owned(), ..self.observed_machine() };
+                self.observed = Observed { layout: layout.kind.name().to_owned(), ..Observed::default() };
                 (self.refused, self.compared) = (None, None);
                 Ok(Next::Continue)
             }
             Err(refusal) => {
                 let next = if self.recheck_after(refusal.reason).is_zero() { Next::Wait } else { Next::Idle };
-                self.observed = Observed { refusal: Some(refusal), ..self.observed_machine() };
+                self.observed = Observed { refusal: Some(refusal), ..Observed::default() };
                 self.refused = Some((desired.clone(), self.host.now()));
                 Ok(next)
             }
         }
-    }
-
-    /// What is known of the machine alone.
-    fn observed_machine(&self) -> Observed {
-        Observed { system_uuid: self.observed.system_uuid.clone(), ..Observed::default() }
     }
 
     /// Whether the configuration was refused, and is not to be checked again yet.
@@ -214,7 +220,9 @@ impl<'a> Worker<'a> {
     }
 
     fn report(&mut self, desired: &ConfigId) -> io::Result<()> {
+        let system_uuid = self.system_uuid.clone();
         let status = report::status(self.cycle.journal(), desired, &self.observed);
+        let status = WindowsNodeConfigStatus { system_uuid, ..status };
         if self.reported.as_ref() == Some(&status) {
             return Ok(());
         }
