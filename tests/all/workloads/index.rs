@@ -260,6 +260,27 @@ fn a_node_label_is_relevant_while_a_workload_selects_by_it() {
     assert!(!index.selects_by("disk") && !is_unschedulable(&index));
 }
 
+#[test]
+fn a_label_that_no_workload_selects_by_does_not_decide_which_host_an_issue_names() {
+    for labelled in ["web-1", "web-2"] {
+        let (mut cluster, mut index) = (Cluster::new(), WorkloadIndex::default());
+        let pod = spec(json!({"nodeSelector": {"kubernetes.io/os": "windows"}}));
+        for step in [
+            Step::Node("web-1", Some((20348, CONTAINERD, json!([])))),
+            Step::Node("web-2", Some((26100, CONTAINERD, json!([])))),
+            Step::Label(labelled, "disk", Some("ssd")),
+            Step::Pod("app-1", Some((pod, waiting("no match for platform in manifest")))),
+            Step::Pool("web", Some(json!({"windowsVersion": "ltsc2019", "taints": []}))),
+        ] {
+            apply(&mut cluster, &mut index, &step);
+        }
+        let summary = index.summary("web");
+        let [(_, issue)] = summary.issues[&IssueKind::ImagesCannotRun].first.as_slice() else { panic!("{summary:?}") };
+        assert!(issue.to_string().contains("10.0.20348"), "{issue}");
+        assert_eq!(summary, cluster.index().summary("web"), "an index that knows all labels");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 

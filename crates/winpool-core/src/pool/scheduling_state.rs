@@ -315,8 +315,9 @@ fn expected_group(pool: &Pool, spec: &Spec) -> NodeGroup {
     }
 }
 
-/// The order of groups in a pool.
+/// The order of groups in a pool. Labels come last: which of them a state has must not decide which host or taint a
+/// check names first.
 fn order(group: &NodeGroup) -> impl Ord + '_ {
     let host = (group.host.os, &group.host.architecture, group.host.containerd);
-    (&group.labels, &group.taints, host, group.handlers)
+    (host, group.handlers, &group.taints, &group.withheld, &group.labels)
 }

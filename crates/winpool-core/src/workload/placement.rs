@@ -276,16 +276,17 @@ impl<'a> EffectiveSpec<'a> {
         if self.is_for_windows(state) { self.schedulable_pools(state).unwrap_or_default() } else { Vec::new() }
     }
 
-    /// The first unmet requirement, for the nodes that meet the most requirements.
+    /// The first unmet requirement, for the nodes that meet the most requirements. The order of groups does not affect
+    /// it.
     fn best_mismatch(&self, state: &SchedulingState) -> Unschedulable {
-        let groups = state.pools.iter().flat_map(|pool| pool.groups.iter().map(move |group| (pool, group)));
-        let unmet = groups
-            .map(|(pool, group)| (&pool.name, self.unmet(&group.labels_on(""), "", |key| group.is_label_known(key))));
-        let (pool, unmet) = unmet.min_by_key(|(_, unmet)| unmet.len()).unzip();
-        Unschedulable::NoMatchingNode {
-            pool: pool.cloned().unwrap_or_default(),
-            unmet: unmet.unwrap_or_default().into_iter().next().unwrap_or(NodeRequirement::Affinity),
-        }
+        let unmet_by = |group: &NodeGroup| self.unmet(&group.labels_on(""), "", |key| group.is_label_known(key));
+        let least = |pool: &PoolState| {
+            let unmet = pool.groups.iter().map(unmet_by).map(|unmet| (unmet.len(), unmet)).min();
+            unmet.map(|(count, unmet)| (count, pool.name.clone(), unmet))
+        };
+        let least = state.pools.iter().filter_map(least).min_by_key(|(count, ..)| *count);
+        let (_, pool, unmet) = least.unwrap_or_default();
+        Unschedulable::NoMatchingNode { pool, unmet: unmet.into_iter().next().unwrap_or(NodeRequirement::Affinity) }
     }
 
     /// For a DaemonSet: the RuntimeClass that it needs to select its nodes, with the labels that only the RuntimeClass
