@@ -244,6 +244,7 @@ impl Caches {
             pools,
             nodes,
             unwatched: None,
+            linux_nodes: 0,
             refused: self.refused(),
             profiles: self.profiles.all(),
             runtime_classes: self.runtime_classes.all(),

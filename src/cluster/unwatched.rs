@@ -33,6 +33,14 @@ impl UnwatchedNodes {
         Some(nodes.ok()?.into_iter().filter(is_of_pool).collect())
     }
 
+    /// How many Linux nodes match a selector, up to the size of a page: 0 if they cannot be listed, which is logged.
+    pub async fn linux(&self, selector: &str) -> usize {
+        let params = ListParams::default().labels(&format!("{}=linux,{selector}", label::OS)).limit(PAGE);
+        let listed = limited(LIMIT, self.0.list_metadata(&params)).await;
+        let listed = listed.inspect_err(|error| warn!(selector, error, "Linux nodes cannot be counted"));
+        listed.map_or(0, |page| page.items.len())
+    }
+
     /// The nodes with a record. The others, which may be thousands of Linux nodes, are read without their spec and status.
     ///
     /// # Errors

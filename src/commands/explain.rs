@@ -64,6 +64,7 @@ impl Subject {
                 let role = match condition.role {
                     Role::Summary => "a summary",
                     Role::Required => "required for Ready",
+                    Role::Delivery => "required for Ready with a delivery method",
                     Role::Flag => "not part of Ready",
                 };
                 let problem = condition.problem_when.as_str();

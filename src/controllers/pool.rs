@@ -34,6 +34,9 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
         snapshot.unwatched = context.unwatched.of_pool(pool, &snapshot.ownership).await;
         planned = plan(&snapshot);
     }
+    if let Some(selector) = planned.as_ref().and_then(Plan::selector_without_nodes) {
+        snapshot.linux_nodes = context.unwatched.linux(&selector).await;
+    }
     let Some(plan) = planned else {
         context.metrics.remove_pool(pool);
         context.failed_nodes.update(pool, Vec::new());

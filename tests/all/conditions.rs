@@ -5,7 +5,11 @@ mod refusals;
 
 use serde_json::{Value, json};
 use winpool_api::{WindowsNodePoolStatus, facts::Minor};
-use winpool_core::status::profile::report;
+use winpool_core::{
+    operation::Done,
+    pool::{Snapshot, plan::plan},
+    status::profile::report,
+};
 
 use crate::model::{Model, NODE, POD, POOL, PROFILE, node, pod, pool, profile, taints};
 
@@ -278,7 +282,7 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
         row(
             "False",
             "HandlerUnavailable",
-            "only runhcs-wcow-process. Deliver the files of the ConfigMap in annotation winpool.dev/config",
+            "only runhcs-wcow-process. The rendered configuration adds it. See ConfigInEffect",
         )
         .nodes([unconfigured("containerd://1.6.39")])
         .pool(hyperv())
@@ -399,12 +403,11 @@ fn a_configuration_is_in_effect_if_the_reported_resources_match() {
     let row = |status, reason, part| row("ConfigInEffect", status, reason, part);
     let with = |nodes: &[Value], row: Row| row.nodes(nodes).profile(json!({}));
     let mut observed =
-        row("Unknown", "NotDelivered", "the pool does not write, so its nodes cannot have the rendered configuration")
+        row("Unknown", "NotDelivered", "The pool does not write, so its nodes cannot have the rendered configuration")
             .nodes([unconfigured(CONTAINERD)])
             .profile(json!({}));
     observed.pool["mode"] = json!("Observe");
     let table = [
-        row("True", "NotUsed", "the pool names no profile"),
         with(&[configured(CONTAINERD)], row("True", "InEffect", "the reported resources of 1 node are those of the")),
         with(
             &[configured(CONTAINERD), unconfigured(CONTAINERD)],
@@ -426,9 +429,6 @@ fn a_configuration_is_in_effect_if_the_reported_resources_match() {
                 "1 node cannot be compared, because the kubelet version is not known: win-2. See",
             ),
         ),
-        with(&[], row("Unknown", "NotDelivered", "the pool has no nodes")),
-        row("Unknown", "NotDelivered", "the profile cannot be used. See ProfileResolved")
-            .pool(json!({"profileRef": {"name": "nowhere"}})),
         observed,
     ];
     table.iter().for_each(Row::check);
@@ -440,7 +440,6 @@ fn a_profile_is_resolved_and_rendered_for_every_node() {
     let broken = || json!({"kubelet": {"systemReserved": {"memory": "plenty"}}});
     let greedy = || json!({"kubelet": {"systemReserved": {"memory": "20Gi"}}});
     let table = [
-        row("ProfileResolved", "True", "NotUsed", "the pool names no profile, so no configuration is rendered"),
         row("ProfileResolved", "True", "Resolved", "WindowsRuntimeProfile standard is valid").profile(json!({})),
         row(
             "ProfileResolved",
@@ -450,12 +449,10 @@ fn a_profile_is_resolved_and_rendered_for_every_node() {
         )
         .pool(nowhere()),
         row("ProfileResolved", "False", "Invalid", "spec.kubelet.systemReserved").profile(broken()),
-        row("ConfigRendered", "True", "NotUsed", "the pool names no profile"),
         row("ConfigRendered", "True", "Rendered", "1 configuration rendered for 1 node").profile(json!({})),
         row("ConfigRendered", "True", "TablesEndAt", "1 configuration rendered for 1 node. win-1: the tables of this winpool end at Kubernetes 1.37, so 1.38 is treated as 1.37")
             .profile(json!({}))
             .nodes([web_node(20348, "v1.38.0", "containerd://2.3.4")]),
-        row("ConfigRendered", "True", "NotUsed", "the pool names no profile").nodes([web_node(20348, "v1.38.0", "containerd://2.3.4")]),
         row(
             "ConfigRendered",
             "True",
@@ -464,8 +461,6 @@ fn a_profile_is_resolved_and_rendered_for_every_node() {
         )
         .nodes([web_node(20348, "v1.34.1", "containerd://2.3.4"), without_status()])
         .profile(json!({})),
-        row("ConfigRendered", "False", "Failed", "the profile cannot be used. See ProfileResolved").pool(nowhere()),
-        row("ConfigRendered", "False", "Failed", "the profile cannot be used. See ProfileResolved").profile(broken()),
         row("ConfigRendered", "False", "Failed", "win-1, win-2: spec.kubelet.systemReserved.memory: ")
             .nodes([unconfigured("containerd://2.3.4"), unconfigured("containerd://2.2.7")])
             .profile(greedy()),
@@ -503,14 +498,90 @@ fn the_configuration_name_is_mentioned_if_every_node_has_one() {
 }
 
 #[test]
+fn a_condition_that_does_not_apply_is_absent() {
+    const OF_PROFILES: [&str; 3] = ["ProfileResolved", "ConfigRendered", "ConfigInEffect"];
+    let always = ["Ready", "NodesAssigned", "NodesTainted", "OSMismatch", "OSSupported", "RuntimeClassReady"];
+    let always = always.into_iter().chain(["RuntimeSupported", "SpecValid", "VersionSkew"]);
+    let node = || base().nodes;
+    let table = [
+        ("without a profile", base(), node(), &[][..]),
+        ("with a profile", base().profile(json!({})), node(), &OF_PROFILES[..]),
+        ("without nodes", base().profile(json!({})), vec![], &OF_PROFILES[..2]),
+        ("without that profile", base().pool(json!({"profileRef": {"name": "nowhere"}})), node(), &OF_PROFILES[..1]),
+        ("broken", base().profile(json!({"kubelet": {"maxPods": "many"}})), node(), &OF_PROFILES[..1]),
+    ];
+    for (case, row, nodes, further) in table {
+        let mut expected: Vec<&str> = always.clone().chain(further.iter().copied()).collect();
+        expected.sort_by_key(|name| (*name != "Ready", *name));
+        let conditions = status(&row.nodes(nodes).model(), "web").conditions;
+        let of_summary = ["Reconciling", "Stalled"];
+        let types = conditions.iter().map(|found| found.type_.as_str()).filter(|name| !of_summary.contains(name));
+        assert_eq!(types.collect::<Vec<_>>(), expected, "{case}");
+    }
+}
+
+#[test]
+fn the_worst_problem_is_that_which_harms_most() {
+    let open = |runtime: &str| web_node(20348, "v1.34.1", runtime);
+    let tainted_by_others = || {
+        let mut node = open("containerd://2.3.4");
+        node["spec"]["taints"] = json!([{"key": "vendor", "effect": "NoSchedule"}]);
+        node
+    };
+    let without_taints = || base().pool(json!({"taints": []}));
+    let old = "containerd://1.7.20";
+    let table = [
+        (base(), "-", "1/1"),
+        (base().nodes([open(old), open(old), open(old)]), "Runtime/TooOld(3)", "3/3"),
+        (without_taints(), "Nodes/OpenToLinuxPods(1)", "-"),
+        (without_taints().nodes([open(old), open(old)]), "Nodes/OpenToLinuxPods(2) +1", "-"),
+        (without_taints().nodes([tainted_by_others()]), "-", "-"),
+        (without_taints().nodes([]), "-", "-"),
+        (base().nodes([web_node(20348, "v1.30.2", "containerd://2.3.4")]), "Kubelet/TooOld(1)", "1/1"),
+        (base().nodes([web_node(26100, "v1.34.1", old)]), "Windows/NodeBuildDiffers(1) +1", "1/1"),
+        (base().pool(json!({"profileRef": {"name": "nowhere"}})), "Config/NotFound", "1/1"),
+        (base().pool(json!({"paused": true})), "Paused", "0/1"),
+        (base().pool(json!({"paused": true})).nodes([open(old)]), "Paused, Runtime/TooOld(1)", "0/1"),
+        (base().pool(json!({"nodeSelector": {}})), "Spec/Invalid", ""),
+    ];
+    for (row, problem, tainted) in table {
+        let columns = status(&row.model(), "web").columns;
+        assert_eq!((columns.problem.as_str(), columns.tainted.as_str()), (problem, tainted), "{}", row.pool);
+    }
+}
+
+#[test]
+fn a_selector_that_matches_only_linux_nodes_is_a_problem() {
+    let mut model = base().nodes([]).model();
+    let count = |model: &Model, linux_nodes| {
+        let snapshot = Snapshot { linux_nodes, ..model.snapshot() };
+        let plan = plan(&snapshot, "web").unwrap();
+        assert_eq!(plan.selector_without_nodes().as_deref(), Some("agentpool=web"));
+        winpool_core::status::pool::report(&snapshot, &plan, &Done { complete: true, ..Done::default() }).status
+    };
+    let found = count(&model, 3);
+    let assigned = found.conditions.iter().find(|found| found.type_ == "NodesAssigned").unwrap();
+    assert_eq!((assigned.status.as_str(), assigned.reason.as_str()), ("True", "OnlyLinuxNodes"));
+    assert!(
+        assigned.message.starts_with("no Windows node matches, but 3 Linux nodes match this selector: agentpool=web. "),
+        "{}",
+        assigned.message
+    );
+    assert_eq!(found.columns.problem, "Nodes/OnlyLinuxNodes(3)");
+    assert_eq!(count(&model, 0).columns.problem, "-", "scaled to zero");
+    model.put(NODE, "win-1", web_node(20348, "v1.34.1", "containerd://2.3.4"));
+    assert_eq!(plan(&model.snapshot(), "web").unwrap().selector_without_nodes(), None);
+}
+
+#[test]
 fn a_node_is_counted_once_in_the_problem_of_its_pool() {
     let old = || web_node(17763, "v1.34.1", "containerd://2.3.4");
     let row = base().pool(json!({"windowsVersion": "ltsc2019"})).on("2029-02-01");
-    assert_eq!(status(&row.nodes([old(), old(), old()]).model(), "web").columns.problem, "EndOfLife(3)");
+    assert_eq!(status(&row.nodes([old(), old(), old()]).model(), "web").columns.problem, "Windows/EndOfLife(3) +1");
     let pause = json!({"pauseImage": {"source": "Upstream", "tag": "3.5"}});
     let new = |runtime| web_node(20348, "v1.34.1", runtime);
     let row = base().nodes([new("containerd://2.3.4"), new("containerd://2.2.7")]).profile(pause);
-    assert_eq!(status(&row.model(), "web").columns.problem, "PauseImageCannotRun(2)");
+    assert_eq!(status(&row.model(), "web").columns.problem, "Pods/PauseImageCannotRun(2) +1");
 }
 
 #[test]

@@ -243,7 +243,7 @@ fn a_failure_halts_the_rollout_until_the_attempt_is_raised_or_the_profile_is_cor
              the profile, or set spec.delivery.rollout.attempt: 2 to try it again. 0 of 3 nodes run their configuration. {LIST}"
         )
     );
-    assert_eq!(status.columns.problem, "RolloutHalted(1)");
+    assert_eq!(status.columns.problem, "Config/RolloutHalted(1)");
     assert_eq!(
         cluster.take_log(),
         ["WindowsNodeConfig win-1: assign CONFIG (KubeletRestart)"],

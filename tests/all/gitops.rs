@@ -5,14 +5,17 @@ mod argocd;
 mod flux;
 pub mod kstatus;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, env, fs, path::Path};
 
 use serde_json::{Value, json};
 use winpool_api::{
     NodeConfigPhase,
-    conditions::{CONDITIONS, ConditionStatus, ConditionType, READY, RECONCILING, Role, STALLED, of_role},
+    conditions::{
+        CONDITIONS, ComputedCondition, ConditionStatus, ConditionType, READY, RECONCILING, Reason, Role, STALLED, VALID,
+    },
     custom_resource_definitions,
 };
+use winpool_core::status::pool::Situation;
 
 use self::{argocd::ArgoCd, kstatus::KStatus};
 
@@ -45,15 +48,13 @@ fn object(generation: i64, observed: i64, deleting: bool, conditions: [(&str, St
 /// Every combination of the conditions that kstatus reads, each with an earlier, the present and no generation, and with
 /// and without a deletion.
 fn combinations() -> Vec<Value> {
-    // Reconciling never has a reason of the required conditions.
-    let own = RECONCILING.reasons.iter();
-    let own = own.flat_map(|reason| reason.status.iter().map(|status| Some((*status, reason.name))));
-    let reconciling_states: Vec<State> = own.chain([None]).collect();
     let mut all = Vec::new();
     for ready in states(&READY) {
-        for reconciling in reconciling_states.iter().copied() {
-            // Stalled is False, or True with the reason of Ready.
-            let reason = ready.map_or("AsSpecified", |(_, reason)| reason);
+        // Both have a reason of their own, or that of Ready.
+        let reason = ready.map_or("AsSpecified", |(_, reason)| reason);
+        let own = RECONCILING.reasons.iter().map(|reason| reason.name);
+        let reconciling_states = own.chain([reason]).map(|reason| Some((ConditionStatus::True, reason))).chain([None]);
+        for reconciling in reconciling_states {
             for stalled in [None, Some((ConditionStatus::False, "AsSpecified")), Some((ConditionStatus::True, reason))]
             {
                 for (observed, deleting) in [(-1, false), (6, false), (7, false), (7, true)] {
@@ -113,8 +114,17 @@ fn argo_cd_shows_reason_and_message_of_a_problem() {
     let stalled = Some((ConditionStatus::True, "TaintConflict"));
     let ready = Some((ConditionStatus::False, "TaintConflict"));
     let object = object(1, 1, false, [("Ready", ready), ("Reconciling", None), ("Stalled", stalled)]);
-    let expected = ("Degraded".to_owned(), "TaintConflict: the message".to_owned());
-    assert_eq!(ArgoCd::new().health("WindowsNodePool", &object), expected);
+    let health = |object: &Value| ArgoCd::new().health("WindowsNodePool", object);
+    assert_eq!(health(&object), ("Degraded".to_owned(), "TaintConflict: the message".to_owned()));
+    let mut with_cause = object;
+    with_cause["status"]["conditions"].as_array_mut().unwrap().push(
+        json!({"type": "NodesTainted", "status": "False", "reason": "TaintConflict", "message": "win-1: remove the taint"}),
+    );
+    assert_eq!(
+        health(&with_cause),
+        ("Degraded".to_owned(), "TaintConflict: win-1: remove the taint".to_owned()),
+        "the message of the condition that Stalled refers to"
+    );
 }
 
 #[test]
@@ -141,18 +151,138 @@ fn argo_cd_shows_the_phase_of_a_node_config() {
     assert_eq!(argocd.health("WindowsNodeConfig", &unseen).0, "Progressing");
 }
 
+/// What kstatus, Flux and Argo CD say of a pool with one condition beside its summaries.
+fn verdict(situation: Situation, condition: &ComputedCondition) -> (bool, KStatus, String) {
+    let summaries = situation.summarise(&[condition]);
+    let is_ready = summaries.ready.is_none();
+    let ready = summaries.ready.unwrap_or_else(|| READY.because("AsSpecified", "the spec is applied"));
+    let all = [Some(&ready), summaries.others.as_ref(), Some(condition)].into_iter().flatten();
+    let all = all.map(
+        |one| json!({"type": one.of.name, "status": one.status.as_str(), "reason": one.reason, "message": one.message}),
+    );
+    let status = json!({"observedGeneration": 1, "conditions": all.collect::<Vec<_>>()});
+    let object = json!({"metadata": {"name": "web", "generation": 1}, "spec": {}, "status": status});
+    let found = kstatus::compute(&object);
+    assert_eq!(flux::Expressions::of_pools().evaluate(&object), found, "{object:#}");
+    (is_ready, found, ArgoCd::new().health("WindowsNodePool", &object).0)
+}
+
+/// The cell for one situation: whether the pool is Ready, and what the tools say.
+fn cell(delivers: bool, of: &'static ConditionType, reason: &Reason) -> String {
+    let situation = Situation { delivers, ..Situation::default() };
+    let texts = reason.status.iter().map(|status| {
+        let condition = of.because(reason.name, "the message").with_status(*status);
+        let (is_ready, kstatus, argocd) = verdict(situation, &condition);
+        let ready = if is_ready { "Ready" } else { "not Ready" };
+        format!("{ready}, {kstatus:?}, {argocd}")
+    });
+    texts.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ")
+}
+
 #[test]
-fn observing_and_paused_are_current_and_every_required_problem_is_failed_or_in_progress() {
-    let at = |status: ConditionStatus, reason: &'static str, stalled: ConditionStatus| {
-        let conditions =
-            [("Ready", Some((status, reason))), ("Reconciling", None), ("Stalled", Some((stalled, reason)))];
-        kstatus::compute(&object(1, 1, false, conditions))
-    };
-    for reason in ["AsSpecified", "Observing", "Paused"] {
-        assert_eq!(at(ConditionStatus::True, reason, ConditionStatus::False), KStatus::Current, "{reason}");
+fn the_page_says_what_the_tools_make_of_every_reason() {
+    let of_pool = CONDITIONS.iter().copied().filter(|of| of.role != Role::Summary && **of != VALID);
+    let rows = of_pool.flat_map(|of| {
+        of.reasons.iter().map(move |reason| {
+            let [without, with] = [false, true].map(|delivers| cell(delivers, of, reason));
+            let with = if with == without { String::new() } else { with };
+            format!("| `{}` | `{}` | {without} | {with} |\n", of.name, reason.name)
+        })
+    });
+    let head = "| condition | reason | pool | with a delivery method, if it differs |\n|---|---|---|---|\n";
+    let table = format!("{head}{}", rows.collect::<String>());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/gitops.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (begin, end) = ("<!-- reasons: from crates/winpool-api/src/conditions.rs -->\n", "<!-- end reasons -->");
+    let (before, rest) = page.split_once(begin).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    let expected = format!("{before}{begin}{table}{end}{after}");
+    if page != expected && env::var_os("UPDATE_DOCS").is_some() {
+        return fs::write(&path, expected).unwrap();
     }
-    for reason in of_role(Role::Required).flat_map(|of| of.reasons).map(|reason| reason.name) {
-        assert_eq!(at(ConditionStatus::False, reason, ConditionStatus::True), KStatus::Failed, "{reason}");
-        assert_eq!(at(ConditionStatus::False, reason, ConditionStatus::False), KStatus::InProgress, "{reason}");
+    assert!(page == expected, "docs/gitops.md differs: write it with UPDATE_DOCS=1 cargo test --test all gitops");
+}
+
+#[test]
+fn a_pool_that_is_not_ready_is_stalled_or_reconciling_and_a_flag_changes_nothing() {
+    for of in CONDITIONS.iter().copied().filter(|of| of.role != Role::Summary) {
+        for (status, reason) in
+            of.reasons.iter().flat_map(|row| row.status.iter().map(move |status| (*status, row.name)))
+        {
+            let condition = of.because(reason, "the message").with_status(status);
+            for delivers in [false, true] {
+                let summaries = Situation { delivers, ..Situation::default() }.summarise(&[&condition]);
+                let (ready, others) = (summaries.ready.is_none(), summaries.others.is_some());
+                // A pool that does not write has no other reason.
+                assert!(
+                    ready || others || reason == "Observing",
+                    "{}/{reason}: a pool that is not Ready says what happens next",
+                    of.name
+                );
+                let is_flag = of.role == Role::Flag || (of.role == Role::Delivery && !delivers);
+                assert!(!is_flag || (ready && !others), "{}/{reason}", of.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn delivery_decides_about_ready_as_designed() {
+    let stalled = [
+        ("ConfigInEffect", "RolloutHalted"),
+        ("ConfigInEffect", "Differs"),
+        ("MachinesTemplated", "ContractUnsupported"),
+        ("MachinesTemplated", "MachinesConflict"),
+        ("MachinesTemplated", "ReferenceManagedElsewhere"),
+        ("MachinesTemplated", "TopologyManaged"),
+        ("MachinesTemplated", "SelectorNotExpressible"),
+        ("MachinesTemplated", "TemplateInvalid"),
+    ];
+    let passing = [
+        ("ProfileResolved", "NotFound"),
+        ("MachinesTemplated", "ClusterAPINotInstalled"),
+        ("MachinesTemplated", "ClusterNotFound"),
+        ("MachinesTemplated", "NoMachinesSelected"),
+    ];
+    let at_work = [("ConfigInEffect", "RollingOut"), ("MachinesTemplated", "Rotating")];
+    let unchanged = [
+        ("ConfigInEffect", "RolloutPaused"),
+        ("ConfigInEffect", "NotDelivered"),
+        ("MachinesTemplated", "RotationPending"),
+        ("MachinesTemplated", "ClusterIsElsewhere"),
+        ("VersionSkew", "KubeletTooOld"),
+        ("OSSupported", "EndOfLife"),
+    ];
+    let groups = [
+        (&stalled[..], (false, KStatus::Failed, "Degraded")),
+        (&passing[..], (false, KStatus::InProgress, "Progressing")),
+        (&at_work[..], (true, KStatus::InProgress, "Progressing")),
+        (&unchanged[..], (true, KStatus::Current, "Healthy")),
+    ];
+    for (group, expected) in groups {
+        for (name, reason) in group {
+            let of = CONDITIONS.iter().copied().find(|of| of.name == *name).unwrap();
+            let reason = of.reason(reason).unwrap().name;
+            let condition = of.because(reason, "the message");
+            let (ready, kstatus, argocd) = verdict(Situation { delivers: true, ..Situation::default() }, &condition);
+            assert_eq!((ready, kstatus, argocd.as_str()), expected, "{name}/{reason}");
+        }
+    }
+}
+
+#[test]
+fn a_pool_that_does_not_write_is_current_unless_its_profile_cannot_be_used() {
+    let table = [
+        ("NodesTainted", "Observing", KStatus::Current),
+        ("NodesTainted", "TaintConflict", KStatus::Current),
+        ("ConfigInEffect", "Differs", KStatus::Current),
+        ("ProfileResolved", "NotFound", KStatus::InProgress),
+        ("ProfileResolved", "Invalid", KStatus::Failed),
+    ];
+    for (name, reason, expected) in table {
+        let of = CONDITIONS.iter().copied().find(|of| of.name == name).unwrap();
+        let condition = of.because(of.reason(reason).unwrap().name, "the message");
+        let situation = Situation { delivers: true, withheld: true, ..Situation::default() };
+        assert_eq!(verdict(situation, &condition).1, expected, "{name}/{reason}");
     }
 }

@@ -9,11 +9,12 @@ use winpool_api::{
 };
 
 /// The blocks of the page, by the name in their comments.
-fn blocks() -> [(&'static str, String); 4] {
+fn blocks() -> [(&'static str, String); 5] {
     let of_pool = |role| of_role(role).filter(|known| **known != VALID);
     [
         ("ready", rows(of_role(Role::Summary))),
         ("required", rows(of_pool(Role::Required))),
+        ("delivery", rows(of_pool(Role::Delivery))),
         ("flags", rows(of_pool(Role::Flag))),
         ("profile", rows([&VALID].into_iter())),
     ]

@@ -1,7 +1,7 @@
 //! Every condition as data: what it means, which status is a problem, and its reasons. Status, events, `winpool plan`
 //! and docs/status.md are derived from this table.
 
-use super::names::reason;
+use super::{named_enum, names::reason};
 
 /// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +38,54 @@ pub enum Role {
     Summary,
     /// `Ready` requires it.
     Required,
+    /// `Ready` requires it if the pool has a delivery method: see [`Next`]. Else it is a flag.
+    Delivery,
     /// It reports a problem and is not part of `Ready`.
     Flag,
+}
+
+/// What a problem does to the cluster, the worst first. The column PROBLEM shows the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Harm {
+    /// Linux pods can be scheduled to nodes of the pool.
+    OpensNodes,
+    /// Pods for Windows cannot run, or could not be scheduled again.
+    StopsPods,
+    /// Nodes, machines or objects are not as specified.
+    NotApplied,
+    /// A version is not supported.
+    Unsupported,
+    /// Nothing is wrong yet, or something waits for a decision that has time.
+    Notice,
+}
+
+named_enum! {
+    /// What a problem is about, as the column PROBLEM names it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[allow(missing_docs)] // the names say it
+    pub enum Subject {
+        Nodes,
+        Pods,
+        Config,
+        Kubelet,
+        Runtime,
+        Windows,
+        Machines,
+        Spec,
+    }
+}
+
+/// What happens next with a problem of a condition that `Ready` requires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A person has to change something: `Ready` is False and `Stalled` True.
+    Person,
+    /// It may pass by itself, or is retried: `Ready` is False and `Reconciling` True.
+    Passes,
+    /// The operator, the agents or Cluster API are at work as specified: `Reconciling` is True.
+    Proceeds,
+    /// It waits for a decision that has time: the summaries do not change.
+    Waits,
 }
 
 /// A type of condition.
@@ -51,9 +97,13 @@ pub struct ConditionType {
     pub role: Role,
     /// The status that is a problem: `True` for conditions of negative polarity.
     pub problem_when: ConditionStatus,
+    /// What it is about.
+    pub subject: Subject,
+    /// What most of its problems do.
+    pub harm: Harm,
     /// What True means.
     pub meaning: &'static str,
-    /// Its reasons. `Ready` and `Stalled` also have the reasons of the required conditions.
+    /// Its reasons. The summaries also have the reasons of the conditions that `Ready` requires.
     pub reasons: &'static [Reason],
 }
 
@@ -68,32 +118,94 @@ pub struct Reason {
     pub meaning: &'static str,
     /// What to do.
     pub action: &'static str,
+    /// Whether it is a problem: by default if the status is that of [`ConditionType::problem_when`].
+    problem: Option<bool>,
+    /// What the problem does, if it is not [`ConditionType::harm`].
+    harm: Option<Harm>,
+    /// What the problem is about, if it is not [`ConditionType::subject`].
+    subject: Option<Subject>,
+    /// What happens next with the problem.
+    pub next: Next,
+}
+
+impl Reason {
+    const fn harm(self, harm: Harm) -> Self {
+        Self { harm: Some(harm), ..self }
+    }
+
+    const fn about(self, subject: Subject) -> Self {
+        Self { subject: Some(subject), ..self }
+    }
+
+    /// A reason that is expected although the status is that of a problem.
+    const fn expected(self, next: Next) -> Self {
+        Self { problem: Some(false), next, ..self }
+    }
+
+    /// A problem although the condition holds.
+    const fn warns(self, harm: Harm) -> Self {
+        Self { problem: Some(true), harm: Some(harm), ..self }
+    }
+
+    const fn passes(self) -> Self {
+        Self { next: Next::Passes, ..self }
+    }
+
+    const fn waits(self) -> Self {
+        Self { next: Next::Waits, ..self }
+    }
+}
+
+/// A problem, as the column PROBLEM ranks and names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ranked {
+    /// What it does.
+    pub harm: Harm,
+    /// What it is about.
+    pub subject: Subject,
 }
 
 impl ConditionType {
     /// The condition with a reason of its row, which has the status.
     pub fn because(&'static self, reason: &'static str, message: impl Into<String>) -> ComputedCondition {
-        let listed = self.reasons.iter().find(|listed| listed.name == reason);
+        let listed = self.reason(reason);
         let status = listed.and_then(|listed| listed.status.first()).copied().unwrap_or(self.problem_when);
         debug_assert!(self.allows(status, reason), "{}/{reason} is not in the table of conditions", self.name);
         ComputedCondition { of: self, status, reason, message: message.into(), count: 0 }
     }
 
-    /// Whether this status with this reason is a problem. `Observing`, `Paused` and `RollingOut` are not problems.
+    /// The row of a reason.
+    pub fn reason(&self, name: &str) -> Option<&'static Reason> {
+        self.reasons.iter().find(|listed| listed.name == name)
+    }
+
+    /// Whether this status with this reason is a problem.
     pub fn is_problem(&self, status: &str, reason: &str) -> bool {
-        let expected = [reason::OBSERVING, reason::PAUSED, reason::ROLLING_OUT];
-        status == self.problem_when.as_str() && !expected.contains(&reason)
+        let by_row = self.reason(reason).and_then(|row| row.problem);
+        by_row.unwrap_or(status == self.problem_when.as_str())
+    }
+
+    /// What the problem with a reason does, and what it is about.
+    pub fn ranked(&self, reason: &str) -> Ranked {
+        let row = self.reason(reason);
+        Ranked {
+            harm: row.and_then(|row| row.harm).unwrap_or(self.harm),
+            subject: row.and_then(|row| row.subject).unwrap_or(self.subject),
+        }
+    }
+
+    /// A problem as the column PROBLEM names it: `Kubelet/TooOld`.
+    pub fn problem_name(&self, reason: &str) -> String {
+        let subject = self.ranked(reason).subject.name();
+        format!("{subject}/{}", reason.strip_prefix(subject).unwrap_or(reason))
     }
 
     /// Whether the condition may have this status with this reason.
     pub fn allows(&self, status: ConditionStatus, reason: &str) -> bool {
-        let listed = |of: &Self| of.reasons.iter().any(|known| known.name == reason && known.status.contains(&status));
-        listed(self) || (self.role == Role::Summary && of_role(Role::Required).any(listed_as_problem(reason)))
+        let listed = |of: &Self| of.reason(reason).is_some_and(|known| known.status.contains(&status));
+        let of_others = |role| of_role(role).any(|of| of.reason(reason).is_some());
+        listed(self) || (self.role == Role::Summary && (of_others(Role::Required) || of_others(Role::Delivery)))
     }
-}
-
-fn listed_as_problem(reason: &str) -> impl Fn(&ConditionType) -> bool + '_ {
-    move |of| of.reasons.iter().any(|known| known.name == reason)
 }
 
 /// A condition as a reconcile computes it.
@@ -115,6 +227,11 @@ impl ComputedCondition {
     /// Whether it reports a problem.
     pub fn is_problem(&self) -> bool {
         self.of.is_problem(self.status.as_str(), self.reason)
+    }
+
+    /// What happens next.
+    pub fn next(&self) -> Next {
+        self.of.reason(self.reason).map_or(Next::Person, |row| row.next)
     }
 
     /// The same condition with a number of objects.
@@ -139,17 +256,6 @@ pub fn of_role(role: Role) -> impl Iterator<Item = &'static ConditionType> {
     CONDITIONS.iter().copied().filter(move |known| known.role == role)
 }
 
-/// Reasons after which the operator can continue without a change of the pool, so that `Stalled` stays False: with
-/// `WriteFailed`, unless the API server refuses the write.
-pub const TRANSIENT: [&str; 6] = [
-    reason::WRITE_FAILED,
-    reason::CONTESTED,
-    reason::NOT_FOUND,
-    reason::OBSERVING,
-    reason::PAUSED,
-    reason::PROGRESSING,
-];
-
 const TRUE: &[ConditionStatus] = &[ConditionStatus::True];
 const FALSE: &[ConditionStatus] = &[ConditionStatus::False];
 const UNKNOWN: &[ConditionStatus] = &[ConditionStatus::Unknown];
@@ -163,17 +269,18 @@ const fn row(
     meaning: &'static str,
     action: &'static str,
 ) -> Reason {
-    Reason { name, status, meaning, action }
+    Reason { name, status, meaning, action, problem: None, harm: None, subject: None, next: Next::Person }
 }
 
 const fn condition(
     name: &'static str,
     role: Role,
     problem_when: ConditionStatus,
+    (subject, harm): (Subject, Harm),
     meaning: &'static str,
     reasons: &'static [Reason],
 ) -> ConditionType {
-    ConditionType { name, role, problem_when, meaning, reasons }
+    ConditionType { name, role, problem_when, subject, harm, meaning, reasons }
 }
 
 /// Generates a row for each condition, and the table of all.
@@ -191,52 +298,46 @@ macro_rules! conditions {
 
 #[rustfmt::skip]
 conditions! {
-    READY = condition("Ready", Role::Summary, ConditionStatus::False, "the spec is applied", &[
+    READY = condition("Ready", Role::Summary, ConditionStatus::False, (Subject::Spec, Harm::NotApplied), "the spec is applied", &[
         row(reason::AS_SPECIFIED, TRUE, "everything is as specified", NOTHING),
         row(reason::OBSERVING, TRUE, "`mode: Observe`: the operator writes only status",
-            "review `status.pending`; set `mode: Enforce` to apply it"),
+            "review `status.pending`; set `mode: Enforce` to apply it").expected(Next::Waits),
         row(reason::PAUSED, TRUE_OR_FALSE,
             "`paused: true`: the operator writes only status. False while a cleanup is paused",
-            "set `paused: false` to continue"),
+            "set `paused: false` to continue").expected(Next::Waits),
         row(reason::DELETING, FALSE, "the pool is being deleted; a cleanup is in progress",
             "the message names what it waits for"),
         row(reason::WRITE_FAILED, FALSE, "a request to the API server failed and is retried",
             "read the message: check the API server, `config/default`, the CRDs and admission policies"),
         row(reason::INVALID, FALSE, "the spec has mistakes", "see `SpecValid`"),
     ]);
-    RECONCILING = condition("Reconciling", Role::Summary, ConditionStatus::Unknown,
-        "the operator is applying a new generation (kstatus)", &[
+    RECONCILING = condition("Reconciling", Role::Summary, ConditionStatus::Unknown, (Subject::Spec, Harm::Notice),
+        "the operator, the agents or Cluster API are at work, or a problem may pass by itself (kstatus); absent otherwise", &[
         row(reason::PROGRESSING, TRUE, "a new generation is being applied", NOTHING),
-        row(reason::DELETING, TRUE_OR_FALSE, "a cleanup is in progress, or paused", NOTHING),
-        row(reason::AS_SPECIFIED, FALSE, "the current generation was applied", NOTHING),
-        row(reason::INVALID, FALSE, "nothing is applied, because the spec has mistakes", "see `SpecValid`"),
-        row(reason::WRITE_FAILED, FALSE, "the API server refuses a write, so that the generation is not applied until a \
-             person acts", "see `Ready`"),
+        row(reason::DELETING, TRUE, "a cleanup is in progress", "see `Ready`"),
     ]);
-    STALLED = condition("Stalled", Role::Summary, ConditionStatus::True,
-        "the operator cannot continue without a change to the pool or the cluster (kstatus); reason and message are \
-         those of `Ready`", &[
-        row(reason::AS_SPECIFIED, FALSE, "nothing keeps the operator from continuing", NOTHING),
+    STALLED = condition("Stalled", Role::Summary, ConditionStatus::True, (Subject::Spec, Harm::NotApplied),
+        "the operator cannot continue without a change to the pool or the cluster (kstatus); absent otherwise", &[
+        row(reason::INVALID, TRUE, "the spec has mistakes", "see `SpecValid`"),
     ]);
-    SPEC_VALID = condition("SpecValid", Role::Required, ConditionStatus::False, "the spec is valid", &[
+    SPEC_VALID = condition("SpecValid", Role::Required, ConditionStatus::False, (Subject::Spec, Harm::NotApplied), "the spec is valid", &[
         row(reason::VALID, TRUE, "the spec is valid",
             "no action required, unless the message names a label that a kubelet could set on its own node: then add a \
              label with the prefix `node-restriction.kubernetes.io/` to the selector"),
         row(reason::INVALID, FALSE, "the spec has mistakes, each with its path; only status is written",
             "correct the fields in the message; from Kubernetes 1.25 on, the API server rejects most of them"),
     ]);
-    PROFILE_RESOLVED = condition("ProfileResolved", Role::Required, ConditionStatus::False,
+    PROFILE_RESOLVED = condition("ProfileResolved", Role::Required, ConditionStatus::False, (Subject::Config, Harm::NotApplied),
         "the profile exists and is valid, or none is named", &[
         row(reason::RESOLVED, TRUE, "the profile exists and is valid", NOTHING),
-        row(reason::NOT_USED, TRUE, "the pool names no profile, so no configuration is rendered", NOTHING),
         row(reason::NOT_FOUND, FALSE, "the WindowsRuntimeProfile does not exist; nodes keep their last configuration",
-            "apply the profile, or correct `spec.profileRef.name`"),
+            "apply the profile, or correct `spec.profileRef.name`").passes(),
         row(reason::LIST_REFUSED, FALSE, "the API server refuses to list profiles; nodes keep their last configuration",
             LIST_ACTION),
         row(reason::INVALID, FALSE, "the profile has mistakes; nodes keep their last configuration",
             "correct the profile: `kubectl describe wrp NAME`"),
     ]);
-    NODES_ASSIGNED = condition("NodesAssigned", Role::Required, ConditionStatus::False,
+    NODES_ASSIGNED = condition("NodesAssigned", Role::Required, ConditionStatus::False, (Subject::Nodes, Harm::NotApplied),
         "every matching node belongs to this pool alone", &[
         row(reason::ASSIGNED, TRUE, "every matching node belongs to this pool alone",
             "no action required, unless the message names nodes with the label `winpool.dev/pool` that the pool does not \
@@ -244,8 +345,11 @@ conditions! {
         row(reason::NO_NODES, TRUE, "no Windows node matches, as in a pool that is scaled to zero",
             "no action required; if you expected nodes, compare `spec.nodeSelector` with `kubectl get nodes -l \
              kubernetes.io/os=windows --show-labels`"),
+        row(reason::ONLY_LINUX_NODES, TRUE, "no Windows node matches, but Linux nodes do, which the pool ignores",
+            "select by a label of the Windows nodes: `kubectl get nodes -l kubernetes.io/os=windows --show-labels`")
+            .warns(Harm::Notice),
         row(reason::LIST_REFUSED, FALSE, "the API server refuses to list nodes, so that nothing can be applied",
-            LIST_ACTION),
+            LIST_ACTION).harm(Harm::OpensNodes),
         row(reason::NODE_CONFLICT, FALSE,
             "other pools match the same nodes, or another pool is the fallback; a node stays in the pool that it \
              belongs to",
@@ -260,12 +364,12 @@ conditions! {
             "correct the selector or the labels, or release the nodes with the `kubectl annotate` command in the \
              message"),
     ]);
-    RUNTIME_CLASS_READY = condition("RuntimeClassReady", Role::Required, ConditionStatus::False,
+    RUNTIME_CLASS_READY = condition("RuntimeClassReady", Role::Required, ConditionStatus::False, (Subject::Runtime, Harm::StopsPods),
         "the RuntimeClasses are as specified", &[
         row(reason::APPLIED, TRUE, "the RuntimeClasses are as specified", NOTHING),
-        row(reason::OBSERVING, FALSE, "the RuntimeClasses differ, and the pool does not write", "see `Ready`"),
-        row(reason::PROGRESSING, FALSE, "the operator is writing the RuntimeClasses", NOTHING),
-        row(reason::WRITE_FAILED, FALSE, "a write failed and is retried", "read the message"),
+        row(reason::OBSERVING, FALSE, "the RuntimeClasses differ, and the pool does not write", "see `Ready`").expected(Next::Waits),
+        row(reason::PROGRESSING, FALSE, "the operator is writing the RuntimeClasses", NOTHING).passes(),
+        row(reason::WRITE_FAILED, FALSE, "a write failed and is retried", "read the message").passes(),
         row(reason::LIST_REFUSED, FALSE, "the API server refuses to list RuntimeClasses, so that none is written; taints and labels are",
             LIST_ACTION),
         row(reason::NOT_OURS, FALSE, "a RuntimeClass of this name was not created by winpool and differs from the spec",
@@ -282,18 +386,21 @@ conditions! {
         row(reason::CONTESTED, FALSE,
             "another client repeatedly reverts or deletes it. A reverted class is not written for ten minutes; a \
              deleted one is created again with a delay of at most 30 s",
-            "stop that client: `kubectl get runtimeclass NAME -o yaml --show-managed-fields` names it"),
+            "stop that client: `kubectl get runtimeclass NAME -o yaml --show-managed-fields` names it").passes(),
     ]);
-    NODES_TAINTED = condition("NodesTainted", Role::Required, ConditionStatus::False,
+    NODES_TAINTED = condition("NodesTainted", Role::Required, ConditionStatus::False, (Subject::Nodes, Harm::OpensNodes),
         "every node has the labels, the taints and the name of its configuration", &[
         row(reason::APPLIED, TRUE, "every node has its labels, taints and configuration name", NOTHING),
-        row(reason::OBSERVING, FALSE, "some nodes lack labels or taints, and the pool does not write", "see `Ready`"),
+        row(reason::OPEN_TO_LINUX_PODS, TRUE,
+            "every node is as specified, but the spec has no taint that keeps Linux pods off, and neither have the nodes",
+            "add a taint with effect `NoSchedule` to `spec.taints`").warns(Harm::OpensNodes),
+        row(reason::OBSERVING, FALSE, "some nodes lack labels or taints, and the pool does not write", "see `Ready`").expected(Next::Waits),
         row(reason::TAINT_CONFLICT, FALSE,
             "a node has a taint of the same key and effect with another value, which is not overwritten; or two pools \
              replace taints of each other",
             "remove it from the node, use its value in `spec.taints`, or name it in `spec.replacesTaints` to replace it"),
         row(reason::LABEL_CONFLICT, FALSE, "a node has the label with another value, which is not overwritten",
-            "remove it from the node, or use its value in `spec.labels`"),
+            "remove it from the node, or use its value in `spec.labels`").harm(Harm::NotApplied),
         row(reason::WOULD_EVICT, FALSE,
             "a `NoExecute` taint would evict pods that run on these nodes and do not tolerate it. With \
              `--workloads=off` pods are not read, and every new `NoExecute` taint is held",
@@ -308,7 +415,7 @@ conditions! {
             "another client reverted a value five times within ten minutes on the same node and field. A taint is set \
              again each time, with a delay of at most 30 s; a label is not written, and a replaced taint not removed, for \
              ten minutes",
-            "stop the client that the message names"),
+            "stop the client that the message names").passes(),
         row(reason::REFUSED, FALSE,
             "admission rejects the taints; labels and annotations are written without them. The taints are retried \
              every ten seconds on a few nodes, and on all nodes when one is accepted. If admission rejects the removal \
@@ -317,23 +424,22 @@ conditions! {
         row(reason::PROGRESSING, FALSE,
             "the operator is writing, or a RuntimeClass of the pool does not tolerate a new taint and cannot be \
              changed now; existing taints are kept",
-            "no action required, or see `RuntimeClassReady`"),
-        row(reason::WRITE_FAILED, FALSE, "a write failed and is retried", "read the message"),
+            "no action required, or see `RuntimeClassReady`").passes(),
+        row(reason::WRITE_FAILED, FALSE, "a write failed and is retried", "read the message").passes(),
     ]);
-    CONFIG_RENDERED = condition("ConfigRendered", Role::Required, ConditionStatus::False,
+    CONFIG_RENDERED = condition("ConfigRendered", Role::Required, ConditionStatus::False, (Subject::Config, Harm::NotApplied),
         "the profile renders for every node", &[
         row(reason::RENDERED, TRUE, "every node whose versions are known has a configuration", NOTHING),
         row(reason::TABLES_END_AT, TRUE,
             "as Rendered, but a kubelet is newer than the tables of this winpool, and is treated as the newest minor in them",
             "upgrade winpool"),
-        row(reason::NOT_USED, TRUE, "the pool names no profile", NOTHING),
         row(reason::CONTESTED, FALSE,
             "another client repeatedly deletes the ConfigMap; it is created again with a delay of at most 30 s",
-            "stop that client"),
+            "stop that client").passes(),
         row(reason::WRITE_FAILED, FALSE,
             "the ConfigMap is rejected; nodes keep the name of their previous configuration, and everything else \
              continues",
-            "remove the cause: a quota, a policy, or another object of that name"),
+            "remove the cause: a quota, a policy, or another object of that name").passes(),
         row(reason::LIST_REFUSED, FALSE, "the API server refuses to list ConfigMaps, so that nodes keep their last configuration; taints and labels are written",
             LIST_ACTION),
         row(reason::FAILED, FALSE,
@@ -341,7 +447,7 @@ conditions! {
              node has",
             "read the message; change the profile, or use a pool with another profile for these nodes"),
     ]);
-    OS_MISMATCH = condition("OSMismatch", Role::Flag, ConditionStatus::True,
+    OS_MISMATCH = condition("OSMismatch", Role::Flag, ConditionStatus::True, (Subject::Windows, Harm::StopsPods),
         "the operating systems of host and container do not fit", &[
         row(reason::MATCHED, FALSE, "host and container OS are compatible", NOTHING),
         row(reason::NODE_BUILD_DIFFERS, TRUE,
@@ -351,20 +457,20 @@ conditions! {
             "the pause image has no entry that the host can run, so that no pod starts; or it has none for the host's \
              own build, and the pool has a RuntimeClass with containerd's Hyper-V handler, whose utility VM boots the \
              pause image's build",
-            "set `spec.pauseImage.tag` of the profile to a tag with that entry, or remove it"),
+            "set `spec.pauseImage.tag` of the profile to a tag with that entry, or remove it").about(Subject::Pods),
         row(reason::IMAGES_CANNOT_RUN, TRUE,
             "an image of a workload cannot run on the pool's nodes, according to the container runtime, the registry \
              or the image name (\"probably\")",
-            "follow the message: rebuild the image, update the node, or use the pool that it names"),
+            "follow the message: rebuild the image, update the node, or use the pool that it names").about(Subject::Pods),
         row(reason::REVISION_TOO_OLD, TRUE,
             "a node runs an earlier revision than `spec.minRevision`, or an image has a later revision than the nodes \
              that it runs on, so that it may fail to start",
-            "install the Windows update that the message names on the nodes, or replace them"),
+            "install the Windows update that the message names on the nodes, or replace them").harm(Harm::Unsupported),
         row(reason::UNKNOWN_VERSION, UNKNOWN,
             "a node reports no Windows version, or one that this operator does not know",
             "check the kubelet, or upgrade winpool"),
     ]);
-    VERSION_SKEW = condition("VersionSkew", Role::Flag, ConditionStatus::True,
+    VERSION_SKEW = condition("VersionSkew", Role::Flag, ConditionStatus::True, (Subject::Kubelet, Harm::Unsupported),
         "a kubelet is outside the version skew policy", &[
         row(reason::WITHIN_POLICY, FALSE,
             "every kubelet is within the policy; the message names kubelets that are newer than the tables of winpool, \
@@ -378,7 +484,7 @@ conditions! {
         row(reason::UNKNOWN_VERSION, UNKNOWN, "the version of the API server or of a kubelet is not known",
             "check the kubelet, or upgrade winpool"),
     ]);
-    OS_SUPPORTED = condition("OSSupported", Role::Flag, ConditionStatus::False,
+    OS_SUPPORTED = condition("OSSupported", Role::Flag, ConditionStatus::False, (Subject::Windows, Harm::Unsupported),
         "this Windows is supported by Microsoft and by the kubelet's minor version", &[
         row(reason::SUPPORTED, TRUE, "mainstream support; the message has the date", NOTHING),
         row(reason::EXTENDED_SUPPORT_ONLY, TRUE, "extended support only; the message has the date",
@@ -390,7 +496,7 @@ conditions! {
             "use nodes with a Windows that it supports"),
         row(reason::UNKNOWN_VERSION, UNKNOWN, "a version is not known", "check the kubelet, or upgrade winpool"),
     ]);
-    RUNTIME_SUPPORTED = condition("RuntimeSupported", Role::Flag, ConditionStatus::False,
+    RUNTIME_SUPPORTED = condition("RuntimeSupported", Role::Flag, ConditionStatus::False, (Subject::Runtime, Harm::Unsupported),
         "the container runtime is compatible with kubelet, host and RuntimeClasses", &[
         row(reason::SUPPORTED, TRUE, "the container runtime is compatible with kubelet, host and RuntimeClasses", NOTHING),
         row(reason::TOO_OLD_FOR_NEXT_MINOR, TRUE,
@@ -406,54 +512,55 @@ conditions! {
             "a RuntimeClass names a handler that the node's runtime does not have, such as Hyper-V on Docker; handlers \
              of the rendered configuration count only where it is in effect",
             "follow the message: deliver the configuration, use another handler in `spec.runtimeClasses`, or move the \
-             node to another pool"),
+             node to another pool").harm(Harm::StopsPods),
         row(reason::UNKNOWN_VERSION, UNKNOWN, "the version of the runtime is not known",
             "check the node, or upgrade winpool"),
     ]);
-    CONFIG_IN_EFFECT = condition("ConfigInEffect", Role::Flag, ConditionStatus::False,
+    CONFIG_IN_EFFECT = condition("ConfigInEffect", Role::Delivery, ConditionStatus::False, (Subject::Config, Harm::NotApplied),
         "the reported resources of every node (capacity minus allocatable, and pods) are those of its configuration, and \
          with `delivery.method: Agent` its agent reports that it runs it", &[
         row(reason::IN_EFFECT, TRUE, "they are", NOTHING),
-        row(reason::NOT_USED, TRUE, "the pool names no profile, so that there is nothing to compare", NOTHING),
         row(reason::NOT_DELIVERED, UNKNOWN,
             "nodes show a kubelet without the configuration, or cannot be compared; the message says why",
-            "deliver the configuration: [delivery](delivery.md)"),
+            "deliver the configuration: [delivery](delivery.md)").waits(),
         row(reason::DIFFERS, FALSE, "nodes reserve other amounts; the message has the numbers",
-            "deliver the current configuration and restart the kubelet, or find the other source of its configuration"),
+            "follow the message: deliver the current configuration and restart the kubelet, or find the other source of its \
+             configuration"),
         row(reason::ROLLING_OUT, FALSE,
-            "the agents apply the configuration, a few nodes at a time; or the rollout is paused, or waits for nodes that \
-             are unavailable for other causes",
-            "no action required, or what the message names"),
+            "the agents apply the configuration, a few nodes at a time, or wait for nodes that are unavailable for other \
+             causes; or Cluster API replaces the machines",
+            "no action required, or what the message names").expected(Next::Proceeds),
+        row(reason::ROLLOUT_PAUSED, FALSE, "`spec.delivery.rollout.paused: true`: no further node gets the configuration",
+            "set it to false to continue").expected(Next::Waits),
         row(reason::ROLLOUT_HALTED, FALSE,
             "the configuration failed on nodes, so that no further node gets it. The nodes run their last good configuration",
             "correct the profile, or raise `spec.delivery.rollout.attempt` to try it again: `kubectl get wnc` has the reasons"),
         row(reason::WRITE_FAILED, FALSE, "the operator cannot assign configurations to the agents",
-            "apply `crds` and `config/agent`, and read the message"),
+            "apply `crds` and `config/agent`, and read the message").passes(),
     ]);
-    MACHINES_TEMPLATED = condition("MachinesTemplated", Role::Flag, ConditionStatus::False,
+    MACHINES_TEMPLATED = condition("MachinesTemplated", Role::Delivery, ConditionStatus::False, (Subject::Machines, Harm::NotApplied),
         "with `delivery.method: ClusterAPI`, the machines of Cluster API get the configuration when they are created", &[
-        row(reason::NOT_USED, TRUE, "the pool does not use Cluster API", NOTHING),
         row(reason::UP_TO_DATE, TRUE, "all machines were created from the current template", NOTHING),
         row(reason::ROTATION_PENDING, TRUE,
             "the current template exists, and a MachineDeployment or MachinePool refers to another one",
             "change its `bootstrap.configRef.name` to the name in the message; its machines are then replaced"),
-        row(reason::ROTATING, FALSE, "Cluster API replaces machines", NOTHING),
+        row(reason::ROTATING, FALSE, "Cluster API replaces machines", NOTHING).expected(Next::Proceeds),
         row(reason::CLUSTER_API_NOT_INSTALLED, FALSE, "the cluster does not serve Cluster API's resources",
-            "install Cluster API, or change `spec.delivery.method`"),
+            "install Cluster API, or change `spec.delivery.method`").passes(),
         row(reason::CONTRACT_UNSUPPORTED, FALSE, "Cluster API serves neither v1beta2 nor v1beta1",
             "upgrade Cluster API, or winpool"),
         row(reason::PROGRESSING, FALSE, "Cluster API's resources are being read, or templates are being written",
-            "no action required; if it persists, apply `config/cluster-api`"),
+            "no action required; if it persists, apply `config/cluster-api`").expected(Next::Proceeds),
         row(reason::WRITE_FAILED, FALSE, "a template, its Secret, or a MachineDeployment cannot be written",
-            "apply `config/cluster-api` for the namespace, and read the message"),
-        row(reason::OBSERVING, FALSE, "templates or annotations are missing, and the pool does not write", "see `Ready`"),
+            "apply `config/cluster-api` for the namespace, and read the message").passes(),
+        row(reason::OBSERVING, FALSE, "templates or annotations are missing, and the pool does not write", "see `Ready`").expected(Next::Waits),
         row(reason::CLUSTER_IS_ELSEWHERE, UNKNOWN,
             "the nodes of the machines are in another cluster, so that only templates and annotations are managed here",
-            "run winpool in that cluster too, with the same pool and without `delivery`"),
+            "run winpool in that cluster too, with the same pool and without `delivery`").waits(),
         row(reason::CLUSTER_NOT_FOUND, FALSE, "the Cluster does not exist",
-            "correct `spec.delivery.clusterAPI.clusterName` or `namespace`"),
+            "correct `spec.delivery.clusterAPI.clusterName` or `namespace`").passes(),
         row(reason::NO_MACHINES_SELECTED, FALSE, "the selector matches no MachineDeployment or MachinePool of the Cluster",
-            "correct the selector, or label the MachineDeployment"),
+            "correct the selector, or label the MachineDeployment").passes(),
         row(reason::MACHINES_CONFLICT, FALSE, "another, older pool selects the same MachineDeployment or MachinePool",
             "narrow one of the selectors"),
         row(reason::REFERENCE_MANAGED_ELSEWHERE, FALSE,
@@ -467,13 +574,13 @@ conditions! {
         row(reason::TEMPLATE_INVALID, FALSE, "no template can be rendered",
             "read the message, which has paths in the profile, the pool, or the template to add to"),
     ]);
-    WORKLOADS_PLACED = condition("WorkloadsPlaced", Role::Flag, ConditionStatus::False,
+    WORKLOADS_PLACED = condition("WorkloadsPlaced", Role::Flag, ConditionStatus::False, (Subject::Pods, Harm::StopsPods),
         "every pod runs on a matching node, and would be scheduled there again", &[
         row(reason::PLACED, TRUE, "no problem was found", NOTHING),
         row(reason::PLACED_WITH_WARNINGS, TRUE,
             "pods run on matching nodes, with warnings: `MemoryNotReserved` or `FieldsWithoutEffect`",
             "read the message"),
-        row(reason::NOT_CHECKED, UNKNOWN, "the operator runs with `--workloads=off`, or has not read the pods yet",
+        row(reason::NOT_CHECKED, UNKNOWN, "the operator has not read the pods yet",
             "no action required; if it persists, apply `config/default/workloads.yaml`"),
         row(reason::UNSCHEDULABLE, FALSE,
             "pods cannot be scheduled to any pool: the RuntimeClass does not exist, or contradicts the pod's selector; no node has the \
@@ -488,18 +595,18 @@ conditions! {
             "write selector and tolerations into its template"),
         row(reason::LINUX_POD_ON_WINDOWS_NODE, FALSE,
             "a pod for Linux is on a Windows node; a `NoSchedule` taint does not evict it",
-            "delete the pod, and select `kubernetes.io/os: linux`"),
+            "delete the pod, and select `kubernetes.io/os: linux`").harm(Harm::OpensNodes),
         row(reason::LINUX_POD_MAY_LAND, FALSE,
             "a workload that is not for Windows tolerates the pool's taints and selects nothing that excludes its \
              nodes",
-            "select `kubernetes.io/os: linux`"),
+            "select `kubernetes.io/os: linux`").harm(Harm::OpensNodes),
         row(reason::NOT_RESCHEDULABLE, FALSE,
             "a pod runs on the pool's nodes and does not tolerate the taints that they have or will have, or its \
              RuntimeClass no longer exists",
             "before the pod restarts, add the toleration, or use a RuntimeClass of the pool"),
         row(reason::RUNTIME_CLASS_CHANGED, FALSE,
             "a pod has the selector that its RuntimeClass had when the pod was created",
-            "restart the pod to move it"),
+            "restart the pod to move it").harm(Harm::Notice),
         row(reason::MEMORY_OVERCOMMITTED, FALSE,
             "the memory limits of the pods on a node exceed its allocatable memory; Windows then uses the page file \
              and kills no process",
@@ -510,7 +617,7 @@ conditions! {
         row(reason::FIELDS_WITHOUT_EFFECT, TRUE, "a pod uses fields that Windows ignores or rejects",
             "remove them; `winpool lint` names each"),
     ]);
-    VALID = condition("Valid", Role::Required, ConditionStatus::False, "the profile can be rendered", &[
+    VALID = condition("Valid", Role::Required, ConditionStatus::False, (Subject::Spec, Harm::NotApplied), "the profile can be rendered", &[
         row(reason::VALID, TRUE, "the profile can be rendered", NOTHING),
         row(reason::VALID_WITH_WARNINGS, TRUE,
             "it can be rendered, with values that are known to cause problems, such as less than 2Gi reserved for \

@@ -98,11 +98,11 @@ pub mod reason {
     pub const INVALID: &str = "Invalid";
     pub const VALID_WITH_WARNINGS: &str = "ValidWithWarnings";
     pub const RESOLVED: &str = "Resolved";
-    pub const NOT_USED: &str = "NotUsed";
     pub const NOT_FOUND: &str = "NotFound";
     pub const LIST_REFUSED: &str = "ListRefused";
     pub const ASSIGNED: &str = "Assigned";
     pub const NO_NODES: &str = "NoNodes";
+    pub const ONLY_LINUX_NODES: &str = "OnlyLinuxNodes";
     pub const NODE_CONFLICT: &str = "NodeConflict";
     pub const RECORD_NOT_VERIFIED: &str = "RecordNotVerified";
     pub const RELEASE_HELD: &str = "ReleaseHeld";
@@ -111,6 +111,7 @@ pub mod reason {
     pub const NAME_TAKEN: &str = "NameTaken";
     pub const HANDLER_DIFFERS: &str = "HandlerDiffers";
     pub const WOULD_STRAND: &str = "WouldStrand";
+    pub const OPEN_TO_LINUX_PODS: &str = "OpenToLinuxPods";
     pub const TAINT_CONFLICT: &str = "TaintConflict";
     pub const LABEL_CONFLICT: &str = "LabelConflict";
     pub const WOULD_EVICT: &str = "WouldEvict";
@@ -139,6 +140,7 @@ pub mod reason {
     pub const IN_EFFECT: &str = "InEffect";
     pub const NOT_DELIVERED: &str = "NotDelivered";
     pub const ROLLING_OUT: &str = "RollingOut";
+    pub const ROLLOUT_PAUSED: &str = "RolloutPaused";
     pub const ROLLOUT_HALTED: &str = "RolloutHalted";
     pub const DIFFERS: &str = "Differs";
     pub const IMAGES_CANNOT_RUN: &str = "ImagesCannotRun";

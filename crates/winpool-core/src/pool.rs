@@ -85,6 +85,13 @@ pub struct Spec {
     pub deletion_policy: DeletionPolicy,
 }
 
+impl Spec {
+    /// Whether winpool brings the configuration onto the nodes.
+    pub fn delivers(&self) -> bool {
+        self.rollout.is_some() || self.machines.is_some()
+    }
+}
+
 /// The nodes of a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Members {

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 use winpool_api::{
     Taint,
-    conditions::{Role, condition_type},
+    conditions::{Next, Role, condition_type},
     facts::Minor,
     names::reason,
 };
@@ -168,13 +168,15 @@ impl PoolPreview {
         let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
         let done = Done { results, complete: true };
         let conditions = report(snapshot, &plan.clone().with_outcomes(&done), &done).status.conditions;
-        let problems =
-            |role| conditions.iter().filter(|one| role_of_problem(one) == Some(role)).map(Into::into).collect();
+        let problems = |roles: &[Role]| -> Vec<ConditionPreview> {
+            let of_roles = |one: &&Condition| role_of_problem(one).is_some_and(|role| roles.contains(&role));
+            conditions.iter().filter(of_roles).map(Into::into).collect()
+        };
         Self {
             name: plan.pool.name.clone(),
             writes: Writes::of(&plan.pool),
-            held: problems(Role::Required),
-            flags: problems(Role::Flag),
+            held: problems(&[Role::Required]),
+            flags: problems(&[Role::Delivery, Role::Flag]),
             changes: plan.steps.iter().flatten().filter_map(PlannedChange::of).collect(),
             workloads: workload_changes(&plan.phase),
             withheld: plan.withheld.iter().filter_map(PlannedChange::of).collect(),
@@ -185,13 +187,12 @@ impl PoolPreview {
 
 /// The role of a condition that the plan shows; `None` if it reports no problem. What is withheld is listed separately.
 fn role_of_problem(condition: &Condition) -> Option<Role> {
-    match condition.reason.as_str() {
-        reason::OBSERVING | reason::PAUSED => None,
-        reason::TABLES_END_AT => Some(Role::Flag),
-        _ => {
-            condition_type(&condition.type_).filter(|of| condition.status == of.problem_when.as_str()).map(|of| of.role)
-        }
-    }
+    let of = condition_type(&condition.type_)?;
+    let next = of.reason(&condition.reason).map(|row| row.next);
+    let is_shown = of.is_problem(&condition.status, &condition.reason)
+        || next == Some(Next::Proceeds)
+        || condition.reason == reason::TABLES_END_AT;
+    is_shown.then_some(if condition.reason == reason::TABLES_END_AT { Role::Flag } else { of.role })
 }
 
 impl From<&Condition> for ConditionPreview {

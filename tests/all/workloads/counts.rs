@@ -161,15 +161,15 @@ fn the_worst_issue_is_the_reason_and_the_message_has_all() {
 }
 
 #[test]
-fn unchecked_workloads_are_unknown() {
+fn workloads_are_unknown_until_they_are_read_and_without_a_condition_if_they_are_not() {
     let cluster = two_pools();
-    for (workloads, part) in
-        [(Workloads::Off, "--workloads=off"), (Workloads::Waiting, "config/default/workloads.yaml")]
-    {
-        let status = status(&cluster, "web", workloads);
-        let (truth, reason, message) = condition(&status, "WorkloadsPlaced");
-        assert_eq!((truth.as_str(), reason.as_str()), ("Unknown", "NotChecked"));
-        assert!(message.contains(part), "{message}");
+    let waiting = status(&cluster, "web", Workloads::Waiting);
+    let (truth, reason, message) = condition(&waiting, "WorkloadsPlaced");
+    assert_eq!((truth.as_str(), reason.as_str()), ("Unknown", "NotChecked"));
+    assert!(message.contains("config/default/workloads.yaml"), "{message}");
+    let off = status(&cluster, "web", Workloads::Off);
+    assert!(off["conditions"].as_array().unwrap().iter().all(|found| found["type"] != "WorkloadsPlaced"));
+    for status in [waiting, off] {
         assert_eq!(condition(&status, "OSMismatch").0, "False");
         assert_eq!(condition(&status, "Ready").0, "True", "the nodes are tainted");
     }

@@ -12,7 +12,7 @@ use winpool_api::{
 };
 
 use super::{
-    Pool, Snapshot, Spec,
+    Members, Pool, Snapshot, Spec,
     classes::{self, ClassPlan},
     config_in_effect::NodeConfigs,
     configs::{self, ConfigPlan, ExpectedNode, Rendering},
@@ -435,6 +435,15 @@ impl Plan {
             Phase::Active(_) | Phase::Invalid | Phase::NodesRefused | Phase::Retained | Phase::CleaningUp { .. } => {
                 None
             }
+        }
+    }
+
+    /// The selector of a pool that matches no Windows node, as the argument of `kubectl get nodes -l`.
+    pub fn selector_without_nodes(&self) -> Option<String> {
+        let Phase::Active(active) = &self.phase else { return None };
+        match &self.pool.spec.as_ref().ok()?.members {
+            selector @ Members::Selector(_) if active.members.is_empty() => Some(selector.to_string()),
+            Members::Selector(_) | Members::Fallback => None,
         }
     }
 

@@ -53,6 +53,8 @@ pub struct Snapshot {
     /// The nodes with a record that have lost the label of Windows nodes, so that no watch selects them: a kubelet can
     /// remove it. `None` until they are listed, which only the end of a cleanup needs.
     pub unwatched: Option<Vec<WindowsNode>>,
+    /// How many Linux nodes match the selector of the reconciled pool; counted only if it has no nodes.
+    pub linux_nodes: usize,
     /// The kinds that the API server refuses to list, and that are therefore empty here: only what needs them waits.
     pub refused: BTreeSet<Kind>,
     /// All profiles, by name.

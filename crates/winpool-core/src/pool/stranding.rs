@@ -41,6 +41,8 @@ pub enum Remedy {
     TolerationOrClass(String),
     /// Add the toleration to this RuntimeClass of the pods, or to the pods.
     TolerationOfClass(String),
+    /// The template has the toleration already, and pods of an earlier template remain.
+    ReplacePods,
 }
 
 impl DeferredTaints {
@@ -142,13 +144,20 @@ impl<'a> Check<'a> {
         let mut stranded: BTreeMap<Taint, BTreeMap<Arc<WorkloadName>, Remedy>> = BTreeMap::new();
         // Most pods share the template of others.
         let mut untolerated: HashMap<TemplateId, Vec<&Taint>> = HashMap::new();
+        let of_workloads: HashMap<_, _> = self.created_by_controllers().collect();
+        let replaces_pods = |name: &Arc<WorkloadName>, taint: &Taint| {
+            of_workloads.get(name).is_some_and(|created| self.tolerates(*created, taint))
+        };
         for (name, created) in self.pods().chain(self.controllers()) {
             let of_template = untolerated
                 .entry(created.id())
                 .or_insert_with(|| taints.iter().copied().filter(|taint| !self.tolerates(created, taint)).collect());
             for taint in of_template {
                 let workloads = stranded.entry((*taint).clone()).or_default();
-                workloads.entry(name.clone()).or_insert_with(|| self.remedy(created));
+                workloads.entry(name.clone()).or_insert_with(|| match replaces_pods(name, taint) {
+                    true => Remedy::ReplacePods,
+                    false => self.remedy(created),
+                });
             }
         }
         stranded
@@ -169,13 +178,16 @@ impl<'a> Check<'a> {
 
     /// The objects that create Windows pods for the nodes of the pool.
     fn controllers(&self) -> impl Iterator<Item = (&'a Arc<WorkloadName>, Created<'a>)> {
+        self.created_by_controllers().filter(|(_, created)| self.selects_member(*created))
+    }
+
+    /// The objects that create pods.
+    fn created_by_controllers(&self) -> impl Iterator<Item = (&'a Arc<WorkloadName>, Created<'a>)> {
         let active = self.snapshot.controllers.iter().filter(|controller| controller.active);
-        active
-            .map(|controller| {
-                let by_daemon_set = controller.workload.kind == "DaemonSet";
-                (&controller.workload, Created { template: &controller.template, by_daemon_set })
-            })
-            .filter(|(_, created)| self.selects_member(*created))
+        active.map(|controller| {
+            let by_daemon_set = controller.workload.kind == "DaemonSet";
+            (&controller.workload, Created { template: &controller.template, by_daemon_set })
+        })
     }
 
     /// Whether a pod on a Windows node is for Windows. One that does not say so is if it has started: a Linux pod that was
@@ -253,6 +265,10 @@ impl Remedy {
             Self::TolerationOrClass(class) => format!("add toleration {toleration}, or runtimeClassName: {class}"),
             Self::TolerationOfClass(class) => {
                 format!("add toleration {toleration} to RuntimeClass {class} or to the pods")
+            }
+            Self::ReplacePods => {
+                "its template has the toleration, but pods of an earlier template remain. Complete the rollout, or delete them"
+                    .to_owned()
             }
         }
     }

@@ -7,6 +7,7 @@ mod kubelet;
 mod machines;
 mod required;
 mod runtime;
+mod summary;
 mod windows;
 mod workloads;
 
@@ -15,17 +16,18 @@ use std::{
     time::Duration,
 };
 
-use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use input::{ReportInput, names};
+use input::ReportInput;
+pub use summary::{Situation, Summaries};
+use summary::{Summary, see};
 use winpool_api::{
     BuildCount, Columns, ConfigStatus, KubeletCount, NodeCounts, Pending, RuntimeClassState, RuntimeClassStatus,
-    TaintKey, WindowsNodePoolStatus,
+    WindowsNodePoolStatus,
     bounds::bounded,
     conditions::{
-        ComputedCondition, ConditionStatus, ConditionType, NODES_ASSIGNED, NODES_TAINTED, PROFILE_RESOLVED, READY,
-        RECONCILING, Role, SPEC_VALID, STALLED, TRANSIENT,
+        ComputedCondition, ConditionStatus, NODES_ASSIGNED, READY, RECONCILING, Role, SPEC_VALID, STALLED,
+        condition_type,
     },
     facts::{Build, ContainerRuntime, ContainerdLine, KubeletVersion, builds},
     names::{OWNERSHIP_SECRET, reason},
@@ -40,17 +42,15 @@ use crate::{
     kind::Kind,
     operation::{Action, Done, Object, Write},
     pool::{
-        Pool, Snapshot, Spec,
+        Pool, Snapshot,
         classes::ClassPlan,
         configs::{self, RenderedConfig},
         plan::{ActivePool, Member, Phase, Plan},
     },
     render::reserve::ConfigState,
-    text::{about_nodes, counted, some_messages, some_of},
+    text::{counted, some_messages, some_of},
 };
 
-/// How long nodes that were as specified can have a problem before Ready is False, because nodes join and leave.
-const GRACE_PERIOD: SignedDuration = SignedDuration::from_secs(30);
 /// The longest time between two reconciles, because support ends without an event.
 const RESYNC: Duration = Duration::from_secs(6 * 60 * 60);
 /// When to reconcile again if writes are delayed because another client reverts or deletes objects.
@@ -110,23 +110,20 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
 
 /// The status of a pool with an invalid spec. Other parts of the stored status are kept.
 fn invalid(snapshot: &Snapshot, pool: &Pool, problems: &[Problem]) -> WindowsNodePoolStatus {
-    let message = Problem::list(problems);
-    let computed = [
-        READY.because(reason::INVALID, message.clone()),
-        SPEC_VALID.because(reason::INVALID, message.clone()),
-        STALLED.because(reason::INVALID, message),
-        RECONCILING.because(reason::INVALID, "only status is written while the spec has mistakes"),
-    ];
-    let columns = Columns { problem: reason::INVALID.to_owned(), ..pool.status.columns.clone() };
-    partial(snapshot, pool, &computed, columns)
+    stalled_by(snapshot, pool, SPEC_VALID.because(reason::INVALID, Problem::list(problems)))
 }
 
 /// The status of a pool while nodes cannot be listed. Other parts of the stored status are kept.
 fn nodes_refused(snapshot: &Snapshot, pool: &Pool) -> WindowsNodePoolStatus {
-    let message = required::list_refused(Kind::NODE);
-    let computed = [&READY, &NODES_ASSIGNED, &STALLED].map(|of| of.because(reason::LIST_REFUSED, message.clone()));
-    let columns = Columns { problem: reason::LIST_REFUSED.to_owned(), ..pool.status.columns.clone() };
-    partial(snapshot, pool, &computed, columns)
+    stalled_by(snapshot, pool, NODES_ASSIGNED.because(reason::LIST_REFUSED, required::list_refused(Kind::NODE)))
+}
+
+/// The status of a pool for which nothing is done because of one problem. Other parts of the stored status are kept.
+fn stalled_by(snapshot: &Snapshot, pool: &Pool, problem: ComputedCondition) -> WindowsNodePoolStatus {
+    let summaries = [&READY, &STALLED].map(|of| of.because(problem.reason, see(&[&problem])));
+    let name = problem.of.problem_name(problem.reason);
+    let computed: Vec<_> = summaries.into_iter().chain([problem]).collect();
+    partial(snapshot, pool, &computed, Columns { problem: name, ..pool.status.columns.clone() })
 }
 
 /// The status of a cleanup in progress.
@@ -163,15 +160,14 @@ fn cleaning_up(
         _ => format!("labels, taints and annotations of the pool are being removed from {}", counted(nodes, "node")),
     };
     let reason = if paused { reason::PAUSED } else { reason::DELETING };
-    let computed = [
-        READY.because(reason, message.clone()).with_status(ConditionStatus::False),
-        RECONCILING.because(reason::DELETING, message).with_status(ConditionStatus::from(!paused)),
-    ];
+    let ready = READY.because(reason, message).with_status(ConditionStatus::False);
+    let reconciling = (!paused).then(|| RECONCILING.because(reason::DELETING, see(&[&ready])));
+    let computed: Vec<_> = [ready].into_iter().chain(reconciling).collect();
     let columns = Columns { problem: reason.to_owned(), ..pool.status.columns.clone() };
     partial(snapshot, pool, &computed, columns)
 }
 
-/// The stored status with some conditions and columns replaced.
+/// The stored status with some conditions and columns replaced, and with no other summaries.
 fn partial(
     snapshot: &Snapshot,
     pool: &Pool,
@@ -180,7 +176,11 @@ fn partial(
 ) -> WindowsNodePoolStatus {
     let before = &pool.status.conditions;
     let mut conditions = merge_conditions(before, computed, pool.generation, snapshot.now);
-    conditions.extend(before.iter().filter(|old| !computed.iter().any(|new| new.of.name == old.type_)).cloned());
+    let stays = |old: &&Condition| {
+        let is_summary = condition_type(&old.type_).is_some_and(|of| of.role == Role::Summary);
+        !is_summary && !computed.iter().any(|new| new.of.name == old.type_)
+    };
+    conditions.extend(before.iter().filter(stays).cloned());
     sort(&mut conditions);
     WindowsNodePoolStatus { observed_generation: Some(pool.generation), conditions, columns, ..pool.status.clone() }
 }
@@ -188,29 +188,27 @@ fn partial(
 fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Option<Duration>) {
     let (pool, spec, active) = (input.pool, input.spec, input.active);
     let states = required::class_states(input);
-    let assigned = required::nodes_assigned(input);
     let nodes = counts(input);
-    let as_specified = assigned.message.clone();
-    // The worst of each role first.
+    let machines_templated = machines::machines_templated(input);
+    // Of problems that do the same harm, the first is the worst.
     let found = [
-        required::spec_valid(input),
+        Some(required::spec_valid(input)),
         required::profile_resolved(input),
         required::config_rendered(input),
-        required::runtime_class_ready(input, &states),
-        assigned,
-        required::nodes_tainted(input),
-        windows::os_mismatch(input),
-        kubelet::version_skew(input),
-        windows::os_supported(input),
-        runtime::runtime_supported(input),
-        kubelet::config_in_effect(input),
-        machines::machines_templated(input),
+        Some(required::runtime_class_ready(input, &states)),
+        Some(required::nodes_assigned(input)),
+        Some(required::nodes_tainted(input)),
+        Some(windows::os_mismatch(input)),
+        Some(kubelet::version_skew(input)),
+        Some(windows::os_supported(input)),
+        Some(runtime::runtime_supported(input)),
+        kubelet::config_in_effect(input, machines_templated.as_ref()),
+        machines_templated,
         workloads::workloads_placed(input),
     ];
-    let (ready, grace) = ready(input, &found, as_specified);
-    let problem = problem(spec, &ready, &found);
-    let computed: Vec<_> =
-        [reconciling(input, &ready), stalled(input, &ready), ready].into_iter().chain(found).collect();
+    let found: Vec<_> = found.into_iter().flatten().collect();
+    let Summary { conditions, problem, grace } = summary::summary(input, &found);
+    let computed: Vec<_> = conditions.into_iter().chain(found).collect();
     let status = WindowsNodePoolStatus {
         cluster_api: machines::status(input),
         observed_generation: Some(pool.generation),
@@ -226,7 +224,10 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
         conditions: merge_conditions(&pool.status.conditions, &computed, pool.generation, input.snapshot.now),
         columns: Columns {
             nodes: format!("{}/{}", nodes.ready, nodes.matched),
-            tainted: format!("{}/{}", nodes.tainted, nodes.matched),
+            tainted: match spec.taints.as_slice() {
+                [] => "-".to_owned(),
+                _ => format!("{}/{}", nodes.tainted, nodes.matched),
+            },
             configured: format!("{}/{}", nodes.configured, nodes.matched),
             kubelet: kubelet_range(active),
             problem,
@@ -261,110 +262,6 @@ fn delayed_writes(input: &ReportInput) -> Option<Duration> {
 fn rollout_step(input: &ReportInput) -> Option<Duration> {
     let next = delivery::rollout(input)?.next?;
     Some(Duration::try_from(next.duration_since(input.snapshot.now)).unwrap_or_default())
-}
-
-/// `Ready`, and the remaining grace period if it hides a problem. `as_specified` is the message without a problem.
-fn ready(
-    input: &ReportInput,
-    found: &[ComputedCondition],
-    as_specified: String,
-) -> (ComputedCondition, Option<Duration>) {
-    let wrong = of_role(found, Role::Required).filter(|condition| condition.status != ConditionStatus::True);
-    if input.withheld {
-        // Nothing is written, so only a spec or profile that cannot be used is a problem.
-        let unusable = wrong.into_iter().find(|one| *one.of == PROFILE_RESOLVED);
-        let ready = match unusable {
-            Some(unusable) => READY.because(unusable.reason, unusable.message.clone()),
-            None if input.spec.paused => READY.because(reason::PAUSED, withheld_message(input, "the pool is paused")),
-            None => READY.because(reason::OBSERVING, withheld_message(input, "the mode is Observe")),
-        };
-        return (ready, None);
-    }
-    let (hidden, wrong): (Vec<_>, Vec<_>) = wrong.partition(|wrong| grace_left(input, wrong).is_some());
-    let grace = hidden.iter().filter_map(|wrong| grace_left(input, wrong)).min();
-    let ready = match wrong.first() {
-        Some(worst) => READY.because(worst.reason, worst.message.clone()).about(worst.count),
-        None => READY.because(reason::AS_SPECIFIED, as_specified),
-    };
-    (ready, grace.and_then(|left| Duration::try_from(left).ok()))
-}
-
-fn of_role(found: &[ComputedCondition], role: Role) -> impl Iterator<Item = &ComputedCondition> {
-    found.iter().filter(move |condition| condition.of.role == role)
-}
-
-fn withheld_message(input: &ReportInput, why: &str) -> String {
-    let differ = input.nodes(|member| member.plan.edit.is_some());
-    let pending = about_nodes(names(&differ), |nodes, _| {
-        let differs = nodes.agree("differs", "differ");
-        format!("{why}, and {nodes} {differs} from the spec. status.pending lists the first changes")
-    });
-    pending.unwrap_or_else(|| format!("{why}, and no node differs from the spec"))
-}
-
-/// The remaining grace period of a problem with nodes that were as specified in this generation.
-fn grace_left(input: &ReportInput, wrong: &ComputedCondition) -> Option<SignedDuration> {
-    let had_all = || input.active.members.iter().all(|member| member.is_tainted() || had_all(input, member));
-    let is_of_nodes = *wrong.of == NODES_ASSIGNED || (*wrong.of == NODES_TAINTED && had_all());
-    if !is_of_nodes || !was_ready(input.pool) {
-        return None;
-    }
-    let before = stored(input.pool, wrong.of).filter(|before| before.status == wrong.status.as_str());
-    let since = before.map(|before| before.last_transition_time.0);
-    let lasted = since.map_or(SignedDuration::ZERO, |since| input.snapshot.now.duration_since(since));
-    (lasted < GRACE_PERIOD).then(|| GRACE_PERIOD - lasted)
-}
-
-fn stored<'a>(pool: &'a Pool, of: &ConditionType) -> Option<&'a Condition> {
-    pool.status.conditions.iter().find(|condition| condition.type_ == of.name)
-}
-
-/// Whether the pool was Ready in this generation.
-fn was_ready(pool: &Pool) -> bool {
-    let of_generation = |ready: &&Condition| ready.observed_generation == Some(pool.generation);
-    stored(pool, &READY).filter(of_generation).is_some_and(|ready| ready.status == "True")
-}
-
-/// Whether the record of a node has all labels and taints of the spec. A node that has just joined has no record.
-fn had_all(input: &ReportInput, member: &Member) -> bool {
-    let record = input.snapshot.ownership.record_state(&member.node).verified();
-    record.filter(|record| record.pool == input.pool.name).is_some_and(|record| {
-        input.spec.taints.iter().all(|taint| record.taints.contains_key(&TaintKey::from(taint)))
-            && input.spec.labels.keys().all(|key| record.labels.contains_key(key))
-    })
-}
-
-/// `Reconciling`: whether a new generation is still being applied.
-fn reconciling(input: &ReportInput, ready: &ComputedCondition) -> ComputedCondition {
-    let new = input.pool.status.observed_generation != Some(input.pool.generation);
-    let unfinished = stored(input.pool, &RECONCILING)
-        .is_some_and(|before| before.status == "True" || before.reason == reason::WRITE_FAILED);
-    if !input.withheld && !input.done.complete && (new || unfinished) {
-        let reason = if input.done.is_refused() { reason::WRITE_FAILED } else { reason::PROGRESSING };
-        return RECONCILING.because(reason, ready.message.clone());
-    }
-    RECONCILING.because(reason::AS_SPECIFIED, format!("generation {} was applied", input.pool.generation))
-}
-
-/// `Stalled`: whether the operator cannot continue without a change to the pool or the cluster.
-fn stalled(input: &ReportInput, ready: &ComputedCondition) -> ComputedCondition {
-    let is_refused = ready.reason == reason::WRITE_FAILED && input.done.is_refused();
-    if ready.status == ConditionStatus::True || (TRANSIENT.contains(&ready.reason) && !is_refused) {
-        return STALLED.because(reason::AS_SPECIFIED, "no action required");
-    }
-    STALLED.because(ready.reason, ready.message.clone())
-}
-
-/// The worst reason with its count, for the column PROBLEM.
-fn problem(spec: &Spec, ready: &ComputedCondition, found: &[ComputedCondition]) -> String {
-    let roles = [Role::Flag, Role::Required].into_iter().flat_map(|role| of_role(found, role));
-    let mut worst_first = std::iter::once(ready).chain(roles);
-    match worst_first.find(|condition| condition.is_problem()) {
-        _ if spec.paused => reason::PAUSED.to_owned(),
-        Some(worst) if worst.count > 0 => format!("{}({})", worst.reason, worst.count),
-        Some(worst) => worst.reason.to_owned(),
-        None => "-".to_owned(),
-    }
 }
 
 fn counts(input: &ReportInput) -> NodeCounts {

@@ -133,7 +133,7 @@ async fn a_generation_whose_taints_are_refused_is_never_ready() {
     cluster.apply_tainting_pool("fresh", "ltsc2022", OS_WINDOWS).await.unwrap();
     for pool in [POOL, "fresh"] {
         let refused = |found: &Condition| found.status == "False" && found.message.contains(REFUSAL);
-        until("the rejection is reported", SOON, || cluster.condition(pool, "Ready"), refused).await.unwrap();
+        until("the rejection is reported", SOON, || cluster.condition(pool, "NodesTainted"), refused).await.unwrap();
     }
     let states = ready_until_now(&of_web).await;
     assert!(states.contains(&(1, "True".to_owned())) && states.contains(&(2, "False".to_owned())), "{states:?}");

@@ -1,9 +1,9 @@
-//! `ConfigInEffect` of a pool whose agents apply the configurations.
+//! How the configurations of a pool get onto its nodes, and `ConfigInEffect` of a pool whose agents apply them.
 
 use winpool_api::{
     DrainPolicy,
     conditions::{CONFIG_IN_EFFECT, ComputedCondition},
-    names::reason,
+    names::{annotation, reason},
 };
 
 use super::input::ReportInput;
@@ -15,7 +15,7 @@ use crate::{
         rollout::{Progress, RolloutPlan, RolloutState},
     },
     render::reserve::ConfigState,
-    text::{about_nodes, counted, some_of},
+    text::{Counted, about_nodes, counted, some_of},
 };
 
 /// The rollout of a pool that writes; `None` without agents.
@@ -23,6 +23,74 @@ pub fn rollout<'a>(input: &'a ReportInput) -> Option<&'a RolloutPlan> {
     match &input.active.delivery.state {
         DeliveryState::Rollout(rollout) if !input.withheld => Some(rollout),
         DeliveryState::Off | DeliveryState::Unknown | DeliveryState::Rollout(_) => None,
+    }
+}
+
+/// How nodes get a configuration that they do not run, as far as it is decided.
+pub enum Delivery {
+    /// The pool does not write.
+    Withheld,
+    /// A person or a tool of the user delivers the ConfigMap.
+    Manual,
+    /// The agents report that they have applied it.
+    AppliedByAgents,
+    /// Cluster API is replacing the machines.
+    MachinesAreReplaced,
+    /// The machines are not from the current template.
+    MachinesAreOld,
+    /// All machines are from the current template.
+    MachinesAreCurrent,
+}
+
+impl Delivery {
+    /// The delivery of a pool whose agents have completed the rollout, if it has agents. `machines` is
+    /// `MachinesTemplated`.
+    pub fn of(input: &ReportInput, machines: Option<&ComputedCondition>) -> Self {
+        match machines {
+            _ if input.withheld => Self::Withheld,
+            None if input.spec.rollout.is_some() => Self::AppliedByAgents,
+            None => Self::Manual,
+            Some(condition) if condition.reason == reason::ROTATING => Self::MachinesAreReplaced,
+            Some(condition) if condition.reason == reason::UP_TO_DATE => Self::MachinesAreCurrent,
+            Some(_) => Self::MachinesAreOld,
+        }
+    }
+
+    /// The reason of `ConfigInEffect`, if `found` is the reason of a node whose delivery has ended.
+    pub const fn reason(&self, found: &'static str) -> &'static str {
+        match self {
+            Self::MachinesAreReplaced => reason::ROLLING_OUT,
+            Self::MachinesAreOld => reason::NOT_DELIVERED,
+            Self::Withheld | Self::Manual | Self::AppliedByAgents | Self::MachinesAreCurrent => found,
+        }
+    }
+
+    /// What to do about nodes that do not run their configuration.
+    pub fn remedy(&self, nodes: Counted) -> String {
+        let config = annotation::CONFIG;
+        match self {
+            Self::Withheld => "The pool does not write, so its nodes cannot have the rendered configuration".to_owned(),
+            Self::Manual => format!(
+                "Deliver the files of the ConfigMap in annotation {config} and restart the kubelet, or find the other source of \
+                 its configuration"
+            ),
+            Self::AppliedByAgents => format!(
+                "{} the configuration as applied, so another file or flag overrides it: kubectl describe wnc NODE",
+                nodes.agree("Its agent reports", "Their agents report")
+            ),
+            Self::MachinesAreReplaced => {
+                format!("Cluster API replaces {}. See MachinesTemplated", nodes.agree("the machine", "the machines"))
+            }
+            Self::MachinesAreOld => {
+                "A machine gets the configuration when it is created. See MachinesTemplated".to_owned()
+            }
+            Self::MachinesAreCurrent => format!(
+                "{} created from the current template, so something else configures the kubelet, such as the machine image or \
+                 preKubeadmCommands. Remove it, and replace {}",
+                nodes.agree("Its machine was", "Their machines were"),
+                nodes.agree("the machine", "the machines")
+            ),
+        }
     }
 }
 
@@ -52,7 +120,7 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
         RolloutState::RollingOut(progress) => (reason::ROLLING_OUT, progress, waiting(input, progress)),
         RolloutState::Paused(progress) => {
             let message = "the rollout is paused. Set spec.delivery.rollout.paused: false to continue";
-            (reason::ROLLING_OUT, progress, message.to_owned())
+            (reason::ROLLOUT_PAUSED, progress, message.to_owned())
         }
         RolloutState::Halted(progress) => (reason::ROLLOUT_HALTED, progress, halted(input, progress)),
     };

@@ -7,11 +7,11 @@ use winpool_api::{
         skew::{Skew, skew},
         support,
     },
-    names::{annotation, reason},
+    names::reason,
 };
 
 use super::{
-    delivery,
+    delivery::{self, Delivery},
     input::{NodeMessages, ReportInput, about, names, unreadable, worst_of},
 };
 use crate::{
@@ -84,22 +84,14 @@ pub fn is_skewed(snapshot: &Snapshot, node: &WindowsNode) -> bool {
     }
 }
 
-/// `ConfigInEffect`.
-pub fn config_in_effect(input: &ReportInput) -> ComputedCondition {
-    let not_delivered = |message: &str| CONFIG_IN_EFFECT.because(reason::NOT_DELIVERED, message);
-    match input.active.configs.state {
-        Rendering::NotUsed => {
-            let message = "the pool names no profile, so there is nothing to compare";
-            return CONFIG_IN_EFFECT.because(reason::NOT_USED, message);
-        }
-        Rendering::NotFound | Rendering::Invalid(_) | Rendering::ProfilesRefused | Rendering::ConfigMapsRefused => {
-            return not_delivered("the profile cannot be used. See ProfileResolved");
-        }
-        Rendering::Rendered(_) if input.active.members.is_empty() => return not_delivered("the pool has no nodes"),
-        Rendering::Rendered(_) => {}
+/// `ConfigInEffect`; `None` without a rendered configuration or without nodes. `machines` is `MachinesTemplated`.
+pub fn config_in_effect(input: &ReportInput, machines: Option<&ComputedCondition>) -> Option<ComputedCondition> {
+    let is_rendered = matches!(input.active.configs.state, Rendering::Rendered(_));
+    if !is_rendered || input.active.members.is_empty() {
+        return None;
     }
     if let Some(by_agents) = delivery::config_in_effect(input) {
-        return by_agents;
+        return Some(by_agents);
     }
     let (mut differ, mut waiting, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for Member { node, config_state, .. } in &input.active.members {
@@ -113,36 +105,34 @@ pub fn config_in_effect(input: &ReportInput) -> ComputedCondition {
             None => unknown.push(node.name.as_str()),
         }
     }
-    let (list, config) = (input.list(), annotation::CONFIG);
-    let differ = about(&CONFIG_IN_EFFECT, reason::DIFFERS, &differ, |nodes, names| {
-        format!(
-            "reserved resources differ from the configuration on {nodes}: {names}. Deliver the files of the ConfigMap in \
-             annotation {config} and restart the kubelet, or find the other source of its configuration. {list}"
-        )
+    let list = input.list();
+    let delivery = Delivery::of(input, machines);
+    let differ = about(&CONFIG_IN_EFFECT, delivery.reason(reason::DIFFERS), &differ, |nodes, names| {
+        let problem = format!("reserved resources differ from the configuration on {nodes}: {names}");
+        format!("{problem}. {}. {list}", delivery.remedy(nodes))
     });
-    let waiting = about(&CONFIG_IN_EFFECT, reason::NOT_DELIVERED, &waiting, |nodes, names| {
+    let waiting = about(&CONFIG_IN_EFFECT, delivery.reason(reason::NOT_DELIVERED), &waiting, |nodes, names| {
         let run = nodes.agree("runs", "run");
-        match input.withheld {
-            true => "the pool does not write, so its nodes cannot have the rendered configuration".to_owned(),
-            false => format!(
-                "{nodes} {run} a kubelet without the rendered configuration: {names}. Deliver the files of the ConfigMap in \
-                 annotation {config}. {list}"
-            ),
-        }
+        let problem = format!("{nodes} {run} a kubelet without the rendered configuration: {names}");
+        format!("{problem}. {}. {list}", delivery.remedy(nodes))
     });
     let unknown = about(&CONFIG_IN_EFFECT, reason::NOT_DELIVERED, &unknown, |nodes, names| {
         format!(
             "{nodes} cannot be compared, because the kubelet version is not known: {names}. See VersionSkew. {list}"
         )
     });
-    differ.or(waiting).or(unknown).unwrap_or_else(|| {
-        let nodes = counted(input.active.members.len(), "node");
-        let message = match delivery::rollout(input) {
-            Some(_) => {
-                format!("the agents of {nodes} report the configuration as applied, and the reported resources are those of it")
-            }
-            None => format!("the reported resources of {nodes} are those of the configuration"),
-        };
-        CONFIG_IN_EFFECT.because(reason::IN_EFFECT, message)
-    })
+    Some(differ.or(waiting).or(unknown).unwrap_or_else(|| in_effect(input)))
+}
+
+fn in_effect(input: &ReportInput) -> ComputedCondition {
+    let nodes = counted(input.active.members.len(), "node");
+    let message = match delivery::rollout(input) {
+        Some(_) => {
+            format!(
+                "the agents of {nodes} report the configuration as applied, and the reported resources are those of it"
+            )
+        }
+        None => format!("the reported resources of {nodes} are those of the configuration"),
+    };
+    CONFIG_IN_EFFECT.because(reason::IN_EFFECT, message)
 }

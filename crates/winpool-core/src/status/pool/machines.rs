@@ -56,13 +56,11 @@ fn group_status(input: &ReportInput, group: &GroupPlan) -> MachineGroupStatus {
     }
 }
 
-/// The condition of a pool.
-pub fn machines_templated(input: &ReportInput) -> ComputedCondition {
-    let Some(rules) = &input.spec.machines else {
-        return MACHINES_TEMPLATED.because(reason::NOT_USED, "spec.delivery.method is not ClusterAPI");
-    };
+/// `MachinesTemplated`; `None` if the pool does not use Cluster API.
+pub fn machines_templated(input: &ReportInput) -> Option<ComputedCondition> {
+    let rules = input.spec.machines.as_ref()?;
     let MachineRules { namespace, cluster, .. } = rules;
-    match input.active.machines.state.as_ref().unwrap_or(&ClusterApi::Unknown) {
+    Some(match input.active.machines.state.as_ref().unwrap_or(&ClusterApi::Unknown) {
         ClusterApi::Unknown => {
             let message = "Cluster API is being read. If this persists, apply config/cluster-api";
             MACHINES_TEMPLATED.because(reason::PROGRESSING, message)
@@ -88,7 +86,7 @@ pub fn machines_templated(input: &ReportInput) -> ComputedCondition {
             let good = || if selected.elsewhere { elsewhere(selected) } else { good(selected) };
             worst_of(problems(input, rules, selected)).unwrap_or_else(good)
         }
-    }
+    })
 }
 
 /// The problems, the worst first.

@@ -28,7 +28,7 @@ use crate::{
     pool::{
         Consent, Members,
         classes::ClassPlan,
-        configs::{self, Rendering},
+        configs::{self, Rendering, Unrendered},
         nodes::Obstacle,
         plan::Member,
         stranding::Remedy,
@@ -75,14 +75,12 @@ pub fn list_refused(kind: Kind) -> String {
     )
 }
 
-/// `ProfileResolved`.
-pub fn profile_resolved(input: &ReportInput) -> ComputedCondition {
-    let name = input.spec.profile.as_deref().unwrap_or_default();
+/// `ProfileResolved`; `None` if the pool names no profile.
+pub fn profile_resolved(input: &ReportInput) -> Option<ComputedCondition> {
+    let name = input.spec.profile.as_deref()?;
     let kept = "Until then nodes keep their labels, taints and last configuration";
-    match &input.active.configs.state {
-        Rendering::NotUsed => {
-            PROFILE_RESOLVED.because(reason::NOT_USED, "the pool names no profile, so no configuration is rendered")
-        }
+    Some(match &input.active.configs.state {
+        Rendering::NotUsed => return None,
         Rendering::ProfilesRefused => {
             PROFILE_RESOLVED.because(reason::LIST_REFUSED, format!("{}. {kept}", list_refused(Kind::PROFILE)))
         }
@@ -100,7 +98,7 @@ pub fn profile_resolved(input: &ReportInput) -> ComputedCondition {
         Rendering::Rendered(_) | Rendering::ConfigMapsRefused => {
             PROFILE_RESOLVED.because(reason::RESOLVED, format!("WindowsRuntimeProfile {name} is valid"))
         }
-    }
+    })
 }
 
 /// `NodesAssigned`.
@@ -111,9 +109,10 @@ pub fn nodes_assigned(input: &ReportInput) -> ComputedCondition {
             let message = format!("pool {other} is already the fallback. Set spec.fallback: true in one pool only");
             return NODES_ASSIGNED.because(reason::NODE_CONFLICT, message);
         }
-        let (reason, message) = match input.active.members.len() {
-            0 => (reason::NO_NODES, "no Windows node matches".to_owned()),
-            count => {
+        let (reason, message) = match (input.active.members.len(), input.snapshot.linux_nodes) {
+            (0, 0) => (reason::NO_NODES, "no Windows node matches".to_owned()),
+            (0, linux) => return only_linux_nodes(input, linux),
+            (count, _) => {
                 let nodes = counted(count, "node");
                 let belong = nodes.agree("belongs", "belong");
                 (reason::ASSIGNED, format!("{nodes} {belong} to this pool alone"))
@@ -122,6 +121,20 @@ pub fn nodes_assigned(input: &ReportInput) -> ComputedCondition {
         let message: Vec<String> = [message].into_iter().chain(refused_claims(input)).collect();
         NODES_ASSIGNED.because(reason, message.join(". "))
     })
+}
+
+/// A selector that matches no Windows node, but this number of Linux nodes.
+fn only_linux_nodes(input: &ReportInput, count: usize) -> ComputedCondition {
+    let nodes = counted(count, "Linux node");
+    let message = format!(
+        "no Windows node matches, but {nodes} {} this selector: {}. A pool has only nodes with the label {}=windows. Select by a \
+         label of the Windows nodes: kubectl get nodes -l {}=windows --show-labels",
+        nodes.agree("matches", "match"),
+        input.spec.members,
+        label::OS,
+        label::OS,
+    );
+    NODES_ASSIGNED.because(reason::ONLY_LINUX_NODES, message).about(count)
 }
 
 /// Nodes that no pool matches any more.
@@ -382,6 +395,9 @@ pub fn nodes_tainted(input: &ReportInput) -> ComputedCondition {
     if let Some(problem) = incomplete.or_else(|| refused_removals(input)) {
         return problem;
     }
+    if let Some(open) = open_to_linux_pods(input) {
+        return open;
+    }
     let count = input.active.members.len();
     let nodes = counted(count, "node");
     let what = if have_config_names(input) { "labels, taints and configuration name" } else { "labels and taints" };
@@ -393,6 +409,22 @@ pub fn nodes_tainted(input: &ReportInput) -> ComputedCondition {
     let message =
         [message].into_iter().chain(unchecked).chain(unverified_records(input)).collect::<Vec<_>>().join(". ");
     NODES_TAINTED.because(reason::APPLIED, message)
+}
+
+/// Nodes without any taint that keeps Linux pods off, although they are as specified.
+fn open_to_linux_pods(input: &ReportInput) -> Option<ComputedCondition> {
+    let excludes = |member: &Member| member.node.lasting_taints().any(|taint| taint.excludes_pods());
+    let is_specified = input.spec.taints.iter().any(Taint::excludes_pods);
+    let open = names(&input.nodes(|member| !is_specified && !excludes(member)));
+    about(&NODES_TAINTED, reason::OPEN_TO_LINUX_PODS, &open, |nodes, names| {
+        let have = nodes.agree("has", "have");
+        format!(
+            "Linux pods can be scheduled to {nodes}, because spec.taints has no taint with effect NoSchedule or NoExecute and \
+             {} {have} no other: {names}. Add one to spec.taints. {}",
+            nodes.agree("it", "they"),
+            input.list()
+        )
+    })
 }
 
 /// Former nodes that keep the taints because admission rejects the removal, with the first error.
@@ -438,20 +470,22 @@ fn have_config_names(input: &ReportInput) -> bool {
     configs.state != Rendering::NotUsed && input.active.members.iter().all(has_name)
 }
 
-/// `ConfigRendered`.
-pub fn config_rendered(input: &ReportInput) -> ComputedCondition {
+/// `ConfigRendered`; `None` without a profile that can be used.
+pub fn config_rendered(input: &ReportInput) -> Option<ComputedCondition> {
     let configs = &input.active.configs;
-    let unrendered = match &configs.state {
-        Rendering::NotUsed => return CONFIG_RENDERED.because(reason::NOT_USED, "the pool names no profile"),
+    match &configs.state {
+        Rendering::NotUsed | Rendering::NotFound | Rendering::Invalid(_) | Rendering::ProfilesRefused => None,
         Rendering::ConfigMapsRefused => {
             let message = format!("{}. Nodes keep their last configuration", list_refused(Kind::CONFIG_MAP));
-            return CONFIG_RENDERED.because(reason::LIST_REFUSED, message);
+            Some(CONFIG_RENDERED.because(reason::LIST_REFUSED, message))
         }
-        Rendering::NotFound | Rendering::Invalid(_) | Rendering::ProfilesRefused => {
-            return CONFIG_RENDERED.because(reason::FAILED, "the profile cannot be used. See ProfileResolved");
-        }
-        Rendering::Rendered(unrendered) => unrendered,
-    };
+        Rendering::Rendered(unrendered) => Some(rendered(input, unrendered)),
+    }
+}
+
+/// `ConfigRendered` of a profile that is rendered for all variants except these.
+fn rendered(input: &ReportInput, unrendered: &[Unrendered]) -> ComputedCondition {
+    let configs = &input.active.configs;
     let namespace = &input.snapshot.namespace;
     if let Some((name, text)) = unwritten_config(input) {
         let message = format!(

@@ -10,7 +10,7 @@ use winpool_api::{
         Build, ContainerRuntime, ContainerdVersion, Minor, OsVersion, containerd, kubelet_flags, runtimes,
         version_compatibility::{self, Isolation, VersionCompatibility},
     },
-    names::{annotation, reason},
+    names::reason,
 };
 
 use super::input::{NodeMessages, ReportInput, unreadable};
@@ -58,7 +58,7 @@ fn missing_handler(input: &ReportInput, member: &Member) -> Option<String> {
     let class = input.spec.runtime_classes.iter().find(|class| unavailable(&class.handler))?;
     let would_have = node.handlers(true).is_some_and(|rendered| rendered.contains(&class.handler.as_str()));
     let remedy = if input.profile().is_some() && would_have {
-        format!("Deliver the files of the ConfigMap in annotation {}", annotation::CONFIG)
+        "The rendered configuration adds it. See ConfigInEffect".to_owned()
     } else {
         "Use one of these in spec.runtimeClasses, or move the node to another pool".to_owned()
     };

@@ -44,16 +44,19 @@ pub fn counts(input: &ReportInput) -> Option<WorkloadCounts> {
     })
 }
 
-/// `WorkloadsPlaced`.
-pub fn workloads_placed(input: &ReportInput) -> ComputedCondition {
-    let unknown = |message: &str| WORKLOADS_PLACED.because(reason::NOT_CHECKED, message);
+/// `WorkloadsPlaced`; `None` if workloads are not checked.
+pub fn workloads_placed(input: &ReportInput) -> Option<ComputedCondition> {
     match input.snapshot.workloads {
-        Workloads::Off => return unknown("workloads are not checked (--workloads=off)"),
+        Workloads::Off => None,
         Workloads::Waiting => {
-            return unknown("the pods are not read yet. If this persists, apply config/default/workloads.yaml");
+            let message = "the pods are not read yet. If this persists, apply config/default/workloads.yaml";
+            Some(WORKLOADS_PLACED.because(reason::NOT_CHECKED, message))
         }
-        Workloads::Known(_) => {}
+        Workloads::Known(_) => Some(placed(input)),
     }
+}
+
+fn placed(input: &ReportInput) -> ComputedCondition {
     let issues: Vec<(IssueKind, &AffectedWorkloads)> = input
         .workloads()
         .into_iter()
