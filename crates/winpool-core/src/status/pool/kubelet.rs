@@ -13,6 +13,7 @@ use winpool_api::{
 use super::{
     delivery,
     input::{NodeMessages, ReportInput, about, names, unreadable, worst_of},
+    rendering,
 };
 use crate::{
     node::WindowsNode,
@@ -98,8 +99,9 @@ pub fn config_in_effect(input: &ReportInput) -> ComputedCondition {
         Rendering::Rendered(_) if input.active.members.is_empty() => return not_delivered("the pool has no nodes"),
         Rendering::Rendered(_) => {}
     }
+    let changed = rendering::changed(input);
     if let Some(by_agents) = delivery::config_in_effect(input) {
-        return by_agents;
+        return worst_of([Some(by_agents.clone()), changed]).unwrap_or(by_agents);
     }
     let (mut differ, mut waiting, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for Member { node, config_state, .. } in &input.active.members {
@@ -135,7 +137,8 @@ pub fn config_in_effect(input: &ReportInput) -> ComputedCondition {
             "{nodes} cannot be compared, because the kubelet version is not known: {names}. See VersionSkew. {list}"
         )
     });
-    differ.or(waiting).or(unknown).unwrap_or_else(|| {
+    let problem = worst_of([differ, changed]);
+    problem.or(waiting).or(unknown).unwrap_or_else(|| {
         let nodes = counted(input.active.members.len(), "node");
         let message = match delivery::rollout(input) {
             Some(_) => {
