@@ -132,7 +132,7 @@ views! {
         |profile| Some(&profile.resource_version), Self::is_equivalent_to;
     RuntimeClassView: RuntimeClass, Kind::RUNTIME_CLASS, Self::from,
         |class| class.object.metadata.resource_version.as_deref(), Self::is_equivalent_to;
-    ConfigMapView: ConfigMap, Kind::CONFIG_MAP, Self::from, |_| None, Self::eq;
+    ConfigMapView: ConfigMap, Kind::CONFIG_MAP, Self::from, |map| Some(&map.resource_version), Self::is_equivalent_to;
     NodeConfigView: DynamicObject, Kind::NODE_CONFIG, Self::from_object,
         |config| Some(&config.resource_version), Self::is_equivalent_to;
     MemoryDefaults: LimitRange, Kind::LIMIT_RANGE, Self::from, |_| None, Self::eq;

@@ -100,7 +100,11 @@ fn apply(snapshot: &mut Snapshot, given: &Resources) {
     }
     for (name, (profile, _)) in &given.profiles {
         let applied = match snapshot.profiles.get(name) {
-            Some(stored) => ProfileView { profile: profile.profile.clone(), ..stored.as_ref().clone() },
+            Some(stored) => ProfileView {
+                generation: stored.generation + i64::from(stored.profile != profile.profile),
+                profile: profile.profile.clone(),
+                ..stored.as_ref().clone()
+            },
             None => ProfileView { generation: 1, ..profile.as_ref().clone() },
         };
         snapshot.profiles.insert(applied);

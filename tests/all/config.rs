@@ -119,7 +119,7 @@ fn the_operator_has_exactly_these_permissions() {
              windowsnodeconfigs.winpool.dev alone",
             vec!["get"],
         ),
-        (DEFAULT_NAMESPACE, "", "configmaps", vec!["list", "watch", "create", "delete"]),
+        (DEFAULT_NAMESPACE, "", "configmaps", vec!["list", "watch", "create", "patch", "delete"]),
         (DEFAULT_NAMESPACE, "", "secrets", vec!["create"]),
         (DEFAULT_NAMESPACE, "", "secrets/winpool-ownership alone", vec!["get"]),
         (DEFAULT_NAMESPACE, "coordination.k8s.io", "leases", vec!["create"]),

@@ -1,6 +1,7 @@
 //! The delivery of configurations by node agents, on a model of the API server with simulated agents.
 
 mod drains;
+mod renderings;
 mod reports;
 
 use jiff::{SignedDuration, Timestamp};

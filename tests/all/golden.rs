@@ -9,7 +9,7 @@ use std::{
 use walkdir::{DirEntry, WalkDir};
 
 /// The environment variable with which the tests write their golden files.
-const RENEW: &str = "WINPOOL_RENEW_GOLDEN";
+pub const RENEW: &str = "WINPOOL_RENEW_GOLDEN";
 
 /// Checks that a directory has exactly these files beside its `pools.yaml`. With [`RENEW`] they are written first, after their
 /// subdirectories were removed. `module` is the module of the test.

@@ -42,6 +42,12 @@ fn rendered(version: ApiVersion, (kubelet, containerd): (Minor, ContainerdVersio
     machine_objects(&input).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
+/// The names of the templates in the newest version.
+pub fn names() -> Vec<String> {
+    let newest = ApiVersion::ALL[0];
+    MACHINES.into_iter().flat_map(|machine| rendered(newest, machine).files().into_keys()).collect()
+}
+
 /// The files by path, without the digest in the name of an object.
 fn expected() -> BTreeMap<PathBuf, String> {
     let mut golden = BTreeMap::new();

@@ -39,6 +39,7 @@ mod pool_metrics;
 mod pools;
 mod powershell;
 mod properties;
+mod recorded_rendering;
 mod scheduler_match;
 mod status_page;
 mod workloads;

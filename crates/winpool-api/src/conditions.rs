@@ -520,6 +520,11 @@ conditions! {
         "the reported resources of every node (capacity minus allocatable, and pods) are those of its configuration, and \
          with `delivery.method: Agent` its agent reports that it runs it", &[
         row(reason::IN_EFFECT, TRUE, "they are", NOTHING),
+        row(reason::RENDERING_CHANGED, FALSE,
+            "a new version of winpool renders other settings from the same profile: existing nodes and machines keep theirs, \
+             and new nodes get the new ones. `status.pending` and `winpool plan` list the differences",
+            "allow it with the `kubectl annotate` command in the message; with a delivery method, or raise \
+             `delivery.rollout.attempt`. Any change of the profile delivers the new settings too").harm(Harm::Notice).waits(),
         row(reason::NOT_DELIVERED, UNKNOWN,
             "nodes show a kubelet without the configuration, or cannot be compared; the message says why",
             "deliver the configuration: [delivery](delivery.md)").waits(),

@@ -63,6 +63,11 @@ pub mod annotation {
     pub const ALLOW_EVICT: &str = "winpool.dev/allow-evict";
     /// On a pool: the taints that may leave pods Pending.
     pub const ALLOW_PENDING: &str = "winpool.dev/allow-pending";
+    /// On a pool: the digests of the renderings that existing nodes and machines may get, although only winpool changed.
+    pub const ALLOW_RENDERING: &str = "winpool.dev/allow-rendering";
+    /// What a rendering was made from: digests of what people write. On a ConfigMap of a configuration its own, and on a
+    /// MachineDeployment or MachinePool that of the template that winpool lets it refer to, after the name of the template.
+    pub const RENDERED_FROM: &str = "winpool.dev/rendered-from";
     /// On a MachineDeployment or MachinePool, set by its owner to `"true"`: winpool may switch its bootstrap reference.
     pub const MANAGE_BOOTSTRAP: &str = "winpool.dev/manage-bootstrap";
     /// On a MachineDeployment or MachinePool: the annotations for the autoscaler that winpool wrote.
@@ -139,6 +144,7 @@ pub mod reason {
     pub const UNKNOWN_VERSION: &str = "UnknownVersion";
     pub const IN_EFFECT: &str = "InEffect";
     pub const NOT_DELIVERED: &str = "NotDelivered";
+    pub const RENDERING_CHANGED: &str = "RenderingChanged";
     pub const ROLLING_OUT: &str = "RollingOut";
     pub const ROLLOUT_PAUSED: &str = "RolloutPaused";
     pub const ROLLOUT_HALTED: &str = "RolloutHalted";

@@ -64,8 +64,9 @@ pub struct WindowsNodeConfigSpec {
     /// The ConfigMap with the configuration, in the namespace of the operator. Example: web-2022-3f9a1c0d2e.
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME.pattern))]
     pub config: String,
-    /// The SHA-256 of the data of the ConfigMap, as 64 hexadecimal digits such as 3f9a1c…: for each key in order, the key and the value, each
-    /// after its length in bytes as a big-endian integer of 64 bits. An agent refuses other data.
+    /// The SHA-256 of the settings in the ConfigMap, as 64 hexadecimal digits such as 3f9a1c…: for each key in order, the key and the parsed
+    /// value as JSON with sorted keys, each after its length in bytes as a big-endian integer of 64 bits. Comments, quotes and blank
+    /// lines do not count. An agent refuses other settings.
     #[schemars(length(min = 64, max = 64), regex(pattern = DIGEST.pattern))]
     pub digest: String,
     /// What the change interrupts. None: nothing. KubeletRestart: kubelet or kube-proxy restart. ContainerdRestart: the
@@ -175,13 +176,13 @@ named_enum! {
     }
 }
 
-/// A configuration: the name of its ConfigMap, and the digest of the data.
+/// A configuration: the name of its ConfigMap, and the digest of the settings in it.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigReference {
     /// The name of the ConfigMap.
     #[schemars(length(max = 253))]
     pub config: String,
-    /// The SHA-256 of the data of its ConfigMap, in hexadecimal digits: see spec.digest.
+    /// The SHA-256 of the settings in its ConfigMap, in hexadecimal digits: see spec.digest.
     #[schemars(length(max = 64))]
     pub digest: String,
 }

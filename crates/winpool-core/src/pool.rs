@@ -16,6 +16,7 @@ mod node_config;
 pub mod nodes;
 pub mod plan;
 pub mod relevance;
+pub mod renderings;
 pub mod rollout;
 mod scheduling_state;
 mod selector;

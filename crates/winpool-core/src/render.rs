@@ -17,6 +17,7 @@ pub mod platform;
 pub mod powershell;
 pub mod reserve;
 pub mod scripts;
+pub mod settings;
 mod standalone;
 mod yaml;
 

@@ -49,6 +49,11 @@ impl FieldWrite {
         Self { field: format!("replaced taint {taint}"), value: None, on_revert: RevertPolicy::Pause }
     }
 
+    /// An annotation.
+    pub fn annotation(key: &str, value: String) -> Self {
+        Self { field: format!("annotation {key}"), value: Some(value), on_revert: RevertPolicy::Pause }
+    }
+
     /// The scheduling of a RuntimeClass.
     pub fn scheduling(value: String) -> Self {
         Self { field: "scheduling".to_owned(), value: Some(value), on_revert: RevertPolicy::Pause }

@@ -19,7 +19,7 @@ use winpool_core::{
         plan::{Phase, Plan, Planner},
         stranding::Remedy,
     },
-    status::pool::report,
+    status::pool::{rendering, report},
     text::counted,
     upgrade::{self, AffectedNodes},
     workload::WorkloadName,
@@ -52,6 +52,8 @@ pub struct PoolPreview {
     pub withheld: Vec<PlannedChange>,
     /// What the agents of the nodes would restart, node after node within the limits of the rollout.
     pub restarts: Vec<PlannedRestart>,
+    /// The settings that this version of winpool renders differently, and that existing nodes and machines keep.
+    pub kept: Vec<String>,
     /// What to write in workloads before new taints can be added.
     pub workloads: Vec<WorkloadChange>,
     /// The required conditions that would be False.
@@ -178,6 +180,7 @@ impl PoolPreview {
             held: problems(&[Role::Required]),
             flags: problems(&[Role::Delivery, Role::Flag]),
             changes: plan.steps.iter().flatten().filter_map(PlannedChange::of).collect(),
+            kept: kept(snapshot, &plan.phase),
             workloads: workload_changes(&plan.phase),
             withheld: plan.withheld.iter().filter_map(PlannedChange::of).collect(),
             restarts: delivery::restarts(snapshot, plan),
@@ -199,6 +202,11 @@ impl From<&Condition> for ConditionPreview {
     fn from(Condition { type_, reason, message, .. }: &Condition) -> Self {
         Self { condition: type_.clone(), reason: reason.clone(), message: message.clone() }
     }
+}
+
+fn kept(snapshot: &Snapshot, phase: &Phase) -> Vec<String> {
+    let Phase::Active(active) = phase else { return Vec::new() };
+    rendering::pending(snapshot, active)
 }
 
 fn workload_changes(phase: &Phase) -> Vec<WorkloadChange> {

@@ -53,6 +53,8 @@ fn add_pool(pool: &PoolPreview, text: &mut String) {
     };
     add_columns(&unstyled(grouped(pool.changes.iter().chain(&pool.withheld))), text);
     add_columns(&unstyled(pool.restarts.iter().map(restart).collect()), text);
+    let kept = pool.kept.iter().map(|change| ("kept by nodes and machines".to_owned(), change.clone()));
+    add_columns(&unstyled(kept.collect()), text);
     let workloads = pool.workloads.iter();
     let workloads = workloads.map(|one| (format!("write: {}", one.workload), one.change.clone()));
     add_columns(&unstyled(workloads.collect()), text);
@@ -140,8 +142,9 @@ mod tests {
 
     fn pool(name: &str, writes: Writes) -> PoolPreview {
         let name = name.into();
-        let (changes, withheld, restarts, workloads, held, flags) = (vec![], vec![], vec![], vec![], vec![], vec![]);
-        PoolPreview { name, writes, changes, withheld, restarts, workloads, held, flags }
+        let (changes, withheld, restarts, workloads) = (vec![], vec![], vec![], vec![]);
+        let (kept, held, flags) = (vec![], vec![], vec![]);
+        PoolPreview { name, writes, changes, withheld, restarts, kept, workloads, held, flags }
     }
 
     #[test]
@@ -182,6 +185,7 @@ mod tests {
             nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
         };
         let web = PoolPreview {
+            kept: vec!["ConfigMap web-1 → web-2: kubelet.yaml maxPods: 110 → 120".into()],
             restarts: vec![
                 restart(Some(&["kubelet.yaml"]), Disruption::KubeletRestart, false, &["win-1", "win-2"]),
                 restart(Some(&["containerd.toml", "kubelet.yaml"]), Disruption::ContainerdRestart, true, &["win-3"]),
@@ -225,6 +229,7 @@ mod tests {
           agents: win-3         restart of containerd and kubelet, after a drain: changed containerd.toml, kubelet.yaml (config web-2)
           agents: win-4         no restart: changed hosts.docker.io.toml (config web-2)
           agents: win-5         restart of containerd and kubelet: the present files are not known (config web-2)
+          kept by nodes and machines  ConfigMap web-1 → web-2: kubelet.yaml maxPods: 110 → 120
           held: NodesAssigned/ReleaseHeld     win-9 no longer matches
           problem: VersionSkew/KubeletTooOld  win-2 is behind
 

@@ -42,7 +42,8 @@ pub struct WindowsNodePoolStatus {
     /// The machines and their templates, with delivery.method ClusterAPI.
     #[serde(default, rename = "clusterAPI", skip_serializing_if = "Option::is_none")]
     pub cluster_api: Option<ClusterApiStatus>,
-    /// What would change, with mode Observe or paused.
+    /// What would change, with mode Observe or paused; and what a new version of winpool renders otherwise, and existing nodes and
+    /// machines keep.
     #[serde(default)]
     pub pending: Pending,
     /// Every key that this pool has set on nodes. The operator removes no other key.

@@ -68,6 +68,8 @@ named_enum! {
         DeleteRuntimeClass = "delete-runtime-class",
         /// Creates the ConfigMap of a configuration.
         CreateConfigMap = "create-config-map",
+        /// Records on the ConfigMap of a configuration what it is rendered from.
+        RecordRendering = "record-rendering",
         /// Deletes the ConfigMap of a configuration.
         DeleteConfigMap = "delete-config-map",
         /// Changes labels, taints and annotations of a node.

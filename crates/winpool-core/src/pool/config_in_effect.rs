@@ -7,32 +7,60 @@ use std::collections::HashMap;
 
 use winpool_api::{WindowsNodeConfigSpec, facts::Minor};
 
-use super::{Snapshot, Spec};
+use super::{
+    ConfigMapView, Pool, Snapshot, Spec,
+    configs::variant,
+    renderings::{self, Inputs},
+};
 use crate::{
     node::{Resources, WindowsNode},
-    render::reserve::{self, ConfigState, Reserves},
+    render::{
+        Variant,
+        reserve::{self, ConfigState, Reserves},
+    },
 };
 
 /// Compares nodes with the profile of a pool. Nodes with equal resources are compared once.
 pub struct NodeConfigs<'a> {
     snapshot: &'a Snapshot,
+    pool: &'a Pool,
     reserves: Option<Reserves>,
-    states: HashMap<(Minor, Resources, Resources), ConfigState>,
+    inputs: Option<Inputs>,
+    /// The assigned ConfigMaps by name and variant, if they were rendered from what the profile still is.
+    rendered: HashMap<(&'a str, Variant), Option<&'a ConfigMapView>>,
+    states: HashMap<(Option<&'a str>, Minor, Resources, Resources), ConfigState>,
 }
 
 impl<'a> NodeConfigs<'a> {
     /// Compares with the profile that the pool names.
-    pub fn new(snapshot: &'a Snapshot, spec: &Spec) -> Self {
+    pub fn new(snapshot: &'a Snapshot, pool: &'a Pool, spec: &Spec) -> Self {
         let view = spec.profile.as_ref().and_then(|name| snapshot.profiles.get(name));
         let profile = view.and_then(|view| view.profile.as_ref().ok());
-        Self { snapshot, reserves: profile.map(|profile| Reserves::from(&profile.kubelet)), states: HashMap::new() }
+        let (reserves, inputs) =
+            (profile.map(|profile| Reserves::from(&profile.kubelet)), view.and_then(|view| Inputs::of(spec, view)));
+        Self { snapshot, pool, reserves, inputs, rendered: HashMap::new(), states: HashMap::new() }
     }
 
     /// The state of the configuration on a node; `None` without a valid profile or a known kubelet.
     pub fn state_of(&mut self, node: &WindowsNode) -> Option<ConfigState> {
+        let rendered = self.rendered_for(node).and_then(|map| Some((map.name.as_str(), map.reserves.as_ref()?)));
         let (reserves, minor) = (self.reserves.as_ref()?, node.kubelet_minor()?);
+        let reserves = rendered.map_or(reserves, |(_, reserves)| reserves);
         let state = || reserve::config_state(reserves, minor, &node.capacity, &node.allocatable);
-        Some(self.states.entry((minor, node.capacity, node.allocatable)).or_insert_with(state).clone())
+        let key = (rendered.map(|(name, _)| name), minor, node.capacity, node.allocatable);
+        Some(self.states.entry(key).or_insert_with(state).clone())
+    }
+
+    /// The ConfigMap that is assigned to a node, if it was rendered from what the profile still is: another version of winpool
+    /// may have rendered other reserves, which the node keeps.
+    fn rendered_for(&mut self, node: &WindowsNode) -> Option<&'a ConfigMapView> {
+        let (snapshot, pool, inputs) = (self.snapshot, self.pool, self.inputs.as_ref()?);
+        let (map, variant) = (snapshot.config_maps.get(node.config.as_ref()?)?.as_ref(), variant(node)?);
+        let is_rendered = || {
+            let recorded = map.rendered_from.contains(&inputs.of_variant(&variant));
+            recorded && renderings::is_own(snapshot, pool, map)
+        };
+        *self.rendered.entry((map.name.as_str(), variant)).or_insert_with(|| is_rendered().then_some(map))
     }
 
     /// Whether a node reports the resources of the configuration that was assigned to it. One that was replaced or deleted

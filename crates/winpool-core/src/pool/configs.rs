@@ -9,12 +9,13 @@ use std::{
 use serde_json::json;
 use winpool_api::{
     facts::{Build, ContainerRuntime, ContainerdLine, ContainerdVersion, Minor, containerd},
-    names::label,
+    names::{annotation, label},
 };
 
 use super::{
     ConfigMapView, NodeConfigView, Pool, Snapshot, Spec,
-    snapshot::{config_name, digest},
+    renderings::{self, HeldRendering, Inputs},
+    snapshot::config_name,
 };
 use crate::{
     Problem,
@@ -22,7 +23,10 @@ use crate::{
     node::WindowsNode,
     operation::{Action, Object, Write},
     profile::Profile,
-    render::{self, Configuration, Variant},
+    render::{
+        self, Configuration, Variant,
+        settings::{self, Settings},
+    },
     revert::FieldWrite,
 };
 
@@ -38,12 +42,16 @@ pub struct ConfigPlan {
     pub configs: BTreeMap<String, RenderedConfig>,
     /// The name of the configuration of each variant.
     names: HashMap<Variant, String>,
+    /// The ConfigMaps that nodes keep, although another one is rendered for their variant: by name and variant.
+    kept: BTreeMap<String, BTreeSet<Variant>>,
     /// Deletes ConfigMaps with changed content, before they are created again.
     pub discard: Vec<Write>,
     /// Creates missing ConfigMaps, before nodes are written.
     pub create: Vec<Write>,
     /// The ConfigMaps that are created later, because another client repeatedly deletes them.
     pub delayed: BTreeSet<String>,
+    /// Records on ConfigMaps what they are rendered from now.
+    pub record: Vec<Write>,
     /// Deletes old ConfigMaps, after nodes are written.
     pub prune: Vec<Write>,
 }
@@ -112,26 +120,60 @@ impl ExpectedNode {
 #[allow(missing_docs)] // the names say it
 pub struct RenderedConfig {
     pub configuration: Configuration,
-    /// The digest of its files.
+    /// The settings in its files.
+    pub settings: Settings,
+    /// Their digest.
     pub digest: String,
+    /// The digests of the inputs of the variants.
+    pub rendered_from: BTreeSet<String>,
     pub kubelets: BTreeSet<Minor>,
     pub runtimes: BTreeSet<ContainerRuntime<ContainerdLine>>,
     pub builds: BTreeSet<Build>,
 }
 
 impl ConfigPlan {
-    /// The name of the configuration for a node, if it could be rendered.
+    /// The name of the configuration for a node, if it could be rendered: the one that it keeps, or the rendered one.
     pub fn name_for(&self, node: &WindowsNode) -> Option<&str> {
-        self.names.get(&variant(node)?).map(String::as_str)
+        let variant = variant(node)?;
+        self.kept_by(node, &variant).or_else(|| self.name(&variant))
+    }
+
+    /// The name of the ConfigMap that a node keeps, although another one is rendered for it.
+    fn kept_by(&self, node: &WindowsNode, variant: &Variant) -> Option<&str> {
+        let (name, variants) = self.kept.get_key_value(node.config.as_ref()?)?;
+        variants.contains(variant).then_some(name)
+    }
+
+    /// Whether a node keeps its ConfigMap, although another one is rendered for it.
+    pub fn is_held(&self, node: &WindowsNode) -> bool {
+        variant(node).is_some_and(|variant| self.kept_by(node, &variant).is_some())
+    }
+
+    /// The ConfigMaps that nodes keep, each with its variants.
+    pub fn kept(&self) -> impl Iterator<Item = (&str, &BTreeSet<Variant>)> {
+        self.kept.iter().map(|(name, variants)| (name.as_str(), variants))
+    }
+
+    /// What the ConfigMaps that nodes keep lack, each with the one that is rendered instead.
+    pub fn held(&self, snapshot: &Snapshot) -> Vec<HeldRendering> {
+        let pairs: BTreeSet<(&str, &str)> = self
+            .kept()
+            .flat_map(|(from, variants)| variants.iter().filter_map(move |variant| Some((from, self.name(variant)?))))
+            .collect();
+        let held = |(from, to)| {
+            let (before, after) = (snapshot.config_maps.get(from)?, self.configs.get(to)?);
+            Some(HeldRendering::new(from, to, &before.settings, &after.settings))
+        };
+        pairs.into_iter().filter_map(held).collect()
     }
 
     /// The ConfigMap with the configuration for a node, if it exists and has the rendered content: another client may have
     /// created one with this name.
     pub fn stored_for<'s>(&self, snapshot: &'s Snapshot, node: &WindowsNode) -> Option<&'s ConfigMapView> {
         let name = self.name_for(node)?;
-        let rendered = self.configs.get(name)?;
         let map = snapshot.config_maps.get(name)?;
-        (!map.deleting && map.digest == rendered.digest).then_some(map.as_ref())
+        let rendered = || self.configs.get(name).is_some_and(|rendered| map.digest == rendered.digest);
+        (!map.deleting && (self.is_held(node) || rendered())).then_some(map.as_ref())
     }
 
     /// Whether nodes do not name a ConfigMap yet: it is created later, or could not be created lately.
@@ -167,35 +209,38 @@ pub fn plan(
     expected_nodes: &[ExpectedNode],
 ) -> ConfigPlan {
     let Some(name) = &spec.profile else { return ConfigPlan::default() };
-    let profile = match snapshot.profiles.get(name).map(|view| &view.profile) {
+    let (view, profile) = match snapshot.profiles.get(name).map(|view| (view, &view.profile)) {
         None if snapshot.refused.contains(&Kind::PROFILE) => {
             return ConfigPlan { state: Rendering::ProfilesRefused, ..ConfigPlan::default() };
         }
         None => return ConfigPlan { state: Rendering::NotFound, ..ConfigPlan::default() },
-        Some(Err(problems)) => {
+        Some((_, Err(problems))) => {
             return ConfigPlan { state: Rendering::Invalid(problems.clone()), ..ConfigPlan::default() };
         }
-        Some(Ok(_)) if snapshot.refused.contains(&Kind::CONFIG_MAP) => {
+        Some((_, Ok(_))) if snapshot.refused.contains(&Kind::CONFIG_MAP) => {
             return ConfigPlan { state: Rendering::ConfigMapsRefused, ..ConfigPlan::default() };
         }
-        Some(Ok(profile)) => profile,
+        Some((view, Ok(profile))) => (view, profile),
     };
     let mut variants: BTreeSet<Variant> = members.iter().filter_map(|node| variant(node)).collect();
     if members.is_empty() {
         variants.extend(expected_nodes.iter().filter_map(|node| node.variant(spec.build)));
     }
     let mut plan = ConfigPlan { state: Rendering::Rendered(Vec::new()), ..ConfigPlan::default() };
+    let inputs = Inputs::of(spec, view);
     for variant in variants {
-        plan.add(&pool.name, spec, profile, variant);
+        plan.add(&pool.name, spec, (profile, inputs.as_ref()), variant);
     }
+    plan.kept = plan.unchanged_by_people(snapshot, pool, inputs.as_ref(), members);
     plan.discard = plan.discarded(snapshot);
     plan.create = plan.missing(snapshot, pool);
+    plan.record = plan.unrecorded(snapshot);
     plan.prune = plan.pruned(snapshot, pool);
     plan
 }
 
 impl ConfigPlan {
-    fn add(&mut self, pool: &str, spec: &Spec, profile: &Profile, variant: Variant) {
+    fn add(&mut self, pool: &str, spec: &Spec, (profile, inputs): (&Profile, Option<&Inputs>), variant: Variant) {
         let configuration = match render::render(&spec.taints, profile, &variant) {
             Ok(configuration) => configuration,
             Err(problems) => {
@@ -205,15 +250,19 @@ impl ConfigPlan {
                 return;
             }
         };
-        let digest = digest(&configuration.files);
+        let settings = settings::settings(&configuration.files);
+        let digest = settings::digest(&settings);
         let name = config_name(pool, &digest);
         let config = self.configs.entry(name.clone()).or_insert_with(|| RenderedConfig {
             configuration,
+            settings,
             digest,
+            rendered_from: BTreeSet::new(),
             kubelets: BTreeSet::new(),
             runtimes: BTreeSet::new(),
             builds: BTreeSet::new(),
         });
+        config.rendered_from.extend(inputs.map(|inputs| inputs.of_variant(&variant)));
         config.kubelets.insert(variant.kubelet);
         config.runtimes.insert(variant.runtime);
         config.builds.insert(variant.host);
@@ -227,8 +276,7 @@ impl ConfigPlan {
             existing.is_some_and(|existing| !existing.deleting && existing.digest == digest)
         };
         let missing = self.configs.iter().filter(|(name, config)| !exists(name, &config.digest));
-        let operations =
-            missing.map(|(name, config)| create(&snapshot.namespace, &pool.name, name, &config.configuration));
+        let operations = missing.map(|(name, config)| create(&snapshot.namespace, &pool.name, name, config));
         let existence = FieldWrite::existence(true);
         let is_delayed = |operation: &Write| {
             snapshot.reverts.delayed_until(&operation.identity(), &existence, snapshot.now).is_some()
@@ -236,6 +284,46 @@ impl ConfigPlan {
         let (delayed, create): (Vec<_>, Vec<_>) = operations.partition(is_delayed);
         self.delayed = delayed.iter().map(|operation| operation.object.name.clone()).collect();
         create
+    }
+
+    /// The ConfigMaps that nodes keep: those that were rendered from what people still want, by another version of winpool.
+    fn unchanged_by_people(
+        &self,
+        snapshot: &Snapshot,
+        pool: &Pool,
+        inputs: Option<&Inputs>,
+        members: &[&WindowsNode],
+    ) -> BTreeMap<String, BTreeSet<Variant>> {
+        let mut kept: BTreeMap<String, BTreeSet<Variant>> = BTreeMap::new();
+        let Some(inputs) = inputs else { return kept };
+        let assigned = members.iter().filter_map(|node| Some((node.config.as_deref()?, variant(node)?)));
+        for (name, variant) in assigned.collect::<BTreeSet<_>>() {
+            let Some(rendered) = self.name(&variant).filter(|rendered| *rendered != name) else { continue };
+            let is_kept = |map: &ConfigMapView| {
+                map.rendered_from.contains(&inputs.of_variant(&variant))
+                    && renderings::is_own(snapshot, pool, map)
+                    && !renderings::is_allowed(pool, rendered)
+            };
+            if snapshot.config_maps.get(name).is_some_and(|map| is_kept(map)) {
+                kept.entry(name.to_owned()).or_default().insert(variant);
+            }
+        }
+        kept
+    }
+
+    /// Records what ConfigMaps with the rendered content are rendered from now: a person may have changed something that has
+    /// no effect on it.
+    fn unrecorded(&self, snapshot: &Snapshot) -> Vec<Write> {
+        let record = |(name, config): (&String, &RenderedConfig)| {
+            let map = snapshot.config_maps.get(name).filter(|map| !map.deleting && map.digest == config.digest)?;
+            let write = record(map, &config.rendered_from);
+            let is_delayed = write
+                .fields
+                .iter()
+                .any(|field| snapshot.reverts.delayed_until(&write.identity(), field, snapshot.now).is_some());
+            (!map.rendered_from.is_superset(&config.rendered_from) && !is_delayed).then_some(write)
+        };
+        self.configs.iter().filter_map(record).collect()
     }
 
     /// Deletes ConfigMaps whose content does not match the digest in their name, because they are immutable.
@@ -266,8 +354,8 @@ impl ConfigPlan {
 }
 
 /// The ConfigMap of a configuration.
-fn create(namespace: &str, pool: &str, name: &str, configuration: &Configuration) -> Write {
-    let body = json!({
+fn create(namespace: &str, pool: &str, name: &str, config: &RenderedConfig) -> Write {
+    let mut body = json!({
         "apiVersion": Kind::CONFIG_MAP.api_version(),
         "kind": Kind::CONFIG_MAP.name,
         "metadata": {
@@ -276,8 +364,24 @@ fn create(namespace: &str, pool: &str, name: &str, configuration: &Configuration
             "labels": {label::MANAGED_BY: label::MANAGED_BY_VALUE, label::POOL: pool},
         },
         "immutable": true,
-        "data": configuration.files,
+        "data": config.configuration.files,
     });
+    if !config.rendered_from.is_empty() {
+        body["metadata"]["annotations"] = json!({annotation::RENDERED_FROM: list(&config.rendered_from)});
+    }
     let fields = vec![FieldWrite::existence(true)];
     Write { fields, ..Write::create(Action::CreateConfigMap, Object::new(Kind::CONFIG_MAP, name), body) }
+}
+
+/// Records what a ConfigMap is rendered from.
+fn record(map: &ConfigMapView, rendered_from: &BTreeSet<String>) -> Write {
+    let list = list(rendered_from);
+    let body = json!({"metadata": {"annotations": {annotation::RENDERED_FROM: list}}});
+    let object = Object::new(Kind::CONFIG_MAP, &map.name).with_uid(&map.uid);
+    let write = Write::merge(Action::RecordRendering, object, &map.resource_version, body);
+    Write { fields: vec![FieldWrite::annotation(annotation::RENDERED_FROM, list)], ..write }
+}
+
+fn list(digests: &BTreeSet<String>) -> String {
+    digests.iter().map(String::as_str).collect::<Vec<_>>().join(",")
 }

@@ -21,6 +21,8 @@ pub enum Consent<'a> {
     Evict(&'a [&'a Taint]),
     /// These taints leave pods Pending.
     Pending(&'a [&'a Taint]),
+    /// Existing nodes and machines get the renderings with these digests, although only winpool changed.
+    Rendering(&'a [&'a str]),
 }
 
 impl Consent<'_> {
@@ -30,6 +32,7 @@ impl Consent<'_> {
             Self::Strand(_) => annotation::ALLOW_STRAND,
             Self::Evict(_) => annotation::ALLOW_EVICT,
             Self::Pending(_) => annotation::ALLOW_PENDING,
+            Self::Rendering(_) => annotation::ALLOW_RENDERING,
         }
     }
 
@@ -41,6 +44,7 @@ impl Consent<'_> {
             Self::Evict(taints) | Self::Pending(taints) => {
                 taints.iter().map(|taint| value_of(taint)).collect::<Vec<_>>().join(",")
             }
+            Self::Rendering(digests) => digests.join(","),
         }
     }
 
@@ -58,8 +62,13 @@ pub struct Consents(BTreeMap<&'static str, String>);
 impl Consents {
     /// The consents in the annotations of a pool.
     pub fn read(annotations: &BTreeMap<String, String>) -> Self {
-        let names =
-            [annotation::ALLOW_RELEASE, annotation::ALLOW_STRAND, annotation::ALLOW_EVICT, annotation::ALLOW_PENDING];
+        let names = [
+            annotation::ALLOW_RELEASE,
+            annotation::ALLOW_STRAND,
+            annotation::ALLOW_EVICT,
+            annotation::ALLOW_PENDING,
+            annotation::ALLOW_RENDERING,
+        ];
         Self(names.into_iter().filter_map(|name| Some((name, annotations.get(name)?.trim().to_owned()))).collect())
     }
 
@@ -68,12 +77,15 @@ impl Consents {
         Self(others.0.iter().chain(&self.0).map(|(name, value)| (*name, value.clone())).collect())
     }
 
-    /// Whether a change is allowed. Taints are listed as `key=value` or `key`, separated by commas.
+    /// Whether a change is allowed. Taints are listed as `key=value` or `key`, separated by commas, and so are digests.
     pub fn allow(&self, change: Consent) -> bool {
         self.0.get(change.annotation()).is_some_and(|allowed| match change {
             Consent::Release(members) => *allowed == members.to_string(),
             Consent::Strand(windows_version) => allowed.eq_ignore_ascii_case(windows_version),
             Consent::Evict(taints) | Consent::Pending(taints) => taints.iter().all(|taint| names(allowed, taint)),
+            Consent::Rendering(digests) => {
+                digests.iter().all(|digest| allowed.split(',').any(|allowed| allowed.trim() == *digest))
+            }
         })
     }
 }
@@ -170,6 +182,25 @@ mod tests {
         assert_eq!(
             Consent::Evict(&[&taint("os", "windows"), &taint("maintenance", "")]).command("web"),
             "kubectl annotate wnp web winpool.dev/allow-evict=os=windows,maintenance --overwrite"
+        );
+    }
+
+    #[test]
+    fn a_rendering_is_allowed_by_its_digest() {
+        let table = [
+            ("3f9a1c0d2e", true),
+            ("77ab02c4d1, 3f9a1c0d2e", true),
+            ("77ab02c4d1", false),
+            ("3f9a", false),
+            ("", false),
+        ];
+        for (value, expected) in table {
+            let consents = consents("winpool.dev/allow-rendering", value);
+            assert_eq!(consents.allow(Consent::Rendering(&["3f9a1c0d2e"])), expected, "{value}");
+        }
+        assert_eq!(
+            Consent::Rendering(&["3f9a1c0d2e", "77ab02c4d1"]).command("web"),
+            "kubectl annotate wnp web winpool.dev/allow-rendering=3f9a1c0d2e,77ab02c4d1 --overwrite"
         );
     }
 

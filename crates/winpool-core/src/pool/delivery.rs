@@ -2,7 +2,7 @@
 
 mod restarts;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -22,6 +22,7 @@ use crate::{
     kubernetes::whole_second,
     node::{Cordon, WindowsNode},
     operation::Write,
+    render::settings::Settings,
     workload::Pod,
 };
 
@@ -67,7 +68,8 @@ pub fn plan(
         }
         (Some(_), None) => DeliveryState::Unknown,
         (Some(rules), Some(_)) => {
-            let inputs = Inputs { snapshot, pool, rules, node_configs: NodeConfigs::new(snapshot, spec), configs };
+            let inputs =
+                Inputs { snapshot, pool, rules, node_configs: NodeConfigs::new(snapshot, pool, spec), configs };
             let nodes: Vec<RolloutNode> = members.iter().map(|member| inputs.node(member)).collect();
             let rollout = rollout::plan(rules, &nodes, snapshot.now);
             for (action, operation) in inputs.operations(members, &rollout) {
@@ -184,7 +186,7 @@ impl<'a> Inputs<'a> {
     /// The desired configuration, if its ConfigMap exists with the rendered content.
     fn desired(&self, node: &WindowsNode, assigned: Option<Assigned<'_>>) -> Option<Desired<'a>> {
         let map = self.configs.stored_for(self.snapshot, node)?;
-        let restart = restart(self.changed_files(&map.files, &map.digest, assigned).as_ref());
+        let restart = restart(self.changed_files(&map.settings, &map.digest, assigned).as_ref());
         Some(Desired { config: &map.name, digest: &map.digest, restart, drain: self.drains(node, restart) })
     }
 
@@ -201,7 +203,7 @@ impl<'a> Inputs<'a> {
     /// The files that differ from those that the node runs; `None` if those are not known.
     fn changed_files<'f>(
         &'f self,
-        files: &'f BTreeMap<String, String>,
+        files: &'f Settings,
         digest: &str,
         assigned: Option<Assigned<'_>>,
     ) -> Option<BTreeSet<&'f str>> {
@@ -210,7 +212,7 @@ impl<'a> Inputs<'a> {
             return Some(BTreeSet::new());
         }
         let before = self.snapshot.config_maps.get(&applied.config).filter(|map| map.digest == applied.digest)?;
-        Some(differing_files(&before.files, files))
+        Some(differing_files(&before.settings, files))
     }
 
     /// Whether the node is alive after its services have restarted, and its resources are those of the assigned

@@ -219,7 +219,11 @@ impl<'a> Planner<'a> {
             machines.patch.clone(),
             machines.prune[0].clone(),
             machines.prune[1].clone(),
-            classes.iter().filter_map(|class| class.apply.clone()).chain(configs.prune.iter().cloned()).collect(),
+            classes
+                .iter()
+                .filter_map(|class| class.apply.clone())
+                .chain(configs.record.iter().chain(&configs.prune).cloned())
+                .collect(),
             classes.iter().filter_map(|class| class.strip.clone()).collect(),
         ];
         let (is_fallback, fallback) = (pool.is_fallback(), self.membership.assigner().fallback());
@@ -285,7 +289,7 @@ impl<'a> Planner<'a> {
             held: &holds.taints.held,
             replaced: holds.replaced,
         };
-        let mut node_configs = NodeConfigs::new(self.snapshot, spec);
+        let mut node_configs = NodeConfigs::new(self.snapshot, pool, spec);
         let mut planner = NodePlanner::new(self.snapshot, &self.applied, Some(desired));
         let mut members = Vec::with_capacity(nodes.len());
         for (node, held) in nodes {

@@ -66,7 +66,7 @@ impl SchedulingState {
                 pool,
                 spec,
                 labels: GroupLabels::of(planner.members(&pool.name), relevant),
-                configs: NodeConfigs::new(snapshot, spec),
+                configs: NodeConfigs::new(snapshot, pool, spec),
                 holds: planner.held_taints(pool, spec),
                 by_traits: HashMap::new(),
             };

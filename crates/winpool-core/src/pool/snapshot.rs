@@ -8,11 +8,9 @@ use std::{
 use jiff::Timestamp;
 use k8s_openapi::api::{core::v1::ConfigMap, node::v1 as node};
 use kube::core::DynamicObject;
-use sha2::{Digest, Sha256};
 use winpool_api::{
     WindowsRuntimeProfileStatus,
     facts::{Build, Minor},
-    hex,
     names::{annotation, label, manager},
 };
 
@@ -31,7 +29,11 @@ use crate::{
     ownership::Ownership,
     profile::Profile,
     release_labels,
-    render::{KUBELET_YAML, reserve::Reserves},
+    render::{
+        KUBELET_YAML,
+        reserve::Reserves,
+        settings::{self, Settings},
+    },
     revert::RevertDetector,
     workload::{Controllers, Pod, Workloads},
 };
@@ -219,12 +221,15 @@ impl RuntimeClassView {
 pub struct ConfigMapView {
     pub name: String,
     pub uid: String,
+    pub resource_version: String,
     /// The pool of the configuration.
     pub pool: Option<String>,
-    /// The digest of the data.
+    /// The settings in its files, by key.
+    pub settings: Settings,
+    /// Their digest.
     pub digest: String,
-    /// The digests of the values, by key.
-    pub files: BTreeMap<String, String>,
+    /// The inputs that it was rendered from, by their digests.
+    pub rendered_from: BTreeSet<String>,
     /// The reserves of its kubelet, if it has the file for it.
     pub reserves: Option<Reserves>,
     /// The `creationTimestamp`.
@@ -244,17 +249,27 @@ impl ConfigMapView {
     pub fn delete(&self) -> Write {
         Write::delete_config_map(&self.name, &self.uid)
     }
+
+    /// Whether the ConfigMaps are equal except for `resourceVersion`.
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
+        let versionless = |map: &Self| Self { resource_version: String::new(), ..map.clone() };
+        versionless(self) == versionless(other)
+    }
 }
 
 impl From<ConfigMap> for ConfigMapView {
     fn from(object: ConfigMap) -> Self {
         let metadata = object.metadata;
         let data = object.data.unwrap_or_default();
+        let settings = settings::settings(&data);
+        let recorded = metadata.annotations.and_then(|mut all| all.remove(annotation::RENDERED_FROM));
         Self {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
-            digest: digest(&data),
-            files: file_digests(&data),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            digest: settings::digest(&settings),
+            settings,
+            rendered_from: recorded.iter().flat_map(|digests| digests.split(',')).map(str::to_owned).collect(),
             reserves: data.get(KUBELET_YAML).and_then(|file| Reserves::read(file)),
             pool: metadata.labels.and_then(|labels| labels.get(label::POOL).cloned()),
             created: metadata.creation_timestamp.map(|time| time.0),
@@ -263,20 +278,9 @@ impl From<ConfigMap> for ConfigMapView {
     }
 }
 
-/// The SHA-256 of the data of a ConfigMap, in hexadecimal digits: for each key in order, the key and the value, each after
-/// its length in bytes as a big-endian integer of 64 bits.
+/// The digest of the settings in the data of a ConfigMap: see [`settings::digest`].
 pub fn digest(data: &BTreeMap<String, String>) -> String {
-    let mut hash = Sha256::new();
-    for part in data.iter().flat_map(|(key, value)| [key, value]) {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    hex(&hash.finalize())
-}
-
-/// The SHA-256 of each value, by key.
-pub(super) fn file_digests(data: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    data.iter().map(|(key, value)| (key.clone(), hex(&Sha256::digest(value)))).collect()
+    settings::digest(&settings::settings(data))
 }
 
 /// Whether a name is one that [`config_name`] makes.
@@ -290,4 +294,9 @@ pub(super) fn is_config_name(pool: &str, name: &str) -> bool {
 /// The name of the ConfigMap with the data of this digest in a pool.
 pub(super) fn config_name(pool: &str, digest: &str) -> String {
     format!("{pool}-{digest:.NAME_DIGEST_LENGTH$}")
+}
+
+/// The digest in a name that [`config_name`] makes.
+pub(super) fn digest_of_name(name: &str) -> &str {
+    name.rsplit('-').next().unwrap_or_default()
 }

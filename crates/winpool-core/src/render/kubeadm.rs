@@ -34,7 +34,10 @@ use winpool_api::{
     },
 };
 
-use super::{Scope, Variant, containerd, environment, hosts, kubelet, pause, scripts};
+use super::{
+    Scope, Variant, containerd, environment, hosts, kubelet, pause, scripts,
+    settings::{self, Settings},
+};
 use crate::{Problem, profile::Profile};
 
 /// The file name of the patch of KubeletConfiguration.
@@ -102,16 +105,31 @@ impl Template {
         JsonPatches::between(&base, &self.spec(version, secret), version)
     }
 
-    /// Everything that decides whether two templates are equal, by name, regardless of the version.
-    pub fn content(&self) -> BTreeMap<String, String> {
-        let spec = self.spec(ApiVersion::V1Beta2, "").to_string();
-        self.secret.clone().into_iter().chain([("spec".to_owned(), spec)]).collect()
+    /// Everything that decides whether two templates are equal, by name, regardless of the version and of bytes that are no
+    /// settings.
+    pub fn settings(&self) -> Settings {
+        let mut found = settings_of(&self.spec(ApiVersion::V1Beta2, ""));
+        found.extend(settings::settings(&self.secret));
+        found
     }
 }
 
 /// The name of the Secret with the large files of a template. Cluster API gives the name of a KubeadmConfig to its own Secret.
 pub fn secret_name(template: &str) -> String {
     format!("{template}-files")
+}
+
+/// The settings of a specification: of its files, and of everything else.
+pub fn settings_of(spec: &Value) -> Settings {
+    let mut spec = spec.clone();
+    for file in spec["files"].as_array_mut().into_iter().flatten() {
+        let parsed = file["path"].as_str().zip(file["content"].as_str());
+        let parsed = parsed.filter(|_| file.get("encoding").is_none()).map(|(path, text)| settings::parse(path, text));
+        if let Some(parsed) = parsed {
+            file["content"] = parsed;
+        }
+    }
+    Settings::from([("spec".to_owned(), spec)])
 }
 
 /// The labels with which the nodes of a KubeadmConfigSpec register.

@@ -5,6 +5,7 @@ mod events;
 mod input;
 mod kubelet;
 mod machines;
+pub mod rendering;
 mod required;
 mod runtime;
 mod summary;
@@ -218,7 +219,7 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
         kubelets: kubelet_counts(active),
         runtime_classes: class_rows(states),
         configs: config_rows(input),
-        pending: pending(plan),
+        pending: pending(plan, rendering::pending(input.snapshot, active)),
         workloads: workloads::counts(input),
         applied: if !input.withheld { active.applied.clone() } else { pool.status.applied.clone() },
         conditions: merge_conditions(&pool.status.conditions, &computed, pool.generation, input.snapshot.now),
@@ -358,7 +359,11 @@ fn config_rows(input: &ReportInput) -> Vec<ConfigStatus> {
             in_effect,
         }
     };
-    active.configs.configs.iter().map(row).collect()
+    let kept = rendering::rows(active).into_iter().map(|kept| {
+        let (wanted, in_effect) = rows.get(kept.name.as_str()).copied().unwrap_or_default();
+        ConfigStatus { wanted, in_effect, ..kept }
+    });
+    active.configs.configs.iter().map(row).chain(kept).collect()
 }
 
 /// The release line of containerd, or `docker`.
@@ -369,8 +374,9 @@ fn runtime_text(runtime: &ContainerRuntime<ContainerdLine>) -> String {
     }
 }
 
-fn pending(plan: &Plan) -> Pending {
-    let changes: Vec<String> = plan.withheld.iter().filter_map(Write::summary).collect();
+/// The writes that are withheld, and what existing nodes and machines keep.
+fn pending(plan: &Plan, kept: Vec<String>) -> Pending {
+    let changes: Vec<String> = plan.withheld.iter().filter_map(Write::summary).chain(kept).collect();
     Pending {
         count: u32::try_from(changes.len()).unwrap_or(u32::MAX),
         first: changes.into_iter().take(LISTED).collect(),

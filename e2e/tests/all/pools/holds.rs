@@ -2,14 +2,20 @@
 
 use std::time::Duration;
 
+use anyhow::Result;
 use e2e::{
-    cluster::{DEFAULT_TAINT, SOON},
-    fixture::{spec, windows},
+    cluster::{DEFAULT_TAINT, SOON, edit},
+    control_plane::User,
+    fixture::{Fixture, spec, windows},
+    kubelet::CONFIG_ANNOTATION,
     objects::selector_of,
+    operator::winpool,
     wait::{stays, until},
 };
+use kube::api::{ObjectMeta, PostParams};
 use serde_json::json;
 use winpool_api::WindowsNodePoolStatus;
+use winpool_core::pool::digest;
 
 use super::with_one_node;
 
@@ -109,6 +115,71 @@ async fn a_no_execute_taint_waits_for_permission_on_a_pool_with_nodes() {
     // A status in which only counts change is written later.
     let evicted = |status: &WindowsNodePoolStatus| status.workloads.as_ref().is_none_or(|counts| counts.pods == 0);
     fixture.until_status("evict", "that its pod is evicted", evicted).await.unwrap();
+    fixture.until_idle().await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+/// The ConfigMap that a node names.
+async fn config(fixture: &Fixture, node: &str) -> Result<String> {
+    Ok(fixture.annotation(node, CONFIG_ANNOTATION).await?.unwrap_or_default())
+}
+
+#[tokio::test]
+async fn a_node_keeps_what_another_version_rendered_until_the_new_rendering_is_allowed() {
+    let name = "rendering";
+    let mut fixture = with_one_node(name).await;
+    fixture.apply_profile(name, json!({ "kubelet": { "maxPods": 42 } })).await.unwrap();
+    fixture.apply_pool_and_wait(name, spec(name, json!({ "profileRef": { "name": name } }))).await.unwrap();
+    let new = config(&fixture, "rendering-1").await.unwrap();
+    let maps = fixture.config_maps();
+    let record = async || {
+        let annotations = maps.get(&new).await?.metadata.annotations.unwrap_or_default();
+        Ok(annotations.get("winpool.dev/rendered-from").cloned().unwrap_or_default())
+    };
+
+    // Another version has rendered 41 pods from the same profile.
+    let mut map = maps.get(&new).await.unwrap();
+    let data = map.data.as_mut().unwrap();
+    let yaml = data.get_mut("kubelet.yaml").unwrap();
+    *yaml = yaml.replace("maxPods: 42", "maxPods: 41");
+    let old = format!("rendering-{:.10}", digest(data));
+    let (labels, annotations) = (map.metadata.labels.take(), map.metadata.annotations.take());
+    map.metadata = ObjectMeta { name: Some(old.clone()), labels, annotations, ..ObjectMeta::default() };
+    maps.create(&PostParams::default(), &map).await.unwrap();
+    fixture.until_idle().await.unwrap();
+    fixture
+        .edit_node("rendering-1", json!({ "metadata": { "annotations": { CONFIG_ANNOTATION: old } } }))
+        .await
+        .unwrap();
+
+    let message = fixture.until_condition(name, "ConfigInEffect", "False", "RenderingChanged").await.unwrap().message;
+    assert!(message.contains(&format!("1 node keeps its ConfigMap: rendering-1 ({old} → {new})")), "{message}");
+    fixture.until_condition(name, "Ready", "True", "AsSpecified").await.unwrap();
+    let change = format!("ConfigMap {old} → {new}: kubelet.yaml maxPods: 41 → 42");
+    assert_eq!(fixture.status(name).await.unwrap().pending.first.join("\n"), change);
+    let output = winpool(&fixture.control_plane, User::Admin, &["plan"]).unwrap();
+    let plan = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(plan.contains(&change), "{plan}");
+    fixture.add_nodes(vec![windows(name, 2, "10.0.20348.1")]).await.unwrap();
+    until("the new node has the new one", SOON, || config(&fixture, "rendering-2"), |config| *config == new)
+        .await
+        .unwrap();
+    stays("the other keeps its own", A_WHILE, || config(&fixture, "rendering-1"), |config| *config == old)
+        .await
+        .unwrap();
+
+    fixture.run_remedy(&message).unwrap();
+    until("both have the new one", SOON, || config(&fixture, "rendering-1"), |config| *config == new).await.unwrap();
+    fixture.until_status(name, "nothing is pending", |status| status.pending.count == 0).await.unwrap();
+
+    // The profile is changed, and changed back.
+    let before = record().await.unwrap();
+    for pods in [43, 42] {
+        edit(&fixture.profiles(), name, json!({ "spec": { "kubelet": { "maxPods": pods } } })).await.unwrap();
+        let is_new = |config: &String| (*config == new) == (pods == 42);
+        until("the configuration is named", SOON, || config(&fixture, "rendering-1"), is_new).await.unwrap();
+    }
+    until("what it is rendered from is recorded", SOON, record, |record| *record != before).await.unwrap();
     fixture.until_idle().await.unwrap();
     fixture.nothing_was_forbidden().unwrap();
 }

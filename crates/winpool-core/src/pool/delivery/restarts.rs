@@ -1,6 +1,6 @@
 //! What the delivery of the planned configurations will restart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 use winpool_api::Disruption;
@@ -9,10 +9,8 @@ use super::{Inputs, restart};
 use crate::pool::{
     Snapshot,
     config_in_effect::NodeConfigs,
-    configs::RenderedConfig,
     member::Member,
     plan::{Phase, Plan},
-    snapshot::file_digests,
 };
 
 /// What the delivery of a configuration restarts on nodes.
@@ -37,12 +35,10 @@ pub struct PlannedRestart {
 pub fn restarts(snapshot: &Snapshot, plan: &Plan) -> Vec<PlannedRestart> {
     let (Phase::Active(active), Ok(spec)) = (&plan.phase, &plan.pool.spec) else { return Vec::new() };
     let Some(rules) = &spec.rollout else { return Vec::new() };
-    let node_configs = NodeConfigs::new(snapshot, spec);
+    let node_configs = NodeConfigs::new(snapshot, &plan.pool, spec);
     let inputs = Inputs { snapshot, pool: &plan.pool, rules, node_configs, configs: &active.configs };
-    let files = |config: &RenderedConfig| file_digests(&config.configuration.files);
-    let files = active.configs.configs.iter().map(|(name, config)| (name.as_str(), files(config))).collect();
     let mut restarts: Vec<PlannedRestart> = Vec::new();
-    for (node, next) in active.members.iter().filter_map(|member| Some((member, inputs.next(&files, member)?))) {
+    for (node, next) in active.members.iter().filter_map(|member| Some((member, inputs.next(member)?))) {
         let same = |known: &&mut PlannedRestart| {
             let PlannedRestart { config, files, restart, drain, nodes: _ } = known;
             (config, files, *restart, *drain) == (&next.config, &next.files, next.restart, next.drain)
@@ -57,12 +53,12 @@ pub fn restarts(snapshot: &Snapshot, plan: &Plan) -> Vec<PlannedRestart> {
 
 impl Inputs<'_> {
     /// What the configuration of a member restarts; `None` if the node runs it. The list of nodes is empty.
-    fn next(&self, files: &BTreeMap<&str, BTreeMap<String, String>>, member: &Member) -> Option<PlannedRestart> {
+    fn next(&self, member: &Member) -> Option<PlannedRestart> {
         let node = member.node.as_ref();
         let name = self.configs.name_for(node)?;
-        let (files, digest) = (files.get(name)?, &self.configs.configs.get(name)?.digest);
+        let config = self.configs.configs.get(name)?;
         let assigned = self.config(node).and_then(|config| config.assigned(node));
-        let changed = self.changed_files(files, digest, assigned);
+        let changed = self.changed_files(&config.settings, &config.digest, assigned);
         if changed.as_ref().is_some_and(BTreeSet::is_empty) {
             return None;
         }

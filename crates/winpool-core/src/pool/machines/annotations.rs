@@ -1,4 +1,5 @@
-//! winpool's annotations on MachineDeployments and MachinePools, and which of those for the autoscaler it wrote.
+//! winpool's annotations on MachineDeployments and MachinePools: for the autoscaler, which of those it wrote, and from what the
+//! template is rendered that it lets them refer to.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use winpool_api::{facts::cluster_api::capacity, names::annotation};
 use super::views::{GroupKind, MachineGroup};
 use crate::{
     operation::Write,
-    pool::{Pool, Snapshot},
+    pool::{Pool, Snapshot, snapshot::is_config_name},
 };
 
 /// The annotations for the autoscaler that winpool wrote.
@@ -65,6 +66,24 @@ pub fn changes(group: &MachineGroup, pool: &str, desired: &BTreeMap<&'static str
     changes
 }
 
+/// Whether the record on a group says that winpool let it refer to a template which was rendered from these inputs.
+pub fn is_recorded(group: &MachineGroup, template: &str, rendered_from: &str) -> bool {
+    group.annotations.get(annotation::RENDERED_FROM).and_then(|record| record.split_once(' '))
+        == Some((template, rendered_from))
+}
+
+/// The record of the template to which a group refers, unless the group has it.
+pub fn record(group: &MachineGroup, template: &str, rendered_from: &str) -> Option<String> {
+    let is_new = !rendered_from.is_empty() && !is_recorded(group, template, rendered_from);
+    is_new.then(|| format!("{template} {rendered_from}"))
+}
+
+/// Whether the record on a group is about a template of a pool.
+fn has_record_of(group: &MachineGroup, pool: &str) -> bool {
+    let record = group.annotations.get(annotation::RENDERED_FROM).and_then(|record| record.split_once(' '));
+    record.is_some_and(|(template, _)| is_config_name(pool, template))
+}
+
 /// Removes the annotations of a pool from groups that it no longer selects.
 pub fn abandoned(snapshot: &Snapshot, pool: &Pool) -> Vec<Write> {
     removals(snapshot, pool, |group| !group.paused && !pool.machines().is_some_and(|rules| rules.selects(group)))
@@ -77,19 +96,18 @@ pub fn of_deleted(snapshot: &Snapshot, pool: &Pool) -> Vec<Write> {
 
 fn removals(snapshot: &Snapshot, pool: &Pool, from: impl Fn(&MachineGroup) -> bool) -> Vec<Write> {
     let Some(objects) = snapshot.cluster_api.installed() else { return Vec::new() };
-    let of_pool = |group: &&MachineGroup| {
-        Written::read(group).is_some_and(|written| written.pool == pool.name)
-            && pool.has_machines_in(&group.namespace)
-            && from(group)
+    let removal = |group: &MachineGroup| {
+        let describes = Written::read(group).is_some_and(|written| written.pool == pool.name);
+        let mut set = if describes { changes(group, &pool.name, &BTreeMap::new()).set } else { BTreeMap::new() };
+        set.extend(has_record_of(group, &pool.name).then(|| (annotation::RENDERED_FROM.to_owned(), None)));
+        let body = json!({"metadata": {"annotations": set}});
+        let change = if describes {
+            "no longer describe new nodes to the autoscaler"
+        } else {
+            "remove the record of its template"
+        };
+        (!set.is_empty()).then(|| Write { change: Some(change.to_owned()), ..group.patch(objects.version, body) })
     };
     let groups = GroupKind::ALL.into_iter().flat_map(|kind| objects.groups(kind));
-    groups
-        .filter(of_pool)
-        .map(|group| {
-            let set = changes(group, &pool.name, &BTreeMap::new()).set;
-            let body = json!({"metadata": {"annotations": set}});
-            let change = Some("no longer describe new nodes to the autoscaler".to_owned());
-            Write { change, ..group.patch(objects.version, body) }
-        })
-        .collect()
+    groups.filter(|group| pool.has_machines_in(&group.namespace) && from(group)).filter_map(removal).collect()
 }

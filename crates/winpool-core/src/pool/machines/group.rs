@@ -10,20 +10,24 @@ use winpool_api::{
         cluster_api::{ApiVersion, BOOTSTRAP_GROUP},
         support,
     },
+    names::annotation,
 };
 
 use super::{
     annotations, hints,
     rules::MachineRules,
     state::ClusterApiObjects,
-    templates::Templates,
+    templates::{DesiredTemplate, Templates},
     views::{GroupKind, MachineGroup, key_of},
 };
 use crate::{
     ForeignText, Problem,
     kind::Kind,
     operation::{Action, Dependency, Object, Write},
-    pool::{Members, Pool, Snapshot, Spec},
+    pool::{
+        Members, Pool, Snapshot, Spec,
+        renderings::{self, HeldRendering},
+    },
 };
 
 /// How often another client may change a reference back.
@@ -44,6 +48,8 @@ pub struct GroupPlan {
     pub kubernetes: Option<Minor>,
     /// The template that it should refer to, or why there is none.
     pub template: Result<String, Vec<Problem>>,
+    /// The template that is rendered instead, if only winpool has changed it and nobody has allowed it.
+    pub held: Option<HeldRendering>,
     /// The template for the next minor.
     pub next: Option<(Minor, String)>,
     /// The template that it refers to.
@@ -95,10 +101,15 @@ pub fn plan(
     let kubernetes = group.version.parse::<Minor>().ok();
     let taken_by = older_pool(snapshot, pool, group);
     let template = other_bootstrap(group).map_or_else(|| kubernetes.ok_or_else(|| unknown_version(group)), Err);
-    let template = template.map_err(|problem| vec![problem]).and_then(|minor| templates.name_for(group, minor));
+    let template = template.map_err(|problem| vec![problem]).and_then(|minor| templates.template_for(group, minor));
     if template.is_err() {
         templates.mark_incomplete();
     }
+    let rendered_from = template.as_ref().map(|template| template.rendered_from.clone()).unwrap_or_default();
+    let switches_itself = rules.rotation == Rotation::Automatic && group.managed && !group.topology_owned;
+    let held = template.as_ref().ok().filter(|template| switches_itself && is_held(pool, group, template));
+    let held = held.map(|template| templates.held(group, template));
+    let template = template.map(|template| held.as_ref().map_or(template.name, |held| held.from.clone()));
     let next = kubernetes.map(|minor| Minor(minor.0 + 1)).filter(|minor| *minor <= support::NEWEST);
     let next = next.and_then(|minor| Some((minor, templates.name_for_next(group, minor)?)));
     let paused = group.paused || cluster_paused;
@@ -117,7 +128,9 @@ pub fn plan(
     let writes = taken_by.is_none() && !paused;
     let changes = annotation_changes(snapshot, objects, (pool, spec, rules), group, templates);
     let switch = (reference == Reference::Switching && writes).then_some(wanted);
-    let patch = writes.then(|| patch(objects.version, group, switch, &changes.set)).flatten();
+    let refers_to = (switches_itself && held.is_none() && group.bootstrap == wanted).then_some(wanted);
+    let record = switch.or(refers_to).and_then(|template| annotations::record(group, template, &rendered_from));
+    let patch = writes.then(|| patch(objects.version, group, switch, (&changes.set, record))).flatten();
     let registered = hints::labels_at_registration(spec, &group.machine_labels, templates.node_labels());
     GroupPlan {
         key: key_of(&group.namespace, &group.name),
@@ -125,6 +138,7 @@ pub fn plan(
         kind: group.kind,
         taken_by,
         kubernetes,
+        held,
         next,
         current: group.bootstrap.clone(),
         machines,
@@ -136,6 +150,13 @@ pub fn plan(
         reference,
         template,
     }
+}
+
+/// Whether a group keeps the template that winpool let it refer to, because only winpool has rendered another one since.
+fn is_held(pool: &Pool, group: &MachineGroup, rendered: &DesiredTemplate) -> bool {
+    group.bootstrap != rendered.name
+        && annotations::is_recorded(group, &group.bootstrap, &rendered.rendered_from)
+        && !renderings::is_allowed(pool, &rendered.name)
 }
 
 /// The changes of the annotations for the autoscaler.
@@ -228,24 +249,25 @@ fn missing_labels(spec: &Spec, labels: &BTreeMap<String, String>) -> Vec<String>
     by_label.chain(by_requirement).filter_map(one).collect()
 }
 
-/// The change of a group: its reference, and its annotations.
+/// The change of a group: its reference, and its annotations, for the autoscaler and of what its template is rendered from.
 fn patch(
     version: ApiVersion,
     group: &MachineGroup,
     switch: Option<&str>,
-    hints: &BTreeMap<String, Option<String>>,
+    (hints, record): (&BTreeMap<String, Option<String>>, Option<String>),
 ) -> Option<Write> {
-    let annotations: Map<String, Value> = hints.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let mut annotations: Map<String, Value> = hints.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     let mut changes: Vec<String> = Vec::new();
     if !annotations.is_empty() {
         changes.push("describe new nodes to the autoscaler".to_owned());
     }
+    annotations.extend(record.map(|record| (annotation::RENDERED_FROM.to_owned(), record.into())));
     let mut body = json!({});
     if let Some(template) = switch {
         body["spec"]["template"]["spec"]["bootstrap"]["configRef"] = config_ref(version, group, template);
         changes.push(format!("refer to {} {template}, which replaces its machines", group.kind.bootstrap()));
     }
-    if changes.is_empty() {
+    if changes.is_empty() && annotations.is_empty() {
         return None;
     }
     if !annotations.is_empty() {
@@ -255,7 +277,7 @@ fn patch(
         let template = Dependency::Object(group.kind.bootstrap(), key_of(&group.namespace, template));
         vec![Dependency::All(Kind::SECRET), template]
     });
-    let change = Some(changes.join(", "));
+    let change = (!changes.is_empty()).then(|| changes.join(", "));
     Some(Write { change, needs: needs.unwrap_or_default(), ..group.patch(version, body) })
 }
 

@@ -27,6 +27,8 @@ pub struct MachineRules {
     pub containerd: Option<ContainerdLine>,
     pub rotation: Rotation,
     pub capacity: Option<MachineCapacity>,
+    /// `rollout.attempt`.
+    pub attempt: u32,
 }
 
 /// The capacity of one machine.
@@ -69,6 +71,7 @@ impl MachineRules {
             containerd: containerd_line(&written.containerd_version, problems),
             rotation: written.rotation,
             capacity: written.autoscaling.as_ref().and_then(|written| capacity(written, problems)),
+            attempt: delivery.rollout.attempt,
         })
     }
 

@@ -27,12 +27,14 @@ use crate::{
     operation::{Action, Dependency, Object, Verb, Write},
     pool::{
         Pool, Snapshot, Spec,
-        snapshot::{config_name, digest, is_config_name},
+        renderings::{HeldRendering, Inputs},
+        snapshot::{config_name, is_config_name},
     },
     profile::Profile,
     render::{
         Variant,
         kubeadm::{self, Base, Machine, Template},
+        settings,
     },
 };
 
@@ -49,15 +51,17 @@ pub struct DesiredTemplate {
     pub name: String,
     /// Its content.
     pub template: Template,
+    /// The digest of its inputs; empty if they are not stored in a cluster.
+    pub rendered_from: String,
 }
 
 impl DesiredTemplate {
     /// Names a template of a pool after its content. A KubeadmConfig belongs to one MachinePool, so the name of the MachinePool
     /// counts too.
     pub fn new(pool: &str, machine_pool: Option<&str>, template: Template) -> Self {
-        let mut content = template.content();
-        content.extend(machine_pool.map(|name| ("machinePool".to_owned(), name.to_owned())));
-        Self { name: config_name(pool, &digest(&content)), template }
+        let mut content = template.settings();
+        content.extend(machine_pool.map(|name| ("machinePool".to_owned(), name.into())));
+        Self { name: config_name(pool, &settings::digest(&content)), template, rendered_from: String::new() }
     }
 }
 
@@ -68,6 +72,7 @@ pub struct Templates<'a> {
     rules: &'a MachineRules,
     spec: &'a Spec,
     profile: Result<&'a Profile, Problem>,
+    inputs: Option<Inputs>,
     base: Result<Option<(String, &'a Value)>, Problem>,
     /// The labels with which nodes register: those of the pool, and those of the template of the platform team.
     node_labels: BTreeMap<String, String>,
@@ -98,6 +103,7 @@ impl<'a> Templates<'a> {
             rules,
             spec,
             profile: profile(snapshot, spec),
+            inputs: Inputs::in_snapshot(snapshot, spec),
             base,
             node_labels: of_base.into_iter().flatten().chain(hints::node_labels(spec)).collect(),
             containerd: members.iter().filter_map(of_node).max(),
@@ -111,12 +117,12 @@ impl<'a> Templates<'a> {
         &self.node_labels
     }
 
-    /// The name of the template for the machines of a group with this minor.
+    /// The template for the machines of a group with this minor.
     ///
     /// # Errors
     /// All problems that prevent it.
-    pub fn name_for(&mut self, group: &MachineGroup, minor: Minor) -> Result<String, Vec<Problem>> {
-        self.rendered(group, minor).map(|template| template.name.clone())
+    pub fn template_for(&mut self, group: &MachineGroup, minor: Minor) -> Result<DesiredTemplate, Vec<Problem>> {
+        self.rendered(group, minor).cloned()
     }
 
     /// The name of the template for the machines of a group with the next minor, if it can be rendered.
@@ -133,6 +139,15 @@ impl<'a> Templates<'a> {
             let present = files(&referenced.spec);
             files(&desired.template.spec(self.objects.version, name)).iter().all(|file| present.contains(file))
         })
+    }
+
+    /// What the template to which a group refers lacks of the rendered one.
+    pub fn held(&self, group: &MachineGroup, desired: &DesiredTemplate) -> HeldRendering {
+        let (from, to) = (&group.bootstrap, &desired.name);
+        let referenced = self.objects.bootstrap(group.kind, &key_of(&group.namespace, from));
+        let of = |spec: &Value| kubeadm::settings_of(spec);
+        let before = referenced.map(|template| of(&template.spec)).unwrap_or_default();
+        HeldRendering::new(from, to, &before, &of(&desired.template.spec(self.objects.version, from)))
     }
 
     fn rendered(&mut self, group: &MachineGroup, minor: Minor) -> Result<&DesiredTemplate, Vec<Problem>> {
@@ -165,7 +180,11 @@ impl<'a> Templates<'a> {
             variant: Variant { kubelet: minor, runtime: ContainerRuntime::Containerd(line), host: self.spec.build },
             base: base.as_ref().map(|(object, spec)| Base { object, spec }),
         };
-        Ok(DesiredTemplate::new(&self.pool.name, machine_pool, kubeadm::template(&machine)?))
+        let desired = DesiredTemplate::new(&self.pool.name, machine_pool, kubeadm::template(&machine)?);
+        let base = base.as_ref().map(|(_, spec)| spec);
+        let others = json!([base, self.node_labels, machine_pool]);
+        let rendered_from = self.inputs.as_ref().map(|inputs| inputs.of_template(&machine.variant, &others));
+        Ok(DesiredTemplate { rendered_from: rendered_from.unwrap_or_default(), ..desired })
     }
 
     /// A template that was changed after its creation has not the content that its name says.

@@ -268,7 +268,8 @@ impl MachineGroup {
             .iter()
             .flatten()
             .any(|(key, value)| key == annotation::MANAGE_BOOTSTRAP && value == "true");
-        let is_read = |key: &str| key == annotation::AUTOSCALING || capacity::ALL.contains(&key);
+        let own = [annotation::AUTOSCALING, annotation::RENDERED_FROM];
+        let is_read = |key: &str| own.contains(&key) || capacity::ALL.contains(&key);
         let labels = metadata.labels.clone().unwrap_or_default();
         Self {
             key: key(&metadata),

@@ -1,10 +1,12 @@
 //! What a change of the configuration interrupts on a node, by the files that differ.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use winpool_api::Disruption;
 
-use crate::render::{CONTAINERD_TOML, CRI_DOCKERD_ARGS, ENVIRONMENT, KUBE_PROXY_YAML, KUBELET_ARGS, KUBELET_YAML};
+use crate::render::{
+    CONTAINERD_TOML, CRI_DOCKERD_ARGS, ENVIRONMENT, KUBE_PROXY_YAML, KUBELET_ARGS, KUBELET_YAML, settings::Settings,
+};
 
 /// What the change of a file restarts. A file that is not known restarts everything.
 ///
@@ -19,13 +21,10 @@ pub fn disruption_of(file: &str) -> Disruption {
     }
 }
 
-/// The files that differ between two configurations, by their digests; also those that only one of them has.
-pub fn differing_files<'f>(
-    before: &'f BTreeMap<String, String>,
-    after: &'f BTreeMap<String, String>,
-) -> BTreeSet<&'f str> {
-    let differing = |one: &'f BTreeMap<String, String>, other: &'f BTreeMap<String, String>| {
-        one.iter().filter(|(file, digest)| other.get(*file) != Some(digest)).map(|(file, _)| file.as_str())
+/// The files whose settings differ between two configurations; also those that only one of them has.
+pub fn differing_files<'f>(before: &'f Settings, after: &'f Settings) -> BTreeSet<&'f str> {
+    let differing = |one: &'f Settings, other: &'f Settings| {
+        one.iter().filter(|(file, settings)| other.get(*file) != Some(settings)).map(|(file, _)| file.as_str())
     };
     differing(before, after).chain(differing(after, before)).collect()
 }
@@ -54,7 +53,7 @@ mod tests {
 
     #[test]
     fn files_differ_that_changed_or_are_in_one_configuration_only() {
-        let files = |text: &str| -> BTreeMap<String, String> {
+        let files = |text: &str| -> Settings {
             text.split_whitespace()
                 .map(|part| part.split_once('=').unwrap())
                 .map(|(a, b)| (a.into(), b.into()))

@@ -263,7 +263,7 @@ fn both_versions_have_the_same_content() {
         "cloud-provider": "external",
         "register-with-taints": "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule",
     });
-    assert_eq!(rendered(json!({}), 36, (2, 2), Some(&base)).unwrap().content(), template.content());
+    assert_eq!(rendered(json!({}), 36, (2, 2), Some(&base)).unwrap().settings(), template.settings());
 }
 
 #[test]

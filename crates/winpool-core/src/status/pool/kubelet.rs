@@ -13,6 +13,7 @@ use winpool_api::{
 use super::{
     delivery::{self, Delivery},
     input::{NodeMessages, ReportInput, about, names, unreadable, worst_of},
+    rendering,
 };
 use crate::{
     node::WindowsNode,
@@ -90,8 +91,9 @@ pub fn config_in_effect(input: &ReportInput, machines: Option<&ComputedCondition
     if !is_rendered || input.active.members.is_empty() {
         return None;
     }
+    let changed = rendering::changed(input);
     if let Some(by_agents) = delivery::config_in_effect(input) {
-        return Some(by_agents);
+        return Some(worst_of([Some(by_agents.clone()), changed]).unwrap_or(by_agents));
     }
     let (mut differ, mut waiting, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for Member { node, config_state, .. } in &input.active.members {
@@ -121,7 +123,8 @@ pub fn config_in_effect(input: &ReportInput, machines: Option<&ComputedCondition
             "{nodes} cannot be compared, because the kubelet version is not known: {names}. See VersionSkew. {list}"
         )
     });
-    Some(differ.or(waiting).or(unknown).unwrap_or_else(|| in_effect(input)))
+    let problem = worst_of([differ, changed]);
+    Some(problem.or(waiting).or(unknown).unwrap_or_else(|| in_effect(input)))
 }
 
 fn in_effect(input: &ReportInput) -> ComputedCondition {

@@ -160,7 +160,7 @@ fn unwritten(input: &ReportInput) -> Option<ComputedCondition> {
 /// A pool that does not write, although something differs.
 fn observing(input: &ReportInput) -> Option<ComputedCondition> {
     let machines = &input.active.machines;
-    let pending = machines.create.len() + machines.patch.len();
+    let pending = machines.create.iter().chain(&machines.patch).filter(|write| write.change.is_some()).count();
     let message = format!("{} of Cluster API pending, and the pool does not write", counted(pending, "change"));
     let condition = || MACHINES_TEMPLATED.because(reason::OBSERVING, message).about(pending);
     (input.withheld && pending > 0).then(condition)

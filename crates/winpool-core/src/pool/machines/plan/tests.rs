@@ -6,10 +6,10 @@ use crate::{
     Objects,
     operation::Action,
     pool::{
-        ProfileView,
+        Consents, ProfileView,
         machines::{
-            ClusterView, Infrastructure, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, MachineView,
-            Reference, TemplateView,
+            ClusterView, Infrastructure, KubeadmConfigView, MachineGroup, MachinePoolView, MachineRules,
+            MachineSetView, MachineView, Reference, TemplateView,
         },
     },
 };
@@ -181,6 +181,108 @@ fn a_reference_is_switched_if_rotation_owner_pauses_and_topology_allow_it() {
         let group = cluster.group();
         assert_eq!((&group.reference, group.patch.is_some()), (&expected, expected == Reference::Switching), "{rest}");
     }
+}
+
+/// A MachineDeployment that winpool may switch, after another version of winpool let it refer to `web-0123456789`, a template
+/// of 100 pods, and its machines.
+fn delivered_before() -> Cluster {
+    let managed = json!({"metadata": {"annotations": {"winpool.dev/manage-bootstrap": "true"}}});
+    let mut cluster = Cluster::new(json!({"rotation": "Automatic"})).with(deployment("base", managed));
+    let mut before = created(cluster.plan().create.remove(0));
+    before["metadata"]["name"] = json!("web-0123456789");
+    let file = &mut before["spec"]["template"]["spec"]["files"][0]["content"];
+    *file = json!(file.as_str().unwrap().replace("maxPods: 110", "maxPods: 100"));
+    cluster.store(before);
+    let switch = body_of(cluster.plan().patch.remove(0));
+    let record = switch["metadata"]["annotations"]["winpool.dev/rendered-from"].as_str().unwrap().to_owned();
+    let (_, digest) = record.split_once(' ').unwrap();
+    cluster.refer_to("web-0123456789", &format!("web-0123456789 {digest}"));
+    cluster.store_templates();
+    cluster
+}
+
+impl Cluster {
+    fn refer_to(&mut self, template: &str, record: &str) {
+        let annotations = json!({"winpool.dev/manage-bootstrap": "true", "winpool.dev/rendered-from": record});
+        self.add(deployment(template, json!({"metadata": {"annotations": annotations}})));
+    }
+
+    fn edit_pool(&mut self, change: impl FnOnce(&mut Pool)) {
+        let mut pool = self.snapshot.pools.get("web").unwrap().as_ref().clone();
+        change(&mut pool);
+        self.snapshot.pools.insert(pool);
+    }
+}
+
+#[test]
+fn a_group_keeps_its_template_if_only_winpool_renders_another_one() {
+    let mut cluster = delivered_before();
+    assert!(is_empty(&cluster.plan()), "{:?}", cluster.plan());
+    let group = cluster.group();
+    assert_eq!((&group.reference, group.template.as_deref()), (&Reference::UpToDate, Ok("web-0123456789")));
+    let held = group.held.unwrap();
+    assert_eq!(held.differences.len(), 1, "{:?}", held.differences);
+    assert!(held.differences[0].ends_with("content.maxPods: 100 → 110"), "{:?}", held.differences);
+
+    let rules = |cluster: &mut Cluster, change: fn(&mut MachineRules)| {
+        cluster.edit_pool(|pool| change(pool.spec.as_mut().unwrap().machines.as_mut().unwrap()));
+    };
+    let new = held.to.clone();
+    let table: [(&str, bool, &dyn Fn(&mut Cluster)); 8] = [
+        ("nothing", false, &|_| {}),
+        ("consent", true, &|cluster| {
+            let digest = new.strip_prefix("web-").unwrap();
+            let allowed = [("winpool.dev/allow-rendering".to_owned(), digest.to_owned())].into();
+            cluster.edit_pool(|pool| pool.consents = Consents::read(&allowed));
+        }),
+        ("a higher attempt", true, &|cluster| rules(cluster, |rules| rules.attempt = 2)),
+        ("another profile", true, &|cluster| {
+            let profile = cluster.snapshot.profiles.get("standard").unwrap().as_ref().clone();
+            cluster.snapshot.profiles.insert(ProfileView { generation: 2, ..profile });
+        }),
+        ("another version of Kubernetes", true, &|cluster| {
+            let mut group = cluster.objects.deployments.get("default/web-md").unwrap().as_ref().clone();
+            group.version = "v1.36.0".to_owned();
+            cluster.add(group);
+        }),
+        ("another template of the platform team", true, &|cluster| {
+            let base = json!({"kind": "KubeadmConfigTemplate", "metadata": {"name": "base"}, "spec": {"template": {"spec": {
+                "joinConfiguration": {"nodeRegistration": {}},
+            }}}});
+            cluster.store(base);
+            rules(cluster, |rules| rules.template_from = Some("base".into()));
+        }),
+        ("a reference that winpool did not set", true, &|cluster| cluster.refer_to("web-0123456789", "")),
+        ("a reference that somebody else has changed", true, &|cluster| {
+            let record =
+                cluster.objects.deployments.get("default/web-md").unwrap().annotations["winpool.dev/rendered-from"]
+                    .clone();
+            cluster.refer_to("other", &record);
+        }),
+    ];
+    for (case, expected, change) in table {
+        let mut cluster = delivered_before();
+        change(&mut cluster);
+        let group = cluster.group();
+        assert_eq!(group.reference == Reference::Switching, expected, "{case}: {group:?}");
+        assert_eq!(group.held.is_none(), expected, "{case}");
+    }
+}
+
+#[test]
+fn the_record_of_a_template_follows_what_it_is_rendered_from_and_is_removed_with_the_pool() {
+    let mut cluster = delivered_before();
+    let new = cluster.group().held.unwrap().to;
+    cluster.refer_to(&new, "web-0123456789 0123456789");
+    let write = cluster.plan().patch.remove(0);
+    assert_eq!(write.change, None, "people need not know");
+    let record = body_of(write)["metadata"]["annotations"]["winpool.dev/rendered-from"].as_str().unwrap().to_owned();
+    assert!(record.starts_with(&format!("{new} ")), "{record}");
+    cluster.refer_to(&new, &record);
+    assert!(cluster.plan().patch.is_empty());
+    let [first, _] = removed(&cluster.snapshot, cluster.snapshot.pools.get("web").unwrap());
+    let removal = json!({"metadata": {"annotations": {"winpool.dev/rendered-from": null}}});
+    assert_eq!(first.into_iter().map(body_of).collect::<Vec<_>>(), [removal]);
 }
 
 #[test]
