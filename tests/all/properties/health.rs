@@ -25,7 +25,7 @@ fn check(pool: &Value) -> Result<(), TestCaseError> {
     };
     prop_assert_eq!(compute(pool), expected);
     prop_assert!(!(of("Stalled") == "True" && ready.0 == "True"), "{:?}", ready);
-    let spec_is_usable = of("SpecValid") == "True" && of("ProfileResolved") == "True";
+    let spec_is_usable = of("SpecValid") == "True" && of("ProfileResolved") != "False";
     let observes = pool["spec"]["mode"] == "Observe" || pool["spec"]["paused"] == true;
     if observes && expected != KStatus::Terminating {
         let reason = if pool["spec"]["paused"] == true { "Paused" } else { "Observing" };
