@@ -83,7 +83,9 @@ async fn cluster_api_may_be_installed_and_removed_while_the_operator_runs() {
     cluster.apply_profile("standard", json!({})).await.unwrap();
     cluster.apply_pool(POOL, pool(json!({}))).await.unwrap();
     cluster.until_condition(POOL, "MachinesTemplated", "False", "ClusterAPINotInstalled").await.unwrap();
-    cluster.until_ready(POOL).await.unwrap();
+    for (summary, status) in [("Ready", "False"), ("Reconciling", "True")] {
+        cluster.until_condition(POOL, summary, status, "ClusterAPINotInstalled").await.unwrap();
+    }
 
     install_cluster_api(&cluster.control_plane, &[V1Beta2]).await.unwrap();
     cluster.until_condition(POOL, "MachinesTemplated", "False", "ClusterNotFound").await.unwrap();
@@ -94,8 +96,12 @@ async fn cluster_api_may_be_installed_and_removed_while_the_operator_runs() {
     machines.create_deployment(DEPLOYMENT, json!({"winpool": POOL}), "v1.34.2", BASE).await.unwrap();
     let missing = cluster.until_condition(POOL, "MachinesTemplated", "False", "TemplateInvalid").await.unwrap();
     assert!(missing.message.contains("there is no KubeadmConfigTemplate base-windows"), "{}", missing.message);
+    for (summary, status) in [("Ready", "False"), ("Stalled", "True")] {
+        cluster.until_condition(POOL, summary, status, "TemplateInvalid").await.unwrap();
+    }
     machines.create("KubeadmConfigTemplate", BASE, json!({}), base(V1Beta2)).await.unwrap();
     cluster.until_condition(POOL, "MachinesTemplated", "True", "RotationPending").await.unwrap();
+    cluster.until_ready(POOL).await.unwrap();
 
     uninstall_cluster_api(&cluster.control_plane).unwrap();
     cluster.until_condition(POOL, "MachinesTemplated", "False", "ClusterAPINotInstalled").await.unwrap();
