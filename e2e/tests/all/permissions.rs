@@ -1,6 +1,9 @@
 //! The roles of the operator have no rule that it does not need, and none is missing.
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use anyhow::ensure;
 use e2e::{
@@ -98,8 +101,12 @@ async fn each_permission_of_the_operator_is_used_and_no_other_is_missing() {
     edit(&cluster.profiles(), POOL, json!({ "spec": { "kubelet": { "maxPods": 60 } } })).await.unwrap();
     let class = cluster.classes().list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
     edit(&cluster.classes(), &class, json!({ "scheduling": { "tolerations": null } })).await.unwrap();
+    let attempts = AtomicU32::new(0);
     let used_but_deletions = || async {
         read_metrics(metrics, &token).await;
+        // On a configuration to which the profile returns, it is recorded what it is rendered from now.
+        let pods = 42 + attempts.fetch_add(1, Ordering::Relaxed) % 2;
+        edit(&cluster.profiles(), POOL, json!({ "spec": { "kubelet": { "maxPods": pods } } })).await?;
         // A profile that is missing from time to time: the event about the pool is repeated.
         for (name, status, reason) in [("missing", "False", "NotFound"), (POOL, "True", "Resolved")] {
             cluster.edit_pool(POOL, json!({ "spec": { "profileRef": { "name": name } } })).await?;

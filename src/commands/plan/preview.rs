@@ -195,7 +195,9 @@ fn role_of_problem(condition: &Condition) -> Option<Role> {
     let is_shown = of.is_problem(&condition.status, &condition.reason)
         || next == Some(Next::Proceeds)
         || condition.reason == reason::TABLES_END_AT;
-    is_shown.then_some(if condition.reason == reason::TABLES_END_AT { Role::Flag } else { of.role })
+    // A required condition that holds only warns.
+    let warns = of.role == Role::Required && condition.status == "True";
+    is_shown.then_some(if warns { Role::Flag } else { of.role })
 }
 
 impl From<&Condition> for ConditionPreview {
@@ -282,12 +284,13 @@ mod tests {
             (&NODES_TAINTED, reason::TAINT_CONFLICT, Some(Role::Required)),
             (&NODES_TAINTED, reason::APPLIED, None),
             (&NODES_TAINTED, reason::OBSERVING, None),
+            (&NODES_TAINTED, reason::OPEN_TO_LINUX_PODS, Some(Role::Flag)),
             (&CONFIG_RENDERED, reason::TABLES_END_AT, Some(Role::Flag)),
             (&OS_MISMATCH, reason::NODE_BUILD_DIFFERS, Some(Role::Flag)),
             (&OS_MISMATCH, reason::MATCHED, None),
             (&OS_MISMATCH, reason::UNKNOWN_VERSION, None),
-            (&CONFIG_IN_EFFECT, reason::ROLLING_OUT, Some(Role::Flag)),
-            (&MACHINES_TEMPLATED, reason::TOPOLOGY_MANAGED, Some(Role::Flag)),
+            (&CONFIG_IN_EFFECT, reason::ROLLING_OUT, Some(Role::Delivery)),
+            (&MACHINES_TEMPLATED, reason::TOPOLOGY_MANAGED, Some(Role::Delivery)),
             (&WORKLOADS_PLACED, reason::LINUX_POD_MAY_LAND, Some(Role::Flag)),
         ];
         for (of, reason, expected) in table {

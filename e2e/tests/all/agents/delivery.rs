@@ -80,7 +80,7 @@ async fn a_killed_agent_resumes_its_change_and_a_paused_rollout_begins_nothing()
     let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
     fleet.apply_profile(42).await;
     fleet.apply_pool(json!({ "paused": true })).await;
-    fleet.cluster.until_condition(POOL, "ConfigInEffect", "False", "RollingOut").await.unwrap();
+    fleet.cluster.until_condition(POOL, "ConfigInEffect", "False", "RolloutPaused").await.unwrap();
     assert!(fleet.machines.values().all(|machine| machine.kubelet_starts() == 0));
 
     // The operator waits, and the change of the first node stays unconfirmed until its agent was restarted.

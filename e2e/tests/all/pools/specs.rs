@@ -145,11 +145,15 @@ async fn the_taints_that_are_written_are_the_taints_that_are_stored() {
 #[tokio::test]
 async fn an_empty_list_of_taints_adds_no_taint() {
     let fixture = with_one_node("bare").await;
-    fixture.apply_pool_and_wait("bare", spec("bare", json!({ "taints": [], "runtimeClasses": [] }))).await.unwrap();
+    fixture.apply_pool("bare", spec("bare", json!({ "taints": [], "runtimeClasses": [] }))).await.unwrap();
+    fixture.until_condition("bare", "NodesTainted", "True", "OpenToLinuxPods").await.unwrap();
     fixture.until_pool_of("bare-1", Some("bare")).await.unwrap();
     assert_eq!(fixture.taints("bare-1").await.unwrap(), [""; 0]);
     let status = fixture.status("bare").await.unwrap();
     assert_eq!((status.nodes.tainted, status.columns.runtime_class.as_str()), (1, ""));
+    assert_eq!(status.columns.tainted, "-");
+    assert!(status.columns.problem.starts_with("Nodes/OpenToLinuxPods(1)"), "{}", status.columns.problem);
+    fixture.until_condition("bare", "Ready", "True", "AsSpecified").await.unwrap();
     fixture.until_idle().await.unwrap();
     fixture.nothing_was_forbidden().unwrap();
 }
