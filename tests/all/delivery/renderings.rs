@@ -227,10 +227,10 @@ fn what_a_configuration_is_rendered_from_is_recorded_and_updated() {
     cluster.model.edit(CONFIG, &name, |map| drop(map["metadata"].as_object_mut().unwrap().remove("annotations")));
     cluster.converge();
     assert_eq!(record(&cluster), second);
-    // 1.33 and 1.34 have one configuration.
-    cluster.model.edit(NODE, "win-2", |node| node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.33.1"));
+    // These two versions of containerd have one configuration.
+    let other = json!("containerd://2.2.7");
+    cluster.model.edit(NODE, "win-2", |node| node["status"]["nodeInfo"]["containerRuntimeVersion"] = other);
     cluster.converge();
-    if cluster.model.names(CONFIG).len() == 1 {
-        assert!(record(&cluster).contains(&second) && record(&cluster).len() == 21, "{}", record(&cluster));
-    }
+    assert_eq!(cluster.model.names(CONFIG).len(), 1);
+    assert!(record(&cluster).contains(&second) && record(&cluster).len() == 21, "{}", record(&cluster));
 }
