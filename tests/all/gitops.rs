@@ -5,7 +5,7 @@ mod argocd;
 mod flux;
 pub mod kstatus;
 
-use std::{collections::BTreeSet, env, fs, path::Path};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use winpool_api::{
@@ -18,6 +18,7 @@ use winpool_api::{
 use winpool_core::status::pool::Situation;
 
 use self::{argocd::ArgoCd, kstatus::KStatus};
+use crate::status_page::assert_blocks;
 
 /// Status and reason of a condition; `None` if the status does not have it.
 type State = Option<(ConditionStatus, &'static str)>;
@@ -151,8 +152,20 @@ fn argo_cd_shows_the_phase_of_a_node_config() {
     assert_eq!(argocd.health("WindowsNodeConfig", &unseen).0, "Progressing");
 }
 
+/// The rules of Flux and Argo CD, read once.
+struct Tools {
+    flux: flux::Expressions,
+    argocd: ArgoCd,
+}
+
+impl Tools {
+    fn new() -> Self {
+        Self { flux: flux::Expressions::of_pools(), argocd: ArgoCd::new() }
+    }
+}
+
 /// What kstatus, Flux and Argo CD say of a pool with one condition beside its summaries.
-fn verdict(situation: Situation, condition: &ComputedCondition) -> (bool, KStatus, String) {
+fn verdict(tools: &Tools, situation: Situation, condition: &ComputedCondition) -> (bool, KStatus, String) {
     let summaries = situation.summarise(&[condition]);
     let is_ready = summaries.ready.is_none();
     let ready = summaries.ready.unwrap_or_else(|| READY.because("AsSpecified", "the spec is applied"));
@@ -163,16 +176,16 @@ fn verdict(situation: Situation, condition: &ComputedCondition) -> (bool, KStatu
     let status = json!({"observedGeneration": 1, "conditions": all.collect::<Vec<_>>()});
     let object = json!({"metadata": {"name": "web", "generation": 1}, "spec": {}, "status": status});
     let found = kstatus::compute(&object);
-    assert_eq!(flux::Expressions::of_pools().evaluate(&object), found, "{object:#}");
-    (is_ready, found, ArgoCd::new().health("WindowsNodePool", &object).0)
+    assert_eq!(tools.flux.evaluate(&object), found, "{object:#}");
+    (is_ready, found, tools.argocd.health("WindowsNodePool", &object).0)
 }
 
 /// The cell for one situation: whether the pool is Ready, and what the tools say.
-fn cell(delivers: bool, of: &'static ConditionType, reason: &Reason) -> String {
+fn cell(tools: &Tools, delivers: bool, of: &'static ConditionType, reason: &Reason) -> String {
     let situation = Situation { delivers, ..Situation::default() };
     let texts = reason.status.iter().map(|status| {
         let condition = of.because(reason.name, "the message").with_status(*status);
-        let (is_ready, kstatus, argocd) = verdict(situation, &condition);
+        let (is_ready, kstatus, argocd) = verdict(tools, situation, &condition);
         let ready = if is_ready { "Ready" } else { "not Ready" };
         format!("{ready}, {kstatus:?}, {argocd}")
     });
@@ -181,26 +194,18 @@ fn cell(delivers: bool, of: &'static ConditionType, reason: &Reason) -> String {
 
 #[test]
 fn the_page_says_what_the_tools_make_of_every_reason() {
+    let tools = &Tools::new();
     let of_pool = CONDITIONS.iter().copied().filter(|of| of.role != Role::Summary && **of != VALID);
     let rows = of_pool.flat_map(|of| {
         of.reasons.iter().map(move |reason| {
-            let [without, with] = [false, true].map(|delivers| cell(delivers, of, reason));
+            let [without, with] = [false, true].map(|delivers| cell(tools, delivers, of, reason));
             let with = if with == without { String::new() } else { with };
             format!("| `{}` | `{}` | {without} | {with} |\n", of.name, reason.name)
         })
     });
     let head = "| condition | reason | pool | with a delivery method, if it differs |\n|---|---|---|---|\n";
     let table = format!("{head}{}", rows.collect::<String>());
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/gitops.md");
-    let page = fs::read_to_string(&path).unwrap();
-    let (begin, end) = ("<!-- reasons: from crates/winpool-api/src/conditions.rs -->\n", "<!-- end reasons -->");
-    let (before, rest) = page.split_once(begin).unwrap();
-    let (_, after) = rest.split_once(end).unwrap();
-    let expected = format!("{before}{begin}{table}{end}{after}");
-    if page != expected && env::var_os("UPDATE_DOCS").is_some() {
-        return fs::write(&path, expected).unwrap();
-    }
-    assert!(page == expected, "docs/gitops.md differs: write it with UPDATE_DOCS=1 cargo test --test all gitops");
+    assert_blocks("docs/gitops.md", [("reasons", table)]);
 }
 
 #[test]
@@ -228,6 +233,7 @@ fn a_pool_that_is_not_ready_is_stalled_or_reconciling_and_a_flag_changes_nothing
 
 #[test]
 fn delivery_decides_about_ready_as_designed() {
+    let tools = Tools::new();
     let stalled = [
         ("ConfigInEffect", "RolloutHalted"),
         ("ConfigInEffect", "Differs"),
@@ -264,7 +270,8 @@ fn delivery_decides_about_ready_as_designed() {
             let of = CONDITIONS.iter().copied().find(|of| of.name == *name).unwrap();
             let reason = of.reason(reason).unwrap().name;
             let condition = of.because(reason, "the message");
-            let (ready, kstatus, argocd) = verdict(Situation { delivers: true, ..Situation::default() }, &condition);
+            let (ready, kstatus, argocd) =
+                verdict(&tools, Situation { delivers: true, ..Situation::default() }, &condition);
             assert_eq!((ready, kstatus, argocd.as_str()), expected, "{name}/{reason}");
         }
     }
@@ -272,6 +279,7 @@ fn delivery_decides_about_ready_as_designed() {
 
 #[test]
 fn a_pool_that_does_not_write_is_current_unless_its_profile_cannot_be_used() {
+    let tools = Tools::new();
     let table = [
         ("NodesTainted", "Observing", KStatus::Current),
         ("NodesTainted", "TaintConflict", KStatus::Current),
@@ -283,6 +291,6 @@ fn a_pool_that_does_not_write_is_current_unless_its_profile_cannot_be_used() {
         let of = CONDITIONS.iter().copied().find(|of| of.name == name).unwrap();
         let condition = of.because(of.reason(reason).unwrap().name, "the message");
         let situation = Situation { delivers: true, withheld: true, ..Situation::default() };
-        assert_eq!(verdict(situation, &condition).1, expected, "{name}/{reason}");
+        assert_eq!(verdict(&tools, situation, &condition).1, expected, "{name}/{reason}");
     }
 }

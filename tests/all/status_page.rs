@@ -32,23 +32,29 @@ fn rows(types: impl Iterator<Item = &'static ConditionType>) -> String {
     format!("{head}{}\n", lines.collect::<Vec<_>>().join("\n"))
 }
 
-#[test]
-fn the_page_has_every_condition_and_reason() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/status.md");
+/// Compares the blocks of a page that follow from the table of conditions, by the name in their comments; UPDATE_DOCS=1
+/// writes them.
+pub fn assert_blocks(file: &str, blocks: impl IntoIterator<Item = (&'static str, String)>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let page = fs::read_to_string(&path).unwrap();
     let mut expected = page.clone();
-    for (name, table) in blocks() {
+    for (name, table) in blocks {
         let (begin, end) =
             (format!("<!-- {name}: from crates/winpool-api/src/conditions.rs -->\n"), format!("<!-- end {name} -->"));
-        let (before, rest) = expected.split_once(&begin).unwrap_or_else(|| panic!("docs/status.md has no {begin}"));
-        let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("docs/status.md has no {end}"));
+        let (before, rest) = expected.split_once(&begin).unwrap_or_else(|| panic!("{file} has no {begin}"));
+        let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("{file} has no {end}"));
         expected = format!("{before}{begin}{table}{end}{after}");
     }
     if page != expected && env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&path, &expected).unwrap();
         return;
     }
-    assert!(page == expected, "docs/status.md differs: write it with UPDATE_DOCS=1 cargo test --test all status_page");
+    assert!(page == expected, "{file} differs: write it with UPDATE_DOCS=1 cargo test --test all page");
+}
+
+#[test]
+fn the_page_has_every_condition_and_reason() {
+    assert_blocks("docs/status.md", blocks());
 }
 
 #[test]

@@ -156,15 +156,6 @@ impl Reason {
     }
 }
 
-/// A problem, as the column PROBLEM ranks and names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ranked {
-    /// What it does.
-    pub harm: Harm,
-    /// What it is about.
-    pub subject: Subject,
-}
-
 impl ConditionType {
     /// The condition with a reason of its row, which has the status.
     pub fn because(&'static self, reason: &'static str, message: impl Into<String>) -> ComputedCondition {
@@ -185,18 +176,9 @@ impl ConditionType {
         by_row.unwrap_or(status == self.problem_when.as_str())
     }
 
-    /// What the problem with a reason does, and what it is about.
-    pub fn ranked(&self, reason: &str) -> Ranked {
-        let row = self.reason(reason);
-        Ranked {
-            harm: row.and_then(|row| row.harm).unwrap_or(self.harm),
-            subject: row.and_then(|row| row.subject).unwrap_or(self.subject),
-        }
-    }
-
     /// A problem as the column PROBLEM names it: `Kubelet/TooOld`.
     pub fn problem_name(&self, reason: &str) -> String {
-        let subject = self.ranked(reason).subject.name();
+        let subject = self.reason(reason).and_then(|row| row.subject).unwrap_or(self.subject).name();
         format!("{subject}/{}", reason.strip_prefix(subject).unwrap_or(reason))
     }
 
@@ -227,6 +209,11 @@ impl ComputedCondition {
     /// Whether it reports a problem.
     pub fn is_problem(&self) -> bool {
         self.of.is_problem(self.status.as_str(), self.reason)
+    }
+
+    /// What its problem does.
+    pub fn harm(&self) -> Harm {
+        self.of.reason(self.reason).and_then(|row| row.harm).unwrap_or(self.of.harm)
     }
 
     /// What happens next.

@@ -277,11 +277,7 @@ impl ConfigPlan {
         };
         let missing = self.configs.iter().filter(|(name, config)| !exists(name, &config.digest));
         let operations = missing.map(|(name, config)| create(&snapshot.namespace, &pool.name, name, config));
-        let existence = FieldWrite::existence(true);
-        let is_delayed = |operation: &Write| {
-            snapshot.reverts.delayed_until(&operation.identity(), &existence, snapshot.now).is_some()
-        };
-        let (delayed, create): (Vec<_>, Vec<_>) = operations.partition(is_delayed);
+        let (delayed, create): (Vec<_>, Vec<_>) = operations.partition(|write| is_delayed(snapshot, write));
         self.delayed = delayed.iter().map(|operation| operation.object.name.clone()).collect();
         create
     }
@@ -316,12 +312,9 @@ impl ConfigPlan {
     fn unrecorded(&self, snapshot: &Snapshot) -> Vec<Write> {
         let record = |(name, config): (&String, &RenderedConfig)| {
             let map = snapshot.config_maps.get(name).filter(|map| !map.deleting && map.digest == config.digest)?;
-            let write = record(map, &config.rendered_from);
-            let is_delayed = write
-                .fields
-                .iter()
-                .any(|field| snapshot.reverts.delayed_until(&write.identity(), field, snapshot.now).is_some());
-            (!map.rendered_from.is_superset(&config.rendered_from) && !is_delayed).then_some(write)
+            let is_recorded = map.rendered_from.is_superset(&config.rendered_from);
+            let write = (!is_recorded).then(|| record(map, &config.rendered_from))?;
+            (!is_delayed(snapshot, &write)).then_some(write)
         };
         self.configs.iter().filter_map(record).collect()
     }
@@ -351,6 +344,12 @@ impl ConfigPlan {
         unused.sort_by(|a, b| (b.created, &b.name).cmp(&(a.created, &a.name)));
         unused.into_iter().skip(UNUSED_KEPT).map(|map| map.delete()).collect()
     }
+}
+
+/// Whether a write waits, because another client reverts it repeatedly.
+fn is_delayed(snapshot: &Snapshot, write: &Write) -> bool {
+    let is_delayed = |field| snapshot.reverts.delayed_until(&write.identity(), field, snapshot.now).is_some();
+    write.fields.iter().any(is_delayed)
 }
 
 /// The ConfigMap of a configuration.

@@ -84,14 +84,19 @@ impl Consents {
             Consent::Strand(windows_version) => allowed.eq_ignore_ascii_case(windows_version),
             Consent::Evict(taints) | Consent::Pending(taints) => taints.iter().all(|taint| names(allowed, taint)),
             Consent::Rendering(digests) => {
-                digests.iter().all(|digest| allowed.split(',').any(|allowed| allowed.trim() == *digest))
+                digests.iter().all(|digest| entries(allowed).any(|allowed| allowed == *digest))
             }
         })
     }
 }
 
 fn names(list: &str, taint: &Taint) -> bool {
-    list.split(',').map(str::trim).any(|allowed| allowed == value_of(taint) || allowed == taint.key)
+    entries(list).any(|allowed| allowed == value_of(taint) || allowed == taint.key)
+}
+
+/// The entries of a list that is separated by commas.
+fn entries(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim)
 }
 
 fn value_of(taint: &Taint) -> String {

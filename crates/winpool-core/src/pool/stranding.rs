@@ -4,7 +4,7 @@
 //! set on new nodes, without another check.
 
 use std::{
-    cell::RefCell,
+    cell::{LazyCell, RefCell},
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::Arc,
@@ -144,7 +144,8 @@ impl<'a> Check<'a> {
         let mut stranded: BTreeMap<Taint, BTreeMap<Arc<WorkloadName>, Remedy>> = BTreeMap::new();
         // Most pods share the template of others.
         let mut untolerated: HashMap<TemplateId, Vec<&Taint>> = HashMap::new();
-        let of_workloads: HashMap<_, _> = self.created_by_controllers().collect();
+        // Only needed if a pod is stranded.
+        let of_workloads = LazyCell::new(|| self.created_by_controllers().collect::<HashMap<_, _>>());
         let replaces_pods = |name: &Arc<WorkloadName>, taint: &Taint| {
             of_workloads.get(name).is_some_and(|created| self.tolerates(*created, taint))
         };

@@ -66,10 +66,14 @@ pub fn changes(group: &MachineGroup, pool: &str, desired: &BTreeMap<&'static str
     changes
 }
 
+/// The template to which winpool let a group refer, and the digest of its inputs, by the record on the group.
+fn recorded(group: &MachineGroup) -> Option<(&str, &str)> {
+    group.annotations.get(annotation::RENDERED_FROM)?.split_once(' ')
+}
+
 /// Whether the record on a group says that winpool let it refer to a template which was rendered from these inputs.
 pub fn is_recorded(group: &MachineGroup, template: &str, rendered_from: &str) -> bool {
-    group.annotations.get(annotation::RENDERED_FROM).and_then(|record| record.split_once(' '))
-        == Some((template, rendered_from))
+    recorded(group) == Some((template, rendered_from))
 }
 
 /// The record of the template to which a group refers, unless the group has it.
@@ -80,8 +84,7 @@ pub fn record(group: &MachineGroup, template: &str, rendered_from: &str) -> Opti
 
 /// Whether the record on a group is about a template of a pool.
 fn has_record_of(group: &MachineGroup, pool: &str) -> bool {
-    let record = group.annotations.get(annotation::RENDERED_FROM).and_then(|record| record.split_once(' '));
-    record.is_some_and(|(template, _)| is_config_name(pool, template))
+    recorded(group).is_some_and(|(template, _)| is_config_name(pool, template))
 }
 
 /// Removes the annotations of a pool from groups that it no longer selects.

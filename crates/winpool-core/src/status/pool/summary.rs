@@ -78,7 +78,7 @@ impl Situation {
     pub fn summarise(&self, found: &[&ComputedCondition]) -> Summaries {
         let select = |holds: &dyn Fn(&ComputedCondition) -> bool| -> Vec<&ComputedCondition> {
             let mut selected: Vec<_> = found.iter().copied().filter(|condition| holds(condition)).collect();
-            selected.sort_by_key(|condition| condition.of.ranked(condition.reason).harm);
+            selected.sort_by_key(|condition| condition.harm());
             selected
         };
         let because = |of: &'static ConditionType, all: &[&ComputedCondition]| {
@@ -162,7 +162,7 @@ fn is_applying(input: &ReportInput) -> bool {
 /// The worst problem and the number of further ones, such as `Kubelet/TooOld(3) +2`; `-` without problems.
 fn problem(paused: bool, found: &[ComputedCondition]) -> String {
     let mut problems: Vec<_> = found.iter().filter(|condition| condition.is_problem()).collect();
-    problems.sort_by_key(|condition| condition.of.ranked(condition.reason).harm);
+    problems.sort_by_key(|condition| condition.harm());
     let worst = problems.first().map(|worst| {
         let count = if worst.count > 0 { format!("({})", worst.count) } else { String::new() };
         let more = if problems.len() > 1 { format!(" +{}", problems.len() - 1) } else { String::new() };
