@@ -14,6 +14,8 @@ use winpool_core::{
 use crate::model::{Model, NODE, POD, POOL, PROFILE, node, pod, pool, profile, taints};
 
 const LIST: &str = "kubectl get nodes -l winpool.dev/pool=web";
+/// In place of a status.
+const ABSENT: &str = "absent";
 const BY_SELECTOR: &str = "kubectl get nodes -l kubernetes.io/os=windows,agentpool=web";
 
 /// A pool `web` for Windows Server 2022 on Kubernetes 1.34 with one node, with changes.
@@ -29,6 +31,11 @@ struct Row {
 /// The expected status and reason of a condition, and a part of its message.
 fn row(condition: &'static str, status: &'static str, reason: &'static str, part: &'static str) -> Row {
     Row { expected: [condition, status, reason, part], ..base() }
+}
+
+/// A flag that has nothing to report.
+fn absent(condition: &'static str) -> Row {
+    row(condition, ABSENT, "", "")
 }
 
 /// The row without changes.
@@ -87,6 +94,11 @@ impl Row {
     fn check(&self) {
         let status = status(&self.model(), "web");
         let [condition, expected, reason, part] = self.expected;
+        if expected == ABSENT {
+            let found = status.conditions.iter().find(|found| found.type_ == condition);
+            assert_eq!(found, None, "{condition}");
+            return;
+        }
         assert!(!part.is_empty(), "{condition} {reason}: a row without a part of the message checks nothing");
         let found = status.conditions.iter().find(|found| found.type_ == condition).unwrap();
         assert_eq!(
@@ -162,7 +174,7 @@ fn a_windows_version_is_supported_by_microsoft_and_by_kubernetes() {
     let row = |status, reason, part| row("OSSupported", status, reason, part);
     let of = |build, kubelet| [web_node(build, kubelet, "containerd://2.3.4")];
     let table = [
-        row("True", "Supported", "Windows Server 2022 is supported until 2026-10-13"),
+        absent("OSSupported"),
         row("True", "ExtendedSupportOnly", "win-1: Windows Server 2019 has extended support only, until 2029-01-09")
             .nodes(of(17763, "v1.34.1")),
         row("True", "EndingSoon", "win-1: support of Windows Server 2019 ends on 2029-01-09")
@@ -209,7 +221,7 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
     let class = |name: &str, value: &str| json!({"runtimeClasses": [{"name": "special", name: value}]});
     let hyperv = || class("isolation", "HyperV");
     let table = [
-        row("True", "Supported", "every container runtime fits its kubelet"),
+        absent("RuntimeSupported"),
         row("True", "TooOldForNextMinor", "too old for kubelet 1.36. Upgrade containerd to 2.2.0 or later before the")
             .nodes(of(20348, "v1.35.0", "containerd://1.7.28"))
             .api_server(35),
@@ -259,9 +271,7 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
         row("False", "HandlerUnavailable", "Docker has no handler mine for RuntimeClass special, only docker. Use one")
             .nodes(of(20348, "v1.34.1", "docker://24.0.7"))
             .pool(class("handler", "mine")),
-        row("True", "Supported", "every container runtime fits its kubelet")
-            .nodes(of(20348, "v1.34.1", "docker://24.0.7"))
-            .pool(class("handler", "docker")),
+        absent("RuntimeSupported").nodes(of(20348, "v1.34.1", "docker://24.0.7")).pool(class("handler", "docker")),
         row(
             "False",
             "HandlerUnavailable",
@@ -269,8 +279,8 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
         )
         .pool(class("handler", "docker")),
         // containerd may be configured with other handlers.
-        row("True", "Supported", "every container runtime fits its kubelet").pool(class("handler", "mine")),
-        row("True", "Supported", "every container runtime fits its kubelet").pool(hyperv()),
+        absent("RuntimeSupported").pool(class("handler", "mine")),
+        absent("RuntimeSupported").pool(hyperv()),
         // 1.6 has no handler for Hyper-V by default.
         row(
             "False",
@@ -316,8 +326,11 @@ fn kubelets_are_within_the_version_skew_policy() {
         kubelets.iter().map(|kubelet| web_node(20348, kubelet, "containerd://2.3.4")).collect()
     };
     let table = [
-        row("False", "WithinPolicy", "every kubelet is within the policy for API server 1.34"),
-        row("False", "WithinPolicy", "every kubelet is within the policy for API server 1.34").nodes([]),
+        absent("VersionSkew"),
+        absent("VersionSkew").nodes([]),
+        row("False", "TablesEndAt", "win-1: the tables of this winpool end at Kubernetes 1.37, so 1.38 is treated as 1.37")
+            .nodes(of(&["v1.38.0"]))
+            .api_server(38),
         row(
             "True",
             "KubeletNewerThanAPIServer",
@@ -353,7 +366,7 @@ fn the_windows_version_of_nodes_matches_the_pool_and_the_pause_image() {
         || json!({"windowsVersion": "ltsc2025", "runtimeClasses": [{"name": "special", "isolation": "HyperV"}]});
     let pause = |tag: &str| json!({"pauseImage": {"source": "Upstream", "tag": tag}});
     let table = [
-        row("False", "Matched", "every node runs build 10.0.20348"),
+        absent("OSMismatch"),
         row("True", "NodeBuildDiffers", "1 node runs another build than 10.0.20348: win-2 (10.0.26100). Replace it, or move it to a pool")
             .nodes([
                 web_node(20348, "v1.34.1", "containerd://2.3.4"),
@@ -366,7 +379,7 @@ fn the_windows_version_of_nodes_matches_the_pool_and_the_pause_image() {
              containerd 2.3.4 can run. Set spec.pauseImage.tag of the profile to a tag that has one, or remove it",
         )
         .profile(pause("3.5")),
-        row("False", "Matched", "every node runs build 10.0.20348").profile(pause("3.6")),
+        absent("OSMismatch").profile(pause("3.6")),
         row(
             "True",
             "PauseImageCannotRun",
@@ -376,11 +389,11 @@ fn the_windows_version_of_nodes_matches_the_pool_and_the_pause_image() {
         .pool(hyperv_2025())
         .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
         .profile(pause("3.10.1")),
-        row("False", "Matched", "every node runs build 10.0.26100")
+        absent("OSMismatch")
             .pool(hyperv_2025())
             .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
             .profile(pause("3.10.2")),
-        row("False", "Matched", "every node runs build 10.0.26100")
+        absent("OSMismatch")
             .pool(hyperv_2025())
             .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
             .profile(json!({"pauseImage": {"source": "Upstream"}})),
@@ -498,10 +511,9 @@ fn the_configuration_name_is_mentioned_if_every_node_has_one() {
 }
 
 #[test]
-fn a_condition_that_does_not_apply_is_absent() {
+fn a_condition_that_does_not_apply_or_has_nothing_to_report_is_absent() {
     const OF_PROFILES: [&str; 3] = ["ProfileResolved", "ConfigRendered", "ConfigInEffect"];
-    let always = ["Ready", "NodesAssigned", "NodesTainted", "OSMismatch", "OSSupported", "RuntimeClassReady"];
-    let always = always.into_iter().chain(["RuntimeSupported", "SpecValid", "VersionSkew"]);
+    const ALWAYS: [&str; 5] = ["Ready", "NodesAssigned", "NodesTainted", "RuntimeClassReady", "SpecValid"];
     let node = || base().nodes;
     let table = [
         ("without a profile", base(), node(), &[][..]),
@@ -511,12 +523,34 @@ fn a_condition_that_does_not_apply_is_absent() {
         ("broken", base().profile(json!({"kubelet": {"maxPods": "many"}})), node(), &OF_PROFILES[..1]),
     ];
     for (case, row, nodes, further) in table {
-        let mut expected: Vec<&str> = always.clone().chain(further.iter().copied()).collect();
+        let mut expected: Vec<&str> = ALWAYS.iter().chain(further).copied().collect();
         expected.sort_by_key(|name| (*name != "Ready", *name));
         let conditions = status(&row.nodes(nodes).model(), "web").conditions;
         let of_summary = ["Reconciling", "Stalled"];
         let types = conditions.iter().map(|found| found.type_.as_str()).filter(|name| !of_summary.contains(name));
         assert_eq!(types.collect::<Vec<_>>(), expected, "{case}");
+    }
+}
+
+#[test]
+fn a_status_has_as_many_lines_for_thousands_of_equal_nodes_as_for_one() {
+    let lines = |node: fn(&str) -> Value, count: usize| {
+        let row = base().profile(json!({})).nodes(vec![node("containerd://2.3.4"); count]);
+        lines_of(&json!(status(&row.model(), "web")))
+    };
+    assert_eq!([lines(configured, 1), lines(configured, 5_000)], [65, 65]);
+    // One more problem, of all nodes.
+    assert_eq!([lines(unconfigured, 4), lines(unconfigured, 5_000)], [73, 73]);
+}
+
+/// The lines of `kubectl describe` for a value in the map of another one.
+fn lines_of(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => 1 + fields.values().map(lines_of).sum::<usize>(),
+        Value::Array(items) => {
+            1 + items.iter().map(|item| lines_of(item).saturating_sub(usize::from(item.is_object()))).sum::<usize>()
+        }
+        _ => 1,
     }
 }
 

@@ -40,7 +40,7 @@ pub enum Role {
     Required,
     /// `Ready` requires it if the pool has a delivery method: see [`Next`]. Else it is a flag.
     Delivery,
-    /// It reports a problem and is not part of `Ready`.
+    /// It is not part of `Ready`, and absent while there is nothing to report.
     Flag,
 }
 
@@ -436,7 +436,6 @@ conditions! {
     ]);
     OS_MISMATCH = condition("OSMismatch", Role::Flag, ConditionStatus::True, (Subject::Windows, Harm::StopsPods),
         "the operating systems of host and container do not fit", &[
-        row(reason::MATCHED, FALSE, "host and container OS are compatible", NOTHING),
         row(reason::NODE_BUILD_DIFFERS, TRUE,
             "a node runs another build than the pool; process-isolated pods of the pool may not start there",
             "replace the node, or move it to a pool for its build"),
@@ -459,10 +458,10 @@ conditions! {
     ]);
     VERSION_SKEW = condition("VersionSkew", Role::Flag, ConditionStatus::True, (Subject::Kubelet, Harm::Unsupported),
         "a kubelet is outside the version skew policy", &[
-        row(reason::WITHIN_POLICY, FALSE,
-            "every kubelet is within the policy; the message names kubelets that are newer than the tables of winpool, \
-             whose feature gates are not checked",
-            "no action required, or upgrade winpool"),
+        row(reason::TABLES_END_AT, FALSE,
+            "every kubelet is within the policy, but some are newer than the tables of this winpool, so that their feature \
+             gates are not checked",
+            "upgrade winpool"),
         row(reason::KUBELET_NEWER_THAN_API_SERVER, TRUE,
             "a kubelet is newer than the API server, which Kubernetes does not support",
             "upgrade the control plane first"),
@@ -473,7 +472,6 @@ conditions! {
     ]);
     OS_SUPPORTED = condition("OSSupported", Role::Flag, ConditionStatus::False, (Subject::Windows, Harm::Unsupported),
         "this Windows is supported by Microsoft and by the kubelet's minor version", &[
-        row(reason::SUPPORTED, TRUE, "mainstream support; the message has the date", NOTHING),
         row(reason::EXTENDED_SUPPORT_ONLY, TRUE, "extended support only; the message has the date",
             "plan the migration"),
         row(reason::ENDING_SOON, TRUE, "support ends within 180 days", "plan the migration"),
@@ -485,7 +483,6 @@ conditions! {
     ]);
     RUNTIME_SUPPORTED = condition("RuntimeSupported", Role::Flag, ConditionStatus::False, (Subject::Runtime, Harm::Unsupported),
         "the container runtime is compatible with kubelet, host and RuntimeClasses", &[
-        row(reason::SUPPORTED, TRUE, "the container runtime is compatible with kubelet, host and RuntimeClasses", NOTHING),
         row(reason::TOO_OLD_FOR_NEXT_MINOR, TRUE,
             "the runtime supports this kubelet but not the next minor version",
             "upgrade containerd before the kubelet"),
@@ -568,7 +565,6 @@ conditions! {
     ]);
     WORKLOADS_PLACED = condition("WorkloadsPlaced", Role::Flag, ConditionStatus::False, (Subject::Pods, Harm::StopsPods),
         "every pod runs on a matching node, and would be scheduled there again", &[
-        row(reason::PLACED, TRUE, "no problem was found", NOTHING),
         row(reason::PLACED_WITH_WARNINGS, TRUE,
             "pods run on matching nodes, with warnings: `MemoryNotReserved` or `FieldsWithoutEffect`",
             "read the message"),
@@ -641,7 +637,7 @@ mod tests {
             (&READY, ConditionStatus::False, reason::PAUSED, false),
             (&NODES_TAINTED, ConditionStatus::False, reason::OBSERVING, false),
             (&OS_MISMATCH, ConditionStatus::True, reason::NODE_BUILD_DIFFERS, true),
-            (&OS_MISMATCH, ConditionStatus::False, reason::MATCHED, false),
+            (&VERSION_SKEW, ConditionStatus::False, reason::TABLES_END_AT, false),
             (&OS_MISMATCH, ConditionStatus::Unknown, reason::UNKNOWN_VERSION, false),
             (&OS_SUPPORTED, ConditionStatus::False, reason::END_OF_LIFE, true),
         ];

@@ -126,14 +126,11 @@ pub mod reason {
     pub const RENDERED: &str = "Rendered";
     pub const TABLES_END_AT: &str = "TablesEndAt";
     pub const FAILED: &str = "Failed";
-    pub const WITHIN_POLICY: &str = "WithinPolicy";
     pub const KUBELET_NEWER_THAN_API_SERVER: &str = "KubeletNewerThanAPIServer";
     pub const KUBELET_TOO_OLD: &str = "KubeletTooOld";
-    pub const MATCHED: &str = "Matched";
     pub const NODE_BUILD_DIFFERS: &str = "NodeBuildDiffers";
     pub const REVISION_TOO_OLD: &str = "RevisionTooOld";
     pub const PAUSE_IMAGE_CANNOT_RUN: &str = "PauseImageCannotRun";
-    pub const SUPPORTED: &str = "Supported";
     pub const EXTENDED_SUPPORT_ONLY: &str = "ExtendedSupportOnly";
     pub const ENDING_SOON: &str = "EndingSoon";
     pub const END_OF_LIFE: &str = "EndOfLife";
@@ -163,7 +160,6 @@ pub mod reason {
     pub const TOPOLOGY_MANAGED: &str = "TopologyManaged";
     pub const SELECTOR_NOT_EXPRESSIBLE: &str = "SelectorNotExpressible";
     pub const TEMPLATE_INVALID: &str = "TemplateInvalid";
-    pub const PLACED: &str = "Placed";
     pub const PLACED_WITH_WARNINGS: &str = "PlacedWithWarnings";
     pub const NOT_CHECKED: &str = "NotChecked";
     pub const UNSCHEDULABLE: &str = "Unschedulable";

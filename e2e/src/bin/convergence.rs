@@ -263,7 +263,8 @@ async fn write(client: Client, bodies: Vec<(String, Value)>, concurrency: usize)
 fn ready(pool: &Value) -> bool {
     let conditions = pool["status"]["conditions"].as_array().into_iter().flatten();
     let mut ready = conditions.filter(|condition| condition["type"] == "Ready");
-    ready.any(|ready| ready["status"] == "True" && ready["observedGeneration"] == pool["metadata"]["generation"])
+    pool["status"]["observedGeneration"] == pool["metadata"]["generation"]
+        && ready.any(|ready| ready["status"] == "True")
 }
 
 fn name(pool: usize) -> String {

@@ -110,6 +110,18 @@ impl Cluster {
         until(&what, SOON, || self.condition(pool, type_), holds).await
     }
 
+    /// Waits until a pool has observed its present generation without a condition, as a flag that has nothing to report.
+    pub async fn until_absent(&self, pool: &str, type_: &str) -> Result<()> {
+        let absent = || async {
+            let object = self.pools().get(pool).await?;
+            ensure!(object.data["status"]["observedGeneration"].as_i64() == object.metadata.generation, "not observed");
+            let found = reported(&object, type_)?;
+            ensure!(found.is_none(), "{found:?}");
+            Ok(())
+        };
+        eventually(&format!("pool {pool} has no condition {type_}"), SOON, absent).await
+    }
+
     /// Waits until a pool is ready in its present generation.
     pub async fn until_ready(&self, pool: &str) -> Result<()> {
         self.until_condition(pool, "Ready", "True", "AsSpecified").await.map(drop)
@@ -137,11 +149,25 @@ impl Cluster {
 
 /// A condition of a pool or profile for its present generation.
 pub fn condition_of(object: &DynamicObject, type_: &str) -> Result<Condition> {
-    let (name, generation) = (object.name_any(), object.metadata.generation);
-    let conditions = object.data["status"]["conditions"].as_array();
-    let found = conditions.into_iter().flatten().find(|condition| condition["type"] == type_);
-    let found = found.with_context(|| format!("{name} has no condition {type_}: {}", object.data["status"]))?;
+    let name = object.name_any();
+    let found = reported(object, type_)?;
+    found.with_context(|| format!("{name} has no condition {type_}: {}", object.data["status"]))
+}
+
+/// The same, if it is reported.
+fn reported(object: &DynamicObject, type_: &str) -> Result<Option<Condition>> {
+    let status = &object.data["status"];
+    let conditions = status["conditions"].as_array();
+    let Some(found) = conditions.into_iter().flatten().find(|condition| condition["type"] == type_) else {
+        return Ok(None);
+    };
     let condition: Condition = serde_json::from_value(found.clone())?;
-    ensure!(condition.observed_generation == generation, "{name}: {found} is not about generation {generation:?}");
-    Ok(condition)
+    let (observed, generation) =
+        (condition.observed_generation.or(status["observedGeneration"].as_i64()), object.metadata.generation);
+    ensure!(
+        observed == generation,
+        "{}: {found} is about generation {observed:?} of {generation:?}",
+        object.name_any()
+    );
+    Ok(Some(condition))
 }

@@ -114,13 +114,18 @@ impl WorkloadFixture {
         self.until_condition(self.name, "WorkloadsPlaced", status, reason).await.unwrap().message
     }
 
+    /// Waits until every pod is where it should be.
+    async fn until_all_placed(&self) {
+        self.until_absent(self.name, "WorkloadsPlaced").await.unwrap();
+    }
+
     /// Waits until the pool reports images that cannot run, and returns the message.
     async fn until_images_cannot_run(&self) -> String {
         self.until_condition(self.name, "OSMismatch", "True", "ImagesCannotRun").await.unwrap().message
     }
 
     async fn until_images_run(&self) {
-        self.until_condition(self.name, "OSMismatch", "False", "Matched").await.unwrap();
+        self.until_absent(self.name, "OSMismatch").await.unwrap();
     }
 
     /// Waits until the pool counts these pods: all, those that cannot run, the suspected and the unknown.

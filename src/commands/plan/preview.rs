@@ -287,7 +287,6 @@ mod tests {
             (&NODES_TAINTED, reason::OPEN_TO_LINUX_PODS, Some(Role::Flag)),
             (&CONFIG_RENDERED, reason::TABLES_END_AT, Some(Role::Flag)),
             (&OS_MISMATCH, reason::NODE_BUILD_DIFFERS, Some(Role::Flag)),
-            (&OS_MISMATCH, reason::MATCHED, None),
             (&OS_MISMATCH, reason::UNKNOWN_VERSION, None),
             (&CONFIG_IN_EFFECT, reason::ROLLING_OUT, Some(Role::Delivery)),
             (&MACHINES_TEMPLATED, reason::TOPOLOGY_MANAGED, Some(Role::Delivery)),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
+use winpool_api::WindowsNodePoolStatus;
 use winpool_core::{
     operation::{Done, Outcome, RejectedPart, Rejection, Unwritten},
     pool::plan::plan,
@@ -89,9 +90,10 @@ fn reconcile(model: &mut Model, failure: Option<&Failure>) {
 
 /// The status of Ready, and its observed generation.
 fn ready(model: &Model) -> (&'static str, i64) {
-    let ready = status(model, "web").conditions.into_iter().find(|condition| condition.type_ == "Ready").unwrap();
+    let WindowsNodePoolStatus { conditions, observed_generation, .. } = status(model, "web");
+    let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready").unwrap();
     let status = ["True", "False"].into_iter().find(|status| *status == ready.status).unwrap();
-    (status, ready.observed_generation.unwrap())
+    (status, observed_generation.unwrap())
 }
 
 fn failed() -> Failure {

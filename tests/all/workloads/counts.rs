@@ -34,13 +34,16 @@ fn condition(status: &Value, type_: &str) -> (String, String, String) {
     (field("status"), field("reason"), field("message"))
 }
 
-fn placed(status: &Value) -> (String, String) {
-    let (status, reason, _) = condition(status, "WorkloadsPlaced");
-    (status, reason)
+/// Status and reason of `WorkloadsPlaced`, if it is reported.
+fn placed(status: &Value) -> Option<(String, String)> {
+    let conditions = status["conditions"].as_array().unwrap();
+    let found = conditions.iter().find(|found| found["type"] == "WorkloadsPlaced")?;
+    let text = |name: &str| found[name].as_str().unwrap().to_owned();
+    Some((text("status"), text("reason")))
 }
 
-fn pair(status: &str, reason: &str) -> (String, String) {
-    (status.to_owned(), reason.to_owned())
+fn pair(status: &str, reason: &str) -> Option<(String, String)> {
+    Some((status.to_owned(), reason.to_owned()))
 }
 
 /// Two pools and `count` Deployments with a pod each on `web-1`, whose image is for Windows Server 2019 according to
@@ -88,8 +91,23 @@ fn the_first_five_workloads_are_named_grouped_by_message() {
         let expected = ("True".to_owned(), "ImagesCannotRun".to_owned(), message);
         assert_eq!(condition(&status, "OSMismatch"), expected, "{count}");
         assert_eq!(status["workloads"]["suspected"], count);
-        assert_eq!(placed(&status), pair("True", "Placed"), "images are reported in OSMismatch only");
+        assert_eq!(placed(&status), None, "images are reported in OSMismatch only");
     }
+}
+
+#[test]
+fn an_event_says_that_a_problem_is_no_longer_reported() {
+    let mut cluster = with_old_images(1);
+    let reported = status_of(&cluster, "web");
+    cluster.controllers.clear();
+    cluster.pods.clear();
+    cluster.model.edit(POOL, "web", |pool| pool["status"] = reported);
+    let snapshot = cluster.model.snapshot();
+    let done = Done { results: Vec::new(), complete: true };
+    let report = report(&snapshot, &plan(&snapshot, "web").unwrap(), &done);
+    let events: Vec<_> =
+        report.events.iter().map(|event| (event.warning, event.reason.as_str(), event.message.as_str())).collect();
+    assert_eq!(events, [(false, "ProblemResolved", "OSMismatch: ImagesCannotRun is no longer reported")]);
 }
 
 #[test]
@@ -122,14 +140,13 @@ fn pods_are_counted_by_image_status_and_by_class() {
         "runtimeClasses": [{"name": "windows-ltsc2022", "pods": 2}, {"name": "mine", "pods": 1}],
     });
     assert_eq!(status_of(&cluster, "web")["workloads"], expected);
-    let unused = json!([{"name": "windows-ltsc2019", "pods": 0}]);
-    assert_eq!(status_of(&cluster, "batch")["workloads"]["runtimeClasses"], unused, "an unused class of the pool");
+    assert_eq!(status_of(&cluster, "batch")["workloads"], Value::Null, "a pool without pods");
 }
 
 #[test]
 fn the_worst_issue_is_the_reason_and_the_message_has_all() {
     let mut cluster = two_pools();
-    assert_eq!(placed(&status_of(&cluster, "web")), pair("True", "Placed"));
+    assert_eq!(placed(&status_of(&cluster, "web")), None);
     let without_limit =
         json!({"runtimeClassName": "windows-ltsc2022", "containers": [{"name": "app", "image": "example.com/app:1"}]});
     cluster.named_controller("Deployment", "free", spec(without_limit), json!({}), json!({}));
@@ -157,7 +174,7 @@ fn the_worst_issue_is_the_reason_and_the_message_has_all() {
     assert!(places[0] == Some(0) && places.iter().all(Option::is_some) && places.is_sorted(), "{message}");
     cluster.controllers.clear();
     cluster.pods.clear();
-    assert_eq!(placed(&status_of(&cluster, "web")), pair("True", "Placed"), "the causes are resolved");
+    assert_eq!(placed(&status_of(&cluster, "web")), None, "the causes are resolved");
 }
 
 #[test]
@@ -170,7 +187,6 @@ fn workloads_are_unknown_until_they_are_read_and_without_a_condition_if_they_are
     let off = status(&cluster, "web", Workloads::Off);
     assert!(off["conditions"].as_array().unwrap().iter().all(|found| found["type"] != "WorkloadsPlaced"));
     for status in [waiting, off] {
-        assert_eq!(condition(&status, "OSMismatch").0, "False");
         assert_eq!(condition(&status, "Ready").0, "True", "the nodes are tainted");
     }
 }

@@ -23,11 +23,11 @@ pub struct WindowsNodePoolStatus {
     /// Counts of the pool's nodes.
     #[serde(default)]
     pub nodes: NodeCounts,
-    /// The Windows builds of the nodes.
+    /// The Windows builds of the nodes; empty if all run that of the pool in one revision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub builds: Vec<BuildCount>,
-    /// The kubelet versions of the nodes, newest first.
+    /// The kubelet versions of the nodes, newest first; empty if all are the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub kubelets: Vec<KubeletCount>,
@@ -35,7 +35,8 @@ pub struct WindowsNodePoolStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub runtime_classes: Vec<RuntimeClassStatus>,
-    /// The rendered variants: one for each combination of kubelet minor, container runtime minor and build.
+    /// The rendered variants: one for each combination of kubelet minor, container runtime minor and build. Empty if all nodes
+    /// run the only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub configs: Vec<ConfigStatus>,
@@ -44,12 +45,12 @@ pub struct WindowsNodePoolStatus {
     pub cluster_api: Option<ClusterApiStatus>,
     /// What would change, with mode Observe or paused; and what a new version of winpool renders otherwise, and existing nodes and
     /// machines keep.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Pending::is_empty")]
     pub pending: Pending,
     /// Every key that this pool has set on nodes. The operator removes no other key.
     #[serde(default, skip_serializing_if = "Applied::is_empty")]
     pub applied: Applied,
-    /// Counts of the pods on the nodes of the pool, or waiting for them; absent when workloads are not checked.
+    /// Counts of the pods on the nodes of the pool, or waiting for them; absent without pods, or when workloads are not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workloads: Option<WorkloadCounts>,
     /// The conditions; Ready comes first.
@@ -65,6 +66,12 @@ pub struct WindowsNodePoolStatus {
     pub omitted: BTreeMap<String, u32>,
 }
 
+/// Whether a count is not written.
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature of serde
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 fn omitted(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "object",
@@ -73,19 +80,22 @@ fn omitted(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// Counts of the pods on the nodes of a pool, or waiting for them.
+/// Counts of the pods on the nodes of a pool, or waiting for them. What is 0 is not written.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadCounts {
     /// The number of pods on the nodes of the pool, and of those that wait for one of them.
     pub pods: u32,
     /// Of these, pods with an image that cannot run there.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub cannot_run: u32,
     /// Of these, pods with an image that cannot run there according to its name.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub suspected: u32,
     /// Of these, pods with an image whose platforms are not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown: u32,
-    /// How many of the pods use each RuntimeClass.
+    /// How many of the pods use each RuntimeClass; empty if all use the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub runtime_classes: Vec<RuntimeClassUse>,
@@ -101,7 +111,7 @@ pub struct RuntimeClassUse {
     pub pods: u32,
 }
 
-/// Counts of a pool's nodes.
+/// Counts of a pool's nodes. Problems are counted only where there are any.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounts {
     /// Nodes that belong to the pool.
@@ -113,14 +123,19 @@ pub struct NodeCounts {
     /// Of these, nodes that are proven to run their configuration.
     pub configured: u32,
     /// Of these, nodes whose Windows build differs from the pool.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub mismatched: u32,
     /// Of these, nodes whose kubelet is outside the version skew policy.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub skewed: u32,
     /// Of these, nodes whose reported resources differ from their configuration.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub behind: u32,
     /// Nodes that other pools match as well.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub contested: u32,
     /// Nodes with pending changes.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub pending: u32,
 }
 
@@ -271,6 +286,13 @@ pub struct Pending {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::short_texts")]
     pub first: Vec<String>,
+}
+
+impl Pending {
+    /// Whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
 }
 
 /// Every key that a pool has set on nodes.

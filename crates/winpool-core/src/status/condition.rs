@@ -7,13 +7,8 @@ use winpool_api::conditions::{ComputedCondition, READY};
 use crate::kubernetes::whole_second;
 
 /// Merges computed conditions into the stored ones. A condition keeps its transition time while its status is the same;
-/// `Ready` comes first, the others by type.
-pub fn merge_conditions(
-    previous: &[Condition],
-    computed: &[ComputedCondition],
-    generation: i64,
-    now: Timestamp,
-) -> Vec<Condition> {
+/// `Ready` comes first, the others by type. They are about the generation of the status, so that none has one of its own.
+pub fn merge_conditions(previous: &[Condition], computed: &[ComputedCondition], now: Timestamp) -> Vec<Condition> {
     let mut merged: Vec<Condition> = computed
         .iter()
         .map(|computed| {
@@ -24,7 +19,7 @@ pub fn merge_conditions(
                 status: computed.status.as_str().to_owned(),
                 reason: computed.reason.to_owned(),
                 message: computed.message.clone(),
-                observed_generation: Some(generation),
+                observed_generation: None,
                 last_transition_time: since
                     .map_or_else(|| Time(whole_second(now)), |before| before.last_transition_time.clone()),
             }
@@ -58,11 +53,11 @@ mod tests {
 
     #[test]
     fn a_transition_time_moves_only_with_the_status() {
-        let first = merge_conditions(&[], &[ready(true, "one")], 1, at(10));
-        let same = merge_conditions(&first, &[ready(true, "two")], 2, at(20));
-        let changed = merge_conditions(&same, &[ready(false, "three")], 2, at(30));
+        let first = merge_conditions(&[], &[ready(true, "one")], at(10));
+        let same = merge_conditions(&first, &[ready(true, "two")], at(20));
+        let changed = merge_conditions(&same, &[ready(false, "three")], at(30));
         assert_eq!(same[0].last_transition_time.0, at(10));
-        assert_eq!((same[0].message.as_str(), same[0].observed_generation), ("two", Some(2)));
+        assert_eq!(same[0].message, "two");
         assert_eq!(changed[0].last_transition_time.0, at(30));
     }
 
@@ -74,7 +69,7 @@ mod tests {
             OS_MISMATCH.because(reason::UNKNOWN_VERSION, ""),
         ];
         let types: Vec<_> =
-            merge_conditions(&[], &computed, 1, at(0)).into_iter().map(|condition| condition.type_).collect();
+            merge_conditions(&[], &computed, at(0)).into_iter().map(|condition| condition.type_).collect();
         assert_eq!(types, ["Ready", "NodesAssigned", "OSMismatch"]);
     }
 }

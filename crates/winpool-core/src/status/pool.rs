@@ -176,12 +176,15 @@ fn partial(
     columns: Columns,
 ) -> WindowsNodePoolStatus {
     let before = &pool.status.conditions;
-    let mut conditions = merge_conditions(before, computed, pool.generation, snapshot.now);
+    let mut conditions = merge_conditions(before, computed, snapshot.now);
     let stays = |old: &&Condition| {
         let is_summary = condition_type(&old.type_).is_some_and(|of| of.role == Role::Summary);
         !is_summary && !computed.iter().any(|new| new.of.name == old.type_)
     };
-    conditions.extend(before.iter().filter(stays).cloned());
+    // They are still about the generation for which they were computed.
+    let of = pool.status.observed_generation.filter(|of| *of != pool.generation);
+    let kept = |old: &Condition| Condition { observed_generation: old.observed_generation.or(of), ..old.clone() };
+    conditions.extend(before.iter().filter(stays).map(kept));
     sort(&mut conditions);
     WindowsNodePoolStatus { observed_generation: Some(pool.generation), conditions, columns, ..pool.status.clone() }
 }
@@ -199,10 +202,10 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
         Some(required::runtime_class_ready(input, &states)),
         Some(required::nodes_assigned(input)),
         Some(required::nodes_tainted(input)),
-        Some(windows::os_mismatch(input)),
-        Some(kubelet::version_skew(input)),
-        Some(windows::os_supported(input)),
-        Some(runtime::runtime_supported(input)),
+        windows::os_mismatch(input),
+        kubelet::version_skew(input),
+        windows::os_supported(input),
+        runtime::runtime_supported(input),
         kubelet::config_in_effect(input, machines_templated.as_ref()),
         machines_templated,
         workloads::workloads_placed(input),
@@ -215,14 +218,14 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
         observed_generation: Some(pool.generation),
         windows_build: spec.build.to_string(),
         nodes,
-        builds: build_counts(active),
+        builds: build_counts(input),
         kubelets: kubelet_counts(active),
         runtime_classes: class_rows(states),
         configs: config_rows(input),
         pending: pending(plan, rendering::pending(input.snapshot, active)),
         workloads: workloads::counts(input),
         applied: if !input.withheld { active.applied.clone() } else { pool.status.applied.clone() },
-        conditions: merge_conditions(&pool.status.conditions, &computed, pool.generation, input.snapshot.now),
+        conditions: merge_conditions(&pool.status.conditions, &computed, input.snapshot.now),
         columns: Columns {
             nodes: format!("{}/{}", nodes.ready, nodes.matched),
             tainted: match spec.taints.as_slice() {
@@ -290,12 +293,17 @@ fn class_rows(states: BTreeMap<String, RuntimeClassState>) -> Vec<RuntimeClassSt
     rows
 }
 
-fn build_counts(active: &ActivePool) -> Vec<BuildCount> {
+/// The builds of the nodes, unless all run that of the pool in one revision.
+fn build_counts(input: &ReportInput) -> Vec<BuildCount> {
     let mut rows: BTreeMap<Option<Build>, (BTreeSet<u32>, u32)> = BTreeMap::new();
-    for member in &active.members {
+    for member in &input.active.members {
         let row = rows.entry(member.node.build()).or_default();
         row.0.extend(member.node.os.as_ref().ok().and_then(|version| version.revision));
         row.1 += 1;
+    }
+    let of_pool = |row: (&Option<Build>, &(BTreeSet<u32>, u32))| *row.0 == Some(input.spec.build) && row.1.0.len() <= 1;
+    if rows.len() == 1 && rows.iter().all(of_pool) {
+        return Vec::new();
     }
     let revisions = |seen: &BTreeSet<u32>| match (seen.first(), seen.last()) {
         (Some(low), Some(high)) if low == high => low.to_string(),
@@ -310,12 +318,15 @@ fn build_counts(active: &ActivePool) -> Vec<BuildCount> {
     rows
 }
 
+/// The versions of the kubelets, unless all are the same.
 fn kubelet_counts(active: &ActivePool) -> Vec<KubeletCount> {
     let mut rows: BTreeMap<Option<KubeletVersion>, u32> = BTreeMap::new();
     for member in &active.members {
         *rows.entry(member.node.kubelet.as_ref().ok().copied()).or_default() += 1;
     }
-    rows.into_iter().rev().map(|(version, nodes)| KubeletCount { version: or_unknown(version), nodes }).collect()
+    let differ = rows.len() > 1;
+    let rows = rows.into_iter().rev().filter(|_| differ);
+    rows.map(|(version, nodes)| KubeletCount { version: or_unknown(version), nodes }).collect()
 }
 
 fn or_unknown(version: Option<impl ToString>) -> String {
@@ -331,6 +342,7 @@ fn kubelet_range(active: &ActivePool) -> String {
     }
 }
 
+/// The rendered variants, unless there is one that all nodes run.
 fn config_rows(input: &ReportInput) -> Vec<ConfigStatus> {
     use configs::Rendering;
     let (pool, active) = (input.pool, input.active);
@@ -363,7 +375,12 @@ fn config_rows(input: &ReportInput) -> Vec<ConfigStatus> {
         let (wanted, in_effect) = rows.get(kept.name.as_str()).copied().unwrap_or_default();
         ConfigStatus { wanted, in_effect, ..kept }
     });
-    active.configs.configs.iter().map(row).chain(kept).collect()
+    let rows: Vec<_> = active.configs.configs.iter().map(row).chain(kept).collect();
+    let nodes = active.members.len();
+    match rows.as_slice() {
+        [only] if nodes > 0 && usize::try_from(only.in_effect) == Ok(nodes) => Vec::new(),
+        _ => rows,
+    }
 }
 
 /// The release line of containerd, or `docker`.

@@ -43,7 +43,7 @@ pub fn report(snapshot: &Snapshot, name: &str) -> Option<Report> {
     let status = bounded(WindowsRuntimeProfileStatus {
         observed_generation: Some(view.generation),
         used_by: used_by(snapshot, name),
-        conditions: merge_conditions(&view.status.conditions, &[ready, valid.clone()], view.generation, snapshot.now),
+        conditions: merge_conditions(&view.status.conditions, &[ready, valid.clone()], snapshot.now),
     });
     let changed = !view.status.conditions.iter().any(|old| old.type_ == valid.of.name && old.reason == valid.reason);
     let event = (changed && valid.reason != reason::VALID).then(|| Event {

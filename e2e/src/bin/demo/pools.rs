@@ -44,8 +44,8 @@ pub fn unreported(pools: &[WindowsNodePool], mistakes: Mistakes) -> Vec<String> 
 /// The pools that are not as specified, and whether fewer than `delivered` nodes run their configuration.
 pub fn missing(pools: &[WindowsNodePool], delivered: u32) -> Vec<String> {
     let mut missing: Vec<String> = pools.iter().filter_map(missing_of).collect();
-    let configs = pools.iter().filter_map(|pool| pool.status.as_ref()).flat_map(|status| &status.configs);
-    let in_effect: u32 = configs.map(|config| config.in_effect).sum();
+    let statuses = pools.iter().filter_map(|pool| pool.status.as_ref());
+    let in_effect: u32 = statuses.map(|status| status.nodes.configured).sum();
     if in_effect < delivered {
         missing.push(format!("{in_effect} of {delivered} nodes show the configuration that they took"));
     }

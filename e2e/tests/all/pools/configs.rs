@@ -25,7 +25,7 @@ async fn a_configuration_is_in_effect_when_the_reported_resources_show_it() {
     fixture.apply_pool_and_wait(name, spec(name, json!({ "profileRef": { "name": name } }))).await.unwrap();
     fixture.until_condition(name, "ConfigInEffect", "True", "InEffect").await.unwrap();
     fixture
-        .until_status(name, "one of one", |status| status.configs[0].in_effect == 1 && status.nodes.behind == 0)
+        .until_status(name, "one of one", |status| status.nodes.configured == 1 && status.nodes.behind == 0)
         .await
         .unwrap();
     let pods = || async {
@@ -33,16 +33,15 @@ async fn a_configuration_is_in_effect_when_the_reported_resources_show_it() {
         Ok(status.capacity.unwrap_or_default()["pods"].0.clone())
     };
     assert_eq!(pods().await.unwrap(), "42");
-    assert_eq!(
-        fixture.kubelets.configuration_of("effect-1"),
-        Some(fixture.status(name).await.unwrap().configs[0].name.clone())
-    );
+    let assigned = fixture.node("effect-1").await.unwrap().metadata.annotations.unwrap().remove(CONFIG_ANNOTATION);
+    assert!(assigned.is_some());
+    assert_eq!(fixture.kubelets.configuration_of("effect-1"), assigned);
 
     let more = json!({ "spec": { "kubelet": { "maxPods": 60 } } });
     edit(&fixture.profiles(), name, more).await.unwrap();
     until("the kubelet uses the new configuration", SOON, pods, |pods| pods == "60").await.unwrap();
     fixture.until_condition(name, "ConfigInEffect", "True", "InEffect").await.unwrap();
-    fixture.until_status(name, "one of one", |status| status.configs[0].in_effect == 1).await.unwrap();
+    fixture.until_status(name, "one of one", |status| status.nodes.configured == 1).await.unwrap();
 
     // Its kubelet registers a new Node, with the taint of its configuration.
     fixture.kubelets.delete("effect-1").await.unwrap();

@@ -60,7 +60,7 @@ async fn a_daemon_set_that_relies_on_its_class_gets_no_pod_until_its_template_ha
     let mended = json!({ "nodeSelector": nodes_of("relies"), "tolerations": tolerated() });
     fixture.patch::<DaemonSet>("agent", json!({ "template": { "spec": mended } })).await;
     fixture.until_running_on(&["relies-1"]).await;
-    fixture.until_placed("True", "Placed").await;
+    fixture.until_all_placed().await;
     fixture.check().await;
 }
 
@@ -75,7 +75,7 @@ async fn a_daemon_set_without_the_toleration_gets_no_pod_until_it_has_it() {
 
     fixture.patch::<DaemonSet>("agent", json!({ "template": { "spec": { "tolerations": tolerated() } } })).await;
     fixture.until_running_on(&["barred-1"]).await;
-    fixture.until_placed("True", "Placed").await;
+    fixture.until_all_placed().await;
     fixture.check().await;
 }
 
@@ -96,7 +96,7 @@ async fn a_linux_workload_can_be_scheduled_to_a_windows_node_until_it_selects_li
             json!({ "strategy": { "type": "Recreate", "rollingUpdate": null }, "template": { "spec": linux } }),
         )
         .await;
-    fixture.until_placed("True", "Placed").await;
+    fixture.until_all_placed().await;
     fixture.check().await;
 }
 
@@ -110,7 +110,7 @@ async fn a_linux_pod_on_a_windows_node_is_reported_until_it_is_deleted() {
     assert!(message.contains("Pod stray/app: is for Linux and runs on a Windows node"), "{message}");
     fixture.until_warned("app", "LinuxPodOnWindowsNode").await;
     fixture.delete::<Pod>("app").await;
-    fixture.until_placed("True", "Placed").await;
+    fixture.until_all_placed().await;
     fixture.check().await;
 }
 
@@ -121,7 +121,7 @@ async fn a_pod_that_could_not_be_rescheduled_is_reported_until_it_tolerates_the_
     fixture.create::<Deployment>("app", of_template(pod(IMAGE, fields))).await;
     fixture.until_running_on(&["returns-1"]).await;
     fixture.until_counts([1, 0, 0, 0]).await;
-    fixture.until_placed("True", "Placed").await;
+    fixture.until_all_placed().await;
 
     let taint = |key: &str| json!({ "key": key, "value": "windows", "effect": "NoSchedule" });
     fixture.edit_pool("returns", json!({ "spec": { "taints": [taint("os"), taint("dedicated")] } })).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_pod_that_could_not_be_rescheduled_is_reported_until_it_tolerates_the_
 
     let both = json!([{ "key": "os", "operator": "Exists" }, { "key": "dedicated", "operator": "Exists" }]);
     fixture.patch::<Deployment>("app", json!({ "template": { "spec": { "tolerations": both } } })).await;
-    fixture.until_placed("True", "Placed").await;
+    fixture.until_all_placed().await;
     fixture.until_running_on(&["returns-1"]).await;
     fixture.check().await;
 }
@@ -171,7 +171,7 @@ async fn an_unschedulable_workload_is_reported_while_its_pods_are_pending() {
     fixture.patch::<Deployment>("app", json!({ "template": { "spec": { "nodeSelector": { "disk": null } } } })).await;
     fixture.delete::<Pod>("bare").await;
     fixture.until_running_on(&["waits-1"]).await;
-    fixture.until_placed("True", "Placed").await;
+    fixture.until_all_placed().await;
     fixture.check().await;
 }
 
@@ -204,7 +204,7 @@ async fn a_workload_that_no_pool_can_run_is_reported_at_the_closest_pool() {
         let message = fixture.until_placed("False", "Unschedulable").await;
         assert!(message.contains(part), "{name}: {message}");
         fixture.delete::<Deployment>(name).await;
-        fixture.until_placed("True", "Placed").await;
+        fixture.until_all_placed().await;
     }
     fixture.classes().delete("refused-docker", &DeleteParams::default()).await.unwrap();
     fixture.check().await;
@@ -221,7 +221,7 @@ async fn a_field_that_windows_ignores_is_reported_until_it_is_removed() {
     assert!(message.contains("shareProcessNamespace. Remove them"), "{message}");
 
     fixture.patch::<Deployment>("app", json!({ "template": { "spec": { "shareProcessNamespace": null } } })).await;
-    fixture.until_placed("True", "Placed").await;
+    fixture.until_all_placed().await;
     fixture.check().await;
 }
 
@@ -244,7 +244,7 @@ async fn a_taint_that_an_observing_pool_would_set_is_reported_beforehand() {
     fixture.until_warned("app", "NotReschedulable").await;
 
     fixture.edit_pool("looks", json!({ "spec": { "taints": [taint("os")] } })).await.unwrap();
-    fixture.until_placed("True", "Placed").await;
+    fixture.until_all_placed().await;
     fixture.check().await;
 }
 
@@ -281,7 +281,7 @@ async fn a_pod_with_a_former_selector_of_its_class_is_reported_until_it_is_recre
     let all = Default::default();
     fixture.all::<Pod>().delete_collection(&DeleteParams::default(), &all).await.unwrap();
     fixture.until_running_on(&["carries-2"]).await;
-    fixture.until_placed("True", "Placed").await;
+    fixture.until_all_placed().await;
     fixture.check().await;
 }
 
@@ -302,6 +302,6 @@ async fn memory_limits_above_the_memory_of_the_node_are_reported_on_the_node() {
     fixture.patch::<Deployment>("app", app("2Gi")).await;
     fixture.until_placed("True", "PlacedWithWarnings").await;
     fixture.patch::<Deployment>("app", app("1Gi")).await;
-    fixture.until_placed("True", "Placed").await;
+    fixture.until_all_placed().await;
     fixture.check().await;
 }

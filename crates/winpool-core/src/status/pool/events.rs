@@ -31,7 +31,10 @@ pub fn events(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<E
     let conditions = changes(&plan.pool.status.conditions, &status.conditions).map(|(problem, changed)| {
         event(problem, &changed.reason, "Check", format!("{}: {}", changed.type_, changed.message))
     });
-    cleanup.into_iter().chain(nodes).chain(objects).chain(deliveries).chain(conditions).collect()
+    let resolved = resolved(&plan.pool.status.conditions, &status.conditions).map(|old| {
+        event(false, "ProblemResolved", "Check", format!("{}: {} is no longer reported", old.type_, old.reason))
+    });
+    cleanup.into_iter().chain(nodes).chain(objects).chain(deliveries).chain(conditions).chain(resolved).collect()
 }
 
 /// The message of a cleanup that begins.
@@ -109,14 +112,24 @@ fn changes<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator
         condition_type(condition).is_none_or(|known| known.role == Role::Summary)
             || (unresolved && condition == CONFIG_RENDERED.name)
     };
-    let problem = |condition: &Condition| {
-        condition_type(&condition.type_).is_some_and(|known| known.is_problem(&condition.status, &condition.reason))
-    };
     after.iter().filter(move |new| !follows(&new.type_)).filter_map(move |new| {
         let changed = match before.iter().find(|old| old.type_ == new.type_) {
-            Some(old) => (&old.status, &old.reason) != (&new.status, &new.reason) && (problem(old) || problem(new)),
-            None => problem(new),
+            Some(old) => {
+                (&old.status, &old.reason) != (&new.status, &new.reason) && (is_problem(old) || is_problem(new))
+            }
+            None => is_problem(new),
         };
-        changed.then(|| (problem(new), new))
+        changed.then(|| (is_problem(new), new))
     })
+}
+
+/// The problems whose conditions are absent now, because there is nothing to report. Summaries are omitted.
+fn resolved<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<Item = &'a Condition> {
+    let is_summary = |old: &Condition| condition_type(&old.type_).is_none_or(|known| known.role == Role::Summary);
+    let is_absent = |old: &Condition| !after.iter().any(|new| new.type_ == old.type_);
+    before.iter().filter(move |old| is_problem(old) && !is_summary(old) && is_absent(old))
+}
+
+fn is_problem(condition: &Condition) -> bool {
+    condition_type(&condition.type_).is_some_and(|known| known.is_problem(&condition.status, &condition.reason))
 }

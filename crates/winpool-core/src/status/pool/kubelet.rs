@@ -23,10 +23,10 @@ use crate::{
     text::{counted, some_of},
 };
 
-/// `VersionSkew`.
-pub fn version_skew(input: &ReportInput) -> ComputedCondition {
+/// `VersionSkew`, unless every kubelet is within the policy and in the tables.
+pub fn version_skew(input: &ReportInput) -> Option<ComputedCondition> {
     let Some(api_server) = input.snapshot.api_server else {
-        return VERSION_SKEW.because(reason::UNKNOWN_VERSION, "the version of the API server is not known yet");
+        return Some(VERSION_SKEW.because(reason::UNKNOWN_VERSION, "the version of the API server is not known yet"));
     };
     let (mut newer, mut older, mut unknown) = (Vec::new(), Vec::new(), NodeMessages::default());
     for Member { node, .. } in &input.active.members {
@@ -41,7 +41,7 @@ pub fn version_skew(input: &ReportInput) -> ComputedCondition {
             },
         }
     }
-    let not_checked = newer_than_tables(input).map(|newer| format!(". {newer}")).unwrap_or_default();
+    let not_checked = newer_than_tables(input);
     let newer = about(&VERSION_SKEW, reason::KUBELET_NEWER_THAN_API_SERVER, &newer, |nodes, names| {
         let run = nodes.agree("runs", "run");
         format!(
@@ -54,16 +54,11 @@ pub fn version_skew(input: &ReportInput) -> ComputedCondition {
             "{nodes} {run} a kubelet that is too old for API server {api_server}: {names}. Upgrade or replace the nodes"
         )
     });
-    match worst_of([newer, older, unknown.because(&VERSION_SKEW, reason::UNKNOWN_VERSION)]) {
-        Some(worst) => {
-            ComputedCondition { message: format!("{}{not_checked}. {}", worst.message, input.list()), ..worst }
-        }
-        None => {
-            let list = if not_checked.is_empty() { String::new() } else { format!(". {}", input.list()) };
-            let message = format!("every kubelet is within the policy for API server {api_server}{not_checked}{list}");
-            VERSION_SKEW.because(reason::WITHIN_POLICY, message)
-        }
-    }
+    let Some(worst) = worst_of([newer, older, unknown.because(&VERSION_SKEW, reason::UNKNOWN_VERSION)]) else {
+        return Some(VERSION_SKEW.because(reason::TABLES_END_AT, format!("{}. {}", not_checked?, input.list())));
+    };
+    let parts: Vec<_> = [worst.message].into_iter().chain(not_checked).chain([input.list()]).collect();
+    Some(ComputedCondition { message: parts.join(". "), ..worst })
 }
 
 /// The sentence about kubelets that are newer than the tables.

@@ -16,7 +16,7 @@ use winpool_api::{
 use super::input::{NodeMessages, ReportInput, unreadable};
 use crate::{pool::plan::Member, render::reserve::ConfigState, text::some_of};
 
-/// The reasons of `RuntimeSupported` except `Supported`, worst first.
+/// The reasons of `RuntimeSupported`, worst first.
 const WORST_FIRST: [&str; 5] = [
     reason::HANDLER_UNAVAILABLE,
     reason::TOO_OLD,
@@ -28,8 +28,8 @@ const WORST_FIRST: [&str; 5] = [
 /// A reason of the condition, and the message.
 type Fault = (&'static str, String);
 
-/// `RuntimeSupported`.
-pub fn runtime_supported(input: &ReportInput) -> ComputedCondition {
+/// `RuntimeSupported`, unless every container runtime fits.
+pub fn runtime_supported(input: &ReportInput) -> Option<ComputedCondition> {
     let mut found: BTreeMap<&str, NodeMessages> = BTreeMap::new();
     for member in &input.active.members {
         let handler = missing_handler(input, member).map(|message| (reason::HANDLER_UNAVAILABLE, message));
@@ -37,12 +37,8 @@ pub fn runtime_supported(input: &ReportInput) -> ComputedCondition {
             found.entry(reason).or_default().add(message, [member.node.name.as_str()]);
         }
     }
-    match WORST_FIRST.into_iter().find_map(|reason| Some((reason, found.get(reason)?))) {
-        Some((reason, messages)) => {
-            RUNTIME_SUPPORTED.because(reason, input.with_list(messages)).about(messages.count())
-        }
-        None => RUNTIME_SUPPORTED.because(reason::SUPPORTED, "every container runtime fits its kubelet"),
-    }
+    let (reason, messages) = WORST_FIRST.into_iter().find_map(|reason| Some((reason, found.get(reason)?)))?;
+    Some(RUNTIME_SUPPORTED.because(reason, input.with_list(messages)).about(messages.count()))
 }
 
 /// A handler that a class of the pool names and the node's runtime does not have.

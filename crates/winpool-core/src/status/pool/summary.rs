@@ -194,8 +194,8 @@ fn stored<'a>(pool: &'a Pool, of: &ConditionType) -> Option<&'a Condition> {
 
 /// Whether the pool was Ready in this generation.
 fn was_ready(pool: &Pool) -> bool {
-    let of_generation = |ready: &&Condition| ready.observed_generation == Some(pool.generation);
-    stored(pool, &READY).filter(of_generation).is_some_and(|ready| ready.status == "True")
+    let of_generation = pool.status.observed_generation == Some(pool.generation);
+    of_generation && stored(pool, &READY).is_some_and(|ready| ready.status == "True")
 }
 
 /// Whether the record of a node has all labels and taints of the spec. A node that has just joined has no record.

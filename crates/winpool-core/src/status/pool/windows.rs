@@ -28,20 +28,16 @@ pub fn is_mismatched(spec: &Spec, node: &WindowsNode) -> bool {
     node.build().is_some_and(|build| build != spec.build)
 }
 
-/// `OSMismatch`.
-pub fn os_mismatch(input: &ReportInput) -> ComputedCondition {
+/// `OSMismatch`, if there is one or it is not known.
+pub fn os_mismatch(input: &ReportInput) -> Option<ComputedCondition> {
     let of_nodes = [builds_that_differ(input), pause_images_that_cannot_run(input), revisions_too_old(input)];
     let unknown = unknown_builds(input);
     let about_nodes = of_nodes.iter().chain([&unknown]).any(Option::is_some);
     let images = image_mismatches(input).into_iter();
     let images = images.map(|(kind, message, count)| Some(OS_MISMATCH.because(kind.reason(), message).about(count)));
-    match worst_of(of_nodes.into_iter().chain(images).chain([unknown])) {
-        Some(worst) if about_nodes => {
-            ComputedCondition { message: format!("{}. {}", worst.message, input.list()), ..worst }
-        }
-        Some(worst) => worst,
-        None => OS_MISMATCH.because(reason::MATCHED, format!("every node runs build {}", input.spec.build)),
-    }
+    let worst = worst_of(of_nodes.into_iter().chain(images).chain([unknown]))?;
+    let list = if about_nodes { format!(". {}", input.list()) } else { String::new() };
+    Some(ComputedCondition { message: format!("{}{list}", worst.message), ..worst })
 }
 
 fn builds_that_differ(input: &ReportInput) -> Option<ComputedCondition> {
@@ -129,7 +125,7 @@ fn unknown_builds(input: &ReportInput) -> Option<ComputedCondition> {
     messages.because(&OS_MISMATCH, reason::UNKNOWN_VERSION)
 }
 
-/// The reasons of `OSSupported` except `Supported`, worst first.
+/// The reasons of `OSSupported`, worst first.
 const WORST_FIRST: [&str; 5] = [
     reason::END_OF_LIFE,
     reason::NOT_SUPPORTED_BY_KUBERNETES,
@@ -138,26 +134,24 @@ const WORST_FIRST: [&str; 5] = [
     reason::EXTENDED_SUPPORT_ONLY,
 ];
 
-/// The support of a Windows version: a reason of `OSSupported`, and the message.
+/// What is to be known about the support of a Windows version: a reason of `OSSupported`, and the message.
 type Support = (&'static str, String);
 
-/// `OSSupported`.
-pub fn os_supported(input: &ReportInput) -> ComputedCondition {
+/// `OSSupported`, unless Kubernetes and Microsoft's mainstream support cover every node.
+pub fn os_supported(input: &ReportInput) -> Option<ComputedCondition> {
     let mut found: BTreeMap<&str, NodeMessages> = BTreeMap::new();
     for ((build, kubelet), nodes) in combinations(input) {
         for (reason, message) in support_of(build, kubelet, input.today()) {
-            // Supported nodes are not named.
-            let about = if reason == reason::SUPPORTED { &[][..] } else { &nodes };
-            found.entry(reason).or_default().add(message, about.iter().copied());
+            found.entry(reason).or_default().add(message, nodes.iter().copied());
         }
     }
-    let worst = WORST_FIRST.into_iter().find(|reason| found.contains_key(reason)).unwrap_or(reason::SUPPORTED);
+    let worst = WORST_FIRST.into_iter().find(|reason| found.contains_key(reason))?;
     let count = found.get(worst).map_or(0, NodeMessages::count);
     // Microsoft and Kubernetes may both have ended their support.
     let reported = [worst, reason::END_OF_LIFE, reason::NOT_SUPPORTED_BY_KUBERNETES];
     let mut all = NodeMessages::default();
     reported.into_iter().filter_map(|reason| found.remove(reason)).for_each(|messages| all.extend(messages));
-    OS_SUPPORTED.because(worst, input.with_list(&all)).about(count)
+    Some(OS_SUPPORTED.because(worst, input.with_list(&all)).about(count))
 }
 
 /// The known combinations of build and kubelet in the pool, with the names of the nodes. A pool without nodes has the
@@ -174,7 +168,7 @@ fn combinations<'a>(input: &'a ReportInput) -> BTreeMap<(Option<Build>, Option<M
     found
 }
 
-/// The support of a build by Microsoft and by Kubernetes.
+/// What is to be known about the support of a build by Microsoft and by Kubernetes.
 fn support_of(build: Option<Build>, kubelet: Option<Minor>, today: Date) -> Vec<Support> {
     let unknown = |message| vec![(reason::UNKNOWN_VERSION, message)];
     let Some(build) = build else {
@@ -183,22 +177,22 @@ fn support_of(build: Option<Build>, kubelet: Option<Minor>, today: Date) -> Vec<
     let Some(release) = builds::release(build) else {
         return unknown(format!("build {build} is not in the tables of winpool. Upgrade winpool"));
     };
-    [Some(by_microsoft(release, today)), by_kubernetes(build, kubelet)].into_iter().flatten().collect()
+    [by_microsoft(release, today), by_kubernetes(build, kubelet)].into_iter().flatten().collect()
 }
 
-fn by_microsoft(release: &builds::Release, today: Date) -> Support {
+fn by_microsoft(release: &builds::Release, today: Date) -> Option<Support> {
     let builds::SupportState { lifecycle, until } = builds::support_on(release, today);
     let product = release.product;
     match lifecycle {
         builds::Lifecycle::Ended => {
             let remedy = "Move the workloads to nodes with a supported Windows";
-            (reason::END_OF_LIFE, format!("support of {product} ended on {until}. {remedy}"))
+            Some((reason::END_OF_LIFE, format!("support of {product} ended on {until}. {remedy}")))
         }
-        builds::Lifecycle::EndingSoon => (reason::ENDING_SOON, format!("support of {product} ends on {until}")),
+        builds::Lifecycle::EndingSoon => Some((reason::ENDING_SOON, format!("support of {product} ends on {until}"))),
         builds::Lifecycle::Extended => {
-            (reason::EXTENDED_SUPPORT_ONLY, format!("{product} has extended support only, until {until}"))
+            Some((reason::EXTENDED_SUPPORT_ONLY, format!("{product} has extended support only, until {until}")))
         }
-        builds::Lifecycle::Mainstream => (reason::SUPPORTED, format!("{product} is supported until {until}")),
+        builds::Lifecycle::Mainstream => None,
     }
 }
 

@@ -11,21 +11,20 @@ use winpool_api::{
 use super::input::ReportInput;
 use crate::{
     text::{counted, some_of},
-    workload::{AffectedWorkloads, IssueKind, PoolWorkloads, WorkloadIssue, Workloads},
+    workload::{AffectedWorkloads, IssueKind, WorkloadIssue, Workloads},
 };
 
 /// The maximum number of workloads of each kind in a message.
 const NAMED: usize = 5;
 
-/// The counts; `None` when workloads are not checked.
+/// The counts; `None` without pods, or when workloads are not checked.
 pub fn counts(input: &ReportInput) -> Option<WorkloadCounts> {
     match input.snapshot.workloads {
         Workloads::Off => return None,
         Workloads::Waiting => return input.pool.status.workloads.clone(),
         Workloads::Known(_) => {}
     }
-    let nothing = PoolWorkloads::default();
-    let workloads = input.workloads().unwrap_or(&nothing);
+    let workloads = input.workloads().filter(|workloads| workloads.pods > 0)?;
     let mut classes: Vec<RuntimeClassUse> =
         workloads.classes.iter().map(|(name, pods)| RuntimeClassUse { name: name.clone(), pods: *pods }).collect();
     // Also listed with 0 pods, because a class without pods can be removed.
@@ -33,6 +32,9 @@ pub fn counts(input: &ReportInput) -> Option<WorkloadCounts> {
         if !workloads.classes.contains_key(&class.name) {
             classes.push(RuntimeClassUse { name: class.name.clone(), pods: 0 });
         }
+    }
+    if classes.iter().all(|class| class.pods == workloads.pods) {
+        classes.clear();
     }
     classes.sort_by(|a, b| b.pods.cmp(&a.pods).then_with(|| a.name.cmp(&b.name)));
     Some(WorkloadCounts {
@@ -44,7 +46,7 @@ pub fn counts(input: &ReportInput) -> Option<WorkloadCounts> {
     })
 }
 
-/// `WorkloadsPlaced`; `None` if workloads are not checked.
+/// `WorkloadsPlaced`; `None` if workloads are not checked, or every pod is where it should be.
 pub fn workloads_placed(input: &ReportInput) -> Option<ComputedCondition> {
     match input.snapshot.workloads {
         Workloads::Off => None,
@@ -52,11 +54,11 @@ pub fn workloads_placed(input: &ReportInput) -> Option<ComputedCondition> {
             let message = "the pods are not read yet. If this persists, apply config/default/workloads.yaml";
             Some(WORKLOADS_PLACED.because(reason::NOT_CHECKED, message))
         }
-        Workloads::Known(_) => Some(placed(input)),
+        Workloads::Known(_) => problems(input),
     }
 }
 
-fn placed(input: &ReportInput) -> ComputedCondition {
+fn problems(input: &ReportInput) -> Option<ComputedCondition> {
     let issues: Vec<(IssueKind, &AffectedWorkloads)> = input
         .workloads()
         .into_iter()
@@ -64,15 +66,12 @@ fn placed(input: &ReportInput) -> ComputedCondition {
         .filter(|(kind, _)| !kind.is_os_mismatch())
         .map(|(kind, affected)| (*kind, affected))
         .collect();
-    let Some((worst, affected)) = issues.first() else {
-        let message = "every pod runs on a matching node, and would be scheduled there again";
-        return WORKLOADS_PLACED.because(reason::PLACED, message);
-    };
+    let (worst, affected) = issues.first()?;
     // The first is the reason of the condition.
     let others = issues.iter().skip(1).map(|(kind, affected)| format!("{}: {}", kind.reason(), messages(affected)));
     let message = std::iter::once(messages(affected)).chain(others).collect::<Vec<_>>().join(". ");
     let reason = if worst.is_advice() { reason::PLACED_WITH_WARNINGS } else { worst.reason() };
-    WORKLOADS_PLACED.because(reason, message).about(affected.count)
+    Some(WORKLOADS_PLACED.because(reason, message).about(affected.count))
 }
 
 /// The problems of images that concern `OSMismatch`, each with its message and the number of workloads.
