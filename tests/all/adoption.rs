@@ -149,6 +149,22 @@ fn the_condition_says_what_to_write_in_each_workload_and_how_to_allow_it() {
 }
 
 #[test]
+fn the_condition_says_that_old_pods_remain_of_a_workload_whose_template_has_the_toleration() {
+    let mut model = model(json!({}), json!([]));
+    let tolerating = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
+    model.put(POD, "api-1", pod(json!({})));
+    model.put(DEPLOYMENT, "api", controller(json!({"tolerations": tolerating})));
+    model.converge();
+    let message = condition(&model, "web", "NodesTainted").1;
+    let remedy = "Deployment shop/api: its template has the toleration, but pods of an earlier template remain. Complete the \
+                  rollout, or delete them. Or allow it: ";
+    assert!(message.contains(remedy), "{message}");
+    model.delete(POD, "api-1");
+    model.converge();
+    assert_eq!(taints_of(&model, "win-1"), [NEW]);
+}
+
+#[test]
 fn pods_may_stay_pending_if_the_annotation_names_the_taint() {
     for (annotation, held) in [("os=windows", false), ("os", false), ("os=Windows", true), ("true", true)] {
         let mut model = model(json!({}), json!([]));

@@ -94,7 +94,7 @@ pub fn findings(pool: &WindowsNodePool) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use winpool_api::{ConfigStatus, NodeCounts};
+    use winpool_api::NodeCounts;
 
     use super::*;
     use serde_json::{Value, json};
@@ -103,15 +103,7 @@ mod tests {
         let pending = if mode == "Observe" { json!(["label a on node b"]) } else { json!([]) };
         let mut conditions = vec![condition("Ready", ready, reason, "words")];
         conditions.extend(more.as_array().unwrap().clone());
-        let nodes = NodeCounts { matched: 3, tainted, ..NodeCounts::default() };
-        let config = |number: u32| ConfigStatus {
-            name: number.to_string(),
-            kubelet: "1.34".into(),
-            containerd: "2.1".into(),
-            build: "10.0.20348".into(),
-            wanted: number,
-            in_effect: number,
-        };
+        let nodes = NodeCounts { matched: 3, tainted, configured: 3, ..NodeCounts::default() };
         serde_json::from_value(json!({
             "apiVersion": "winpool.dev/v1alpha1",
             "kind": "WindowsNodePool",
@@ -120,7 +112,6 @@ mod tests {
             "status": {
                 "observedGeneration": 2,
                 "nodes": nodes,
-                "configs": [config(1), config(2)],
                 "pending": { "count": 1, "first": pending },
                 "conditions": conditions,
             },

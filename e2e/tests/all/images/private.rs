@@ -47,8 +47,8 @@ fn of_secrets(control_plane: &ControlPlane) -> Vec<Request> {
 }
 
 /// Waits until the pool has this number of unknown pods.
-async fn until_unknown(cluster: &Cluster, expected: u64) {
-    let unknown = || async { Ok(cluster.pool("private").await?["status"]["workloads"]["unknown"].as_u64()) };
+async fn until_unknown(cluster: &Cluster, expected: u32) {
+    let unknown = || async { Ok(cluster.status("private").await?.workloads.map(|counts| counts.unknown)) };
     until(&format!("{expected} are unknown"), LOOKUP_TIMEOUT, unknown, |now| *now == Some(expected)).await.unwrap();
 }
 

@@ -121,7 +121,7 @@ async fn metrics_count_reconciles_operations_caches_and_the_nodes_of_each_pool()
         ("winpool_registry_images{state=\"pending\"}", 0.0),
         ("winpool_pool_condition{pool=\"web\",condition=\"Ready\",status=\"true\",reason=\"AsSpecified\"}", 1.0),
         ("winpool_pool_condition{pool=\"web\",condition=\"Ready\",status=\"false\",reason=\"AsSpecified\"}", 0.0),
-        ("winpool_pool_condition{pool=\"web\",condition=\"OSMismatch\",status=\"false\",reason=\"Matched\"}", 1.0),
+        ("winpool_pool_condition{pool=\"web\",condition=\"SpecValid\",status=\"true\",reason=\"Valid\"}", 1.0),
     ] {
         assert!((value(series) - expected).abs() < f64::EPSILON, "{series} is {}, not {expected}", value(series));
     }

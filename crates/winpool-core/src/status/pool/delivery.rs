@@ -27,6 +27,7 @@ pub fn rollout<'a>(input: &'a ReportInput) -> Option<&'a RolloutPlan> {
 }
 
 /// How nodes get a configuration that they do not run, as far as it is decided.
+#[derive(Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// The pool does not write.
     Withheld,
@@ -43,12 +44,12 @@ pub enum Delivery {
 }
 
 impl Delivery {
-    /// The delivery of a pool whose agents have completed the rollout, if it has agents. `machines` is
+    /// The delivery of a pool that may not write, and whose agents, if it has any, have completed the rollout. `machines` is
     /// `MachinesTemplated`.
-    pub fn of(input: &ReportInput, machines: Option<&ComputedCondition>) -> Self {
+    pub fn of(withheld: bool, has_agents: bool, machines: Option<&ComputedCondition>) -> Self {
         match machines {
-            _ if input.withheld => Self::Withheld,
-            None if input.spec.rollout.is_some() => Self::AppliedByAgents,
+            _ if withheld => Self::Withheld,
+            None if has_agents => Self::AppliedByAgents,
             None => Self::Manual,
             Some(condition) if condition.reason == reason::ROTATING => Self::MachinesAreReplaced,
             Some(condition) if condition.reason == reason::UP_TO_DATE => Self::MachinesAreCurrent,
@@ -173,4 +174,67 @@ fn halted(input: &ReportInput, progress: &Progress) -> String {
 fn unwritten<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a WriteError)> {
     let failed = input.done.failed().find(|(write, _)| write.action == Action::ApplyNodeConfig);
     failed.map(|(write, error)| (write.object.name.as_str(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use winpool_api::conditions::MACHINES_TEMPLATED;
+
+    use super::*;
+
+    #[test]
+    fn the_delivery_follows_from_the_method_and_the_machines() {
+        let machines = |reason| Some(MACHINES_TEMPLATED.because(reason, ""));
+        let table = [
+            (true, true, None, Delivery::Withheld),
+            (true, false, machines(reason::ROTATING), Delivery::Withheld),
+            (false, false, None, Delivery::Manual),
+            (false, true, None, Delivery::AppliedByAgents),
+            (false, false, machines(reason::ROTATING), Delivery::MachinesAreReplaced),
+            (false, false, machines(reason::ROTATION_PENDING), Delivery::MachinesAreOld),
+            (false, false, machines(reason::UP_TO_DATE), Delivery::MachinesAreCurrent),
+        ];
+        for (withheld, has_agents, machines, expected) in table {
+            assert_eq!(Delivery::of(withheld, has_agents, machines.as_ref()), expected, "{machines:?}");
+        }
+    }
+
+    #[test]
+    fn the_remedy_fits_how_nodes_get_their_configuration() {
+        let current = "Its machine was created from the current template, so something else configures the kubelet, such as the \
+                       machine image or preKubeadmCommands. Remove it, and replace the machine";
+        let table = [
+            (
+                Delivery::Withheld,
+                reason::DIFFERS,
+                "The pool does not write, so its nodes cannot have the rendered configuration",
+            ),
+            (
+                Delivery::Manual,
+                reason::DIFFERS,
+                "Deliver the files of the ConfigMap in annotation winpool.dev/config and restart the kubelet, or find the other \
+                 source of its configuration",
+            ),
+            (
+                Delivery::AppliedByAgents,
+                reason::DIFFERS,
+                "Its agent reports the configuration as applied, so another file or flag overrides it: kubectl describe wnc NODE",
+            ),
+            (
+                Delivery::MachinesAreReplaced,
+                reason::ROLLING_OUT,
+                "Cluster API replaces the machine. See MachinesTemplated",
+            ),
+            (
+                Delivery::MachinesAreOld,
+                reason::NOT_DELIVERED,
+                "A machine gets the configuration when it is created. See MachinesTemplated",
+            ),
+            (Delivery::MachinesAreCurrent, reason::DIFFERS, current),
+        ];
+        for (delivery, reason, remedy) in table {
+            assert_eq!(delivery.reason(reason::DIFFERS), reason, "{remedy}");
+            assert_eq!(delivery.remedy(counted(1, "node")), remedy);
+        }
+    }
 }
