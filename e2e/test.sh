@@ -63,8 +63,8 @@ build_windows() {
 
 # The programs of the workspace are built together with the tests, so that every crate is built once.
 tests() {
-  # Two more tests run while two wait for a condition.
-  RUST_TEST_THREADS=${RUST_TEST_THREADS:-4} WINPOOL_BINARY=$(realpath "$target" 2>/dev/null || echo "$PWD/target")/debug/winpool \
+  # Four more tests run while two wait for a condition.
+  RUST_TEST_THREADS=${RUST_TEST_THREADS:-6} WINPOOL_BINARY=$(realpath "$target" 2>/dev/null || echo "$PWD/target")/debug/winpool \
     "$cargo" test --workspace --no-fail-fast "$@"
 }
 
