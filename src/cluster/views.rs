@@ -22,7 +22,7 @@ use winpool_core::{
 };
 
 /// The fields of an object that the rules read.
-pub trait View: Named + Send + Sync + Sized + 'static {
+pub trait View: Named + PartialEq + Send + Sync + Sized + 'static {
     /// The type of the watched object.
     type Object: Send;
     /// The kind.
@@ -35,7 +35,9 @@ pub trait View: Named + Send + Sync + Sized + 'static {
         None
     }
     /// Whether the objects do not differ for the rules.
-    fn is_equivalent_to(&self, other: &Self) -> bool;
+    fn is_equivalent_to(&self, other: &Self) -> bool {
+        self == other
+    }
 }
 
 impl View for Pod {
@@ -46,9 +48,6 @@ impl View for Pod {
     fn read(object: core::Pod, shared: &mut Shared) -> Self {
         Self::read(object, shared)
     }
-    fn is_equivalent_to(&self, other: &Self) -> bool {
-        self == other
-    }
 }
 
 impl<T: PodController + Send + 'static> View for ControllerView<T> {
@@ -58,9 +57,6 @@ impl<T: PodController + Send + 'static> View for ControllerView<T> {
 
     fn read(object: T, shared: &mut Shared) -> Self {
         Self::read(object, shared)
-    }
-    fn is_equivalent_to(&self, other: &Self) -> bool {
-        self.controller == other.controller
     }
 }
 
@@ -97,14 +93,11 @@ impl View for SandboxEvent {
             report: about_image.map(|message| RuntimeReport::incompatible(&message)),
         }
     }
-    fn is_equivalent_to(&self, other: &Self) -> bool {
-        self == other
-    }
 }
 
-/// Views without shared values: the watched object, the kind, how it is read, its resource version, and the equivalence.
+/// Views without shared values: the watched object, the kind, how it is read, and its resource version.
 macro_rules! views {
-    ($($view:ty: $object:ty, $kind:expr, $read:expr, $version:expr, $equivalent:expr;)*) => {
+    ($($view:ty: $object:ty, $kind:expr, $read:expr, $version:expr;)*) => {
         $(impl View for $view {
             type Object = $object;
             const KIND: Kind = $kind;
@@ -117,39 +110,44 @@ macro_rules! views {
                 let version: for<'a> fn(&'a Self) -> Option<&'a str> = $version;
                 version(self)
             }
-            fn is_equivalent_to(&self, other: &Self) -> bool {
-                ($equivalent)(self, other)
-            }
         })*
     };
 }
 
-// Reading a dynamic object never fails, also if it was stored under another schema or has another structure.
-views! {
-    WindowsNode: Node, Kind::NODE, Self::from, |node| Some(&node.resource_version), Self::is_equivalent_to;
-    Pool: DynamicObject, Kind::POOL, Self::from_object, |pool| Some(&pool.resource_version), Self::is_equivalent_to;
-    ProfileView: DynamicObject, Kind::PROFILE, Self::from_object,
-        |profile| Some(&profile.resource_version), Self::is_equivalent_to;
-    RuntimeClassView: RuntimeClass, Kind::RUNTIME_CLASS, Self::from,
-        |class| class.object.metadata.resource_version.as_deref(), Self::is_equivalent_to;
-    ConfigMapView: ConfigMap, Kind::CONFIG_MAP, Self::from, |map| Some(&map.resource_version), Self::is_equivalent_to;
-    NodeConfigView: DynamicObject, Kind::NODE_CONFIG, Self::from_object,
-        |config| Some(&config.resource_version), Self::is_equivalent_to;
-    MemoryDefaults: LimitRange, Kind::LIMIT_RANGE, Self::from, |_| None, Self::eq;
-    ClusterView: DynamicObject, Kind::CLUSTER, |object| Self::from_object(&object), |_| None, Self::eq;
-    MachineSetView: DynamicObject, Kind::MACHINE_SET, |object| Self::from_object(&object), |_| None, Self::eq;
-    MachineView: DynamicObject, Kind::MACHINE, |object| Self::from_object(&object), |_| None, Self::eq;
-    MachineGroup: DynamicObject, Kind::MACHINE_DEPLOYMENT, |object| Self::from_object(GroupKind::Deployment, object),
-        version_of, Self::is_equivalent_to;
-    MachinePoolView: DynamicObject, Kind::MACHINE_POOL, |object| Self(MachineGroup::from_object(GroupKind::Pool, object)),
-        |pool| version_of(&pool.0), |one: &Self, other: &Self| one.0.is_equivalent_to(&other.0);
-    // Templates are created and deleted, not changed.
-    TemplateView: DynamicObject, Kind::KUBEADM_CONFIG_TEMPLATE, |object| Self::from_object(GroupKind::Deployment, object),
-        |_| None, Self::eq;
-    KubeadmConfigView: DynamicObject, Kind::KUBEADM_CONFIG,
-        |object| Self(TemplateView::from_object(GroupKind::Pool, object)), |_| None, Self::eq;
+impl View for WindowsNode {
+    type Object = Node;
+    const KIND: Kind = Kind::NODE;
+    type Shared = ();
+
+    fn read(object: Node, (): &mut ()) -> Self {
+        object.into()
+    }
+    fn resource_version(&self) -> Option<&str> {
+        Some(&self.resource_version)
+    }
+    fn is_equivalent_to(&self, other: &Self) -> bool {
+        self.is_equivalent_to(other)
+    }
 }
 
-fn version_of(group: &MachineGroup) -> Option<&str> {
-    Some(&group.resource_version)
+// Reading a dynamic object never fails, also if it was stored under another schema or has another structure.
+views! {
+    Pool: DynamicObject, Kind::POOL, Self::from_object, |pool| Some(&pool.resource_version);
+    ProfileView: DynamicObject, Kind::PROFILE, Self::from_object, |profile| Some(&profile.resource_version);
+    RuntimeClassView: RuntimeClass, Kind::RUNTIME_CLASS, Self::from, |class| Some(&class.resource_version);
+    ConfigMapView: ConfigMap, Kind::CONFIG_MAP, Self::from, |map| Some(&map.resource_version);
+    NodeConfigView: DynamicObject, Kind::NODE_CONFIG, Self::from_object, |config| Some(&config.resource_version);
+    MemoryDefaults: LimitRange, Kind::LIMIT_RANGE, Self::from, |_| None;
+    ClusterView: DynamicObject, Kind::CLUSTER, |object| Self::from_object(&object), |_| None;
+    MachineSetView: DynamicObject, Kind::MACHINE_SET, |object| Self::from_object(&object), |_| None;
+    MachineView: DynamicObject, Kind::MACHINE, |object| Self::from_object(&object), |_| None;
+    MachineGroup: DynamicObject, Kind::MACHINE_DEPLOYMENT, |object| Self::from_object(GroupKind::Deployment, object),
+        |group| Some(&group.resource_version);
+    MachinePoolView: DynamicObject, Kind::MACHINE_POOL, |object| Self(MachineGroup::from_object(GroupKind::Pool, object)),
+        |pool| Some(&pool.0.resource_version);
+    // Templates are created and deleted, not changed.
+    TemplateView: DynamicObject, Kind::KUBEADM_CONFIG_TEMPLATE, |object| Self::from_object(GroupKind::Deployment, object),
+        |_| None;
+    KubeadmConfigView: DynamicObject, Kind::KUBEADM_CONFIG,
+        |object| Self(TemplateView::from_object(GroupKind::Pool, object)), |_| None;
 }

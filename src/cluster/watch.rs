@@ -251,7 +251,7 @@ mod tests {
         ])
         .await;
         assert_eq!(changes, ["a: - -> web"]);
-        assert_eq!(store.get("a").unwrap().resource_version, "2", "the next patch needs the new version");
+        assert_eq!(&*store.get("a").unwrap().resource_version, "2", "the next patch needs the new version");
     }
 
     #[tokio::test]

@@ -30,5 +30,5 @@ pub mod workload;
 
 pub use decode::{decode, decoding_problem};
 pub use foreign_text::ForeignText;
-pub use objects::{Named, Objects};
+pub use objects::{Named, Objects, ResourceVersion};
 pub use problem::{Explanation, Problem, is_within, join};

@@ -12,7 +12,9 @@ use winpool_api::{
     names::{annotation, label, manager},
 };
 
-use super::{ForeignText, Named, kubernetes::quantity::Quantity, record::SignedRecord, release_labels};
+use super::{
+    ForeignText, Named, ResourceVersion, kubernetes::quantity::Quantity, record::SignedRecord, release_labels,
+};
 
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // fields without a comment are as in Kubernetes
@@ -22,7 +24,7 @@ pub struct WindowsNode {
     /// `status.nodeInfo.systemUUID`; empty if it is not reported.
     pub system_uuid: String,
     /// The `resourceVersion`, for optimistic locking.
-    pub resource_version: String,
+    pub resource_version: ResourceVersion,
     /// The `creationTimestamp`.
     pub created: Option<Timestamp>,
     pub labels: BTreeMap<String, String>,
@@ -137,7 +139,7 @@ impl WindowsNode {
     /// Whether the nodes are equal except for heartbeats and `resourceVersion`.
     pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let Self { labels, labels_writer, taints_writer, .. } = self;
-        self.resource_version == other.resource_version
+        *self.resource_version == *other.resource_version
             || (self.differs_in_labels_at_most(other)
                 && (labels, labels_writer, taints_writer)
                     == (&other.labels, &other.labels_writer, &other.taints_writer))
@@ -200,7 +202,7 @@ impl From<Node> for WindowsNode {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
             system_uuid: info.system_uuid,
-            resource_version: metadata.resource_version.unwrap_or_default(),
+            resource_version: metadata.resource_version.into(),
             created: metadata.creation_timestamp.map(|time| time.0),
             labels: metadata.labels.unwrap_or_default(),
             taints: spec.taints.unwrap_or_default(),

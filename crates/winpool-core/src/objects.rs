@@ -1,6 +1,33 @@
 //! The objects of one kind, ordered by name, in a copy-on-write list.
 
-use std::{slice, sync::Arc};
+use std::{ops::Deref, slice, sync::Arc};
+
+/// The `resourceVersion` of an object. All are equal, because the rules do not depend on it: so objects are equal if they do not
+/// differ in anything else.
+#[derive(Clone, Debug, Default)]
+pub struct ResourceVersion(String);
+
+impl From<Option<String>> for ResourceVersion {
+    fn from(version: Option<String>) -> Self {
+        Self(version.unwrap_or_default())
+    }
+}
+
+impl Deref for ResourceVersion {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq for ResourceVersion {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for ResourceVersion {}
 
 /// An object with a name that is unique among the objects of its kind.
 pub trait Named {

@@ -39,7 +39,7 @@ use winpool_api::{
 };
 
 use self::{machines::MachineRules, rollout::RolloutRules};
-use super::{Named, Problem, kubernetes::quantity::Quantity, node::WindowsNode};
+use super::{Named, Problem, ResourceVersion, kubernetes::quantity::Quantity, node::WindowsNode};
 
 /// A `WindowsNodePool`, parsed once when it is received.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,7 @@ use super::{Named, Problem, kubernetes::quantity::Quantity, node::WindowsNode};
 pub struct Pool {
     pub name: String,
     pub uid: String,
-    pub resource_version: String,
+    pub resource_version: ResourceVersion,
     pub generation: i64,
     /// The `creationTimestamp`. The older pool takes precedence.
     pub created: Option<Timestamp>,
@@ -143,7 +143,7 @@ impl Pool {
             status: check::status(data.get("status")),
             name,
             uid: metadata.uid.unwrap_or_default(),
-            resource_version: metadata.resource_version.unwrap_or_default(),
+            resource_version: metadata.resource_version.into(),
             generation: metadata.generation.unwrap_or_default(),
             created: metadata.creation_timestamp.map(|time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -157,7 +157,7 @@ impl Pool {
         Self {
             name: name.to_owned(),
             uid: String::new(),
-            resource_version: String::new(),
+            resource_version: ResourceVersion::default(),
             generation: 0,
             created: None,
             deleting: true,
@@ -209,11 +209,5 @@ impl Pool {
     /// The order of precedence: older pools first, then by name.
     pub fn precedence(&self) -> (Option<Timestamp>, &str) {
         (self.created, &self.name)
-    }
-
-    /// Whether the pools are equal except for `resourceVersion`.
-    pub fn is_equivalent_to(&self, other: &Self) -> bool {
-        let versionless = |pool: &Self| Self { resource_version: String::new(), ..pool.clone() };
-        versionless(self) == versionless(other)
     }
 }

@@ -266,7 +266,7 @@ impl<'a> Inputs<'a> {
         let desired = self.configs.stored_for(self.snapshot, node);
         let current =
             self.config(node).filter(|config| config.is_for(&node.uid)).and_then(|config| config.spec.as_ref());
-        let version = self.config(node).map(|config| config.resource_version.as_str());
+        let version = self.config(node).map(|config| &*config.resource_version);
         let apply = |spec: &WindowsNodeConfigSpec| Write::apply_node_config(&node.name, version, spec);
         match (action, desired, current) {
             (Some(Action::Assign(disruption)), Some(map), _) => vec![apply(&WindowsNodeConfigSpec {

@@ -7,7 +7,7 @@ use winpool_api::{WindowsNodeConfigSpec, WindowsNodeConfigStatus};
 
 use super::{check, rollout::Assigned};
 use crate::{
-    Named,
+    Named, ResourceVersion,
     kind::Kind,
     node::WindowsNode,
     operation::{Action, Object, Write},
@@ -19,7 +19,7 @@ use crate::{
 pub struct NodeConfigView {
     pub name: String,
     pub uid: String,
-    pub resource_version: String,
+    pub resource_version: ResourceVersion,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// What the operator wrote; `None` if it was stored with another schema.
@@ -41,7 +41,7 @@ impl NodeConfigView {
         Self {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
-            resource_version: metadata.resource_version.unwrap_or_default(),
+            resource_version: metadata.resource_version.into(),
             deleting: metadata.deletion_timestamp.is_some(),
             spec: serde_json::from_value(data.get("spec").cloned().unwrap_or_default()).ok(),
             status: check::status(data.get("status")),
@@ -81,11 +81,5 @@ impl NodeConfigView {
     /// Deletes it.
     pub fn delete(&self) -> Write {
         Write::delete(Action::DeleteNodeConfig, Object::new(Kind::NODE_CONFIG, &self.name).with_uid(&self.uid))
-    }
-
-    /// Whether the objects differ in `resourceVersion` at most.
-    pub fn is_equivalent_to(&self, other: &Self) -> bool {
-        let versionless = |config: &Self| Self { resource_version: String::new(), ..config.clone() };
-        versionless(self) == versionless(other)
     }
 }

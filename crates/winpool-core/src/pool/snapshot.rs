@@ -22,7 +22,7 @@ use super::{
     membership::Membership,
 };
 use crate::{
-    ForeignText, Named, Objects, Problem,
+    ForeignText, Named, Objects, Problem, ResourceVersion,
     kind::Kind,
     node::{WindowsNode, last_other_writer},
     operation::{Rejection, Unwritten, Write},
@@ -124,7 +124,7 @@ impl Snapshot {
 pub struct ProfileView {
     pub name: String,
     pub uid: String,
-    pub resource_version: String,
+    pub resource_version: ResourceVersion,
     pub generation: i64,
     /// The parsed spec, or its problems.
     pub profile: Result<Profile, Vec<Problem>>,
@@ -145,25 +145,21 @@ impl ProfileView {
         Self {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
-            resource_version: metadata.resource_version.unwrap_or_default(),
+            resource_version: metadata.resource_version.into(),
             generation: metadata.generation.unwrap_or_default(),
             profile: check::profile(data.get("spec").cloned().unwrap_or_default()),
             status: check::status(data.get("status")),
         }
-    }
-
-    /// Whether the profiles are equal except for `resourceVersion`.
-    pub fn is_equivalent_to(&self, other: &Self) -> bool {
-        let versionless = |profile: &Self| Self { resource_version: String::new(), ..profile.clone() };
-        versionless(self) == versionless(other)
     }
 }
 
 /// A RuntimeClass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuntimeClassView {
-    /// The object without its managed fields.
+    /// The object without its managed fields and its version.
     pub object: node::RuntimeClass,
+    /// Its version.
+    pub resource_version: ResourceVersion,
     /// The last field manager other than winpool that wrote the class.
     pub other_writer: Option<ForeignText>,
 }
@@ -171,7 +167,8 @@ pub struct RuntimeClassView {
 impl From<node::RuntimeClass> for RuntimeClassView {
     fn from(mut object: node::RuntimeClass) -> Self {
         let managed = object.metadata.managed_fields.take().unwrap_or_default();
-        Self { object, other_writer: last_other_writer(&managed, manager::OBJECTS) }
+        let resource_version = object.metadata.resource_version.take().into();
+        Self { object, resource_version, other_writer: last_other_writer(&managed, manager::OBJECTS) }
     }
 }
 
@@ -203,16 +200,6 @@ impl RuntimeClassView {
         let by_build = selector.get(label::WINDOWS_BUILD).and_then(|build| build.parse().ok());
         by_build.or_else(|| selector.keys().find_map(|key| release_labels::build_of(key)))
     }
-
-    /// Whether the classes are equal except for `resourceVersion`.
-    pub fn is_equivalent_to(&self, other: &Self) -> bool {
-        let versionless = |class: &Self| {
-            let mut class = class.clone();
-            class.object.metadata.resource_version = None;
-            class
-        };
-        versionless(self) == versionless(other)
-    }
 }
 
 /// A managed ConfigMap.
@@ -221,7 +208,7 @@ impl RuntimeClassView {
 pub struct ConfigMapView {
     pub name: String,
     pub uid: String,
-    pub resource_version: String,
+    pub resource_version: ResourceVersion,
     /// The pool of the configuration.
     pub pool: Option<String>,
     /// The settings in its files, by key.
@@ -249,12 +236,6 @@ impl ConfigMapView {
     pub fn delete(&self) -> Write {
         Write::delete_config_map(&self.name, &self.uid)
     }
-
-    /// Whether the ConfigMaps are equal except for `resourceVersion`.
-    pub fn is_equivalent_to(&self, other: &Self) -> bool {
-        let versionless = |map: &Self| Self { resource_version: String::new(), ..map.clone() };
-        versionless(self) == versionless(other)
-    }
 }
 
 impl From<ConfigMap> for ConfigMapView {
@@ -266,7 +247,7 @@ impl From<ConfigMap> for ConfigMapView {
         Self {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
-            resource_version: metadata.resource_version.unwrap_or_default(),
+            resource_version: metadata.resource_version.into(),
             digest: settings::digest(&settings),
             settings,
             rendered_from: recorded.iter().flat_map(|digests| digests.split(',')).map(str::to_owned).collect(),

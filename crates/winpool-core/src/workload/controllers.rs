@@ -11,7 +11,7 @@ use super::{Controller, PodController, Shared};
 use crate::{Named, Objects};
 
 /// An object of kind `T` that creates pods.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct ControllerView<T> {
     /// The fields that the rules read.
     pub controller: Arc<Controller>,

@@ -188,7 +188,7 @@ impl RuntimeReport {
 }
 
 /// The kinds of objects that create pods.
-pub trait PodController {
+pub trait PodController: PartialEq {
     const KIND: Kind;
     /// The metadata, the spec of the pods, and whether it creates pods.
     fn parts(self) -> (ObjectMeta, Option<core::PodSpec>, bool);

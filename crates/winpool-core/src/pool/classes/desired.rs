@@ -179,7 +179,7 @@ impl<'a> DesiredClass<'a> {
     /// Applies the class to the observed version of the existing class, or creates it.
     pub fn apply(&self, existing: Option<&RuntimeClassView>, change: &str, fields: Vec<FieldWrite>) -> Write {
         let object = object(self.name, existing);
-        let (version, change) = (existing.map(version), change.to_owned());
+        let (version, change) = (existing.map(|class| &*class.resource_version), change.to_owned());
         Write { fields, ..Write::apply(Action::ApplyRuntimeClass, object, version, self.body(), change) }
     }
 }
@@ -188,11 +188,6 @@ impl<'a> DesiredClass<'a> {
 pub fn object(name: &str, existing: Option<&RuntimeClassView>) -> Object {
     let uid = existing.and_then(|existing| existing.object.metadata.uid.clone());
     Object { uid, ..Object::new(Kind::RUNTIME_CLASS, name) }
-}
-
-/// The version of a class for its next write.
-pub fn version(class: &RuntimeClassView) -> &str {
-    class.object.metadata.resource_version.as_deref().unwrap_or_default()
 }
 
 /// The tolerations for the taints of the pools, and those in their specs.

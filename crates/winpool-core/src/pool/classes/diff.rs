@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1 as core;
 use serde_json::{Map, Value, json};
 use winpool_api::{Taint, TaintEffect, TaintKey, names::label};
 
-use super::desired::{DesiredClass, object, version};
+use super::desired::{DesiredClass, object};
 use crate::{
     Named,
     kind::Kind,
@@ -83,7 +83,7 @@ fn strip(existing: &RuntimeClassView, keeps: impl Fn(ClassMap, &str) -> bool) ->
         body["overhead"] = json!({"podFixed": amounts});
     }
     let object = object(existing.name(), Some(existing));
-    Some(Write::merge(Action::StripRuntimeClass, object, version(existing), body))
+    Some(Write::merge(Action::StripRuntimeClass, object, &existing.resource_version, body))
 }
 
 /// Restores the state of a class before its adoption: first removes keys from its maps, then applies the rest. `None`
@@ -110,7 +110,7 @@ pub fn restored(class: &RuntimeClassView) -> Option<(Option<Write>, Write)> {
     }
     let change = "restore the state before the adoption".to_owned();
     let object = object(class.name(), Some(class));
-    Some((strip, Write::apply(Action::ApplyRuntimeClass, object, Some(version(class)), body, change)))
+    Some((strip, Write::apply(Action::ApplyRuntimeClass, object, Some(&class.resource_version), body, change)))
 }
 
 impl RuntimeClassView {

@@ -15,7 +15,7 @@ use winpool_api::{
     names::{annotation, label, manager},
 };
 
-use crate::{ForeignText, Named, kind::Kind, node::last_other_writer};
+use crate::{ForeignText, Named, ResourceVersion, kind::Kind, node::last_other_writer};
 
 /// A group of machines of one template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,7 +69,7 @@ pub struct MachineGroup {
     pub namespace: String,
     pub name: String,
     pub uid: String,
-    pub resource_version: String,
+    pub resource_version: ResourceVersion,
     pub labels: BTreeMap<String, String>,
     /// The labels of its machines.
     pub machine_labels: BTreeMap<String, String>,
@@ -286,7 +286,7 @@ impl MachineGroup {
             annotations: metadata.annotations.into_iter().flatten().filter(|(key, _)| is_read(key)).collect(),
             namespace,
             uid: metadata.uid.unwrap_or_default(),
-            resource_version: metadata.resource_version.unwrap_or_default(),
+            resource_version: metadata.resource_version.into(),
             cluster: cluster_name,
             managed,
             version: template.spec.version.unwrap_or_default(),
@@ -295,12 +295,6 @@ impl MachineGroup {
             infrastructure,
             replicas: part::<Replicas>(&object.data, "status").replicas.or(replicas).unwrap_or_default(),
         }
-    }
-
-    /// Whether the groups are equal except for `resourceVersion`.
-    pub fn is_equivalent_to(&self, other: &Self) -> bool {
-        let versionless = |group: &Self| Self { resource_version: String::new(), ..group.clone() };
-        versionless(self) == versionless(other)
     }
 }
 
