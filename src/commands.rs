@@ -14,12 +14,14 @@ mod migrate;
 pub mod output;
 mod plan;
 mod policies;
+mod pools;
 mod program;
 mod progress;
 mod registry;
 pub mod render;
 mod run;
 mod signals;
+mod status;
 mod workloads;
 
 use std::process::ExitCode;
@@ -49,6 +51,8 @@ enum Command {
     Policies(policies::Args),
     /// Print what the operator would apply for the resources in files (works offline)
     Render(render::Args),
+    /// Print what is wrong with the pools of a cluster, the worst first, and how far rollouts are (read-only)
+    Status(status::Args),
     /// Print what would change in the cluster, or what an upgrade would break (read-only)
     Plan(plan::Args),
     /// Check manifests of workloads, Services and winpool resources for Windows nodes (works offline)
@@ -84,6 +88,7 @@ impl Cli {
             Command::Crds(args) => crds::run(args),
             Command::Policies(args) => policies::run(args),
             Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
+            Command::Status(args) => status::run(args),
             Command::Plan(args) => plan::run(args),
             Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
             Command::Migrate(args) => migrate::run(args),
