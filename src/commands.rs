@@ -65,8 +65,11 @@ enum Command {
     Cleanup(cleanup::Args),
     /// Explain a code of winpool lint, a condition or a reason
     Explain(explain::Args),
-    /// Print the completion script of a shell
+    /// Print the completion script of a shell, or of kubectl
     Completions(completions::Args),
+    /// Print the words that complete a command line, for completion scripts
+    #[command(name = "__complete", hide = true)]
+    Complete(completions::CompleteArgs),
     /// Write the manual pages
     Man(completions::ManArgs),
 }
@@ -81,7 +84,7 @@ impl Cli {
     /// Runs the command, prints its failure to stderr and returns the exit status.
     pub fn run(self) -> ExitCode {
         // The operator logs the warning.
-        let warning = tables::old(today()).filter(|_| !matches!(self.command, Command::Run(_)));
+        let warning = tables::old(today()).filter(|_| !matches!(self.command, Command::Run(_) | Command::Complete(_)));
         warning.iter().for_each(|text| input::note(text));
         let result = match self.command {
             Command::Run(args) => run::run(args),
@@ -96,6 +99,7 @@ impl Cli {
             Command::Cleanup(args) => cleanup::run(args),
             Command::Explain(args) => explain::run(args),
             Command::Completions(args) => completions::run(&args),
+            Command::Complete(args) => completions::complete(&args),
             Command::Man(args) => completions::write_manual(&args),
         };
         match result {

@@ -48,7 +48,7 @@ const KEPT_LABELS: &str = "the labels of runs.winpool.dev/ are not removed, beca
 )]
 pub(super) struct Args {
     /// Clean up this pool only; may be repeated [default: all pools]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "POOL")]
     pool: Vec<String>,
     /// Print what would be removed, and write nothing
     #[arg(long)]

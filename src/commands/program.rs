@@ -19,7 +19,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("adopt", &["", "--out pools --pool-label team", "--nodes cluster.yaml -o json"]),
     ("cleanup", &["--dry-run", "--pool web-2022", "--yes"]),
     ("explain", &["", "WouldStrand", "NodesTainted/Contested", "host-network"]),
-    ("completions", &["bash > /etc/bash_completion.d/winpool", "powershell"]),
+    (
+        "completions",
+        &["bash > /etc/bash_completion.d/winpool", "powershell", "--kubectl > /usr/local/bin/kubectl_complete-winpool"],
+    ),
     ("man", &["--out /usr/local/share/man/man1"]),
 ];
 

@@ -51,7 +51,9 @@ impl Reader {
     async fn snapshot(&self, pools: Objects<Pool>, notes: &mut Vec<String>) -> Option<Snapshot> {
         let needs_pods = self.requested(&pools).any(|pool| overview::needs_pods(pool));
         let read = cluster::list_snapshot_of(&self.client, &self.namespace, pools).await;
-        let snapshot = read.map_err(|error| notes.push(format!("the affected nodes are not listed: {error}"))).ok()?;
+        let snapshot = read
+            .map_err(|error| notes.push(format!("the affected nodes and the nodes in no pool are not listed: {error}")))
+            .ok()?;
         // Without the key, the record of a node says to which pool it belongs, as in `winpool cleanup --trust-records`.
         let key = cluster::read_key(&self.client, &self.namespace).await;
         let ownership = Arc::new(key.map_or(Ownership::TrustAll, Ownership::signed));

@@ -199,9 +199,14 @@ fn found(pool: &Pool) -> impl Iterator<Item = (&'static ConditionType, &Conditio
     stored.filter(|(of, condition)| of.role != Role::Summary && of.is_problem(&condition.status, &condition.reason))
 }
 
+/// The generation that the status is for; `None` if the operator has not written it. -1 is the default of the schema.
+fn observed_generation(pool: &Pool) -> Option<i64> {
+    pool.status.observed_generation.filter(|generation| *generation > 0)
+}
+
 /// That the status is not that of the spec.
 fn not_reconciled(pool: &Pool, places: &commands::Places) -> Option<Problem> {
-    let (reason, harm, message) = match pool.status.observed_generation {
+    let (reason, harm, message) = match observed_generation(pool) {
         None => (
             "NotReconciled",
             Harm::NotApplied,

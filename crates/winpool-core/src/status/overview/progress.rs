@@ -7,7 +7,7 @@ use winpool_api::{
     names::reason,
 };
 
-use super::{known, stored};
+use super::{known, observed_generation, stored};
 use crate::pool::{
     Pool,
     delivery::DeliveryState,
@@ -115,5 +115,5 @@ fn is_running(pool: &Pool) -> bool {
                 && of.reason(&condition.reason).is_some_and(|row| row.next == Next::Proceeds)
         })
     });
-    pool.status.observed_generation.is_none_or(|observed| observed < pool.generation) || applying || proceeds
+    observed_generation(pool).is_none_or(|observed| observed < pool.generation) || applying || proceeds
 }

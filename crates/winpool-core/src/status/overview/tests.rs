@@ -93,12 +93,20 @@ fn only_the_requested_pools_are_reported() {
 fn a_status_that_is_missing_or_of_an_earlier_spec_is_a_problem() {
     let mut outdated = status(&[ready()]);
     outdated["observedGeneration"] = json!(1);
-    let overview = overview(vec![pool("new", Value::Null), pool("old", outdated)]);
+    let overview = overview(vec![
+        pool("default", json!({ "observedGeneration": -1 })),
+        pool("new", Value::Null),
+        pool("old", outdated),
+    ]);
     assert_eq!(
         order(&overview),
-        [("new", vec!["Operator/NotReconciled".to_owned()]), ("old", vec!["Operator/StatusOutdated".to_owned()])]
+        [
+            ("default", vec!["Operator/NotReconciled".to_owned()]),
+            ("new", vec!["Operator/NotReconciled".to_owned()]),
+            ("old", vec!["Operator/StatusOutdated".to_owned()])
+        ]
     );
-    let [missing, outdated] = [0, 1].map(|index| &overview.pools[index].problems[0]);
+    let [missing, outdated] = [0, 2].map(|index| &overview.pools[index].problems[0]);
     assert!(outdated.message.starts_with("the status is for generation 1, and the spec has generation 2"));
     assert_eq!(
         missing.commands,

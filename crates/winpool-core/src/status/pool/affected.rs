@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use winpool_api::names::reason;
 
-use super::{input::names, kubelet, windows};
+use super::{
+    input::{NodeMessages, ReportInput, names},
+    kubelet, runtime, windows,
+};
 use crate::{
+    operation::Done,
     pool::{
-        Snapshot, Spec,
-        plan::{ActivePool, Member, Phase, Plan},
+        Snapshot,
+        plan::{ActivePool, Phase, Plan},
     },
     render::reserve::ConfigState,
-    workload::{PoolWorkloads, Workloads},
+    workload::{AffectedWorkloads, PoolWorkloads},
 };
 
 /// What a problem affects, as far as it is known.
@@ -25,66 +29,65 @@ pub struct Affected {
     pub workload_count: usize,
 }
 
-/// What the predicates on members depend on.
-struct Input<'a> {
-    snapshot: &'a Snapshot,
-    spec: &'a Spec,
-    active: &'a ActivePool,
-    reason: &'a str,
-}
+/// The nodes that a problem with this reason affects.
+type Nodes = for<'a> fn(&'a ReportInput, &'a str) -> Vec<&'a str>;
 
-/// Whether a condition's problem affects a member, by the type of the condition.
-type Affects = fn(&Input, &Member) -> bool;
-
-const NODES: &[(&str, Affects)] = &[
-    ("ConfigInEffect", has_other_configuration),
-    ("NodesAssigned", is_held_or_shared),
-    ("NodesTainted", |input, member| member.has(input.reason) || (!input.has_obstacles() && !member.is_tainted())),
-    ("OSMismatch", |input, member| {
-        input.reason == reason::NODE_BUILD_DIFFERS && windows::is_mismatched(input.spec, &member.node)
+/// The nodes by the type of the condition.
+const NODES: &[(&str, Nodes)] = &[
+    ("ConfigInEffect", with_other_configuration),
+    ("NodesAssigned", held_or_shared),
+    ("NodesTainted", without_taints),
+    ("OSMismatch", |input, reason| {
+        let is_of_build = reason == reason::NODE_BUILD_DIFFERS;
+        names(&input.nodes(move |member| is_of_build && windows::is_mismatched(input.spec, &member.node)))
     }),
-    ("VersionSkew", |input, member| kubelet::is_skewed(input.snapshot, &member.node)),
+    ("OSSupported", |input, reason| of_reason(&windows::support(input), reason)),
+    ("RuntimeSupported", |input, reason| of_reason(&runtime::faults(input), reason)),
+    ("VersionSkew", |input, _| names(&input.nodes(move |member| kubelet::is_skewed(input.snapshot, &member.node)))),
 ];
 
-impl Input<'_> {
-    fn has_obstacles(&self) -> bool {
-        self.active.members.iter().any(|member| member.has(self.reason))
-    }
-}
-
-fn has_other_configuration(input: &Input, member: &Member) -> bool {
+fn with_other_configuration<'a>(input: &'a ReportInput, reason: &'a str) -> Vec<&'a str> {
     let failed = input.active.delivery.failures();
-    match input.reason {
+    names(&input.nodes(move |member| match reason {
         reason::ROLLOUT_HALTED => failed.iter().any(|failure| failure.node == member.node.name),
         reason::DIFFERS => matches!(member.config_state, Some(ConfigState::Differs(_))),
         _ => false,
+    }))
+}
+
+fn held_or_shared<'a>(input: &'a ReportInput, reason: &'a str) -> Vec<&'a str> {
+    match reason {
+        reason::RELEASE_HELD => names(&input.nodes(move |member| member.held)),
+        reason::NODE_CONFLICT => input.active.shared.iter().map(|shared| shared.node.as_str()).collect(),
+        _ => Vec::new(),
     }
 }
 
-fn is_held_or_shared(input: &Input, member: &Member) -> bool {
-    match input.reason {
-        reason::RELEASE_HELD => member.held,
-        reason::NODE_CONFLICT => input.active.shared.iter().any(|shared| shared.node == member.node.name),
-        _ => false,
+/// The nodes with an obstacle of this reason, or else all that lack something.
+fn without_taints<'a>(input: &'a ReportInput, reason: &'a str) -> Vec<&'a str> {
+    match input.nodes(move |member| member.has(reason)) {
+        members if members.is_empty() => names(&input.nodes(move |member| !member.is_tainted())),
+        members => names(&members),
     }
+}
+
+fn of_reason<'a>(found: &BTreeMap<&str, NodeMessages<'a>>, reason: &str) -> Vec<&'a str> {
+    found.get(reason).into_iter().flat_map(NodeMessages::nodes).collect()
 }
 
 /// What a problem of a condition with this reason affects, from a snapshot and the plan of the pool for it.
 pub fn affected(snapshot: &Snapshot, plan: &Plan, condition: &str, reason: &str) -> Affected {
-    let (Phase::Active(active), Ok(spec)) = (&plan.phase, &plan.pool.spec) else { return Affected::default() };
-    let input = Input { snapshot, spec, active, reason };
+    let pool = plan.pool.as_ref();
+    let (Phase::Active(active), Ok(spec)) = (&plan.phase, &pool.spec) else { return Affected::default() };
+    let done = &Done::default();
+    let input = ReportInput { snapshot, pool, spec, active, done, withheld: !pool.enforces() };
     let rule = NODES.iter().find(|(name, _)| *name == condition);
-    let members = rule.map(|(_, affects)| active.members.iter().filter(|member| affects(&input, member)).collect());
-    let nodes = names(&members.unwrap_or_else(Vec::new)).into_iter().map(str::to_owned).collect();
-    let of_pool = match &snapshot.workloads {
-        Workloads::Known(pools) => pools.get(&plan.pool.name).map(AsRef::as_ref),
-        Workloads::Off | Workloads::Waiting => None,
-    };
+    let nodes = rule.map(|(_, nodes)| nodes(&input, reason)).unwrap_or_default();
     let (workloads, workload_count) = match reason {
         reason::WOULD_STRAND_PODS => stranded(active),
-        reason => of_pool.map(|workloads| with_issue(workloads, reason)).unwrap_or_default(),
+        reason => input.workloads().map(|workloads| with_issue(workloads, reason)).unwrap_or_default(),
     };
-    Affected { nodes, workloads, workload_count }
+    Affected { nodes: nodes.into_iter().map(str::to_owned).collect(), workloads, workload_count }
 }
 
 /// The workloads that do not tolerate a new taint.
@@ -96,7 +99,7 @@ fn stranded(active: &ActivePool) -> (Vec<String>, usize) {
 /// The workloads with an issue of this reason.
 fn with_issue(workloads: &PoolWorkloads, reason: &str) -> (Vec<String>, usize) {
     let issue = workloads.issues.iter().find(|(kind, _)| kind.reason() == reason);
-    let names = |(_, affected): (_, &crate::workload::AffectedWorkloads)| {
+    let names = |(_, affected): (_, &AffectedWorkloads)| {
         (affected.first.iter().map(|(name, _)| name.to_string()).collect(), affected.count)
     };
     issue.map(names).unwrap_or_default()

@@ -141,8 +141,8 @@ const WORST_FIRST: [&str; 5] = [
 /// The support of a Windows version: a reason of `OSSupported`, and the message.
 type Support = (&'static str, String);
 
-/// `OSSupported`.
-pub fn os_supported(input: &ReportInput) -> ComputedCondition {
+/// The support of the Windows versions of the nodes, by reason.
+pub fn support<'a>(input: &'a ReportInput) -> BTreeMap<&'static str, NodeMessages<'a>> {
     let mut found: BTreeMap<&str, NodeMessages> = BTreeMap::new();
     for ((build, kubelet), nodes) in combinations(input) {
         for (reason, message) in support_of(build, kubelet, input.today()) {
@@ -151,6 +151,12 @@ pub fn os_supported(input: &ReportInput) -> ComputedCondition {
             found.entry(reason).or_default().add(message, about.iter().copied());
         }
     }
+    found
+}
+
+/// `OSSupported`.
+pub fn os_supported(input: &ReportInput) -> ComputedCondition {
+    let mut found = support(input);
     let worst = WORST_FIRST.into_iter().find(|reason| found.contains_key(reason)).unwrap_or(reason::SUPPORTED);
     let count = found.get(worst).map_or(0, NodeMessages::count);
     // Microsoft and Kubernetes may both have ended their support.
