@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 
 use super::{CommandOutput, SERVER_2019, pool, run, run_without_server, spec, writes};
 
-/// A node that a pool of this name selects, with a supported container runtime.
+/// A node that a pool of this name selects, with the container runtime that is supported longest: a later one has no problem.
 fn node(name: &str, pool: &str) -> SimulatedNode {
-    super::node(name, pool).runtime("containerd://2.1.4")
+    super::node(name, pool).runtime("containerd://2.3.4")
 }
 
 /// A workload for Windows that does not tolerate the taints of pools.
