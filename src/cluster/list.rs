@@ -116,7 +116,10 @@ pub async fn list_machine_objects(
     for kind in MachineObject::KINDS.map(|kind| kind.in_version(version)) {
         let api = kinds::namespaced(client.clone(), kind, namespace);
         let read = each(&api, ListParams::default(), |object| objects.push(MachineObject::from_object(kind, &object)));
-        read.await.map_err(|error| ListError::new(kind.name, &error))?;
+        read.await.map_err(|error| match status_code(&error) {
+            Some(404) => ListError { remedy: "install Cluster API", ..ListError::new(kind.name, &error) },
+            _ => ListError::new(kind.name, &error),
+        })?;
     }
     Ok(objects)
 }
