@@ -46,7 +46,10 @@ pub use identity::{identified, identity};
 pub use key::{KeyError, OwnershipKeyStore, read as read_key};
 pub use kinds::{OfKind, all, watched};
 pub use leases::Leases;
-pub use list::{ListError, is_operator_running, list_snapshot, list_workloads, wait_for_node_configs};
+pub use list::{
+    ListError, is_operator_running, list_machine_objects, list_pools, list_snapshot, list_snapshot_of, list_workloads,
+    wait_for_node_configs,
+};
 pub use machines::{ClusterApiStores, infrastructure, served};
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};
 pub use store::{Change, Store};

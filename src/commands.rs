@@ -14,12 +14,14 @@ mod migrate;
 pub mod output;
 mod plan;
 mod policies;
+mod pools;
 mod program;
 mod progress;
 mod registry;
 pub mod render;
 mod run;
 mod signals;
+mod status;
 mod workloads;
 
 use std::process::ExitCode;
@@ -49,6 +51,8 @@ enum Command {
     Policies(policies::Args),
     /// Print what the operator would apply for the resources in files (works offline)
     Render(render::Args),
+    /// Print what is wrong with the pools of a cluster, the worst first, and how far rollouts are (read-only)
+    Status(status::Args),
     /// Print what would change in the cluster, or what an upgrade would break (read-only)
     Plan(plan::Args),
     /// Check manifests of workloads, Services and winpool resources for Windows nodes (works offline)
@@ -61,8 +65,11 @@ enum Command {
     Cleanup(cleanup::Args),
     /// Explain a code of winpool lint, a condition or a reason
     Explain(explain::Args),
-    /// Print the completion script of a shell
+    /// Print the completion script of a shell, or of kubectl
     Completions(completions::Args),
+    /// Print the words that complete a command line, for completion scripts
+    #[command(name = "__complete", hide = true)]
+    Complete(completions::CompleteArgs),
     /// Write the manual pages
     Man(completions::ManArgs),
 }
@@ -77,13 +84,14 @@ impl Cli {
     /// Runs the command, prints its failure to stderr and returns the exit status.
     pub fn run(self) -> ExitCode {
         // The operator logs the warning.
-        let warning = tables::old(today()).filter(|_| !matches!(self.command, Command::Run(_)));
+        let warning = tables::old(today()).filter(|_| !matches!(self.command, Command::Run(_) | Command::Complete(_)));
         warning.iter().for_each(|text| input::note(text));
         let result = match self.command {
             Command::Run(args) => run::run(args),
             Command::Crds(args) => crds::run(args),
             Command::Policies(args) => policies::run(args),
             Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
+            Command::Status(args) => status::run(args),
             Command::Plan(args) => plan::run(args),
             Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
             Command::Migrate(args) => migrate::run(args),
@@ -91,6 +99,7 @@ impl Cli {
             Command::Cleanup(args) => cleanup::run(args),
             Command::Explain(args) => explain::run(args),
             Command::Completions(args) => completions::run(&args),
+            Command::Complete(args) => completions::complete(&args),
             Command::Man(args) => completions::write_manual(&args),
         };
         match result {

@@ -9,7 +9,7 @@
 //!
 //! | module or crate | contents |
 //! |---|---|
-//! | [`commands`] | the command line: `run`, `plan`, `render`, `lint`, `migrate`, `adopt`, `cleanup`, `crds`, `policies` |
+//! | [`commands`] | the command line: `run`, `status`, `plan`, `render`, `lint`, `migrate`, `adopt`, `cleanup`, `crds`, `policies` |
 //! | [`controllers`] | one controller per concern: snapshot, plan, write, status; work queue, event mapping, supervision |
 //! | [`cluster`] | Kubernetes I/O: client, one watch per kind, stores, snapshot, writer, events |
 //! | [`registry`] | the platforms of images, from container registries |

@@ -20,6 +20,7 @@ use winpool_core::{
             ClusterApi, ClusterApiObjects, GroupKind, Infrastructure, InfrastructureReference, described_infrastructure,
         },
     },
+    status::overview::MachineObject,
     workload::{Controllers, Pod},
 };
 
@@ -64,15 +65,30 @@ impl ListError {
 /// # Errors
 /// If the cluster cannot be reached, or rejects a request.
 pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot, ListError> {
+    let pools = list_pools(client).await?;
+    let cluster_api =
+        if uses_cluster_api(&pools) { list_cluster_api(client, &pools).await? } else { ClusterApi::Unknown };
+    Ok(Snapshot { cluster_api, ..list_snapshot_of(client, namespace, pools).await? })
+}
+
+/// All pools. Without the CustomResourceDefinitions of winpool there are none.
+///
+/// # Errors
+/// If the cluster cannot be reached, or rejects the request.
+pub async fn list_pools(client: &Client) -> Result<Objects<Pool>, ListError> {
+    list_all(client).await
+}
+
+/// The objects in the cluster for these pools, without those of Cluster API.
+///
+/// # Errors
+/// If the cluster cannot be reached, or rejects a request.
+pub async fn list_snapshot_of(client: &Client, namespace: &str, pools: Objects<Pool>) -> Result<Snapshot, ListError> {
     let info = client.apiserver_version().await.map_err(|error| ListError::new("the API server's version", &error))?;
-    let pools = list_all::<Pool>(client).await?;
     let node_configs = list_all::<NodeConfigView>(client).await;
     // Without agents the permission to list them may be missing.
     let node_configs = if has_agents(&pools) { Some(node_configs?) } else { node_configs.ok() };
-    let cluster_api =
-        if uses_cluster_api(&pools) { list_cluster_api(client, &pools).await? } else { ClusterApi::Unknown };
     Ok(Snapshot {
-        cluster_api,
         now: Timestamp::now(),
         namespace: namespace.to_owned(),
         pools,
@@ -85,6 +101,27 @@ pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot,
         ownership: Arc::default(),
         ..Snapshot::default()
     })
+}
+
+/// The MachineDeployments, MachinePools and MachineSets in a namespace, in a version that the cluster serves.
+///
+/// # Errors
+/// If the cluster cannot be reached, does not serve the kinds, or rejects a request.
+pub async fn list_machine_objects(
+    client: &Client,
+    version: ApiVersion,
+    namespace: &str,
+) -> Result<Vec<MachineObject>, ListError> {
+    let mut objects = Vec::new();
+    for kind in MachineObject::KINDS.map(|kind| kind.in_version(version)) {
+        let api = kinds::namespaced(client.clone(), kind, namespace);
+        let read = each(&api, ListParams::default(), |object| objects.push(MachineObject::from_object(kind, &object)));
+        read.await.map_err(|error| match status_code(&error) {
+            Some(404) => ListError { remedy: "install Cluster API", ..ListError::new(kind.name, &error) },
+            _ => ListError::new(kind.name, &error),
+        })?;
+    }
+    Ok(objects)
 }
 
 async fn list_cluster_api(
@@ -183,18 +220,25 @@ where
     let may_be_unknown = V::KIND.group == GROUP || V::KIND == Kind::CRON_JOB;
     let mut objects: Vec<V> = Vec::new();
     let mut shared = V::Shared::default();
-    let mut params = kinds::listed(V::KIND).limit(PAGE);
+    match each(&api, kinds::listed(V::KIND), |object| objects.push(V::read(object, &mut shared))).await {
+        Err(error) if may_be_unknown && status_code(&error) == Some(404) => {}
+        answer => answer.map_err(|error| ListError::new(V::KIND.name, &error))?,
+    }
+    Ok(objects.into_iter().collect())
+}
+
+/// Calls a function with each object of a list, which is read in pages.
+async fn each<K>(api: &Api<K>, params: ListParams, mut function: impl FnMut(K)) -> kube::Result<()>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut params = params.limit(PAGE);
     loop {
-        let page = match api.list(&params).await {
-            Err(error) if may_be_unknown && status_code(&error) == Some(404) => {
-                return Ok(objects.into_iter().collect());
-            }
-            answer => answer.map_err(|error| ListError::new(V::KIND.name, &error))?,
-        };
-        objects.extend(page.items.into_iter().map(|object| V::read(object, &mut shared)));
+        let page = api.list(&params).await?;
+        page.items.into_iter().for_each(&mut function);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
-            None => return Ok(objects.into_iter().collect()),
+            None => return Ok(()),
         }
     }
 }

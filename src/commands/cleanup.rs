@@ -20,7 +20,7 @@ use winpool_core::{
     text::{counted, some_messages, some_of},
 };
 
-use super::{Failure, connect, input, progress::Progress, workloads};
+use super::{Failure, connect, input, pools::check_names, progress::Progress, workloads};
 use crate::{
     admin::Metrics,
     cluster::{self, ListError, UnwatchedNodes, Writer, WrittenVersion},
@@ -48,7 +48,7 @@ const KEPT_LABELS: &str = "the labels of runs.winpool.dev/ are not removed, beca
 )]
 pub(super) struct Args {
     /// Clean up this pool only; may be repeated [default: all pools]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "POOL")]
     pool: Vec<String>,
     /// Print what would be removed, and write nothing
     #[arg(long)]
@@ -183,11 +183,8 @@ fn selected_pools(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Result<B
     if requested.is_empty() {
         return Ok(known);
     }
-    let unknown: Vec<_> = requested.difference(&known).collect();
-    if unknown.is_empty() {
-        return Ok(requested.clone());
-    }
-    Err(Failure::Usage(format!("--pool: there is no WindowsNodePool {}. See kubectl get wnp", some_of(unknown))))
+    check_names("--pool: ", requested.iter().map(String::as_str), known.iter().map(String::as_str))?;
+    Ok(requested.clone())
 }
 
 /// A running operator would apply pools in mode Enforce again.
@@ -363,7 +360,7 @@ mod tests {
         let snapshot = snapshot(&[("web", json!({})), ("batch", json!({}))]);
         assert_eq!(selected_pools(&snapshot, &names(&[])), Ok(names(&["batch", "web"])));
         assert_eq!(selected_pools(&snapshot, &names(&["web"])), Ok(names(&["web"])));
-        let unknown = "--pool: there is no WindowsNodePool wbe. See kubectl get wnp";
+        let unknown = "--pool: there is no WindowsNodePool wbe. Did you mean web? See kubectl get wnp";
         assert_eq!(selected_pools(&snapshot, &names(&["wbe", "web"])), Err(Failure::Usage(unknown.to_owned())));
     }
 

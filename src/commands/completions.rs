@@ -1,24 +1,125 @@
 //! `winpool completions` and `winpool man`: what shells and `man` read, from the definition of the command line.
 
-use std::{fs, path::PathBuf};
+mod candidates;
 
+use std::{fs, path::PathBuf, time::Duration};
+
+use clap::Command;
 use clap_complete::Shell;
+use tokio::time::timeout;
+use winpool_core::foreign_text::escaped;
 
-use super::{Failure, output, program};
+use super::{Failure, connect, output, program};
+use crate::cluster;
+
+/// How long a shell waits for the names of pools.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// The completion of `kubectl winpool`: kubectl runs it with the words after `winpool`, and reads a word per line. The last
+/// line is a directive: if there is no word, the shell completes files.
+const KUBECTL: &str = "\
+#!/bin/sh
+# Completes kubectl winpool, as kubectl_complete-winpool in the PATH.
+kubectl-winpool __complete -- \"$@\" 2>/dev/null
+echo :0
+";
+
+/// What bash adds to its script: the names of pools.
+const BASH: &str = "
+_NAME_and_pools() {
+    _NAME \"$@\"
+    local IFS=$'\\n'
+    COMPREPLY+=($(NAME __complete --pools -- \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null))
+}
+complete -F _NAME_and_pools -o bashdefault -o default NAME
+";
+
+/// The same for zsh, whose arguments name this function.
+const ZSH: &str = "
+_NAME_pools() {
+    local -a pools
+    pools=(${(f)\"$(NAME __complete --pools -- status '' 2>/dev/null)\"})
+    compadd -a pools
+}
+";
+
+/// The same for fish.
+const FISH: &str = "\
+complete -c NAME -n \"__fish_SEEN_using_subcommand status; or __fish_SEEN_using_subcommand migrate\" -f -a \"(NAME __complete --pools -- status '' 2>/dev/null)\"
+complete -c NAME -n \"__fish_SEEN_using_subcommand plan; or __fish_SEEN_using_subcommand cleanup\" -l pool -x -a \"(NAME __complete --pools -- status '' 2>/dev/null)\"
+";
 
 /// The options of `winpool completions`, as typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The shell whose completion script is printed
-    #[arg(value_enum)]
-    shell: Shell,
+    #[arg(value_enum, required_unless_present = "kubectl")]
+    shell: Option<Shell>,
+    /// Print the script with which kubectl completes kubectl winpool. Install it as kubectl_complete-winpool in the PATH
+    #[arg(long, conflicts_with = "shell")]
+    kubectl: bool,
 }
 
-/// Prints the completion script of a shell.
+/// Prints the completion script of a shell, or of kubectl.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let (name, mut script) = (program::executable(), Vec::new());
-    clap_complete::generate(args.shell, &mut program::command().name(name).bin_name(name), name, &mut script);
-    output::print(&String::from_utf8_lossy(&script))
+    output::print(&args.shell.map_or_else(|| KUBECTL.to_owned(), script))
+}
+
+fn script(shell: Shell) -> String {
+    let (name, mut bytes) = (program::executable(), Vec::new());
+    // Scripts would list hidden commands.
+    let all = program::command();
+    let commands = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut visible = Command::new(name).version(env!("CARGO_PKG_VERSION")).subcommands(commands);
+    clap_complete::generate(shell, &mut visible, name, &mut bytes);
+    let script = String::from_utf8_lossy(&bytes).into_owned();
+    let named = |text: &str| text.replace("SEEN", &name.replace('-', "_")).replace("NAME", name);
+    match shell {
+        Shell::Bash => script + &named(BASH),
+        Shell::Fish => script + &named(FISH),
+        Shell::Zsh => {
+            let completed = |line: &str| match line.contains(":POOL:_default'") || line.starts_with("'*::pools -- ") {
+                true => line.replace(":_default'", &named(":_NAME_pools'")),
+                false => line.to_owned(),
+            };
+            let lines: Vec<_> = script.lines().map(completed).collect();
+            // The first line names the completed command, and the last ones call the function.
+            lines.join("\n").replacen("\n\n", &named(ZSH), 1) + "\n"
+        }
+        _ => script,
+    }
+}
+
+/// The options of `winpool __complete`, as typed.
+#[derive(Debug, clap::Args)]
+pub(super) struct CompleteArgs {
+    /// Print names of pools only
+    #[arg(long)]
+    pools: bool,
+    /// The words after the name of the program; the last one is completed
+    #[arg(last = true)]
+    words: Vec<String>,
+}
+
+/// Prints the words that complete a command line: nothing if there is none, or the cluster does not answer.
+pub(super) fn complete(args: &CompleteArgs) -> Result<(), Failure> {
+    let (before, typed) = args.words.split_last().map_or((&[][..], ""), |(last, before)| (before, last.as_str()));
+    let candidates = candidates::of(&program::command(), before, typed);
+    let pools = if candidates.pools { names_of_pools(before).unwrap_or_default() } else { Vec::new() };
+    let words = candidates.words.into_iter().filter(|_| !args.pools).chain(pools);
+    let lines: String =
+        words.filter(|word| word.starts_with(typed)).map(|word| format!("{}\n", escaped(&word))).collect();
+    output::print(&lines)
+}
+
+/// The names of the pools in the cluster that these words select.
+fn names_of_pools(words: &[String]) -> Option<Vec<String>> {
+    let cluster = connect::Args::among(words);
+    connect::runtime().ok()?.block_on(async {
+        let pools = async { cluster::list_pools(&cluster.client().await.ok()?).await.ok() };
+        let pools = timeout(LIMIT, pools).await.ok()??;
+        Some(pools.names().map(str::to_owned).collect())
+    })
 }
 
 /// The options of `winpool man`, as typed.

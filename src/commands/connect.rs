@@ -25,6 +25,15 @@ pub(super) struct Args {
 }
 
 impl Args {
+    /// The options among words that are typed, of which others are unknown.
+    pub(super) fn among(words: &[String]) -> Self {
+        let value = |option: &str| {
+            let index = words.iter().position(|word| word == option)?;
+            words.get(index + 1).cloned()
+        };
+        Self { kubeconfig: value("--kubeconfig").map(PathBuf::from), context: value("--context") }
+    }
+
     /// The configuration of a client.
     pub(super) async fn config(&self) -> Result<Config, Failure> {
         if self.kubeconfig.is_none() && self.context.is_none() {

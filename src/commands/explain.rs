@@ -3,15 +3,12 @@
 use std::fmt::Write as _;
 
 use winpool_api::conditions::{CONDITIONS, ConditionType, Reason, Role};
-use winpool_core::lint::Code;
+use winpool_core::{lint::Code, text::closest};
 
 use super::{
     Failure,
     output::{self, BOLD},
 };
-
-/// How similar a name must be to be suggested, from 0 to 1.
-const SIMILAR: f64 = 0.8;
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]
@@ -94,14 +91,9 @@ fn explanation(name: &str) -> Option<String> {
 }
 
 fn unknown(name: &str) -> Failure {
-    let similarity = |known: &str| strsim::jaro_winkler(&known.to_lowercase(), &name.to_lowercase());
-    let similar = Subject::all()
-        .flat_map(Subject::names)
-        .map(|known| (similarity(&known), known))
-        .filter(|(similarity, _)| *similarity >= SIMILAR)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other));
-    let remedy = match similar {
-        Some((_, known)) => format!("Did you mean {known}?"),
+    let known: Vec<_> = Subject::all().flat_map(Subject::names).collect();
+    let remedy = match closest(name, known.iter().map(String::as_str)) {
+        Some(known) => format!("Did you mean {known}?"),
         None => "Without CODE, winpool explain lists all".to_owned(),
     };
     Failure::Usage(format!("{name} is no code, condition or reason. {remedy}"))

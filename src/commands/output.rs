@@ -118,6 +118,9 @@ pub fn print_styled(text: &str) -> Result<(), Failure> {
     ignore_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
+/// The last line of a report that has codes.
+pub const EXPLAIN: &str = "Run winpool explain CODE for the meaning of a code.";
+
 /// The style of headings.
 pub const BOLD: Style = Style::new().bold();
 /// The style of problems.

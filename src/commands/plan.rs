@@ -15,6 +15,7 @@ use winpool_core::{
 use super::{
     Failure, connect, input,
     output::{self, ReportFormat},
+    pools::check_names,
     progress::Progress,
     render, workloads,
 };
@@ -35,6 +36,9 @@ pub(super) struct Args {
     /// Also report what an upgrade of the control plane and the kubelets to this version would break, such as 1.36
     #[arg(long, value_name = "VERSION")]
     kubernetes: Option<String>,
+    /// Only plan this pool; may be repeated [default: all pools]
+    #[arg(long, value_name = "POOL")]
+    pool: Vec<String>,
     /// The namespace of the operator
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
@@ -50,7 +54,7 @@ pub(super) struct Args {
 /// # Errors
 /// Anything would change or break.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let Args { paths, kubernetes, namespace, output: format, cluster } = args;
+    let Args { paths, kubernetes, pool, namespace, output: format, cluster } = args;
     let files = Vec::from(paths);
     let upgrade = kubernetes.as_deref().map(render::minor).transpose()?;
     let namespace = input::namespace(namespace)?;
@@ -59,7 +63,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     if let Some(given) = &given {
         apply(&mut snapshot, given);
     }
-    let preview = Preview::new(&snapshot, upgrade);
+    check_names("--pool: ", pool.iter().map(String::as_str), snapshot.pools.names())?;
+    let preview = Preview::new(&snapshot, &pool.into_iter().collect(), upgrade);
     match format {
         ReportFormat::Text => output::print_styled(&text::text(&preview)),
         ReportFormat::Json => output::print(&format!("{:#}\n", serde_json::json!(preview))),

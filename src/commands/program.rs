@@ -13,12 +13,16 @@ const PLUGIN: &str = "kubectl-winpool";
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("crds", &["", "--out crds", "--kubernetes 1.20"]),
     ("render", &["pools/", "pools/ --nodes nodes.yaml", "-f pools/ --kubernetes 1.34 --out rendered"]),
-    ("plan", &["", "pools/ --context staging", "--kubernetes 1.36"]),
+    ("status", &["", "web-2022 batch-2019 -o json", "web-2022 --watch"]),
+    ("plan", &["", "pools/ --context staging", "--pool web-2022", "--kubernetes 1.36"]),
     ("migrate", &["web-2022 --to ltsc2025", "web-2022 --to web-2025 --registry"]),
     ("adopt", &["", "--out pools --pool-label team", "--nodes cluster.yaml -o json"]),
     ("cleanup", &["--dry-run", "--pool web-2022", "--yes"]),
     ("explain", &["", "WouldStrand", "NodesTainted/Contested", "host-network"]),
-    ("completions", &["bash > /etc/bash_completion.d/winpool", "powershell"]),
+    (
+        "completions",
+        &["bash > /etc/bash_completion.d/winpool", "powershell", "--kubectl > /usr/local/bin/kubectl_complete-winpool"],
+    ),
     ("man", &["--out /usr/local/share/man/man1"]),
 ];
 

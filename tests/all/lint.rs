@@ -179,6 +179,8 @@ fn text_is_a_line_for_each_finding_and_a_summary() {
     field-refused: The pod is not created, and its Deployment or Job has no pods. Remedy: remove the field, or use the Windows equivalent.
     field-refused: privileged is rejected since Kubernetes 1.23. Remedy: remove it. For access to the host, use a HostProcess container (windowsOptions.hostProcess: true).
     image-latest: The tag moves to other Windows builds without notice, and the container then does not start on the same node. Remedy: use the tag of a Windows build, such as ltsc2022, or a digest.
+
+    Run winpool explain CODE for the meaning of a code.
     ");
     assert_eq!(run.stderr, "winpool: skipped: 1 ConfigMap\nwinpool: 1 error, 1 warning, 0 notes in 1 object\n");
 }

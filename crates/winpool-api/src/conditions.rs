@@ -1,6 +1,8 @@
 //! Every condition as data: what it means, which status is a problem, and its reasons. Status, events, `winpool plan`
 //! and docs/status.md are derived from this table.
 
+use serde::Serialize;
+
 use super::{named_enum, names::reason};
 
 /// The status of a condition.
@@ -45,7 +47,7 @@ pub enum Role {
 }
 
 /// What a problem does to the cluster, the worst first. The column PROBLEM shows the worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Harm {
     /// Linux pods can be scheduled to nodes of the pool.
     OpensNodes,
@@ -176,9 +178,19 @@ impl ConditionType {
         by_row.unwrap_or(status == self.problem_when.as_str())
     }
 
+    /// What a problem with this reason does.
+    pub fn harm_of(&self, reason: &str) -> Harm {
+        self.reason(reason).and_then(|row| row.harm).unwrap_or(self.harm)
+    }
+
+    /// What a problem with this reason is about.
+    pub fn subject_of(&self, reason: &str) -> Subject {
+        self.reason(reason).and_then(|row| row.subject).unwrap_or(self.subject)
+    }
+
     /// A problem as the column PROBLEM names it: `Kubelet/TooOld`.
     pub fn problem_name(&self, reason: &str) -> String {
-        let subject = self.reason(reason).and_then(|row| row.subject).unwrap_or(self.subject).name();
+        let subject = self.subject_of(reason).name();
         format!("{subject}/{}", reason.strip_prefix(subject).unwrap_or(reason))
     }
 
@@ -213,7 +225,7 @@ impl ComputedCondition {
 
     /// What its problem does.
     pub fn harm(&self) -> Harm {
-        self.of.reason(self.reason).and_then(|row| row.harm).unwrap_or(self.of.harm)
+        self.of.harm_of(self.reason)
     }
 
     /// What happens next.

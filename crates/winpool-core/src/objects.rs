@@ -73,7 +73,7 @@ impl<V: Named> Objects<V> {
         self.position(name).is_ok()
     }
 
-    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
         self.values().map(|object| object.name())
     }
 

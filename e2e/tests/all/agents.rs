@@ -5,6 +5,7 @@ mod killed_operator;
 mod lost_nodes;
 mod policies;
 mod scale;
+mod status;
 mod tampering;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

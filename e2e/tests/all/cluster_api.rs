@@ -2,6 +2,7 @@
 
 mod permissions;
 mod references;
+mod status;
 mod templates;
 mod versions;
 

@@ -5,6 +5,7 @@ mod adopt;
 mod cleanup;
 mod options;
 mod plan;
+mod status;
 mod takeover;
 mod upgrade;
 

@@ -10,6 +10,7 @@ use winpool_core::{
 };
 
 use super::{LocatedFinding, Report};
+use crate::commands::output::EXPLAIN;
 
 /// The greatest length of a line, in characters.
 const MAX_LINE: usize = 160;
@@ -46,6 +47,7 @@ pub fn text(report: &Report) -> String {
     if !explanations.is_empty() {
         lines.push(String::new());
         lines.extend(explanations);
+        lines.extend([String::new(), EXPLAIN.to_owned()]);
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
 }

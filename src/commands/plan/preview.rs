@@ -1,6 +1,9 @@
 //! The data of a plan.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
@@ -133,18 +136,19 @@ pub struct UpgradeFinding {
 }
 
 impl Preview {
-    /// Plans all pools of a snapshot, and an upgrade to `target`.
-    pub fn new(snapshot: &Snapshot, target: Option<Minor>) -> Self {
+    /// Plans these pools of a snapshot, or all and nodes without a pool, and an upgrade to `target`.
+    pub fn new(snapshot: &Snapshot, names: &BTreeSet<String>, target: Option<Minor>) -> Self {
         let planner = Planner::new(snapshot);
-        let in_no_pool: Vec<&WindowsNode> = planner.unassigned().collect();
-        let plans = snapshot.pools.names().filter_map(|name| planner.plan(name));
+        let in_no_pool: Vec<&WindowsNode> = planner.unassigned().filter(|_| names.is_empty()).collect();
+        let is_requested = |name: &str| names.is_empty() || names.contains(name);
+        let plans = snapshot.pools.names().filter(|name| is_requested(name)).filter_map(|name| planner.plan(name));
         Self {
             pools: plans.map(|plan| PoolPreview::new(snapshot, &plan)).collect(),
             nodes_in_no_pool: in_no_pool.iter().map(|node| node.name.clone()).collect(),
             upgrade: target.map(|target| UpgradePreview {
                 kubernetes: target.to_string(),
                 from: snapshot.api_server.map(|minor| minor.to_string()),
-                findings: upgrade_findings(snapshot, &planner, &in_no_pool, target),
+                findings: upgrade_findings(snapshot, &planner, &is_requested, &in_no_pool, target),
             }),
         }
     }
@@ -247,6 +251,7 @@ impl PlannedChange {
 fn upgrade_findings(
     snapshot: &Snapshot,
     planner: &Planner,
+    is_requested: &dyn Fn(&str) -> bool,
     in_no_pool: &[&WindowsNode],
     target: Minor,
 ) -> Vec<UpgradeFinding> {
@@ -260,7 +265,7 @@ fn upgrade_findings(
         };
         upgrade::issues(snapshot, pool, nodes, target).into_iter().map(finding).collect::<Vec<_>>()
     };
-    let pools = snapshot.pools.values().filter(|pool| !pool.deleting);
+    let pools = snapshot.pools.values().filter(|pool| !pool.deleting && is_requested(&pool.name));
     let mut findings: Vec<_> =
         pools.flat_map(|pool| findings_of(Some(pool), &planner.members(&pool.name).collect::<Vec<_>>())).collect();
     findings.extend(findings_of(None, in_no_pool));

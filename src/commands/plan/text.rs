@@ -11,7 +11,7 @@ use winpool_core::{
 };
 
 use super::preview::{ConditionPreview, PlannedChange, PoolPreview, Preview, UpgradeFinding, UpgradePreview, Writes};
-use crate::commands::output::{BOLD, RED, YELLOW};
+use crate::commands::output::{BOLD, EXPLAIN, RED, YELLOW};
 
 /// The largest width of the first of two columns.
 const MAX_WIDTH: usize = 48;
@@ -29,6 +29,9 @@ pub fn text(preview: &Preview) -> String {
     }
     if let Some(upgrade) = &preview.upgrade {
         add_upgrade(upgrade, &mut text);
+    }
+    if preview.pools.iter().any(|pool| !pool.held.is_empty() || !pool.flags.is_empty()) {
+        let _ = writeln!(text, "\n{EXPLAIN}");
     }
     text
 }
@@ -238,6 +241,8 @@ mod tests {
         Upgrade from Kubernetes 1.34 to 1.36:
           breaks VersionSkew (pool web)  win-2: this and that
           changes PauseImage (no pool)   1, 2, 3, 4, 5 and 1 more: this and that
+
+        Run winpool explain CODE for the meaning of a code.
         ");
         let summary = "1 pool would change, 1 pool would not be as specified, the upgrade has 1 breaking issue";
         assert_eq!(preview.summary().as_deref(), Some(summary));

@@ -70,7 +70,7 @@ fn every_shell_gets_completions_with_all_commands() {
     }
     let (_, script, _) = called("kubectl-winpool", &["completions", "bash"]);
     let registered = script.lines().filter(|line| line.contains("complete -F") && line.ends_with(" kubectl-winpool"));
-    assert_eq!(registered.count(), 2);
+    assert_eq!(registered.count(), 3, "by version of bash, and with names of pools");
 }
 
 #[test]
@@ -82,6 +82,37 @@ fn bash_completes_commands() {
     );
     let output = Command::new("bash").args(["-c", &script]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "cleanup\n", "{output:?}");
+}
+
+#[test]
+fn scripts_complete_names_of_pools_and_list_no_hidden_command() {
+    for (shell, expected) in [
+        ("bash", "complete -F _winpool_and_pools -o bashdefault -o default winpool\n"),
+        ("zsh", ":POOL:_winpool_pools'"),
+        ("fish", "-l pool -x -a \"(winpool __complete --pools -- status '' 2>/dev/null)\"\n"),
+    ] {
+        let (_, script, _) = called("winpool", &["completions", shell]);
+        assert!(script.contains(expected), "{shell}: {script}");
+        assert!(!script.contains("Print the words that complete"), "{shell}: {script}");
+    }
+    // Without a cluster there are no names.
+    for (words, expected) in [(&["status", ""][..], ""), (&["mig"], "migrate\n"), (&["plan", "-o", "j"], "json\n")] {
+        let (status, out, error) = called("winpool", &[&["__complete", "--"], words].concat());
+        assert_eq!((status, out.as_str(), error.as_str()), (0, expected, ""), "{words:?}");
+    }
+}
+
+#[test]
+fn kubectl_completes_the_plugin_by_a_script() {
+    let (status, script, _) = called("winpool", &["completions", "--kubectl"]);
+    assert_eq!(status, 0);
+    let folder = folder(&[("kubectl_complete-winpool", &script)]);
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_winpool"), folder.path().join("kubectl-winpool")).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["kubectl_complete-winpool", "pl"]).current_dir(folder.path());
+    let output = command.env("PATH", format!("{}:/usr/bin:/bin", folder.path().display())).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "plan\n:0\n", "{output:?}");
+    assert_eq!(called("winpool", &["completions"]).0, 2, "a shell or --kubectl is required");
 }
 
 #[test]

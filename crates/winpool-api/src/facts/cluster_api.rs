@@ -61,6 +61,26 @@ pub const UNINITIALIZED: &str = "node.cluster.x-k8s.io/uninitialized";
 /// `api/well_known_taints.go`). It has the effect NoSchedule.
 pub const CLOUD_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
+/// The conditions of MachineDeployments, MachinePools and MachineSets that are no problem when they are False, with the
+/// statuses that are one. `ScalingUp` is True while machines are missing, and has the cause in its message
+/// (`internal/controllers/machineset/machineset_controller_status.go`). The counts of machines show what the conditions of a
+/// rotation show.
+const CONDITIONS: &[(&str, &[&str])] = &[
+    ("Deleting", &["Unknown"]),
+    ("MachinesUpToDate", &["Unknown"]),
+    ("Paused", &["True", "Unknown"]),
+    ("Remediating", &["True", "Unknown"]),
+    ("RollingOut", &["Unknown"]),
+    ("ScalingDown", &["Unknown"]),
+    ("ScalingUp", &["True", "Unknown"]),
+];
+
+/// Whether this status of a condition of a MachineDeployment, MachinePool or MachineSet is a problem.
+pub fn is_problem(condition: &str, status: &str) -> bool {
+    let row = CONDITIONS.iter().find(|(name, _)| *name == condition);
+    row.map_or(&["False", "Unknown"][..], |(_, statuses)| statuses).contains(&status)
+}
+
 /// The most characters of `files[].content`.
 pub const MAX_CONTENT: usize = 10_240;
 /// The most files.

@@ -1,5 +1,6 @@
 //! The status of a pool, computed from the observed state and the outcomes of writes, not from the plan alone.
 
+mod affected;
 mod delivery;
 mod events;
 mod input;
@@ -19,6 +20,7 @@ use std::{
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+pub use affected::{Affected, affected};
 use input::ReportInput;
 pub use summary::{Situation, Summaries};
 use summary::{Summary, see};

@@ -39,9 +39,12 @@ async fn every_command_that_reads_a_cluster_takes_kubeconfig_and_context() {
     let _kubelets = cluster.start_kubelets(vec![node("web-1", "web")]).await.unwrap();
     pool(&cluster, "web", json!({})).await;
     let file = two_contexts(&cluster);
-    for (command, status) in
-        [(&["plan"][..], 1), (&["migrate", "web", "--to", "ltsc2022"], 0), (&["cleanup", "--dry-run"], 0)]
-    {
+    for (command, status) in [
+        (&["plan"][..], 1),
+        (&["status"], 1),
+        (&["migrate", "web", "--to", "ltsc2022"], 0),
+        (&["cleanup", "--dry-run"], 0),
+    ] {
         let with = |more: &[&str]| without_kubeconfig(&[command, more].concat());
         let real = with(&["--kubeconfig", &file, "--context", "real"]);
         assert_eq!(real.status, status, "{command:?}: {}{}", real.stdout, real.stderr);

@@ -122,9 +122,14 @@ impl<'a> NodeMessages<'a> {
         (!self.0.is_empty()).then(|| of.because(reason, self.to_string()).about(self.count()))
     }
 
+    /// The nodes.
+    pub fn nodes(&self) -> BTreeSet<&'a str> {
+        self.0.values().flatten().copied().collect()
+    }
+
     /// The number of nodes.
     pub fn count(&self) -> usize {
-        self.0.values().flatten().collect::<BTreeSet<_>>().len()
+        self.nodes().len()
     }
 }
 

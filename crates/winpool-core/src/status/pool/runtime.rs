@@ -28,8 +28,8 @@ const WORST_FIRST: [&str; 5] = [
 /// A reason of the condition, and the message.
 type Fault = (&'static str, String);
 
-/// `RuntimeSupported`, unless every container runtime fits.
-pub fn runtime_supported(input: &ReportInput) -> Option<ComputedCondition> {
+/// What is wrong with the container runtimes of the nodes, by reason.
+pub fn faults<'a>(input: &'a ReportInput) -> BTreeMap<&'static str, NodeMessages<'a>> {
     let mut found: BTreeMap<&str, NodeMessages> = BTreeMap::new();
     for member in &input.active.members {
         let handler = missing_handler(input, member).map(|message| (reason::HANDLER_UNAVAILABLE, message));
@@ -37,6 +37,12 @@ pub fn runtime_supported(input: &ReportInput) -> Option<ComputedCondition> {
             found.entry(reason).or_default().add(message, [member.node.name.as_str()]);
         }
     }
+    found
+}
+
+/// `RuntimeSupported`, unless every container runtime fits.
+pub fn runtime_supported(input: &ReportInput) -> Option<ComputedCondition> {
+    let found = faults(input);
     let (reason, messages) = WORST_FIRST.into_iter().find_map(|reason| Some((reason, found.get(reason)?)))?;
     Some(RUNTIME_SUPPORTED.because(reason, input.with_list(messages)).about(messages.count()))
 }

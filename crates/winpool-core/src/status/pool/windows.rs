@@ -137,14 +137,20 @@ const WORST_FIRST: [&str; 5] = [
 /// What is to be known about the support of a Windows version: a reason of `OSSupported`, and the message.
 type Support = (&'static str, String);
 
-/// `OSSupported`, unless Kubernetes and Microsoft's mainstream support cover every node.
-pub fn os_supported(input: &ReportInput) -> Option<ComputedCondition> {
+/// What is to be known about the support of the Windows versions of the nodes, by reason.
+pub fn support<'a>(input: &'a ReportInput) -> BTreeMap<&'static str, NodeMessages<'a>> {
     let mut found: BTreeMap<&str, NodeMessages> = BTreeMap::new();
     for ((build, kubelet), nodes) in combinations(input) {
         for (reason, message) in support_of(build, kubelet, input.today()) {
             found.entry(reason).or_default().add(message, nodes.iter().copied());
         }
     }
+    found
+}
+
+/// `OSSupported`, unless Kubernetes and Microsoft's mainstream support cover every node.
+pub fn os_supported(input: &ReportInput) -> Option<ComputedCondition> {
+    let mut found = support(input);
     let worst = WORST_FIRST.into_iter().find(|reason| found.contains_key(reason))?;
     let count = found.get(worst).map_or(0, NodeMessages::count);
     // Microsoft and Kubernetes may both have ended their support.

@@ -1,0 +1,119 @@
+//! How far the rollout of a configuration, or the rotation of machines, is.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use winpool_api::{
+    conditions::{Next, RECONCILING},
+    names::reason,
+};
+
+use super::{known, observed_generation, stored};
+use crate::pool::{
+    Pool,
+    delivery::DeliveryState,
+    plan::{ActivePool, Phase, Plan},
+    rollout::{RolloutPlan, RolloutState},
+};
+
+/// A rollout or rotation that is not complete, or a spec that is being applied.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// Whether the operator, the agents or Cluster API are at work, or the operator has not reconciled the spec yet.
+    pub running: bool,
+    /// The nodes that run their configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Share>,
+    /// The machines from the current template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machines: Option<Share>,
+    /// The nodes that are being changed.
+    pub in_work: Vec<String>,
+    /// The nodes that wait, in their order.
+    pub next: Vec<String>,
+    /// When the first node began to change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+}
+
+/// A part of a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// How many are done.
+    pub done: usize,
+    /// How many there are.
+    pub total: usize,
+}
+
+impl Share {
+    fn incomplete(done: impl TryInto<usize>, total: impl TryInto<usize>) -> Option<Self> {
+        let (done, total) = (done.try_into().ok()?, total.try_into().ok()?);
+        (done < total).then_some(Self { done, total })
+    }
+}
+
+impl Progress {
+    /// The progress of a pool, by its status and, if it is known, its plan; `None` if everything is complete.
+    pub fn of(pool: &Pool, plan: Option<&Plan>) -> Option<Self> {
+        let machines = pool.status.cluster_api.as_ref();
+        let progress = Self {
+            running: is_running(pool),
+            machines: machines.and_then(|machines| Share::incomplete(machines.up_to_date, machines.machines)),
+            ..plan.and_then(Self::of_rollout).unwrap_or_else(|| Self::of_status(pool))
+        };
+        let is_incomplete = progress.running || progress.nodes.is_some() || progress.machines.is_some();
+        is_incomplete.then_some(progress)
+    }
+
+    /// The nodes of a rollout by agents; `None` without agents.
+    fn of_rollout(plan: &Plan) -> Option<Self> {
+        let Phase::Active(active) = &plan.phase else { return None };
+        let DeliveryState::Rollout(rollout) = &active.delivery.state else { return None };
+        let (progress, continues) = match &rollout.state {
+            RolloutState::Complete => return Some(Self::default()),
+            RolloutState::RollingOut(progress) => (progress, true),
+            RolloutState::Paused(progress) | RolloutState::Halted(progress) => (progress, false),
+        };
+        Some(Self {
+            nodes: Share::incomplete(progress.done, progress.total),
+            in_work: progress.in_progress.clone(),
+            next: if continues { waiting(active, rollout, &progress.in_progress) } else { Vec::new() },
+            since: rollout.begun,
+            ..Self::default()
+        })
+    }
+
+    /// The nodes of a pool that has a delivery method, by its status.
+    fn of_status(pool: &Pool) -> Self {
+        let delivers = pool.spec.as_ref().is_ok_and(|spec| spec.delivers());
+        let configs = || pool.status.configs.iter().filter(|_| delivers);
+        let (done, total) =
+            (configs().map(|one| one.in_effect).sum::<u32>(), configs().map(|one| one.wanted).sum::<u32>());
+        Self { nodes: Share::incomplete(done, total), ..Self::default() }
+    }
+}
+
+/// The members that wait for the nodes in progress, by name.
+fn waiting(active: &ActivePool, rollout: &RolloutPlan, in_progress: &[String]) -> Vec<String> {
+    let failed = active.delivery.failures();
+    let waits = |name: &String| {
+        !rollout.done.contains(name)
+            && !in_progress.contains(name)
+            && !failed.iter().any(|failure| failure.node == **name)
+    };
+    let desired = active.members.iter().filter(|member| active.configs.name_for(&member.node).is_some());
+    desired.map(|member| &member.node.name).filter(|name| waits(name)).cloned().collect()
+}
+
+fn is_running(pool: &Pool) -> bool {
+    let applying = stored(pool, RECONCILING.name).is_some_and(|reconciling| {
+        reconciling.status == "True" && [reason::PROGRESSING, reason::DELETING].contains(&reconciling.reason.as_str())
+    });
+    let proceeds = pool.status.conditions.iter().any(|condition| {
+        known(condition).is_some_and(|of| {
+            condition.status == of.problem_when.as_str()
+                && of.reason(&condition.reason).is_some_and(|row| row.next == Next::Proceeds)
+        })
+    });
+    observed_generation(pool).is_none_or(|observed| observed < pool.generation) || applying || proceeds
+}

@@ -1,0 +1,212 @@
+//! `winpool status`: what is wrong with pools, and `--watch`.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use e2e::{
+    audit::Request,
+    cluster::{Cluster, edit},
+    control_plane::User,
+    kubelet::SimulatedNode,
+    operator::binary,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use super::{CommandOutput, SERVER_2019, pool, run, run_without_server, spec, writes};
+
+/// A node that a pool of this name selects, with the container runtime that is supported longest: a later one has no problem.
+fn node(name: &str, pool: &str) -> SimulatedNode {
+    super::node(name, pool).runtime("containerd://2.3.4")
+}
+
+/// A workload for Windows that does not tolerate the taints of pools.
+async fn create_workload(cluster: &Cluster, name: &str) {
+    let object = json!({
+        "metadata": { "name": name },
+        "spec": {
+            "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name } },
+                "spec": {
+                    "nodeSelector": { "kubernetes.io/os": "windows" },
+                    "containers": [{ "name": "main", "image": "registry.example/app:1" }],
+                },
+            },
+        },
+    });
+    let deployments = cluster.namespaced::<Deployment>("default");
+    deployments.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+}
+
+fn assert_is(output: &CommandOutput, status: i32, stdout: &str, stderr: &str) {
+    assert_eq!((output.status, output.stdout.as_str(), output.stderr.as_str()), (status, stdout, stderr));
+}
+
+#[tokio::test]
+async fn healthy_pools_are_one_line_and_problems_have_nodes_workloads_and_commands() {
+    let cluster = Cluster::start().await.unwrap();
+    let nodes = ["web-1", "web-2", "web-3"].map(|name| node(name, "web")).into_iter();
+    let _kubelets = cluster.start_kubelets(nodes.chain([node("batch-1", "batch")]).collect()).await.unwrap();
+    let no_pools = "There is no WindowsNodePool. To write pools for the existing Windows nodes, for review: winpool adopt\n\
+                    4 Windows nodes are in no pool, without taints of winpool: batch-1, web-1, web-2, web-3\n";
+    assert_is(&run(&cluster, &["status"]), 0, no_pools, "");
+
+    pool(&cluster, "web", json!({})).await;
+    let output = run(&cluster, &["status", "web"]);
+    assert_eq!(output.status, 1, "{}", output.stdout);
+    let expected =
+        "web  0 nodes, 1 problem\n  Operator/NotReconciled, in PROBLEM Spec/NotReconciled\n    the pool has no status";
+    assert!(output.stdout.starts_with(expected), "{}", output.stdout);
+    assert!(output.stdout.contains("    Run: kubectl -n winpool-system get pods -l "), "{}", output.stdout);
+
+    let operator = cluster.start_operator(&["--registry=off"], &[]).await.unwrap();
+    cluster.until_ready("web").await.unwrap();
+    assert_is(&run(&cluster, &["status", "web"]), 0, "web  3 nodes, as specified\n", "");
+
+    create_workload(&cluster, "shop").await;
+    pool(&cluster, "batch", json!({})).await;
+    cluster.until_condition("batch", "NodesTainted", "False", "WouldStrandPods").await.unwrap();
+    let held = cluster.condition("batch", "NodesTainted").await.unwrap().message;
+    let output = run(&cluster, &["status"]);
+    assert_eq!((output.status, output.stderr.as_str()), (1, "winpool: 1 problem in 1 pool\n"), "{}", output.stdout);
+    let expected = [
+        "batch  1 node, 1 problem",
+        "  NodesTainted/WouldStrandPods, in PROBLEM Nodes/WouldStrandPods",
+        &format!("    {held}"),
+        "    1 node: batch-1",
+        "    1 workload: Deployment default/shop",
+        "    Run: winpool plan --pool batch",
+        "    Run: winpool explain NodesTainted/WouldStrandPods",
+        "web    3 nodes, as specified",
+    ];
+    assert_eq!(output.lines(), expected);
+
+    let output = run(&cluster, &["status", "batch", "-o", "json"]);
+    assert_eq!(output.status, 1, "{}", output.stderr);
+    let expected = json!({
+        "pools": [{
+            "name": "batch", "nodes": 1, "readyNodes": 1, "ready": "False", "reason": "WouldStrandPods", "progress": null,
+            "problems": [{
+                "type": "NodesTainted", "reason": "WouldStrandPods", "harm": "OpensNodes", "subject": "Nodes",
+                "problem": "Nodes/WouldStrandPods", "message": held, "count": 1, "nodes": ["batch-1"],
+                "workloads": ["Deployment default/shop"],
+                "commands": ["winpool plan --pool batch", "winpool explain NodesTainted/WouldStrandPods"],
+            }],
+        }],
+        "nodesInNoPool": [], "notes": [],
+    });
+    assert_eq!(output.json(), expected);
+    commands_take_names_of_pools(&cluster);
+    operator.stop().await.unwrap();
+    let none: Vec<Request> = Vec::new();
+    assert_eq!(writes(&cluster), none, "a status writes nothing");
+}
+
+/// The commands that the status names, and the completion of names.
+fn commands_take_names_of_pools(cluster: &Cluster) {
+    let unknown = "there is no WindowsNodePool bacth. Did you mean batch? See kubectl get wnp\n";
+    assert_is(&run(cluster, &["status", "bacth"]), 2, "", &format!("winpool: {unknown}"));
+    assert_is(&run(cluster, &["plan", "--pool", "bacth"]), 2, "", &format!("winpool: --pool: {unknown}"));
+
+    let output = run(cluster, &["plan", "--pool", "batch", "-o", "json"]);
+    assert_eq!((output.status, output.stderr.as_str()), (1, "winpool: 1 pool would not be as specified\n"));
+    let plan: Value = output.json();
+    assert_eq!(plan["pools"].as_array().unwrap().len(), 1);
+    assert_eq!(plan["pools"][0]["workloads"][0]["workload"], "Deployment default/shop");
+    assert_eq!(run(cluster, &["plan", "--pool", "web"]).stdout, "Pool web: no changes\n");
+    assert_eq!(run(cluster, &["plan"]).lines().last(), Some(&"Run winpool explain CODE for the meaning of a code."));
+
+    for (words, expected) in [
+        (&["status", ""][..], "batch\nweb\n"),
+        (&["plan", "--pool", "w"], "web\n"),
+        (&["plan", "-o", ""], "text\njson\n"),
+        (&["sta"], "status\n"),
+    ] {
+        assert_is(&run(cluster, &[&["__complete", "--"], words].concat()), 0, expected, "");
+    }
+    let output = run_without_server(&cluster.control_plane, &["status"]);
+    assert_eq!((output.status, output.stdout.as_str()), (3, ""), "{}", output.stderr);
+}
+
+/// What a user sees who may read the resources of winpool only.
+#[tokio::test]
+async fn what_may_not_be_read_is_noted_and_hides_nothing() {
+    let cluster = Cluster::start().await.unwrap();
+    let alone = SimulatedNode::windows("alone-1", SERVER_2019);
+    let _kubelets = cluster.start_kubelets(vec![node("web-1", "web"), alone]).await.unwrap();
+    pool(&cluster, "web", json!({})).await;
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    cluster.until_ready("web").await.unwrap();
+    cluster.kubectl(&["create", "serviceaccount", "reader"]).unwrap();
+    let binding =
+        ["create", "clusterrolebinding", "reader", "--clusterrole=winpool-view", "--serviceaccount=default:reader"];
+    cluster.kubectl(&binding).unwrap();
+    let token = cluster.token("default", "reader").await.unwrap();
+    let file = cluster.control_plane.directory().join("reader.kubeconfig");
+    let admin = std::fs::read_to_string(cluster.control_plane.kubeconfig(User::OtherA)).unwrap();
+    let mut config: Value = serde_json::from_str(&admin).or_else(|_| serde_saphyr::from_str(&admin)).unwrap();
+    config["users"][0]["user"] = json!({ "token": token });
+    std::fs::write(&file, config.to_string()).unwrap();
+
+    let output = run(&cluster, &["status", "--kubeconfig", file.to_str().unwrap()]);
+    assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{}", output.stdout);
+    let lines = output.lines();
+    assert_eq!((lines.len(), lines[0]), (2, "web  1 node, as specified"), "{}", output.stdout);
+    let note = "Note: the affected nodes and the nodes in no pool are not listed: cannot read ";
+    assert!(lines[1].starts_with(note) && lines[1].contains("forbidden"), "{}", output.stdout);
+    operator.stop().await.unwrap();
+}
+
+/// Starts `winpool status --watch` for pool web.
+fn watch(cluster: &Cluster) -> Child {
+    let mut command = Command::new(binary().unwrap());
+    command.args(["status", "web", "--watch"]).env("KUBECONFIG", cluster.control_plane.kubeconfig(User::OtherA));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[tokio::test]
+async fn a_watch_survives_an_outage_and_ends_when_the_spec_is_applied() {
+    let cluster = Cluster::start().await.unwrap();
+    let _kubelets = cluster.start_kubelets(vec![node("web-1", "web")]).await.unwrap();
+    pool(&cluster, "web", json!({})).await;
+    let mut child = watch(&cluster);
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut next = || {
+        let mut line = String::new();
+        errors.read_line(&mut line).unwrap();
+        line
+    };
+    thread::sleep(Duration::from_millis(500));
+    cluster.control_plane.stop_api_server().await.unwrap();
+    let outage = next();
+    assert!(
+        outage.starts_with("winpool: cannot read WindowsNodePool: ") && outage.ends_with(". Trying again\n"),
+        "{outage}"
+    );
+    cluster.control_plane.start_api_server().await.unwrap();
+    assert_eq!(next(), "winpool: the API server answers again\n");
+
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    let output = CommandOutput::from(child.wait_with_output().unwrap());
+    assert_eq!(output.status, 0, "{}", output.stdout);
+    let lines = output.lines();
+    assert!(lines[0].starts_with("web: the pool has no status: "), "{}", output.stdout);
+    assert_eq!(lines.last(), Some(&"web  1 node, as specified"), "{}", output.stdout);
+
+    // A pool that needs a person ends the watch too.
+    operator.stop().await.unwrap();
+    let mistyped = spec("web", json!({ "nodeSelector": { "matchLabels": { "agentpool": "wbe" } } }));
+    edit(&cluster.pools(), "web", json!({ "spec": mistyped })).await.unwrap();
+    let child = watch(&cluster);
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    let output = CommandOutput::from(child.wait_with_output().unwrap());
+    assert_eq!(output.status, 1, "{}{}", output.stdout, output.stderr);
+    assert!(output.stdout.contains("NodesAssigned/ReleaseHeld"), "{}", output.stdout);
+    operator.stop().await.unwrap();
+}
