@@ -91,7 +91,7 @@ async fn plan_lists_what_the_operator_does_and_nothing_afterwards() {
     let lines = output.lines();
     assert!(lines.contains(&"Pool web: 4 changes"), "{}", output.stdout);
     assert!(lines.iter().any(|line| line.starts_with("  Node web-1, web-2  ")), "{}", output.stdout);
-    assert_eq!(lines[lines.len() - 2..], [one, "Run winpool explain CODE for the meaning of a code."]);
+    assert_eq!(lines[lines.len() - 3..], [one, "", "Run winpool explain CODE for the meaning of a code."]);
 
     // The operator does the same.
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
