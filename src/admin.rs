@@ -40,11 +40,9 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// The state of the server.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    /// For `/metrics`.
     pub metrics: Metrics,
     /// For `/readyz`.
     pub ready: Readiness,
-    /// For `/log`.
     pub log: LogFilter,
 }
 

@@ -64,7 +64,6 @@ pub struct Settings {
     pub identity: String,
     /// The namespace of the operator's ConfigMaps and Secret.
     pub namespace: String,
-    /// The metrics.
     pub metrics: Metrics,
     /// The readiness of the operator.
     pub readiness: Readiness,

@@ -23,15 +23,11 @@ const WINE_VERSION: &str = "10.0";
 /// The programs of a control plane.
 #[derive(Clone, Debug)]
 pub struct Assets {
-    /// `etcd`.
     pub etcd: PathBuf,
-    /// `kube-apiserver`.
     pub kube_apiserver: PathBuf,
     /// `kubectl` of the same version.
     pub kubectl: PathBuf,
-    /// `kube-scheduler`.
     pub kube_scheduler: PathBuf,
-    /// `kube-controller-manager`.
     pub kube_controller_manager: PathBuf,
     /// The version of the API server.
     pub version: Version,

@@ -58,7 +58,6 @@ pub struct Stored {
     pub user: String,
     /// The resource, in the plural.
     pub resource: String,
-    /// The name.
     pub name: String,
     /// When the API server received the write.
     pub received: Timestamp,

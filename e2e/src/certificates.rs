@@ -20,7 +20,6 @@ pub struct Authority {
 /// A certificate and its key, as PEM.
 #[derive(Clone, Debug)]
 pub struct Certificate {
-    /// The certificate.
     pub certificate: String,
     /// Its private key.
     pub key: String,

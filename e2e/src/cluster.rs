@@ -51,9 +51,7 @@ pub const NODE_LABEL: &str = "agentpool";
 /// the control plane ends when its last `Arc` is dropped.
 #[derive(Clone)]
 pub struct Cluster {
-    /// The control plane.
     pub control_plane: Arc<ControlPlane>,
-    /// The client.
     pub client: Client,
 }
 

@@ -28,7 +28,6 @@ const START_TIMEOUT: Duration = Duration::from_secs(240);
 pub struct CrdServer {
     /// The server, unless the API server of the control plane takes its place.
     process: Option<Process>,
-    /// The control plane.
     pub control_plane: ControlPlane,
     port: u16,
 }

@@ -32,9 +32,7 @@ const REPORTING: Duration = Duration::from_millis(1500);
 /// so that it is dropped first.
 #[derive(Debug)]
 pub struct SharedCluster {
-    /// The operator.
     pub operator: Operator,
-    /// The control plane.
     pub control_plane: Arc<ControlPlane>,
 }
 
@@ -52,7 +50,6 @@ impl SharedCluster {
 
 /// The objects of one test in a shared cluster. Their names begin with the name of the fixture.
 pub struct Fixture {
-    /// The name.
     pub name: &'static str,
     /// The kubelets of the nodes.
     pub kubelets: Kubelets,

@@ -26,7 +26,6 @@ pub enum ManifestFormat {
 pub struct MediaTypes {
     /// An index, which Docker calls a manifest list.
     pub index: &'static str,
-    /// A manifest.
     pub manifest: &'static str,
     /// The configuration of an image.
     pub config: &'static str,

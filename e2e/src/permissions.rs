@@ -35,7 +35,6 @@ pub struct Permission {
     pub resource: String,
     /// The only name, if the rule has one.
     pub name: Option<String>,
-    /// The verb.
     pub verb: String,
 }
 

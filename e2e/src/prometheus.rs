@@ -62,9 +62,7 @@ pub struct Prometheus {
 /// The labels of a series, and its samples as seconds since 1970 and value.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// The samples.
     pub samples: Vec<(f64, f64)>,
 }
 
@@ -182,7 +180,6 @@ fn series(result: &Value, samples: impl Fn(&Value) -> Vec<Value>) -> Result<Vec<
 /// A panel of the shipped dashboard.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// The title.
     pub title: String,
     /// The unit of its values, as in Grafana.
     pub unit: String,

@@ -28,7 +28,6 @@ pub enum Access {
     Anonymous,
     /// Basic authentication with [`LOGIN`].
     Basic,
-    /// A token.
     Token {
         /// The address of the token server.
         realm: String,

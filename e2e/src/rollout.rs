@@ -42,12 +42,7 @@ pub enum Step {
     /// The operator has removed its cordon.
     Uncordoned,
     /// The operator has assigned a configuration to the node.
-    Assigned {
-        /// The digest.
-        digest: String,
-        /// The attempt.
-        attempt: u64,
-    },
+    Assigned { digest: String, attempt: u64 },
     /// The agent reports this phase of the assigned configuration.
     Reported(NodeConfigPhase),
     /// The operator has confirmed the configuration.

@@ -24,7 +24,6 @@ pub struct OperatorImage {
     name: String,
     /// The name without a tag, such as `registry.example/winpool`.
     pub repository: String,
-    /// The tag.
     pub tag: String,
 }
 

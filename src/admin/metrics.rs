@@ -74,6 +74,7 @@ pub struct Metrics {
     pools: Arc<Pools>,
     images: Family<[Label; 1], Gauge>,
     unassigned: Gauge,
+    open: Gauge,
     refused_claims: Family<[Label; 1], Gauge>,
     watch_errors: Family<[Label; 1], Counter>,
     watch_stalls: Family<[Label; 1], Counter>,
@@ -110,6 +111,7 @@ impl Default for Metrics {
             }),
             images: counted(all, "registry_images", "Images of pods, by the state of their registry lookup"),
             unassigned: Gauge::default(),
+            open: Gauge::default(),
             refused_claims: counted(all, "refused_claims", "Nodes that claim what they have no right to, by reason"),
             watch_errors: counted(all, "watch_errors", "Interruptions of a watch"),
             watch_stalls: counted(all, "watch_stalls", "Watches closed because they received no data"),
@@ -133,6 +135,8 @@ impl Default for Metrics {
         registry.register_collector(Box::new(metrics.queues.clone()));
         registry.register_collector(Box::new(metrics.pools.clone()));
         registry.register("unassigned_nodes", "Windows nodes in no pool", metrics.unassigned.clone());
+        let open = "Windows nodes in no pool to which Linux pods can be scheduled";
+        registry.register("open_unassigned_nodes", open, metrics.open.clone());
         super::facts::register(&mut registry);
         registry.register("build", "The running version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         Self { registry: Arc::new(registry), ..metrics }
@@ -293,9 +297,11 @@ impl Metrics {
         self.lease_duration.set(seconds.into());
     }
 
-    /// Sets the number of Windows nodes in no pool.
-    pub fn unassigned(&self, nodes: usize) {
-        self.unassigned.set(i64::try_from(nodes).unwrap_or(i64::MAX));
+    /// Sets the number of Windows nodes in no pool, and of those to which Linux pods can be scheduled.
+    pub fn unassigned(&self, nodes: usize, open: usize) {
+        for (gauge, count) in [(&self.unassigned, nodes), (&self.open, open)] {
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// Sets the number of nodes whose claims are refused for a reason.
@@ -338,7 +344,7 @@ mod tests {
         metrics.task_restart("workloads");
         metrics.throttled("write");
         metrics.request_limit("write", 4);
-        metrics.unassigned(2);
+        metrics.unassigned(2, 1);
         metrics.refused_claims("RecordNotVerified", 1);
         metrics.pool(
             "web",
@@ -371,6 +377,7 @@ mod tests {
             "winpool_registry_images{state=\"failed\"} 1",
             "winpool_registry_images{state=\"pending\"} 0",
             "winpool_unassigned_nodes 2",
+            "winpool_open_unassigned_nodes 1",
             "winpool_refused_claims{reason=\"RecordNotVerified\"} 1",
             "winpool_nodes{pool=\"web\",state=\"matched\"} 3",
             concat!("winpool_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),

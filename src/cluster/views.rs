@@ -25,7 +25,6 @@ use winpool_core::{
 pub trait View: Named + PartialEq + Send + Sync + Sized + 'static {
     /// The type of the watched object.
     type Object: Send;
-    /// The kind.
     const KIND: Kind;
     /// Values that many objects have in common; each is stored once.
     type Shared: Default + Send;

@@ -36,7 +36,6 @@ pub struct Context {
     pub leases: Leases,
     /// Lists the nodes that no watch selects.
     pub unwatched: UnwatchedNodes,
-    /// The metrics.
     pub metrics: Metrics,
     /// The failures that were logged.
     pub failures: LogDeduplicator,
@@ -90,7 +89,6 @@ pub struct StatusUpdate<'a> {
     pub held: bool,
     /// The status, if it has to be written.
     pub status: Option<Write>,
-    /// The events.
     pub events: Vec<Event>,
     /// When to reconcile again without an event.
     pub requeue_after: Option<Duration>,

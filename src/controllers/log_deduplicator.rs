@@ -19,7 +19,6 @@ const INTERVAL: Duration = Duration::from_secs(600);
 /// Failures of a reconcile with the same cause, for one object or many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureReport {
-    /// The key of the failure.
     pub key: FailureKey,
     /// The names of the objects.
     pub objects: Vec<String>,
@@ -34,7 +33,6 @@ pub struct FailureKey {
     pub operation: &'static str,
     /// Whether only the taints were refused.
     pub taints_only: bool,
-    /// The cause.
     pub cause: ErrorCause,
 }
 

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use winpool_api::names::reason;
 use winpool_core::status::{
     event::Event,
-    nodes::{refused_claims, unassigned},
+    nodes::{open_to_linux_pods, refused_claims, unassigned},
 };
 
 use super::{
@@ -30,7 +30,7 @@ pub struct Published(Arc<Mutex<BTreeSet<(String, String)>>>);
 pub async fn reconcile(context: Context, published: Published) -> ReconcileResult {
     let snapshot = context.snapshot();
     let (unassigned, claims) = (unassigned(&snapshot), refused_claims(&snapshot));
-    context.metrics.unassigned(unassigned.len());
+    context.metrics.unassigned(unassigned.len(), open_to_linux_pods(&snapshot));
     context.metrics.refused_claims(reason::RECORD_NOT_VERIFIED, claims.len());
     let new = published.new_events([unassigned, claims].concat());
     let results = context.events.publish(&new).await;

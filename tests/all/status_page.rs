@@ -1,4 +1,4 @@
-//! Compares the tables of conditions in docs/status.md with conditions.rs of winpool-api.
+//! Compares the tables of conditions in docs/status.md with conditions/table.rs of winpool-api.
 
 use std::{env, fs, path::Path};
 
@@ -39,8 +39,10 @@ pub fn assert_blocks(file: &str, blocks: impl IntoIterator<Item = (&'static str,
     let page = fs::read_to_string(&path).unwrap();
     let mut expected = page.clone();
     for (name, table) in blocks {
-        let (begin, end) =
-            (format!("<!-- {name}: from crates/winpool-api/src/conditions.rs -->\n"), format!("<!-- end {name} -->"));
+        let (begin, end) = (
+            format!("<!-- {name}: from crates/winpool-api/src/conditions/table.rs -->\n"),
+            format!("<!-- end {name} -->"),
+        );
         let (before, rest) = expected.split_once(&begin).unwrap_or_else(|| panic!("{file} has no {begin}"));
         let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("{file} has no {end}"));
         expected = format!("{before}{begin}{table}{end}{after}");

@@ -60,7 +60,6 @@ pub enum UpgradeIssue {
     NotRenderable { profile: String, problem: Problem },
     /// The kubelet does not know these flags of the current command line.
     FlagsRemoved(Vec<&'static str>),
-    /// The pause image changes.
     PauseImageChanged {
         /// The image now.
         from: String,

@@ -38,7 +38,6 @@ pub struct AllowedConfiguration {
     pub hosts: BTreeMap<String, String>,
     /// `kube-proxy.yaml`.
     pub kube_proxy: Option<Layer>,
-    /// `environment`.
     pub environment: Vec<String>,
 }
 

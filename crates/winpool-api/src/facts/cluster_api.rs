@@ -62,8 +62,7 @@ pub const UNINITIALIZED: &str = "node.cluster.x-k8s.io/uninitialized";
 pub const CLOUD_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// The conditions of MachineDeployments, MachinePools and MachineSets that are no problem when they are False, with the
-/// statuses that are one. `ScalingUp` is True while machines are missing, and has the cause in its message
-/// (`internal/controllers/machineset/machineset_controller_status.go`). The counts of machines show what the conditions of a
+/// statuses that are one (`internal/controllers/machineset/machineset_controller_status.go`). The counts of machines show what the conditions of a
 /// rotation show.
 const CONDITIONS: &[(&str, &[&str])] = &[
     ("Deleting", &["Unknown"]),
@@ -75,10 +74,15 @@ const CONDITIONS: &[(&str, &[&str])] = &[
     ("ScalingUp", &["True", "Unknown"]),
 ];
 
-/// Whether this status of a condition of a MachineDeployment, MachinePool or MachineSet is a problem.
-pub fn is_problem(condition: &str, status: &str) -> bool {
+/// What a `ScalingUp` that is True says only if it cannot go on (`setScalingUpCondition` in that file): no other field tells it from a
+/// MachineSet that creates machines.
+const BLOCKED: &str = " is blocked because";
+
+/// Whether a condition of a MachineDeployment, MachinePool or MachineSet with this status and message is a problem.
+pub fn is_problem(condition: &str, status: &str, message: &str) -> bool {
     let row = CONDITIONS.iter().find(|(name, _)| *name == condition);
-    row.map_or(&["False", "Unknown"][..], |(_, statuses)| statuses).contains(&status)
+    let may_be = row.map_or(&["False", "Unknown"][..], |(_, statuses)| statuses).contains(&status);
+    may_be && ((condition, status) != ("ScalingUp", "True") || message.contains(BLOCKED))
 }
 
 /// The most characters of `files[].content`.

@@ -7,7 +7,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema;
+use crate::{conditions::ConditionType, schema};
 
 /// The observed state of a pool.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -64,6 +64,13 @@ pub struct WindowsNodePoolStatus {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "omitted")]
     pub omitted: BTreeMap<String, u32>,
+}
+
+impl WindowsNodePoolStatus {
+    /// The condition of a type.
+    pub fn condition(&self, of: &ConditionType) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.type_ == of.name)
+    }
 }
 
 /// Whether a count is not written.

@@ -78,7 +78,6 @@ pub enum Purpose {
 /// The part of a node's change that admission rejects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectedPart {
-    /// The taints.
     Taints,
     /// Labels and annotations, with the taints or without. The taints are written alone: they exclude Linux pods, and are
     /// never removed, because no record has them.
@@ -88,9 +87,7 @@ pub enum RejectedPart {
 /// That admission rejected a part of a node's change, until it is tried again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// The message.
     pub message: ForeignText,
-    /// The part.
     pub part: RejectedPart,
 }
 

@@ -24,7 +24,6 @@ pub struct Object {
     pub kind: Kind,
     /// Its namespace; `None` if it has none, or that of the operator.
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
     /// Its uid: an object that is created again with this name is another one. `None` if the object does not exist, or is
     /// not read.
@@ -98,7 +97,6 @@ named_enum! {
 pub struct Write {
     /// What it is for.
     pub action: Action,
-    /// The object.
     pub object: Object,
     /// The request.
     pub verb: Verb,

@@ -18,9 +18,7 @@ pub struct PoolChange<'a> {
 
 /// The observed objects, after the change.
 pub struct Observed<'a> {
-    /// All pools.
     pub pools: &'a Objects<Pool>,
-    /// All Windows nodes.
     pub nodes: &'a Objects<WindowsNode>,
     /// All RuntimeClasses.
     pub runtime_classes: &'a Objects<RuntimeClassView>,

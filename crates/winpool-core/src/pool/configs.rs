@@ -77,7 +77,6 @@ pub enum Rendering {
 /// A variant for which a profile cannot be rendered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unrendered {
-    /// The variant.
     pub variant: Variant,
     /// The problems, with paths in the profile.
     pub problems: Vec<Problem>,
@@ -92,7 +91,6 @@ impl fmt::Display for Unrendered {
 /// A node that is expected to join a pool without nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedNode {
-    /// The minor of the kubelet.
     pub kubelet: Minor,
     /// The version of containerd; `None` for the newest that supports the kubelet.
     pub containerd: Option<ContainerdVersion>,
@@ -122,7 +120,6 @@ pub struct RenderedConfig {
     pub configuration: Configuration,
     /// The settings in its files.
     pub settings: Settings,
-    /// Their digest.
     pub digest: String,
     /// The digests of the inputs of the variants.
     pub rendered_from: BTreeSet<String>,

@@ -31,7 +31,6 @@ pub use restarts::{PlannedRestart, restarts};
 /// The delivery to the nodes of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryPlan {
-    /// Its state.
     pub state: DeliveryState,
     /// The confirmations. They are written before the other operations: a place within the limit is free only then.
     pub confirmations: Vec<Write>,

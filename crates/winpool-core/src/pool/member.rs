@@ -8,7 +8,6 @@ use crate::{node::WindowsNode, operation::Outcome, render::reserve::ConfigState}
 /// A node of a pool.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// The node.
     pub node: Arc<WindowsNode>,
     /// Whether the pool no longer selects the node and keeps it until its release is allowed.
     pub held: bool,

@@ -36,7 +36,6 @@ use crate::{
 /// The plan for one pool.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The pool.
     pub pool: Arc<Pool>,
     /// The operations. Operations of one step are independent of each other, and a step starts after all operations of
     /// the previous step have ended. A plan that is interrupted anywhere and computed again converges.

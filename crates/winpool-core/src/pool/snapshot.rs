@@ -158,7 +158,6 @@ impl ProfileView {
 pub struct RuntimeClassView {
     /// The object without its managed fields and its version.
     pub object: node::RuntimeClass,
-    /// Its version.
     pub resource_version: ResourceVersion,
     /// The last field manager other than winpool that wrote the class.
     pub other_writer: Option<ForeignText>,
@@ -213,7 +212,6 @@ pub struct ConfigMapView {
     pub pool: Option<String>,
     /// The settings in its files, by key.
     pub settings: Settings,
-    /// Their digest.
     pub digest: String,
     /// The inputs that it was rendered from, by their digests.
     pub rendered_from: BTreeSet<String>,

@@ -9,7 +9,7 @@ use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 use winpool_api::{
-    conditions::{CONDITIONS, ConditionType, Harm, READY, Role, Subject, condition_type},
+    conditions::{CONDITIONS, ConditionType, Harm, READY, Role, Subject},
     names::reason,
 };
 
@@ -30,7 +30,6 @@ pub use progress::{Progress, Share};
 /// What was read of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// All pools.
     pub pools: Objects<Pool>,
     /// The other objects, with which affected nodes and workloads are named; `None` if they could not be read.
     pub snapshot: Option<Snapshot>,
@@ -140,7 +139,7 @@ impl Overview {
 impl PoolOverview {
     fn new(observed: &Observed, pool: &Pool, plan: Option<&(&Snapshot, Plan)>) -> Self {
         let status = &pool.status;
-        let ready = stored(pool, READY.name);
+        let ready = status.condition(&READY);
         let affected_by = |condition: &Condition| {
             let of =
                 |(snapshot, plan): &(&Snapshot, Plan)| affected(snapshot, plan, &condition.type_, &condition.reason);
@@ -188,14 +187,9 @@ impl Problem {
     }
 }
 
-/// The stored condition of a type.
-fn stored<'a>(pool: &'a Pool, name: &str) -> Option<&'a Condition> {
-    pool.status.conditions.iter().find(|condition| condition.type_ == name)
-}
-
 /// The conditions other than summaries that report problems, in the order of the table.
 fn found(pool: &Pool) -> impl Iterator<Item = (&'static ConditionType, &Condition)> {
-    let stored = CONDITIONS.iter().filter_map(|of| Some((*of, stored(pool, of.name)?)));
+    let stored = CONDITIONS.iter().filter_map(|of| Some((*of, pool.status.condition(of)?)));
     stored.filter(|(of, condition)| of.role != Role::Summary && of.is_problem(&condition.status, &condition.reason))
 }
 
@@ -258,11 +252,6 @@ pub fn workloads(snapshot: &Snapshot) -> Workloads {
     }
     index.set_state(SchedulingState::of(snapshot));
     Workloads::Known(snapshot.pools.names().map(|pool| (pool.to_owned(), Arc::new(index.summary(pool)))).collect())
-}
-
-/// Whether a condition is one of those that this winpool knows.
-fn known(condition: &Condition) -> Option<&'static ConditionType> {
-    condition_type(&condition.type_)
 }
 
 #[cfg(test)]

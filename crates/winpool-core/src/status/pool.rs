@@ -76,7 +76,6 @@ pub struct Report {
     pub status: WindowsNodePoolStatus,
     /// The write of the status, if it differs from what is stored.
     pub write: Option<Write>,
-    /// Events.
     pub events: Vec<Event>,
     /// When to reconcile again without an event.
     pub requeue_after: Option<Duration>,

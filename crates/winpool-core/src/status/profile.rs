@@ -28,7 +28,6 @@ const LISTED: usize = 5;
 pub struct Report {
     /// The write of the status, if it differs from what is stored.
     pub write: Option<Write>,
-    /// Events.
     pub events: Vec<Event>,
     /// When to reconcile again without an event.
     pub requeue_after: Option<Duration>,

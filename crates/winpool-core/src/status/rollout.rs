@@ -21,7 +21,6 @@ pub struct FailedNode {
 /// Identifies a failure.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FailureKey {
-    /// The uid of the node.
     pub node_uid: String,
     /// The name of the configuration.
     pub config: String,

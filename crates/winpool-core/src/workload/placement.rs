@@ -29,7 +29,6 @@ pub enum Unschedulable {
         /// The value in the nodeSelector.
         own_value: String,
     },
-    /// No node matches.
     NoMatchingNode {
         /// The pool whose nodes meet the most requirements.
         pool: String,

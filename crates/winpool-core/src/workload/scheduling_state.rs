@@ -43,7 +43,6 @@ pub struct UnassignedNodes {
     pub labels: BTreeMap<String, String>,
     /// The keys of labels whose values differ from node to node.
     pub individual: Arc<BTreeSet<String>>,
-    /// Their taints.
     pub taints: Vec<Taint>,
 }
 

@@ -57,7 +57,6 @@ pub struct Template {
 pub struct Scheduling {
     /// `nodeSelector`.
     pub node_selector: BTreeMap<String, String>,
-    /// `tolerations`.
     pub tolerations: Vec<Toleration>,
 }
 

@@ -13,7 +13,6 @@ const COLOURS: [&str; MAX_LINES] = ["#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", 
 
 /// A chart.
 pub struct Chart {
-    /// The title.
     pub title: String,
     /// The unit of the values, as in Grafana.
     pub unit: String,

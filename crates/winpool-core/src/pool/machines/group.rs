@@ -38,9 +38,7 @@ const MAX_SWITCHES: u32 = 2;
 pub struct GroupPlan {
     /// `namespace/name`.
     pub key: String,
-    /// Its name.
     pub name: String,
-    /// Its kind.
     pub kind: GroupKind,
     /// The older pool that also selects it, if there is one: then it is not changed.
     pub taken_by: Option<String>,
@@ -56,7 +54,6 @@ pub struct GroupPlan {
     pub current: String,
     /// Whether it refers to the template.
     pub reference: Reference,
-    /// Its machines.
     pub machines: u32,
     /// Of these, machines from the template that it should refer to.
     pub up_to_date: u32,

@@ -52,7 +52,6 @@ impl<T> ClusterApi<T> {
 pub struct ClusterApiObjects {
     /// The version in which they are read and written.
     pub version: ApiVersion,
-    /// All Clusters.
     pub clusters: Objects<ClusterView>,
     /// All MachineDeployments.
     pub deployments: Objects<MachineGroup>,
@@ -60,7 +59,6 @@ pub struct ClusterApiObjects {
     pub pools: Objects<MachinePoolView>,
     /// All MachineSets.
     pub sets: Objects<MachineSetView>,
-    /// All Machines.
     pub machines: Objects<MachineView>,
     /// All KubeadmConfigTemplates.
     pub templates: Objects<TemplateView>,

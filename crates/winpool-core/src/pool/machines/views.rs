@@ -127,7 +127,6 @@ pub struct MachineSetView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineView {
     key: String,
-    /// The kind of its group.
     pub kind: GroupKind,
     /// The MachineDeployment or MachinePool, as `namespace/name`.
     pub group: String,

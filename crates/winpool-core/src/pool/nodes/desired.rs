@@ -114,7 +114,6 @@ impl fmt::Display for Obstacle {
 /// A label or taint with another value than the desired one, which no pool has set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueConflict<K> {
-    /// The key.
     pub key: K,
     /// The value on the node.
     pub present: String,

@@ -25,11 +25,9 @@ pub struct RolloutRules {
 /// A node of the pool.
 #[derive(Clone, Copy, Debug)]
 pub struct RolloutNode<'a> {
-    /// The name.
     pub name: &'a str,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// Whether it is Ready.
     pub ready: bool,
     /// Whether pods can be scheduled to it.
     pub cordoned: Cordoned<'a>,

@@ -41,7 +41,6 @@ pub struct MachineCondition {
 }
 
 impl MachineObject {
-    /// The kinds.
     pub const KINDS: [Kind; 3] = [Kind::MACHINE_DEPLOYMENT, Kind::MACHINE_POOL, Kind::MACHINE_SET];
 
     /// Reads an object of either version.
@@ -55,7 +54,10 @@ impl MachineObject {
         for condition in listed.filter_map(|condition: &Value| MachineCondition::deserialize(condition).ok()) {
             // In v1beta1, the summary Ready repeats the message of another condition.
             let is_repeated = problems.iter().any(|known| known.message == condition.message);
-            if is_problem(&condition.kind, &condition.status) && condition.severity != INFO && !is_repeated {
+            if is_problem(&condition.kind, &condition.status, &condition.message)
+                && condition.severity != INFO
+                && !is_repeated
+            {
                 problems.push(condition);
             }
         }

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use serde::Serialize;
 use winpool_api::{
-    conditions::{Next, RECONCILING},
+    conditions::{Next, RECONCILING, condition_type},
     names::reason,
 };
 
-use super::{known, observed_generation, stored};
+use super::observed_generation;
 use crate::pool::{
     Pool,
     delivery::DeliveryState,
@@ -85,11 +85,8 @@ impl Progress {
 
     /// The nodes of a pool that has a delivery method, by its status.
     fn of_status(pool: &Pool) -> Self {
-        let delivers = pool.spec.as_ref().is_ok_and(|spec| spec.delivers());
-        let configs = || pool.status.configs.iter().filter(|_| delivers);
-        let (done, total) =
-            (configs().map(|one| one.in_effect).sum::<u32>(), configs().map(|one| one.wanted).sum::<u32>());
-        Self { nodes: Share::incomplete(done, total), ..Self::default() }
+        let nodes = pool.spec.as_ref().is_ok_and(|spec| spec.delivers()).then_some(pool.status.nodes);
+        Self { nodes: nodes.and_then(|nodes| Share::incomplete(nodes.configured, nodes.matched)), ..Self::default() }
     }
 }
 
@@ -106,11 +103,11 @@ fn waiting(active: &ActivePool, rollout: &RolloutPlan, in_progress: &[String]) -
 }
 
 fn is_running(pool: &Pool) -> bool {
-    let applying = stored(pool, RECONCILING.name).is_some_and(|reconciling| {
+    let applying = pool.status.condition(&RECONCILING).is_some_and(|reconciling| {
         reconciling.status == "True" && [reason::PROGRESSING, reason::DELETING].contains(&reconciling.reason.as_str())
     });
     let proceeds = pool.status.conditions.iter().any(|condition| {
-        known(condition).is_some_and(|of| {
+        condition_type(&condition.type_).is_some_and(|of| {
             condition.status == of.problem_when.as_str()
                 && of.reason(&condition.reason).is_some_and(|row| row.next == Next::Proceeds)
         })

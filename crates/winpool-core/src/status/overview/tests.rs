@@ -199,7 +199,10 @@ fn machine_objects_report_problems_in_both_versions() {
     ]);
     old.as_array_mut().unwrap().push(info);
     let v1beta1 = json!({ "conditions": old, "v1beta2": { "conditions": listed(&[("ScalingUp", "True", "ScalingUp", blocked)]) } });
-    let table: [(Value, &[(&str, &str)]); 3] = [
+    let scales =
+        json!({ "conditions": listed(&[("ScalingUp", "True", "ScalingUp", "Scaling up from 0 to 2 replicas")]) });
+    let table: [(Value, &[(&str, &str)]); 4] = [
+        (scales, &[]),
         (v1beta2, &[("ScalingUp/ScalingUp", blocked), ("Available/InternalError", "see the log")]),
         (v1beta1, &[("MachinesCreated/PreflightCheckFailed", skew), ("ScalingUp/ScalingUp", blocked)]),
         (Value::Null, &[]),

@@ -30,9 +30,7 @@ const QUOTED: usize = 128;
 pub struct ReportInput<'a> {
     /// The observed state.
     pub snapshot: &'a Snapshot,
-    /// The pool.
     pub pool: &'a Pool,
-    /// Its spec.
     pub spec: &'a Spec,
     /// The parts of its plan.
     pub active: &'a ActivePool,

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use winpool_api::{
     TaintKey,
     conditions::{
@@ -153,8 +152,8 @@ fn withheld_message(input: &ReportInput, why: &str) -> String {
 fn is_applying(input: &ReportInput) -> bool {
     let new = input.pool.status.observed_generation != Some(input.pool.generation);
     let unfinished = || {
-        stored(input.pool, &RECONCILING).is_some_and(|before| before.reason == reason::PROGRESSING)
-            || stored(input.pool, &STALLED).is_some_and(|before| before.reason == reason::WRITE_FAILED)
+        input.pool.status.condition(&RECONCILING).is_some_and(|before| before.reason == reason::PROGRESSING)
+            || input.pool.status.condition(&STALLED).is_some_and(|before| before.reason == reason::WRITE_FAILED)
     };
     !input.withheld && !input.done.complete && !input.done.is_refused() && (new || unfinished())
 }
@@ -182,20 +181,16 @@ fn grace_left(input: &ReportInput, wrong: &ComputedCondition) -> Option<SignedDu
     if wrong.status == ConditionStatus::True || input.withheld || !is_of_nodes || !was_ready(input.pool) {
         return None;
     }
-    let before = stored(input.pool, wrong.of).filter(|before| before.status == wrong.status.as_str());
+    let before = input.pool.status.condition(wrong.of).filter(|before| before.status == wrong.status.as_str());
     let since = before.map(|before| before.last_transition_time.0);
     let lasted = since.map_or(SignedDuration::ZERO, |since| input.snapshot.now.duration_since(since));
     (lasted < GRACE_PERIOD).then(|| GRACE_PERIOD - lasted)
 }
 
-fn stored<'a>(pool: &'a Pool, of: &ConditionType) -> Option<&'a Condition> {
-    pool.status.conditions.iter().find(|condition| condition.type_ == of.name)
-}
-
 /// Whether the pool was Ready in this generation.
 fn was_ready(pool: &Pool) -> bool {
     let of_generation = pool.status.observed_generation == Some(pool.generation);
-    of_generation && stored(pool, &READY).is_some_and(|ready| ready.status == "True")
+    of_generation && pool.status.condition(&READY).is_some_and(|ready| ready.status == "True")
 }
 
 /// Whether the record of a node has all labels and taints of the spec. A node that has just joined has no record.
