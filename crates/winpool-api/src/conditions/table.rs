@@ -1,6 +1,6 @@
 //! The rows of all conditions.
 
-use super::{ConditionStatus, ConditionType, Harm, Next, Reason, Role, Subject};
+use super::row::{ConditionStatus, ConditionType, Harm, Next, Reason, Role, Subject};
 use crate::names::reason;
 
 const TRUE: &[ConditionStatus] = &[ConditionStatus::True];
