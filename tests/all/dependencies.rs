@@ -1,4 +1,4 @@
-//! `Cargo.lock` contains no crate that `deny.toml` bans, also without a run of `cargo deny`.
+//! `Cargo.lock` contains no crate that `deny.toml` bans, also without a run of `cargo deny`; workflows name the commits of actions.
 
 use std::{fs, path::Path};
 
@@ -79,4 +79,26 @@ fn a_banned_crate_is_found_for_every_dependent() {
         let lock = format!("package = [{packages}]").parse().unwrap();
         assert_eq!(violations(&deny.parse().unwrap(), &lock), expected, "{packages}");
     }
+}
+
+#[test]
+fn every_action_of_a_workflow_is_pinned_to_a_commit_with_its_version_beside_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows");
+    let files = fs::read_dir(folder).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
+    let uses: Vec<String> = files
+        .flat_map(|text| {
+            text.lines()
+                .filter_map(|line| line.split_once("uses: "))
+                .map(|(_, uses)| uses.to_owned())
+                .collect::<Vec<_>>()
+        })
+        .filter(|uses| !uses.starts_with("./"))
+        .collect();
+    assert!(uses.len() >= 10, "{uses:?}");
+    let is_pinned = |uses: &&String| {
+        let (commit, version) = uses.split_once('@').and_then(|(_, at)| at.split_once(" # v")).unwrap_or_default();
+        commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()) && !version.is_empty()
+    };
+    let moving: Vec<_> = uses.iter().filter(|uses| !is_pinned(uses)).collect();
+    assert!(moving.is_empty(), "{moving:?}");
 }

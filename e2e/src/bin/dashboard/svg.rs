@@ -61,6 +61,10 @@ impl Chart {
             );
         }
         let (start, end) = self.range;
+        for (part, anchor) in [(0.0, "start"), (0.5, "middle"), (1.0, "end")] {
+            let (x, y, label) = (left + width * part, top + height + 12.0, time(part * (end - start)));
+            let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" fill=\"#666\" text-anchor=\"{anchor}\">{label}</text>");
+        }
         for (index, (name, points)) in lines.iter().enumerate() {
             let colour = COLOURS[index];
             let place = |(time, value): &(f64, f64)| {
@@ -73,7 +77,7 @@ impl Chart {
                 "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>",
                 points.join(" ")
             );
-            let (x, y) = (12.0 + (index % 2) as f64 * WIDTH / 2.0, HEIGHT - 44.0 + (index / 2) as f64 * 13.0);
+            let (x, y) = (12.0 + (index % 2) as f64 * WIDTH / 2.0, HEIGHT - 38.0 + (index / 2) as f64 * 13.0);
             let _ = writeln!(
                 out,
                 "<rect x=\"{x}\" y=\"{}\" width=\"8\" height=\"8\" fill=\"{colour}\"/><text x=\"{}\" y=\"{y}\">{}</text>",
@@ -103,6 +107,12 @@ impl Chart {
             _ => rounded(value),
         }
     }
+}
+
+/// A time since the left of a chart, as minutes and seconds.
+fn time(seconds: f64) -> String {
+    let (minutes, seconds) = ((seconds / 60.0).floor(), (seconds % 60.0).floor());
+    format!("{minutes}:{seconds:02}")
 }
 
 fn highest(points: &[(f64, f64)]) -> f64 {
@@ -141,6 +151,7 @@ mod tests {
         assert!(page.contains(">A &lt; B</text>") && page.contains(">10 s</text>"), "{page}");
         assert!(!page.contains("line 2<") && page.contains("line 3<"), "{page}");
         assert!(page.contains("points=\"48,138.0 390,53.2\""), "{page}");
+        assert!(page.contains("text-anchor=\"middle\">0:05</text>") && page.contains(">0:10</text>"), "{page}");
     }
 
     #[test]
