@@ -61,11 +61,20 @@ build_windows() {
   "$cargo" test --quiet --package e2e-windows --test adapter --no-run --target $windows --target-dir "$target"
 }
 
-# The programs of the workspace are built together with the tests, so that every crate is built once.
+# The programs of the workspace are built together with the tests, so that every crate is built once; clippy reads the same build.
 tests() {
   # Four more tests run while two wait for a condition.
   RUST_TEST_THREADS=${RUST_TEST_THREADS:-6} WINPOOL_BINARY=$(realpath "$target" 2>/dev/null || echo "$PWD/target")/debug/winpool \
+    RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ \
     "$cargo" test --workspace --no-fail-fast "$@"
+}
+
+# Of the crates that hold the rules and their types; for the others rustdoc needs all dependencies once more: `make lint`.
+# It begins with rustfmt, so that cargo has found the tests when rustdoc locks the build.
+documentation() {
+  "$cargo" fmt --all --check
+  RUSTDOCFLAGS="-D warnings" nice -n 19 \
+    "$cargo" doc --quiet --package winpool-api --package winpool-core --package winpool-log --no-deps --document-private-items
 }
 
 step "servers" servers
@@ -74,17 +83,16 @@ if [[ ${1:-} == --long ]]; then
   step "build" tests --no-run
   step "build for Windows" build_windows
   export WINPOOL_TEST_LONG=1
-  step "long tests" tests --test all -- --nocapture adopt::properties:: agents::scale leadership:: windows_end_to_end::failures windows_end_to_end::rounds
+  step "long tests" tests --test all -- --nocapture properties:: workloads::index lint::fuzz powershell:: agents::scale leadership:: windows_end_to_end::failures windows_end_to_end::rounds
   exit
 fi
-step "build" tests --no-run
+step "build, with clippy" tests --no-run
 step "build for Windows" build_windows
-echo "== test, with lint beside it"
-# Tests wait for servers half of their time. Lint begins with rustfmt, so that cargo has found the tests when clippy locks the build.
-step "lint" nice -n 19 make --no-print-directory lint &
-lint=$!
-trap 'kill "$lint" 2>/dev/null || true' EXIT
+echo "== test, with rustfmt and rustdoc beside it"
+step "rustfmt and rustdoc" documentation &
+documented=$!
+trap 'kill "$documented" 2>/dev/null || true' EXIT
 failed=0
 tests -- "${skip[@]}" || failed=$?
-wait "$lint" || fail "lint failed: see above"
+wait "$documented" || fail "rustfmt or rustdoc failed: see above"
 exit "$failed"

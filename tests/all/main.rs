@@ -8,6 +8,7 @@
 mod adopt;
 mod adoption;
 mod api_page;
+mod cases;
 mod cel;
 mod chart;
 mod cli;

@@ -14,7 +14,7 @@ use winpool_core::{
     render::{kubelet::kubeadm_patch, node_script::NodeScript, scripts},
 };
 
-use crate::golden_cluster_api::output;
+use crate::{cases::cases, golden_cluster_api::output};
 
 /// What a script writes and sets, and its other statements as text.
 #[derive(Debug, Default, PartialEq)]
@@ -196,7 +196,7 @@ fn no_hostile_value_becomes_code() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(cases(128))]
     #[test]
     fn no_value_becomes_code(
         value in prop_oneof![any::<String>(), "['\"`$\u{2018}-\u{201f}\r\n a()@{};#+]{1,16}"],

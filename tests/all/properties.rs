@@ -23,7 +23,10 @@ use winpool_core::{
     status::pool::report,
 };
 
-use crate::model::{CLASS, CONFIG, Model, NODE, POOL, PROFILE, node, pool, profile, taints};
+use crate::{
+    cases::cases,
+    model::{CLASS, CONFIG, Model, NODE, POOL, PROFILE, node, pool, profile, taints},
+};
 
 /// Taints that belong to others.
 fn foreign_taints() -> impl Strategy<Value = Value> {
@@ -198,7 +201,7 @@ fn in_order(small: &Value, large: &Value) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(cases(48))]
 
     /// After the plans have been run, nothing is left to do.
     #[test]

@@ -18,7 +18,10 @@ use winpool_core::{
 };
 
 use super::{adoption, apply};
-use crate::model::{CLASS, Model, NODE, node};
+use crate::{
+    cases::cases,
+    model::{CLASS, Model, NODE, node},
+};
 
 fn any_taints() -> impl Strategy<Value = Value> {
     let known = [
@@ -124,13 +127,8 @@ fn any_pool(adoption: &Adoption, has: impl Fn(&AdoptedPool) -> bool) -> bool {
     adoption.pools.iter().any(has)
 }
 
-/// How many clusters are tried: many in `make test-long`, because each is parsed, planned and written several times.
-fn cases() -> ProptestConfig {
-    ProptestConfig::with_cases(if std::env::var_os("WINPOOL_TEST_LONG").is_some() { 256 } else { 64 })
-}
-
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(cases(32))]
 
     #[test]
     fn each_node_is_selected_by_exactly_one_pool(model in any_cluster()) {

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{POD, check, check_bytes};
+use crate::cases::cases;
 
 /// Names and values that the rules read, so that generated objects reach them.
 const NAMES: [&str; 40] = [
@@ -102,7 +103,7 @@ static CORPUS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
 });
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn generated_objects_never_panic(objects in prop::collection::vec(prop_oneof![object(), value()], 0..4)) {

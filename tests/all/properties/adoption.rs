@@ -4,7 +4,10 @@ use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
 use super::{any_model, any_taints};
-use crate::model::{CLASS, Model, NODE, POD, POOL, taints};
+use crate::{
+    cases::cases,
+    model::{CLASS, Model, NODE, POD, POOL, taints},
+};
 
 /// The taints that pools replace.
 fn replaced() -> Value {
@@ -57,7 +60,7 @@ fn protected(model: &Model) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(cases(48))]
 
     /// After every write, the nodes that had such a taint have one.
     #[test]

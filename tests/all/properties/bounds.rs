@@ -12,7 +12,10 @@ use winpool_core::{
     workload::{AffectedWorkloads, IssueKind, PoolWorkloads, WorkloadIssue, WorkloadName, Workloads},
 };
 
-use crate::model::{self, CLASS, Model, NODE, POOL, PROFILE};
+use crate::{
+    cases::cases,
+    model::{self, CLASS, Model, NODE, POOL, PROFILE},
+};
 
 /// The names of the pool and of the profile.
 const WEB: &str = "web";
@@ -197,7 +200,7 @@ fn reconcile(model: &mut Model, snapshot: &Snapshot, outcome: &Outcome) -> Resul
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 64, ..cases(32) })]
 
     #[test]
     fn a_status_is_within_its_schema(

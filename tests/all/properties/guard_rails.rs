@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::any_model;
 use crate::{
+    cases::cases,
     model::{CLASS, Model, NODE, POOL},
     policy_tables::guard_rails::{update_of_node, validate, write_of_class},
 };
@@ -38,7 +39,7 @@ fn converge_under_policies(model: &mut Model) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(cases(16))]
 
     #[test]
     fn the_policies_reject_no_write_of_the_operator(mut model in any_model()) {

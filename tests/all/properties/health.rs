@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::gitops::kstatus::{KStatus, compute};
+use crate::{
+    cases::cases,
+    gitops::kstatus::{KStatus, compute},
+};
 
 /// Status and reason of a condition; empty if the status does not have it, as for most conditions of an invalid spec.
 fn state<'a>(pool: &'a Value, name: &str) -> (&'a str, &'a str) {
@@ -37,7 +40,7 @@ fn check(pool: &Value) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(cases(48))]
 
     /// kstatus, and with it Flux, sees a pool as current exactly if it is Ready, also if it only observes, and never waits for a
     /// pool that cannot continue.

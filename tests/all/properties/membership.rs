@@ -10,7 +10,10 @@ use winpool_core::{
 };
 
 use super::{any_model, any_spec};
-use crate::model::{Model, POOL};
+use crate::{
+    cases::cases,
+    model::{Model, POOL},
+};
 
 /// Computes the membership of a snapshot from that of an earlier one, and from scratch.
 fn assert_same(earlier: &Snapshot, current: Snapshot) -> Snapshot {
@@ -26,7 +29,7 @@ fn assert_same(earlier: &Snapshot, current: Snapshot) -> Snapshot {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn an_updated_membership_equals_one_computed_from_scratch(

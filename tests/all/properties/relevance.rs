@@ -13,6 +13,7 @@ use winpool_core::{
 };
 
 use super::{any_model, status_without_names};
+use crate::cases::cases;
 
 fn plans(snapshot: &Snapshot) -> Vec<(Vec<Vec<Write>>, serde_json::Value)> {
     let plans = snapshot.pools.names().filter_map(|pool| plan(snapshot, pool));
@@ -40,7 +41,7 @@ fn any_label() -> impl Strategy<Value = (&'static str, &'static str)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn a_change_that_is_not_relevant_changes_no_plan(

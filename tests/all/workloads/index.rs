@@ -10,6 +10,7 @@ use winpool_core::{
 };
 
 use crate::{
+    cases::cases,
     model::{CLASS, NODE, POOL},
     workloads::cluster::{
         CONTAINERD, Cluster, container, found, images_to_look_up, read_controller, read_pod, running, spec, tolerated,
@@ -282,7 +283,7 @@ fn a_label_that_no_workload_selects_by_does_not_decide_which_host_an_issue_names
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(cases(96))]
 
     #[test]
     fn an_updated_index_equals_a_fresh_one(steps in prop::collection::vec(any_step(), 1..40)) {
