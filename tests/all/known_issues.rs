@@ -65,10 +65,13 @@ fn a_pool_reports_known_issues_worst_first_unless_they_are_acknowledged() {
             (found, expected) => panic!("{kubelet} {acknowledged}: {found:?} instead of {expected:?}"),
         }
     }
+    let (_, message) = reported("v1.28.0", "containerd://2.3.4", "CVE-2023-3676,typo").unwrap();
+    let both = "winpool.dev/acknowledge-issues=CVE-2023-3676,CVE-2023-3955 --overwrite";
+    assert!(message.contains(both), "it keeps what is acknowledged: {message}");
     let (_, message) = reported("v1.28.0", "containerd://2.3.4", "typo").unwrap();
     for part in [
         "1 node runs kubelet v1.28.0. Upgrade kubelet to v1.28.1 or later. ",
-        "To hide an issue: kubectl annotate wnp web winpool.dev/acknowledge-issues=CVE-2023-3676 --overwrite. List the nodes: ",
+        "To hide the first issue: kubectl annotate wnp web winpool.dev/acknowledge-issues=CVE-2023-3676 --overwrite. List the nodes: ",
         ". typo in annotation winpool.dev/acknowledge-issues is no known issue. List them: winpool explain",
     ] {
         assert!(message.contains(part), "{message} does not contain {part}");

@@ -37,13 +37,7 @@ pub fn known_issues(input: &ReportInput) -> Option<ComputedCondition> {
     let nodes: BTreeSet<_> = found.iter().flat_map(|finding| &finding.nodes).collect();
     let mut text = some_messages(found.iter().map(|finding| finding.message(input.pods())));
     if !found.is_empty() {
-        let pool = &input.pool.name;
-        let annotation = annotation::ACKNOWLEDGE_ISSUES;
-        text = format!(
-            "{text}. To hide an issue: kubectl annotate wnp {pool} {annotation}={} --overwrite. {}",
-            found[0].issue.id,
-            input.list()
-        );
+        text = format!("{text}. To hide the first issue: {}. {}", acknowledge(input, found[0].issue.id), input.list());
     }
     if !unknown.is_empty() {
         let (are, ids) = (agree(unknown.len(), "is no known issue", "are no known issues"), some_of(unknown));
@@ -52,4 +46,11 @@ pub fn known_issues(input: &ReportInput) -> Option<ComputedCondition> {
         text = format!("{text}{separator}{ids} in annotation {annotation} {are}. List them: winpool explain");
     }
     Some(KNOWN_ISSUES.because(reason, text).about(nodes.len()))
+}
+
+/// The command that acknowledges an issue besides those that are.
+fn acknowledge(input: &ReportInput, issue: &str) -> String {
+    let known = input.pool.consents.acknowledged().filter(|id| known_issue(id).is_some());
+    let ids = known.chain([issue]).collect::<Vec<_>>().join(",");
+    format!("kubectl annotate wnp {} {}={ids} --overwrite", input.pool.name, annotation::ACKNOWLEDGE_ISSUES)
 }
